@@ -132,8 +132,8 @@ fuzz:
 	done
 
 bench:
-	$(call need_root,it loads BPF programs and installs bpftrace, perf and tcpdump)
-	@scripts/setup bpftrace linux-perf tcpdump zstd
+	$(call need_root,it loads BPF programs and installs bpftrace, perf, tcpdump and tshark)
+	@scripts/setup bpftrace linux-perf tcpdump tshark zstd
 	@$(CARGO) build --release --workspace --locked
 	@cross/build $(MUSL)
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/run
@@ -142,6 +142,7 @@ bench:
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading
 	@benches/asking --traces --megabytes 67,$(MEGABYTES)
+	@benches/peers
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/wear
 	@echo "Command: \`cargo run --release -p iocrec-log --example reading $(MEGABYTES)\`."
 	@$(CARGO) run --release --locked -q -p iocrec-log --example reading $(MEGABYTES)

@@ -66,6 +66,9 @@ impl Tier {
     }
 }
 
+/// The objects for the ring tier alone.
+const RING_ONLY: &[&str] = &["filter"];
+
 /// A kernel on which a binary may run, and the tiers available there.
 struct Kernel {
     /// Its name in bpf/registers.h.
@@ -103,7 +106,7 @@ fn build() -> Result<(), String> {
     let mut embedded = String::new();
     let mut of_all = String::new();
     for name in &names {
-        for (kernel, tier) in each(kernels) {
+        for (kernel, tier) in each(name, kernels) {
             let object = out.join(format!("{name}-{}-{}.bpf.o", kernel.registers, tier.name()));
             compiler.compile(name, &object, kernel, tier, &[])?;
             strip(&object);
@@ -115,7 +118,7 @@ fn build() -> Result<(), String> {
                 tier.variant(),
             );
         }
-        for (kernel, tier) in each(&[X86_64, ARM64, RISCV64, I386, ARM]) {
+        for (kernel, tier) in each(name, &[X86_64, ARM64, RISCV64, I386, ARM]) {
             let object = out.join(format!("{name}-{}-{}.test.o", kernel.registers, tier.name()));
             compiler.compile(name, &object, kernel, tier, &["-DIOCREC_CONTRACT"])?;
             strip(&object);
@@ -130,8 +133,10 @@ fn build() -> Result<(), String> {
     write(&out.join("objects_of_all.rs"), &format!("&[{of_all}]"))
 }
 
-fn each(kernels: &[Kernel]) -> impl Iterator<Item = (&Kernel, Tier)> {
-    kernels.iter().flat_map(|kernel| kernel.tiers.iter().map(move |&tier| (kernel, tier)))
+/// The kernels and tiers that an object is compiled for.
+fn each<'a>(name: &'a str, kernels: &'a [Kernel]) -> impl Iterator<Item = (&'a Kernel, Tier)> {
+    let all = kernels.iter().flat_map(|kernel| kernel.tiers.iter().map(move |&tier| (kernel, tier)));
+    all.filter(move |(_, tier)| *tier == Tier::Ring || !RING_ONLY.contains(&name))
 }
 
 /// Names of all objects, in order.

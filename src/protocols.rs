@@ -56,12 +56,18 @@ impl Protocols {
         original_length: usize,
         out: &mut Vec<Event>,
     ) {
-        let Some(mut segment) = Segment::parse(ipv4, original_length) else { return };
-        segment.elided &= !self.cuts_are_losses;
+        if let Some(mut segment) = Segment::parse(ipv4, original_length) {
+            segment.elided &= !self.cuts_are_losses;
+            self.segment(namespace, time, &segment, out);
+        }
+    }
+
+    /// The same for a packet's segment.
+    pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
         let mut all = self.all();
-        let at = all.iter().position(|decoder| decoder.serves(namespace, &segment)).unwrap_or(0);
+        let at = all.iter().position(|decoder| decoder.serves(namespace, segment)).unwrap_or(0);
         if let Some(decoder) = all.get_mut(at) {
-            decoder.segment(namespace, time, &segment, out);
+            decoder.segment(namespace, time, segment, out);
         }
     }
 

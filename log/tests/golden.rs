@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 12] = [
+const GOLDEN: [&str; 13] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -26,6 +26,7 @@ const GOLDEN: [&str; 12] = [
     "v1-contents",
     "v1-pvaccess",
     "v1-traffic",
+    "v1-forgotten",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -406,7 +407,9 @@ fn hits() -> Vec<Fact> {
             by: Some(CircuitSide::Client),
         }),
         Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
+        Fact::ChannelForgotten(8),
         Fact::ChannelEnd(7),
+        Fact::CircuitForgotten(5),
         Fact::CircuitEnd(6),
         Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 1".into() }),
     ]

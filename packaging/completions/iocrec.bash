@@ -49,6 +49,11 @@ _iocrec() {
         : # any text
         return
         ;;
+    'record --read' | \
+        'watch --read')
+        compopt -o default
+        return
+        ;;
     'record --tier' | \
         'watch --tier')
         mapfile -t COMPREPLY < <(compgen -W 'auto ring perf packet' -- "$current")
@@ -56,8 +61,8 @@ _iocrec() {
         ;;
     esac
     case $command in
-    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
-    watch) options='--help --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
+    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --thin --max-chains --no-command-lines --tier' ;;
+    watch) options='--help --user --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --thin --max-chains --no-command-lines --tier' ;;
     check) options='--help --user --json' ;;
     mark) options='--help --dir' ;;
     status) options='--help --dir --json' ;;

@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last clients iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last clients net iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -40,6 +40,8 @@ _iocreplay() {
         'last --output' | \
         'clients -o' | \
         'clients --output' | \
+        'net -o' | \
+        'net --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
@@ -149,6 +151,16 @@ _iocreplay() {
         'clients --client' | \
         'clients --ioc' | \
         'clients --host' | \
+        'net --format' | \
+        'net --kind' | \
+        'net --since' | \
+        'net --until' | \
+        'net --pv' | \
+        'net --exclude' | \
+        'net --user' | \
+        'net --client' | \
+        'net --ioc' | \
+        'net --host' | \
         'iocs --format' | \
         'iocs --ioc' | \
         'iocs --host' | \
@@ -182,7 +194,7 @@ _iocreplay() {
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
     puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
-    traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
@@ -194,6 +206,7 @@ _iocreplay() {
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
@@ -204,7 +217,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | clients | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | clients | net | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

@@ -18,6 +18,7 @@ complete -c iocreplay -n __fish_use_subcommand -a undo -d 'Make a shell script t
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
 complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
 complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
+complete -c iocreplay -n __fish_use_subcommand -a net -d 'Show what the network was doing'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a report -d 'Write a report'
@@ -64,6 +65,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l user -x -d 'onl
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l follow -d 'keep reading as the log grows, until interrupted'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -s o -l output -r -F -d 'write to this file instead of standard output'
@@ -210,6 +212,22 @@ complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l utc -d 'read a
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l all -d 'show the ordinary, too'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l kind -x -d 'only this kind, such as unanswered or disconnected'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l client -x -d 'only puts of clients that match'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'the same as --format jsonl'

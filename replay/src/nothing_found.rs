@@ -36,6 +36,8 @@ pub enum Kind {
     Alarms,
     /// Clients.
     Clients,
+    /// The network.
+    Network,
 }
 
 /// Contents of the logs.
@@ -147,6 +149,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Values => "no value matches",
                 Kind::Alarms => "no alarm matches",
                 Kind::Clients => "no client matches",
+                Kind::Network => "nothing unusual on the network matches",
             };
             let all = match filter.narrows() {
                 true => " all filters at once",

@@ -3,12 +3,13 @@
 
 use iocrec_log::event::{Address, CircuitId, Event, Origin};
 
+use crate::ca::channels::{ChannelLimits, Channels};
 use crate::ca::filter;
 use crate::ca::framer::Framer;
 use crate::ca::losses::{Kind, Losses};
 use crate::ca::message::{self, Header, Plausibility};
-use crate::ca::session::{ChannelLimits, Context, Ids, SeedChannel, Session};
-use crate::net::protocol::{Bytes, Ends, Protocol, Side, Start};
+use crate::ca::session::{Context, SeedChannel, Session, Shared};
+use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Start, Unbelieved};
 use crate::net::service::Service;
 use crate::net::stream::Gap;
 
@@ -17,17 +18,17 @@ use crate::net::stream::Gap;
 const FOREIGN_AFTER: u64 = 64 << 10;
 
 /// Channel Access, for the capture and its filter.
-pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::rule };
+pub static SERVICE: Service =
+    Service { name: "Channel Access", requests: filter::requests, rule: filter::rule, protocol: Some(0) };
 
 /// The state that all circuits share.
 #[derive(Debug)]
 pub struct ChannelAccess {
-    limits: ChannelLimits,
     /// Bytes to keep of a put's payload.
     payload: u32,
     /// Whether to report the ends of circuits.
     reports_ends: bool,
-    ids: Ids,
+    shared: Shared,
     losses: Losses,
 }
 
@@ -82,7 +83,8 @@ impl Circuit {
 impl ChannelAccess {
     /// No circuits yet.
     pub fn new(limits: ChannelLimits, payload: u32) -> ChannelAccess {
-        ChannelAccess { limits, payload, reports_ends: false, ids: Ids::default(), losses: Losses::default() }
+        let shared = Shared { circuit: 0, channels: Channels::new(limits) };
+        ChannelAccess { payload, reports_ends: false, shared, losses: Losses::default() }
     }
 
     /// From now on reports the ends of each circuit.
@@ -109,7 +111,7 @@ impl ChannelAccess {
         channels: &[SeedChannel],
         out: &mut Vec<Event>,
     ) -> CircuitId {
-        let mut context = Context { ids: &mut self.ids, limits: self.limits, out };
+        let mut context = Context { shared: &mut self.shared, out };
         circuit.session.seed(now, (client.user, client.host, client.minor), channels, &mut context)
     }
 
@@ -129,7 +131,7 @@ impl ChannelAccess {
         if session.id().is_some() {
             framer.trust();
         }
-        let mut context = Context { ids: &mut self.ids, limits: self.limits, out };
+        let mut context = Context { shared: &mut self.shared, out };
         piece(framer, &mut |time, header, payload| match side {
             Side::Client => session.request(time, header, payload, &mut context),
             Side::Server => session.answer(time, header, payload, &mut context),
@@ -171,10 +173,12 @@ impl Protocol for ChannelAccess {
             return;
         }
         let Bytes { bytes, starts, ends, place } = bytes;
-        if let Some(before) = place {
-            circuit.framer(side).place(before);
-        }
-        self.frame(circuit, side, out, |framer, sink| framer.bytes(time, bytes, starts, ends, sink));
+        self.frame(circuit, side, out, |framer, sink| {
+            if let Some(before) = place {
+                framer.place(before, sink);
+            }
+            framer.bytes(time, bytes, starts, ends, sink);
+        });
         circuit.lost.1 += circuit.framer(side).take_lost();
     }
 
@@ -208,7 +212,7 @@ impl Protocol for ChannelAccess {
     fn on_delivered(&mut self, circuit: &mut Circuit, side: Side, time: u64, _: &mut Vec<Event>) {
         let (client, server) = (circuit.client, circuit.server);
         let (gap, unframed) = std::mem::take(&mut circuit.lost);
-        let forgotten = std::mem::take(&mut self.ids.forgotten);
+        let forgotten = std::mem::take(&mut self.shared.channels.forgotten);
         let losses = &mut self.losses;
         losses.add(Kind::Channels, forgotten, time, client, server);
         losses.add(Kind::Gap, gap, time, client, server);
@@ -224,14 +228,25 @@ impl Protocol for ChannelAccess {
         }
     }
 
-    fn on_close(&mut self, circuit: &mut Circuit, time: u64, out: &mut Vec<Event>) {
+    fn on_close(&mut self, circuit: &mut Circuit, time: u64, closing: Closing, out: &mut Vec<Event>) {
         circuit.closed_id = circuit.id();
-        circuit.session.end(time, &mut self.ids, out);
+        if closing == Closing::Forgotten && circuit.id().is_some() {
+            self.losses.add(Kind::Circuits, 1, time, circuit.client, circuit.server);
+            circuit.session.forget(time, &mut self.shared, out);
+        } else {
+            circuit.session.end(time, &mut self.shared, out);
+        }
     }
 
-    fn on_eviction(&mut self, circuit: &mut Circuit, time: u64) {
-        if circuit.id().is_some() {
-            self.losses.add(Kind::Circuits, 1, time, circuit.client, circuit.server);
+    fn on_unbelieved(&mut self, circuit: &mut Circuit, time: u64, what: Unbelieved) {
+        let kind = match what {
+            Unbelieved::Data => Kind::ForgedData,
+            Unbelieved::Changed => Kind::ChangedData,
+            Unbelieved::Reset => Kind::ForgedResets,
+            Unbelieved::Opening => Kind::ForgedOpenings,
+        };
+        if !circuit.is_foreign {
+            self.losses.add(kind, 1, time, circuit.client, circuit.server);
         }
     }
 

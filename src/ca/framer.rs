@@ -90,6 +90,8 @@ pub struct Framer {
     unsettled: u64,
     lost: u64,
     foreign: bool,
+    /// The framing was certain until the socket filter left something out: it is again once the filter tells the place.
+    lapsed: bool,
 }
 
 impl Framer {
@@ -107,6 +109,7 @@ impl Framer {
             unsettled: 0,
             lost: 0,
             foreign: false,
+            lapsed: false,
         }
     }
 
@@ -136,6 +139,7 @@ impl Framer {
     /// segment.
     pub fn bytes(&mut self, time: u64, bytes: &[u8], starts: bool, ends: bool, sink: &mut Sink) {
         let mut rest = bytes;
+        self.lapsed = false;
         // A candidate from an earlier segment may turn out wrong; then the start of this segment is a candidate.
         let mut second_try = starts && matches!(self.framing, Framing::Candidate(_));
         if starts && self.framing == Framing::Unsynchronized {
@@ -166,22 +170,22 @@ impl Framer {
     }
 
     /// The socket filter has followed the stream to here: the next header comes after this many bytes, and nothing that
-    /// matters is between the bytes taken so far and the next ones.
-    pub fn place(&mut self, before: u32) {
-        let before = u64::from(before);
-        let known = match (&self.open, self.framing) {
-            (_, Framing::Unsynchronized | Framing::Candidate(_)) => false,
-            (Some(open), _) => open.left == before,
-            (None, _) => before == 0 && self.head_length == 0,
-        };
-        if known {
+    /// matters is between the bytes taken so far and the next ones. A framing that has not been lost knows better: it has
+    /// seen everything in order.
+    pub fn place(&mut self, before: u32, sink: &mut Sink) {
+        if !matches!(self.framing, Framing::Unsynchronized | Framing::Candidate(_)) {
             return;
         }
-        self.forget_or_give_up();
-        self.framing = Framing::Confirmed(TRUSTED_AFTER);
+        let next = self.open.as_ref().map_or(0, |open| open.left);
+        if self.framing != Framing::Unsynchronized && self.head_length == 0 && next == u64::from(before) {
+            return self.confirm(sink);
+        }
+        let lapsed = self.lapsed;
+        self.give_up();
+        self.framing = if lapsed { Framing::Certain } else { Framing::Confirmed(TRUSTED_AFTER) };
         let header =
             Header { command: message::EVENT_ADD, size: 0, dbr: 0, count: 0, p1: 0, p2: 0, long: false };
-        let open = Open { header, left: before, keep: 0, damaged: false, headless: true };
+        let open = Open { header, left: before.into(), keep: 0, damaged: false, headless: true };
         self.open = (before > 0).then_some(open);
     }
 
@@ -191,13 +195,11 @@ impl Framer {
         self.open.as_ref().filter(|open| trusted && open.keep == 0).map_or(0, |open| open.left)
     }
 
-    /// Gives up the framing; if what is missing of the open message does not matter, nothing is lost.
+    /// Gives up the framing where the socket filter may have left something out; if what is missing of the open message
+    /// does not matter, nothing is lost.
     fn forget_or_give_up(&mut self) {
-        let matters = match &self.open {
-            Some(open) => open.keep > 0 || open.damaged || self.keep(&open.header) > 0,
-            None => self.head_length > 0,
-        };
-        if !matters && !matches!(self.framing, Framing::Candidate(_)) {
+        let matters = |open: &Open| open.keep > 0 || open.damaged || self.keep(&open.header) > 0;
+        if !self.open.as_ref().is_some_and(matters) && !matches!(self.framing, Framing::Candidate(_)) {
             self.unsettled = 0;
         }
         self.give_up();
@@ -224,7 +226,11 @@ impl Framer {
             None if cause == Gap::Elided
                 && (self.head_length == 0 || self.framing == Framing::Unsynchronized) => {}
             // What did not pass the filter is no loss, but ends what is known of the stream.
-            _ if cause == Gap::Unseen => self.forget_or_give_up(),
+            _ if cause == Gap::Unseen => {
+                let lapsed = self.lapsed || self.framing == Framing::Certain;
+                self.forget_or_give_up();
+                self.lapsed = lapsed;
+            }
             _ => {
                 self.give_up();
                 self.lost += length;
@@ -405,6 +411,7 @@ impl Framer {
     /// The framing is lost, and with it the bytes of incomplete messages.
     fn give_up(&mut self) {
         self.lost += std::mem::take(&mut self.unsettled);
+        self.lapsed = false;
         self.framing = Framing::Unsynchronized;
         self.head_length = 0;
         self.open = None;

@@ -23,9 +23,27 @@ pub enum Kind {
     Circuits,
     /// Channels that had to be forgotten while open.
     Channels,
+    /// Segments of data that are not believed.
+    ForgedData,
+    /// Segments that were sent again with other bytes.
+    ChangedData,
+    /// Resets that are not believed.
+    ForgedResets,
+    /// Openings of circuits that were open.
+    ForgedOpenings,
 }
 
-const KINDS: [Kind; 5] = [Kind::Gap, Kind::Unframed, Kind::Foreign, Kind::Circuits, Kind::Channels];
+const KINDS: [Kind; 9] = [
+    Kind::Gap,
+    Kind::Unframed,
+    Kind::Foreign,
+    Kind::Circuits,
+    Kind::Channels,
+    Kind::ForgedData,
+    Kind::ChangedData,
+    Kind::ForgedResets,
+    Kind::ForgedOpenings,
+];
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -83,6 +101,16 @@ impl Losses {
             Kind::Foreign => "bytes of something else than Channel Access, ignored",
             Kind::Circuits => "circuits forgotten: more are open than are kept",
             Kind::Channels => "channels forgotten: more are open than are kept",
+            Kind::ForgedData => {
+                "TCP segments not believed: they fit neither what was sent nor what was acknowledged"
+            }
+            Kind::ChangedData => "TCP segments repeated with other bytes: the first ones count",
+            Kind::ForgedResets => {
+                "TCP resets not believed: they lack the sequence number that a reset must have"
+            }
+            Kind::ForgedOpenings => {
+                "TCP openings of circuits that are open: nothing changes unless they are answered"
+            }
         };
         let others = if tally.several { ", and on other circuits" } else { "" };
         let loss = Loss {

@@ -1,12 +1,20 @@
-//! How a circuit begins, by which it is recognized on any port.
+//! How a circuit begins, by which it is recognized on any port; and datagrams that name a server's port.
 //!
 //! The first message of each side is VERSION: no payload, a priority of 0 to 99 where other messages have a type, the
 //! minor version where they have a count. Servers before 3.14.12 send none, clients always do.
 
-use crate::ca::message::{self, plausible, Header, Plausibility, VERSION};
+use iocrec_log::event::Address;
+
+use crate::ca::message::{self, plausible, Header, Plausibility, RSRV_IS_UP, SEARCH, VERSION};
 use crate::net::flows::Beginning;
 use crate::net::protocol::Side;
+use crate::net::udp::datagram::Datagram;
+use crate::net::udp::Selected;
 
+/// Servers of one datagram that are looked at.
+const MAX_SERVERS: usize = 32;
+/// Servers use no port below this; where an answer has one, requests have a small number.
+const FIRST_PORT: u16 = 1024;
 /// Highest priority of a circuit.
 const MAX_PRIORITY: u16 = 99;
 /// Minor versions that servers accept, with some to come: 4 to 13 are in use.
@@ -27,6 +35,30 @@ pub fn begins_circuit(bytes: &[u8], at: Beginning) -> bool {
     let Some(second) = bytes.get(message::HEADER..).and_then(Header::parse) else { return false };
     let could = |side| plausible(side, &second) != Plausibility::None;
     could(Side::Client) && !could(Side::Server)
+}
+
+/// The servers that a datagram names: in beacons, and in answers to searches. `ports` are those of [`selected`].
+///
+/// [`selected`]: crate::ca::datagrams::selected
+pub fn servers_in(datagram: &Datagram, ports: &Selected) -> Vec<Address> {
+    let from_server = ports.asked.contains(&datagram.source.port);
+    let to_repeater = ports.told.contains(&datagram.destination.port);
+    let (mut rest, mut found) = (datagram.payload, Vec::new());
+    while let Some(header) = Header::parse(rest).filter(|_| found.len() < MAX_SERVERS) {
+        let server = |ip, none, port: u32| Address {
+            ip: if ip == none { datagram.source.ip } else { ip },
+            port: u16::try_from(port).unwrap_or(0),
+        };
+        let server = match header.command {
+            RSRV_IS_UP if to_repeater => Some(server(header.p2, 0, header.count)),
+            // a request has a small number there
+            SEARCH if from_server && header.size == 8 => Some(server(header.p1, u32::MAX, header.dbr.into())),
+            _ => None,
+        };
+        found.extend(server.filter(|server| server.port >= FIRST_PORT));
+        rest = rest.get(header.bytes().saturating_add(header.size as usize)..).unwrap_or_default();
+    }
+    found
 }
 
 #[cfg(test)]

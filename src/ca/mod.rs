@@ -16,6 +16,7 @@
 //! A put's request id (`ioid`) distinguishes puts with answers. In a put without an answer, libca repeats the channel's
 //! own id each time.
 
+mod channels;
 mod circuit;
 pub mod datagrams;
 mod decoder;
@@ -29,5 +30,5 @@ mod session;
 
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
-pub use mark::begins_circuit;
+pub use mark::{begins_circuit, servers_in};
 pub use session::SeedChannel;

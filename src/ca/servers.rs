@@ -24,11 +24,20 @@ const PORT_VARIABLES: [&[u8]; 2] = [b"EPICS_CAS_SERVER_PORT=", b"EPICS_CA_SERVER
 
 /// The ports of servers where nothing else is known: the default, and those that this process's environment names.
 pub fn usual_ports() -> Vec<u16> {
-    let named = |name: &&[u8]| {
-        let name = std::str::from_utf8(name).ok()?.trim_end_matches('=');
-        std::env::var(name).ok()?.trim().parse().ok()
-    };
-    PORT_VARIABLES.iter().filter_map(named).chain([SEARCH_PORT]).collect()
+    let named = port_variables().filter(|(name, _)| name.ends_with("_SERVER_PORT"));
+    named.filter_map(|(_, value)| value.trim().parse().ok()).chain([SEARCH_PORT]).collect()
+}
+
+/// The variables of this process's environment that name ports of Channel Access.
+pub fn port_variables() -> impl Iterator<Item = (&'static str, String)> {
+    const NAMES: [&str; 5] = [
+        "EPICS_CAS_SERVER_PORT",
+        "EPICS_CA_SERVER_PORT",
+        "EPICS_CA_REPEATER_PORT",
+        "EPICS_CAS_BEACON_PORT",
+        "EPICS_CA_ADDR_LIST",
+    ];
+    NAMES.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)))
 }
 
 /// A process that serves Channel Access.

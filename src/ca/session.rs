@@ -11,7 +11,8 @@ use crate::net::Namespace;
 use iocrec_log::event::{
     Address, CaAnswer, CaPut, Channel, ChannelId, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Origin,
 };
-use std::collections::{BTreeMap, HashMap};
+
+use crate::ca::channels::{Channels, Place};
 
 /// A channel as read from the memory of a server or client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,24 +29,13 @@ pub struct SeedChannel {
     pub count: Option<u32>,
 }
 
-/// Assigns ids to circuits and channels, from 1 on, and counts the channels of all circuits.
-#[derive(Debug, Default)]
-pub struct Ids {
-    circuit: CircuitId,
-    channel: ChannelId,
-    /// Channels open on all circuits.
-    pub open: usize,
-    /// Channels that had to be forgotten while open, not yet reported.
-    pub forgotten: u64,
-}
-
-/// Bounds of the open channels.
-#[derive(Clone, Copy, Debug)]
-pub struct ChannelLimits {
-    /// On one circuit.
-    pub circuit: usize,
-    /// On all.
-    pub all: usize,
+/// What all circuits share: their numbers, from 1 on, and their channels.
+#[derive(Debug)]
+pub struct Shared {
+    /// The last number given out.
+    pub circuit: CircuitId,
+    /// The open channels.
+    pub channels: Channels,
 }
 
 /// The state of one circuit. See the module.
@@ -60,9 +50,6 @@ pub struct Session {
     origin: Origin,
     /// The namespace of its packets, and the listening process, if known; `None` if ends are not reported.
     ends: Option<(Namespace, Option<IocId>)>,
-    channels: BTreeMap<ChannelId, Channel>,
-    by_sid: HashMap<u32, ChannelId>,
-    by_cid: HashMap<u32, ChannelId>,
     /// Time of the last reading of channels from memory; packets from before may repeat the same.
     seeded: u64,
 }
@@ -84,9 +71,6 @@ impl Session {
             minor: 0,
             origin,
             ends,
-            channels: BTreeMap::new(),
-            by_sid: HashMap::new(),
-            by_cid: HashMap::new(),
             seeded: 0,
         }
     }
@@ -97,12 +81,26 @@ impl Session {
     }
 
     /// The circuit was closed.
-    pub fn end(&mut self, time: u64, ids: &mut Ids, out: &mut Vec<Event>) {
-        ids.open = ids.open.saturating_sub(self.channels.len());
+    pub fn end(&mut self, time: u64, shared: &mut Shared, out: &mut Vec<Event>) {
+        self.leave(time, Fact::CircuitEnd, shared, out);
+    }
+
+    /// The circuit is forgotten, though it is open.
+    pub fn forget(&mut self, time: u64, shared: &mut Shared, out: &mut Vec<Event>) {
+        self.leave(time, Fact::CircuitForgotten, shared, out);
+    }
+
+    fn leave(&mut self, time: u64, fact: fn(CircuitId) -> Fact, shared: &mut Shared, out: &mut Vec<Event>) {
         if let Some(id) = self.id {
-            out.push(Event { time, fact: Fact::CircuitEnd(id) });
+            shared.channels.end(id);
+            out.push(Event { time, fact: fact(id) });
         }
         *self = Session::new(self.client, self.server, self.origin, self.ends);
+    }
+
+    /// Whether the circuit has no channels.
+    fn is_bare(&self, context: &Context) -> bool {
+        self.id.is_none_or(|id| context.shared.channels.count(id) == 0)
     }
 
     /// Takes a message from the client.
@@ -114,10 +112,10 @@ impl Session {
                 self.identity(time, None, None, minor, context.out);
             }
             // Servers ignore both once there are channels, and if they are longer.
-            CLIENT_NAME if self.channels.is_empty() && header.size <= LONGEST_NAME => {
+            CLIENT_NAME if self.is_bare(context) && header.size <= LONGEST_NAME => {
                 self.identity(time, Some(message::text(payload)), None, 0, context.out);
             }
-            HOST_NAME if self.channels.is_empty() && header.size <= LONGEST_NAME => {
+            HOST_NAME if self.is_bare(context) && header.size <= LONGEST_NAME => {
                 self.identity(time, None, Some(message::text(payload)), 0, context.out);
             }
             CREATE_CHAN => {
@@ -129,15 +127,16 @@ impl Session {
             }
             CLEAR_CHANNEL => {
                 let (sid, cid) = (header.p1, header.p2);
-                let found = [self.by_cid.get(&cid).copied(), self.by_sid.get(&sid).copied()];
-                let meant = |c: &Channel| c.sid.is_none_or(|s| s == sid) && c.cid.is_none_or(|c| c == cid);
-                let meant = |id: &ChannelId| self.channels.get(id).is_some_and(meant);
-                if let Some(id) = found.into_iter().flatten().find(meant) {
-                    self.close(time, id, context);
+                let channels = &context.shared.channels;
+                let found = [channels.by_cid(circuit, cid), channels.by_sid(circuit, sid)];
+                let meant = |c: Channel| c.sid.is_none_or(|s| s == sid) && c.cid.is_none_or(|c| c == cid);
+                let meant = |place: &Place| channels.get(*place).is_some_and(meant);
+                if let Some(place) = found.into_iter().flatten().find(meant) {
+                    context.close(time, place);
                 }
             }
             WRITE | WRITE_NOTIFY => {
-                let channel = self.channel_of(time, header.p1, context);
+                let channel = self.channel_of(time, circuit, header.p1, context);
                 context.emit(
                     time,
                     Fact::CaPut(CaPut {
@@ -162,17 +161,17 @@ impl Session {
         match header.command {
             CREATE_CHAN => self.created(time, header, context),
             CREATE_CH_FAIL | SERVER_DISCONN => {
-                if let Some(id) = self.by_cid.get(&header.p1).copied() {
-                    self.close(time, id, context);
+                if let Some(place) = context.shared.channels.by_cid(circuit, header.p1) {
+                    context.close(time, place);
                 }
             }
             // The request has closed it already, unless the request was not seen. The ids may be in use again by now,
             // but not both for one channel.
             CLEAR_CHANNEL => {
-                if let Some(id) = self.by_sid.get(&header.p1).copied() {
-                    if self.by_cid.get(&header.p2) == Some(&id) {
-                        self.close(time, id, context);
-                    }
+                let channels = &context.shared.channels;
+                let by_sid = channels.by_sid(circuit, header.p1);
+                if let Some(place) = by_sid.filter(|_| by_sid == channels.by_cid(circuit, header.p2)) {
+                    context.close(time, place);
                 }
             }
             WRITE_NOTIFY => context.emit(
@@ -228,40 +227,41 @@ impl Session {
         }
         let circuit = self.number(time, context);
         for seed in channels {
-            self.seed_channel(time, seed, context);
+            self.seed_channel(time, circuit, seed, context);
         }
         circuit
     }
 
-    fn seed_channel(&mut self, time: u64, seed: &SeedChannel, context: &mut Context) {
-        let by_sid = self.by_sid.get(&seed.sid).copied();
-        let by_cid = seed.cid.and_then(|cid| self.by_cid.get(&cid)).copied();
+    fn seed_channel(&self, time: u64, circuit: CircuitId, seed: &SeedChannel, context: &mut Context) {
+        let channels = &context.shared.channels;
+        let by_sid = channels.by_sid(circuit, seed.sid);
+        let by_cid = seed.cid.and_then(|cid| channels.by_cid(circuit, cid));
+        let channel = |place: Place| channels.get(place).map(|channel| (place, channel));
         let same = |c: &Channel| c.pv.is_empty() || c.pv == seed.pv;
         // The same channel may be known by its sid, or still be waiting for it.
-        let known = by_sid.or(by_cid.filter(|id| self.channels.get(id).is_some_and(|c| c.sid.is_none())));
-        match known.and_then(|id| self.channels.get(&id)) {
-            Some(channel) if same(channel) => {
+        let known =
+            by_sid.and_then(channel).or_else(|| by_cid.and_then(channel).filter(|(_, c)| c.sid.is_none()));
+        match known {
+            Some((place, channel)) if same(&channel) => {
                 let new = Channel {
                     cid: channel.cid.or(seed.cid),
                     sid: Some(seed.sid),
                     pv: seed.pv.clone(),
                     dbr: channel.dbr.or(seed.dbr),
                     count: channel.count.or(seed.count),
-                    ..channel.clone()
+                    ..channel
                 };
-                self.replace(time, new, context);
+                context.replace(time, place, new);
                 return;
             }
             // The network's facts are right; memory was read slightly earlier or later.
-            Some(channel) if channel.origin == Origin::Opened => return,
-            Some(channel) => {
-                let id = channel.id;
-                self.close(time, id, context);
-            }
+            Some((_, channel)) if channel.origin == Origin::Opened => return,
+            Some((place, _)) => context.close(time, place),
             None => {}
         }
-        let cid = seed.cid.filter(|cid| !self.by_cid.contains_key(cid));
-        self.add(time, cid, Some(seed.sid), seed.pv.clone(), Origin::Memory, (seed.dbr, seed.count), context);
+        let cid = seed.cid.filter(|cid| context.shared.channels.by_cid(circuit, *cid).is_none());
+        let numbers = (cid, Some(seed.sid));
+        self.add(time, numbers, seed.pv.clone(), Origin::Memory, (seed.dbr, seed.count), context);
     }
 
     /// The circuit's number; assigns and reports one if it has none yet.
@@ -269,8 +269,8 @@ impl Session {
         if let Some(id) = self.id {
             return id;
         }
-        context.ids.circuit += 1;
-        let id = context.ids.circuit;
+        context.shared.circuit += 1;
+        let id = context.shared.circuit;
         self.id = Some(id);
         self.report(time, context.out);
         if let Some((namespace, server)) = self.ends {
@@ -324,130 +324,91 @@ impl Session {
         if pv.is_empty() {
             return;
         }
-        if let Some(id) = self.by_cid.get(&cid).copied() {
+        let circuit = self.number(time, context);
+        if let Some(place) = context.shared.channels.by_cid(circuit, cid) {
             // It may be known from memory before its packet is processed.
             let seeded = |c: &Channel| c.origin == Origin::Memory && c.pv == pv && time <= self.seeded;
-            if self.channels.get(&id).is_some_and(seeded) {
+            if context.shared.channels.get(place).is_some_and(|channel| seeded(&channel)) {
                 return;
             }
-            self.close(time, id, context);
+            context.close(time, place);
         }
-        self.add(time, Some(cid), None, pv, Origin::Opened, (None, None), context);
+        self.add(time, (Some(cid), None), pv, Origin::Opened, (None, None), context);
     }
 
     /// Takes the server's answer that it has made a channel.
     fn created(&mut self, time: u64, header: &Header, context: &mut Context) {
+        let circuit = self.number(time, context);
         let (cid, sid) = (header.p1, header.p2);
         let (dbr, count) = (Some(header.dbr), Some(header.count));
-        let asked = self.by_cid.get(&cid).and_then(|id| self.channels.get(id));
-        let held = self.by_sid.get(&sid).and_then(|id| self.channels.get(id));
-        match (asked.cloned(), held.cloned()) {
-            (Some(asked), Some(held)) if asked.id == held.id => {
-                self.replace(time, Channel { dbr, count, ..held }, context);
+        let channels = &context.shared.channels;
+        let known = |place: Place| channels.get(place).map(|channel| (place, channel));
+        let asked = channels.by_cid(circuit, cid).and_then(known);
+        let held = channels.by_sid(circuit, sid).and_then(known);
+        match (asked, held) {
+            (Some((asked, _)), Some((place, held))) if asked == place => {
+                context.replace(time, place, Channel { dbr, count, ..held });
             }
             // Puts were seen between the request and this answer: they were for this channel.
-            (Some(asked), Some(held)) if held.pv.is_empty() && held.id > asked.id && asked.sid.is_none() => {
-                self.close(time, asked.id, context);
-                let pv = asked.pv;
-                self.replace(time, Channel { cid: Some(cid), pv, dbr, count, ..held }, context);
+            (Some((closed, asked)), Some((place, held)))
+                if held.pv.is_empty() && held.id > asked.id && asked.sid.is_none() =>
+            {
+                context.close(time, closed);
+                context.replace(time, place, Channel { cid: Some(cid), pv: asked.pv, dbr, count, ..held });
             }
-            (Some(asked), held) => {
-                if let Some(held) = held {
-                    self.close(time, held.id, context);
+            (Some((place, asked)), held) => {
+                if let Some((held, _)) = held {
+                    context.close(time, held);
                 }
-                self.replace(time, Channel { sid: Some(sid), dbr, count, ..asked }, context);
+                context.replace(time, place, Channel { sid: Some(sid), dbr, count, ..asked });
             }
-            (None, Some(held)) if held.origin == Origin::Memory && time <= self.seeded => {
-                self.replace(time, Channel { cid: Some(cid), dbr, count, ..held }, context);
+            (None, Some((place, held))) if held.origin == Origin::Memory && time <= self.seeded => {
+                context.replace(time, place, Channel { cid: Some(cid), dbr, count, ..held });
             }
             (None, held) => {
-                if let Some(held) = held {
-                    self.close(time, held.id, context);
+                if let Some((held, _)) = held {
+                    context.close(time, held);
                 }
-                self.add(time, Some(cid), Some(sid), String::new(), Origin::MidStream, (dbr, count), context);
+                let numbers = (Some(cid), Some(sid));
+                self.add(time, numbers, String::new(), Origin::MidStream, (dbr, count), context);
             }
         }
     }
 
     /// The channel with this SID; creates it if it is not known.
-    fn channel_of(&mut self, time: u64, sid: u32, context: &mut Context) -> ChannelId {
-        match self.by_sid.get(&sid) {
-            Some(&id) => id,
-            None => self.add(time, None, Some(sid), String::new(), Origin::MidStream, (None, None), context),
+    fn channel_of(&self, time: u64, circuit: CircuitId, sid: u32, context: &mut Context) -> ChannelId {
+        let channels = &mut context.shared.channels;
+        match channels.by_sid(circuit, sid).and_then(|place| channels.touch(place)) {
+            Some(id) => id,
+            None => {
+                let numbers = (None, Some(sid));
+                self.add(time, numbers, String::new(), Origin::MidStream, (None, None), context)
+            }
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // the members of a Channel, by name at each call
+    /// Adds a channel with its cid and sid, its native type and count, as far as they are known.
     fn add(
-        &mut self,
+        &self,
         time: u64,
-        cid: Option<u32>,
-        sid: Option<u32>,
-        mut pv: String,
+        (cid, sid): (Option<u32>, Option<u32>),
+        pv: String,
         origin: Origin,
         (dbr, count): (Option<u16>, Option<u32>),
         context: &mut Context,
     ) -> ChannelId {
-        let ChannelLimits { circuit, all } = context.limits;
-        if self.channels.len() >= circuit || (context.ids.open >= all && !self.channels.is_empty()) {
-            // Forget the oldest; the server's memory may name it again.
-            if let Some(oldest) = self.channels.keys().next().copied() {
-                self.close(time, oldest, context);
-                context.ids.forgotten += 1;
-            }
-        }
-        // It may be kept for a long time.
-        pv.shrink_to_fit();
-        context.ids.channel += 1;
-        context.ids.open += 1;
-        let id = context.ids.channel;
-        let circuit = self.number(time, context);
-        self.replace(time, Channel { id, circuit, cid, sid, pv, dbr, count, origin }, context);
-        id
-    }
-
-    /// Stores and reports a channel, if anything in it has changed.
-    fn replace(&mut self, time: u64, channel: Channel, context: &mut Context) {
-        let id = channel.id;
-        let old = self.channels.get(&id);
-        if old == Some(&channel) {
-            return;
-        }
-        let (old_sid, old_cid) = old.map_or((None, None), |old| (old.sid, old.cid));
-        forget(&mut self.by_sid, old_sid, id);
-        forget(&mut self.by_cid, old_cid, id);
-        self.by_sid.extend(channel.sid.map(|sid| (sid, id)));
-        self.by_cid.extend(channel.cid.map(|cid| (cid, id)));
-        context.emit(time, Fact::Channel(channel.clone()));
-        self.channels.insert(id, channel);
-    }
-
-    fn close(&mut self, time: u64, id: ChannelId, context: &mut Context) {
-        if let Some(channel) = self.channels.remove(&id) {
-            forget(&mut self.by_sid, channel.sid, id);
-            forget(&mut self.by_cid, channel.cid, id);
-            context.ids.open = context.ids.open.saturating_sub(1);
-            context.emit(time, Fact::ChannelEnd(id));
-        }
-    }
-}
-
-/// Removes an id unless it belongs to another channel by now.
-fn forget(ids: &mut HashMap<u32, ChannelId>, key: Option<u32>, id: ChannelId) {
-    if let Some(key) = key {
-        if ids.get(&key) == Some(&id) {
-            ids.remove(&key);
-        }
+        // a circuit has its number before its first channel
+        let circuit = self.id.unwrap_or(0);
+        let channel = Channel { id: 0, circuit, cid, sid, pv, dbr, count, origin };
+        context.shared.channels.add(time, channel, context.out)
     }
 }
 
 /// The shared state that a session uses.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// Assigns ids.
-    pub ids: &'a mut Ids,
-    /// Bounds.
-    pub limits: ChannelLimits,
+    /// What all circuits share.
+    pub shared: &'a mut Shared,
     /// Receives the facts.
     pub out: &'a mut Vec<Event>,
 }
@@ -455,5 +416,13 @@ pub struct Context<'a> {
 impl Context<'_> {
     fn emit(&mut self, time: u64, fact: Fact) {
         self.out.push(Event { time, fact });
+    }
+
+    fn close(&mut self, time: u64, place: Place) {
+        self.shared.channels.close(time, place, self.out);
+    }
+
+    fn replace(&mut self, time: u64, place: Place, channel: Channel) {
+        self.shared.channels.replace(time, place, channel, self.out);
     }
 }

@@ -122,8 +122,8 @@ impl Finished {
             }
         };
         lines.push(format!(
-            "{decoded} packets of Channel Access, {} circuits, {} puts; losses: {lost}",
-            self.circuits, self.puts
+            "{decoded} packets of Channel Access, {} circuits, {} puts, {} datagrams; losses: {lost}",
+            self.circuits, self.puts, self.outcome.datagrams
         ));
         if self.outcome.cut > 0 {
             lines.push(format!(
@@ -133,7 +133,7 @@ impl Finished {
         }
         let others = [
             (other_tcp, "of TCP that does not begin as Channel Access does"),
-            (udp, "of UDP"),
+            (udp, "of other UDP"),
             (other_ip, "of other IP"),
             (not_ip, "not of IP"),
             (too_short, "cut before their ports"),

@@ -7,8 +7,8 @@
 //! Interfaces that the user names are those of the recorder's own namespace. In other namespaces all interfaces are
 //! captured, since names mean something else there.
 //!
-//! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, and further ones
-//! 256 KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 4 MiB, and any number at most 18 MiB. A
+//! Memory: the recorder's own namespace has rings of 2.5 MiB; the first `FEW` others have 640 KiB each, and further ones
+//! 320 KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 5 MiB, and any number at most 23 MiB. A
 //! socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the kernel
 //! (some 10 ms), so helper threads do both.
 
@@ -25,7 +25,8 @@ use std::thread::{self, JoinHandle};
 use nix::errno::Errno;
 
 use crate::linux::process;
-use crate::net::capture::{Capture, CaptureError, Packet, BLOCKS};
+use crate::net::capture::{Capture, CaptureError, Filtering, Packet};
+use crate::net::ring::BLOCKS;
 use crate::net::service::Ports;
 use crate::net::Namespace;
 
@@ -119,19 +120,21 @@ pub struct Captures {
     own: Capture,
     own_ports: Ports,
     others: HashMap<Namespace, Other>,
-    /// Losses of closed captures.
-    lost: u64,
+    filtering: Filtering,
+    /// Losses of closed captures: from clients, from servers.
+    lost: [u64; 2],
 }
 
 impl Captures {
-    /// Starts with the capture of the recorder's own namespace.
-    pub fn new(own: Capture) -> Captures {
+    /// Starts with the capture of the recorder's own namespace. Others are filtered in this way.
+    pub fn new(own: Capture, filtering: Filtering) -> Captures {
         Captures {
             here: process::namespace(std::process::id()).unwrap_or_default(),
             own,
             own_ports: Ports::default(),
             others: HashMap::new(),
-            lost: 0,
+            filtering,
+            lost: [0; 2],
         }
     }
 
@@ -145,7 +148,7 @@ impl Captures {
 
     /// Descriptors that poll as readable when [`Captures::drain`] has something to do.
     pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
-        self.open().map(|(_, capture)| capture.raw_fd())
+        self.open().flat_map(|(_, capture)| capture.fds())
     }
 
     /// Passes on all waiting packets, at most a ringful from each namespace.
@@ -159,15 +162,20 @@ impl Captures {
         }
     }
 
-    /// Packets lost because a ring was full, since the last call.
-    pub fn losses(&mut self) -> u64 {
-        let mut lost = std::mem::take(&mut self.lost) + self.own.losses();
+    /// From now on no packet waits for older ones: none are expected.
+    pub fn hurry(&mut self) {
+        self.own.hurry();
         for other in self.others.values_mut() {
             if let Other::Open { capture, .. } = other {
-                lost += capture.losses();
+                capture.hurry();
             }
         }
-        lost
+    }
+
+    /// Packets lost because a ring was full, since the last call: from clients, from servers.
+    pub fn losses(&mut self) -> [u64; 2] {
+        let all: Vec<[u64; 2]> = self.open().map(|(_, capture)| capture.losses()).collect();
+        all.into_iter().fold(std::mem::take(&mut self.lost), add)
     }
 
     /// Captures these namespaces and ports from now on, and no others. Returns the filters that could not be changed.
@@ -184,8 +192,8 @@ impl Captures {
         set(&mut self.own, &mut self.own_ports, &wanted.get(&self.here).unwrap_or(&none).ports);
         let gone = self.others.extract_if(|namespace, _| !wanted.contains_key(namespace));
         for (_, other) in gone {
-            if let Other::Open { mut capture, .. } = other {
-                self.lost += capture.losses();
+            if let Other::Open { capture, .. } = other {
+                self.lost = add(self.lost, capture.losses());
                 close(capture);
             }
         }
@@ -216,7 +224,7 @@ impl Captures {
                         _ => None,
                     };
                     let blocks = if count < FEW { BLOCKS_OF_FEW } else { BLOCKS_OF_MORE };
-                    Other::Opening(open_in(namespace, wanted.pid, blocks), before)
+                    Other::Opening(open_in(namespace, wanted.pid, self.filtering, blocks), before)
                 }
             };
             self.others.insert(namespace, other);
@@ -260,6 +268,11 @@ impl Drop for Captures {
     }
 }
 
+/// Adds losses.
+fn add(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
+    [a[0] + b[0], a[1] + b[1]]
+}
+
 /// Closes a capture on a thread, or in place if the system has no thread to spare.
 fn close(capture: Capture) -> Option<JoinHandle<()>> {
     thread::Builder::new().name("netns".into()).spawn(move || drop(capture)).ok()
@@ -271,17 +284,17 @@ fn close(capture: Capture) -> Option<JoinHandle<()>> {
 /// The namespace can't be captured.
 pub fn try_in(pid: u32) -> Result<(), NamespaceError> {
     let namespace = process::namespace(pid).map_err(NamespaceError::Unknown)?;
-    let opened = open_in(namespace, pid, BLOCKS_OF_MORE).recv();
+    let opened = open_in(namespace, pid, Filtering::Stateless, BLOCKS_OF_MORE).recv();
     opened.unwrap_or(Err(NamespaceError::NoThread)).map(drop)
 }
 
 /// Opens a capture without ports in the namespace of a process.
-fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Opened> {
+fn open_in(namespace: Namespace, pid: u32, filtering: Filtering, blocks: usize) -> Receiver<Opened> {
     let (sender, receiver) = channel();
     // The thread stays in that namespace until it ends.
     drop(thread::Builder::new().name("netns".into()).spawn(move || {
         let opened = enter(namespace, pid).and_then(|()| {
-            Capture::with_ring(&[], &Ports::default(), blocks).map_err(NamespaceError::Capture)
+            Capture::with(&[], &Ports::default(), filtering, blocks).map_err(NamespaceError::Capture)
         });
         drop(sender.send(opened));
     }));
@@ -312,7 +325,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
-    static SERVICE: Service = Service { name: "test", rule: |_, _| () };
+    static SERVICE: Service = Service { name: "test", requests: |_, _| (), rule: |_, _| (), protocol: None };
 
     /// Processes, each with a network namespace of its own.
     struct Children(Vec<Child>);
@@ -366,7 +379,7 @@ mod tests {
             Ok(own) => own,
             Err(error) => return not_run("captures", Needs::root_or_kernel(error.to_string())),
         };
-        let mut captures = Captures::new(own);
+        let mut captures = Captures::new(own, Filtering::Stateless);
         let children = children(MAX_OTHERS + 2);
         let all = wanted(captures.here(), &children.0);
         settle(&mut captures, &all);
@@ -389,7 +402,7 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_is_not_a_reason() {
         let Ok(own) = Capture::open(&[], &Ports::default()) else { return };
-        let mut captures = Captures::new(own);
+        let mut captures = Captures::new(own, Filtering::Stateless);
         let gone = Wanted { pid: u32::MAX, ports: Ports::of(&SERVICE, &[5064]) };
         let all = BTreeMap::from([(1, gone)]);
         captures.follow(0, &all);

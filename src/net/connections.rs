@@ -1,30 +1,38 @@
 //! The TCP connections of one protocol, in all network namespaces, within bounds.
 //!
 //! [`Connections`] takes captured packets, distinguishes connections and their sides, puts each side back into order
-//! ([`Stream`]) and delivers bytes and gaps to the [`Protocol`]. It closes and forgets connections, and evicts one when
-//! there are too many.
+//! ([`Stream`](crate::net::stream::Stream)) and delivers bytes and gaps to the [`Protocol`]. It closes and forgets
+//! connections. When there are too many, it forgets the one whose loss costs least: a closed one, else one that has shown
+//! no message, else the one that has been silent for longest.
+//!
+//! Addresses are easily forged, so a segment changes a connection only if it proves to belong to it:
+//!
+//! - data by their sequence number and more ([`Evidence`](crate::net::stream::Evidence));
+//! - a reset by the very sequence number that the receiver demands too (RFC 5961);
+//! - an opening (SYN) by the answer of the other side, and by data that continue both ([`Openings`]).
+//!
+//! What does not prove it is counted ([`Unbelieved`]).
 //!
 //! A packet on its way to another namespace is captured in both. It counts in the server's namespace, if that is
 //! captured.
 
-use std::collections::HashMap;
-
 use iocrec_log::event::Address;
 
+use crate::net::connection::{Connection, Shared};
+use crate::net::lru::Lru;
+use crate::net::openings::{Opening, Openings};
 use crate::net::packet::Segment;
-use crate::net::protocol::{Bytes, Ends, Protocol, Side, Start};
+use crate::net::protocol::{Closing, Ends, Protocol, Side, Start, Unbelieved};
 use crate::net::served::Served;
-use crate::net::stream::{Arrival, Gap, Piece, Stream};
 use crate::net::Namespace;
 
-const SECOND: u64 = 1_000_000_000;
-/// Time to wait for the other side of a half-closed connection, and to distinguish late packets of a closed connection
-/// from those of a new one. TCP itself usually waits a minute.
-const LINGER: u64 = 60 * SECOND;
-/// Time during which packets may still be under way after a reset.
-const AFTER_RESET: u64 = 2 * SECOND;
-/// Oldest reset to obey: distance of its sequence number from the expected one.
-const OLDEST_RESET: i32 = -(64 << 10);
+/// Classes of connections: closed ones, those that have shown no message, those that have.
+const CLASSES: usize = 3;
+const CLOSED: u8 = 0;
+const SILENT: u8 = 1;
+const RECOGNIZED: u8 = 2;
+
+type Table<S> = Lru<Key, Box<Connection<S>>, CLASSES>;
 
 /// Bounds.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +57,8 @@ pub struct Connections<P: Protocol> {
     limits: Limits,
     /// The servers of each network namespace whose packets are captured.
     served: Vec<Served>,
-    table: HashMap<Key, Box<Connection<P::Connection>>>,
+    table: Table<P::Connection>,
+    openings: Openings,
     /// The protocol, with the state that its connections share.
     pub protocol: P,
     buffered: usize,
@@ -66,34 +75,17 @@ impl Key {
     }
 }
 
-#[derive(Debug)]
-struct Connection<S> {
-    namespace: Namespace,
-    client: Address,
-    server: Address,
-    from_client: Stream,
-    from_server: Stream,
-    /// The protocol's state of the connection.
-    state: S,
-    /// Time at which one side closed.
-    half_closed: Option<u64>,
-    closed: Option<Closed>,
-    /// Time of the last packet or adoption.
-    last: u64,
-    /// Time of the last adoption; 0 for never.
-    adopted: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Closed {
-    at: u64,
-    reset: bool,
-}
-
 impl<P: Protocol> Connections<P> {
     /// No connections yet.
     pub fn new(limits: Limits, protocol: P) -> Connections<P> {
-        Connections { limits, served: Vec::new(), table: HashMap::new(), protocol, buffered: 0 }
+        Connections {
+            limits,
+            served: Vec::new(),
+            table: Lru::default(),
+            openings: Openings::default(),
+            protocol,
+            buffered: 0,
+        }
     }
 
     /// Sets the servers of each network namespace whose packets are captured. Closes connections in namespaces that are
@@ -111,10 +103,15 @@ impl<P: Protocol> Connections<P> {
             let kept = gone.iter().all(|gone| gone.namespace != key.0);
             if !kept {
                 connection.flush(&mut shared);
-                connection.end(now, false, &mut shared);
+                connection.end(now, Closing::Elsewhere, &mut shared);
             }
             kept
         });
+    }
+
+    /// From now on expects that a socket filter leaves out what does not matter: see [`Limits::filtered`].
+    pub fn expect_filter(&mut self) {
+        self.limits.filtered = true;
     }
 
     /// Sets the namespaces whose packets are captured from now on.
@@ -132,7 +129,7 @@ impl<P: Protocol> Connections<P> {
         server: Address,
     ) -> Option<(&P::Connection, Option<u64>)> {
         let connection = self.table.get(&Key::new(namespace, client, server))?;
-        (connection.client == client).then(|| (&connection.state, connection.closed.map(|closed| closed.at)))
+        (connection.client == client).then(|| (&connection.state, connection.closed_at()))
     }
 
     /// The network namespace in which a connection counts if its client is in `namespace`: that of the server's
@@ -166,40 +163,90 @@ impl<P: Protocol> Connections<P> {
     /// The same for a packet's segment.
     pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {
         let key = Key::new(namespace, segment.source, segment.destination);
-        if !self.table.contains_key(&key) && self.passes(namespace, segment) {
+        let known = self.table.get(&key);
+        if known.is_none() && self.passes(namespace, segment) {
             return;
         }
         if segment.syn {
-            self.opening(namespace, time, segment, out);
-        } else if segment.reset {
-            let (mut shared, table) = self.shared(out);
-            if let Some(connection) = table.get_mut(&key) {
-                connection.reset(time, segment, &mut shared);
-            }
+            self.opening(&key, time, segment);
             return;
         }
-        if segment.length == 0 && !segment.fin && !self.table.contains_key(&key) {
-            return;
-        }
-        let part_of = |c: &Connection<_>| c.closed.is_none_or(|closed| c.is_late(time, closed, segment));
-        if !self.table.get(&key).is_some_and(|c| part_of(c)) {
-            if segment.length == 0 {
+        // Openings are rare, so the usual segment is compared with none.
+        let expected = known.is_some_and(|known| known.expects(segment));
+        let opening = if expected || segment.reset { None } else { self.continued(&key, time, segment) };
+        if !self.table.get(&key).is_some_and(|known| known.takes(time, segment, opening)) {
+            if segment.length == 0 || segment.reset {
                 return;
             }
-            let Some(client) = self.client_of(namespace, segment) else {
+            let Some(connection) = self.begin(namespace, time, segment, opening) else {
                 if self.serves(namespace, segment.source) {
                     self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
                 }
                 return;
             };
-            let server = if client == segment.source { segment.destination } else { segment.source };
-            let connection = self.connection(namespace, client, server, Start::MidStream);
+            self.openings.forget(&key);
             self.insert(time, connection, out);
+        } else if let Some(opening) = opening {
+            // Adopted before its packets were looked at.
+            if let Some(known) = self.table.get_mut(&key) {
+                known.open(opening, &mut self.protocol);
+            }
+            self.openings.forget(&key);
         }
         let (mut shared, table) = self.shared(out);
-        if let Some(connection) = table.get_mut(&key) {
+        let Some(connection) = table.get_mut(&key) else { return };
+        if segment.reset {
+            connection.reset(time, segment, &mut shared);
+        } else {
             connection.segment(time, segment, &mut shared);
         }
+        let class = connection.class(shared.protocol);
+        table.touch(&key, class);
+    }
+
+    /// The opening that this segment continues: exactly, if there is a connection that it would replace.
+    fn continued(&self, key: &Key, time: u64, segment: &Segment) -> Option<Opening> {
+        let known = self.table.get(key).filter(|known| known.closed_at().is_none());
+        let (opening, from_client) =
+            self.openings.find(key, time, segment, |opening, from_client| match known {
+                Some(known) if known.is_unseen() && time <= known.adopted => {
+                    continues(opening, from_client, segment)
+                }
+                Some(known) => {
+                    let is_own = known.stream_of(Side::Client).first() == Some(opening.client);
+                    !is_own
+                        && (opening.server.is_some() || known.stream_of(Side::Server).next().is_none())
+                        && follows(opening, from_client, segment)
+                }
+                None => continues(opening, from_client, segment),
+            })?;
+        let client = if from_client { segment.source } else { segment.destination };
+        // The ends of a live connection do not change places.
+        known.is_none_or(|known| known.client == client).then_some(opening)
+    }
+
+    /// A connection that this segment begins, or that it is the first to show.
+    fn begin(
+        &mut self,
+        namespace: Namespace,
+        time: u64,
+        segment: &Segment,
+        opening: Option<Opening>,
+    ) -> Option<Connection<P::Connection>> {
+        let server_of = |client| if client == segment.source { segment.destination } else { segment.source };
+        let key = Key::new(namespace, segment.source, segment.destination);
+        let opened = opening.and_then(|opening| {
+            let same = |other: &Opening, _| *other == opening;
+            self.openings.find(&key, time, segment, same)
+        });
+        if let Some((opening, from_client)) = opened {
+            let client = if from_client { segment.source } else { segment.destination };
+            let mut connection = self.connection(namespace, client, server_of(client), Start::Opened);
+            connection.open(opening, &mut self.protocol);
+            return Some(connection);
+        }
+        let client = self.client_of(namespace, segment)?;
+        Some(self.connection(namespace, client, server_of(client), Start::MidStream))
     }
 
     /// Does the work that is due by time alone: gives up waiting for missing bytes, forgets closed connections. Call it
@@ -212,7 +259,7 @@ impl<P: Protocol> Connections<P> {
     /// Gives up all waiting, when recording ends.
     pub fn finish(&mut self, out: &mut P::Output) {
         let (mut shared, table) = self.shared(out);
-        for connection in table.values_mut() {
+        for (_, connection) in table.iter_mut() {
             connection.flush(&mut shared);
         }
     }
@@ -229,12 +276,14 @@ impl<P: Protocol> Connections<P> {
     ) -> Option<(&mut P, &mut P::Connection)> {
         let key = Key::new(namespace, client, server);
         let usable = |c: &Connection<P::Connection>| {
-            c.client == client && c.closed.is_none() && !self.protocol.is_foreign(&c.state)
+            c.client == client && c.closed_at().is_none() && !self.protocol.is_foreign(&c.state)
         };
         if !self.table.get(&key).is_some_and(|c| usable(c)) {
             let connection = self.connection(namespace, client, server, Start::Adopted);
             self.insert(now, connection, out);
         }
+        // It is a circuit, whatever its packets have shown.
+        self.table.touch(&key, RECOGNIZED);
         let connection = self.table.get_mut(&key)?;
         connection.last = now;
         connection.adopted = now.max(1);
@@ -252,10 +301,7 @@ impl<P: Protocol> Connections<P> {
 
     /// The parts of the table that connections need while it is borrowed.
     #[allow(clippy::type_complexity)] // a pair
-    fn shared<'a>(
-        &'a mut self,
-        out: &'a mut P::Output,
-    ) -> (Shared<'a, P>, &'a mut HashMap<Key, Box<Connection<P::Connection>>>) {
+    fn shared<'a>(&'a mut self, out: &'a mut P::Output) -> (Shared<'a, P>, &'a mut Table<P::Connection>) {
         let Connections { limits, protocol, buffered, table, .. } = self;
         (Shared { limits, protocol, buffered, out }, table)
     }
@@ -281,16 +327,16 @@ impl<P: Protocol> Connections<P> {
             .filter(|other| *other != key && self.home(other.0, server) == key.0)
             .collect();
         for other in others {
-            self.remove(time, &other, out);
+            self.remove(time, &other, Closing::Elsewhere, out);
         }
     }
 
     /// Closes and forgets a connection, if it exists.
-    fn remove(&mut self, time: u64, key: &Key, out: &mut P::Output) {
+    fn remove(&mut self, time: u64, key: &Key, closing: Closing, out: &mut P::Output) {
         if let Some(mut old) = self.table.remove(key) {
             let (mut shared, _) = self.shared(out);
             old.flush(&mut shared);
-            old.end(time, false, &mut shared);
+            old.end(time, closing, &mut shared);
         }
     }
 
@@ -304,18 +350,7 @@ impl<P: Protocol> Connections<P> {
     ) -> Connection<P::Connection> {
         let listener = self.served(namespace).and_then(|served| served.server(server));
         let state = self.protocol.on_open(&Ends { namespace, client, server, start, listener });
-        Connection {
-            namespace,
-            client,
-            server,
-            from_client: Stream::default(),
-            from_server: Stream::default(),
-            state,
-            half_closed: None,
-            closed: None,
-            last: 0,
-            adopted: 0,
-        }
+        Connection::new(namespace, client, server, state)
     }
 
     /// The client's end of a connection joined mid-stream, if it can be determined.
@@ -331,229 +366,71 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// Takes a SYN, or the SYN that answers it.
-    fn opening(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {
-        let answers = segment.acknowledged.map(|ack| ack.wrapping_sub(1));
-        let (client, server) = match answers {
-            None => (segment.source, segment.destination),
-            Some(_) => (segment.destination, segment.source),
+    /// Remembers a SYN, or the SYN that answers it, until data follow.
+    fn opening(&mut self, key: &Key, time: u64, segment: &Segment) {
+        let is_new = self.openings.note(key, time, segment);
+        let Some(known) = self.table.get_mut(key).filter(|known| known.closed_at().is_none()) else { return };
+        let (client, server) = match segment.acknowledged {
+            None => (Some(segment.sequence), None),
+            Some(next) => (Some(next.wrapping_sub(1)), Some(segment.sequence)),
         };
-        let key = Key::new(namespace, client, server);
-        let protocol = &mut self.protocol;
-        if let Some(known) = self.table.get_mut(&key).filter(|c| c.client == client) {
-            let (from_client, from_server) = (known.from_client.first(), known.from_server.first());
-            match answers {
-                // Sent again, or seen on two interfaces.
-                None if from_client == Some(segment.sequence) => return,
-                Some(_) if from_server == Some(segment.sequence) => return,
-                Some(syn) if from_client == Some(syn) && from_server.is_none() => {
-                    known.start(Side::Server, segment.sequence, protocol);
-                    return;
-                }
-                _ => {}
+        if known.stream_of(Side::Client).first() == client {
+            // Sent again, or seen on two interfaces; or the answer was captured after the data.
+            if let (Some(server), None) = (server, known.stream_of(Side::Server).next()) {
+                known.start(Side::Server, server, &mut self.protocol);
             }
-            // Adopted before its packets were looked at.
-            let unseen = known.from_client.next().is_none() && known.from_server.next().is_none();
-            if unseen && known.closed.is_none() && time <= known.adopted {
-                known.open(segment, answers, protocol);
-                return;
-            }
+            self.openings.forget(key);
+        } else if is_new && server.is_none() && !known.is_unseen() {
+            self.protocol.on_unbelieved(&mut known.state, time, Unbelieved::Opening);
         }
-        let mut connection = self.connection(namespace, client, server, Start::Opened);
-        connection.open(segment, answers, &mut self.protocol);
-        self.insert(time, connection, out);
     }
 
     /// Adds a connection, replacing an older one between the same ends, and makes room for it.
-    fn insert(&mut self, time: u64, connection: Connection<P::Connection>, out: &mut P::Output) {
+    fn insert(&mut self, time: u64, mut connection: Connection<P::Connection>, out: &mut P::Output) {
         let key = Key::new(connection.namespace, connection.client, connection.server);
         self.end_elsewhere(time, key, connection.server, out);
-        self.remove(time, &key, out);
-        if self.table.len() >= self.limits.connections {
-            // Closed ones first, then those that have shown no message, then the longest silent.
-            let recognized = |c: &Connection<P::Connection>| self.protocol.is_recognized(&c.state);
-            let rank = |c: &Connection<P::Connection>| (c.closed.is_none(), recognized(c), c.last);
-            let least = self.table.iter().min_by_key(|(_, c)| rank(c)).map(|(key, _)| *key);
-            if let Some(mut old) = least.and_then(|key| self.table.remove(&key)) {
-                let (mut shared, _) = self.shared(out);
-                old.flush(&mut shared);
-                shared.protocol.on_eviction(&mut old.state, time);
-                old.end(time, false, &mut shared);
-            }
+        self.remove(time, &key, Closing::Replaced, out);
+        while self.table.len() >= self.limits.connections.max(1) {
+            let Some(oldest) = self.table.oldest() else { break };
+            self.remove(time, &oldest, Closing::Forgotten, out);
         }
-        self.table.insert(key, Box::new(Connection { last: time, ..connection }));
+        connection.last = time;
+        self.table.insert(key, Box::new(connection), SILENT);
     }
-}
-
-/// The parts of the table that a connection needs.
-struct Shared<'a, P: Protocol> {
-    limits: &'a Limits,
-    protocol: &'a mut P,
-    buffered: &'a mut usize,
-    out: &'a mut P::Output,
 }
 
 impl<S> Connection<S> {
-    /// Begins with this SYN; `answers` is the client's, if this one answers it.
-    fn open<P: Protocol<Connection = S>>(
-        &mut self,
-        segment: &Segment,
-        answers: Option<u32>,
-        protocol: &mut P,
-    ) {
-        match answers {
-            None => self.start(Side::Client, segment.sequence, protocol),
-            Some(syn) => {
-                self.start(Side::Client, syn, protocol);
-                self.start(Side::Server, segment.sequence, protocol);
-            }
+    /// Its class in the table.
+    fn class<P: Protocol<Connection = S>>(&self, protocol: &P) -> u8 {
+        match self.closed_at() {
+            Some(_) => CLOSED,
+            None if protocol.is_recognized(&self.state) => RECOGNIZED,
+            None => SILENT,
         }
     }
+}
 
-    fn start<P: Protocol<Connection = S>>(&mut self, side: Side, syn: u32, protocol: &mut P) {
-        self.stream(side).start(syn);
-        protocol.on_start(&mut self.state, side);
+/// Distance behind an opening up to which data are taken for its continuation, whose first segments were not captured.
+const BEHIND_OPENING: u32 = 1 << 20;
+
+/// Whether a segment may be an early one of the connection that was opened so.
+fn continues(opening: &Opening, from_client: bool, segment: &Segment) -> bool {
+    let after = |syn: u32| segment.sequence.wrapping_sub(syn.wrapping_add(1)) <= BEHIND_OPENING;
+    match (from_client, opening.server) {
+        (true, _) => after(opening.client),
+        (false, Some(server)) => after(server),
+        (false, None) => false,
     }
+}
 
-    fn stream(&mut self, side: Side) -> &mut Stream {
-        match side {
-            Side::Client => &mut self.from_client,
-            Side::Server => &mut self.from_server,
-        }
-    }
-
-    fn sender(&self, segment: &Segment) -> Side {
-        if segment.source == self.client {
-            Side::Client
-        } else {
-            Side::Server
-        }
-    }
-
-    /// Whether this is a late packet of the closed connection, and not one of a new connection between the same ends
-    /// whose SYN was missed.
-    fn is_late(&self, time: u64, closed: Closed, segment: &Segment) -> bool {
-        let stream = if segment.source == self.client { &self.from_client } else { &self.from_server };
-        let recent = |most: u64| time.saturating_sub(closed.at) < most;
-        let old = stream.next().is_some() && stream.ahead(segment.sequence) <= 0;
-        recent(LINGER) && (old || closed.reset && recent(AFTER_RESET))
-    }
-
-    fn segment<P: Protocol<Connection = S>>(&mut self, time: u64, segment: &Segment, shared: &mut Shared<P>) {
-        if self.closed.is_some() {
-            return;
-        }
-        self.last = time;
-        let side = self.sender(segment);
-        if let Some(sequence) = segment.acknowledged {
-            self.deliver(side.peer(), shared, |stream, pieces| stream.acknowledged(sequence, pieces));
-        }
-        let unneeded = shared.protocol.unneeded(&self.state, side);
-        let arrival = Arrival {
-            time,
-            sequence: segment.sequence.wrapping_add(segment.syn.into()),
-            bytes: segment.payload,
-            length: segment.length,
-            elided: segment.elided,
-            fin: segment.fin,
-            place: segment.place,
-            // what a client sends matters too much: what the ring lost is not passed over in silence
-            follows: segment.place.is_some() && side == Side::Server,
-            unneeded,
-        };
-        if segment.length > 0 || segment.fin {
-            let others = shared.buffered.saturating_sub(self.stream(side).buffered());
-            let limits = shared.limits;
-            let limit = limits.buffered.min(limits.all_buffered.saturating_sub(others));
-            self.deliver(side, shared, |stream, pieces| stream.segment(arrival, limit, pieces));
-        }
-        let (client, server) = (self.from_client.is_over(), self.from_server.is_over());
-        if client && server {
-            self.end(time, false, shared);
-        } else if client || server {
-            self.half_closed.get_or_insert(time);
-        }
-    }
-
-    /// Changes one side's stream, and delivers the pieces that result.
-    fn deliver<P: Protocol<Connection = S>>(
-        &mut self,
-        side: Side,
-        shared: &mut Shared<P>,
-        act: impl FnOnce(&mut Stream, &mut dyn FnMut(u64, Piece)),
-    ) {
-        let Shared { limits, protocol, buffered, out, .. } = shared;
-        let filtered = limits.filtered && side == Side::Server;
-        let stream = match side {
-            Side::Client => &mut self.from_client,
-            Side::Server => &mut self.from_server,
-        };
-        let state = &mut self.state;
-        let mut latest = 0;
-        let before = stream.buffered();
-        act(stream, &mut |time, piece| {
-            latest = time;
-            match piece {
-                Piece::Bytes { bytes, starts, ends, place } => {
-                    protocol.on_bytes(state, side, time, Bytes { bytes, starts, ends, place }, out);
-                }
-                Piece::Gap { length, cause: Gap::Lost } if filtered => {
-                    protocol.on_gap(state, side, time, length, Gap::Unseen, out);
-                }
-                Piece::Gap { length, cause } => protocol.on_gap(state, side, time, length, cause, out),
-                Piece::End => {}
-            }
-        });
-        **buffered = buffered.saturating_sub(before) + stream.buffered();
-        protocol.on_delivered(state, side, latest, out);
-    }
-
-    fn reset<P: Protocol<Connection = S>>(&mut self, time: u64, segment: &Segment, shared: &mut Shared<P>) {
-        let side = self.sender(segment);
-        if self.closed.is_none() && self.stream(side).ahead(segment.sequence) >= OLDEST_RESET {
-            self.flush(shared);
-            self.end(time, true, shared);
-        }
-    }
-
-    /// Gives up all missing bytes.
-    fn flush<P: Protocol<Connection = S>>(&mut self, shared: &mut Shared<P>) {
-        if self.closed.is_some() {
-            return;
-        }
-        for side in [Side::Client, Side::Server] {
-            self.deliver(side, shared, |stream, pieces| stream.flush(pieces));
-        }
-    }
-
-    fn end<P: Protocol<Connection = S>>(&mut self, time: u64, reset: bool, shared: &mut Shared<P>) {
-        if self.closed.is_none() {
-            self.closed = Some(Closed { at: time, reset });
-            shared.protocol.on_close(&mut self.state, time, shared.out);
-        }
-    }
-
-    /// Does the work that is due; false if the connection can be forgotten.
-    fn tick<P: Protocol<Connection = S>>(&mut self, now: u64, shared: &mut Shared<P>) -> bool {
-        let old = |since: u64| now.saturating_sub(since) >= LINGER;
-        if let Some(closed) = self.closed {
-            return !old(closed.at);
-        }
-        if self.from_client.buffered() + self.from_server.buffered() > 0 {
-            let before = now.saturating_sub(shared.limits.wait);
-            for side in [Side::Client, Side::Server] {
-                self.deliver(side, shared, |stream, pieces| stream.give_up_before(before, pieces));
-            }
-        }
-        if self.half_closed.is_some_and(old) {
-            self.flush(shared);
-            self.end(now, false, shared);
-        }
-        // A connection that has shown no message is kept while it is busy: it may show one yet.
-        let keep = shared.protocol.is_recognized(&self.state) || !old(self.last);
-        if !keep {
-            self.flush(shared);
-        }
-        keep
+/// Whether a segment is the first of its side on the connection that was opened so.
+fn follows(opening: &Opening, from_client: bool, segment: &Segment) -> bool {
+    let next = |syn: u32| syn.wrapping_add(1);
+    let has = |syn: u32| segment.acknowledged.is_none_or(|ack| ack.wrapping_sub(next(syn)) <= BEHIND_OPENING);
+    match (from_client, opening.server) {
+        (true, Some(server)) => segment.sequence == next(opening.client) && has(server),
+        (true, None) => segment.sequence == next(opening.client),
+        (false, Some(server)) => segment.sequence == next(server) && has(opening.client),
+        (false, None) => false,
     }
 }

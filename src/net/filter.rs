@@ -9,13 +9,16 @@
 //! - on the loopback interface each packet once (the kernel shows it twice: outgoing and incoming);
 //! - no bare acknowledgements: a later segment acknowledges the same.
 //!
-//! Each protocol adds a [`Rule`](crate::net::service::Rule) for segments from its servers' ports. A rule may cut a
-//! segment that holds nothing of interest down to its headers: hardly more than 100 bytes of it are copied, but its
-//! sequence number and length are known, so that it can't be taken for a lost one. (Dropping such segments would cost a
-//! little less still, but would leave gaps that look like losses, and sequence numbers that wrap unseen.) The decoder
-//! sees a cut segment as [`Gap::Elided`](crate::net::stream::Gap::Elided).
+//! Each protocol adds a [`Rule`](crate::net::service::Rule) for each direction. A rule may leave out bytes at the end of a
+//! segment, or the whole segment, if nothing in it is of interest. It knows nothing but this segment, so it can judge
+//! only one that begins with a message. The decoder expects that
+//! ([`Limits::filtered`](crate::net::connections::Limits)); a rule lets the headers of some segments pass that it leaves
+//! out, lest sequence numbers wrap unseen.
+//!
+//! [`crate::net::stateful`] is better where the kernel has it.
 
 use crate::net::program::{Program, ALL};
+use crate::net::protocol::Side;
 use crate::net::service::Ports;
 use libc::{
     sock_filter, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MSH,
@@ -29,9 +32,10 @@ pub const DEPTHS: [usize; 3] = [96, 16, 0];
 /// Maximum number of ports: as many as fit beside the deepest rule.
 pub const MAX_PORTS: usize = 256;
 
-/// Builds the filter for these ports and, if any are given, only these interfaces. `depth` is the number of messages
-/// that rules may inspect; 0 passes all segments whole.
-pub fn build(ports: &Ports, interfaces: &[u32], depth: usize) -> Vec<sock_filter> {
+/// Builds the filter for segments that this side sends: from or to these ports and, if any are given, only on these
+/// interfaces. `depth` is the number of messages that rules may inspect; 0 passes all segments whole. A segment between
+/// two of the ports counts as sent to a server.
+pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec<sock_filter> {
     let mut p = Program::default();
     p.ancillary(libc::SKF_AD_PROTOCOL);
     // Outgoing tagged packets keep the tag's protocol number, but their network header is the inner one.
@@ -58,18 +62,22 @@ pub fn build(ports: &Ports, interfaces: &[u32], depth: usize) -> Vec<sock_filter
     p.ret(0);
     // X = length of the IP header.
     p.op(BPF_LDX | BPF_B | BPF_MSH, 0);
+    let (source, destination) = (0, 2);
+    if side == Side::Server {
+        let all: Vec<u16> = ports.iter().flat_map(|(_, ports)| ports).copied().collect();
+        p.ports(destination, &all, |p| p.ret(0));
+    }
     for (service, ports) in ports.iter() {
-        p.ports(0, ports, |p| {
+        let (at, rule) = match side {
+            Side::Client => (destination, service.requests),
+            Side::Server => (source, service.rule),
+        };
+        p.ports(at, ports, |p| {
             p.tcp();
-            (service.rule)(p, depth);
+            rule(p, depth);
             p.ret(ALL);
         });
     }
-    let all: Vec<u16> = ports.iter().flat_map(|(_, ports)| ports).copied().collect();
-    p.ports(2, &all, |p| {
-        p.tcp();
-        p.ret(ALL);
-    });
     p.ret(0);
     p.0
 }

@@ -3,7 +3,7 @@
 //! A live capture asks the kernel for the ports of servers that it finds on the machine. A file has the packets of all
 //! connections, and nobody knows the servers. So a connection is one of ours if one of its ends has a known port, or if
 //! it begins as the protocol does ([`Mark`]). A server recognized by a mark is remembered, with its address, and all
-//! its connections count from then on. The packets that opened a connection wait for the mark, so that it is decoded
+//! its connections count from then on; so do those of servers that datagrams name. The packets that opened a connection wait for the mark, so that it is decoded
 //! from its first byte.
 //!
 //! Bounds: [`MAX_SERVERS`] servers; the openings of the last 4096 to 8192 connections, some 2 MiB.
@@ -104,6 +104,17 @@ impl Flows {
     /// Servers recognized on unknown ports.
     pub fn servers(&self) -> usize {
         self.servers.len()
+    }
+
+    /// Somebody names a server of a protocol. True if its port is new.
+    pub fn learn(&mut self, service: &'static Service, server: Address) -> bool {
+        if self.is_server(server) || self.servers.len() >= MAX_SERVERS {
+            return false;
+        }
+        self.servers.insert(server);
+        let is_new = !self.ports.has(service, server.port);
+        self.ports.add(service, &[server.port]);
+        is_new
     }
 
     /// Judges a segment, which was captured at `time` in this packet.

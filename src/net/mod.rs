@@ -4,15 +4,21 @@
 pub mod capture;
 pub mod capture_file;
 pub mod captures;
+mod connection;
 pub mod connections;
 pub mod filter;
 pub mod flows;
+pub mod lru;
+pub mod openings;
 pub mod packet;
 pub mod program;
 pub mod protocol;
+mod ring;
 pub mod served;
 pub mod service;
+pub mod stateful;
 pub mod stream;
+mod tap;
 pub mod udp;
 
 /// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels without network namespaces.

@@ -31,6 +31,8 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
     /// The payload's true length.
     pub length: u32,
+    /// The options of its TCP header, as they came.
+    pub options: &'a [u8],
     /// Whether every byte of the headers was captured and none of the payload: the socket filter left it out
     /// ([`crate::net::filter`]).
     pub elided: bool,
@@ -77,8 +79,26 @@ impl<'a> Segment<'a> {
             reset: flags & RST != 0,
             payload,
             length,
+            options: packet.get(ip_length + 20..headers).unwrap_or_default(),
             elided: payload.is_empty() && length > 0,
             place: None,
         })
+    }
+
+    /// The sender's clock, from the option of RFC 7323: a 32-bit number that grows by 1 to 1000 a second, or faster.
+    pub fn stamp(&self) -> Option<u32> {
+        const END: u8 = 0;
+        const NOTHING: u8 = 1;
+        const STAMPS: u8 = 8;
+        let mut rest = self.options;
+        loop {
+            rest = match *rest {
+                [STAMPS, 10, a, b, c, d, ..] => return Some(u32::from_be_bytes([a, b, c, d])),
+                [NOTHING, ref rest @ ..] => rest,
+                [END, ..] | [_] | [] => return None,
+                // a length below 2 is none: it would not end
+                [_, length, ..] => rest.get(usize::from(length).max(2)..)?,
+            };
+        }
     }
 }

@@ -49,7 +49,7 @@ impl Program {
     }
 
     /// A = a property of the packet, as the kernel knows it (SKF_AD_...).
-    pub(super) fn ancillary(&mut self, what: libc::c_int) {
+    pub fn ancillary(&mut self, what: libc::c_int) {
         self.op(BPF_LD | BPF_W | BPF_ABS, (libc::SKF_AD_OFF + what) as u32);
     }
 
@@ -92,7 +92,14 @@ impl Program {
         }
     }
 
-    fn land_one(&mut self, at: usize) {
+    /// A jump that lands where [`Program::land_one`] says later. Returns its place.
+    pub fn open(&mut self) -> usize {
+        self.op(BPF_JMP | BPF_JA, 0);
+        self.0.len() - 1
+    }
+
+    /// Makes the open jump at this place land here.
+    pub fn land_one(&mut self, at: usize) {
         let here = self.0.len();
         if let Some(op) = self.0.get_mut(at).filter(|op| u32::from(op.code) == BPF_JMP | BPF_JA && op.k == 0)
         {

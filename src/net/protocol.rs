@@ -56,6 +56,35 @@ pub struct Ends {
     pub listener: Option<Owner>,
 }
 
+/// How a connection ended, as far as packets show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// Both sides closed it, or one did and the other has been silent for a minute.
+    Finished,
+    /// One side broke it off.
+    Reset,
+    /// Another connection has begun between the same ends.
+    Replaced,
+    /// It counts in another namespace from now on, or its namespace is captured no longer.
+    Elsewhere,
+    /// It is open, but more are open than are kept.
+    Forgotten,
+}
+
+/// A segment that is not taken for what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unbelieved {
+    /// Data that neither follow what the side has sent nor fit what the other has. They are not delivered; if they turn
+    /// out to be right they count as a gap as well.
+    Data,
+    /// Data that were sent before, with other bytes. The first ones count.
+    Changed,
+    /// A reset that does not have the sequence number that a reset must have.
+    Reset,
+    /// The opening of a connection that is open already, and that goes on until the opening is answered.
+    Opening,
+}
+
 /// Bytes of one segment, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
@@ -122,11 +151,17 @@ pub trait Protocol {
         out: &mut Self::Output,
     );
 
-    /// The connection is closed; nothing more is delivered to it.
-    fn on_close(&mut self, connection: &mut Self::Connection, time: u64, out: &mut Self::Output);
+    /// The connection is over; nothing more is delivered to it.
+    fn on_close(
+        &mut self,
+        connection: &mut Self::Connection,
+        time: u64,
+        closing: Closing,
+        out: &mut Self::Output,
+    );
 
-    /// The connection is about to be closed because there are too many.
-    fn on_eviction(&mut self, connection: &mut Self::Connection, time: u64);
+    /// A segment of the connection is not believed. To be counted.
+    fn on_unbelieved(&mut self, connection: &mut Self::Connection, time: u64, what: Unbelieved);
 
     /// Bytes from a server's port that belong to no connection, since client and server can't be distinguished.
     fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address);

@@ -68,7 +68,7 @@ impl Served {
 mod tests {
     use super::*;
 
-    static SERVICE: Service = Service { name: "test", rule: |_, _| () };
+    static SERVICE: Service = Service { name: "test", requests: |_, _| (), rule: |_, _| (), protocol: None };
 
     fn at(ip: [u8; 4], port: u16) -> Address {
         Address::new(ip.into(), port)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::net::program::Program;
 
-/// Adds a protocol's instructions to the socket filter, for segments from its servers' ports. They may inspect up to
+/// Adds a protocol's instructions to the stateless filter, for segments of one side. They may inspect up to
 /// this number of messages ([`crate::net::filter::DEPTHS`]; 0: none) and return early; a segment for which they do not
 /// return passes whole. See [`Program`] for the registers.
 pub type Rule = fn(&mut Program, usize);
@@ -13,8 +13,12 @@ pub type Rule = fn(&mut Program, usize);
 pub struct Service {
     /// The protocol's name, for messages. It identifies the protocol.
     pub name: &'static str,
+    /// Its rule for segments to servers.
+    pub requests: Rule,
     /// Its rule for segments from servers.
     pub rule: Rule,
+    /// Its number in the stateful filter (bpf/messages.h); `None` if that does not know it: then it passes whole.
+    pub protocol: Option<usize>,
 }
 
 impl fmt::Debug for Service {
@@ -95,8 +99,8 @@ impl Eq for Ports {}
 mod tests {
     use super::*;
 
-    static ONE: Service = Service { name: "one", rule: |_, _| () };
-    static OTHER: Service = Service { name: "other", rule: |_, _| () };
+    static ONE: Service = Service { name: "one", requests: |_, _| (), rule: |_, _| (), protocol: None };
+    static OTHER: Service = Service { name: "other", requests: |_, _| (), rule: |_, _| (), protocol: None };
 
     #[test]
     fn ports_of_two_protocols() {

@@ -3,14 +3,33 @@
 //! A [`Stream`] takes segments as they were captured: late, twice, cut differently the second time, overlapping, or not
 //! at all. It passes on each byte once and in order. It waits for missing bytes until the receiver acknowledges them
 //! (then they were not captured and will not be sent again), until too much has piled up behind them, or until a
-//! timeout; then they are a [`Gap`]. The time of a byte is that of the segment that made it available: no earlier than
+//! timeout; then they are a [`Gap`].
+//!
+//! Anybody can send segments with others' addresses. What is expected next is believed: nobody guesses 32 bits. Anything
+//! else needs [`Evidence`] beside its sequence number, more if it is far away. Data without it are not delivered,
+//! unless so many of them follow each other for so long that the stream must have gone on there.
+//!
+//! The time of a byte is that of the segment that made it available: no earlier than
 //! that of the bytes before it, however late a gap is given up.
 
 use std::collections::VecDeque;
 
-/// Segments further than this from the expected sequence number do not belong to the known stream. Larger than any
-/// window in use on machines of control systems.
+/// Distance from the expected sequence number up to which one segment with evidence is believed. Senders have no more
+/// than a window under way: 64 KiB without scaling, rarely more than a megabyte. Beyond it, the capture must have missed
+/// a great deal.
+const NEAR: i32 = 1 << 20;
+/// Highest distance of an acknowledgement that releases waiting segments.
 const MAX_DISTANCE: i32 = 64 << 20;
+/// Segments remembered, to find that other bytes are sent in their place.
+const REMEMBERED: usize = 4;
+/// Bytes of each that are compared.
+const COMPARED: usize = 512;
+/// Evidence that is needed to follow a chain of segments to another place: two sure ones, or three likely ones.
+const NEEDED: u32 = 12;
+/// Without evidence: this number of segments that follow each other ...
+const NEEDED_SEGMENTS: u32 = 8;
+/// ... in this time at least, while nothing came that was expected.
+const NEEDED_TIME: u64 = 30_000_000_000;
 
 /// A part of the stream, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +67,28 @@ pub enum Gap {
     Unseen,
 }
 
+/// What speaks for a segment beside its sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// Nothing.
+    None,
+    /// It would be right if some segments of the other side were not captured.
+    Likely,
+    /// It acknowledges what the other side has sent, or its time stamp is the sender's.
+    Sure,
+}
+
+/// What became of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is delivered, or waits to be, or all of it was known.
+    Taken,
+    /// Its bytes differ from those that came in the same place before. The first ones count.
+    Changed,
+    /// It is not believed.
+    Unbelieved,
+}
+
 /// A segment's part of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
@@ -63,12 +104,16 @@ pub struct Arrival<'a> {
     pub elided: bool,
     /// Whether it ends the stream.
     pub fin: bool,
+    /// What speaks for it. It is not needed if the segment is the expected one.
+    pub evidence: Evidence,
     /// Number of its bytes before the first header, if the socket filter knows it.
     pub place: Option<u32>,
     /// Whether everything that is missing before it is known not to matter.
     pub follows: bool,
     /// Number of the stream's next bytes that nobody needs: if they are missing, nothing is lost.
     pub unneeded: u64,
+    /// Whether the socket filter leaves out so much of this side that no distance is too far.
+    pub leaps: bool,
 }
 
 /// Receives the pieces, each with its time.
@@ -87,6 +132,25 @@ struct Waiting {
     follows: bool,
 }
 
+/// A segment that was passed on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    sequence: u32,
+    /// Bytes from there on that `hash` is of; 0: none.
+    length: u32,
+    hash: u32,
+}
+
+/// Segments without enough evidence that follow each other.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    /// Sequence number of the next byte.
+    next: u32,
+    since: u64,
+    segments: u32,
+    evidence: u32,
+}
+
 /// One direction of a connection. See the module.
 #[derive(Debug, Default)]
 pub struct Stream {
@@ -100,9 +164,23 @@ pub struct Stream {
     buffered: usize,
     /// Time of the last byte passed on.
     clock: u64,
-    /// End of the last segment that was too far away.
-    far: Option<u32>,
+    /// Sequence number up to which the other side has received everything, as far as it has said so.
+    acknowledged: Option<u32>,
+    /// The last segments that were passed on.
+    sent: [Sent; REMEMBERED],
+    /// The place in `sent` of the next one.
+    turn: u8,
+    doubt: Option<Doubt>,
     over: bool,
+}
+
+/// A hash of bytes, to find by accident or ill will changed ones.
+fn hash(bytes: &[u8]) -> u32 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let hash = words.iter().fold(FACTOR, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    (rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte) + 256)) >> 32) as u32
 }
 
 impl Stream {
@@ -136,34 +214,66 @@ impl Stream {
         self.next.map_or(0, |next| sequence.wrapping_sub(next) as i32)
     }
 
+    /// End of what has come, waiting segments included; `None` if nothing has.
+    pub fn end(&self) -> Option<u32> {
+        let waiting = self.waiting.back().map(|last| last.sequence.wrapping_add(last.length));
+        match (self.next, waiting) {
+            (Some(next), Some(end)) if end.wrapping_sub(next) as i32 > 0 => Some(end),
+            (next, _) => next,
+        }
+    }
+
+    /// The sequence number up to which the other side has received everything, as far as it has said so.
+    pub fn last_acknowledged(&self) -> Option<u32> {
+        self.acknowledged
+    }
+
     /// Takes a segment; buffers no more than `limit` bytes.
-    pub fn segment(&mut self, arrival: Arrival, limit: usize, out: &mut Pieces) {
+    pub fn segment(&mut self, arrival: Arrival, limit: usize, out: &mut Pieces) -> Verdict {
         if self.over {
-            return;
+            return Verdict::Taken;
         }
         let next = *self.next.get_or_insert(arrival.sequence);
         let ahead = arrival.sequence.wrapping_sub(next) as i32;
-        if self.waiting.is_empty() && ahead > 0 && (arrival.follows || ahead as u64 <= arrival.unneeded) {
-            self.pass_over(arrival.sequence, arrival.time, arrival.cause(), out);
-            return self.hand_on(arrival, out);
-        }
-        if !(-MAX_DISTANCE..=MAX_DISTANCE).contains(&ahead) {
-            return self.far(arrival, out);
-        }
-        self.far = None;
-        if ahead <= 0 {
+        if ahead == 0 {
+            self.doubt = None;
             self.hand_on(arrival, out);
             self.catch_up(out);
-        } else {
-            self.wait(arrival);
-            while self.buffered > limit {
-                self.skip(out);
-            }
+            return Verdict::Taken;
         }
+        let passes = arrival.follows
+            || arrival.evidence >= Evidence::Likely && u64::from(ahead.unsigned_abs()) <= arrival.unneeded;
+        if ahead > 0 && self.waiting.is_empty() && passes {
+            self.pass_over(arrival.sequence, arrival.time, arrival.cause(), out);
+            self.hand_on(arrival, out);
+            return Verdict::Taken;
+        }
+        let is_near = arrival.leaps || (-NEAR..=NEAR).contains(&ahead);
+        let new = i64::from(ahead) + i64::from(arrival.length) + i64::from(arrival.fin);
+        if is_near && new <= 0 {
+            return self.again(&arrival);
+        }
+        if arrival.evidence != Evidence::Sure || !is_near {
+            return self.doubt(arrival, out);
+        }
+        if ahead < 0 {
+            let verdict = self.again(&arrival);
+            self.hand_on(arrival, out);
+            self.catch_up(out);
+            return verdict;
+        }
+        let verdict = self.wait(arrival);
+        while self.buffered > limit {
+            self.skip(out);
+        }
+        verdict
     }
 
     /// The receiver has acknowledged all bytes before this one: those that are missing here will not be sent again.
     pub fn acknowledged(&mut self, sequence: u32, out: &mut Pieces) {
+        if self.acknowledged.is_none_or(|before| sequence.wrapping_sub(before) as i32 > 0) {
+            self.acknowledged = Some(sequence);
+        }
         while let Some(first) = self.waiting.front() {
             let had = sequence.wrapping_sub(first.sequence) as i32;
             if !(0..=MAX_DISTANCE).contains(&had) {
@@ -193,36 +303,75 @@ impl Stream {
         if length > 0 {
             self.clock = self.clock.max(time);
             self.next = Some(sequence);
-            self.far = None;
+            self.doubt = None;
             out(self.clock, Piece::Gap { length: length.unsigned_abs(), cause });
         }
     }
 
-    /// Takes a segment from far away. One may be a stray; a second one that follows it means that we missed a great
-    /// deal.
-    fn far(&mut self, arrival: Arrival, out: &mut Pieces) {
-        let follows = self.far == Some(arrival.sequence);
-        self.far = Some(arrival.sequence.wrapping_add(arrival.length));
-        if follows {
-            self.flush(out);
-            let missed = self.next.map_or(0, |next| arrival.sequence.wrapping_sub(next));
-            self.clock = self.clock.max(arrival.time);
-            out(self.clock, Piece::Gap { length: missed, cause: Gap::Lost });
-            self.far = None;
-            self.next = Some(arrival.sequence);
-            self.hand_on(arrival, out);
+    /// Takes a segment all of which is known, or its known part: are its bytes the same?
+    fn again(&self, arrival: &Arrival) -> Verdict {
+        let same = |sent: &Sent| {
+            sent.length == 0
+                || sent.sequence != arrival.sequence
+                || arrival.bytes.get(..sent.length as usize).is_none_or(|bytes| hash(bytes) == sent.hash)
+        };
+        if self.sent.iter().all(same) {
+            Verdict::Taken
+        } else {
+            Verdict::Changed
         }
     }
 
+    /// Takes a segment with too little evidence. One may be anybody's; but if more follow it, the stream may have gone
+    /// on there, and we missed a great deal.
+    fn doubt(&mut self, arrival: Arrival, out: &mut Pieces) -> Verdict {
+        let evidence = match arrival.evidence {
+            Evidence::Sure => NEEDED.div_ceil(2),
+            Evidence::Likely => NEEDED.div_ceil(3),
+            Evidence::None => 0,
+        };
+        let end = arrival.sequence.wrapping_add(arrival.length);
+        let doubt = match self.doubt {
+            // sent again
+            Some(doubt) if doubt.next == end => return Verdict::Taken,
+            Some(doubt) if doubt.next == arrival.sequence => Doubt {
+                next: end,
+                segments: doubt.segments.saturating_add(1),
+                evidence: doubt.evidence.saturating_add(evidence),
+                ..doubt
+            },
+            _ => Doubt { next: end, since: arrival.time, segments: 1, evidence },
+        };
+        let long =
+            doubt.segments >= NEEDED_SEGMENTS && arrival.time.saturating_sub(doubt.since) >= NEEDED_TIME;
+        if doubt.evidence < NEEDED && !long {
+            self.doubt = Some(doubt);
+            return Verdict::Unbelieved;
+        }
+        self.doubt = None;
+        self.flush(out);
+        if !(-NEAR..=0).contains(&self.ahead(arrival.sequence)) {
+            let missed = self.next.map_or(0, |next| arrival.sequence.wrapping_sub(next));
+            self.clock = self.clock.max(arrival.time);
+            out(self.clock, Piece::Gap { length: missed, cause: Gap::Lost });
+            self.next = Some(arrival.sequence);
+        }
+        self.hand_on(arrival, out);
+        self.catch_up(out);
+        Verdict::Taken
+    }
+
     /// Keeps a segment until the bytes before it have come.
-    fn wait(&mut self, arrival: Arrival) {
+    fn wait(&mut self, arrival: Arrival) -> Verdict {
         let behind = |w: &Waiting| w.sequence.wrapping_sub(arrival.sequence) as i32;
         let at = self.waiting.partition_point(|w| behind(w) < 0);
-        let known = self.waiting.get(at).is_some_and(|w| {
-            behind(w) == 0
-                && w.length >= arrival.length
-                && w.bytes.len() >= arrival.bytes.len()
-                && w.fin >= arrival.fin
+        let there = self.waiting.get(at).filter(|w| behind(w) == 0);
+        let changed = there.is_some_and(|w| w.bytes.iter().zip(arrival.bytes).any(|(a, b)| a != b));
+        if changed {
+            return Verdict::Changed;
+        }
+        let known = there.is_some_and(|w| {
+            w.length >= arrival.length && w.bytes.len() >= arrival.bytes.len() && w.fin >= arrival.fin
         });
         if !known {
             self.buffered += arrival.bytes.len() + std::mem::size_of::<Waiting>();
@@ -240,6 +389,7 @@ impl Stream {
                 },
             );
         }
+        Verdict::Taken
     }
 
     /// Passes on the segments that need not wait any longer.
@@ -292,6 +442,7 @@ impl Stream {
             let bytes = arrival.bytes.get(known as usize..).unwrap_or_default();
             let missing = new - bytes.len().min(new as usize) as u32;
             if !bytes.is_empty() {
+                self.remember(arrival.sequence.wrapping_add(known), bytes);
                 let place = arrival.place.and_then(|place| place.checked_sub(known));
                 out(self.clock, Piece::Bytes { bytes, starts: known == 0, ends: missing == 0, place });
             }
@@ -303,6 +454,14 @@ impl Stream {
             self.over = true;
             out(self.clock, Piece::End);
         }
+    }
+
+    fn remember(&mut self, sequence: u32, bytes: &[u8]) {
+        let bytes = bytes.get(..COMPARED).unwrap_or(bytes);
+        if let Some(sent) = self.sent.get_mut(usize::from(self.turn)) {
+            *sent = Sent { sequence, length: bytes.len() as u32, hash: hash(bytes) };
+        }
+        self.turn = (self.turn + 1) % REMEMBERED as u8;
     }
 }
 
@@ -326,9 +485,12 @@ impl Waiting {
             length: self.length,
             elided: self.elided,
             fin: self.fin,
+            // it was believed when it came
+            evidence: Evidence::Sure,
             place: self.place,
             follows: self.follows,
             unneeded: 0,
+            leaps: false,
         }
     }
 }

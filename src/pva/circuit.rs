@@ -3,7 +3,7 @@
 
 use iocrec_log::event::{Address, Event, Origin};
 
-use crate::net::protocol::{Bytes, Ends, Protocol, Side, Start};
+use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Start, Unbelieved};
 use crate::net::service::Service;
 use crate::net::stream::Gap;
 use crate::pva::filter;
@@ -24,7 +24,8 @@ const ALL_HELD: usize = 2 << 20;
 const FEW: usize = 4 << 10;
 
 /// PVAccess, for the capture and its filter.
-pub static SERVICE: Service = Service { name: "PVAccess", rule: filter::rule };
+pub static SERVICE: Service =
+    Service { name: "PVAccess", requests: |_, _| (), rule: filter::rule, protocol: None };
 
 /// The state that all circuits share.
 #[derive(Debug)]
@@ -197,7 +198,10 @@ impl Protocol for PvAccess {
         }
     }
 
-    fn on_close(&mut self, connection: &mut Connection, time: u64, out: &mut Vec<Event>) {
+    fn on_close(&mut self, connection: &mut Connection, time: u64, closing: Closing, out: &mut Vec<Event>) {
+        if closing == Closing::Forgotten && connection.session.id().is_some() {
+            self.losses.add(Kind::Circuits, 1, time, connection.client, connection.server);
+        }
         for side in [Side::Client, Side::Server] {
             self.held = self.held.saturating_sub(connection.framer(side).held());
             *connection.framer(side) = Framer::new(side);
@@ -205,9 +209,9 @@ impl Protocol for PvAccess {
         connection.session.end(time, &mut self.ids, &mut self.types, out);
     }
 
-    fn on_eviction(&mut self, connection: &mut Connection, time: u64) {
-        if connection.session.id().is_some() {
-            self.losses.add(Kind::Circuits, 1, time, connection.client, connection.server);
+    fn on_unbelieved(&mut self, connection: &mut Connection, time: u64, _: Unbelieved) {
+        if !connection.is_foreign {
+            self.losses.add(Kind::Unbelieved, 1, time, connection.client, connection.server);
         }
     }
 

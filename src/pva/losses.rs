@@ -24,10 +24,20 @@ pub enum Kind {
     Channels,
     /// Types that had to be forgotten.
     Types,
+    /// TCP segments that are not what they say.
+    Unbelieved,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Gap, Kind::Unframed, Kind::Foreign, Kind::Encrypted, Kind::Circuits, Kind::Channels, Kind::Types];
+const KINDS: [Kind; 8] = [
+    Kind::Gap,
+    Kind::Unframed,
+    Kind::Foreign,
+    Kind::Encrypted,
+    Kind::Circuits,
+    Kind::Channels,
+    Kind::Types,
+    Kind::Unbelieved,
+];
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -74,6 +84,7 @@ impl Losses {
                 Kind::Encrypted => "bytes are encrypted (TLS): puts over PVAccess can't be seen in them",
                 Kind::Circuits => "PVAccess circuits forgotten: more are open than are kept",
                 Kind::Channels => "PVAccess channels or requests forgotten: more are open than are kept",
+                Kind::Unbelieved => "TCP segments not believed: they do not fit their PVAccess circuit",
                 Kind::Types => "PVAccess types forgotten: more are in use than are kept",
             };
             let others = if tally.several { ", and on other circuits" } else { "" };

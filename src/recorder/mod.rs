@@ -33,11 +33,11 @@ mod testing;
 pub mod triggers;
 mod value;
 
-use iocrec_log::event::{Event, Fact};
+use iocrec_log::event::{Event, Fact, Tier};
 
 use crate::bpf::maps::LeavesOut;
 use crate::linux::reader;
-use crate::net::capture::{Capture, CaptureError};
+use crate::net::capture::{Capture, CaptureError, Filtering, BLOCKS};
 use crate::net::captures::Captures;
 use crate::net::service::Ports;
 use crate::probes::kernel::Kernel;
@@ -79,9 +79,19 @@ impl Recorder {
         let leaves_out = LeavesOut { chains: sampler.leaves_out(), records: !options.selection.is_all() };
         let (kernel, choice) = tiers::open(options.tier, leaves_out);
         let mut no_packets = None;
-        let captures = match Capture::open(&options.interfaces, &Ports::default()) {
+        let filtering = match choice.tier {
+            Tier::Ring => Filtering::Stateful,
+            Tier::Perf | Tier::Packet => Filtering::Stateless,
+        };
+        let open = || Capture::with(&options.interfaces, &Ports::default(), filtering, BLOCKS);
+        let captures = match options.puts.then(open).unwrap_or(Err(CaptureError::NoPacketSockets)) {
             _ if !options.puts => None,
-            Ok(capture) => Some(Captures::new(capture)),
+            Ok(capture) => {
+                messages.extend(capture.refused().map(|why| {
+                    format!("packets are filtered each by itself, and more of them are copied: {why}")
+                }));
+                Some(Captures::new(capture, filtering))
+            }
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(StartError::Capture(error)),
             Err(error) => {
                 no_packets = Some(error);

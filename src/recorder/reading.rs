@@ -31,6 +31,9 @@ pub fn read(
     let outcome = Rc::new(RefCell::new(Outcome::default()));
     let mut ports = Ports::of(&ca::SERVICE, &ca::servers::usual_ports());
     ports.add(&ca::SERVICE, &options.ports);
+    let named = options.ports.iter().map(|port| ("EPICS_CAS_SERVER_PORT", port.to_string()));
+    let named: Vec<_> = named.chain(ca::servers::port_variables()).collect();
+    let selected = ca::datagrams::selected(named.iter().map(|(name, value)| (*name, value.as_str())));
     let flows = Flows::new(MARKS, ports);
     let duration = options.duration.take();
     let machine = Machine {
@@ -40,7 +43,7 @@ pub fn read(
         is_told_to_end: signals::ended,
     };
     let mut recorder = Loop::new(options, machine, None, Run::default()).of_file();
-    recorder.add(CaptureFiles::new(files, flows, clock.clone(), duration, outcome.clone()));
+    recorder.add(CaptureFiles::new(files, flows, selected, clock.clone(), duration, outcome.clone()));
     recorder.run(sink, say);
     outcome.take()
 }

@@ -479,3 +479,52 @@ fn a_pipe() {
         assert_eq!((puts(&events), complaint(&outcome).as_str()), (truth.clone(), ""));
     }
 }
+
+/// A UDP datagram.
+fn udp(from: Address, to: Address, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0];
+    packet.extend((28 + payload.len() as u16).to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+    packet.extend(from.ip.to_be_bytes());
+    packet.extend(to.ip.to_be_bytes());
+    packet.extend(from.port.to_be_bytes());
+    packet.extend(to.port.to_be_bytes());
+    packet.extend((8 + payload.len() as u16).to_be_bytes());
+    packet.extend([0, 0]);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+/// Beacons and answers to searches name servers, so that their circuits are decoded mid-stream, too; searches are facts.
+#[test]
+fn datagrams() {
+    let later = packets()[4..].to_vec();
+    let all = truth(&packets(), 5074).len();
+    let everyone = Address { ip: u32::MAX, port: 5065 };
+    let beacon = udp(Address { port: 40_000, ..SERVER }, everyone, &message(13, 13, 5074, 7, 0, b""));
+    let to_others =
+        udp(Address { port: 40_000, ..SERVER }, everyone, &message(13, 13, 5074, 7, 0x0a00_0063, b""));
+    let asking = Address { port: 50_000, ..CLIENT };
+    let search = udp(
+        asking,
+        Address { port: 5064, ..SERVER },
+        &[version(), named(6, 3, 3, "LINAC:MAG1:CUR")].concat(),
+    );
+    let found = [version(), message(6, 5074, 0, u32::MAX, 3, &13u64.to_be_bytes())].concat();
+    let answer = udp(Address { port: 5064, ..SERVER }, asking, &found);
+    let file = |first: &[&Vec<u8>]| {
+        let first = first.iter().map(|packet| (500 * MS, (*packet).clone()));
+        pcap(Order::Little, true, ETHERNET, &first.chain(later.clone()).collect::<Vec<_>>())
+    };
+    for (first, puts_found) in
+        [(vec![], 0), (vec![&to_others], 0), (vec![&beacon], all), (vec![&search, &answer], all)]
+    {
+        let (events, outcome) = read(&file(&first));
+        assert_eq!((puts(&events).len(), complaint(&outcome).as_str()), (puts_found, ""), "{first:?}");
+        assert_eq!((outcome.datagrams, outcome.udp), (first.len() as u64, 0));
+        let has = |name| events.iter().any(|event| event.fact.kind().name == name);
+        assert_eq!((has("beacons"), has("searches")), (first.len() == 1, first.len() == 2), "{first:?}");
+    }
+    let other = udp(Address { port: 53, ..SERVER }, asking, b"a name server's");
+    assert_eq!(read(&file(&[&other])).1.udp, 1);
+}

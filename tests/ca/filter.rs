@@ -3,15 +3,26 @@
 use crate::wire::*;
 use iocrec::ca::SERVICE;
 use iocrec::net::filter::{self, DEPTHS, MAX_PORTS};
+use iocrec::net::protocol::Side;
 use iocrec::net::service::Ports;
 use iocrec_log::event::Address;
 use libc::sock_filter;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// The filter for Channel Access alone.
-fn build(ports: &[u16], interfaces: &[u32], depth: usize) -> Vec<sock_filter> {
-    filter::build(&Ports::of(&SERVICE, ports), interfaces, depth)
+/// The filters for Channel Access alone: for clients' segments, for servers'.
+struct Filter([Vec<sock_filter>; 2]);
+
+fn build(ports: &[u16], interfaces: &[u32], depth: usize) -> Filter {
+    let ports = Ports::of(&SERVICE, ports);
+    Filter([Side::Client, Side::Server].map(|side| filter::build(side, &ports, interfaces, depth)))
+}
+
+/// How many bytes of a packet the filters let through: at most one of the two passes it.
+fn run(filter: &Filter, packet: &[u8], meta: &Meta) -> u32 {
+    let [requests, answers] = filter.0.each_ref().map(|program| interpret(program, packet, meta));
+    assert!(requests == 0 || answers == 0, "it is in both rings");
+    requests.max(answers)
 }
 
 /// What the kernel knows of a packet besides its bytes.
@@ -20,12 +31,14 @@ struct Meta {
     outgoing: bool,
     interface: u32,
     hardware: u32,
+    /// 0: of the segments that are left out, it is one of those whose headers pass.
+    random: u32,
 }
 
-const ETHERNET: Meta = Meta { protocol: 0x0800, outgoing: false, interface: 2, hardware: 1 };
+const ETHERNET: Meta = Meta { protocol: 0x0800, outgoing: false, interface: 2, hardware: 1, random: 5 };
 
 /// Runs a program as the kernel does: how many bytes it lets through.
-fn run(program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
+fn interpret(program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
     let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [0u32; 16], 0usize);
     let read = |at: u32, width: usize| -> Option<u32> {
         let bytes = packet.get(at as usize..(at as usize).checked_add(width)?)?;
@@ -40,6 +53,7 @@ fn run(program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
             0x20 if op.k == 0xffff_f004 => Some(if meta.outgoing { 4 } else { 0 }),
             0x20 if op.k == 0xffff_f008 => Some(meta.interface),
             0x20 if op.k == 0xffff_f01c => Some(meta.hardware),
+            0x20 if op.k == 0xffff_f038 => Some(meta.random),
             0x20 => read(op.k, 4),
             0x28 => read(op.k, 2),
             0x30 => read(op.k, 1),
@@ -71,6 +85,7 @@ fn run(program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
             0x04 => a = a.wrapping_add(op.k),
             0x0c => a = a.wrapping_add(x),
             0x1c => a = a.wrapping_sub(x),
+            0x14 => a = a.wrapping_sub(op.k),
             0x05 => pc += op.k as usize,
             0x15 => pc += jump(a == op.k),
             0x25 => pc += jump(a > op.k),
@@ -85,25 +100,77 @@ fn run(program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
     }
 }
 
-/// What a segment that is put together from these messages should be cut to, in bytes of payload;
-/// none for not at all.
-fn cut(payload: &[u8]) -> Option<usize> {
+/// What passes of a segment.
+#[derive(Debug, PartialEq)]
+enum Passes {
+    /// Nothing, or by chance the headers.
+    Nothing,
+    /// So many bytes of payload.
+    Part(usize),
+    All,
+}
+
+/// Whether these bytes could be a header at first sight.
+fn begins(h: &[u8]) -> bool {
+    let word = |at: usize| u16::from_be_bytes([h[at], h[at + 1]]);
+    word(0) <= 27 && word(4) <= 38 && (word(2) % 8 == 0 || word(2) == 0xffff)
+}
+
+/// What should pass of a segment from a server that is put together from these messages.
+fn of_server(payload: &[u8]) -> Passes {
+    if payload.len() > 4096 && !begins(payload) {
+        let command = &payload[payload.len() - 16..][..4];
+        let answers = [12, 18, 19, 26, 27].iter().any(|&known| command == [0, known, 0, 0]);
+        return if answers { Passes::All } else { Passes::Part(16) };
+    }
     let mut at = 0;
     for _ in 0..DEPTHS[0] {
-        let h: &[u8] = payload.get(at..at + 16)?;
+        let Some(h) = payload.get(at..at + 16) else { return Passes::All };
         let update = matches!(h[..2], [0, 1] | [0, 15]);
-        let size = usize::from(u16::from_be_bytes([h[2], h[3]]));
+        let (mut size, mut header) = (usize::from(u16::from_be_bytes([h[2], h[3]])), 16);
         let dbr = u16::from_be_bytes([h[4], h[5]]);
-        if !update || size % 8 != 0 || dbr > 38 || h[8..12] != [0, 0, 0, 1] {
-            return None;
+        if !update || dbr > 38 || h[8..12] != [0, 0, 0, 1] {
+            return Passes::All;
         }
-        match (at + 16 + size).cmp(&payload.len()) {
-            std::cmp::Ordering::Equal => return Some(0),
-            std::cmp::Ordering::Greater => return Some(at + 16),
-            std::cmp::Ordering::Less => at += 16 + size,
+        if size == 0xffff {
+            let Some(long) = payload.get(at + 16..at + 24) else { return Passes::All };
+            (size, header) = (u32::from_be_bytes(long[..4].try_into().expect("four")) as usize, 24);
+        }
+        if size % 8 != 0 {
+            return Passes::All;
+        }
+        match (at + header + size).cmp(&payload.len()) {
+            std::cmp::Ordering::Equal => return Passes::Nothing,
+            std::cmp::Ordering::Greater => return Passes::Part(at + header),
+            // a long one is always the last
+            std::cmp::Ordering::Less if header == 24 => return Passes::All,
+            std::cmp::Ordering::Less => at += header + size,
         }
     }
-    None
+    Passes::All
+}
+
+/// What should pass of a segment to a server.
+fn of_client(payload: &[u8]) -> Passes {
+    if payload.len() > 32 << 10 && !begins(payload) {
+        let ends = |size: usize| {
+            let head = &payload[payload.len() - 16 - size..][..4];
+            head == [0, 4, 0, size as u8] || head == [0, 19, 0, size as u8]
+        };
+        return if [8, 16, 24, 32, 40].into_iter().any(ends) { Passes::All } else { Passes::Part(16) };
+    }
+    if payload.len() <= 24 + 4096 || !matches!(payload[..2], [0, 4] | [0, 19]) {
+        return Passes::All;
+    }
+    let (mut size, mut header) = (usize::from(u16::from_be_bytes([payload[2], payload[3]])), 16);
+    if size == 0xffff {
+        (size, header) = (u32::from_be_bytes(payload[16..20].try_into().expect("four")) as usize, 24);
+    }
+    if size <= 1 << 30 && header + size >= payload.len() {
+        Passes::Part(header + 4096)
+    } else {
+        Passes::All
+    }
 }
 
 fn update(size: usize) -> Vec<u8> {
@@ -118,6 +185,16 @@ fn anything() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(message(1, 20, 1, 2, 9, &[0; 8])),
         1 => Just(message(1, 39, 1, 1, 9, &[0; 8])),
         1 => Just(long_header(1, 100_000, 5, 25_000, 1, 1)),
+        1 => (0usize..70_000, 0usize..70_000).prop_map(|(n, cut)| {
+            let mut whole = message(1, 4, 0x10000, 1, 1, &vec![1; n]);
+            whole.truncate(whole.len().max(cut) - cut);
+            whole
+        }),
+        2 => (0usize..10_000, any::<bool>(), any::<u8>()).prop_map(|(n, notify, fill)| {
+            let count = n as u32;
+            message(if notify { 19 } else { 4 }, 4, if fill % 2 == 0 { 0x10000 } else { count }, 1, 1, &vec![fill; n])
+        }),
+        1 => (0usize..40_000, any::<u8>()).prop_map(|(n, fill)| vec![fill; n]),
         1 => vec(any::<u8>(), 0..30),
         1 => Just(update(5000)[..100].to_vec()),
     ];
@@ -127,9 +204,17 @@ fn anything() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn segments_of_servers_are_cut_as_promised(payload in anything(), options in 0u8..11, big in any::<bool>()) {
-        let program = build(&[5064, 5065], &[], DEPTHS[0]);
-        let mut p = packet(SERVER, CLIENT, 1, Some(1), 8, &payload);
+    fn segments_are_cut_as_promised(
+        payload in anything(),
+        from_client in any::<bool>(),
+        options in 0u8..11,
+        big in any::<bool>(),
+        random in 0u32..3,
+    ) {
+        let filter = build(&[5064, 5065], &[], DEPTHS[0]);
+        let (from, to) = if from_client { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+        let mut p = packet(from, to, 1, Some(1), 8, &payload);
+        let big = big || payload.len() > 60_000;
         if big {
             p[2..4].fill(0);
         }
@@ -143,11 +228,13 @@ proptest! {
             p[2..4].copy_from_slice(&total.to_be_bytes());
         }
         let headers = 40 + 4 * u32::from(options);
-        let passed = run(&program, &p, &ETHERNET);
-        let expected = match cut(&payload) {
+        let passed = run(&filter, &p, &Meta { random, ..ETHERNET });
+        let expected = match if from_client { of_client(&payload) } else { of_server(&payload) } {
             _ if payload.is_empty() => 0,
-            Some(n) => headers + n as u32,
-            None => u32::MAX,
+            Passes::Nothing if random == 0 => headers,
+            Passes::Nothing => 0,
+            Passes::Part(n) => headers + n as u32,
+            Passes::All => u32::MAX,
         };
         prop_assert_eq!(passed, expected);
         // Without the walk: whole.
@@ -158,7 +245,7 @@ proptest! {
     #[test]
     fn any_bytes_are_filtered(bytes in vec(any::<u8>(), 0..200), ports in vec(any::<u16>(), 0..MAX_PORTS)) {
         let program = build(&ports, &[1, 2], DEPTHS[0]);
-        prop_assert!(program.len() <= 4096);
+        prop_assert!(program.0.iter().all(|program| program.len() <= 4096));
         run(&program, &bytes, &ETHERNET);
     }
 }
@@ -226,5 +313,6 @@ fn acknowledgements_are_dropped_and_ends_are_kept() {
 
 #[test]
 fn the_program_fits_into_a_small_sockets_memory() {
-    assert!(build(&[5064, 5065], &[], DEPTHS[1]).len() * 8 < 4500);
+    let filter = build(&[5064, 5065], &[], DEPTHS[1]);
+    assert!(filter.0.iter().all(|program| program.len() * 8 < 5000));
 }

@@ -113,12 +113,16 @@ fn check(out: &[Event], packets: &[Packet], limits: &Limits) -> u64 {
     for event in out {
         match &event.fact {
             Fact::Circuit(circuit) => _ = circuits.insert(circuit.id),
-            Fact::CircuitEnd(id) => assert!(circuits.remove(id), "circuit {id} ends"),
+            Fact::CircuitEnd(id) | Fact::CircuitForgotten(id) => {
+                assert!(circuits.remove(id), "circuit {id} ends");
+            }
             Fact::Channel(channel) => {
                 assert!(circuits.contains(&channel.circuit), "{channel:?}");
                 channels.insert(channel.id);
             }
-            Fact::ChannelEnd(id) => assert!(channels.remove(id), "channel {id} ends"),
+            Fact::ChannelEnd(id) | Fact::ChannelForgotten(id) => {
+                assert!(channels.remove(id), "channel {id} ends");
+            }
             Fact::CaPut(put) => {
                 let CaPut { circuit, channel, payload, length, .. } = put;
                 assert!(circuits.contains(circuit) && channels.contains(channel), "{put:?}");

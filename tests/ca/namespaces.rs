@@ -104,7 +104,7 @@ fn what_passes_through_counts_where_the_server_is() {
         let ends: Vec<_> = net.of_puts().iter().map(|ends| (ends.namespace, ends.server)).collect();
         assert_eq!(ends, [(LEFT, Some(2))], "{order:?}");
         assert_eq!(net.decoder.home(HOST, server), LEFT);
-        net.sees(LEFT, server, 3000, SYN, b"");
+        net.sees(LEFT, server, 1040, RST, b"");
     }
     // of a third machine nobody knows more than what passes
     net.out.clear();

@@ -200,6 +200,7 @@ proptest! {
             }
             for (number, from_client, seq, part) in rounds.into_iter().flatten() {
                 rough.client.port = 1000 + number as u16;
+                rough.seq = sequences[number];
                 rough.raw(from_client, seq, None, 0, &part);
             }
         }

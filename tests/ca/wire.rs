@@ -75,7 +75,10 @@ impl Wire {
         self.raw(true, c, Some(s), 0, b"");
     }
 
+    /// A segment. Like every one of an open connection, it acknowledges what the other side has sent, unless told
+    /// otherwise.
     pub fn raw(&mut self, from_client: bool, seq: u32, ack: Option<u32>, flags: u8, payload: &[u8]) {
+        let ack = ack.or((flags & (SYN | RST) == 0).then_some(self.seq[usize::from(from_client)]));
         let (from, to) = if from_client { (self.client, self.server) } else { (self.server, self.client) };
         let p = packet(from, to, seq, ack, flags, payload);
         self.time += MS;
@@ -136,6 +139,8 @@ pub fn words(fact: &Fact) -> String {
             id(c.count)
         ),
         Fact::ChannelEnd(c) => format!("end of channel {c}"),
+        Fact::CircuitForgotten(c) => format!("forgotten: circuit {c}"),
+        Fact::ChannelForgotten(c) => format!("forgotten: channel {c}"),
         Fact::CaPut(p) => format!(
             "{} on {} channel {} dbr={} count={} ioid={} length={} {:02x?}",
             if p.notify { "put with answer" } else { "put" },

@@ -9,6 +9,7 @@ mod rig;
 
 mod attaching;
 mod attacks;
+mod capture_files;
 mod chains;
 mod changing;
 mod channels;

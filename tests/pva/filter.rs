@@ -2,6 +2,7 @@
 
 use crate::wire::*;
 use iocrec::net::filter::{self, DEPTHS, MAX_PORTS};
+use iocrec::net::protocol::Side;
 use iocrec::net::service::Ports;
 use iocrec::{ca, pva};
 use libc::sock_filter;
@@ -62,16 +63,16 @@ fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
     }
 }
 
-fn program(depth: usize, own: &[u16], others: &[u16]) -> Vec<sock_filter> {
+fn program(side: Side, depth: usize, own: &[u16], others: &[u16]) -> Vec<sock_filter> {
     let mut ports = Ports::of(&ca::SERVICE, others);
     ports.add(&pva::SERVICE, own);
-    filter::build(&ports, &[], depth)
+    filter::build(side, &ports, &[], depth)
 }
 
 /// Bytes of a server's segment that pass; `None` if all of it does.
 fn cut(payload: &[u8]) -> Option<usize> {
     let packet = packet(SERVER, CLIENT, 1, Some(1), 0, payload);
-    let found = run(&program(DEPTHS[0], &[SERVER.port], &[5064]), &packet);
+    let found = run(&program(Side::Server, DEPTHS[0], &[SERVER.port], &[5064]), &packet);
     (found != u32::MAX).then(|| (found as usize).saturating_sub(40))
 }
 
@@ -108,12 +109,14 @@ fn updates_are_cut_and_nothing_else() {
 #[test]
 fn clients_are_heard_and_the_program_is_not_too_long() {
     let packet = packet(CLIENT, SERVER, 1, Some(1), 0, &answer(13, 7, 0, &[9; 40]));
-    assert_eq!(run(&program(DEPTHS[0], &[SERVER.port], &[]), &packet), u32::MAX);
+    assert_eq!(run(&program(Side::Client, DEPTHS[0], &[SERVER.port], &[]), &packet), u32::MAX);
     let own: Vec<u16> = (5075..).take(MAX_PORTS / 2).collect();
     let others: Vec<u16> = (20_000..).take(MAX_PORTS / 2).collect();
-    let longest = program(DEPTHS[0], &own, &others).len();
-    assert!(longest <= 4096, "{longest}");
+    for side in [Side::Client, Side::Server] {
+        let longest = program(side, DEPTHS[0], &own, &others).len();
+        assert!(longest <= 4096, "{longest}");
+    }
     // half the memory of a socket on a 32-bit machine, see tests/ca/filter.rs
-    let small = program(DEPTHS[1], &[5075], &[5064]).len() * 8;
+    let small = program(Side::Server, DEPTHS[1], &[5075], &[5064]).len() * 8;
     assert!(small <= 5 << 10, "{small}");
 }

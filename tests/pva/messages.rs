@@ -31,24 +31,7 @@ pub fn create(cid: u32, name: &str) -> Vec<u8> {
     message(0, 7, &[&[1, 0][..], &cid.to_le_bytes(), &string(name)].concat())
 }
 
-/// The server's answer.
-pub fn created(cid: u32, sid: u32) -> Vec<u8> {
-    message(0x40, 7, &[&cid.to_le_bytes()[..], &sid.to_le_bytes(), &[0xff]].concat())
-}
-
 /// A client's request: PUT, PUT_GET, MONITOR, PROCESS, RPC ...
 pub fn request(command: u8, sid: u32, ioid: u32, subcommand: u8, rest: &[u8]) -> Vec<u8> {
     message(0, command, &[&sid.to_le_bytes()[..], &ioid.to_le_bytes(), &[subcommand], rest].concat())
 }
-
-/// The server's answer.
-pub fn answer(command: u8, ioid: u32, subcommand: u8, rest: &[u8]) -> Vec<u8> {
-    message(0x40, command, &[&ioid.to_le_bytes()[..], &[subcommand], rest].concat())
-}
-
-/// A structure with a double `value`, as a definition of type 1.
-pub const SCALAR: &[u8] = b"\xfd\x01\x00\x80\x00\x01\x05value\x43";
-/// The same, whole.
-pub const WHOLE: &[u8] = b"\x80\x00\x01\x05value\x43";
-/// Options: an empty structure.
-pub const NO_OPTIONS: &[u8] = b"\x80\x00\x00";

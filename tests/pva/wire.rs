@@ -31,6 +31,23 @@ pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8,
     p
 }
 
+/// The server's answer.
+pub fn created(cid: u32, sid: u32) -> Vec<u8> {
+    message(0x40, 7, &[&cid.to_le_bytes()[..], &sid.to_le_bytes(), &[0xff]].concat())
+}
+
+/// The server's answer.
+pub fn answer(command: u8, ioid: u32, subcommand: u8, rest: &[u8]) -> Vec<u8> {
+    message(0x40, command, &[&ioid.to_le_bytes()[..], &[subcommand], rest].concat())
+}
+
+/// A structure with a double `value`, as a definition of type 1.
+pub const SCALAR: &[u8] = b"\xfd\x01\x00\x80\x00\x01\x05value\x43";
+/// The same, whole.
+pub const WHOLE: &[u8] = b"\x80\x00\x01\x05value\x43";
+/// Options: an empty structure.
+pub const NO_OPTIONS: &[u8] = b"\x80\x00\x00";
+
 /// A decoder, one connection's sequence numbers, and the facts so far.
 pub struct Wire {
     pub decoder: Decoder,

@@ -40,6 +40,12 @@ impl Ioc {
         self.talk.wait();
     }
 
+    /// Ends it as a service manager would.
+    pub fn stop(&mut self) {
+        self.talk.signal(libc::SIGTERM);
+        self.talk.wait();
+    }
+
     /// Is it still running?
     pub fn runs(&mut self) -> bool {
         self.talk.runs()

@@ -134,8 +134,13 @@ pub(super) struct Reader {
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     template: u32,
-    about: Template,
     record: u32,
+    numbers: [Number; 2],
+    /// How many of them there are.
+    count: u8,
+    /// Number of the kind of facts.
+    kind: u16,
+    has_bytes: bool,
     does: Does,
     process: bool,
 }
@@ -208,8 +213,11 @@ impl Reader {
             let (process, fact) = if shape == WHOLE {
                 (false, Some(take_postcard(left.column(FACTS))?))
             } else {
-                let plan = *self.plans.get(shape as usize - 1)?;
-                (plan.process, Self::hit(&mut self.numbers, shape, first, plan, &mut left, &mut left_out)?)
+                let plan = self.plans.get(shape as usize - 1)?;
+                let about = &self.templates;
+                let fact =
+                    Self::hit(&mut self.numbers, about, (shape, first), plan, &mut left, &mut left_out)?;
+                (plan.process, fact)
             };
             let high = left.number(if process { PROCESS_TIMES } else { OTHER_TIMES })?;
             let passed = high.checked_mul(1 << 8)? | u64::from(left.byte(LOW_TIMES)?);
@@ -250,32 +258,31 @@ impl Reader {
     /// The next hit of a shape, if it is wanted.
     #[inline]
     fn hit(
-        numbers: &mut Pasts,
-        shape: u32,
-        first: bool,
-        plan: Plan,
+        pasts: &mut Pasts,
+        templates: &[Template],
+        (shape, first): (u32, bool),
+        plan: &Plan,
         left: &mut Left,
         left_out: &mut [u32],
     ) -> Option<Option<Fact>> {
-        let Plan { template, about, record, does, .. } = plan;
-        if does == Does::Skip {
-            for number in about.numbers() {
-                if number.is_there() {
-                    Self::pass_number(left)?;
-                }
+        let &Plan { template, record, .. } = plan;
+        if plan.does == Does::Skip {
+            for _ in 0..plan.count {
+                Self::pass_number(left)?;
             }
         } else {
-            let hit = Hit { shape, template, first };
-            let numbers = Self::numbers(numbers, hit, about.numbers(), left)?;
-            if does == Does::Give {
+            let numbers = Self::numbers(pasts, Hit { shape, template, first }, plan.numbers, left)?;
+            if plan.does == Does::Give {
+                let about = templates.get(template as usize)?;
                 return about.fact(Rest { record, numbers }, left.column(FACTS)).map(Some);
             }
         }
         // Its values that are not numbers are passed over, too.
-        if about.has_bytes() {
+        if plan.has_bytes {
+            let about = templates.get(template as usize)?;
             about.fact(Rest { record, numbers: [0, 0] }, left.column(FACTS))?;
         }
-        if let Some(count) = left_out.get_mut(usize::from(about.number())) {
+        if let Some(count) = left_out.get_mut(usize::from(plan.kind)) {
             *count += 1;
         }
         Some(None)
@@ -288,15 +295,18 @@ impl Reader {
         // Templates whose numbers a wanted shape takes over when it first comes.
         let mut followed = vec![false; self.templates.len()];
         for &(template, record) in &self.shapes {
-            let about = *self.templates.get(template as usize)?;
+            let about = self.templates.get(template as usize)?;
             let gives = wanted.is_none_or(|wanted| wanted(&about.shape(record)));
+            let numbers = about.numbers();
             // The numbers of requests are compared with those of all other shapes.
-            if gives || about.numbers().contains(&Number::Request) {
+            if gives || numbers.contains(&Number::Request) {
                 *followed.get_mut(template as usize)? = true;
             }
             let does = if gives { Does::Give } else { Does::Skip };
             let process = matches!(about, Template::Process { .. });
-            self.plans.push(Plan { template, about, record, does, process });
+            let count = numbers.iter().filter(|number| number.is_there()).count() as u8;
+            let (kind, has_bytes) = (about.number(), about.has_bytes());
+            self.plans.push(Plan { template, record, numbers, count, kind, has_bytes, does, process });
         }
         for plan in &mut self.plans {
             if plan.does == Does::Skip && followed.get(plan.template as usize) == Some(&true) {

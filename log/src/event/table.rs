@@ -174,6 +174,11 @@ macro_rules! for_each_fact {
             60 EchoLate(EchoLate) "echo_late" Hit;
             /// A server refused a request.
             61 CaError(CaError) "ca_error" Hit;
+            /// The recorder has forgotten a circuit that is open, and its channels with it: more were open than it keeps.
+            /// If it sees the circuit again, it gives it another number, and does not know the names of its channels.
+            62 CircuitForgotten(CircuitId) "circuit_forgotten" End;
+            /// The recorder has forgotten a channel that is open: more were open than it keeps.
+            63 ChannelForgotten(ChannelId) "channel_forgotten" End;
         }
     };
 }
@@ -224,8 +229,8 @@ impl Fact {
         match self {
             Fact::IocEnd(end) => Some(Ended::Ioc(end.ioc)),
             Fact::Detached(detached) => Some(Ended::Recording(detached.ioc)),
-            Fact::CircuitEnd(circuit) => Some(Ended::Circuit(*circuit)),
-            Fact::ChannelEnd(channel) => Some(Ended::Channel(*channel)),
+            Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => Some(Ended::Circuit(*circuit)),
+            Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => Some(Ended::Channel(*channel)),
             _ => None,
         }
     }

@@ -444,6 +444,8 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::CaError(CaError { circuit, channel, command, status, count, since, text })
             })
             .boxed(),
+        id().prop_map(Fact::CircuitForgotten).boxed(),
+        id().prop_map(Fact::ChannelForgotten).boxed(),
     ]
 }
 

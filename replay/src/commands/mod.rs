@@ -48,6 +48,7 @@ commands! {
     alarms: Alarms, "alarms";
     last: Last, "last";
     clients: Clients, "clients";
+    net: Net, "net";
     iocs: Iocs, "iocs";
     records: Records, "records";
     report: Report, "report";

@@ -2,16 +2,20 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
-    Reading, Since, TimeZone, Until,
+    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
+    Growing, Reading, Since, TimeZone, Until,
 };
-use crate::failure::Failure;
-use crate::model::chain::Chain;
+use crate::failure::{Failure, UsageError};
+use crate::filter::Filter;
+use crate::follow::{follow, Timed};
+use crate::model::chain::{Chain, SpanKind};
+use crate::model::open_chains::LIMIT;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::traces::FORMATS;
 use crate::terminal::Terminal;
+use crate::Logs;
 use iocrec_cli::command;
 
 command! {
@@ -23,7 +27,7 @@ command! {
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<Chain>,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
-        by_place: ByPlace, time_zone: TimeZone, reading: Reading
+        by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
 }
 
 fn parse_format(name: &str) -> Result<&'static Format<Chain>, String> {
@@ -35,6 +39,10 @@ impl Command for Traces {
         self.into()
     }
 
+    fn check(&self) -> Result<(), UsageError> {
+        Growing::from(self).check(&self.reading())
+    }
+
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
@@ -43,6 +51,12 @@ impl Command for Traces {
         let mut writer = (self.format.writer)(&zone);
         let mut is_empty = true;
         writer.begin(out)?;
+        if self.follow {
+            return self.follow(filter, &mut |chain| match chain {
+                Some(chain) => Ok(writer.write(out, chain)?),
+                None => Ok(out.flush()?),
+            });
+        }
         for chain in logs.chains(&filter) {
             is_empty = false;
             writer.write(out, &chain)?;
@@ -53,5 +67,38 @@ impl Command for Traces {
             Terminal.report(&explain(Kind::Chains, &logs, &filter, false, &zone));
         }
         Ok(Outcome::from(&logs))
+    }
+}
+
+impl Traces {
+    /// Follows the log: each chain once it is over, or has taken longer than a chain may.
+    fn follow(
+        &self,
+        filter: Filter,
+        write: &mut dyn FnMut(Option<&Chain>) -> Result<(), Failure>,
+    ) -> Result<Outcome, Failure> {
+        let reading = self.reading();
+        let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Chain) -> Result<(), Failure>| {
+            let limit = i64::try_from(LIMIT).unwrap_or(i64::MAX);
+            let overdue = logs.end().unwrap_or(i64::MIN).saturating_sub(limit);
+            logs.chains(filter).filter(|chain| !chain.open || chain.time() < overdue).try_for_each(each)
+        };
+        follow(&reading.logs, filter, || reading.open_again(), rows, write).map(|()| Outcome::Complete)
+    }
+}
+
+impl Timed for Chain {
+    fn time(&self) -> i64 {
+        self.root().map_or(0, |root| self.run.wall(root.start))
+    }
+
+    fn name(&self) -> String {
+        let thread = self.root().and_then(|root| root.thread);
+        let of = self.root().and_then(|root| match &root.kind {
+            SpanKind::Process(process) => Some(process.record),
+            SpanKind::Put(put) => put.record,
+            SpanKind::Link(link) => link.record,
+        });
+        format!("{}\n{thread:?}\n{of:?}", self.run.host())
     }
 }

@@ -31,6 +31,8 @@ pub enum Ended {
     IocEnded,
     /// It was open when the log ended.
     No,
+    /// It was open when the recorder forgot it, because more were open than it keeps.
+    Forgotten,
 }
 
 impl Ended {
@@ -40,6 +42,7 @@ impl Ended {
             Ended::Closed => "closed",
             Ended::IocEnded => "ioc_ended",
             Ended::No => "open",
+            Ended::Forgotten => "forgotten",
         }
     }
 }
@@ -203,7 +206,14 @@ impl Clients {
                 reading.context.wall(time).map(|wall| reading.ended.insert(end.ioc, wall));
                 return;
             }
-            Fact::ChannelEnd(_) | Fact::Detached(_) => return,
+            Fact::CircuitForgotten(circuit) => {
+                let line = reading.open.remove(circuit).and_then(|line| self.lines.get_mut(line));
+                if let Some(line) = line {
+                    line.ended = Ended::Forgotten;
+                }
+                return;
+            }
+            Fact::ChannelEnd(_) | Fact::ChannelForgotten(_) | Fact::Detached(_) => return,
             _ => reading.context.apply(time, fact),
         }
         match fact {

@@ -25,6 +25,7 @@ pub mod links;
 pub mod links_seen;
 pub mod names;
 pub mod naming;
+pub mod network;
 pub mod notes;
 pub(crate) mod numbered;
 pub mod obstacle;

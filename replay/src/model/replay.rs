@@ -211,7 +211,9 @@ impl Reading {
                     }
                     engine.push(event, done);
                 }
-                Some(Item::Ended(Fact::CircuitEnd(circuit))) => engine.forget(circuit),
+                Some(Item::Ended(Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit))) => {
+                    engine.forget(circuit);
+                }
                 Some(Item::Ended(_)) => {}
                 Some(Item::Gap) => {
                     if let Some(taken) = &mut self.notes {

@@ -513,8 +513,8 @@ fn pva_bytes(value: &PvaValue) -> usize {
 fn ends(fact: &Fact) -> Option<Name> {
     match fact {
         Fact::IocEnd(end) => Some(Name::Ioc(end.ioc)),
-        Fact::CircuitEnd(circuit) => Some(Name::Circuit(*circuit)),
-        Fact::ChannelEnd(channel) => Some(Name::Channel(*channel)),
+        Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => Some(Name::Circuit(*circuit)),
+        Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => Some(Name::Channel(*channel)),
         _ => None,
     }
 }

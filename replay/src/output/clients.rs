@@ -103,6 +103,9 @@ impl Row for ClientLine {
         };
         let to = match (self.ended, self.disconnected) {
             (Ended::No, _) => "still connected at the end".to_owned(),
+            (Ended::Forgotten, _) => {
+                "connected until the recorder forgot it: more were open than it keeps".to_owned()
+            }
             (Ended::Closed, Some(time)) => format!("to {}", zone.format(time, 3)),
             (Ended::Closed, None) => "closed at an unknown time".to_owned(),
             (Ended::IocEnded, Some(time)) => format!("to {} (the IOC ended)", zone.format(time, 3)),

@@ -12,6 +12,7 @@ pub mod info;
 pub mod iocs;
 pub mod last;
 mod moments;
+pub mod net;
 pub mod plot;
 pub mod profile;
 pub mod puts;

@@ -67,6 +67,8 @@ struct Seen {
     in_doubt: Option<i64>,
     /// Number of times that it was put to or processed with an unknown value.
     unknown: u64,
+    /// Time of the last value that may have been a change, or is unknown.
+    doubt: Option<i64>,
 }
 
 /// What was before a change.
@@ -254,7 +256,8 @@ impl<'a> Why<'a> {
             (chain, link) = (target, Some(record));
         }
         let (cause, put) = root_cause?;
-        let lead = Lead::new(&moment.chain, &moment.path, moment.time, before.seen, before.processed);
+        let mut lead = Lead::new(&moment.chain, &moment.path, moment.time, before.seen, before.processed);
+        lead.doubt = seen.doubt;
         let alarm = |alarm: Option<Alarm>| alarm.map(AlarmKeys::from);
         Some(Answer {
             pv: self.name.to_owned(),
@@ -387,6 +390,9 @@ impl Seen {
             if ask == Ask::Value && same.is_none() && self.in_doubt.is_none() {
                 self.in_doubt = Some(moment.time);
             }
+            if ask == Ask::Value && same.is_none() {
+                self.doubt = Some(moment.time);
+            }
             if ask == Ask::Value && same == Some(false) {
                 let before = Before { value: before.clone(), alarm: alarm_before, seen, processed };
                 self.changed = Some((moment.clone_ref(), before));
@@ -395,6 +401,7 @@ impl Seen {
         } else {
             // The next value may differ because of this one.
             self.unknown += u64::from(ask == Ask::Value);
+            self.doubt = Some(moment.time).filter(|_| ask == Ask::Value).or(self.doubt);
         }
         if let (Ask::Alarm, Some(alarm)) = (ask, moment.alarm) {
             match alarm_before {

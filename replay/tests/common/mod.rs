@@ -20,9 +20,9 @@ pub const WALL: i64 = 1_790_000_000_000_000_000;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 
-const CLIENT: u32 = 1;
+pub const CLIENT: u32 = 1;
 const REMOTE: u32 = 2;
-const SCAN: u32 = 3;
+pub const SCAN: u32 = 3;
 const CB_LOW: u32 = 4;
 
 /// What common logs begin with.

@@ -31,6 +31,11 @@ pub enum Inner<'a> {
     UnknownLink,
 }
 
+/// The number of the interface on the machine that captured, if the link's header has it.
+pub fn interface(link: u16, bytes: &[u8]) -> Option<u32> {
+    (link == COOKED_2).then(|| Order::Big.u32(bytes, 4)).flatten()
+}
+
 /// Passes over the header of a link.
 pub fn inner(link: u16, bytes: &[u8], length: usize) -> Inner<'_> {
     let inner = match link {

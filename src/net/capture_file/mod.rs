@@ -46,6 +46,8 @@ pub struct Packet<'a> {
     pub length: usize,
     /// Packets before it that the capturing program says it lost since the last report.
     pub dropped: u64,
+    /// The interface's number in the file, or on the machine, if the file says either; to tell them apart.
+    pub interface: u32,
 }
 
 /// What comes next in a file.
@@ -85,6 +87,7 @@ struct Record {
     link: u16,
     wall: Option<i64>,
     dropped: u64,
+    interface: u32,
 }
 
 #[derive(Debug)]
@@ -179,13 +182,15 @@ impl CaptureFile {
             Ok(Found::Packet(record)) => {
                 self.packets += 1;
                 let block = self.input.take(record.used);
+                let bytes = block.get(record.data.clone()).unwrap_or_default();
                 Ok(Next::Packet(Packet {
                     wall: record.wall,
                     link: record.link,
-                    bytes: block.get(record.data.clone()).unwrap_or_default(),
+                    bytes,
                     // some programs claim less than they kept
                     length: (record.length as usize).max(record.data.len()),
                     dropped: record.dropped,
+                    interface: link::interface(record.link, bytes).unwrap_or(record.interface),
                 }))
             }
             Ok(Found::Dropped(count)) => Ok(Next::Dropped(count)),

@@ -72,6 +72,14 @@ impl Pcap {
         }
         let wall = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * i64::from(unit);
         let data = PACKET..used;
-        Ok(Step::Packet(Record { used, data, length, link: self.link, wall: Some(wall), dropped: 0 }))
+        Ok(Step::Packet(Record {
+            used,
+            data,
+            length,
+            link: self.link,
+            wall: Some(wall),
+            dropped: 0,
+            interface: 0,
+        }))
     }
 }

@@ -166,7 +166,7 @@ impl Pcapng {
         })?;
         interface.dropped = interface.dropped.saturating_add(dropped);
         let wall = interface.ticks.wall(u64::from(high) << 32 | u64::from(low));
-        Some(Record { used, data, length, link: interface.link, wall, dropped })
+        Some(Record { used, data, length, link: interface.link, wall, dropped, interface: number })
     }
 
     fn simple_packet(&self, block: &[u8], used: usize) -> Option<Record> {
@@ -175,7 +175,7 @@ impl Pcapng {
         let kept = if interface.kept == 0 { length } else { length.min(interface.kept) };
         let data = 12..12usize.checked_add(kept as usize)?;
         block.get(data.clone())?;
-        Some(Record { used, data, length, link: interface.link, wall: None, dropped: 0 })
+        Some(Record { used, data, length, link: interface.link, wall: None, dropped: 0, interface: 0 })
     }
 }
 

@@ -198,7 +198,7 @@ impl EndFinder {
                     (open.ends, open.is_placed, open.tries) = (*ends, true, TRIES);
                 }
             }
-            Fact::CircuitEnd(circuit) => drop(self.open.remove(circuit)),
+            Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => drop(self.open.remove(circuit)),
             _ => {}
         }
     }

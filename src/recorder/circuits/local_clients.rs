@@ -93,7 +93,7 @@ impl LocalClients {
         match &event.fact {
             Fact::Channel(channel) if channel.pv.is_empty() => _ = self.unnamed.insert(channel.circuit, 0),
             Fact::Channel(channel) => _ = self.unnamed.remove(&channel.circuit),
-            Fact::CircuitEnd(circuit) => _ = self.unnamed.remove(circuit),
+            Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => _ = self.unnamed.remove(circuit),
             _ => {}
         }
     }

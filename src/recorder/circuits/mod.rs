@@ -14,6 +14,8 @@ use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread
 use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
+use crate::net::capture::Packet;
+use crate::net::packet::Segment;
 use crate::net::served::Served;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -64,6 +66,11 @@ impl Default for Circuits {
 }
 
 impl Circuits {
+    /// From now on expects packets that a capture has filtered.
+    pub fn expect_filter(&mut self) {
+        self.protocols.ca.expect_filter();
+    }
+
     /// For packets from a file: nobody knows the processes at the ends.
     pub fn of_file() -> Circuits {
         let mut protocols = Protocols::default();
@@ -80,6 +87,14 @@ impl Circuits {
     /// Takes a packet, from its IPv4 header on, that was seen in a network namespace at a monotonic time.
     pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
         self.protocols.packet(namespace, time, ipv4, original_length, &mut self.events);
+    }
+
+    /// The same for one that a capture has filtered.
+    pub fn captured(&mut self, namespace: Namespace, time: u64, packet: &Packet) {
+        if let Some(segment) = Segment::parse(packet.bytes, packet.length) {
+            let segment = Segment { place: packet.place, ..segment };
+            self.protocols.segment(namespace, time, &segment, &mut self.events);
+        }
     }
 
     /// Takes over names of channels from clients on this machine.
@@ -191,7 +206,11 @@ impl Circuits {
                 Fact::Channel(channel) => {
                     self.unwanted.insert(channel.id);
                 }
-                Fact::ChannelEnd(channel) if self.unwanted.remove(channel) => continue,
+                Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel)
+                    if self.unwanted.remove(channel) =>
+                {
+                    continue
+                }
                 Fact::CaPut(put) if self.unwanted.contains(&put.channel) => continue,
                 Fact::PvaPut(put) if self.unwanted.contains(&put.channel) => continue,
                 Fact::PvaMonitor(monitor) if self.unwanted.contains(&monitor.channel) => continue,

@@ -9,13 +9,17 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use iocrec_log::event::{Clock, Fact, Host, Loss, LossSource, Tier, TierChoice};
+use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Tier, TierChoice};
 
+use crate::ca;
+use crate::ca::datagrams::{Datagrams, Seen};
 use crate::linux::clock::{self, Clock as _};
 use crate::net::capture_file::link::{inner, Inner};
 use crate::net::capture_file::{CaptureFile, FileError, Next, Packet, Problem};
 use crate::net::flows::{Flows, Verdict};
 use crate::net::packet::Segment;
+use crate::net::udp::datagram::Datagram;
+use crate::net::udp::Selected;
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::context::Context;
 use crate::recorder::sources::{Source, ROUND};
@@ -25,6 +29,8 @@ use crate::terminal::Progress;
 const BATCH: usize = 4096;
 /// Numbers of link types that are counted one by one.
 const MAX_LINKS: usize = 16;
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 /// Numbers of protocols above IP.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -38,7 +44,9 @@ pub struct Outcome {
     pub decoded: u64,
     /// TCP of other connections.
     pub other_tcp: u64,
-    /// UDP.
+    /// Datagrams of Channel Access.
+    pub datagrams: u64,
+    /// Other UDP.
     pub udp: u64,
     /// Other IP packets: later fragments, other protocols, other versions.
     pub other_ip: u64,
@@ -70,6 +78,13 @@ pub struct Outcome {
 pub struct CaptureFiles {
     files: VecDeque<CaptureFile>,
     flows: Flows,
+    datagrams: Datagrams,
+    /// Ports of the datagrams that are taken.
+    selected: Selected,
+    /// Facts of the datagrams; reused.
+    facts: Vec<Event>,
+    /// Time of the last work of each second.
+    counted: u64,
     clock: CaptureClock,
     outcome: Rc<RefCell<Outcome>>,
     /// Reading ends after this much of the capture's time.
@@ -91,6 +106,7 @@ impl CaptureFiles {
     pub fn new(
         files: Vec<CaptureFile>,
         flows: Flows,
+        selected: Selected,
         clock: CaptureClock,
         duration: Option<Duration>,
         outcome: Rc<RefCell<Outcome>>,
@@ -98,6 +114,10 @@ impl CaptureFiles {
         CaptureFiles {
             files: files.into(),
             flows,
+            datagrams: Datagrams::default(),
+            selected,
+            facts: Vec::new(),
+            counted: 0,
             clock,
             outcome,
             duration,
@@ -145,12 +165,12 @@ impl CaptureFiles {
             return false;
         }
         if !std::mem::replace(&mut self.is_named, true) {
-            cx.circuits.hand_over(&mut cx.env);
+            self.hand_over(cx);
             cx.env.push(time, Fact::Mark(format!("packets are read from {name}")));
         }
         if moment.went_back.is_some() {
             // facts before this have the old offset
-            cx.circuits.hand_over(&mut cx.env);
+            self.hand_over(cx);
             self.note_clock(cx, time);
         }
         if packet.dropped > 0 {
@@ -159,6 +179,7 @@ impl CaptureFiles {
         if time >= self.ticked.saturating_add(ROUND.as_nanos() as u64) {
             self.ticked = time;
             cx.circuits.tick(&mut cx.env, time);
+            self.second(time);
         }
         self.decode(cx, time, packet);
         let mut outcome = self.outcome.borrow_mut();
@@ -174,7 +195,8 @@ impl CaptureFiles {
 
     /// Passes a packet to the decoders, if it is of a known protocol.
     fn decode(&mut self, cx: &mut Context<'_>, time: u64, packet: &Packet) {
-        let outcome = &mut *self.outcome.borrow_mut();
+        let all = self.outcome.clone();
+        let outcome = &mut *all.borrow_mut();
         let (ip, length) = match inner(packet.link, packet.bytes, packet.length) {
             Inner::Ip(ip, length) => (ip, length),
             Inner::Other => {
@@ -202,6 +224,13 @@ impl CaptureFiles {
                 [first, _, _, _, _, _, next, ..] if first >> 4 == 6 => Some(*next),
                 _ => None,
             };
+            if let Some(datagram) = Datagram::parse(ip) {
+                let is_ours = self.datagram(cx, time, packet.interface, &datagram);
+                outcome.datagrams += u64::from(is_ours);
+                outcome.udp += u64::from(!is_ours);
+                outcome.servers = self.flows.servers();
+                return;
+            }
             match kind {
                 Some(UDP) => outcome.udp += 1,
                 Some(TCP) if ip.first().is_some_and(|first| first >> 4 == 4) => outcome.too_short += 1,
@@ -231,6 +260,38 @@ impl CaptureFiles {
         cx.circuits.packet(0, time, ip, length);
     }
 
+    /// Counts a datagram, if it is of Channel Access; and learns the servers that it names.
+    fn datagram(&mut self, cx: &mut Context<'_>, time: u64, interface: u32, datagram: &Datagram) -> bool {
+        let ports = [datagram.source.port, datagram.destination.port];
+        if !ports.iter().any(|port| self.selected.asked.contains(port) || self.selected.told.contains(port)) {
+            return false;
+        }
+        let mut is_new = false;
+        for server in ca::servers_in(datagram, &self.selected) {
+            is_new |= self.flows.learn(&ca::SERVICE, server);
+        }
+        if is_new {
+            cx.circuits.serve(time, self.flows.ports());
+        }
+        let seen = Seen { namespace: 0, interface: interface.cast_signed(), time };
+        self.datagrams.datagram(seen, datagram, &mut self.facts);
+        true
+    }
+
+    /// Does what is due each second of the capture.
+    fn second(&mut self, time: u64) {
+        if time >= self.counted.saturating_add(SECOND) {
+            self.counted = time;
+            self.datagrams.second(time, &mut self.facts);
+        }
+    }
+
+    /// Hands over all facts so far.
+    fn hand_over(&mut self, cx: &mut Context<'_>) {
+        cx.circuits.hand_over(&mut cx.env);
+        self.facts.drain(..).for_each(|event| cx.env.sink.push(event));
+    }
+
     /// Begins the log, at the time of the first packet.
     fn begin(&mut self, cx: &mut Context<'_>, time: u64) {
         self.until = self.duration.map(|all| time.saturating_add(all.as_nanos() as u64));
@@ -250,6 +311,9 @@ impl CaptureFiles {
         let refused = vec![(Tier::Ring, reason()), (Tier::Perf, reason())];
         cx.env.push(time, Fact::Tier(TierChoice { tier: Tier::Packet, refused }));
         cx.circuits.serve(time, self.flows.ports());
+        self.counted = time;
+        let selected = [(0, self.selected.clone())].into();
+        self.datagrams.set_selected(time, selected, &mut self.facts);
     }
 
     fn note_clock(&self, cx: &mut Context<'_>, time: u64) {
@@ -322,7 +386,7 @@ impl Source for CaptureFiles {
             break;
         }
         self.is_over |= self.files.is_empty();
-        cx.circuits.hand_over(&mut cx.env);
+        self.hand_over(cx);
         more && !self.is_over
     }
 
@@ -338,6 +402,8 @@ impl Source for CaptureFiles {
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         cx.circuits.finish(&mut cx.env);
+        self.datagrams.finish(self.clock.now(), &mut self.facts);
+        self.hand_over(cx);
         let links = self.outcome.borrow().unknown_links.clone();
         for (link, count) in links {
             self.note_lost(cx, count, format!("packets of link type {link}, which is not known"));

@@ -15,14 +15,14 @@ use crate::recorder::sources::{Lost, Source};
 pub struct ChannelAccess {
     /// `None`: no packets are captured.
     captures: Option<Captures>,
-    /// Packets lost up to the end.
-    lost: u64,
+    /// Packets lost up to the end: from clients, from servers.
+    lost: [u64; 2],
 }
 
 impl ChannelAccess {
     /// Takes packets from these captures, if there are any.
     pub fn new(captures: Option<Captures>) -> ChannelAccess {
-        ChannelAccess { captures, lost: 0 }
+        ChannelAccess { captures, lost: [0; 2] }
     }
 
     /// Finds the owners of the circuits, and captures packets in the servers' namespaces.
@@ -36,6 +36,11 @@ impl ChannelAccess {
         } else if self.captures.as_ref().is_some_and(|captures| !captures.settled()) {
             self.capture_places(cx, now);
         }
+    }
+
+    fn count_lost(&mut self) {
+        let [requests, answers] = self.captures.as_mut().map_or([0; 2], Captures::losses);
+        self.lost = [self.lost[0] + requests, self.lost[1] + answers];
     }
 
     fn capture_places(&mut self, cx: &mut Context<'_>, now: u64) {
@@ -76,6 +81,9 @@ impl Source for ChannelAccess {
     fn begin(&mut self, cx: &mut Context<'_>) {
         // nothing is stored before packets are captured: whoever sees a log begin may rely on that
         self.adapt(cx);
+        if self.captures.is_some() {
+            cx.circuits.expect_filter();
+        }
         let now = cx.env.now;
         self.find_ends(cx, now, true);
     }
@@ -86,7 +94,7 @@ impl Source for ChannelAccess {
             let (circuits, offset) = (&mut *cx.circuits, cx.env.wall_offset);
             captures.drain(&mut |namespace, packet| {
                 let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
-                circuits.packet(namespace, time, packet.bytes, packet.length);
+                circuits.captured(namespace, time, &packet);
             });
             circuits.name_channels(now);
         }
@@ -106,8 +114,13 @@ impl Source for ChannelAccess {
     }
 
     fn lost(&mut self) -> Vec<Lost> {
-        let count = std::mem::take(&mut self.lost) + self.captures.as_mut().map_or(0, Captures::losses);
-        vec![Lost { source: LossSource::Packets, count, cause: "the packet ring was full" }]
+        self.count_lost();
+        let [requests, answers] = std::mem::take(&mut self.lost);
+        let lost = |count, cause| Lost { source: LossSource::Packets, count, cause };
+        vec![
+            lost(requests, "the ring of packets to servers was full"),
+            lost(answers, "the ring of packets from servers was full"),
+        ]
     }
 
     fn stop(&mut self, cx: &mut Context<'_>) {
@@ -115,11 +128,14 @@ impl Source for ChannelAccess {
         if self.captures.is_some() {
             cx.env.sleep(ROUND);
         }
+        if let Some(captures) = &mut self.captures {
+            captures.hurry();
+        }
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         cx.circuits.finish(&mut cx.env);
-        self.lost += self.captures.as_mut().map_or(0, Captures::losses);
+        self.count_lost();
         // when the process ends they would be closed one after the other
         drop(self.captures.take());
     }

@@ -47,8 +47,7 @@ fn followed(why: &Value) -> (&Value, Vec<Value>) {
     (first, path)
 }
 
-/// Of a scanned record no link says what it read: the put to its input is among what may have been the cause, and nothing
-/// is picked.
+/// A scanned record's input leads to the put to its source. The puts made meanwhile are all listed, too.
 #[test]
 fn causes_of_scanned_records_are_only_possible() {
     let Some(plant) = plant("plant-why-scan") else { return };
@@ -79,6 +78,16 @@ fn causes_of_scanned_records_are_only_possible() {
         assert_eq!(sorted[0], sorted[1], "{why}");
         let it = meanwhile.iter().find(|line| line["pv"] == put["pv"]).expect("the put");
         assert_eq!(it["same_value"], true, "{why}");
+        let changed: Vec<&Value> = why["sources"]
+            .as_array()
+            .expect("sources")
+            .iter()
+            .filter(|source| source["since_last"] == true)
+            .collect();
+        let client = plant.truth.client(&put["client"]).expect("a client");
+        assert_eq!(changed.len(), 1, "{why}");
+        let change = &changed[0]["change"];
+        assert_eq!((&change["pv"], &change["user"]), (&cause["path"][0], &client["user"]), "{why}");
     }
 }
 

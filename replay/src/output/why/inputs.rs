@@ -43,6 +43,8 @@ pub struct Source {
     not_followed: bool,
     /// Seconds from the source's last change to the end of the processing; null if there is none in the time looked at.
     before_s: Option<f64>,
+    /// Whether it is known to have changed then, and not only to have been processed or written.
+    certain: bool,
     /// Whether that was since the record processed before; null if it is not known when that was.
     since_last: Option<bool>,
     /// Whether it changed while the record processed, in another chain, so that it may have been read before.
@@ -119,13 +121,16 @@ impl Source {
     /// When its source changed.
     fn when(&self, change: &Answer) -> String {
         let before = duration((self.before_s.unwrap_or(0.0) * SECOND as f64) as u64);
-        let changed = match (change.changed, self.of_value) {
-            (_, true) => {
+        let changed = match (self.certain, self.of_value) {
+            (true, true) => {
                 format!("a field that processing may change; {} last changed {before} before", change.pv)
+            }
+            (false, true) => {
+                format!("a field that processing may change; {} last processed {before} before", change.pv)
             }
             (true, false) => format!("which changed {before} before"),
             (false, false) => {
-                format!("which processed or was written {before} before; what it held before is not known")
+                format!("which was processed or written {before} before; whether it changed is not known")
             }
         };
         let when = match self.since_last {
@@ -143,6 +148,16 @@ impl Answer {
     /// The name that was asked for.
     pub fn pv(&self) -> &str {
         &self.pv
+    }
+
+    /// When it last changed or may have, and whether it did; `None` if it did not.
+    fn last_change(&self) -> Option<(i64, bool)> {
+        let changed = Some(self.lead.changed_at()).filter(|_| self.changed);
+        match (changed, self.lead.doubt) {
+            (Some(changed), Some(doubt)) if doubt > changed => Some((doubt, false)),
+            (Some(changed), _) => Some((changed, true)),
+            (None, doubt) => doubt.map(|doubt| (doubt, false)),
+        }
     }
 
     /// The record whose inputs are to be looked up, and for which wall-clock time; `None` if a put was the cause.
@@ -191,6 +206,7 @@ impl Answer {
                 circle: false,
                 not_followed: false,
                 before_s: None,
+                certain: false,
                 since_last: None,
                 meanwhile: false,
                 of_value: false,
@@ -242,14 +258,16 @@ impl Answer {
         let (Some(own), true) = (&self.lead.own, source.kind == "pv") else { return };
         let processed = self.lead.processed;
         let since = |time: i64| processed.map(|processed| time > processed);
-        // Of several times with the same value, any may have been the change.
-        let mut found =
-            found.into_iter().map(|change| change.filter(|change| change.changed || change.is_in_doubt()));
+        let mut found = found.into_iter().map(|change| {
+            let (time, certain) = change.as_ref().and_then(Answer::last_change)?;
+            Some((change?, time, certain))
+        });
         let (of_field, of_value) = (found.next().flatten(), found.next().flatten());
-        let is_recent = |change: &Answer| since(change.lead.changed_at()) != Some(false);
+        let is_recent = |(_, time, _): &(Answer, i64, bool)| since(*time) != Some(false);
         source.of_value = of_value.is_some() && !of_field.as_ref().is_some_and(is_recent);
-        let change = if source.of_value { of_value } else { of_field };
-        let time = change.as_ref().map(|change| change.lead.changed_at());
+        let found = if source.of_value { of_value } else { of_field };
+        source.certain = found.as_ref().is_some_and(|(_, _, certain)| *certain);
+        let (change, time) = found.map(|(change, time, _)| (change, time)).unzip();
         source.before_s = time.map(|time| own.end.saturating_sub(time).max(0) as f64 / SECOND as f64);
         // where nothing was found, nothing has changed in all of the time looked at
         source.since_last = time.map_or(processed.map(|_| false), since);
@@ -266,8 +284,13 @@ impl Answer {
         self.sources = sources;
     }
 
-    /// Writes its inputs, and what led to those that may have been the cause.
-    pub(super) fn write_inputs(&self, out: &mut Out) -> io::Result<()> {
+    /// Number of its inputs that may have been the cause.
+    fn causes(&self) -> usize {
+        self.sources.iter().filter(|source| source.may_be_the_cause()).count()
+    }
+
+    /// Writes its inputs.
+    pub(super) fn write_input_lines(&self, out: &mut Out) -> io::Result<()> {
         if let Some(inputs) = self.inputs {
             line!(out, "Its inputs are not known: {inputs}.")?;
             return self.write_meanwhile(out);
@@ -281,9 +304,11 @@ impl Answer {
             line!(out, "No input link of it leads anywhere: its value is its own doing{support}.")?;
             return self.write_meanwhile(out);
         }
-        let causes = self.sources.iter().filter(|source| source.may_be_the_cause()).count();
-        if causes > 1 {
-            line!(out, "It may have been any of these inputs that changed since it processed before, the latest first:")?;
+        if self.causes() > 1 {
+            line!(
+                out,
+                "It may have been any of these inputs that changed since it processed before, the latest first:"
+            )?;
         }
         for source in &self.sources {
             let link = &source.link;
@@ -300,17 +325,22 @@ impl Answer {
                 _ => line!(out, "{link} reads hardware whose address is not in the log{support}")?,
             }
         }
-        for change in self.sources.iter().filter(|source| source.may_be_the_cause()) {
-            if let Some(change) = &change.change {
+        let is_open =
+            |source: &Source| source.kind != "pv" || source.recorded == Some(false) || source.not_followed;
+        if self.causes() == 0 && self.links.is_empty() && !self.sources.iter().any(is_open) {
+            line!(out, "No input of it is known to have changed since it processed before.")?;
+            self.write_meanwhile(out)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what led to those of its inputs that may have been the cause.
+    pub(super) fn write_input_changes(&self, out: &mut Out) -> io::Result<()> {
+        for source in self.sources.iter().filter(|source| source.may_be_the_cause()) {
+            if let Some(change) = &source.change {
                 line!(out)?;
                 change.write_text(out)?;
             }
-        }
-        let is_open =
-            |source: &Source| source.kind != "pv" || source.recorded == Some(false) || source.not_followed;
-        if causes == 0 && self.links.is_empty() && !self.sources.iter().any(is_open) {
-            line!(out, "No input of it is known to have changed since it processed before.")?;
-            self.write_meanwhile(out)?;
         }
         Ok(())
     }

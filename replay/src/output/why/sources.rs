@@ -101,6 +101,8 @@ pub struct Lead {
     begun: i64,
     time: i64,
     seen: Option<i64>,
+    /// Time of the last value that may have been a change, or is unknown.
+    pub(super) doubt: Option<i64>,
     /// When the record began to process the last time before.
     pub(super) processed: Option<i64>,
     /// The chain: its host, and the thread and time of its begin.
@@ -381,17 +383,19 @@ impl Answer {
         for link in &self.links {
             line!(out, "{} follows {}, {}", link.link, link.source, link.weighed())?;
         }
+        self.write_input_lines(out)?;
         let shown = self.links.iter().filter(|link| !link.circle);
         for change in shown.filter_map(|link| link.change.as_deref()) {
             line!(out)?;
             change.write_text(out)?;
         }
+        self.write_input_changes(out)?;
         match (self.lead.by_link && self.links.is_empty(), self.lead.links.is_empty()) {
             (true, true) => line!(out, "What its CP links follow is not in the log.")?,
             (true, false) => line!(out, "It is not followed further: too many CP links lead here.")?,
             (false, _) => {}
         }
-        self.write_inputs(out)
+        Ok(())
     }
 
     pub(super) fn write_meanwhile(&self, out: &mut Out) -> io::Result<()> {

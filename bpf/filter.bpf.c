@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * The packet filter of the ring tier: two socket filters, one for what clients send to servers, one for what servers
+ * send to clients. They follow each flow (one direction of a connection, on one interface) from header to header, and
+ * so know which bytes of a segment matter, wherever messages begin. src/net/stateful.rs loads them.
+ *
+ * What passes:
+ * - segments that open or end a connection;
+ * - segments with bytes that matter (bpf/messages.h), up to the last of these;
+ * - of a flow whose messages are not known, everything. A flow is known once PROVEN messages that can hardly be
+ *   anything else have followed each other, the first at the beginning of a segment; all these pass whole;
+ * - the headers of a packet, after each LEFT_OUT_MOST bytes of a flow that did not pass: so the decoder's sequence
+ *   numbers can't wrap unseen.
+ *
+ * Everything else stays out: segments of other ports, bare acknowledgements, and segments of a known flow in which
+ * nothing matters. A segment that does not continue where the flow stopped, or a header that can't be one, ends what is
+ * known of the flow: segments pass whole until it is known again. So whatever is lost, reordered or sent twice, nothing
+ * that matters stays out.
+ *
+ * A place tells the decoder, for a packet of a known flow, how many bytes lie before its first header, and that nothing
+ * that matters stayed out between the flow's last packet and this one.
+ */
+#include "program.h"
+#include "messages.h"
+
+enum {
+	FLOWS = 4096,
+	PLACES = 4096,
+	INTERFACES = 16,
+	PROVEN = 4,
+	LEFT_OUT_MOST = 16 << 20,
+	/* Messages of a segment to look at: a full send buffer of RSRV (16 KiB) has up to 1024. More pass whole. */
+	MOST_MESSAGES = 416,
+
+	IP_PROTOCOL = 0x0800,
+	VLAN_PROTOCOL = 0x8100,
+	SERVICE_VLAN_PROTOCOL = 0x88a8,
+	OUTGOING = 4,
+	/* The kernel gives every namespace's loopback interface this number. */
+	LOOPBACK = 1,
+	TCP = 6,
+	FIN = 1,
+	SYN = 2,
+	RST = 4,
+	NOTHING = 0,
+	ALL = 0x7fffffff,
+};
+#define NO_PLACE 0xffffffffu
+
+/* What the recorder sets, and reads: mapped into it. src/net/stateful.rs has the same layout. */
+struct shared {
+	/* For each protocol, a bit for each TCP port of its servers. */
+	__u64 ports[PROTOCOLS][65536 / 64];
+	/* See place(). */
+	__u64 places[PLACES];
+	/* The interfaces to watch; none for all. */
+	__u32 interfaces[INTERFACES];
+	/* Bytes to keep of a put. */
+	__u32 kept;
+	__u32 unused;
+};
+
+struct shared shared;
+
+/* One direction of a connection, on an interface: a packet may pass several. Addresses and ports as in the packet. */
+struct flow_key {
+	__u32 source;
+	__u32 destination;
+	__u32 ports;
+	__u32 interface;
+};
+
+/* What is known of a flow. Positions are TCP sequence numbers. */
+struct flow {
+	/* The next message. */
+	__u32 next;
+	/* Bytes of the message before it matter up to here. */
+	__u32 keen;
+	/* The next segment begins here; or between here and `next`, if nothing there matters. */
+	__u32 from;
+	/* Bytes that stayed out since a packet passed. */
+	__u32 left_out;
+	/* Messages that can hardly be anything else. */
+	__u32 proofs;
+	/* Bytes of a header that a segment's end has split: `next` is its beginning. */
+	__u32 have;
+	/* These, and room for more. */
+	__u8 head[2 * 32];
+	/* Offsets in the segment at hand. */
+	__u32 at;
+	__u32 matters;
+	/* Bytes of it before the first header; NO_PLACE if it completes a header that has passed in part. */
+	__u32 before;
+	__u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, FLOWS);
+	__type(key, struct flow_key);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* A segment: its place in the packet (offsets from the IP header) and in the flow. */
+struct segment {
+	__u32 begin;
+	__u32 end;
+	__u32 sequence;
+};
+
+/* Whether the first of two positions lies before the second. */
+#define BEFORE(a, b) ((__s32)((a) - (b)) < 0)
+
+INLINE int serves(enum protocol protocol, __u32 port)
+{
+	return shared.ports[protocol][port >> 6 & 1023] >> (port & 63) & 1;
+}
+
+/* Whether an interface is to be watched. */
+INLINE int is_watched(__u32 interface)
+{
+	__u32 i;
+
+	if (!shared.interfaces[0])
+		return 1;
+	for (i = 0; i < INTERFACES; i++)
+		if (shared.interfaces[i] == interface)
+			return 1;
+	return 0;
+}
+
+/*
+ * Notes the place of a packet: the upper half identifies the packet, the lower is the number of bytes before its first
+ * header. The recorder looks it up in the same way.
+ */
+INLINE void place(const struct flow_key *key, __u32 sequence, __u32 before)
+{
+	__u64 hash = ((__u64)key->ports << 32 | sequence) * 0x9e3779b97f4a7c15ull;
+
+	if (before == NO_PLACE)
+		return;
+	hash ^= hash >> 29;
+	hash += (__u64)key->source << 32 | key->destination;
+	hash *= 0xbf58476d1ce4e5b9ull;
+	hash ^= hash >> 32;
+	*(volatile __u64 *)&shared.places[hash & (PLACES - 1)] = (hash & 0xffffffff00000000ull) | before;
+}
+
+/*
+ * The message at this offset of the packet, of which `known` bytes are in this segment: if these are too few, a message
+ * with a header longer than `known`. A function of its own, so that the verifier looks at it once.
+ */
+__attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u32 known, __u32 protocol, __u32 from_client)
+{
+	__u8 head[LONGEST_HEADER] = {};
+
+	if (known < SHORTEST_HEADER)
+		return MESSAGE_OF(SHORTEST_HEADER);
+	if (known < LONGEST_HEADER) {
+		if (bpf_skb_load_bytes(skb, at, head, SHORTEST_HEADER))
+			return 0;
+	} else if (bpf_skb_load_bytes(skb, at, head, LONGEST_HEADER)) {
+		return 0;
+	}
+	return next_message(protocol, head, known, from_client, shared.kept);
+}
+
+/* A header that goes on in the next segment. */
+#define SPLIT MESSAGE_OF(0xff)
+
+/* Adds the next bytes of a segment to a split header. Returns false if they can't be read. */
+INLINE int gather(struct __sk_buff *skb, struct flow *flow, __u32 have, __u32 at, __u32 length)
+{
+	__u64 most = length;
+
+	/* the compiler knows that they are small, but the verifier does not */
+	__asm__ volatile("" : "+r"(have), "+r"(most));
+	have &= 31;
+	most &= 31;
+	return most && !bpf_skb_load_bytes(skb, at, flow->head + have, most);
+}
+
+/*
+ * Completes a header that the end of the last segment has split. Returns the message, or 0 if it can't be one; `taken`
+ * is how much of this segment belongs to the header.
+ */
+INLINE message complete(struct __sk_buff *skb, struct flow *flow, const struct segment *segment, __u32 protocol,
+			int from_client, __u32 *taken)
+{
+	__u32 have = flow->have, length = segment->end - segment->begin, missing;
+	message message;
+
+	if (have < SHORTEST_HEADER) {
+		missing = SHORTEST_HEADER - have;
+		*taken = missing < length ? missing : length;
+		if (!gather(skb, flow, have, segment->begin, *taken))
+			return 0;
+		have += *taken;
+		flow->have = have;
+		if (have < SHORTEST_HEADER)
+			return SPLIT;
+	}
+	message = next_message(protocol, flow->head, have, from_client, shared.kept);
+	if (MESSAGE_HEADER(message) <= have)
+		return message;
+	missing = LONGEST_HEADER - have;
+	if (missing > length - *taken)
+		missing = length - *taken;
+	if (!missing)
+		return SPLIT;
+	if (!gather(skb, flow, have, segment->begin + *taken, missing))
+		return 0;
+	*taken += missing;
+	flow->have = have + missing;
+	if (flow->have < LONGEST_HEADER)
+		return SPLIT;
+	return next_message(protocol, flow->head, LONGEST_HEADER, from_client, shared.kept);
+}
+
+/* Where what matters of a message ends; its header ends at `at`. */
+INLINE __u32 matters_until(message message, __u32 at)
+{
+	return at + (message & MESSAGE_ALL ? (__u32)message & MESSAGE_SIZE : MESSAGE_KEEP(message));
+}
+
+/*
+ * Follows a segment of a flow. Returns the offset at which what matters in it ends: 0 if nothing does; -1 if this can't
+ * be a segment of the flow.
+ */
+INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segment *segment, __u32 protocol,
+		    int from_client)
+{
+	__u32 at = segment->begin, end = segment->end, matters = 0, keen, proofs, have, i, continues = 0;
+	/* turns an offset into a position */
+	__u32 base = segment->sequence - segment->begin;
+	message message;
+
+	if (flow->have) {
+		__u32 taken = 0;
+
+		if (segment->sequence != flow->from)
+			return -1;
+		message = complete(skb, flow, segment, protocol, from_client, &taken);
+		if (!message)
+			return -1;
+		if (message == SPLIT) {
+			flow->from = base + end;
+			flow->before = NO_PLACE;
+			return flow->left_out ? 0 : end;
+		}
+		flow->have = 0;
+		at += taken;
+		flow->keen = base + at;
+		continues = !flow->left_out;
+		/* a header of which the beginning stayed out is of no use */
+		if (message & MESSAGE_MATTERS && continues) {
+			matters = matters_until(message, at);
+			flow->keen = base + matters;
+		}
+		at += (__u32)message & MESSAGE_SIZE;
+	} else if (segment->sequence != flow->from &&
+		   (BEFORE(segment->sequence, flow->from) || BEFORE(flow->from, flow->keen) ||
+		    BEFORE(flow->next, segment->sequence))) {
+		return -1;
+	} else {
+		if (BEFORE(segment->sequence, flow->keen))
+			matters = flow->keen - base;
+		at = flow->next - base;
+		/* the end of a long put: the decoder must see that it has come */
+		if (from_client && at > segment->begin && at <= end && !matters)
+			matters = segment->begin;
+	}
+	flow->before = continues ? NO_PLACE : at - segment->begin;
+	/* what comes from a map looks the same to the verifier, however it got there */
+	*(volatile __u32 *)&flow->at = at;
+	*(volatile __u32 *)&flow->matters = matters;
+	at = *(volatile __u32 *)&flow->at;
+	matters = *(volatile __u32 *)&flow->matters;
+	keen = *(volatile __u32 *)&flow->keen - base;
+	proofs = *(volatile __u32 *)&flow->proofs;
+
+	have = 0;
+	for (i = 0; i < MOST_MESSAGES; i++) {
+		if (at >= end)
+			break;
+		message = message_at(skb, at, end - at, protocol, from_client);
+		if (MESSAGE_HEADER(message) > end - at) {
+			have = end - at;
+			break;
+		}
+		if (!message)
+			return -1;
+		at += MESSAGE_HEADER(message);
+		keen = at;
+		if (message & MESSAGE_MATTERS)
+			matters = keen = matters_until(message, at);
+		proofs += !!(message & MESSAGE_PROOF);
+		at += (__u32)message & MESSAGE_SIZE;
+	}
+	if (have) {
+		/* A header goes on in the next segment. */
+		have &= 31;
+		if (have >= LONGEST_HEADER || !have || bpf_skb_load_bytes(skb, at, flow->head, have))
+			return -1;
+		flow->have = have;
+		/* without its first bytes nothing is known of it */
+		if (have < 4 || begins_to_matter(protocol, flow->head, from_client))
+			matters = end;
+	} else if (at < end) {
+		return -1;
+	}
+	flow->next = base + at;
+	flow->keen = base + keen;
+	flow->from = base + end;
+	flow->proofs = proofs > PROVEN ? PROVEN : proofs;
+	return matters > end ? end : matters;
+}
+
+/* Whether a message that can hardly be anything else, or the first of a circuit, begins at this offset. */
+INLINE int is_beginning(struct __sk_buff *skb, const struct segment *segment, __u32 protocol, int from_client)
+{
+	message message = message_at(skb, segment->begin, segment->end - segment->begin, protocol, from_client);
+
+	return message & MESSAGE_PROOF || (message && !(message & MESSAGE_SIZE));
+}
+
+/* The number of bytes of a packet to pass. */
+static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_client)
+{
+	struct flow_key key = {};
+	struct segment segment;
+	struct flow *flow;
+	__u8 ip[20], tcp[20];
+	__u32 source, destination, total;
+	__u32 protocol;
+	__s64 matters;
+	int proven;
+
+	/* the tag of an outgoing tagged packet stays in its protocol, but its network header is the inner one */
+	if (skb->protocol != __builtin_bswap16(IP_PROTOCOL) && skb->protocol != __builtin_bswap16(VLAN_PROTOCOL) &&
+	    skb->protocol != __builtin_bswap16(SERVICE_VLAN_PROTOCOL))
+		return NOTHING;
+	/* loopback packets are seen twice */
+	if (skb->ifindex == LOOPBACK && skb->pkt_type == OUTGOING)
+		return NOTHING;
+	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
+		return NOTHING;
+	/* version 4, TCP, not a later fragment */
+	if (ip[0] >> 4 != 4 || ip[9] != TCP || (BIG16(ip, 6) & 0x1fff))
+		return NOTHING;
+	segment.begin = (ip[0] & 15) * 4;
+	if (bpf_skb_load_bytes(skb, segment.begin, tcp, sizeof(tcp)))
+		return NOTHING;
+	source = BIG16(tcp, 0);
+	destination = BIG16(tcp, 2);
+	if (serves(CHANNEL_ACCESS, destination) || serves(UNKNOWN, destination)) {
+		if (!from_client)
+			return NOTHING;
+		protocol = serves(CHANNEL_ACCESS, destination) ? CHANNEL_ACCESS : UNKNOWN;
+	} else if (serves(CHANNEL_ACCESS, source) || serves(UNKNOWN, source)) {
+		if (from_client)
+			return NOTHING;
+		protocol = serves(CHANNEL_ACCESS, source) ? CHANNEL_ACCESS : UNKNOWN;
+	} else {
+		return NOTHING;
+	}
+	if (!is_watched(skb->ifindex))
+		return NOTHING;
+	if (tcp[13] & (FIN | SYN | RST))
+		return ALL;
+	segment.begin += (tcp[12] >> 4) * 4;
+	/* packets joined to more than 64 KiB carry no length */
+	total = BIG16(ip, 2);
+	segment.end = total ? total : skb->len;
+	if (segment.end <= segment.begin)
+		return NOTHING;
+	if (protocol == UNKNOWN || segment.end > skb->len)
+		return ALL;
+	segment.sequence = BIG32(tcp, 4);
+	__builtin_memcpy(&key.source, ip + 12, 4);
+	__builtin_memcpy(&key.destination, ip + 16, 4);
+	__builtin_memcpy(&key.ports, tcp, 4);
+	key.interface = skb->ifindex;
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow) {
+		struct flow fresh = { .next = segment.sequence, .keen = segment.sequence, .from = segment.sequence };
+
+		if (!is_beginning(skb, &segment, protocol, from_client))
+			return ALL;
+		bpf_map_update_elem(&flows, &key, &fresh, BPF_ANY);
+		flow = bpf_map_lookup_elem(&flows, &key);
+		if (!flow)
+			return ALL;
+	}
+	proven = flow->proofs >= PROVEN;
+	matters = follow(skb, flow, &segment, protocol, from_client);
+	if (matters < 0) {
+		bpf_map_delete_elem(&flows, &key);
+		return ALL;
+	}
+	if (!proven) {
+		flow->left_out = 0;
+		return ALL;
+	}
+	if (!matters) {
+		flow->left_out += segment.end - segment.begin;
+		if (flow->left_out < LEFT_OUT_MOST)
+			return NOTHING;
+		flow->left_out = 0;
+		place(&key, segment.sequence, flow->before);
+		return segment.begin;
+	}
+	place(&key, segment.sequence, flow->before);
+	flow->left_out = segment.end - (__u32)matters;
+	return flow->left_out ? (int)matters : ALL;
+}
+
+SEC("socket")
+int requests(struct __sk_buff *skb)
+{
+	return filter(skb, 1);
+}
+
+SEC("socket")
+int answers(struct __sk_buff *skb)
+{
+	return filter(skb, 0);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,111 @@
+//! Beacons: servers that start, start again, and fall silent.
+
+use super::{iocs_by_server, push, text, Kind, NetLine, Reading};
+use iocrec_log::event::{Address, Beacons, BeaconsNoted, Fact, Registrations};
+use std::collections::HashMap;
+
+/// Servers; a bound for hostile logs.
+const MAX_SERVERS: usize = 10_000;
+/// A server that has just started sends beacons 20 ms apart, then ever more seldom: number 10 comes after some 20 s.
+const YOUNG: u32 = 10;
+
+struct Note {
+    kind: Kind,
+    since: i64,
+    last: Option<i64>,
+    beacons: Beacons,
+    reason: &'static str,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Beaconing {
+    notes: Vec<Note>,
+    /// The note in `notes` of servers that are silent.
+    silent: HashMap<Address, usize>,
+    servers: HashMap<Address, ()>,
+    repeaters: Vec<(i64, i64, Registrations)>,
+    left_out: u64,
+}
+
+impl Beaconing {
+    pub(super) fn take(&mut self, reading: &Reading, time: u64, fact: &Fact) {
+        match fact {
+            Fact::Beacons(beacons) => self.beacons(reading, beacons),
+            Fact::Registrations(of) => {
+                let noted = (reading.wall(of.since), reading.wall(time), *of);
+                push(&mut self.repeaters, noted, &mut self.left_out);
+            }
+            _ => {}
+        }
+    }
+
+    fn beacons(&mut self, reading: &Reading, of: &Beacons) {
+        let seen = reading.wall(of.seen);
+        if self.servers.len() >= MAX_SERVERS && !self.servers.contains_key(&of.server) {
+            self.left_out += 1;
+            return;
+        }
+        let is_known = self.servers.insert(of.server, ()).is_some();
+        // Whatever else it says, it is not silent.
+        if of.noted != BeaconsNoted::Overdue && of.count > 0 {
+            if let Some(note) = self.silent.remove(&of.server).and_then(|at| self.notes.get_mut(at)) {
+                note.last = Some(seen);
+            }
+        }
+        // The recorder began then, and knew nothing before.
+        let soon = seen.saturating_sub(reading.began) < 5_000_000_000;
+        let (kind, reason) = match of.noted {
+            BeaconsNoted::First if of.last < YOUNG && !soon => (Kind::ServerStarted, "first_beacon"),
+            BeaconsNoted::First if !is_known => (Kind::ServerSeen, "first_seen"),
+            BeaconsNoted::OutOfStep if of.last < of.expected && of.last < YOUNG => {
+                (Kind::ServerRestarted, "numbers_begin_again")
+            }
+            BeaconsNoted::OutOfStep if of.last > of.expected => (Kind::BeaconsIrregular, "numbers_skipped"),
+            BeaconsNoted::OutOfStep => (Kind::BeaconsIrregular, "numbers_back"),
+            BeaconsNoted::Early => (Kind::BeaconsIrregular, "too_early"),
+            BeaconsNoted::Overdue => (Kind::BeaconsMissing, "silent"),
+            BeaconsNoted::First | BeaconsNoted::InStep | BeaconsNoted::Again => return,
+        };
+        if kind == Kind::BeaconsMissing {
+            self.silent.insert(of.server, self.notes.len());
+        }
+        let note = Note { kind, since: seen, last: None, beacons: *of, reason };
+        push(&mut self.notes, note, &mut self.left_out);
+    }
+
+    /// The lines, and how much was left out.
+    pub(super) fn lines(self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
+        let iocs = iocs_by_server(reading.context);
+        let mut lines = Vec::new();
+        for note in self.notes {
+            let mut line = NetLine::new(note.kind, reading.host, note.since);
+            let of = note.beacons;
+            line.servers = vec![text(of.server)];
+            line.ioc = iocs.get(&of.server).cloned().unwrap_or_default();
+            line.reason = note.reason;
+            line.last = note.last;
+            line.text = match note.kind {
+                Kind::ServerStarted | Kind::ServerSeen => format!("beacon number {}", of.last),
+                Kind::BeaconsMissing => String::new(),
+                _ => format!("beacon number {} instead of {}", of.last, of.expected),
+            };
+            if note.kind == Kind::BeaconsMissing {
+                line.going_on = Some(note.last.is_none());
+                line.duration = Some(note.last.unwrap_or(end).saturating_sub(note.since));
+            } else if of.gap > 0 {
+                line.duration = i64::try_from(of.gap).ok();
+            }
+            lines.push(line);
+        }
+        for (since, last, of) in self.repeaters {
+            let mut line = NetLine::new(Kind::Repeater, reading.host, since);
+            line.last = Some(last);
+            line.servers = vec![text(of.repeater)];
+            line.count = of.requests.into();
+            line.text = format!("{} confirmed", of.confirmed);
+            lines.push(line);
+        }
+        (lines, self.left_out)
+    }
+}

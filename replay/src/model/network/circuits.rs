@@ -1,0 +1,360 @@
+//! Circuits: who connected, how each ended, what was refused, who could not keep up.
+
+use super::{push, text, Kind, NetLine, Reading, Who, MAX_NAMES};
+use crate::model::run::ioc_of_circuit;
+use epics::eca;
+use iocrec_log::event::{
+    ChannelReason, CircuitId, CircuitSide, CircuitTraffic, CloseReason, Fact, Message, Origin,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Circuits; a bound for hostile logs.
+const MAX_CIRCUITS: usize = 100_000;
+
+#[derive(Default)]
+struct Open {
+    since: i64,
+    /// Its opening was seen.
+    connected: bool,
+    ended: Option<i64>,
+    closed: Option<(CloseReason, Option<CircuitSide>)>,
+    off: Off,
+    errors: BTreeMap<(u16, u32), Counted>,
+    refused: BTreeMap<(Kind, &'static str), Counted>,
+    rights: BTreeMap<u16, Counted>,
+    traffic: Option<Traffic>,
+    /// Echoes that were not answered in time: since, and when they were.
+    late: Vec<(i64, Option<i64>)>,
+}
+
+/// Times of EVENTS_OFF.
+#[derive(Default)]
+struct Off {
+    times: u64,
+    off: u64,
+    since: i64,
+    last: i64,
+    is_off: bool,
+}
+
+/// Things that happened several times.
+#[derive(Default)]
+struct Counted {
+    count: u64,
+    since: i64,
+    last: i64,
+    pvs: BTreeSet<String>,
+    text: String,
+}
+
+impl Counted {
+    fn add(&mut self, count: u64, since: i64, last: i64, pv: Option<&str>) {
+        if self.count == 0 {
+            self.since = since;
+        }
+        self.count = self.count.saturating_add(count);
+        self.last = self.last.max(last);
+        let pv = pv.filter(|pv| !pv.is_empty() && self.pvs.len() < MAX_NAMES && pv.len() <= 200);
+        self.pvs.extend(pv.map(str::to_owned));
+    }
+
+    fn names(&self) -> String {
+        let more = self.count.saturating_sub(self.pvs.len() as u64);
+        let listed = self.pvs.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+        match (listed.is_empty(), more) {
+            (true, _) => String::new(),
+            (false, 0) => listed,
+            (false, more) => format!("{listed} and {more} more"),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Traffic {
+    since: i64,
+    last: i64,
+    from_client: u64,
+    from_server: u64,
+    not_looked_at: u64,
+    messages: BTreeMap<Message, u64>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Circuits {
+    open: BTreeMap<CircuitId, Open>,
+    lines: Vec<NetLine>,
+    left_out: u64,
+}
+
+impl Circuits {
+    /// Takes the end of a circuit, while it is still known.
+    pub(super) fn ending(&mut self, reading: &Reading, time: u64, fact: &Fact) {
+        match fact {
+            Fact::CircuitEnd(circuit) => {
+                if let Some(open) = self.open.get_mut(circuit) {
+                    open.ended = Some(reading.wall(time));
+                }
+            }
+            Fact::CircuitClosed(closed) => {
+                if let Some(open) = self.open.get_mut(&closed.circuit) {
+                    open.closed = Some((closed.reason, closed.by));
+                }
+            }
+            Fact::ChannelClosed(closed) => {
+                let (kind, reason) = match closed.reason {
+                    ChannelReason::Refused => (Kind::ChannelRefused, "create_failed"),
+                    ChannelReason::Disconnected => (Kind::ChannelDisconnected, "server_disconnect"),
+                    ChannelReason::Cleared | ChannelReason::Replaced | ChannelReason::Forgotten => return,
+                };
+                let Some(channel) = reading.context.channel(closed.channel) else { return };
+                let wall = reading.wall(time);
+                if let Some(open) = self.open.get_mut(&channel.circuit) {
+                    open.refused.entry((kind, reason)).or_default().add(1, wall, wall, Some(&channel.pv));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn take(&mut self, reading: &Reading, time: u64, fact: &Fact, keyframe: bool) {
+        let wall = reading.wall(time);
+        match fact {
+            Fact::Circuit(circuit) => {
+                if self.open.len() >= MAX_CIRCUITS && !self.open.contains_key(&circuit.id) {
+                    self.left_out += 1;
+                    return;
+                }
+                let connected = circuit.origin == Origin::Opened && !keyframe;
+                self.open.entry(circuit.id).or_insert_with(|| Open {
+                    since: wall,
+                    connected,
+                    ..Open::default()
+                });
+            }
+            Fact::AccessRights(of) => {
+                let pv = reading.context.channel(of.channel).map(|channel| channel.pv.as_str());
+                let open = self.open.get_mut(&of.circuit).filter(|_| !keyframe || of.rights & 3 != 3);
+                if let Some(open) = open.filter(|_| of.rights & 3 != 3) {
+                    // A keyframe repeats what is known.
+                    let known = pv.is_some_and(|pv| {
+                        open.rights.get(&of.rights).is_some_and(|counted| counted.pvs.contains(pv))
+                    });
+                    if !(keyframe && known) {
+                        open.rights.entry(of.rights & 3).or_default().add(1, wall, wall, pv);
+                    }
+                }
+            }
+            Fact::EventsOff(of) => {
+                if let Some(open) = self.open.get_mut(&of.circuit) {
+                    if open.off.times == 0 {
+                        open.off.since = reading.wall(of.since);
+                    }
+                    open.off.times = open.off.times.saturating_add(of.times.into());
+                    open.off.off = open.off.off.saturating_add(of.off);
+                    (open.off.last, open.off.is_off) = (wall, of.is_off);
+                }
+            }
+            Fact::EchoLate(of) => {
+                let Some(open) = self.open.get_mut(&of.circuit) else { return };
+                let since = reading.wall(of.since);
+                let has_room = open.late.len() < 1000;
+                match open.late.iter_mut().rev().find(|(begun, _)| *begun == since) {
+                    Some((_, answered)) => *answered = of.is_answered.then_some(wall),
+                    None if has_room => open.late.push((since, of.is_answered.then_some(wall))),
+                    None => self.left_out += 1,
+                }
+            }
+            Fact::CaError(of) => {
+                let channel = of.channel.and_then(|channel| reading.context.channel(channel));
+                let Some(open) = self.open.get_mut(&of.circuit) else { return };
+                if open.errors.len() < 1000 {
+                    let counted = open.errors.entry((of.command, of.status)).or_default();
+                    let pv = channel.map(|channel| channel.pv.as_str());
+                    counted.add(of.count.into(), reading.wall(of.since), wall, pv);
+                    counted.text.clone_from(&of.text);
+                }
+            }
+            Fact::CircuitTraffic(of) => self.traffic(reading, wall, of),
+            Fact::ChannelTraffic(of) => {
+                let Some(channel) = reading.context.channel(of.channel) else { return };
+                let mut line = NetLine::new(Kind::ChannelTraffic, reading.host, reading.wall(of.since));
+                line.last = Some(wall);
+                line.pv.clone_from(&channel.pv);
+                self.ends(reading, channel.circuit, &mut line);
+                line.count = of.updates;
+                line.at_least = !of.complete;
+                line.text = format!(
+                    "{} gets, {} new subscriptions, {} bytes of updates",
+                    of.gets, of.subscriptions, of.bytes
+                );
+                push(&mut self.lines, line, &mut self.left_out);
+            }
+            _ => {}
+        }
+    }
+
+    fn traffic(&mut self, reading: &Reading, wall: i64, of: &CircuitTraffic) {
+        let Some(open) = self.open.get_mut(&of.circuit) else { return };
+        let since = reading.wall(of.since);
+        let traffic = open.traffic.get_or_insert_with(|| Traffic { since, ..Traffic::default() });
+        traffic.last = wall;
+        traffic.from_client = traffic.from_client.saturating_add(of.from_client);
+        traffic.from_server = traffic.from_server.saturating_add(of.from_server);
+        traffic.not_looked_at = traffic.not_looked_at.saturating_add(of.not_looked_at);
+        for (message, count) in &of.messages {
+            *traffic.messages.entry(*message).or_default() += u64::from(*count);
+        }
+    }
+
+    /// Names the ends of a circuit in a line.
+    fn ends(&self, reading: &Reading, circuit: CircuitId, line: &mut NetLine) {
+        let context = reading.context;
+        let Some(of) = context.circuit(circuit) else { return };
+        line.client =
+            Who { address: text(of.client), user: of.user.clone(), host: of.host.clone(), ..Who::default() };
+        line.servers = vec![text(of.server)];
+        if let Some(ioc) = ioc_of_circuit(context, circuit) {
+            line.ioc.clone_from(&ioc.name);
+        }
+        if let Some(client) = context.circuit_ends(circuit).and_then(|ends| context.ioc(ends.client?)) {
+            line.client.ioc.clone_from(&client.name);
+            line.client.program.clone_from(&client.exe);
+            line.client.pid = Some(client.pid);
+        }
+    }
+
+    /// The lines, and how much was left out.
+    pub(super) fn lines(mut self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
+        let all = std::mem::take(&mut self.open);
+        for (circuit, open) in &all {
+            let new = |kind: Kind, since: i64| {
+                let mut line = NetLine::new(kind, reading.host, since);
+                self.ends(reading, *circuit, &mut line);
+                line
+            };
+            let mut lines = Vec::new();
+            if open.connected {
+                lines.push(NetLine { reason: "opened", ..new(Kind::Connected, open.since) });
+            }
+            if let Some(ended) = open.ended {
+                lines.push(end_of(open, new(Kind::Closed, ended)));
+            }
+            for ((kind, reason), counted) in &open.refused {
+                lines.push(NetLine { reason, ..several(new(*kind, counted.since), counted) });
+            }
+            for (rights, counted) in &open.rights {
+                let reason = match rights {
+                    1 => "no_write",
+                    2 => "no_read",
+                    _ => "no_read_no_write",
+                };
+                lines.push(NetLine { reason, ..several(new(Kind::NoAccess, counted.since), counted) });
+            }
+            for ((command, status), counted) in &open.errors {
+                let mut line = several(new(Kind::Error, counted.since), counted);
+                line.reason = eca::name(*status).unwrap_or("unknown_status");
+                line.text = format!("to {}: {}", command_name(*command), counted.text);
+                lines.push(line);
+            }
+            if open.off.times > 0 || open.off.is_off {
+                let mut line = new(Kind::SlowClient, open.off.since);
+                line.last = Some(open.off.last);
+                line.count = open.off.times;
+                line.duration = i64::try_from(open.off.off).ok();
+                line.going_on = Some(open.off.is_off && open.ended.is_none());
+                line.reason = "events_off";
+                lines.push(line);
+            }
+            for (since, answered) in &open.late {
+                let mut line = new(Kind::Unresponsive, *since);
+                line.last = *answered;
+                line.going_on = Some(answered.is_none() && open.ended.is_none());
+                line.duration = Some(answered.or(open.ended).unwrap_or(end).saturating_sub(*since));
+                line.reason = "echo_not_answered";
+                lines.push(line);
+            }
+            if let Some(traffic) = &open.traffic {
+                lines.push(traffic_line(traffic, new(Kind::Traffic, traffic.since)));
+            }
+            for line in lines {
+                push(&mut self.lines, line, &mut self.left_out);
+            }
+        }
+        (self.lines, self.left_out)
+    }
+}
+
+/// The end of a circuit.
+fn end_of(open: &Open, mut line: NetLine) -> NetLine {
+    let side = |by: Option<CircuitSide>| match by {
+        Some(CircuitSide::Client) => "client",
+        Some(CircuitSide::Server) => "server",
+        None => "",
+    };
+    let Some((reason, by)) = open.closed else {
+        return NetLine { reason: "unknown", ..line };
+    };
+    line.by = side(by);
+    line.reason = match reason {
+        CloseReason::Closed => "closed",
+        CloseReason::Reset => "reset",
+        CloseReason::Replaced => "replaced",
+        CloseReason::Forgotten => "forgotten",
+        CloseReason::HalfClosed => "half_closed",
+        CloseReason::NotCaptured => "not_captured",
+        CloseReason::Moved => "moved",
+    };
+    let in_order = match reason {
+        CloseReason::Closed => by != Some(CircuitSide::Server),
+        CloseReason::NotCaptured | CloseReason::Moved => true,
+        CloseReason::Reset | CloseReason::Replaced | CloseReason::Forgotten | CloseReason::HalfClosed => {
+            false
+        }
+    };
+    line.kind = if in_order { Kind::Closed } else { Kind::Disconnected };
+    line
+}
+
+fn several(mut line: NetLine, counted: &Counted) -> NetLine {
+    line.count = counted.count;
+    line.last = Some(counted.last);
+    if let (1, Some(pv)) = (counted.pvs.len(), counted.pvs.first()) {
+        line.pv.clone_from(pv);
+    } else {
+        line.text = counted.names();
+    }
+    line
+}
+
+fn traffic_line(traffic: &Traffic, mut line: NetLine) -> NetLine {
+    let count = |message| traffic.messages.get(&message).copied().unwrap_or(0);
+    line.last = Some(traffic.last);
+    line.at_least = traffic.not_looked_at > 0;
+    line.count = count(Message::Update);
+    let more = if line.at_least { "at least " } else { "" };
+    line.text = format!(
+        "{} bytes from the client, {} from the server; {} subscriptions, {more}{} updates, {} gets, {} puts, {} echoes",
+        traffic.from_client,
+        traffic.from_server,
+        count(Message::Subscribe),
+        count(Message::Update),
+        count(Message::Get),
+        count(Message::Put),
+        count(Message::Echo),
+    );
+    line
+}
+
+/// A command of the protocol, for people.
+fn command_name(command: u16) -> String {
+    match command {
+        1 => "a subscription".to_owned(),
+        2 => "the end of a subscription".to_owned(),
+        3 | 15 => "a get".to_owned(),
+        4 | 19 => "a put".to_owned(),
+        12 => "the end of a channel".to_owned(),
+        18 => "a new channel".to_owned(),
+        other => format!("command {other}"),
+    }
+}

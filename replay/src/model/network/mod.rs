@@ -1,0 +1,331 @@
+//! The network as the recorders saw it: searches that nobody answers, servers that come and go, circuits and their ends,
+//! clients that cannot keep up.
+//!
+//! A recorder sees what passes its own interfaces: what its own clients and servers exchange, and what others broadcast,
+//! but not what two other hosts say to each other. So a name counts as not answered only if the answer would have been
+//! seen, or if it is searched for again and again, as after no answer; and logs of several hosts are taken together.
+
+mod beaconing;
+mod circuits;
+mod searching;
+
+use super::clock::SetLater;
+use crate::filter::Filter;
+use crate::logs::{budget, Logs};
+use crate::scan::{Blocks, Part, Scan};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Address, Fact};
+use iocrec_log::reader::{About, Choice, SegmentFile};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use beaconing::Beaconing;
+use circuits::Circuits;
+use searching::Searching;
+
+/// Lines of one kind; a bound for hostile logs.
+const MAX_LINES: usize = 100_000;
+/// Names listed in a line.
+const MAX_NAMES: usize = 20;
+
+/// The kinds of lines.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $Kind:ident $name:literal $ordinary:literal;)*) => {
+        /// What a line says.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $Kind,)*
+        }
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &'static [Kind] = &[$(Kind::$Kind,)*];
+
+            /// Its name; part of the output formats.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Kind::$Kind => $name,)*
+                }
+            }
+
+            /// Whether it is what happens every day, and shown only on request.
+            pub fn is_ordinary(self) -> bool {
+                match self {
+                    $(Kind::$Kind => $ordinary,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A name is searched for, and no recorder saw an answer.
+    Unanswered "unanswered" false;
+    /// Several servers answer for the same name.
+    SeveralServers "several_servers" false;
+    /// Very many searches.
+    SearchStorm "search_storm" false;
+    /// A server's first beacons.
+    ServerStarted "server_started" false;
+    /// A server's beacons count from the beginning again.
+    ServerRestarted "server_restarted" false;
+    /// Beacons do not follow each other.
+    BeaconsIrregular "beacons_irregular" false;
+    /// No beacons come any more.
+    BeaconsMissing "beacons_missing" false;
+    /// A circuit ended, but not because the client closed it in good order.
+    Disconnected "disconnected" false;
+    /// A server refused to make a channel.
+    ChannelRefused "channel_refused" false;
+    /// A server ended a channel.
+    ChannelDisconnected "channel_disconnected" false;
+    /// A client may not read or write.
+    NoAccess "no_access" false;
+    /// A client could not keep up with updates.
+    SlowClient "slow_client" false;
+    /// A server did not answer in time.
+    Unresponsive "unresponsive" false;
+    /// A server refused a request.
+    Error "error" false;
+    /// Searches that were answered, or that may have been.
+    Searched "searched" true;
+    /// A server whose beacons came when the recorder started.
+    ServerSeen "server_seen" true;
+    /// A client connected.
+    Connected "connected" true;
+    /// A client closed its circuit.
+    Closed "closed" true;
+    /// What went over a circuit.
+    Traffic "traffic" true;
+    /// What went over a channel.
+    ChannelTraffic "channel_traffic" true;
+    /// Clients registered at a repeater.
+    Repeater "repeater" true;
+}
+
+/// Who is at the client's end, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Who {
+    /// Address and port; empty if several or unknown.
+    pub address: String,
+    /// The user that it claims to be, or that its process has.
+    pub user: String,
+    /// The host that it claims to be on.
+    pub host: String,
+    /// The recorded IOC that it is.
+    pub ioc: String,
+    /// Its program, if it runs on the recorded host.
+    pub program: String,
+    /// Its process there.
+    pub pid: Option<u32>,
+}
+
+/// A line of the answer.
+#[derive(Clone, Debug)]
+pub struct NetLine {
+    /// What it says.
+    pub kind: Kind,
+    /// Host that recorded it; empty if unknown.
+    pub host: Rc<str>,
+    /// Wall-clock time of its beginning.
+    pub since: i64,
+    /// Wall-clock time of its end, or of the last of it that was seen.
+    pub last: Option<i64>,
+    /// The PV; empty if it is not about one.
+    pub pv: String,
+    /// The client.
+    pub client: Who,
+    /// The servers.
+    pub servers: Vec<String>,
+    /// The recorded IOC that is the server.
+    pub ioc: String,
+    /// How often.
+    pub count: u64,
+    /// Whether it was at least so often: not everything was looked at.
+    pub at_least: bool,
+    /// Whether it went on when the log ended; `None` if that does not apply or is not known.
+    pub going_on: Option<bool>,
+    /// How it ended, or what it is; a fixed word.
+    pub reason: &'static str,
+    /// The side that ended it: `client`, `server` or nothing.
+    pub by: &'static str,
+    /// A length of time that matters, nanoseconds: of silence, of updates off.
+    pub duration: Option<i64>,
+    /// More, for people.
+    pub text: String,
+}
+
+impl NetLine {
+    fn new(kind: Kind, host: &Rc<str>, since: i64) -> NetLine {
+        NetLine {
+            kind,
+            host: Rc::clone(host),
+            since,
+            last: None,
+            pv: String::new(),
+            client: Who::default(),
+            servers: Vec::new(),
+            ioc: String::new(),
+            count: 1,
+            at_least: false,
+            going_on: None,
+            reason: "",
+            by: "",
+            duration: None,
+            text: String::new(),
+        }
+    }
+
+    /// Whether it was there at some time of the filter's range, and has all else that the filter asks for.
+    fn is_wanted(&self, filter: &Filter) -> bool {
+        let last = self.last.unwrap_or(self.since);
+        let goes_on = self.going_on == Some(true);
+        let in_time = filter.until.is_none_or(|until| self.since < until)
+            && filter.since.is_none_or(|since| last >= since || goes_on);
+        let ip = self.client.address.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
+        let of_client = [self.client.address.as_str(), ip, &self.client.host, &self.client.ioc];
+        let named = |names: &[&str], wanted: &crate::Pattern| {
+            names.iter().any(|name| !name.is_empty() && wanted.matches(name))
+        };
+        let by_pv = filter.pv.is_empty() && filter.exclude.is_empty();
+        in_time
+            && filter.place(&self.host, &self.ioc)
+            && filter.user.as_ref().is_none_or(|user| named(&[&self.client.user], user))
+            && filter.client.as_ref().is_none_or(|client| named(&of_client, client))
+            && (by_pv || !self.pv.is_empty() && filter.name(|pv| pv.matches(&self.pv)))
+    }
+}
+
+/// What the logs say about the network.
+#[derive(Default)]
+pub struct Network {
+    searching: Searching,
+    lines: Vec<NetLine>,
+    /// Lines, names or circuits that were left out because there are too many.
+    left_out: u64,
+    /// Whether any log has facts of this kind: a recorder that was too old, or told to leave them out, wrote none.
+    pub is_recorded: bool,
+    /// Whether datagrams were read in any log.
+    pub has_datagrams: bool,
+}
+
+/// A run that is being read.
+struct Reading<'a> {
+    context: &'a Context,
+    host: &'a Rc<str>,
+    /// Wall-clock time of the first event of the run.
+    began: i64,
+}
+
+impl Reading<'_> {
+    fn wall(&self, time: u64) -> i64 {
+        self.context.wall(time).unwrap_or(0)
+    }
+}
+
+impl Network {
+    /// Reads all runs.
+    pub fn read(logs: &Logs) -> Network {
+        let mut found = Network::default();
+        for run in logs.runs() {
+            found.run(run);
+        }
+        found
+    }
+
+    /// The lines that match, in the order of time; ordinary ones only if `all`.
+    ///
+    /// Also returns the number of ordinary ones that were left out, and of all that there was no room for.
+    pub fn lines(mut self, filter: &Filter, all: bool) -> (Vec<NetLine>, u64, u64) {
+        let (searches, left_out) = std::mem::take(&mut self.searching).lines();
+        self.lines.extend(searches);
+        let wanted = self.lines.into_iter().filter(|line| line.is_wanted(filter));
+        let (mut shown, mut ordinary) = (Vec::new(), 0);
+        for line in wanted {
+            if all || !line.kind.is_ordinary() {
+                shown.push(line);
+            } else {
+                ordinary += 1;
+            }
+        }
+        let left_out = self.left_out + left_out;
+        shown.sort_by(|a, b| (a.since, a.kind, &a.pv).cmp(&(b.since, b.kind, &b.pv)));
+        (shown, ordinary, left_out)
+    }
+
+    fn run(&mut self, files: &[SegmentFile]) {
+        let mut context = Context::sharing(&budget(files));
+        SetLater::find(files).inspect(|set| set.apply_to(&mut context));
+        let mut host: Rc<str> = "".into();
+        let (mut beaconing, mut circuits) = (Beaconing::default(), Circuits::default());
+        let mut span: Option<(i64, i64)> = None;
+        // Bulk, mostly hits of other kinds, need not be unpacked. Damage is reported where hits are read.
+        let choose = |about: &About| match about.classes {
+            Some(classes) if !classes.others() && !classes.notes() && !about.defines => Choice::Pass,
+            _ => Choice::Read,
+        };
+        for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
+            let Part::Block(block) = part else { continue };
+            for event in &block.events {
+                let (time, fact) = (event.time, &event.fact);
+                match fact {
+                    // whoever is named by it may be asked for later
+                    Fact::IocEnd(_) | Fact::Detached(_) => continue,
+                    Fact::Host(of) => host = of.name.as_str().into(),
+                    _ => {}
+                }
+                if let Some(wall) = context.wall(time).filter(|_| !block.keyframe) {
+                    let (first, last) = span.unwrap_or((wall, wall));
+                    span = Some((first.min(wall), last.max(wall)));
+                }
+                let began = span.map_or(0, |(first, _)| first);
+                let before = Reading { context: &context, host: &host, began };
+                circuits.ending(&before, time, fact);
+                if !matches!(fact, Fact::CircuitEnd(_) | Fact::ChannelEnd(_)) {
+                    context.apply(time, fact);
+                }
+                let reading = Reading { context: &context, host: &host, began };
+                circuits.take(&reading, time, fact, block.keyframe);
+                beaconing.take(&reading, time, fact);
+                self.searching.take(&reading, time, fact);
+                self.is_recorded |= Fact::KINDS.get(usize::from(fact.number())).is_some_and(|kind| {
+                    matches!(kind.name, "search_load" | "circuit_closed" | "circuit_traffic" | "beacons")
+                });
+                self.has_datagrams |= matches!(fact, Fact::SearchLoad(_));
+            }
+        }
+        let (_, end) = span.unwrap_or_default();
+        let reading = Reading { context: &context, host: &host, began: span.map_or(0, |(first, _)| first) };
+        self.searching.end_run(end);
+        for (lines, left_out) in [beaconing.lines(&reading, end), circuits.lines(&reading, end)] {
+            self.lines.extend(lines);
+            self.left_out += left_out;
+        }
+    }
+}
+
+/// An address as text.
+fn text(address: Address) -> String {
+    address.to_string()
+}
+
+/// Adds to a list that is bounded.
+fn push<T>(list: &mut Vec<T>, item: T, left_out: &mut u64) {
+    if list.len() < MAX_LINES {
+        list.push(item);
+    } else {
+        *left_out += 1;
+    }
+}
+
+/// The recorded IOC that serves at this address, by the circuits in these definitions.
+fn iocs_by_server(context: &Context) -> HashMap<Address, String> {
+    let mut found = HashMap::new();
+    for (id, circuit) in context.in_force().circuits.iter() {
+        if let Some(ioc) = context.circuit_ends(id).and_then(|ends| context.ioc(ends.server?)) {
+            found.entry(circuit.server).or_insert_with(|| ioc.name.clone());
+        }
+    }
+    found
+}

@@ -1,0 +1,329 @@
+//! Searches: by client and name, with the servers that answer.
+
+use super::{push, text, Kind, NetLine, Reading, Who};
+use iocrec_log::event::{Address, Fact, SearchLoad, Searches, Sender};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+const SECOND: i64 = 1_000_000_000;
+/// Pairs of client and name; a bound for hostile logs. The same for names of channels, and for clients.
+const MAX_SEARCHES: usize = 200_000;
+/// Time of repeating a search after which it had no answer: libca's searches come ever more seldom, so in half a minute
+/// a client asks some ten times. Answers come at once.
+const REPEATED: i64 = 30 * SECOND;
+/// Longest time between two searches of libca (EPICS_CA_MAX_SEARCH_PERIOD), and the time after which the recorder
+/// reports one.
+const PERIOD: i64 = 300 * SECOND + 60 * SECOND;
+/// Searches a second that are a storm.
+const STORM: u64 = 500;
+/// Time between two notes of one storm.
+const PAUSE: i64 = 15 * SECOND;
+/// Senders named in a storm.
+const MOST: usize = 5;
+
+/// Whom a search comes from: addresses of loopback are those of one host, in one network namespace.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Client {
+    host: Rc<str>,
+    namespace: u64,
+    address: Address,
+    tcp: bool,
+}
+
+impl Client {
+    fn new(host: &Rc<str>, namespace: u64, address: Address, tcp: bool) -> Client {
+        if is_loopback(address) {
+            Client { host: Rc::clone(host), namespace, address, tcp }
+        } else {
+            Client { host: "".into(), namespace: 0, address, tcp }
+        }
+    }
+}
+
+fn is_loopback(address: Address) -> bool {
+    address.ip >> 24 == 127
+}
+
+#[derive(Debug)]
+struct Search {
+    /// The recorder that saw it first.
+    host: Rc<str>,
+    since: i64,
+    last: i64,
+    count: u64,
+    not_found: u64,
+    answers: BTreeMap<Address, u64>,
+    /// End of the log in which it was seen last.
+    log_ends: i64,
+}
+
+#[derive(Debug)]
+struct Storm {
+    host: Rc<str>,
+    since: i64,
+    last: i64,
+    names: u64,
+    one_in: u32,
+    at_least: bool,
+    unread: u64,
+    peak: f64,
+    most: BTreeMap<Address, u64>,
+    namespace: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Searching {
+    searches: HashMap<(Client, String), Search>,
+    senders: HashMap<Client, Sender>,
+    /// The name of the IOC that a sender is.
+    ioc_names: HashMap<Client, String>,
+    /// Names of channels that were made, with a server that made them.
+    channels: HashMap<String, Address>,
+    /// Addresses of recorded hosts.
+    own: HashSet<u32>,
+    storms: Vec<Storm>,
+    /// Times at which not every datagram was read.
+    gaps: Vec<(i64, i64)>,
+    /// Searches of this run, whose log's end is not known yet.
+    left_out: u64,
+}
+
+impl Searching {
+    pub(super) fn take(&mut self, reading: &Reading, time: u64, fact: &Fact) {
+        match fact {
+            Fact::Searches(searches) => self.searches(reading, searches),
+            Fact::SearchLoad(load) => self.load(reading, load, reading.wall(time)),
+            Fact::Sender(sender) => {
+                let client = Client::new(reading.host, sender.namespace, sender.client, false);
+                if self.senders.len() < MAX_SEARCHES {
+                    let ioc = sender.ioc.and_then(|ioc| reading.context.ioc(ioc));
+                    ioc.map(|ioc| self.ioc_names.insert(client.clone(), ioc.name.clone()));
+                    self.own.insert(sender.client.ip);
+                    self.senders.insert(client, sender.clone());
+                }
+            }
+            Fact::Channel(channel) if channel.sid.is_some() && !channel.pv.is_empty() => {
+                let circuit = reading.context.circuit(channel.circuit);
+                if let Some(circuit) = circuit.filter(|_| self.channels.len() < MAX_SEARCHES) {
+                    self.channels.entry(channel.pv.clone()).or_insert(circuit.server);
+                }
+            }
+            Fact::CircuitEnds(ends) => {
+                let Some(circuit) = reading.context.circuit(ends.circuit) else { return };
+                let ends = [(ends.server, circuit.server), (ends.client, circuit.client)];
+                let own = ends.iter().filter(|(ioc, _)| ioc.is_some()).map(|(_, end)| end.ip);
+                if self.own.len() < MAX_SEARCHES {
+                    self.own.extend(own);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn searches(&mut self, reading: &Reading, of: &Searches) {
+        let key = (Client::new(reading.host, of.namespace, of.client, of.tcp), of.name.clone());
+        if self.searches.len() >= MAX_SEARCHES && !self.searches.contains_key(&key) {
+            self.left_out += 1;
+            return;
+        }
+        let (since, last) = (reading.wall(of.since), reading.wall(of.last));
+        let search = self.searches.entry(key).or_insert_with(|| Search {
+            host: Rc::clone(reading.host),
+            since,
+            last,
+            count: 0,
+            not_found: 0,
+            answers: BTreeMap::new(),
+            log_ends: i64::MIN,
+        });
+        // Another host may have seen the same datagrams.
+        if search.host == *reading.host {
+            search.count += u64::from(of.count);
+        }
+        search.since = search.since.min(since);
+        if last >= search.last {
+            (search.last, search.log_ends) = (last, i64::MIN);
+        }
+        search.not_found += u64::from(of.not_found);
+        for (server, count) in &of.answers {
+            *search.answers.entry(*server).or_default() += u64::from(*count);
+        }
+    }
+
+    /// Takes a note of the load, which was written when it ended.
+    fn load(&mut self, reading: &Reading, load: &SearchLoad, end: i64) {
+        let since = reading.wall(load.since);
+        let is_partial = load.one_in > 1 || load.left_out > 0 || load.cut > 0 || load.unread > 0;
+        if is_partial && self.gaps.len() < MAX_SEARCHES {
+            self.gaps.push((since, end));
+        }
+        let length = end.saturating_sub(since).max(SECOND / 10);
+        let names = load.names.saturating_mul(u64::from(load.one_in.max(1)));
+        let rate = names as f64 * 1e9 / length as f64;
+        if rate < STORM as f64 {
+            return;
+        }
+        let goes_on = |storm: &&mut Storm| {
+            storm.host == *reading.host
+                && storm.namespace == load.namespace
+                && since.saturating_sub(storm.last) < PAUSE
+        };
+        let storm = match self.storms.iter_mut().rev().find(goes_on) {
+            Some(storm) => storm,
+            None => {
+                let storm = Storm {
+                    host: Rc::clone(reading.host),
+                    since,
+                    last: since,
+                    names: 0,
+                    one_in: 1,
+                    at_least: false,
+                    unread: 0,
+                    peak: 0.0,
+                    most: BTreeMap::new(),
+                    namespace: load.namespace,
+                };
+                push(&mut self.storms, storm, &mut self.left_out);
+                let Some(storm) = self.storms.last_mut() else { return };
+                storm
+            }
+        };
+        storm.last = storm.last.max(end);
+        storm.names = storm.names.saturating_add(names);
+        storm.one_in = storm.one_in.max(load.one_in);
+        storm.at_least |= load.cut > 0 || load.unread > 0;
+        storm.unread = storm.unread.saturating_add(load.unread);
+        storm.peak = storm.peak.max(rate);
+        for (sender, count) in &load.most {
+            if storm.most.len() < 1000 {
+                let count = count.saturating_mul(load.one_in.max(1).into());
+                *storm.most.entry(*sender).or_default() += count;
+            }
+        }
+    }
+
+    /// A run is over: its log ends at this time.
+    pub fn end_run(&mut self, end: i64) {
+        for search in self.searches.values_mut().filter(|search| search.log_ends == i64::MIN) {
+            search.log_ends = end;
+        }
+    }
+
+    fn who(&self, client: &Client) -> Who {
+        let mut who = Who { address: text(client.address), ..Who::default() };
+        if let Some(sender) = self.senders.get(client) {
+            who.user.clone_from(&sender.user);
+            who.program.clone_from(&sender.program);
+            who.pid = Some(sender.pid);
+        }
+        who.ioc = self.ioc_names.get(client).cloned().unwrap_or_default();
+        who
+    }
+
+    /// The lines, and how much was left out.
+    pub fn lines(self) -> (Vec<NetLine>, u64) {
+        let mut lines = Vec::new();
+        let mut left_out = self.left_out;
+        let mut servers: BTreeMap<&str, BTreeMap<Address, u64>> = BTreeMap::new();
+        for ((_, name), search) in &self.searches {
+            for (server, count) in &search.answers {
+                *servers.entry(name).or_default().entry(*server).or_default() += count;
+            }
+        }
+        for ((client, name), search) in &self.searches {
+            let of_name = servers.get(name.as_str());
+            let is_own = is_loopback(client.address)
+                || self.own.contains(&client.address.ip)
+                || self.senders.contains_key(client);
+            let is_repeated = search.last.saturating_sub(search.since) >= REPEATED && search.count > 2;
+            let missed = self
+                .gaps
+                .iter()
+                .any(|(from, to)| *from <= search.last.saturating_add(SECOND) && *to >= search.since);
+            let unanswered = search.answers.is_empty() && (is_own && !missed || is_repeated);
+            let kind = if unanswered { Kind::Unanswered } else { Kind::Searched };
+            let mut line = NetLine::new(kind, &search.host, search.since);
+            line.last = Some(search.last);
+            line.pv.clone_from(name);
+            line.client = self.who(client);
+            line.count = search.count;
+            line.at_least = missed;
+            line.servers = search.answers.keys().map(|server| text(*server)).collect();
+            let before_end = search.log_ends.saturating_sub(search.last);
+            line.going_on = Some(before_end < PERIOD);
+            line.duration = Some(before_end.max(0)).filter(|_| search.log_ends > i64::MIN);
+            line.reason = match (unanswered, search.answers.is_empty()) {
+                _ if search.not_found > 0 && search.answers.is_empty() => "not_found",
+                (true, _) => "no_answer_seen",
+                (false, true) => "answer_may_be_unseen",
+                (false, false) => "answered",
+            };
+            if search.answers.is_empty() {
+                let others = of_name.and_then(|of| of.keys().next()).or_else(|| self.channels.get(name));
+                line.text = others
+                    .map_or(String::new(), |at| format!("server {at} has it, seen elsewhere in these logs"));
+            }
+            push(&mut lines, line, &mut left_out);
+        }
+        for (name, servers) in servers.iter().filter(|(_, servers)| servers.len() > 1) {
+            let of_name =
+                self.searches.iter().filter(|((_, of), search)| of == name && !search.answers.is_empty());
+            let all: Vec<(&Client, &Search)> =
+                of_name.map(|((client, _), search)| (client, search)).collect();
+            let since = all.iter().map(|(_, search)| search.since).min().unwrap_or(0);
+            let Some((client, first)) = all.iter().min_by_key(|(client, search)| (search.since, *client))
+            else {
+                continue;
+            };
+            let mut line = NetLine::new(Kind::SeveralServers, &first.host, since);
+            line.last = all.iter().map(|(_, search)| search.last).max();
+            line.pv = (*name).to_owned();
+            line.servers = servers.keys().map(|server| text(*server)).collect();
+            line.count = servers.values().sum();
+            if all.len() == 1 {
+                line.client = self.who(client);
+            }
+            push(&mut lines, line, &mut left_out);
+        }
+        for storm in &self.storms {
+            let mut line = NetLine::new(Kind::SearchStorm, &storm.host, storm.since);
+            line.last = Some(storm.last);
+            line.count = storm.names;
+            line.at_least = storm.at_least;
+            line.reason = if storm.one_in > 1 { "estimated" } else { "counted" };
+            let mut most: Vec<(&Address, &u64)> = storm.most.iter().collect();
+            most.sort_by_key(|(address, count)| (std::cmp::Reverse(**count), **address));
+            let named = |address: &Address| {
+                let client = Client::new(&storm.host, storm.namespace, *address, false);
+                self.who(&client)
+            };
+            if let Some((address, _)) = most.first() {
+                line.client = named(address);
+            }
+            let about = if storm.one_in > 1 { "about " } else { "" };
+            let listed: Vec<String> = most
+                .iter()
+                .take(MOST)
+                .map(|(address, count)| {
+                    let who = named(address);
+                    let program = if who.program.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" ({} pid {})", who.program, who.pid.unwrap_or(0))
+                    };
+                    format!("{address}{program} {about}{count}")
+                })
+                .collect();
+            line.text = format!("{about}{:.0} names/s at most; from {}", storm.peak, listed.join(", "));
+            if storm.one_in > 1 {
+                line.text += &format!("; of the datagrams down to one in {} were read", storm.one_in);
+            }
+            if storm.unread > 0 {
+                line.text += &format!("; {} datagrams were lost", storm.unread);
+            }
+            lines.push(line);
+        }
+        (lines, left_out)
+    }
+}

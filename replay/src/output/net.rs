@@ -1,0 +1,227 @@
+//! The network: a line for each thing that happened, or went on.
+
+use super::rows::{self, Row};
+use super::wording::age::age;
+use super::wording::counted;
+use crate::model::network::{Kind, NetLine, Who};
+use crate::output::format::Format;
+use crate::time::Zone;
+use serde::Serialize;
+
+/// The formats.
+pub static FORMATS: [Format<NetLine>; 3] = rows::formats();
+
+/// The keys of a line.
+#[derive(Serialize)]
+pub struct Line<'a> {
+    time: String,
+    host: Option<&'a str>,
+    kind: &'static str,
+    pv: Option<&'a str>,
+    /// Address of the client, and what is known of it.
+    client: Option<&'a str>,
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    client_ioc: Option<&'a str>,
+    program: Option<&'a str>,
+    pid: Option<u32>,
+    /// Addresses of the servers.
+    servers: &'a [String],
+    /// The recorded IOC that is the server.
+    ioc: Option<&'a str>,
+    /// When the last of it was seen.
+    last: Option<String>,
+    count: u64,
+    /// True if not everything was looked at.
+    at_least: bool,
+    /// Whether it went on when the log ended; null if that is not known, or makes no sense.
+    going_on: Option<bool>,
+    reason: Option<&'static str>,
+    /// `client` or `server`: the side that ended it.
+    by: Option<&'static str>,
+    duration_ms: Option<f64>,
+    text: Option<&'a str>,
+}
+
+impl Row for NetLine {
+    type Line<'a> = Line<'a>;
+
+    fn line<'a>(&'a self, zone: &'a Zone) -> Line<'a> {
+        let known = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        Line {
+            time: zone.format(self.since, 9),
+            host: known(&self.host),
+            kind: self.kind.name(),
+            pv: known(&self.pv),
+            client: known(&self.client.address),
+            user: known(&self.client.user),
+            client_host: known(&self.client.host),
+            client_ioc: known(&self.client.ioc),
+            program: known(&self.client.program),
+            pid: self.client.pid,
+            servers: &self.servers,
+            ioc: known(&self.ioc),
+            last: self.last.map(|last| zone.format(last, 9)),
+            count: self.count,
+            at_least: self.at_least,
+            going_on: self.going_on,
+            reason: Some(self.reason).filter(|reason| !reason.is_empty()),
+            by: Some(self.by).filter(|by| !by.is_empty()),
+            duration_ms: self.duration.map(|duration| duration as f64 / 1e6),
+            text: known(&self.text),
+        }
+    }
+
+    fn text(&self, zone: &Zone) -> String {
+        let mut line = format!("{}  {}", zone.format(self.since, 3), what(self, zone));
+        if !self.text.is_empty() && self.kind != Kind::SearchStorm {
+            line += "; ";
+            line += &self.text;
+        }
+        line
+    }
+}
+
+/// What happened, without its time.
+fn what(line: &NetLine, zone: &Zone) -> String {
+    let who = who(&line.client);
+    let server = server(line);
+    let pv = if line.pv.is_empty() { counted(line.count, "channel") } else { line.pv.clone() };
+    let least = if line.at_least { "at least " } else { "" };
+    let times = format!("{least}{}", times(line.count));
+    let last = line.last.map(|last| zone.format(last, 3)).unwrap_or_default();
+    let long = line.duration.map(age).unwrap_or_default();
+    match line.kind {
+        Kind::Unanswered | Kind::Searched => {
+            let how = match line.reason {
+                "not_found" => "the name server has it not".to_owned(),
+                "no_answer_seen" => "no answer was seen".to_owned(),
+                "answer_may_be_unseen" => "no answer was seen, but there may have been one".to_owned(),
+                _ => format!("answered by {}", line.servers.join(", ")),
+            };
+            let still = match (line.going_on, line.duration) {
+                (Some(true), Some(_)) => format!("last {long} before the end of the log"),
+                _ => format!("last at {last}"),
+            };
+            format!("{} searched for by {who}, {times}, {still}: {how}", line.pv)
+        }
+        Kind::SeveralServers => {
+            format!("{} is served by several: {}; last at {last}", line.pv, line.servers.join(", "))
+        }
+        Kind::SearchStorm => {
+            let about = if line.reason == "estimated" { "about " } else { "" };
+            format!("{least}{about}{} searches until {last}: {}", line.count, line.text)
+        }
+        Kind::ServerStarted => format!("server {server} started"),
+        Kind::ServerSeen => format!("server {server} sends beacons"),
+        Kind::ServerRestarted => format!("server {server} started again, {long} after its beacon before"),
+        Kind::BeaconsIrregular => {
+            let how = match line.reason {
+                "numbers_skipped" => "beacons were missed, or two servers share the address",
+                "numbers_back" => "two servers may share the address",
+                _ => "sooner than usual",
+            };
+            format!("a beacon of server {server} came out of step ({how}), {long} after the one before")
+        }
+        Kind::BeaconsMissing => match line.going_on {
+            Some(true) => format!("server {server} sent its last beacon, {long} before the end of the log"),
+            _ => format!("server {server} sent no beacon for {long}, until {last}"),
+        },
+        Kind::Connected => format!("{who} connected to {server}"),
+        Kind::Closed | Kind::Disconnected => {
+            let how = match (line.reason, line.by) {
+                ("closed", "client") => "the client closed the circuit".to_owned(),
+                ("closed", "server") => "the server closed the circuit".to_owned(),
+                ("closed", _) => "the circuit was closed".to_owned(),
+                ("reset", "") => "the circuit was reset".to_owned(),
+                ("reset", by) => format!("the {by} broke the circuit off (RST)"),
+                ("replaced", _) => "another connection took its place, so its end was not seen".to_owned(),
+                ("forgotten", _) => "too many are open, so the recorder forgot it; it may be open".to_owned(),
+                ("half_closed", "") => "one side closed the circuit, the other did not".to_owned(),
+                ("half_closed", by) => format!("the {by} closed the circuit, the other side did not"),
+                ("not_captured", _) => "packets are no longer captured there; it may be open".to_owned(),
+                ("moved", _) => "it is recorded at the server from now on".to_owned(),
+                _ => "it ended; how is not known".to_owned(),
+            };
+            format!("{who} and {server}: {how}")
+        }
+        Kind::ChannelRefused => format!("{server} did not make {pv} for {who}, {times}"),
+        Kind::ChannelDisconnected => format!("{server} ended {pv} of {who}, {times}"),
+        Kind::NoAccess => {
+            let what = match line.reason {
+                "no_write" => "write",
+                "no_read" => "read",
+                _ => "read or write",
+            };
+            format!("{who} may not {what} {pv} on {server}")
+        }
+        Kind::SlowClient => {
+            let still = if line.going_on == Some(true) { ", and they still are" } else { "" };
+            format!(
+                "{who} could not keep up with {server}: updates were off {times}, {long} in all, until {last}{still}"
+            )
+        }
+        Kind::Unresponsive => match line.last {
+            Some(_) => format!("{server} answered an ECHO of {who} after {long}"),
+            None => format!("{server} did not answer an ECHO of {who} in {long}"),
+        },
+        Kind::Error => format!("{server} answered {who} with {} {times}", line.reason),
+        Kind::Traffic => format!("between {who} and {server} until {last}"),
+        Kind::ChannelTraffic => {
+            format!(
+                "{} for {who} from {server} until {last}: {least}{}",
+                line.pv,
+                counted(line.count, "update")
+            )
+        }
+        Kind::Repeater => {
+            format!("repeater {server}: {} until {last}", counted(line.count, "registration"))
+        }
+    }
+}
+
+fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    }
+}
+
+/// The client, as far as it is known.
+fn who(client: &Who) -> String {
+    let mut known = match (client.user.is_empty(), client.host.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => format!("?@{}", client.host),
+        (false, true) => client.user.clone(),
+        (false, false) => format!("{}@{}", client.user, client.host),
+    };
+    let mut add = |text: &str| {
+        if !text.is_empty() {
+            known += if known.is_empty() { "" } else { " " };
+            known += text;
+        }
+    };
+    add(&client.address);
+    let program = match (client.ioc.is_empty(), client.program.is_empty(), client.pid) {
+        (false, ..) => format!("(IOC {})", client.ioc),
+        (true, false, Some(pid)) => format!("({}, pid {pid})", client.program),
+        (true, false, None) => format!("({})", client.program),
+        (true, true, _) => String::new(),
+    };
+    add(&program);
+    if known.is_empty() {
+        "several clients".to_owned()
+    } else {
+        known
+    }
+}
+
+/// The server, as far as it is known.
+fn server(line: &NetLine) -> String {
+    let at = line.servers.join(", ");
+    match (line.ioc.is_empty(), at.is_empty()) {
+        (true, true) => "an unknown server".to_owned(),
+        (true, false) => at,
+        (false, _) => format!("{} ({at})", line.ioc),
+    }
+}

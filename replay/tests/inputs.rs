@@ -1,0 +1,262 @@
+//! `why` of records whose values come from their inputs: which of these may have been the cause, and which not.
+
+mod common;
+
+use common::{complete, process, put, run, write_events, CLIENT, MS, SCAN, SECOND};
+use iocrec_log::event::*;
+use serde_json::{json, Value as Json};
+
+/// A second scanning thread.
+const OTHER: u32 = 50;
+/// Fields of calc: SDIS, TSEL, INPA, INPB; of ao: HIHI.
+const SDIS: u32 = 20;
+const TSEL: u32 = 21;
+const INPA: u32 = 22;
+const INPB: u32 = 23;
+const HIHI: u32 = 24;
+/// Another calc.
+const SUM: u32 = 9;
+
+fn begin() -> Vec<(u64, Fact)> {
+    let field = |id, rtype: &str, name: &str, dbf| {
+        (0, Fact::Field(Field { id, ioc: 1, rtype: rtype.into(), name: name.into(), dbf, menu: None }))
+    };
+    let links = [(SDIS, "SDIS"), (TSEL, "TSEL"), (INPA, "INPA"), (INPB, "INPB")];
+    let mut facts: Vec<_> = links.map(|(id, name)| field(id, "calc", name, Dbf::InLink)).into();
+    facts.push(field(HIHI, "ao", "HIHI", Dbf::Double));
+    let (name, rtype) = ("T:SUM".into(), "calc".into());
+    facts.push((0, Fact::Record(Record { id: SUM, ioc: 1, address: 9, name, rtype })));
+    facts.push((0, Fact::Alias(Alias { record: 1, name: "T:OLDNAME".into() })));
+    let thread = Thread { id: OTHER, ioc: 1, tid: 1050, name: "scan-1".into(), stack: 1 << 40 };
+    facts.push((0, Fact::Thread(thread)));
+    facts
+}
+
+/// The input links of a record, noted at a time.
+fn links(time: u64, record: u32, texts: &[(u32, &str)]) -> Vec<(u64, Fact)> {
+    let text = |(field, text): &(u32, &str)| {
+        let value = Value::Text(text.as_bytes().to_vec());
+        (time, Fact::FieldValue(FieldValue { record, field: *field, value }))
+    };
+    [(SDIS, ""), (TSEL, "")].iter().chain(texts).map(text).collect()
+}
+
+/// A record that a scanning thread processes.
+fn scan(thread: u32, time: u64, record: u32, value: f64) -> [(u64, Fact); 2] {
+    [(time, process(thread, -100, 2, record)), (time + 20_000, complete(thread, -150, record, value, 0))]
+}
+
+/// A put by a client to the record's VAL or to another field; it does not process.
+fn written(time: u64, place: (u32, u32), old: f64, new: f64) -> [(u64, Fact); 2] {
+    let all = put(PutKind::PutField, CLIENT, -1000, 1, place, old, new);
+    [(time, all), (time + 10_000, put(PutKind::Put, CLIENT, -1200, 0, place, old, new))]
+}
+
+fn ask(events: Vec<(u64, Fact)>, words: &[&str]) -> (Json, String) {
+    let log = tempfile::tempdir().unwrap();
+    let mut all = begin();
+    let mut events = events;
+    events.sort_by_key(|event| event.0);
+    all.extend(events);
+    write_events(&log.path().join("log"), "box1", 7, all);
+    let ask = |more: &[&str]| {
+        let (code, out, err) = run(log.path(), &[&["why"], words, more, &["log", "--utc"]].concat());
+        assert_eq!(code, 0, "{err}");
+        (out, err)
+    };
+    let (text, _) = ask(&[]);
+    let (object, said) = ask(&["--json"]);
+    (serde_json::from_str(&object).unwrap(), format!("{text}{said}"))
+}
+
+/// Link, whether it changed since the processing before, and what it became; in the order shown.
+fn sources(why: &Json) -> Vec<(Json, Json, Json)> {
+    let all = why["sources"].as_array().unwrap();
+    all.iter()
+        .map(|one| (one["link"].clone(), one["since_last"].clone(), one["change"]["to"].clone()))
+        .collect()
+}
+
+#[test]
+fn the_input_that_changed_is_followed_and_the_other_is_not() {
+    let events = [
+        links(SECOND, SUM, &[(INPA, "T:SP NPP NMS"), (INPB, "T:CALC NPP NMS")]),
+        scan(SCAN, 2 * SECOND, 2, 5.0).into(),
+        scan(SCAN, 3 * SECOND, 2, 6.0).into(),
+        scan(OTHER, 10 * SECOND, SUM, 7.0).into(),
+        written(10500 * MS, (1, 1), 1.0, 2.0).into(),
+        scan(OTHER, 11 * SECOND, SUM, 8.0).into(),
+        // what came later was none of its causes
+        written(11500 * MS, (1, 1), 2.0, 3.0).into(),
+    ]
+    .concat();
+    let (why, text) = ask(events, &["T:SUM"]);
+    let expected =
+        [(json!("T:SUM.INPA"), json!(true), json!(2.0)), (json!("T:SUM.INPB"), json!(false), json!(6.0))];
+    assert_eq!(sources(&why), expected, "{why:#}");
+    assert!(text.contains("T:SUM.INPA reads T:SP, which changed 500.02 ms before\n"), "{text}");
+    assert!(
+        text.contains(
+            "T:SUM.INPB reads T:CALC, which changed 8.000 s before, not since it processed before\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("\nT:SP changed from 1 to 2 at"), "{text}");
+    assert!(!text.contains("\nT:CALC changed"), "it was not the cause: {text}");
+}
+
+#[test]
+fn of_several_none_is_picked() {
+    let events = [
+        links(SECOND, SUM, &[(INPA, "T:SP NPP NMS"), (INPB, "T:CALC NPP NMS")]),
+        scan(SCAN, 9 * SECOND, 2, 5.0).into(),
+        scan(OTHER, 10 * SECOND, SUM, 7.0).into(),
+        written(10500 * MS, (1, 1), 1.0, 2.0).into(),
+        scan(SCAN, 10700 * MS, 2, 6.0).into(),
+        scan(OTHER, 11 * SECOND, SUM, 8.0).into(),
+    ]
+    .concat();
+    let (why, text) = ask(events, &["T:SUM"]);
+    let names: Vec<Json> = sources(&why).into_iter().map(|source| source.0).collect();
+    assert_eq!(names, ["T:SUM.INPB", "T:SUM.INPA"], "the latest first: {why:#}");
+    assert!(text.contains("It may have been any of these inputs"), "{text}");
+    assert!(why["by"].is_null() && why["begun_by"].is_null(), "{why:#}");
+}
+
+#[test]
+fn what_changes_while_it_processes_may_be_too_late() {
+    let events = [
+        links(SECOND, SUM, &[(INPA, "T:CALC NPP NMS")]),
+        scan(SCAN, 9 * SECOND, 2, 5.0).into(),
+        scan(OTHER, 10 * SECOND, SUM, 7.0).into(),
+        scan(SCAN, 11 * SECOND - 10_000, 2, 6.0).into(),
+        scan(OTHER, 11 * SECOND, SUM, 8.0).into(),
+    ]
+    .concat();
+    let (why, text) = ask(events, &["T:SUM"]);
+    assert_eq!(why["sources"][0]["meanwhile"], true, "{why:#}");
+    assert!(text.contains("while it processed: it may have been read before that"), "{text}");
+}
+
+#[test]
+fn records_that_feed_each_other_end() {
+    let events = [
+        links(SECOND, SUM, &[(INPA, "T:CALC NPP NMS")]),
+        links(SECOND, 2, &[(INPA, "T:SUM NPP NMS"), (INPB, "T:CALC NPP NMS")]),
+        (2..12)
+            .flat_map(|second: u32| {
+                let time = u64::from(second) * SECOND;
+                let value = f64::from(second);
+                [scan(OTHER, time, SUM, value), scan(SCAN, time + 500 * MS, 2, value)].concat()
+            })
+            .collect(),
+    ]
+    .concat();
+    let (why, text) = ask(events, &["T:SUM"]);
+    let own = &why["sources"][0]["change"]["sources"];
+    let circles: Vec<(&Json, &Json)> =
+        own.as_array().unwrap().iter().map(|one| (&one["source"], &one["circle"])).collect();
+    assert!(circles.contains(&(&json!("T:SUM"), &json!(true))), "{why:#}");
+    assert!(circles.contains(&(&json!("T:CALC"), &json!(true))), "{why:#}");
+    assert!(
+        text.contains("T:CALC.INPB reads the record itself") && text.contains("they feed each other"),
+        "{text}"
+    );
+}
+
+#[test]
+fn other_fields_and_aliases_are_followed() {
+    let with = |link: &str, more: Vec<(u64, Fact)>| {
+        let events = [
+            links(SECOND, SUM, &[(INPA, link)]),
+            scan(OTHER, 10 * SECOND, SUM, 7.0).into(),
+            more,
+            scan(OTHER, 11 * SECOND, SUM, 8.0).into(),
+        ];
+        ask(events.concat(), &["T:SUM"])
+    };
+    let (why, _) = with("T:SP.HIHI NPP NMS", written(10500 * MS, (1, HIHI), 1.0, 2.0).into());
+    let of_limit = &why["sources"][0];
+    assert_eq!(
+        (&of_limit["change"]["pv"], &of_limit["certain"]),
+        (&json!("T:SP.HIHI"), &json!(false)),
+        "{why:#}"
+    );
+    let read = FieldValue { record: 1, field: HIHI, value: Value::Double(2.0) };
+    let put = written(10500 * MS, (1, HIHI), 1.0, 2.0);
+    let (why, _) = with("T:SP.HIHI NPP NMS", [&put[..], &[(10600 * MS, Fact::FieldValue(read))]].concat());
+    let of_limit = &why["sources"][0];
+    assert_eq!((&of_limit["change"]["to"], &of_limit["certain"]), (&json!(2.0), &json!(true)), "{why:#}");
+    let (why, text) = with("T:SP.HIHI NPP NMS", written(10500 * MS, (1, 1), 1.0, 2.0).into());
+    assert_eq!(why["sources"][0]["change"], Json::Null, "its value does not matter: {why:#}");
+    assert!(text.contains("No input of it is known to have changed since it processed before."), "{text}");
+    let (why, text) = with("T:CALC.A NPP NMS", scan(SCAN, 10500 * MS, 2, 6.0).into());
+    assert_eq!(why["sources"][0]["of_value"], true, "{why:#}");
+    assert!(text.contains("a field that processing may change"), "{text}");
+    let (why, _) = with("T:OLDNAME NPP NMS", written(10500 * MS, (1, 1), 1.0, 2.0).into());
+    assert_eq!(why["sources"][0]["change"]["pv"], "T:SP", "{why:#}");
+    let (why, text) = with("R:NOWHERE NPP NMS", vec![]);
+    assert_eq!(why["sources"][0]["recorded"], false, "{why:#}");
+    assert!(text.contains("R:NOWHERE, which is not in these logs") && !text.contains("No input"), "{text}");
+    let (why, text) = with("@asyn(PORT1)", vec![]);
+    assert_eq!(why["sources"][0]["kind"], "device", "{why:#}");
+    assert!(text.contains("T:SUM.INPA reads a device, @asyn(PORT1)"), "{text}");
+}
+
+#[test]
+fn links_that_are_not_known_are_said_to_be() {
+    let scans = || [scan(OTHER, 10 * SECOND, SUM, 7.0), scan(OTHER, 11 * SECOND, SUM, 8.0)].concat();
+    let (why, text) = ask(scans(), &["T:SUM"]);
+    assert_eq!(why["sources"], json!([]));
+    assert!(text.contains("Its inputs are not known: the log does not hold its input links"), "{text}");
+    let change = Put {
+        thread: CLIENT,
+        sp: -1000,
+        site: 1,
+        kind: PutKind::PutField,
+        record: SUM,
+        field: Some(INPA),
+        dbf: Dbf::String,
+        count: 1,
+        requested: Value::Text(b"T:SP".to_vec()),
+        old: Value::Unknown,
+    };
+    let events =
+        [links(SECOND, SUM, &[(INPA, "T:SP NPP NMS")]), vec![(5 * SECOND, Fact::Put(change))], scans()];
+    let (why, text) = ask(events.concat(), &["T:SUM"]);
+    assert!(why["inputs"].as_str().unwrap().contains("a put had changed one of its links"), "{why:#}");
+    assert!(text.contains("Its inputs are not known: a put had changed"), "{text}");
+    let events = [links(SECOND, SUM, &[]), scans()].concat();
+    let (why, text) = ask(events, &["T:SUM"]);
+    assert_eq!((&why["sources"], &why["inputs"]), (&json!([]), &Json::Null));
+    assert!(text.contains("No input link of it leads anywhere"), "{text}");
+}
+
+#[test]
+fn an_alias_is_its_record() {
+    let events = written(2 * SECOND, (1, 1), 1.0, 2.0).to_vec();
+    let (why, text) = ask(events.clone(), &["T:OLDNAME"]);
+    assert_eq!((&why["pv"], &why["to"]), (&json!("T:SP"), &json!(2.0)));
+    assert!(text.contains("T:OLDNAME is an alias of T:SP"), "{text}");
+    let log = tempfile::tempdir().unwrap();
+    write_events(&log.path().join("log"), "box1", 7, [begin(), events].concat());
+    let ask = |words: &[&str]| run(log.path(), &[words, &["log", "--utc"]].concat());
+    for (alias, own) in [
+        (vec!["values", "T:OLDNAME"], vec!["values", "T:SP"]),
+        (vec!["values", "T:OLDNAME.VAL"], vec!["values", "T:SP.VAL"]),
+        (vec!["at", "2100-01-01", "--pv", "T:OLDNAME"], vec!["at", "2100-01-01", "--pv", "T:SP"]),
+        (vec!["alarms", "--all", "--pv", "T:OLDNAME"], vec!["alarms", "--all", "--pv", "T:SP"]),
+        (
+            vec!["undo", "--since", "2020-01-01", "--pv", "T:OLDNAME"],
+            vec!["undo", "--since", "2020-01-01", "--pv", "T:SP"],
+        ),
+    ] {
+        let (found, expected) = (ask(&alias), ask(&own));
+        assert_eq!((found.0, &found.1), (expected.0, &expected.1), "{alias:?}");
+        assert!(found.2.starts_with("iocreplay: T:OLDNAME is an alias of T:SP\n"), "{alias:?}: {}", found.2);
+    }
+    let globs = ask(&["values", "T:OLD*"]);
+    assert_eq!(globs.1, ask(&["values", "T:SP"]).1);
+    let without = ask(&["at", "2100-01-01", "--exclude", "T:OLDNAME"]);
+    assert!(!without.1.contains("T:SP"), "{}", without.1);
+}

@@ -1,0 +1,191 @@
+//! The stateful filter: BPF programs that follow each connection from message to message (bpf/filter.bpf.c).
+//!
+//! What servers send is mostly of no interest, but its messages begin anywhere in segments. These programs know where,
+//! and so pass next to nothing of it, and of long puts only what is kept. For each packet that passes they note its
+//! [place](Stateful::place), since the decoder can't follow a stream of which it does not see every message.
+//!
+//! Only for the ring tier: they need loops, and memory shared with the kernel (5.5). Each capture has its own, since
+//! network namespaces may have the same addresses.
+
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+
+use iocrec_log::event::Tier;
+use libbpf_rs::{libbpf_sys, AsRawLibbpf, MapCore, Object};
+use nix::errno::Errno;
+
+use crate::bpf::diagnosis::diagnose;
+use crate::bpf::failure::{Failure, Step};
+use crate::bpf::load::{load, LoadError};
+use crate::net::capture::CaptureError;
+use crate::net::protocol::Side;
+use crate::net::service::Ports;
+use crate::net::tap::Tap;
+
+/// Directions of connections that are followed; beyond it the longest silent is forgotten, and passes whole until it is
+/// known again. About 200 bytes of kernel memory each.
+pub const FLOWS: u32 = 4096;
+/// Most interfaces that can be named.
+pub const INTERFACES: usize = 16;
+/// PLACES of bpf/filter.bpf.c.
+const PLACES: usize = 4096;
+/// Words of a bit for each port.
+const WORDS: usize = 65536 / 64;
+/// Protocols, and the number for those that the programs do not know (bpf/messages.h).
+const PROTOCOLS: usize = 2;
+const UNKNOWN: usize = 1;
+/// Bytes that are kept of a put ([`crate::ca::Limits`]).
+pub const KEPT: u32 = 4096;
+
+/// `struct shared` of bpf/filter.bpf.c.
+#[repr(C)]
+struct Memory {
+    ports: [[u64; WORDS]; PROTOCOLS],
+    places: [u64; PLACES],
+    interfaces: [u32; INTERFACES],
+    kept: u32,
+    unused: u32,
+}
+
+/// See the module.
+pub struct Stateful {
+    object: Object,
+    /// Part of the object: valid as long as that.
+    memory: NonNull<Memory>,
+}
+
+// SAFETY: the object and its memory belong to it alone; the kernel's side reads and writes whole words.
+unsafe impl Send for Stateful {}
+
+impl fmt::Debug for Stateful {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stateful")
+    }
+}
+
+impl Stateful {
+    /// Loads the programs, with room for so many directions of connections. They pass no port yet.
+    ///
+    /// # Errors
+    /// This kernel can't have them.
+    pub fn load(flows: u32) -> Result<Stateful, LoadError> {
+        let object = load("filter", Tier::Ring, |object| {
+            for map in object.maps_mut().filter(|map| map.name() == "flows") {
+                // SAFETY: the map belongs to the object, which is open; the call only notes the number.
+                let error = unsafe {
+                    libbpf_sys::bpf_map__set_max_entries(map.as_libbpf_object().as_ptr(), flows.max(64))
+                };
+                if error < 0 {
+                    return Err(std::io::Error::from_raw_os_error(-error));
+                }
+            }
+            Ok(())
+        })?;
+        let found = object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let memory = found.and_then(|map| {
+            let mut size: usize = 0;
+            // SAFETY: the map belongs to the object, which is loaded; the call writes the size.
+            let start = unsafe {
+                libbpf_sys::bpf_map__initial_value(map.as_libbpf_object().as_ptr(), (&raw mut size).cast())
+            };
+            // libbpf maps whole pages
+            NonNull::new(start.cast::<Memory>()).filter(|at| at.is_aligned() && size == size_of::<Memory>())
+        });
+        let Some(memory) = memory else {
+            let failure = Failure::from(std::io::Error::from_raw_os_error(libc::EINVAL));
+            return Err(LoadError::Refused(diagnose(Step::Maps(Tier::Ring), failure)));
+        };
+        let mut loaded = Stateful { object, memory };
+        loaded.keep(KEPT);
+        Ok(loaded)
+    }
+
+    /// Sets how many bytes of a put are kept.
+    pub fn keep(&mut self, bytes: u32) {
+        // SAFETY: the memory is there as long as the object; the kernel reads it as a whole word.
+        unsafe { (&raw mut (*self.memory.as_ptr()).kept).write_volatile(bytes) };
+    }
+
+    /// The program for what this side sends, as a descriptor.
+    fn program(&self, side: Side) -> Option<i32> {
+        let name = match side {
+            Side::Client => "requests",
+            Side::Server => "answers",
+        };
+        self.object.progs().find(|program| program.name() == name).map(|program| program.as_fd().as_raw_fd())
+    }
+
+    /// Runs the program for what this side sends on a packet, from its IPv4 header on: how many bytes would pass. For
+    /// tests: the kernel runs it as it would run it on a socket, on the loopback interface.
+    ///
+    /// # Errors
+    /// The kernel does not run it on such a packet.
+    pub fn try_on(&self, side: Side, packet: &[u8]) -> std::io::Result<u32> {
+        let program = self.program(side).ok_or(std::io::ErrorKind::NotFound)?;
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0]);
+        frame.extend(packet);
+        // SAFETY: all zeroes are a valid value of it, made of numbers and pointers.
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of::<libbpf_sys::bpf_test_run_opts>() as _;
+        options.data_in = frame.as_ptr().cast();
+        options.data_size_in = u32::try_from(frame.len()).map_err(|_| std::io::ErrorKind::InvalidInput)?;
+        // SAFETY: the program is loaded, and the data lives until the call returns.
+        match unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &raw mut options) } {
+            0 => Ok(options.retval),
+            error => Err(std::io::Error::from_raw_os_error(-error)),
+        }
+    }
+
+    /// Makes its program the filter of a socket.
+    pub(super) fn attach(&self, tap: &Tap) -> Result<(), CaptureError> {
+        let missing = || CaptureError::System("SO_ATTACH_BPF", Errno::ENOENT);
+        tap.attach(self.program(tap.side()).ok_or_else(missing)?)
+    }
+
+    /// From now on passes these ports, on these interfaces; none for all.
+    pub fn watch(&mut self, ports: &Ports, interfaces: &[u32]) {
+        let memory = self.memory.as_ptr();
+        let mut bits = [[0u64; WORDS]; PROTOCOLS];
+        for (service, ports) in ports.iter() {
+            for &port in ports {
+                let words = bits.get_mut(service.protocol.unwrap_or(UNKNOWN));
+                if let Some(word) = words.and_then(|words| words.get_mut(usize::from(port >> 6))) {
+                    *word |= 1 << (port & 63);
+                }
+            }
+        }
+        for (at, word) in bits.iter().flatten().enumerate() {
+            // SAFETY: the memory is there as long as the object, and `at` is below the number of words; the kernel reads
+            // them whole.
+            unsafe { (&raw mut (*memory).ports).cast::<u64>().add(at).write_volatile(*word) };
+        }
+        for at in 0..INTERFACES {
+            let interface = interfaces.get(at).copied().unwrap_or(0);
+            // SAFETY: as above.
+            unsafe { (&raw mut (*memory).interfaces).cast::<u32>().add(at).write_volatile(interface) };
+        }
+    }
+
+    /// Number of payload bytes before the first header of a packet that passed lately: see
+    /// [`Segment::place`](crate::net::packet::Segment). `None` for a packet of a connection that the programs do not
+    /// know.
+    pub fn place(&self, packet: &[u8]) -> Option<u32> {
+        let (ip, tcp) = (packet.get(12..20)?, packet.get(usize::from(packet.first()? & 15) * 4..)?);
+        let word =
+            |bytes: &[u8], at: usize| Some(u64::from(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)));
+        let sequence = u64::from(u32::from_be_bytes(*tcp.get(4..)?.first_chunk()?));
+        // place() of bpf/filter.bpf.c
+        let mut hash = (word(tcp, 0)? << 32 | sequence).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash ^= hash >> 29;
+        hash = hash.wrapping_add(word(ip, 0)? << 32 | word(ip, 4)?).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash ^= hash >> 32;
+        let at = hash as usize % PLACES;
+        // SAFETY: the memory is there as long as the object, and `at` is below the number of places; the kernel writes
+        // them whole.
+        let found =
+            unsafe { (&raw const (*self.memory.as_ptr()).places).cast::<u64>().add(at).read_volatile() };
+        (found >> 32 == hash >> 32).then_some(found as u32)
+    }
+}

@@ -1,0 +1,212 @@
+//! One packet socket of a capture: for one direction of the watched connections.
+
+use std::collections::VecDeque;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use libc::{socklen_t, SOL_PACKET, SOL_SOCKET};
+use nix::errno::Errno;
+
+use crate::net::capture::{CaptureError, Packet};
+use crate::net::filter::{self, DEPTHS};
+use crate::net::protocol::Side;
+use crate::net::ring::{set_option, Ring, Walk};
+use crate::net::service::Ports;
+
+/// Bytes of packets that may wait for older ones: beyond it they are passed on all the same. As much as a ring holds.
+const HELD: usize = 1 << 20;
+
+/// A packet that waits for older ones of the other socket.
+#[derive(Debug)]
+struct Held {
+    since: Instant,
+    wall: i64,
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Tap {
+    side: Side,
+    socket: OwnedFd,
+    ring: Option<Ring>,
+    /// The place in the ring's oldest block.
+    walk: Option<Walk>,
+    /// Blocks that may still be passed on in this round.
+    blocks: usize,
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    /// Whether the oldest held packets have waited long enough.
+    due: bool,
+    /// Time of the newest packet that the ring has handed over.
+    through: i64,
+}
+
+impl Tap {
+    /// A socket for what this side sends. It receives nothing yet.
+    pub fn new(side: Side) -> Result<Tap, CaptureError> {
+        // Protocol 0: the socket receives nothing yet.
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        let fd = Errno::result(fd).map_err(|errno| match errno {
+            Errno::EPERM | Errno::EACCES => CaptureError::NotAllowed,
+            Errno::EAFNOSUPPORT => CaptureError::NoPacketSockets,
+            errno => CaptureError::System("socket", errno),
+        })?;
+        // SAFETY: the descriptor was just made and nobody else owns it.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Tap {
+            side,
+            socket,
+            ring: None,
+            walk: None,
+            blocks: 0,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            due: false,
+            through: 0,
+        })
+    }
+
+    /// The side whose packets it captures.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Its descriptor.
+    pub fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Puts a stateless filter in place, instead of the previous one if there is one.
+    pub fn filter(&self, indices: &[u32], ports: &Ports) -> Result<(), CaptureError> {
+        let attach = |depth: usize| {
+            let mut program = filter::build(self.side, ports, indices, depth);
+            let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+            set_option(&self.socket, SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+        };
+        for depth in DEPTHS {
+            match attach(depth) {
+                // The program exceeds the socket's option memory (net.core.optmem_max): try a shorter one.
+                Err(Errno::ENOMEM) => {}
+                other => return other.map_err(|errno| CaptureError::System("SO_ATTACH_FILTER", errno)),
+            }
+        }
+        Err(CaptureError::TooManyPorts(ports.len()))
+    }
+
+    /// Makes this BPF program its filter.
+    pub fn attach(&self, program: RawFd) -> Result<(), CaptureError> {
+        let attached = set_option(&self.socket, SOL_SOCKET, libc::SO_ATTACH_BPF, &program);
+        attached.map_err(|errno| CaptureError::System("SO_ATTACH_BPF", errno))
+    }
+
+    /// Begins to receive, into a ring of so many blocks. It must have a filter.
+    pub fn begin(&mut self, blocks: usize) -> Result<(), CaptureError> {
+        self.ring = Some(Ring::new(&self.socket, blocks)?);
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            // Only a socket for all protocols sees outgoing packets.
+            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+            sll_ifindex: 0,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        // SAFETY: the address lives until the call returns, and its size is passed.
+        let bound = unsafe {
+            libc::bind(self.fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as socklen_t)
+        };
+        Errno::result(bound).map(drop).map_err(|errno| CaptureError::System("bind", errno))
+    }
+
+    /// Begins a round: [`Tap::take`] passes on at most a ringful in it.
+    pub fn look(&mut self) {
+        self.blocks = self.ring.as_ref().map_or(0, Ring::blocks);
+    }
+
+    /// Time of the next packet.
+    pub fn next(&mut self) -> Option<i64> {
+        if let Some(held) = self.held.front() {
+            return Some(held.wall);
+        }
+        loop {
+            let ring = self.ring.as_mut().filter(|_| self.blocks > 0)?;
+            let block = ring.block()?;
+            let walk = self.walk.get_or_insert_with(|| Walk::of(block));
+            if let Some(packet) = walk.peek(block) {
+                self.through = packet.wall;
+                return Some(packet.wall);
+            }
+            self.walk = None;
+            self.blocks -= 1;
+            ring.release();
+        }
+    }
+
+    /// The ring has handed over all packets up to this time.
+    pub fn through(&self) -> i64 {
+        self.through
+    }
+
+    /// Whether its packets need not, or can't, wait any longer.
+    pub fn is_full(&self) -> bool {
+        self.due && !self.held.is_empty() || self.held_bytes > HELD
+    }
+
+    /// Passes on the next packet, which [`Tap::next`] has found.
+    pub fn take(&mut self, f: &mut dyn FnMut(Packet)) {
+        if let Some(Held { wall, bytes, length, .. }) = self.held.pop_front() {
+            self.held_bytes = self.held_bytes.saturating_sub(bytes.len() + size_of::<Held>());
+            f(Packet { wall, bytes: &bytes, length, place: None });
+        } else if let (Some(block), Some(walk)) = (self.ring.as_ref().and_then(Ring::block), &mut self.walk) {
+            if let Some(packet) = walk.peek(block) {
+                f(packet);
+            }
+            walk.advance(block);
+        }
+    }
+
+    /// Ends a round: keeps the packets that wait, and returns the ring's blocks to the kernel. `most` is how long they
+    /// may wait.
+    pub fn hold(&mut self, most: Duration) {
+        let now = Instant::now();
+        let (mut kept, mut bytes) = (VecDeque::new(), 0);
+        std::mem::swap(&mut kept, &mut self.held);
+        while self.next().is_some() {
+            self.take(&mut |packet| {
+                bytes += packet.bytes.len() + size_of::<Held>();
+                let Packet { wall, bytes, length, .. } = packet;
+                kept.push_back(Held { since: now, wall, bytes: bytes.to_vec(), length });
+            });
+        }
+        self.held = kept;
+        self.held_bytes += bytes;
+        self.due = self.held.front().is_some_and(|held| now.duration_since(held.since) >= most);
+    }
+
+    /// Packets lost because the ring was full, since the last call.
+    pub fn losses(&self) -> u64 {
+        // struct tpacket_stats_v3: packets, drops, freezes of the queue. Reading resets them.
+        let mut stats = [0u32; 3];
+        let mut length = size_of::<[u32; 3]>() as socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes to `stats`, which has that size.
+        let read = unsafe {
+            libc::getsockopt(
+                self.fd(),
+                SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut stats).cast(),
+                &raw mut length,
+            )
+        };
+        if read == 0 {
+            u64::from(stats[1])
+        } else {
+            0
+        }
+    }
+}
