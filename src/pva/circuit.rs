@@ -1,7 +1,7 @@
 //! PVAccess above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to the
 //! circuit's session, and counts bytes that can't be framed.
 
-use iocrec_log::event::{Address, Event, Origin};
+use iocrec_log::event::{Address, CircuitClosed, CloseReason, Event, Fact, Origin};
 
 use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Start, Unbelieved};
 use crate::net::service::Service;
@@ -201,6 +201,17 @@ impl Protocol for PvAccess {
     fn on_close(&mut self, connection: &mut Connection, time: u64, closing: Closing, out: &mut Vec<Event>) {
         if closing == Closing::Forgotten && connection.session.id().is_some() {
             self.losses.add(Kind::Circuits, 1, time, connection.client, connection.server);
+        }
+        if let Some(circuit) = connection.session.id() {
+            let reason = match closing {
+                Closing::Finished => CloseReason::Closed,
+                Closing::Reset => CloseReason::Reset,
+                Closing::Replaced => CloseReason::Replaced,
+                Closing::Elsewhere => CloseReason::NotCaptured,
+                Closing::Forgotten => CloseReason::Forgotten,
+            };
+            let fact = Fact::CircuitClosed(CircuitClosed { circuit, reason, by: None });
+            out.push(Event { time, fact });
         }
         for side in [Side::Client, Side::Server] {
             self.held = self.held.saturating_sub(connection.framer(side).held());

@@ -1,7 +1,7 @@
 //! PVAccess's part of the socket filter: does not copy monitor updates.
 //!
 //! A segment from a server's port passes as bare headers if it consists wholly of updates (MONITOR) and answers to gets
-//! (GET) without types, exactly framed, and at most [`MESSAGES`] of them; if the last message continues in the next
+//! (GET) without types, exactly framed, and at most `MESSAGES` of them; if the last message continues in the next
 //! segment, the captured part ends where the message shows what it is. Continuations of large arrays begin inside a
 //! message and pass.
 
@@ -13,8 +13,11 @@ use libc::{
     BPF_W, BPF_X,
 };
 
-/// Messages of a segment to inspect at most: beside the rule of Channel Access there is room for few.
-const MESSAGES: usize = 4;
+/// Messages of a segment to inspect: beside the rule of Channel Access and many ports there is room for one. Servers send
+/// most updates in a segment of their own.
+const MESSAGES: usize = 1;
+/// Depth of a filter for sockets of little memory.
+const SMALL: usize = 16;
 /// A message up to its subcommand: header, request id, subcommand.
 const SHOWS: u32 = HEADER as u32 + 5;
 /// Scratch memory: the four bytes of the message's size.
@@ -26,8 +29,8 @@ const MAX_SIZE: u32 = 1 << 30;
 
 /// Cuts segments that contain only updates and answers to gets.
 pub fn rule(p: &mut Program, depth: usize) {
-    // a socket with little memory has room for one
-    let messages = if depth > 16 { MESSAGES } else { depth.min(1) };
+    // a socket of little memory has no room beside the rule of Channel Access
+    let messages = if depth > SMALL { MESSAGES } else { 0 };
     for _ in 0..messages {
         message(p);
     }

@@ -126,6 +126,7 @@ fn check(out: &[Event], limits: &Limits) -> u64 {
             }
             Fact::PvaMonitor(monitor) => assert!(circuits.contains(&monitor.circuit)),
             Fact::PvaMessage(message) => assert!(circuits.contains(&message.circuit)),
+            Fact::CircuitClosed(closed) => assert!(circuits.contains(&closed.circuit)),
             Fact::Loss(_) => {}
             other => panic!("{other:?}"),
         }

@@ -101,7 +101,7 @@ impl Wire {
     pub fn send(&mut self, from_client: bool, payload: &[u8]) {
         let side = usize::from(!from_client);
         let seq = self.seq[side];
-        self.raw(from_client, seq, None, 0, payload);
+        self.raw(from_client, seq, Some(self.seq[1 - side]), 0, payload);
         self.seq[side] = seq.wrapping_add(payload.len() as u32);
     }
 
@@ -119,8 +119,11 @@ impl Wire {
         self.seq[side] = self.seq[side].wrapping_add(length);
     }
 
-    /// Lets time pass.
+    /// Lets time pass: both sides acknowledge what was sent.
     pub fn wait(&mut self, ms: u64) {
+        let [client, server] = self.seq;
+        self.raw(true, client, Some(server), 0, b"");
+        self.raw(false, server, Some(client), 0, b"");
         self.time += ms * MS;
         self.decoder.tick(self.time, &mut self.out);
     }

@@ -441,10 +441,11 @@ fn line(
         via,
         dbr: match &put.packet {
             Some(packet) => match &packet.pva {
-                Some(pva) if pva.sent.kind.is_empty() && put.record.is_some() => {
+                Some(pva) if pva.sent.kind.is_empty() && put.kind.is_some() && put.dbf != Dbf::NoAccess => {
                     put.dbf.request_name().to_owned()
                 }
                 Some(pva) if pva.is_group || pva.kind == PvaKind::Rpc => "structure".to_owned(),
+                Some(pva) if pva.sent.kind.is_empty() => "none".to_owned(),
                 Some(pva) => pva.sent.kind.clone(),
                 None => Dbr(packet.dbr).to_string(),
             },

@@ -10,7 +10,7 @@
 //! whatever was not within one of them, with its value, is not it. What is left alone is.
 
 use super::{Engine, MAX_RECORDS};
-use crate::model::chain::{Answer, Packet, PutSpan, PvaRequest, Span, SpanKind};
+use crate::model::chain::{Answer, Packet, PutSpan, PvaRequest, Span, SpanKind, Trigger};
 use crate::model::numbered::Numbered;
 use crate::model::open_chains::{OpenChains, SpanRef};
 use crate::model::pva_value::{options, possible, sent, Sent};
@@ -278,13 +278,15 @@ impl Engine {
     /// Joins a hit to the first request that it fits.
     fn join_hit(&mut self, hit: &Hit) -> bool {
         let context = self.run.context();
-        let near = self.pva.waiting.iter().enumerate().take(WINDOW);
-        let mut found = near.filter(|(_, message)| !message.is_joined).filter_map(|(number, message)| {
-            let fit = fits(&self.chains, &context, &self.pva.targets, hit, message)?;
-            Some((number, message.at, fit))
+        // the clocks are mostly right
+        let first = [0, CLOCK_ERROR].into_iter().find_map(|error| {
+            let near = self.pva.waiting.iter().enumerate().take(WINDOW);
+            let mut free = near.filter(|(_, message)| !message.is_joined);
+            free.find_map(|(number, message)| {
+                let fit = fits(&self.chains, &context, &self.pva.targets, hit, message, error)?;
+                Some((number, message.at, fit))
+            })
         });
-        let first = found.next();
-        drop(found);
         drop(context);
         let Some((number, message, fit)) = first else { return false };
         if fit == Fit::Own && self.chains.put(hit.at).is_some() {
@@ -295,6 +297,9 @@ impl Engine {
             let request = self.chains.put_mut(message).and_then(|put| put.packet.as_mut()?.pva.as_mut());
             if let Some(request) = request {
                 request.is_group |= is_group;
+            }
+            if let Some(Span { kind: SpanKind::Process(process), .. }) = self.chains.span_mut(hit.at) {
+                process.trigger = Trigger::Put;
             }
         }
         if let Some(message) = self.pva.waiting.get_mut(number) {
@@ -312,7 +317,9 @@ impl Engine {
         let Some(answered) = answered else { return };
         let ioc = run::ioc_of_circuit(&context, message.circuit).map(|ioc| ioc.id);
         let mut found: Vec<(Target, Hit)> = Vec::new();
-        for hit in self.pva.hits.iter().filter(|hit| is_within(hit.time, message.time, Some(answered))) {
+        for hit in
+            self.pva.hits.iter().filter(|hit| is_within(hit.time, message.time, Some(answered), CLOCK_ERROR))
+        {
             let Some(put) = self.chains.put(hit.at) else { continue };
             let Some(request) = self.chains.put(message.at) else { continue };
             let Some(record) = put.record else { continue };
@@ -353,9 +360,9 @@ fn shape(value: Option<&Value>) -> (Dbf, u32) {
 }
 
 /// Whether a hit is between a request and its answer.
-fn is_within(hit: u64, asked: u64, answered: Option<u64>) -> bool {
-    asked <= hit.saturating_add(CLOCK_ERROR)
-        && answered.is_none_or(|answered| hit <= answered.saturating_add(CLOCK_ERROR))
+fn is_within(hit: u64, asked: u64, answered: Option<u64>, error: u64) -> bool {
+    asked <= hit.saturating_add(error)
+        && answered.is_none_or(|answered| hit <= answered.saturating_add(error))
 }
 
 /// Whether the thread may belong to the IOC.
@@ -392,12 +399,16 @@ fn fits(
     targets: &Numbered<ChannelId, Vec<Target>>,
     hit: &Hit,
     message: &Waiting,
+    error: u64,
 ) -> Option<Fit> {
     let request = chains.put(message.at)?;
     let packet = request.packet.as_ref()?;
     let pva = packet.pva.as_ref()?;
     let answered = packet.answer.as_ref().map(|answer| answer.time);
-    if !is_within(hit.time, message.time, answered) || pva.kind == PvaKind::Rpc {
+    // a put of no field: QSRV2 writes 0 all the same, QSRV1 nothing
+    let is_empty = pva.kind != PvaKind::Process && pva.sent.fields.is_empty() && !pva.sent.is_cut;
+    let error = if is_empty { 0 } else { error };
+    if !is_within(hit.time, message.time, answered, error) || pva.kind == PvaKind::Rpc {
         return None;
     }
     let ioc = run::ioc_of_circuit(context, message.circuit).map(|ioc| ioc.id);
