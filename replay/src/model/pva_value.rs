@@ -283,11 +283,11 @@ mod tests {
         let found = sent(&context, &value(&[1], false, b"\x01\x04\x01\x00\x00\x00"), true);
         assert_eq!((found.main(), found.kind.as_str()), (Some(&Value::Int(1)), "enum"));
         // the any's type is the other one, whatever number the client has for it
-        let found = sent(&context, &value(&[1, 2], false, b"\x01\x40\xfe\x63\x00\x07\x00\x00\x00"), true);
+        let found = sent(&context, &value(&[1, 2], false, b"\x01\x20\xfe\x63\x00\x07\x00\x00\x00"), true);
         assert_eq!(found.fields, [("x.n".to_owned(), Value::Int(7))]);
-        let found = sent(&context, &value(&[1, 0], false, b"\x01\x40\xfe\x63\x00\x07\x00\x00\x00"), true);
+        let found = sent(&context, &value(&[1, 0], false, b"\x01\x20\xfe\x63\x00\x07\x00\x00\x00"), true);
         assert!(found.fields.is_empty() && found.is_cut);
-        let mut array = value(&[1], false, b"\x01\x80\x04\x01\x00\x02\x00");
+        let mut array = value(&[1], false, b"\x01\x40\x04\x01\x00\x02\x00");
         array.length = 9;
         let found = sent(&context, &array, true);
         let expected = Array { dbf: Dbf::UShort, count: 4, bytes: vec![1, 0, 2, 0] };
