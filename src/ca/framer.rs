@@ -7,7 +7,8 @@
 //! A stream seen from its first byte is followed by the sizes in its headers alone. A stream that is joined mid-stream,
 //! or that lost bytes, is resynchronized: the start of a TCP segment is a candidate for the start of a message if its
 //! header is [`plausible`], and messages are held back until the framing is confirmed: by a second header where the
-//! first one requires it, or by a message that ends exactly where its segment ends. Candidates that fail are dropped
+//! first one requires it, or by a message that ends exactly where its segment ends. Inside a segment a header is searched
+//! for, too, since most segments of a busy stream begin inside a message; there it takes more to confirm it. Candidates that fail are dropped
 //! and counted as lost. So a payload that begins a segment is not taken for a put unless it was made to deceive.
 
 use crate::ca::message::{
@@ -30,6 +31,18 @@ const TRUSTED_AFTER: u32 = 32;
 const PROOF: u32 = 4;
 /// Evidence that suffices if a message ends where its segment ends.
 const PROOF_AT_END: u32 = 2;
+/// The same for a framing that was found inside a segment: there are many places that could look like a header.
+const PROOF_INSIDE: u32 = 6;
+/// And if a message ends where its segment ends.
+const PROOF_INSIDE_AT_END: u32 = 4;
+/// Longest payload of a lone message that is taken for a candidate inside a segment. A wrong one costs what it claims.
+const MAX_LONE: u32 = 64 << 10;
+/// Bytes of a segment that are searched for a header. Requests are few; answers mostly begin their segment, and a server
+/// may send hundreds of megabytes a second.
+const SEARCHED_REQUESTS: usize = 64 << 10;
+const SEARCHED_ANSWERS: usize = 2 << 10;
+/// Messages that a search follows from one place, so that zeros don't cost time without end.
+const FOLLOWED: usize = 16;
 /// Maximum number of messages held back until a framing is confirmed. Blank messages beyond it are not held: they are
 /// no evidence and carry no information.
 const MAX_HELD: usize = 8;
@@ -86,6 +99,12 @@ pub struct Framer {
     open: Option<Open>,
     kept: Vec<u8>,
     held: Vec<Held>,
+    /// Evidence that the candidate needs, without and with an end where its segment ends.
+    needed: (u32, u32),
+    /// The place in the stream, and that of the last certain message boundary: messages have multiples of 8 bytes, so this
+    /// tells where others may begin.
+    at: u64,
+    boundary: Option<u64>,
     /// Bytes taken in since the last message boundary, or, for a candidate, since its first byte.
     unsettled: u64,
     lost: u64,
@@ -106,6 +125,9 @@ impl Framer {
             open: None,
             kept: Vec::new(),
             held: Vec::new(),
+            needed: (PROOF, PROOF_AT_END),
+            at: 0,
+            boundary: None,
             unsettled: 0,
             lost: 0,
             foreign: false,
@@ -115,7 +137,8 @@ impl Framer {
 
     /// The next byte is the first of the stream.
     pub fn start(&mut self) {
-        *self = Framer { framing: Framing::Start, ..Framer::new(self.side, self.put_payload) };
+        let new = Framer::new(self.side, self.put_payload);
+        *self = Framer { framing: Framing::Start, boundary: Some(0), ..new };
     }
 
     /// The other direction has shown that this is Channel Access.
@@ -139,19 +162,30 @@ impl Framer {
     /// segment.
     pub fn bytes(&mut self, time: u64, bytes: &[u8], starts: bool, ends: bool, sink: &mut Sink) {
         let mut rest = bytes;
+        let begin = self.at;
+        self.at = begin.wrapping_add(bytes.len() as u64);
         self.lapsed = false;
         // A candidate from an earlier segment may turn out wrong; then the start of this segment is a candidate.
         let mut second_try = starts && matches!(self.framing, Framing::Candidate(_));
-        if starts && self.framing == Framing::Unsynchronized {
-            self.framing = Framing::Candidate(0);
-        }
+        let mut aligned = starts;
         while !rest.is_empty() {
             if self.framing == Framing::Unsynchronized {
-                self.lost += rest.len() as u64;
-                return;
+                let at = begin.wrapping_add((bytes.len() - rest.len()) as u64);
+                let Some(found) = self.search(rest, at, aligned, ends) else {
+                    self.lost += rest.len() as u64;
+                    return;
+                };
+                self.lost += found as u64;
+                rest = rest.get(found..).unwrap_or_default();
             }
+            aligned = false;
             match self.advance(time, rest, sink) {
-                Ok(used) => rest = rest.get(used..).unwrap_or_default(),
+                Ok(used) => {
+                    rest = rest.get(used..).unwrap_or_default();
+                    if self.between_messages() && !matches!(self.framing, Framing::Candidate(_)) {
+                        self.boundary = Some(begin.wrapping_add((bytes.len() - rest.len()) as u64));
+                    }
+                }
                 Err(NotFramed) => {
                     let again = second_try && matches!(self.framing, Framing::Candidate(_));
                     second_try = false;
@@ -159,14 +193,77 @@ impl Framer {
                     if again {
                         self.lost = self.lost.saturating_sub((bytes.len() - rest.len()) as u64);
                         rest = bytes;
-                        self.framing = Framing::Candidate(0);
+                        aligned = true;
                     }
                 }
             }
         }
-        if ends && self.between_messages() && matches!(self.framing, Framing::Candidate(PROOF_AT_END..)) {
+        let enough = |proofs| proofs >= self.needed.1;
+        if ends && self.between_messages() && matches!(self.framing, Framing::Candidate(n) if enough(n)) {
             self.confirm(sink);
         }
+    }
+
+    /// Searches for a message in the rest of a segment. If there is one, returns where it begins, and is a candidate from
+    /// there on. `aligned`: whether `rest` is a whole segment.
+    fn search(&mut self, rest: &[u8], at: u64, aligned: bool, ends: bool) -> Option<usize> {
+        if aligned && self.follow(rest, ends).is_some() {
+            self.framing = Framing::Candidate(0);
+            self.needed = (PROOF, PROOF_AT_END);
+            return Some(0);
+        }
+        let (first, step) = match self.boundary {
+            Some(boundary) => ((boundary.wrapping_sub(at) & 7) as usize, 8),
+            None => (0, 1),
+        };
+        let most = if self.side == Side::Client { SEARCHED_REQUESTS } else { SEARCHED_ANSWERS };
+        let found = (first..rest.len().min(most)).step_by(step).find(|&place| {
+            let Some(rest) = rest.get(place..) else { return false };
+            // Most places are ruled out by their first bytes.
+            if !matches!(rest, [0, command, ..] if u16::from(*command) <= LAST_COMMAND) {
+                return false;
+            }
+            let Some(chain) = self.follow(rest, ends) else { return false };
+            let lone = chain.is_put && chain.first <= MAX_LONE && self.side == Side::Client;
+            chain.evidence >= PROOF_INSIDE || chain.is_whole && chain.evidence >= PROOF_INSIDE_AT_END || lone
+        })?;
+        self.framing = Framing::Candidate(0);
+        self.needed = (PROOF_INSIDE, PROOF_INSIDE_AT_END);
+        Some(found)
+    }
+
+    /// Follows the messages that begin here, as far as the segment goes; `None` if these can be no messages.
+    fn follow(&self, mut rest: &[u8], ends: bool) -> Option<Chain> {
+        let mut chain = Chain::default();
+        for number in 0..FOLLOWED {
+            let Some(header) = Header::parse(rest) else {
+                // Less than a header: the rest is in the next segment.
+                chain.is_whole = rest.is_empty() && ends;
+                return Some(chain);
+            };
+            let plausibility = plausible(self.side, &header);
+            chain.evidence += match plausibility {
+                Plausibility::None => return None,
+                Plausibility::Weak => 0,
+                Plausibility::Fair => 1,
+                Plausibility::Strong => 2,
+            };
+            if number == 0 {
+                chain.first = header.size;
+                chain.is_put = plausibility == Plausibility::Strong
+                    && matches!(header.command, WRITE | WRITE_NOTIFY)
+                    && header.size > 0;
+            }
+            let end = usize::try_from(header.size).unwrap_or(usize::MAX).saturating_add(header.bytes());
+            match rest.get(end..) {
+                Some(next) => rest = next,
+                None => break,
+            }
+            if chain.evidence >= PROOF_INSIDE {
+                break;
+            }
+        }
+        Some(chain)
     }
 
     /// The socket filter has followed the stream to here: the next header comes after this many bytes, and nothing that
@@ -208,6 +305,7 @@ impl Framer {
     /// Takes a gap in the stream.
     pub fn gap(&mut self, time: u64, length: u32, cause: Gap, sink: &mut Sink) {
         let length = u64::from(length);
+        self.at = self.at.wrapping_add(length);
         match &mut self.open {
             Some(open) if open.left >= length => {
                 open.left -= length;
@@ -389,7 +487,7 @@ impl Framer {
                 }
                 let proofs = proofs + evidence;
                 self.framing = Framing::Candidate(proofs);
-                if proofs >= PROOF {
+                if proofs >= self.needed.0 {
                     self.confirm(sink);
                 }
                 return Ok(());
@@ -429,6 +527,19 @@ impl Framer {
         };
         header.size.min(most) as usize
     }
+}
+
+/// Messages that follow each other.
+#[derive(Debug, Default)]
+struct Chain {
+    /// What speaks for them; see [`PROOF`].
+    evidence: u32,
+    /// Whether the last one ends where the segment ends.
+    is_whole: bool,
+    /// Payload size of the first.
+    first: u32,
+    /// Whether the first is a put with a value.
+    is_put: bool,
 }
 
 /// The bytes are not a Channel Access message.

@@ -308,6 +308,52 @@ fn joined_inside_of_a_large_put() {
     assert_eq!(lost(&facts), m.len() as u64 - 2000, "{facts:?}");
 }
 
+/// A busy client's segments begin anywhere. After a hole its puts are found again inside them.
+#[test]
+fn puts_after_a_hole_are_found_inside_segments() {
+    for (values, puts) in [(1, 600), (10, 600), (300, 60), (3000, 60)] {
+        for cut in [1448, 536, 1000] {
+            let mut w = with_channel();
+            let all: Vec<u8> = (0..puts)
+                .flat_map(|ioid| put(ioid % 2 == 0, 7, ioid, &vec![f64::from(ioid); values]))
+                .collect();
+            let (mut given, mut lost) = (0, 0);
+            for (number, part) in all.chunks(cut).enumerate() {
+                // at least one header is lost
+                if number == 1 || number > 1 && number * cut < 16 + 8 * values + 100 {
+                    w.lose(true, part.len() as u32);
+                    lost += part.len();
+                } else {
+                    w.client(part);
+                    given += part.len();
+                }
+            }
+            w.client(&put(false, 7, 1000, &[1.0]));
+            w.wait(1100);
+            w.wait(1100);
+            let out = std::mem::take(&mut w.out);
+            let mut seen = 0;
+            for event in &out {
+                if let Fact::CaPut(put) = &event.fact {
+                    seen += 1;
+                    let value = if put.ioid == 1000 { 1.0 } else { f64::from(put.ioid) };
+                    assert!(put.payload.chunks(8).all(|bytes| bytes == value.to_be_bytes()), "{put:?}");
+                }
+            }
+            w.out = out;
+            let counted = self::lost(&w.facts()) as usize;
+            let each = 16 + 8 * values;
+            let least = puts as usize + 1 - lost / each - 3;
+            assert!(seen >= least, "{values} {cut}: {seen}, {least} expected");
+            // what is missing at the end of a value that was cut is not in the count
+            assert!(
+                counted > 0 && counted <= lost + 3 * each,
+                "{values} {cut}: {counted}, {lost} of {given}"
+            );
+        }
+    }
+}
+
 #[test]
 fn seeded_before_the_packets_are_looked_at() {
     let mut w = Wire::new();
