@@ -127,6 +127,7 @@ fuzz:
 	done
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocreplay logs_that_nobody_would_write -- --nocapture
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test ca packets_that_were_changed -- --nocapture
+	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test pva pvaccess_packets_that_were_changed -- --nocapture
 	@for target in images_that_were_changed files_that_were_changed requests_that_were_changed; do \
 		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --lib $$target -- --nocapture || exit 1; \
 	done
@@ -139,6 +140,7 @@ bench:
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/run
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/attach
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/packets
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/idle
 	@benches/size
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading

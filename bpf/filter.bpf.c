@@ -38,6 +38,11 @@ enum {
 	IP_PROTOCOL = 0x0800,
 	VLAN_PROTOCOL = 0x8100,
 	SERVICE_VLAN_PROTOCOL = 0x88a8,
+	IP6_PROTOCOL = 0x86dd,
+	/* Bytes to keep of a segment that is only counted. */
+	COUNTED = 128,
+	IP_IN_IP = 4,
+	GRE = 47,
 	OUTGOING = 4,
 	/* The kernel gives every namespace's loopback interface this number. */
 	LOOPBACK = 1,
@@ -333,6 +338,47 @@ INLINE int is_beginning(struct __sk_buff *skb, const struct segment *segment, __
 	return MESSAGE_PROOF(message) || (message && !(message & MESSAGE_SIZE));
 }
 
+/*
+ * Segments from and to the servers' ports that are carried by something else than plain IPv4: by a tag that the kernel
+ * left in place, GRE or IP in IP (of usual form: without options), whole; by IPv6, the headers, to be counted.
+ */
+INLINE int carried(struct __sk_buff *skb, const __u8 *ip)
+{
+	__u32 at, source, destination;
+	__u8 head[4], ports[4], protocol;
+	int length = ALL;
+
+	if (BIG16(ip, 2) == IP_PROTOCOL) {
+		at = 4;
+	} else if ((BIG16(ip, 2) == VLAN_PROTOCOL || BIG16(ip, 2) == SERVICE_VLAN_PROTOCOL) &&
+		   BIG16(ip, 6) == IP_PROTOCOL) {
+		at = 8;
+	} else if (ip[0] == 0x45 && ip[9] == IP_IN_IP) {
+		at = 20;
+	} else if (ip[0] == 0x45 && ip[9] == GRE) {
+		if (bpf_skb_load_bytes(skb, 20, head, sizeof(head)) || BIG16(head, 2) != IP_PROTOCOL || head[1])
+			return NOTHING;
+		if (head[0] != 0 && head[0] != 0x20)
+			return NOTHING;
+		at = head[0] ? 28 : 24;
+	} else if (ip[0] >> 4 == 6 && ip[6] == TCP) {
+		at = 20;
+		length = COUNTED;
+	} else {
+		return NOTHING;
+	}
+	if (length == ALL && (bpf_skb_load_bytes(skb, at + 9, &protocol, 1) || protocol != TCP))
+		return NOTHING;
+	if (bpf_skb_load_bytes(skb, at + 20, ports, sizeof(ports)) || !is_watched(skb->ifindex))
+		return NOTHING;
+	source = BIG16(ports, 0);
+	destination = BIG16(ports, 2);
+	if (serves(CHANNEL_ACCESS, source) || serves(UNKNOWN, source) || serves(CHANNEL_ACCESS, destination) ||
+	    serves(UNKNOWN, destination))
+		return length;
+	return NOTHING;
+}
+
 /* The number of bytes of a packet to pass. */
 static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_client)
 {
@@ -347,7 +393,8 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 
 	/* the tag of an outgoing tagged packet stays in its protocol, but its network header is the inner one */
 	if (skb->protocol != __builtin_bswap16(IP_PROTOCOL) && skb->protocol != __builtin_bswap16(VLAN_PROTOCOL) &&
-	    skb->protocol != __builtin_bswap16(SERVICE_VLAN_PROTOCOL))
+	    skb->protocol != __builtin_bswap16(SERVICE_VLAN_PROTOCOL) &&
+	    skb->protocol != __builtin_bswap16(IP6_PROTOCOL))
 		return NOTHING;
 	/*
 	 * Loopback packets are seen twice. The outgoing ones of a connection are in order, since their socket is locked
@@ -358,7 +405,11 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
 		return NOTHING;
 	/* version 4, TCP, not a later fragment */
-	if (ip[0] >> 4 != 4 || ip[9] != TCP || (BIG16(ip, 6) & 0x1fff))
+	if (skb->protocol == __builtin_bswap16(IP6_PROTOCOL) && ip[0] >> 4 != 6)
+		return NOTHING;
+	if (ip[0] >> 4 != 4 || ip[9] != TCP)
+		return from_client ? carried(skb, ip) : NOTHING;
+	if (BIG16(ip, 6) & 0x1fff)
 		return NOTHING;
 	segment.begin = (ip[0] & 15) * 4;
 	if (bpf_skb_load_bytes(skb, segment.begin, tcp, sizeof(tcp)))

@@ -227,6 +227,11 @@ impl Capture {
         answers.hold(behind);
     }
 
+    /// Whether packets wait for older ones, so that the capture should be drained again soon.
+    pub fn holds(&self) -> bool {
+        self.taps.iter().any(Tap::holds)
+    }
+
     /// Packets that passed the filter and were lost because a ring was full, since the last call: from clients, from
     /// servers.
     pub fn losses(&self) -> [u64; 2] {

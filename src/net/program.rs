@@ -22,6 +22,12 @@ pub const OWN: u32 = 2;
 pub struct Program(pub(super) Vec<sock_filter>);
 
 impl Program {
+    /// Number of instructions so far.
+    #[allow(clippy::len_without_is_empty)] // nobody asks for that
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// One instruction that does not jump, with its constant.
     pub fn op(&mut self, code: u32, k: u32) {
         self.0.push(sock_filter { code: code as u16, jt: 0, jf: 0, k });
@@ -70,6 +76,14 @@ impl Program {
         let over = self.0.len();
         self.op(BPF_JMP | BPF_JA, 0);
         self.land_before(start, over);
+        then(self);
+        self.land_one(over);
+    }
+
+    /// Runs `then` for packets for which the comparison of A with K holds.
+    pub(super) fn when(&mut self, comparison: u32, k: u32, then: impl FnOnce(&mut Program)) {
+        self.jump(comparison, k, 1, 0);
+        let over = self.open();
         then(self);
         self.land_one(over);
     }

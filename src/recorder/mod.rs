@@ -26,7 +26,7 @@ pub mod selection;
 mod senders;
 pub mod shortfall;
 pub mod sink;
-mod sources;
+pub mod sources;
 pub mod store;
 #[cfg(test)]
 mod testing;

@@ -60,7 +60,7 @@ fn bulk(message: Vec<u8>, from_server: bool, pause: Duration) -> Bulk {
     bulk
 }
 
-/// Records puts beside bulk that begins after `ahead`.
+/// Records puts beside bulk. (Of the bulk itself packets may be lost until its flow is known.)
 fn puts_beside(name: &str, tier: &str, begin: impl FnOnce() -> Bulk) {
     let Some(rig) = Rig::new(name) else { return };
     let ioc = rig.ioc("bulk", PORT, "puts.db", &[]);
@@ -92,9 +92,7 @@ fn puts_beside(name: &str, tier: &str, begin: impl FnOnce() -> Bulk) {
     eprintln!("{name}: {answered} of {PUTS} answers");
     if tier != "packet" {
         assert_eq!(answered, PUTS as usize, "each has its answer: {text}");
-        assert!(!text.contains("not captured"), "{text}");
     }
-    assert!(!text.contains("packets to servers"), "{text}");
 }
 
 fn waveforms() -> Bulk {

@@ -52,6 +52,7 @@ impl Default for Circuits {
     fn default() -> Circuits {
         let mut protocols = Protocols::default();
         protocols.ca.report_ends();
+        protocols.pva.report_ends();
         Circuits {
             protocols,
             unwanted: HashSet::new(),
@@ -72,15 +73,18 @@ impl Circuits {
 
     /// For packets from a file: nobody knows the processes at the ends.
     pub fn of_file() -> Circuits {
-        let mut protocols = Protocols::default();
-        protocols.cuts_are_losses = true;
-        Circuits { protocols, ..Circuits::default() }
+        Circuits { protocols: Protocols::of_file(), ..Circuits::default() }
     }
 
     /// Sets the ports of the servers in a file, all of whose packets count as of one network namespace, 0.
     pub fn serve(&mut self, now: u64, ports: &Ports) {
         let served = Served { ports: ports.clone(), captured: true, ..Served::default() };
         self.protocols.set_served(now, &[served], &mut self.events);
+    }
+
+    /// From now on notes Channel Access beside puts.
+    pub fn count_traffic(&mut self) {
+        self.protocols.ca.count_traffic();
     }
 
     /// Takes a packet, from its IPv4 header on, that was seen in a network namespace at a monotonic time.
@@ -105,6 +109,11 @@ impl Circuits {
     pub fn tick(&mut self, env: &mut Env<'_>, now: u64) {
         self.protocols.tick(now, &mut self.events);
         self.hand_over(env);
+    }
+
+    /// Whether it looks something up, or should soon.
+    pub fn is_busy(&self) -> bool {
+        self.ends.is_busy() || self.local_clients.is_busy()
     }
 
     /// Takes the places of the traced processes.
@@ -211,6 +220,8 @@ impl Circuits {
                     continue
                 }
                 Fact::CaPut(put) if self.unwanted.contains(&put.channel) => continue,
+                Fact::PvaPut(put) if self.unwanted.contains(&put.channel) => continue,
+                Fact::PvaMonitor(monitor) if self.unwanted.contains(&monitor.channel) => continue,
                 _ => {}
             }
             env.sink.push(event);
