@@ -110,6 +110,11 @@ impl State {
         has_room
     }
 
+    /// Whether requests wait for a thread.
+    pub fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
     /// Whether all requests have been answered.
     pub fn has_answered(&self) -> bool {
         self.requests.is_empty() && self.busy == 0
