@@ -174,6 +174,8 @@ impl Answerer {
 /// The state of the writer's thread.
 struct WriterThread<S: Storage> {
     pace: Pace,
+    /// The latest time of an event; of files only.
+    latest: u64,
     writer: Writer<S>,
     triggers: Triggers,
     report: Arc<Mutex<Report>>,
@@ -190,7 +192,9 @@ impl<S: Storage> WriterThread<S> {
                 // its clock does not go with ours
                 _ => TICK_OF_FILE / 4,
             };
-            match orders.recv_timeout(rest) {
+            let order = orders.recv_timeout(rest);
+            let is_idle = order.is_err();
+            match order {
                 Ok(Order::Events(batch)) => self.store(batch),
                 Ok(Order::Mark { time, text, outcome }) => {
                     // the client may have gone
@@ -203,7 +207,13 @@ impl<S: Storage> WriterThread<S> {
             let is_early = ticked.is_some_and(|ticked| ticked.elapsed() < TICK_OF_FILE);
             if matches!(self.pace, Pace::Live) || !is_early {
                 ticked = Some(Instant::now());
-                self.writer.tick(self.pace.now());
+                let now = match &self.pace {
+                    // the packets are ahead of what has come here
+                    Pace::OfFile(_) if !is_idle => self.latest,
+                    _ => self.pace.now(),
+                };
+                self.arrive(now, None);
+                self.writer.tick(now.max(self.latest));
             }
             let now = clock::monotonic();
             self.update_report(now);
@@ -228,11 +238,24 @@ impl<S: Storage> WriterThread<S> {
                 let _ = self.notice.try_send(line.into());
             }
             let time = event.time;
+            self.arrive(time, Some(&event.fact));
             self.writer.push(event);
             if let Some(cause) = cause {
                 self.writer.pin(cause.pin, time, &cause.text);
             }
         }
+    }
+
+    /// What is stored from now on is of this time or later, in a log of a file.
+    fn arrive(&mut self, time: u64, fact: Option<&Fact>) {
+        let Pace::OfFile(clock) = &self.pace else { return };
+        self.latest = self.latest.max(time);
+        let offset = match fact {
+            Some(Fact::Clock(read)) => Some(read.wall.saturating_sub_unsigned(time)),
+            _ => None,
+        };
+        clock.writing(self.latest, offset);
+        self.writer.advance(self.latest);
     }
 
     fn update_report(&mut self, now: u64) {
@@ -263,6 +286,7 @@ impl Store {
         let flush = writer.options().flush;
         let thread = WriterThread {
             pace: pace.clone(),
+            latest: 0,
             writer,
             triggers,
             report: report.clone(),

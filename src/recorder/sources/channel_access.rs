@@ -89,6 +89,9 @@ impl Source for ChannelAccess {
     }
 
     fn begin(&mut self, cx: &mut Context<'_>) {
+        if cx.env.options.net {
+            cx.circuits.count_traffic();
+        }
         // nothing is stored before packets are captured: whoever sees a log begin may rely on that
         self.adapt(cx);
         if self.captures.is_some() {
