@@ -56,7 +56,7 @@ impl Common {
             listening: None,
             keeper: None,
         };
-        Common { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), bell: Bell::new() }
+        Common { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), bell: Bell::default() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
