@@ -1,7 +1,7 @@
 //! PVAccess above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to the
 //! circuit's session, and counts bytes that can't be framed.
 
-use iocrec_log::event::{Address, CircuitClosed, CloseReason, Event, Fact, Origin};
+use iocrec_log::event::{Address, CircuitClosed, Event, Fact, Origin};
 
 use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Start, Unbelieved};
 use crate::net::service::Service;
@@ -203,21 +203,16 @@ impl Protocol for PvAccess {
             self.losses.add(Kind::Circuits, 1, time, connection.client, connection.server);
         }
         if let Some(circuit) = connection.session.id() {
-            let reason = match closing {
-                Closing::Finished => CloseReason::Closed,
-                Closing::Reset => CloseReason::Reset,
-                Closing::Replaced => CloseReason::Replaced,
-                Closing::Elsewhere => CloseReason::NotCaptured,
-                Closing::Forgotten => CloseReason::Forgotten,
-            };
-            let fact = Fact::CircuitClosed(CircuitClosed { circuit, reason, by: None });
-            out.push(Event { time, fact });
+            if let Some((reason, by)) = closing.reason() {
+                out.push(Event { time, fact: Fact::CircuitClosed(CircuitClosed { circuit, reason, by }) });
+            }
         }
         for side in [Side::Client, Side::Server] {
             self.held = self.held.saturating_sub(connection.framer(side).held());
             *connection.framer(side) = Framer::new(side);
         }
-        connection.session.end(time, &mut self.ids, &mut self.types, out);
+        let end = if closing == Closing::Forgotten { Fact::CircuitForgotten } else { Fact::CircuitEnd };
+        connection.session.end(time, end, &mut self.ids, &mut self.types, out);
     }
 
     fn on_unbelieved(&mut self, connection: &mut Connection, time: u64, _: Unbelieved) {

@@ -167,14 +167,21 @@ impl Session {
         self.id
     }
 
-    /// The circuit was closed.
-    pub fn end(&mut self, time: u64, ids: &mut Ids, types: &mut Types, out: &mut Vec<Event>) {
+    /// The circuit was closed or forgotten, which `fact` says.
+    pub fn end(
+        &mut self,
+        time: u64,
+        fact: fn(CircuitId) -> Fact,
+        ids: &mut Ids,
+        types: &mut Types,
+        out: &mut Vec<Event>,
+    ) {
         let held = self.channels.len() + self.requests.len() + self.monitors.len();
         ids.open = ids.open.saturating_sub(held);
         self.from_client.forget(types);
         self.from_server.forget(types);
         if let Some(id) = self.id {
-            out.push(Event { time, fact: Fact::CircuitEnd(id) });
+            out.push(Event { time, fact: fact(id) });
         }
         *self = Session::new(self.client, self.server, self.origin, self.ends);
     }

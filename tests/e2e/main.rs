@@ -9,6 +9,7 @@ mod rig;
 
 mod attaching;
 mod attacks;
+mod bulk;
 mod capture_files;
 mod chains;
 mod changing;
@@ -16,6 +17,7 @@ mod channels;
 mod disks;
 mod errors;
 mod flood;
+mod forged;
 mod harmless;
 mod hostile;
 mod inputs;
