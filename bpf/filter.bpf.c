@@ -31,6 +31,8 @@ enum {
 	LEFT_OUT_MOST = 16 << 20,
 	/* Messages of a segment to look at: a full send buffer of RSRV (16 KiB) has up to 1024. More pass whole. */
 	MOST_MESSAGES = 416,
+	/* The same for what clients send, which mostly matters anyway: the verifier takes its time. */
+	MOST_REQUESTS = 128,
 
 	IP_PROTOCOL = 0x0800,
 	VLAN_PROTOCOL = 0x8100,
@@ -118,7 +120,11 @@ struct segment {
 
 INLINE int serves(enum protocol protocol, __u32 port)
 {
-	return shared.ports[protocol][port >> 6 & 1023] >> (port & 63) & 1;
+	__u64 word = port >> 6;
+
+	/* the compiler knows that it is small, but old verifiers do not */
+	__asm__ volatile("" : "+r"(word));
+	return shared.ports[protocol][word & 1023] >> (port & 63) & 1;
 }
 
 /* Whether an interface is to be watched. */
@@ -173,16 +179,18 @@ __attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u3
 /* A header that goes on in the next segment. */
 #define SPLIT MESSAGE_OF(0xff)
 
-/* Adds the next bytes of a segment to a split header. Returns false if they can't be read. */
+/* Adds the next bytes of a segment to a split header, at least one. Returns false if they can't be read. */
 INLINE int gather(struct __sk_buff *skb, struct flow *flow, __u32 have, __u32 at, __u32 length)
 {
-	__u64 most = length;
+	__u64 place = have, others = length - 1;
 
-	/* the compiler knows that they are small, but the verifier does not */
-	__asm__ volatile("" : "+r"(have), "+r"(most));
-	have &= 31;
-	most &= 31;
-	return most && !bpf_skb_load_bytes(skb, at, flow->head + have, most);
+	if (!length)
+		return 0;
+	/* the compiler knows that they are small, but old verifiers do not, nor that a number other than 0 is at least 1 */
+	__asm__ volatile("" : "+r"(place), "+r"(others));
+	place &= 31;
+	others &= 31;
+	return !bpf_skb_load_bytes(skb, at, flow->head + place, others + 1);
 }
 
 /*
@@ -285,7 +293,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	proofs = *(volatile __u32 *)&flow->proofs;
 
 	have = 0;
-	for (i = 0; i < MOST_MESSAGES; i++) {
+	for (i = 0; i < (from_client ? MOST_REQUESTS : MOST_MESSAGES); i++) {
 		if (at >= end)
 			break;
 		message = message_at(skb, at, end - at, protocol, from_client);
@@ -304,8 +312,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	}
 	if (have) {
 		/* A header goes on in the next segment. */
-		have &= 31;
-		if (have >= LONGEST_HEADER || !have || bpf_skb_load_bytes(skb, at, flow->head, have))
+		if (have >= LONGEST_HEADER || !gather(skb, flow, 0, at, have))
 			return -1;
 		flow->have = have;
 		/* without its first bytes nothing is known of it */

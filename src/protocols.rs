@@ -23,7 +23,7 @@ pub struct Protocols {
     pub ca: ca::Decoder,
     /// Whether nobody has left out payloads on purpose: what is missing is lost. So it is in a capture file, whose
     /// packets were cut to some length.
-    pub cuts_are_losses: bool,
+    cuts_are_losses: bool,
     /// Packets of kinds that are not decoded, and when the first of them came; not yet reported.
     strange: [(u64, u64); Strange::ALL.len()],
     /// Time of the last report of them.
@@ -45,6 +45,11 @@ impl Default for Protocols {
 }
 
 impl Protocols {
+    /// For packets from a file.
+    pub fn of_file() -> Protocols {
+        Protocols { cuts_are_losses: true, ..Protocols::default() }
+    }
+
     fn all(&mut self) -> [&mut dyn Decoder<Output = Vec<Event>>; 1] {
         [&mut self.ca]
     }

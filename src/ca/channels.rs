@@ -164,6 +164,11 @@ impl Channels {
         self.slot(place.0).map(Slot::channel)
     }
 
+    /// The number of the channel in a place.
+    pub fn id(&self, place: Place) -> Option<ChannelId> {
+        self.slot(place.0).map(|slot| slot.id)
+    }
+
     /// Number of a circuit's channels.
     pub fn count(&self, circuit: CircuitId) -> usize {
         self.circuits.get(&circuit).map_or(0, |of| of.count)

@@ -1,7 +1,7 @@
 //! Channel Access above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to
 //! the circuit's session, and counts bytes that can't be framed.
 
-use iocrec_log::event::{Address, CircuitId, Event, Origin};
+use iocrec_log::event::{Address, CircuitClosed, CircuitId, CircuitSide, CloseReason, Event, Fact, Origin};
 
 use crate::ca::channels::{ChannelLimits, Channels};
 use crate::ca::filter;
@@ -9,9 +9,11 @@ use crate::ca::framer::Framer;
 use crate::ca::losses::{Kind, Losses};
 use crate::ca::message::{self, Header, Plausibility};
 use crate::ca::session::{Context, SeedChannel, Session, Shared};
+use crate::ca::traffic::{End, Traffic};
 use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Start, Unbelieved};
 use crate::net::service::Service;
 use crate::net::stream::Gap;
+use crate::net::Namespace;
 
 /// Bytes without a message after which a connection that was joined mid-stream, and has never shown a message, counts
 /// as something other than Channel Access. It is still inspected.
@@ -30,6 +32,8 @@ pub struct ChannelAccess {
     reports_ends: bool,
     shared: Shared,
     losses: Losses,
+    /// Counts of what goes over circuits beside puts; `None` if they are not wanted.
+    traffic: Option<Traffic>,
 }
 
 /// A client's identity, as it claims.
@@ -46,6 +50,7 @@ pub struct Client<'a> {
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Circuit {
+    namespace: Namespace,
     client: Address,
     server: Address,
     session: Session,
@@ -83,8 +88,8 @@ impl Circuit {
 impl ChannelAccess {
     /// No circuits yet.
     pub fn new(limits: ChannelLimits, payload: u32) -> ChannelAccess {
-        let shared = Shared { circuit: 0, channels: Channels::new(limits) };
-        ChannelAccess { payload, reports_ends: false, shared, losses: Losses::default() }
+        let shared = Shared { circuit: 0, channels: Channels::new(limits), notes_ends: false };
+        ChannelAccess { payload, reports_ends: false, shared, losses: Losses::default(), traffic: None }
     }
 
     /// From now on reports the ends of each circuit.
@@ -92,14 +97,26 @@ impl ChannelAccess {
         self.reports_ends = true;
     }
 
-    /// Reports losses that are due.
-    pub fn report_losses(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.losses.report(now, out);
+    /// From now on counts what goes over circuits beside puts, and notes how they and their channels end.
+    pub fn count_traffic(&mut self) {
+        self.traffic = Some(Traffic::default());
+        self.shared.notes_ends = true;
     }
 
-    /// Reports all losses.
+    /// Reports losses and counts that are due.
+    pub fn report_losses(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.losses.report(now, out);
+        if let Some(traffic) = &mut self.traffic {
+            traffic.tick(now, out);
+        }
+    }
+
+    /// Reports all losses and counts.
     pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
         self.losses.finish(now, out);
+        if let Some(traffic) = &mut self.traffic {
+            traffic.finish(now, out);
+        }
     }
 
     /// Adds the state read from the memory of a server or client; returns the circuit's number.
@@ -115,6 +132,13 @@ impl ChannelAccess {
         circuit.session.seed(now, (client.user, client.host, client.minor), channels, &mut context)
     }
 
+    /// Counts bytes of one side; `looked_at`: they are here.
+    fn count(&mut self, circuit: &Circuit, time: u64, side: Side, length: u64, looked_at: bool) {
+        if let (Some(traffic), Some(id)) = (&mut self.traffic, circuit.id()) {
+            traffic.bytes(id, time, side, length, looked_at);
+        }
+    }
+
     /// Passes a piece of one side to its framer, and the messages that this completes to the session.
     fn frame(
         &mut self,
@@ -123,6 +147,7 @@ impl ChannelAccess {
         out: &mut Vec<Event>,
         piece: impl FnOnce(&mut Framer, &mut dyn FnMut(u64, &Header, &[u8])),
     ) {
+        let end = End { namespace: circuit.namespace, client: circuit.client, server: circuit.server };
         let Circuit { session, from_client, from_server, .. } = circuit;
         let framer = match side {
             Side::Client => from_client,
@@ -132,11 +157,38 @@ impl ChannelAccess {
             framer.trust();
         }
         let mut context = Context { shared: &mut self.shared, out };
-        piece(framer, &mut |time, header, payload| match side {
-            Side::Client => session.request(time, header, payload, &mut context),
-            Side::Server => session.answer(time, header, payload, &mut context),
+        let traffic = &mut self.traffic;
+        piece(framer, &mut |time, header, payload| {
+            match side {
+                Side::Client => session.request(time, header, payload, &mut context),
+                Side::Server => session.answer(time, header, payload, &mut context),
+            }
+            if let (Some(traffic), Some(id)) = (&mut *traffic, session.id()) {
+                let Context { shared, out } = &mut context;
+                let message = (time, header, payload);
+                match side {
+                    Side::Client => traffic.request(id, &end, message, &shared.channels, out),
+                    Side::Server => traffic.answer(id, &end, message, &shared.channels, out),
+                }
+            }
         });
     }
+}
+
+/// How the log puts an end; `None` if it has a fact of its own.
+fn reason(closing: Closing) -> Option<(CloseReason, Option<CircuitSide>)> {
+    let by = |side| match side {
+        Side::Client => Some(CircuitSide::Client),
+        Side::Server => Some(CircuitSide::Server),
+    };
+    Some(match closing {
+        Closing::Finished(first) => (CloseReason::Closed, by(first)),
+        Closing::HalfClosed(first) => (CloseReason::HalfClosed, by(first)),
+        Closing::Reset(side) => (CloseReason::Reset, by(side)),
+        Closing::Replaced => (CloseReason::Replaced, None),
+        Closing::Elsewhere => (CloseReason::NotCaptured, None),
+        Closing::Forgotten => return None,
+    })
 }
 
 impl Protocol for ChannelAccess {
@@ -152,6 +204,7 @@ impl Protocol for ChannelAccess {
         };
         let reported = self.reports_ends.then_some((ends.namespace, ends.listener));
         Circuit {
+            namespace: ends.namespace,
             client: ends.client,
             server: ends.server,
             session: Session::new(ends.client, ends.server, origin, reported),
@@ -173,12 +226,14 @@ impl Protocol for ChannelAccess {
             return;
         }
         let Bytes { bytes, starts, ends, place } = bytes;
+        let length = bytes.len() as u64;
         self.frame(circuit, side, out, |framer, sink| {
             if let Some(before) = place {
                 framer.place(before, sink);
             }
             framer.bytes(time, bytes, starts, ends, sink);
         });
+        self.count(circuit, time, side, length, true);
         circuit.lost.1 += circuit.framer(side).take_lost();
     }
 
@@ -195,6 +250,7 @@ impl Protocol for ChannelAccess {
             return;
         }
         self.frame(circuit, side, out, |framer, sink| framer.gap(time, length, cause, sink));
+        self.count(circuit, time, side, length.into(), false);
         let lost = circuit.framer(side).take_lost();
         match cause {
             Gap::Lost | Gap::Unseen => circuit.lost.0 += lost,
@@ -230,6 +286,13 @@ impl Protocol for ChannelAccess {
 
     fn on_close(&mut self, circuit: &mut Circuit, time: u64, closing: Closing, out: &mut Vec<Event>) {
         circuit.closed_id = circuit.id();
+        if let (Some(traffic), Some(id)) = (&mut self.traffic, circuit.id()) {
+            traffic.end(id, time, out);
+            if let Some((reason, by)) = reason(closing) {
+                let closed = CircuitClosed { circuit: id, reason, by };
+                out.push(Event { time, fact: Fact::CircuitClosed(closed) });
+            }
+        }
         if closing == Closing::Forgotten && circuit.id().is_some() {
             self.losses.add(Kind::Circuits, 1, time, circuit.client, circuit.server);
             circuit.session.forget(time, &mut self.shared, out);

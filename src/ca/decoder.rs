@@ -75,6 +75,11 @@ impl Decoder {
         self.connections.protocol.report_ends();
     }
 
+    /// From now on counts what goes over circuits beside puts, and notes how they and their channels end.
+    pub fn count_traffic(&mut self) {
+        self.connections.protocol.count_traffic();
+    }
+
     /// From now on expects that a socket filter leaves out what does not matter: see [`Limits::filtered`].
     pub fn expect_filter(&mut self) {
         self.connections.expect_filter();

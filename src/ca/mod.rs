@@ -27,6 +27,7 @@ mod mark;
 pub(crate) mod message;
 pub mod servers;
 mod session;
+mod traffic;
 
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};

@@ -9,7 +9,8 @@ use crate::ca::message::{
 };
 use crate::net::Namespace;
 use iocrec_log::event::{
-    Address, CaAnswer, CaPut, Channel, ChannelId, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Origin,
+    Address, CaAnswer, CaPut, Channel, ChannelClosed, ChannelId, ChannelReason, Circuit, CircuitEnds,
+    CircuitId, Event, Fact, IocId, Origin,
 };
 
 use crate::ca::channels::{Channels, Place};
@@ -36,6 +37,8 @@ pub struct Shared {
     pub circuit: CircuitId,
     /// The open channels.
     pub channels: Channels,
+    /// Whether to note how channels end.
+    pub notes_ends: bool,
 }
 
 /// The state of one circuit. See the module.
@@ -132,7 +135,7 @@ impl Session {
                 let meant = |c: Channel| c.sid.is_none_or(|s| s == sid) && c.cid.is_none_or(|c| c == cid);
                 let meant = |place: &Place| channels.get(*place).is_some_and(meant);
                 if let Some(place) = found.into_iter().flatten().find(meant) {
-                    context.close(time, place);
+                    context.close(time, place, ChannelReason::Cleared);
                 }
             }
             WRITE | WRITE_NOTIFY => {
@@ -162,7 +165,9 @@ impl Session {
             CREATE_CHAN => self.created(time, header, context),
             CREATE_CH_FAIL | SERVER_DISCONN => {
                 if let Some(place) = context.shared.channels.by_cid(circuit, header.p1) {
-                    context.close(time, place);
+                    let refused = header.command == CREATE_CH_FAIL;
+                    let reason = if refused { ChannelReason::Refused } else { ChannelReason::Disconnected };
+                    context.close(time, place, reason);
                 }
             }
             // The request has closed it already, unless the request was not seen. The ids may be in use again by now,
@@ -171,7 +176,7 @@ impl Session {
                 let channels = &context.shared.channels;
                 let by_sid = channels.by_sid(circuit, header.p1);
                 if let Some(place) = by_sid.filter(|_| by_sid == channels.by_cid(circuit, header.p2)) {
-                    context.close(time, place);
+                    context.close(time, place, ChannelReason::Cleared);
                 }
             }
             WRITE_NOTIFY => context.emit(
@@ -256,7 +261,7 @@ impl Session {
             }
             // The network's facts are right; memory was read slightly earlier or later.
             Some((_, channel)) if channel.origin == Origin::Opened => return,
-            Some((place, _)) => context.close(time, place),
+            Some((place, _)) => context.close(time, place, ChannelReason::Replaced),
             None => {}
         }
         let cid = seed.cid.filter(|cid| context.shared.channels.by_cid(circuit, *cid).is_none());
@@ -331,7 +336,7 @@ impl Session {
             if context.shared.channels.get(place).is_some_and(|channel| seeded(&channel)) {
                 return;
             }
-            context.close(time, place);
+            context.close(time, place, ChannelReason::Replaced);
         }
         self.add(time, (Some(cid), None), pv, Origin::Opened, (None, None), context);
     }
@@ -353,12 +358,12 @@ impl Session {
             (Some((closed, asked)), Some((place, held)))
                 if held.pv.is_empty() && held.id > asked.id && asked.sid.is_none() =>
             {
-                context.close(time, closed);
+                context.close(time, closed, ChannelReason::Replaced);
                 context.replace(time, place, Channel { cid: Some(cid), pv: asked.pv, dbr, count, ..held });
             }
             (Some((place, asked)), held) => {
                 if let Some((held, _)) = held {
-                    context.close(time, held);
+                    context.close(time, held, ChannelReason::Replaced);
                 }
                 context.replace(time, place, Channel { sid: Some(sid), dbr, count, ..asked });
             }
@@ -367,7 +372,7 @@ impl Session {
             }
             (None, held) => {
                 if let Some((held, _)) = held {
-                    context.close(time, held);
+                    context.close(time, held, ChannelReason::Replaced);
                 }
                 let numbers = (Some(cid), Some(sid));
                 self.add(time, numbers, String::new(), Origin::MidStream, (dbr, count), context);
@@ -418,7 +423,10 @@ impl Context<'_> {
         self.out.push(Event { time, fact });
     }
 
-    fn close(&mut self, time: u64, place: Place) {
+    fn close(&mut self, time: u64, place: Place, reason: ChannelReason) {
+        if let Some(channel) = self.shared.channels.id(place).filter(|_| self.shared.notes_ends) {
+            self.emit(time, Fact::ChannelClosed(ChannelClosed { channel, reason }));
+        }
         self.shared.channels.close(time, place, self.out);
     }
 

@@ -114,13 +114,17 @@ impl Finished {
         let seconds = self.outcome.span.map_or(0.0, |(first, last)| (last - first) as f64 / SECOND);
         let part = if self.outcome.is_part { ", ended before the end of the file" } else { "" };
         let mut lines = vec![format!("{}: {packets} packets in {seconds:.3} s{part}", self.names)];
-        let lost = match (self.lost, self.outcome.dropped) {
-            (0, 0) => "none".to_owned(),
-            (bytes, 0) => format!("{bytes} bytes of their streams"),
-            (bytes, packets) => {
-                format!("{bytes} bytes of their streams; {packets} packets by the capturing program")
-            }
-        };
+        let losses = [
+            (self.lost, "bytes of their streams"),
+            (self.outcome.dropped, "packets by the capturing program"),
+            (self.outcome.errors.len() as u64, "files beyond what can be read"),
+        ];
+        let lost: Vec<String> = losses
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        let lost = if lost.is_empty() { "none".into() } else { lost.join(", ") };
         lines.push(format!(
             "{decoded} packets of Channel Access, {} circuits, {} puts, {} datagrams; losses: {lost}",
             self.circuits, self.puts, self.outcome.datagrams

@@ -39,7 +39,7 @@ pub(super) struct Connection<S> {
     /// The protocol's state of the connection.
     pub state: S,
     /// Time at which one side closed.
-    half_closed: Option<u64>,
+    half_closed: Option<(u64, Side)>,
     closed: Option<Closed>,
     /// Time of the last packet or adoption.
     pub last: u64,
@@ -259,9 +259,11 @@ impl<S> Connection<S> {
         }
         let (client, server) = (self.from_client.stream.is_over(), self.from_server.stream.is_over());
         if client && server {
-            self.end(time, Closing::Finished, shared);
+            let (_, first) = self.half_closed.unwrap_or((time, side));
+            self.end(time, Closing::Finished(first), shared);
         } else if client || server {
-            self.half_closed.get_or_insert(time);
+            let first = if client { Side::Client } else { Side::Server };
+            self.half_closed.get_or_insert((time, first));
         }
         if self.direction(side).reset.is_some() {
             self.reset_reached(side, time, shared);
@@ -319,7 +321,7 @@ impl<S> Connection<S> {
         let exact = [stream.next(), stream.end(), stream.last_acknowledged()].contains(&sequence);
         if exact {
             self.flush(shared);
-            self.end(time, Closing::Reset, shared);
+            self.end(time, Closing::Reset(side), shared);
             return;
         }
         let ahead = stream.ahead(segment.sequence);
@@ -337,7 +339,7 @@ impl<S> Connection<S> {
         let next = direction.stream.next();
         if next == Some(sequence) {
             self.flush(shared);
-            self.end(time, Closing::Reset, shared);
+            self.end(time, Closing::Reset(side), shared);
         } else if direction.stream.ahead(sequence) < 0 || time.saturating_sub(came) >= LINGER {
             self.direction_mut(side).reset = None;
         }
@@ -356,7 +358,7 @@ impl<S> Connection<S> {
     /// It is over.
     pub fn end<P: Protocol<Connection = S>>(&mut self, time: u64, closing: Closing, shared: &mut Shared<P>) {
         if self.closed.is_none() {
-            self.closed = Some(Closed { at: time, reset: closing == Closing::Reset });
+            self.closed = Some(Closed { at: time, reset: matches!(closing, Closing::Reset(_)) });
             shared.protocol.on_close(&mut self.state, time, closing, shared.out);
         }
     }
@@ -374,9 +376,9 @@ impl<S> Connection<S> {
                 self.reset_reached(side, now, shared);
             }
         }
-        if self.half_closed.is_some_and(old) {
+        if let Some((_, first)) = self.half_closed.filter(|(since, _)| old(*since)) {
             self.flush(shared);
-            self.end(now, Closing::Finished, shared);
+            self.end(now, Closing::HalfClosed(first), shared);
         }
         // A connection that has shown no message is kept while it is busy: it may show one yet.
         let keep = shared.protocol.is_recognized(&self.state) || !old(self.last);

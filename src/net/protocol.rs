@@ -59,10 +59,12 @@ pub struct Ends {
 /// How a connection ended, as far as packets show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// Both sides closed it, or one did and the other has been silent for a minute.
-    Finished,
-    /// One side broke it off.
-    Reset,
+    /// Both sides closed it, this one first.
+    Finished(Side),
+    /// This side closed it, and the other has not for a minute.
+    HalfClosed(Side),
+    /// This side broke it off.
+    Reset(Side),
     /// Another connection has begun between the same ends.
     Replaced,
     /// It counts in another namespace from now on, or its namespace is captured no longer.

@@ -7,6 +7,7 @@ mod rig;
 
 mod attaching;
 mod attacks;
+mod bulk;
 mod capture_files;
 mod chains;
 mod changing;

@@ -155,9 +155,9 @@ pub enum CloseReason {
     Forgotten,
     /// One side closed it (FIN), and the other side did not within a minute.
     HalfClosed,
-    /// Packets are no longer captured there. It may be open.
+    /// Its packets are no longer taken there, but perhaps at the server, under another number. It may be open.
     NotCaptured,
-    /// Packets are captured at the server from now on. It is open, under another number.
+    /// Its packets are taken at the server from now on, under another number. (No recorder has written it yet.)
     Moved,
 }
 

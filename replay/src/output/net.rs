@@ -139,7 +139,7 @@ fn what(line: &NetLine, zone: &Zone) -> String {
                 ("forgotten", _) => "too many are open, so the recorder forgot it; it may be open".to_owned(),
                 ("half_closed", "") => "one side closed the circuit, the other did not".to_owned(),
                 ("half_closed", by) => format!("the {by} closed the circuit, the other side did not"),
-                ("not_captured", _) => "packets are no longer captured there; it may be open".to_owned(),
+                ("not_captured", _) => "its packets are no longer captured there; it may be open".to_owned(),
                 ("moved", _) => "it is recorded at the server from now on".to_owned(),
                 _ => "it ended; how is not known".to_owned(),
             };

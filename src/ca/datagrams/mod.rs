@@ -98,7 +98,7 @@ impl Default for Datagrams {
     fn default() -> Datagrams {
         Datagrams {
             selected: HashMap::new(),
-            searches: Searches::new(searches::Limits::default()),
+            searches: Searches::default(),
             servers: Servers::default(),
             repeaters: HashMap::new(),
             copies: Copies::default(),

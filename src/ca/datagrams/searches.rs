@@ -222,6 +222,12 @@ pub struct Searches {
     senders: Vec<(Namespace, Address)>,
 }
 
+impl Default for Searches {
+    fn default() -> Searches {
+        Searches::new(Limits::default())
+    }
+}
+
 impl Searches {
     /// Nothing counted yet.
     pub fn new(limits: Limits) -> Searches {

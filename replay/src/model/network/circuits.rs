@@ -96,6 +96,12 @@ impl Circuits {
                     open.ended = Some(reading.wall(time));
                 }
             }
+            Fact::CircuitForgotten(circuit) => {
+                if let Some(open) = self.open.get_mut(circuit) {
+                    open.ended = Some(reading.wall(time));
+                    open.closed = Some((CloseReason::Forgotten, None));
+                }
+            }
             Fact::CircuitClosed(closed) => {
                 if let Some(open) = self.open.get_mut(&closed.circuit) {
                     open.closed = Some((closed.reason, closed.by));

@@ -282,7 +282,14 @@ impl Network {
                 let began = span.map_or(0, |(first, _)| first);
                 let before = Reading { context: &context, host: &host, began };
                 circuits.ending(&before, time, fact);
-                if !matches!(fact, Fact::CircuitEnd(_) | Fact::ChannelEnd(_)) {
+                let ends = matches!(
+                    fact,
+                    Fact::CircuitEnd(_)
+                        | Fact::CircuitForgotten(_)
+                        | Fact::ChannelEnd(_)
+                        | Fact::ChannelForgotten(_)
+                );
+                if !ends {
                     context.apply(time, fact);
                 }
                 let reading = Reading { context: &context, host: &host, began };
