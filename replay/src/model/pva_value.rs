@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn enums_unions_anys_and_arrays() {
-        let of = b"\x80\x00\x04\x05value\x80\x06enum_t\x02\x05index\x22\x07choices\x68\x01u\x81\x00\x01\x01d\x43\x01x\x82\x01a\x45";
+        let of = b"\x80\x00\x04\x05value\x80\x06enum_t\x02\x05index\x22\x07choices\x68\x01u\x81\x00\x01\x01d\x43\x01x\x82\x01a\x2d";
         let context = context(&[of, b"\x80\x00\x01\x01n\x22"]);
         let found = sent(&context, &value(&[1], false, b"\x01\x04\x01\x00\x00\x00"), true);
         assert_eq!((found.main(), found.kind.as_str()), (Some(&Value::Int(1)), "enum"));
