@@ -68,7 +68,7 @@ pub fn serve(
     answer: impl Fn(Request) -> Reply + Send + 'static,
     warn: impl FnMut(String) + Send + 'static,
 ) -> io::Result<Doorbell> {
-    let rung = Arc::new(Rung { bell: Bell::new(), is_checked: AtomicBool::new(false) });
+    let rung = Arc::new(Rung { bell: Bell::default(), is_checked: AtomicBool::new(false) });
     let doorbell = Doorbell { directory: directory.to_owned(), shared: rung.clone(), name: None };
     let server = Server {
         directory: directory.to_owned(),

@@ -26,11 +26,11 @@ pub(super) fn answer(common: &Common, request: Request) {
             // before the search, so that what begins to listen meanwhile is found the next time
             let listening = diag::listening();
             let before = std::mem::replace(&mut common.lock().listening, listening);
-            if !at_once && listening.is_some() && listening == before {
-                common.put_report(Report { pid, start, finding: Finding::Servers(Vec::new()) });
-                return;
-            }
-            let found = servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default();
+            let found = if !at_once && listening.is_some() && listening == before {
+                Vec::new()
+            } else {
+                servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default()
+            };
             Finding::Servers(found.into_iter().filter_map(|server| described(server, &iocs)).collect())
         }
         Request::ServersAmong { iocs } => {

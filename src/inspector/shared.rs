@@ -56,7 +56,7 @@ impl Common {
             listening: None,
             keeper: None,
         };
-        Common { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), bell: Bell::new() }
+        Common { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), bell: Bell::default() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -108,6 +108,11 @@ impl State {
             self.requests.push_back((user, request));
         }
         has_room
+    }
+
+    /// Whether requests wait for a thread.
+    pub fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
     }
 
     /// Whether all requests have been answered.

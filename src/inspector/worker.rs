@@ -68,8 +68,9 @@ impl Worker {
         loop {
             let now = Instant::now();
             if let Some(job) = self.job(&mut state, now) {
-                // another thread keeps watch meanwhile
-                if state.keeper.is_none() && state.queue.next().is_some() {
+                // another thread keeps watch meanwhile, or does what else there is
+                let is_watched = state.keeper.is_some() || state.queue.next().is_none();
+                if !is_watched || state.has_requests() {
                     self.tools.common.work.notify_one();
                 }
                 return job;

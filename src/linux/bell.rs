@@ -6,15 +6,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 #[derive(Debug)]
 pub struct Bell(Option<OwnedFd>);
 
-impl Bell {
+impl Default for Bell {
     /// A bell that nobody has rung.
-    pub fn new() -> Bell {
+    fn default() -> Bell {
         // SAFETY: eventfd takes two numbers and returns a new descriptor or an error.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         // SAFETY: the descriptor is open and nobody else owns it.
         Bell((fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) }))
     }
+}
 
+impl Bell {
     /// Makes the descriptor readable until the next [`Bell::hear`]. Never waits.
     pub fn ring(&self) {
         let one = 1u64;
@@ -56,7 +58,7 @@ mod tests {
 
     #[test]
     fn rings_until_it_is_heard() {
-        let bell = Bell::new();
+        let bell = Bell::default();
         assert!(!is_readable(&bell));
         bell.hear();
         bell.ring();

@@ -148,7 +148,9 @@ fn carried(p: &mut Program, ports: &[u16]) {
         byte(p, 6);
         p.when(BPF_JEQ, TCP, |p| tcp(p, 40, COUNTED));
     });
-    p.ret(0);
+    // A jump, not a return: the kernel believes that what follows a return is reached from there, where scratch memory is
+    // not set.
+    let nothing = p.open();
     for jump in found {
         p.land_one(jump);
     }
@@ -158,4 +160,5 @@ fn carried(p: &mut Program, ports: &[u16]) {
             p.op(BPF_RET | BPF_A, 0);
         });
     }
+    p.land_one(nothing);
 }

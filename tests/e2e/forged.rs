@@ -61,7 +61,12 @@ fn under_attack(kind: &str, tier: &str, source: &str) {
     for line in expected {
         assert!(text.contains(line), "{line}: {text}");
     }
-    assert!(!text.contains("bytes were not captured"), "{text}");
+    // At most an ECHO: it may have been missed before anything was injected, but no put has so few bytes.
+    let missed = |line: &str| {
+        let count = line.split("stream: ").nth(1)?.split(' ').next()?.parse::<u64>().ok()?;
+        line.contains("bytes were not captured").then_some(count)
+    };
+    assert!(text.lines().filter_map(missed).sum::<u64>() <= 16, "{text}");
     // The circuit ended once: when its client ended it.
     let clients = rig.replay("clients", &["--format", "jsonl"]);
     let clients = crate::rig::json_lines(&clients.stdout);

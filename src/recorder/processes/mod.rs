@@ -145,7 +145,7 @@ impl Processes {
 
     /// The traced processes to check whether they have ended or become something else: those that have `changed`, those
     /// of which the kernel does not tell the end, and one more in turn.
-    fn to_check(&mut self, now: u64, iocs: &Registry, changed: &[u32]) -> Vec<u32> {
+    fn due_for_check(&mut self, now: u64, iocs: &Registry, changed: &[u32]) -> Vec<u32> {
         let is_due = now >= self.check;
         let next = if is_due { iocs.after(self.checked) } else { None };
         if is_due {
@@ -360,7 +360,7 @@ impl Source for Processes {
         let now = cx.env.now;
         let pids = self.list(&mut cx.env);
         let changed = self.inspector.glance();
-        let check = self.to_check(now, cx.iocs, &changed);
+        let check = self.due_for_check(now, cx.iocs, &changed);
         end::let_go(cx, &self.inspector, &mut self.answers, &check);
         if let Some(pids) = pids {
             self.answers.retain(&pids);

@@ -57,9 +57,9 @@ impl PortSearch {
         !self.is_asked && self.next != 0 && !waits
     }
 
-    /// Time from `now` until the next search of all processes is due.
+    /// Time from `now` until the next search, if that can't wait for the next survey.
     pub fn rest(&self, now: u64) -> Duration {
-        if self.is_asked {
+        if self.is_asked || self.suspects.is_empty() && self.next != 0 {
             return Duration::MAX;
         }
         Duration::from_nanos(self.next.saturating_sub(now))
