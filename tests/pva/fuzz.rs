@@ -103,7 +103,9 @@ fn check(out: &[Event], limits: &Limits) -> u64 {
     for event in out {
         match &event.fact {
             Fact::Circuit(circuit) => _ = circuits.insert(circuit.id),
-            Fact::CircuitEnd(id) => assert!(circuits.remove(id), "circuit {id} ends"),
+            Fact::CircuitEnd(id) | Fact::CircuitForgotten(id) => {
+                assert!(circuits.remove(id), "circuit {id} ends");
+            }
             Fact::PvaCircuit(circuit) => assert!(circuits.contains(&circuit.circuit)),
             Fact::Channel(channel) => {
                 assert!(circuits.contains(&channel.circuit), "{channel:?}");
