@@ -63,8 +63,9 @@ pub fn selected<'a>(environments: impl Iterator<Item = (&'a str, &'a str)>) -> S
             _ => {}
         }
     }
-    for ports in [&mut asked, &mut told] {
-        ports.sort_unstable();
+    for (ports, usual) in [(&mut asked, PORTS.0), (&mut told, PORTS.1)] {
+        // the usual one first: a filter takes only so many
+        ports.sort_unstable_by_key(|port| (*port != usual, *port));
         ports.dedup();
     }
     Selected { asked, told, answers: &[REPEATER_CONFIRM] }
