@@ -138,6 +138,8 @@ bench:
 	@cross/build $(MUSL)
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/run
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/attach
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/packets
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/idle
 	@benches/size
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading

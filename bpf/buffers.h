@@ -38,7 +38,18 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* The agent polls every 50 ms; it is woken earlier only if a quarter of a ring is full. */
+/* Not 0: the agent sleeps until the next hit. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} asleep SEC(".maps");
+
+/*
+ * While hits come the agent polls every 50 ms; it is woken earlier only if a quarter of a ring is full. When none have
+ * come for a while it sleeps, and the next one wakes it.
+ */
 #define WAKE_AT (1 << 17)
 #define WAKE_AT_PUTS (PUTS_BYTES / 4)
 
@@ -91,6 +102,17 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 	if (!name) \
 		return count_lost(LOST_PROCESSING)
 
+INLINE int wakes_agent(void)
+{
+	__u32 zero = 0;
+	__u32 *sleeps = bpf_map_lookup_elem(&asleep, &zero);
+
+	if (!sleeps || !*sleeps)
+		return 0;
+	*sleeps = 0;
+	return 1;
+}
+
 /*
  * Notes the time, and returns whether to wake the agent. Checking how full the ring is costs as much as the rest, so it
  * is done only for the hits of one microsecond in 16.
@@ -98,6 +120,8 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 INLINE __u64 now(struct hit *hit)
 {
 	hit->time = bpf_ktime_get_ns();
+	if (wakes_agent())
+		return BPF_RB_FORCE_WAKEUP;
 	return (hit->time & 0x3c00) == 0 && bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT ?
 		       BPF_RB_FORCE_WAKEUP :
 		       BPF_RB_NO_WAKEUP;
@@ -106,6 +130,8 @@ INLINE __u64 now(struct hit *hit)
 INLINE __u64 now_of_put(struct hit *hit)
 {
 	hit->time = bpf_ktime_get_ns();
+	if (wakes_agent())
+		return BPF_RB_FORCE_WAKEUP;
 	return (hit->time & 0x3c00) == 0 && (bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) >= WAKE_AT_PUTS ||
 					     bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT) ?
 		       BPF_RB_FORCE_WAKEUP :

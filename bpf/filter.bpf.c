@@ -31,10 +31,17 @@ enum {
 	LEFT_OUT_MOST = 16 << 20,
 	/* Messages of a segment to look at: a full send buffer of RSRV (16 KiB) has up to 1024. More pass whole. */
 	MOST_MESSAGES = 416,
+	/* The same for what clients send, which mostly matters anyway: the verifier takes its time. */
+	MOST_REQUESTS = 128,
 
 	IP_PROTOCOL = 0x0800,
 	VLAN_PROTOCOL = 0x8100,
 	SERVICE_VLAN_PROTOCOL = 0x88a8,
+	IP6_PROTOCOL = 0x86dd,
+	/* Bytes to keep of a segment that is only counted. */
+	COUNTED = 128,
+	IP_IN_IP = 4,
+	GRE = 47,
 	OUTGOING = 4,
 	/* The kernel gives every namespace's loopback interface this number. */
 	LOOPBACK = 1,
@@ -113,7 +120,11 @@ struct segment {
 
 INLINE int serves(enum protocol protocol, __u32 port)
 {
-	return shared.ports[protocol][port >> 6 & 1023] >> (port & 63) & 1;
+	__u64 word = port >> 6;
+
+	/* the compiler knows that it is small, but old verifiers do not */
+	__asm__ volatile("" : "+r"(word));
+	return shared.ports[protocol][word & 1023] >> (port & 63) & 1;
 }
 
 /* Whether an interface is to be watched. */
@@ -168,16 +179,18 @@ __attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u3
 /* A header that goes on in the next segment. */
 #define SPLIT MESSAGE_OF(0xff)
 
-/* Adds the next bytes of a segment to a split header. Returns false if they can't be read. */
+/* Adds the next bytes of a segment to a split header, at least one. Returns false if they can't be read. */
 INLINE int gather(struct __sk_buff *skb, struct flow *flow, __u32 have, __u32 at, __u32 length)
 {
-	__u64 most = length;
+	__u64 place = have, others = length - 1;
 
-	/* the compiler knows that they are small, but the verifier does not */
-	__asm__ volatile("" : "+r"(have), "+r"(most));
-	have &= 31;
-	most &= 31;
-	return most && !bpf_skb_load_bytes(skb, at, flow->head + have, most);
+	if (!length)
+		return 0;
+	/* the compiler knows that they are small, but old verifiers do not, nor that a number other than 0 is at least 1 */
+	__asm__ volatile("" : "+r"(place), "+r"(others));
+	place &= 31;
+	others &= 31;
+	return !bpf_skb_load_bytes(skb, at, flow->head + place, others + 1);
 }
 
 /*
@@ -280,7 +293,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	proofs = *(volatile __u32 *)&flow->proofs;
 
 	have = 0;
-	for (i = 0; i < MOST_MESSAGES; i++) {
+	for (i = 0; i < (from_client ? MOST_REQUESTS : MOST_MESSAGES); i++) {
 		if (at >= end)
 			break;
 		message = message_at(skb, at, end - at, protocol, from_client);
@@ -299,8 +312,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	}
 	if (have) {
 		/* A header goes on in the next segment. */
-		have &= 31;
-		if (have >= LONGEST_HEADER || !have || bpf_skb_load_bytes(skb, at, flow->head, have))
+		if (have >= LONGEST_HEADER || !gather(skb, flow, 0, at, have))
 			return -1;
 		flow->have = have;
 		/* without its first bytes nothing is known of it */
@@ -324,6 +336,47 @@ INLINE int is_beginning(struct __sk_buff *skb, const struct segment *segment, __
 	return message & MESSAGE_PROOF || (message && !(message & MESSAGE_SIZE));
 }
 
+/*
+ * Segments from and to the servers' ports that are carried by something else than plain IPv4: by a tag that the kernel
+ * left in place, GRE or IP in IP (of usual form: without options), whole; by IPv6, the headers, to be counted.
+ */
+INLINE int carried(struct __sk_buff *skb, const __u8 *ip)
+{
+	__u32 at, source, destination;
+	__u8 head[4], ports[4], protocol;
+	int length = ALL;
+
+	if (BIG16(ip, 2) == IP_PROTOCOL) {
+		at = 4;
+	} else if ((BIG16(ip, 2) == VLAN_PROTOCOL || BIG16(ip, 2) == SERVICE_VLAN_PROTOCOL) &&
+		   BIG16(ip, 6) == IP_PROTOCOL) {
+		at = 8;
+	} else if (ip[0] == 0x45 && ip[9] == IP_IN_IP) {
+		at = 20;
+	} else if (ip[0] == 0x45 && ip[9] == GRE) {
+		if (bpf_skb_load_bytes(skb, 20, head, sizeof(head)) || BIG16(head, 2) != IP_PROTOCOL || head[1])
+			return NOTHING;
+		if (head[0] != 0 && head[0] != 0x20)
+			return NOTHING;
+		at = head[0] ? 28 : 24;
+	} else if (ip[0] >> 4 == 6 && ip[6] == TCP) {
+		at = 20;
+		length = COUNTED;
+	} else {
+		return NOTHING;
+	}
+	if (length == ALL && (bpf_skb_load_bytes(skb, at + 9, &protocol, 1) || protocol != TCP))
+		return NOTHING;
+	if (bpf_skb_load_bytes(skb, at + 20, ports, sizeof(ports)) || !is_watched(skb->ifindex))
+		return NOTHING;
+	source = BIG16(ports, 0);
+	destination = BIG16(ports, 2);
+	if (serves(CHANNEL_ACCESS, source) || serves(UNKNOWN, source) || serves(CHANNEL_ACCESS, destination) ||
+	    serves(UNKNOWN, destination))
+		return length;
+	return NOTHING;
+}
+
 /* The number of bytes of a packet to pass. */
 static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_client)
 {
@@ -338,7 +391,8 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 
 	/* the tag of an outgoing tagged packet stays in its protocol, but its network header is the inner one */
 	if (skb->protocol != __builtin_bswap16(IP_PROTOCOL) && skb->protocol != __builtin_bswap16(VLAN_PROTOCOL) &&
-	    skb->protocol != __builtin_bswap16(SERVICE_VLAN_PROTOCOL))
+	    skb->protocol != __builtin_bswap16(SERVICE_VLAN_PROTOCOL) &&
+	    skb->protocol != __builtin_bswap16(IP6_PROTOCOL))
 		return NOTHING;
 	/* loopback packets are seen twice */
 	if (skb->ifindex == LOOPBACK && skb->pkt_type == OUTGOING)
@@ -346,7 +400,11 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
 		return NOTHING;
 	/* version 4, TCP, not a later fragment */
-	if (ip[0] >> 4 != 4 || ip[9] != TCP || (BIG16(ip, 6) & 0x1fff))
+	if (skb->protocol == __builtin_bswap16(IP6_PROTOCOL) && ip[0] >> 4 != 6)
+		return NOTHING;
+	if (ip[0] >> 4 != 4 || ip[9] != TCP)
+		return from_client ? carried(skb, ip) : NOTHING;
+	if (BIG16(ip, 6) & 0x1fff)
 		return NOTHING;
 	segment.begin = (ip[0] & 15) * 4;
 	if (bpf_skb_load_bytes(skb, segment.begin, tcp, sizeof(tcp)))

@@ -3,10 +3,11 @@
 //! All share one capture, so each packet goes to one decoder: the first that serves its port, else the first in the
 //! list, which may recognize it by its content.
 
-use iocrec_log::event::Event;
+use iocrec_log::event::{Event, Fact, Loss, LossSource};
 
 use crate::ca;
 use crate::net::flows::Mark;
+use crate::net::frames::{Frame, Strange};
 use crate::net::packet::Segment;
 use crate::net::protocol::Decoder;
 use crate::net::served::Served;
@@ -22,21 +23,55 @@ pub struct Protocols {
     pub ca: ca::Decoder,
     /// Whether nobody has left out payloads on purpose: what is missing is lost. So it is in a capture file, whose
     /// packets were cut to some length.
-    pub cuts_are_losses: bool,
+    cuts_are_losses: bool,
+    /// Packets of kinds that are not decoded, and when the first of them came; not yet reported.
+    strange: [(u64, u64); Strange::ALL.len()],
+    /// Time of the last report of them.
+    reported: Option<u64>,
 }
+
+/// Time between two reports of packets that are not decoded, nanoseconds. They go on for as long as somebody sends them.
+const STRANGE_INTERVAL: u64 = 60_000_000_000;
 
 impl Default for Protocols {
     fn default() -> Protocols {
-        Protocols { ca: ca::Decoder::new(ca::Limits::default()), cuts_are_losses: false }
+        Protocols {
+            ca: ca::Decoder::new(ca::Limits::default()),
+            cuts_are_losses: false,
+            strange: [(0, 0); Strange::ALL.len()],
+            reported: None,
+        }
     }
 }
 
 impl Protocols {
+    /// For packets from a file.
+    pub fn of_file() -> Protocols {
+        Protocols { cuts_are_losses: true, ..Protocols::default() }
+    }
+
     fn all(&mut self) -> [&mut dyn Decoder<Output = Vec<Event>>; 1] {
         [&mut self.ca]
     }
 
-    /// Takes a packet that was captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds,
+    /// Reports packets that are not decoded.
+    fn report_strange(&mut self, now: u64, out: &mut Vec<Event>) {
+        let most = self.strange.iter().map(|(count, _)| count).max();
+        if most == Some(&0) {
+            return;
+        }
+        self.reported = Some(now);
+        for (kind, (count, since)) in Strange::ALL.into_iter().zip(std::mem::take(&mut self.strange)) {
+            if count > 0 {
+                let cause =
+                    format!("packets from and to the servers' ports that are not decoded: {}", kind.name());
+                let loss = Loss { source: LossSource::Stream, count, since, cause };
+                out.push(Event { time: now, fact: Fact::Loss(loss) });
+            }
+        }
+    }
+
+    /// Takes a packet that was captured in a network namespace, from its network header on, at `time` (nanoseconds,
     /// monotonic). `original_length` is its length before the capture cut anything off.
     pub fn packet(
         &mut self,
@@ -46,7 +81,12 @@ impl Protocols {
         original_length: usize,
         out: &mut Vec<Event>,
     ) {
-        if let Some(mut segment) = Segment::parse(ipv4, original_length) {
+        let frame = Frame::read(ipv4, original_length);
+        if let Some((count, since)) = frame.strange.and_then(|kind| self.strange.get_mut(kind as usize)) {
+            *since = if *count == 0 { time } else { *since };
+            *count += 1;
+        }
+        if let Some(mut segment) = frame.segment {
             segment.elided &= !self.cuts_are_losses;
             self.segment(namespace, time, &segment, out);
         }
@@ -84,6 +124,9 @@ impl Protocols {
         for decoder in self.all() {
             decoder.tick(now, out);
         }
+        if self.reported.is_none_or(|last| now.saturating_sub(last) >= STRANGE_INTERVAL) {
+            self.report_strange(now, out);
+        }
     }
 
     /// Gives up all waiting and reports every loss when recording ends.
@@ -91,5 +134,6 @@ impl Protocols {
         for decoder in self.all() {
             decoder.finish(now, out);
         }
+        self.report_strange(now, out);
     }
 }

@@ -512,6 +512,42 @@ fn clients_that_come_and_go() {
     assert!(before.contains("before 2026-09-21T14:13:22.000+00:00 still connected at the end"), "{before}");
 }
 
+/// A put whose circuit was closed at once, after which nothing happened for an hour, keeps its name.
+#[test]
+fn a_put_before_a_long_silence() {
+    let mut story = Story::new();
+    for (number, time) in [(8u32, 2 * SECOND), (9, 3602 * SECOND)] {
+        let address = |ip, port| Address { ip, port };
+        story.tell(
+            time,
+            Fact::Circuit(Circuit {
+                id: number,
+                client: address(0x0a00_0007, 50_000 + number as u16),
+                server: address(0x0a00_0009, 5064),
+                user: "visitor".into(),
+                host: String::new(),
+                minor: 13,
+                origin: Origin::Opened,
+            }),
+        );
+        let (id, circuit, pv) = (number, number, format!("T:SILENT{number}"));
+        let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
+        story.tell(
+            time,
+            Fact::Channel(Channel { id, circuit, cid, sid, pv, dbr, count, origin: Origin::Opened }),
+        );
+        let (dbr, payload) = (6, 1.5f64.to_be_bytes().to_vec());
+        let (notify, ioid, length) = (false, 1, 8);
+        let put = CaPut { circuit, channel: number, notify, dbr, count: 1, ioid, length, payload };
+        story.tell(time + 1000, Fact::CaPut(put));
+        story.tell(time + 2000, Fact::ChannelEnd(number));
+        story.tell(time + 3000, Fact::CircuitEnd(number));
+    }
+    let directory = story.written();
+    let text = works(directory.path(), &["puts", "log", "--utc", "--user", "visitor"]);
+    assert!(text.contains("T:SILENT8") && text.contains("T:SILENT9"), "{text}");
+}
+
 /// The answers go to a pipe that closes, and to nobody.
 #[test]
 fn quiet_where_nobody_listens() {

@@ -33,6 +33,11 @@ impl Batch {
         self.bytes.get(start as usize..end as usize)
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// Bytes of all hits.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()

@@ -351,6 +351,8 @@ pub mod map {
     pub const PUTS: &str = "puts";
     /// Counts of hits lost for lack of room, by [`Lost`](super::Lost), in the ring tier.
     pub const LOST: &str = "lost";
+    /// An array of one number (u32), in the ring tier: not 0 if the next hit shall wake the agent.
+    pub const ASLEEP: &str = "asleep";
     /// Traced processes: PID (u32) to [`ProcessLayout`](super::ProcessLayout).
     pub const PROCESSES: &str = "processes";
     /// An array in front of it: [`ProcessPlace`](super::ProcessPlace).

@@ -2,7 +2,8 @@
 //! buffers, so that a flood of processing does not push them out.
 //!
 //! Either way hits are copied into a `Batch` and processed from there, so that no code of ours runs inside libbpf. No
-//! hit wakes the agent by itself; the agent polls on a timer. No hit of a thread is handed over before an older one of
+//! hit wakes the agent by itself; the agent polls on a timer. Only when it has seen no hit for a while does it let the
+//! next one wake it ([`Transport::wake_at_next`]). No hit of a thread is handed over before an older one of
 //! the same thread (see `crate::bpf::batch`).
 
 use std::cell::RefCell;
@@ -47,6 +48,8 @@ struct Rings {
     hits: Ring,
     puts: Ring,
     lost: Table<u32, u64>,
+    /// Not 0: the next hit wakes the agent, and sets this to 0.
+    asleep: Table<u32, u32>,
 }
 
 enum Buffer {
@@ -63,6 +66,17 @@ pub struct Lost {
     pub puts: u64,
 }
 
+/// Whether the next hit wakes the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// It does.
+    Set,
+    /// There are hits already.
+    HitsWait,
+    /// This tier can't do that.
+    Impossible,
+}
+
 /// The reading end of the buffers.
 pub struct Transport {
     buffer: Buffer,
@@ -70,6 +84,8 @@ pub struct Transport {
     batch: Rc<RefCell<Batch>>,
     /// Of all buffers.
     epoll: Epoll,
+    /// Whether the next hit wakes the agent, as far as is known: no hit has come since that was asked for.
+    is_set: bool,
     lost_before: Lost,
 }
 
@@ -89,6 +105,7 @@ impl Transport {
                 hits: Ring::open(object, map::HITS)?,
                 puts: Ring::open(object, map::PUTS)?,
                 lost: Table::open(object, map::LOST)?,
+                asleep: Table::open(object, map::ASLEEP)?,
             }))),
             _ => {
                 let (hits, puts) = (map_of(object, map::HITS)?, map_of(object, map::PUTS)?);
@@ -104,12 +121,30 @@ impl Transport {
             let added = epoll.add(buffer, EpollEvent::new(EpollFlags::EPOLLIN, 0));
             added.map_err(|errno| refused(Step::Epoll)(errno.into()))?;
         }
-        Ok(Transport { buffer, batch, epoll, lost_before: Lost::default() })
+        Ok(Transport { buffer, batch, epoll, is_set: false, lost_before: Lost::default() })
     }
 
     /// Becomes readable when enough hits wait.
     pub fn fd(&self) -> RawFd {
         self.epoll.0.as_raw_fd()
+    }
+
+    /// Makes the next hit wake the agent, whatever the number of waiting ones, if none waits now. Where the kernel wakes
+    /// it nevertheless, the hit has been handed over in the moment between.
+    pub fn wake_at_next(&mut self) -> Wake {
+        let Buffer::Rings(rings) = &self.buffer else { return Wake::Impossible };
+        let Rings { hits, puts, asleep, .. } = &**rings;
+        // first: a hit that comes before this is seen below, one that comes after it wakes the agent
+        if !self.is_set && asleep.set(0, 1).is_err() {
+            return Wake::Impossible;
+        }
+        let is_empty = hits.is_empty(hits.produced()) && puts.is_empty(puts.produced());
+        self.is_set = is_empty && self.batch.borrow().is_empty();
+        if self.is_set {
+            Wake::Set
+        } else {
+            Wake::HitsWait
+        }
     }
 
     /// Hands over the waiting hits, those of each thread in order. True if there may be more.
@@ -128,6 +163,7 @@ impl Transport {
                         batch.push(first, second);
                         batch.bytes() < BATCH
                     });
+                    self.is_set &= batch.is_empty();
                     work(&batch);
                     let more = batch.bytes() >= BATCH;
                     batch.clear(2 * BATCH);
@@ -157,6 +193,7 @@ impl Transport {
         let mut batch = self.batch.borrow_mut();
         batch.sort();
         let later = if done.contains(&Consumed::Enough) { Batch::default() } else { batch.split(now) };
+        self.is_set &= batch.is_empty() && later.is_empty();
         work(&batch);
         let more = batch.bytes() >= BATCH;
         batch.clear(2 * BATCH);

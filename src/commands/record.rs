@@ -132,7 +132,8 @@ impl Command for Record {
             Err(error) => Reply::Refused(error.to_string()),
         };
         let warn = move |line| _ = notices.try_send(line);
-        control::serve(&self.dir, answer, warn).map_err(no_thread)?;
+        let mut doorbell = control::serve(&self.dir, answer, warn).map_err(no_thread)?;
+        store.each_second(move || doorbell.check());
         let retain = self.retain.map(|time| Retain { max_disk: self.max_disk, time });
         signals::catch(HangUp::IsIgnored);
         let options = capture.options(users, retain);

@@ -22,4 +22,4 @@ mod tests;
 
 pub use client::{ask, AskError};
 pub use request::{Reply, Request, MAX_BYTES};
-pub use server::serve;
+pub use server::{serve, Doorbell};

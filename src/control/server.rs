@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,9 +18,10 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use crate::control::name::{is_trusted, name_of, own_user, reach};
 use crate::control::request::{Reply, Request, MAX_BYTES, TIMEOUT};
 use crate::directory::{self, HolderKind};
+use crate::linux::bell::Bell;
 
-/// Interval at which the recorder checks that its socket still has the directory's name, and retries a name that was
-/// taken.
+/// Interval at which the recorder retries a name that was taken. Whether its socket still has the directory's name is
+/// checked when a [`Doorbell`] rings.
 const CHECK: Duration = Duration::from_secs(1);
 /// Time after which a name that another recorder has is reported, too. Before that it is most likely the previous
 /// recorder, which is about to end.
@@ -26,8 +29,37 @@ const REPORT_OURS: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Tells the thread that answers requests that another directory may have come in place of this one. Until it is checked
+/// for the first time, that thread checks the directory itself.
+pub struct Doorbell {
+    directory: PathBuf,
+    shared: Arc<Rung>,
+    /// The name of the directory's socket at the last check.
+    name: Option<String>,
+}
+
+impl Doorbell {
+    /// Checks the directory, and rings if it is another one. Call this each second, on a thread that may wait for the
+    /// disk.
+    pub fn check(&mut self) {
+        let name = name_of(&self.directory).ok().map(|(name, _)| name);
+        // a removed directory may come back
+        if name.is_some() && name != self.name {
+            self.name = name;
+            self.shared.is_checked.store(true, Ordering::Relaxed);
+            self.shared.bell.ring();
+        }
+    }
+}
+
+/// What both ends of a doorbell share.
+struct Rung {
+    bell: Bell,
+    is_checked: AtomicBool,
+}
+
 /// Answers requests about a directory on its own thread, for as long as the program runs. `warn` gets lines for people:
-/// that there can be no socket, or that another process has its name.
+/// that there can be no socket, or that another process has its name. The doorbell must be checked each second.
 ///
 /// # Errors
 /// The system refuses the thread.
@@ -35,20 +67,24 @@ pub fn serve(
     directory: &Path,
     answer: impl Fn(Request) -> Reply + Send + 'static,
     warn: impl FnMut(String) + Send + 'static,
-) -> io::Result<()> {
+) -> io::Result<Doorbell> {
+    let rung = Arc::new(Rung { bell: Bell::new(), is_checked: AtomicBool::new(false) });
+    let doorbell = Doorbell { directory: directory.to_owned(), shared: rung.clone(), name: None };
     let server = Server {
         directory: directory.to_owned(),
+        rung,
         warn,
         warned: String::new(),
         bound: None,
         taken_since: None,
     };
     thread::Builder::new().name("control".into()).spawn(move || server.run(&answer))?;
-    Ok(())
+    Ok(doorbell)
 }
 
 struct Server<W> {
     directory: PathBuf,
+    rung: Arc<Rung>,
     warn: W,
     /// The last warning, which is not repeated.
     warned: String,
@@ -60,9 +96,17 @@ struct Server<W> {
 impl<W: FnMut(String)> Server<W> {
     fn run(mut self, answer: &impl Fn(Request) -> Reply) {
         loop {
+            let Rung { bell, is_checked } = &*self.rung.clone();
+            bell.hear();
             self.follow_name();
+            // a name that was taken may be free, and a taken one is reported after a while
+            let has_name = self.bound.as_ref().is_some_and(|bound| !bound.has_other_name);
+            let waits = has_name && is_checked.load(Ordering::Relaxed) && bell.as_fd().is_some();
+            let limit = (!waits).then_some(CHECK);
             match &self.bound {
-                Some(bound) => bound.accept().into_iter().for_each(|stream| answer_one(stream, answer)),
+                Some(bound) => {
+                    bound.accept(bell, limit).into_iter().for_each(|stream| answer_one(stream, answer))
+                }
                 None => thread::sleep(CHECK),
             }
         }
@@ -147,10 +191,13 @@ impl Bound {
         Ok((Bound { listener, name, has_other_name: true }, Some(holder)))
     }
 
-    /// Waits for a client, for [`CHECK`] at most.
-    fn accept(&self) -> Option<UnixStream> {
-        let mut polled = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
-        poll(&mut polled, PollTimeout::try_from(CHECK).unwrap_or(PollTimeout::ZERO)).ok()?;
+    /// Waits for a client until the bell rings, for `limit` at most.
+    fn accept(&self, bell: &Bell, limit: Option<Duration>) -> Option<UnixStream> {
+        let mut polled = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        polled.extend(bell.as_fd().map(|bell| PollFd::new(bell, PollFlags::POLLIN)));
+        let limit = limit
+            .map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO));
+        poll(&mut polled, limit).ok()?;
         match self.listener.accept() {
             Ok((stream, _)) => stream.set_nonblocking(false).is_ok().then_some(stream),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,

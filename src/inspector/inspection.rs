@@ -71,21 +71,36 @@ impl Tools {
                 && !entry.known.unanswered
                 && !self.finder.is_undecided(pid);
         if entry.known.ioc.is_none() && may_skip {
+            entry.known.size = size;
+            // one that is left out may change its user without changing its size
+            let is_watched = self.scope.users.have(pid) && entry.known.watch(pid);
+            let mut state = self.common.lock();
+            let (queue, now) = (&mut state.queue, Instant::now());
+            let dropped = if is_watched { queue.watch(entry, now) } else { queue.skip(entry, now) };
             // drop it without holding the lock
-            let dropped = self.common.lock().queue.skip(entry, Instant::now());
+            drop(state);
             drop(dropped);
             return;
         }
         entry.known.size = size;
+        let mut has_changed = entry.known.ioc.is_none();
         let mut refused = None;
         if entry.known.ioc.is_none() {
             refused = self.find(&mut entry);
         }
         if let (Some(followed), None) = (&mut entry.known.ioc, refused) {
+            let before = followed.state();
             refused = self.follow(pid, start, followed);
+            has_changed |= followed.state() != before;
+        }
+        // its probes' thread may be another one by now
+        let is_watched = refused.is_none() && entry.known.ioc.is_some() && entry.known.watch(pid);
+        if !is_watched {
+            entry.known.unwatch();
         }
         let outcome = match (refused, &entry.known.ioc) {
             (Some(_), _) => Outcome::Unanswered,
+            (None, Some(followed)) if followed.ready && is_watched && !has_changed => Outcome::Settled,
             (None, Some(followed)) => Outcome::Ioc { is_loaded: followed.ioc.layout.is_ok() },
             (None, None) => Outcome::NoIoc,
         };

@@ -1,6 +1,8 @@
 //! State of a process that the inspector keeps between inspections.
 
+use crate::inspector::queue::Glance;
 use crate::ioc::IocProcess;
+use crate::linux::gauge::Gauge;
 use crate::probes::probe::Probes;
 
 /// A process.
@@ -12,12 +14,41 @@ pub(super) struct Known {
     pub unanswered: bool,
     /// Its state if it is an IOC.
     pub ioc: Option<Followed>,
+    /// Shows whether its size has changed, and the thread by which it does: that of the probes, which must live as long
+    /// as the process, or else the first.
+    gauge: Option<(Gauge, u32)>,
 }
 
 impl Known {
     /// Makes the next inspection a full one, even if the size has not changed.
     pub fn forget_size(&mut self) {
         self.size = None;
+    }
+
+    /// Looks whether the process has changed or ended since its last inspection: some 0.5 µs.
+    pub fn glance(&self) -> Glance {
+        let Some((gauge, _)) = &self.gauge else { return Glance::Same };
+        match gauge.size() {
+            // the thread of an IOC's probes may end before the IOC
+            None if self.ioc.is_some() => Glance::Changed,
+            None => Glance::Ended,
+            size if size == self.size => Glance::Same,
+            Some(_) => Glance::Changed,
+        }
+    }
+
+    /// Makes sure that [`Known::glance`] notices changes from now on; false if it can't.
+    pub fn watch(&mut self, pid: u32) -> bool {
+        let thread = self.ioc.as_ref().and_then(|followed| followed.probes.thread()).unwrap_or(pid);
+        if self.gauge.as_ref().is_none_or(|(_, of)| *of != thread) {
+            self.gauge = Gauge::open(pid, thread).map(|gauge| (gauge, thread));
+        }
+        self.gauge.is_some()
+    }
+
+    /// Stops noticing changes: the process is inspected each second anyway.
+    pub fn unwatch(&mut self) {
+        self.gauge = None;
     }
 }
 
@@ -33,4 +64,18 @@ pub(super) struct Followed {
     pub routines: usize,
     /// Whether `Finding::Ready` was reported.
     pub ready: bool,
+}
+
+impl Followed {
+    /// What an inspection finds changed if it finds anything: its records, probes, layout.
+    pub fn state(&self) -> (u64, usize, u64, bool, bool) {
+        let is_held = self.held != 0;
+        (
+            self.claimed,
+            self.routines,
+            self.ioc.layout.as_ref().map_or(0, |layout| layout.base()),
+            self.ready,
+            is_held,
+        )
+    }
 }

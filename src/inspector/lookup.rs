@@ -11,7 +11,7 @@ use crate::ioc::clients::{clients, Client};
 use crate::ioc::IocProcess;
 use crate::linux::elf::function_at;
 use crate::linux::reader::Inspection;
-use crate::linux::{process, sockets};
+use crate::linux::{diag, process, sockets};
 
 /// Bytes to read for the answer to a request.
 const MAX_BYTES: u64 = 96 << 20;
@@ -22,7 +22,14 @@ pub(super) fn answer(common: &Common, request: Request) {
     let (pid, start) = request.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
     let look = Inspection::begin(pid, MAX_BYTES, MAX_TIME);
     let finding = match request {
-        Request::Servers { iocs } => {
+        Request::Servers { iocs, at_once } => {
+            // before the search, so that what begins to listen meanwhile is found the next time
+            let listening = diag::listening();
+            let before = std::mem::replace(&mut common.lock().listening, listening);
+            if !at_once && listening.is_some() && listening == before {
+                common.put_report(Report { pid, start, finding: Finding::Servers(Vec::new()) });
+                return;
+            }
             let found = servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default();
             Finding::Servers(found.into_iter().filter_map(|server| described(server, &iocs)).collect())
         }

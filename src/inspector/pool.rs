@@ -1,6 +1,7 @@
 //! The inspector as the recorder's loop sees it.
 
 use std::collections::HashSet;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,8 +11,8 @@ use crate::inspector::report::Report;
 use crate::inspector::request::Request;
 use crate::inspector::shared::Common;
 use crate::inspector::worker::Worker;
-use crate::linux::process;
 use crate::linux::reader::client;
+use crate::linux::{diag, process};
 use crate::probes::attacher::Attacher;
 
 /// Number of threads. While one waits for a process, the other continues.
@@ -54,13 +55,49 @@ impl Inspector {
         };
         let Some(start) = process::start(pid) else { return };
         state.queue.add(pid, start, Some(user), new, Known::default(), Instant::now());
-        self.common.work.notify_one();
+        self.common.work.notify_all();
+    }
+
+    /// Looks at all processes, some 0.5 µs each: those that have changed their size since their last inspection are
+    /// inspected soon, those that have ended are forgotten. Returns the changed ones. Call this each second.
+    pub fn glance(&self) -> Vec<u32> {
+        let mut state = self.common.lock();
+        let (changed, ended) = state.queue.wake(Instant::now(), Known::glance);
+        if !ended.is_empty() {
+            state.ended += 1;
+        }
+        drop(state);
+        if !(changed.is_empty() && ended.is_empty()) {
+            self.common.work.notify_all();
+        }
+        changed
+    }
+
+    /// Whether no socket has begun or ceased to listen since the last search for servers, as far as the kernel tells:
+    /// 40 µs, and no other thread is woken.
+    pub fn listen_the_same(&self) -> bool {
+        let before = self.common.lock().listening;
+        // asking for the first time may make the kernel load a module, so a thread of the inspector does that
+        before.is_some() && diag::listening() == before
+    }
+
+    /// The descriptor that becomes readable when reports wait.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.common.bell.descriptor()
+    }
+
+    /// Notes that reports are taken now: the descriptor is no longer readable. Call this before taking them.
+    pub fn hear(&self) {
+        self.common.bell.hear();
     }
 
     /// Forgets all processes but these.
     pub fn retain(&self, pids: &HashSet<u32>) {
         let mut state = self.common.lock();
-        state.queue.retain(|pid| pids.contains(&pid));
+        if state.queue.retain(|pid| pids.contains(&pid)) {
+            state.ended += 1;
+            self.common.work.notify_all();
+        }
         state.silent.retain(|pid| pids.contains(pid));
     }
 
@@ -79,7 +116,7 @@ impl Inspector {
         }
         if let Some(known) = state.queue.hurry(pid, Instant::now()) {
             known.forget_size();
-            self.common.work.notify_one();
+            self.common.work.notify_all();
         }
         false
     }
@@ -112,7 +149,7 @@ impl Inspector {
             return false;
         }
         drop(state);
-        self.common.work.notify_all();
+        self.common.work.notify_one();
         true
     }
 

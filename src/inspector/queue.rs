@@ -9,8 +9,9 @@
 //!
 //! - a new process after 20, 40, 80 ms and so on, since a program maps its libraries and an IOC loads its database some
 //!   time after the start;
-//! - a process that is not an IOC only when its size has changed;
-//! - an IOC every 100 ms until its database is loaded, then every second;
+//! - a process that is not an IOC only when its size has changed, which is looked at each second;
+//! - an IOC every 100 ms until its database is loaded, then every second for 20 s; after that at ever longer
+//!   intervals, up to 16 s, as long as nothing has changed, and at once when its size has changed;
 //! - a process that does not answer at ever longer intervals, up to five minutes.
 
 use std::cmp::Reverse;
@@ -33,6 +34,11 @@ const UNANSWERED_PAUSE: Duration = Duration::from_secs(300);
 /// Pause between inspections of an IOC: until its database is loaded, and later.
 const IOC_LOADING_PAUSE: Duration = Duration::from_millis(100);
 const IOC_PAUSE: Duration = Duration::from_secs(1);
+/// Time after which an IOC that has not changed is settled: its pause doubles from one second up to [`LONGEST_PAUSE`],
+/// so that thirty settled IOCs cost little more than one.
+const SETTLING: Duration = Duration::from_secs(20);
+/// Pause of a process that is only inspected when its size has changed ([`Queue::watch`]).
+const UNTIL_CHANGED: Duration = Duration::from_secs(3600);
 /// Inspections of processes that are not IOCs, on average and in a burst. A machine that compiles starts thousands of
 /// processes a second.
 const INSPECTIONS_A_SECOND: f64 = 100.0;
@@ -52,8 +58,21 @@ pub enum Outcome {
         /// Whether its record database is loaded.
         is_loaded: bool,
     },
+    /// It is an IOC, and has not changed since the last inspection.
+    Settled,
     /// It did not answer, or the inspection cost too much.
     Unanswered,
+}
+
+/// What a short look at a waiting process has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// It has not changed, or that can't be told.
+    Same,
+    /// It has changed since its last inspection.
+    Changed,
+    /// It has ended.
+    Ended,
 }
 
 /// A process.
@@ -72,6 +91,8 @@ pub struct Entry<T> {
     inspected: Option<Instant>,
     due: Instant,
     pause: Duration,
+    /// Time over which an IOC has not changed.
+    calm: Duration,
     is_ioc: bool,
     unanswered: bool,
 }
@@ -136,6 +157,7 @@ impl<T> Queue<T> {
             inspected: None,
             due: now + pause,
             pause,
+            calm: Duration::ZERO,
             is_ioc: false,
             unanswered: false,
         };
@@ -145,13 +167,15 @@ impl<T> Queue<T> {
         self.waiting.insert(pid, entry);
     }
 
-    /// Removes all processes that have ended.
-    pub fn retain(&mut self, lives: impl Fn(u32) -> bool) {
+    /// Removes all processes that have ended. True if any had.
+    pub fn retain(&mut self, lives: impl Fn(u32) -> bool) -> bool {
+        let before = self.waiting.len();
         self.waiting.retain(|&pid, _| lives(pid));
         if let Some(at_start) = &mut self.at_start {
             at_start.retain(|&pid| lives(pid));
         }
         self.dropped.extend(self.busy.keys().copied().filter(|&pid| !lives(pid)));
+        self.waiting.len() < before
     }
 
     /// Removes a process.
@@ -222,11 +246,13 @@ impl<T> Queue<T> {
         // changes during the inspection were not seen
         entry.inspected = now.checked_sub(took);
         let age = now.saturating_duration_since(entry.added);
+        entry.calm = if outcome == Outcome::Settled { entry.calm + entry.pause } else { Duration::ZERO };
         entry.unanswered = outcome == Outcome::Unanswered;
-        entry.is_ioc |= matches!(outcome, Outcome::Ioc { .. });
+        entry.is_ioc |= matches!(outcome, Outcome::Ioc { .. } | Outcome::Settled);
         entry.pause = match outcome {
             Outcome::Ioc { is_loaded: false } if age < STARTING => IOC_LOADING_PAUSE,
-            Outcome::Ioc { .. } => IOC_PAUSE,
+            Outcome::Settled if entry.calm >= SETTLING => (entry.pause * 2).clamp(IOC_PAUSE, LONGEST_PAUSE),
+            Outcome::Ioc { .. } | Outcome::Settled => IOC_PAUSE,
             Outcome::Unanswered => (entry.pause * 2).clamp(SECOND, UNANSWERED_PAUSE),
             Outcome::NoIoc if age < NEW_PAUSE * 2 => (entry.pause * 2).clamp(FIRST_PAUSE, NEW_PAUSE),
             Outcome::NoIoc if age < STARTING => SECOND,
@@ -253,6 +279,39 @@ impl<T> Queue<T> {
         entry.due = self.time_after(SECOND, now);
         self.waiting.insert(entry.pid, entry);
         None
+    }
+
+    /// Puts a process back that is not due until [`Queue::wake`] finds it changed. Returns the same as
+    /// [`put_back`](Queue::put_back).
+    pub fn watch(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
+        let pid = entry.pid;
+        let dropped = self.skip(entry, now);
+        if let Some(entry) = self.waiting.get_mut(&pid).filter(|entry| entry.due > now + NEW_PAUSE) {
+            entry.due = now + UNTIL_CHANGED;
+        }
+        dropped
+    }
+
+    /// Looks at the kept state of all waiting processes: those that have changed are due now, those that have ended are
+    /// removed. Returns the ids of the changed ones, and the kept state of the ended ones.
+    pub fn wake(&mut self, now: Instant, look: impl Fn(&T) -> Glance) -> (Vec<u32>, Vec<T>) {
+        let (mut changed, mut ended) = (Vec::new(), Vec::new());
+        for (&pid, entry) in &mut self.waiting {
+            match look(&entry.known) {
+                Glance::Same => {}
+                Glance::Changed => {
+                    entry.due = entry.due.min(now);
+                    changed.push(pid);
+                }
+                Glance::Ended => ended.push(pid),
+            }
+        }
+        let ended = ended.into_iter().filter_map(|pid| {
+            self.was_inspected(pid);
+            Some(self.waiting.remove(&pid)?.known)
+        });
+        let ended = ended.collect();
+        (changed, ended)
     }
 
     fn was_inspected(&mut self, pid: u32) {
@@ -386,6 +445,57 @@ mod tests {
             assert!(due > now && due <= now + 2 * SECOND);
             now = due;
         }
+    }
+
+    /// Thirty IOCs that have run for long cost two inspections a second, and a change of one is seen at once.
+    #[test]
+    fn a_settled_ioc_is_left_alone_until_it_changes() {
+        let start = Instant::now();
+        let mut queue = Queue::new(start);
+        queue.add(1, 1, OTHER, false, "", start);
+        let mut now = start;
+        let mut pauses = Vec::new();
+        let entry = queue.take(now, |_, _| true).unwrap();
+        queue.put_back(entry, Outcome::Ioc { is_loaded: true }, Duration::ZERO, now);
+        while pauses.last() != Some(&LONGEST_PAUSE) {
+            let due = queue.next().unwrap();
+            pauses.push(due - now);
+            now = due;
+            let entry = queue.take(now, |_, _| true).unwrap();
+            queue.put_back(entry, Outcome::Settled, Duration::ZERO, now);
+            assert!(pauses.len() < 100, "{pauses:?}");
+        }
+        let short = pauses.iter().filter(|pause| **pause == IOC_PAUSE).sum::<Duration>();
+        assert!((SETTLING..SETTLING + 2 * SECOND).contains(&short), "{pauses:?}");
+        // the look each second
+        now += SECOND;
+        assert_eq!(queue.wake(now, |_| Glance::Same), (vec![], vec![]));
+        assert!(queue.take(now, |_, _| true).is_none());
+        assert_eq!(queue.wake(now, |_| Glance::Changed).0, [1]);
+        let entry = queue.take(now, |_, _| true).unwrap();
+        queue.put_back(entry, Outcome::Ioc { is_loaded: true }, Duration::ZERO, now);
+        assert!(queue.next().unwrap() <= now + 2 * SECOND, "what has changed may change again");
+    }
+
+    #[test]
+    fn a_watched_process_waits_for_a_change_and_goes_when_it_ends() {
+        let now = Instant::now();
+        let mut queue = Queue::new(now);
+        queue.add(1, 1, OTHER, false, "known", now);
+        // a new one may become an IOC soon, so it is inspected anyway
+        let entry = queue.take(now, |_, _| true).unwrap();
+        queue.watch(entry, now);
+        assert!(queue.next().unwrap() <= now + NEW_PAUSE);
+        let later = now + 10 * SECOND;
+        let entry = queue.take(later, |_, _| true).unwrap();
+        queue.watch(entry, later);
+        assert!(queue.take(later + 60 * SECOND, |_, _| true).is_none());
+        assert!(queue.has(1) && queue.has_finished_start());
+        queue.wake(later, |_| Glance::Changed);
+        let entry = queue.take(later, |_, _| true).unwrap();
+        queue.watch(entry, later);
+        assert_eq!(queue.wake(later, |_| Glance::Ended), (vec![], vec!["known"]));
+        assert!(!queue.has(1) && queue.next().is_none());
     }
 
     #[test]

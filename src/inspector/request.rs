@@ -14,6 +14,9 @@ pub enum Request {
     Servers {
         /// Processes known to be IOCs.
         iocs: HashSet<u32>,
+        /// Whether to search even if no socket has begun or ceased to listen since the last search. Otherwise the answer
+        /// is empty.
+        at_once: bool,
     },
     /// Those of these IOCs that are Channel Access servers; no other process is inspected.
     ServersAmong {

@@ -8,6 +8,7 @@ use crate::inspector::known::Known;
 use crate::inspector::queue::{Queue, User};
 use crate::inspector::report::Report;
 use crate::inspector::request::Request;
+use crate::linux::bell::Bell;
 
 /// Reports that wait for the loop. A thread with one more waits until there is space.
 const MAX_REPORTS: usize = 16;
@@ -21,6 +22,8 @@ pub(super) struct Common {
     pub work: Condvar,
     /// Signalled when a report was taken.
     room: Condvar,
+    /// Wakes the loop when there is a report.
+    pub bell: Bell,
 }
 
 /// State behind the lock.
@@ -33,6 +36,12 @@ pub(super) struct State {
     busy: usize,
     /// Processes that did not answer: requests about them are refused.
     pub silent: HashSet<u32>,
+    /// Number of times that processes were seen to have ended: threads then forget their files.
+    pub ended: u64,
+    /// What listened at the last search for servers ([`crate::linux::diag::listening`]).
+    pub listening: Option<u64>,
+    /// Until when the thread waits that waits for the next process to be due; the others wait for work.
+    pub keeper: Option<Instant>,
 }
 
 impl Common {
@@ -43,17 +52,36 @@ impl Common {
             requests: VecDeque::new(),
             busy: 0,
             silent: HashSet::new(),
+            ended: 0,
+            listening: None,
+            keeper: None,
         };
-        Common { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new() }
+        Common { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new(), bell: Bell::new() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for more work, `limit` at most.
-    pub fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
-        self.work.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+    /// Waits for more work, or until the next process is due at `due`. One thread at a time keeps watch over that; the
+    /// others sleep until there is work.
+    pub fn wait<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        now: Instant,
+        due: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        let Some(due) = due.filter(|due| state.keeper.is_none_or(|keeper| *due < keeper)) else {
+            return self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        state.keeper = Some(due);
+        let limit = due.saturating_duration_since(now);
+        state = self.work.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0;
+        // another one may keep watch by now, since something is due earlier
+        if state.keeper == Some(due) {
+            state.keeper = None;
+        }
+        state
     }
 
     /// Hands over a report, as soon as there is space.
@@ -61,6 +89,7 @@ impl Common {
         let is_full = |state: &mut State| state.reports.len() >= MAX_REPORTS;
         let state = self.room.wait_while(self.lock(), is_full);
         state.unwrap_or_else(PoisonError::into_inner).reports.push_back(report);
+        self.bell.ring();
     }
 
     /// Takes a report, if there is one.

@@ -7,10 +7,9 @@ use crate::inspector::known::Known;
 use crate::inspector::lookup;
 use crate::inspector::queue::{Entry, User};
 use crate::inspector::request::Request;
+use crate::inspector::shared::State;
 use crate::linux::reader::{client, use_reader_process};
 
-/// Longest wait for work, so that the finder's caches are tended.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Wait when a process is due but may not be inspected yet.
 const RETRY: Duration = Duration::from_millis(50);
 /// Interval at which the finder forgets data no longer needed.
@@ -22,17 +21,21 @@ pub(super) struct Worker {
     /// Whether to answer requests before inspecting processes.
     requests_first: bool,
     ticked: Instant,
+    /// Number of times that processes had been seen to have ended when it last did so.
+    ended: u64,
 }
 
 /// The next job of a thread.
 enum Job {
     Inspect(Box<Entry<Known>>),
     Answer(User, Request),
+    /// Processes have ended: forget their files.
+    Tidy,
 }
 
 impl Worker {
     pub fn new(tools: Tools, requests_first: bool) -> Worker {
-        Worker { tools, requests_first, ticked: Instant::now() }
+        Worker { tools, requests_first, ticked: Instant::now(), ended: 0 }
     }
 
     /// Works until the program ends.
@@ -46,10 +49,14 @@ impl Worker {
                     lookup::answer(&self.tools.common, request);
                     self.tools.common.lock().answered(user, start.elapsed());
                 }
+                Job::Tidy => {}
             }
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
-                let pids = self.tools.common.lock().queue.pids();
+                let state = self.tools.common.lock();
+                self.ended = state.ended;
+                let pids = state.queue.pids();
+                drop(state);
                 self.tools.finder.tick(&pids);
             }
         }
@@ -60,23 +67,36 @@ impl Worker {
         let mut state = self.tools.common.lock();
         loop {
             let now = Instant::now();
-            if self.requests_first {
-                if let Some((user, request)) = state.next_request() {
-                    return Job::Answer(user, request);
+            if let Some(job) = self.job(&mut state, now) {
+                // another thread keeps watch meanwhile
+                if state.keeper.is_none() && state.queue.next().is_some() {
+                    self.tools.common.work.notify_one();
                 }
+                return job;
             }
-            if let Some(entry) = state.queue.take(now, may_ask) {
-                return Job::Inspect(Box::new(entry));
+            let mut due = state.queue.next().map(|due| if due > now { due } else { now + RETRY });
+            if state.ended != self.ended {
+                let tidy = self.ticked + TICK;
+                if tidy <= now {
+                    // each thread has files of its own
+                    self.tools.common.work.notify_one();
+                    return Job::Tidy;
+                }
+                due = Some(due.map_or(tidy, |due| due.min(tidy)));
             }
-            if let Some((user, request)) = state.next_request() {
-                return Job::Answer(user, request);
-            }
-            let until_due = |due: Instant| {
-                due.checked_duration_since(now).filter(|wait| !wait.is_zero()).unwrap_or(RETRY)
-            };
-            let wait = state.queue.next().map_or(LONGEST_WAIT, until_due);
-            state = self.tools.common.wait(state, wait.min(LONGEST_WAIT));
+            state = self.tools.common.wait(state, now, due);
         }
+    }
+}
+
+impl Worker {
+    /// Takes a job, if there is one to do now.
+    fn job(&self, state: &mut State, now: Instant) -> Option<Job> {
+        let request =
+            |state: &mut State| state.next_request().map(|(user, request)| Job::Answer(user, request));
+        let first = if self.requests_first { request(state) } else { None };
+        let inspect = |state: &mut State| Some(Job::Inspect(Box::new(state.queue.take(now, may_ask)?)));
+        first.or_else(|| inspect(state)).or_else(|| request(state))
     }
 }
 

@@ -42,7 +42,9 @@ impl Clock for System {
 
     fn wait(&self, descriptors: &mut [PollFd], longest: Duration) {
         // interrupted by a signal, or out of memory: either way the caller looks at everything
-        let _ = poll(descriptors, PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO));
+        // whole milliseconds, rounded up: a wait that is cut short would be followed by others of no time at all
+        let whole = longest.as_nanos().div_ceil(1_000_000);
+        let _ = poll(descriptors, PollTimeout::try_from(whole).unwrap_or(PollTimeout::MAX));
     }
 }
 

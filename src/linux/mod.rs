@@ -11,10 +11,13 @@
 //! * [`procfs`]: the recorder core's queries of /proc, behind a trait
 //! * [`opened`]: files that processes have mapped; [`elf`]: their symbols
 
+pub mod bell;
 pub mod clock;
 pub mod config;
+pub mod diag;
 pub mod elf;
 pub mod ending;
+pub mod gauge;
 pub mod kernel;
 pub mod machine;
 pub mod memory;

@@ -18,6 +18,7 @@ use std::fmt;
 use std::os::fd::RawFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use iocrec_log::event::Tier;
 use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
@@ -55,6 +56,19 @@ pub enum Filtering {
     /// By BPF programs that follow each connection ([`crate::net::stateful`]), or [`Filtering::Stateless`] if the kernel
     /// refuses them.
     Stateful,
+}
+
+impl Filtering {
+    /// What it means that the stateful filter is refused.
+    pub const REFUSED: &'static str = "packets are filtered each by itself, so more of them are copied";
+
+    /// How a tier filters.
+    pub fn of(tier: Tier) -> Filtering {
+        match tier {
+            Tier::Ring => Filtering::Stateful,
+            Tier::Perf | Tier::Packet => Filtering::Stateless,
+        }
+    }
 }
 
 /// Why packets can't be captured.
@@ -211,6 +225,11 @@ impl Capture {
         }
         requests.hold(behind);
         answers.hold(behind);
+    }
+
+    /// Whether packets wait for older ones, so that the capture should be drained again soon.
+    pub fn holds(&self) -> bool {
+        self.taps.iter().any(Tap::holds)
     }
 
     /// Packets that passed the filter and were lost because a ring was full, since the last call: from clients, from

@@ -162,6 +162,11 @@ impl Captures {
         }
     }
 
+    /// Whether packets wait for older ones, so that the captures should be drained again soon.
+    pub fn holds(&self) -> bool {
+        self.open().any(|(_, capture)| capture.holds())
+    }
+
     /// From now on no packet waits for older ones: none are expected.
     pub fn hurry(&mut self) {
         self.own.hurry();

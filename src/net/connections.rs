@@ -178,6 +178,10 @@ impl<P: Protocol> Connections<P> {
             if segment.length == 0 || segment.reset {
                 return;
             }
+            if opening.is_none() && self.awaits_another(&key, time, segment) {
+                self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
+                return;
+            }
             let Some(connection) = self.begin(namespace, time, segment, opening) else {
                 if self.serves(namespace, segment.source) {
                     self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
@@ -223,6 +227,14 @@ impl<P: Protocol> Connections<P> {
         let client = if from_client { segment.source } else { segment.destination };
         // The ends of a live connection do not change places.
         known.is_none_or(|known| known.client == client).then_some(opening)
+    }
+
+    /// Whether a connection has just been opened and answered between these ends that this segment is not part of.
+    fn awaits_another(&self, key: &Key, time: u64, segment: &Segment) -> bool {
+        let fresh = |opening: &Opening, _| {
+            opening.server.is_some() && time.saturating_sub(opening.time) < OPENING_STANDS
+        };
+        self.openings.find(key, time, segment, fresh).is_some()
     }
 
     /// A connection that this segment begins, or that it is the first to show.
@@ -410,6 +422,9 @@ impl<S> Connection<S> {
     }
 }
 
+/// Time after an answered opening during which data that do not continue it are not taken for a connection that was open
+/// before, nanoseconds. Clients send their first message at once.
+const OPENING_STANDS: u64 = 2_000_000_000;
 /// Distance behind an opening up to which data are taken for its continuation, whose first segments were not captured.
 const BEHIND_OPENING: u32 = 1 << 20;
 

@@ -3,7 +3,7 @@
 use iocrec_log::event::Address;
 
 /// TCP's protocol number.
-const TCP: u8 = 6;
+pub(super) const TCP: u8 = 6;
 /// TCP flags.
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -41,6 +41,13 @@ pub struct Segment<'a> {
     pub place: Option<u32>,
 }
 
+/// The addresses of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub source: u32,
+    pub destination: u32,
+}
+
 impl<'a> Segment<'a> {
     /// Reads a packet from its IPv4 header on. `original_length` is its length before anything was cut off. `None`
     /// unless it is the first or only fragment of a sound TCP segment: other fragments carry no ports. Their bytes show
@@ -57,6 +64,12 @@ impl<'a> Segment<'a> {
             0 => original_length,
             n => n.into(),
         };
+        let u32_at = |i: usize| u32::from_be_bytes([ip[i], ip[i + 1], ip[i + 2], ip[i + 3]]);
+        Segment::tcp(packet, ip_length, total, Ends { source: u32_at(12), destination: u32_at(16) })
+    }
+
+    /// Reads a packet of `total` bytes whose TCP header begins at `ip_length`.
+    pub(super) fn tcp(packet: &'a [u8], ip_length: usize, total: usize, ends: Ends) -> Option<Segment<'a>> {
         let tcp: &[u8; 20] = packet.get(ip_length..)?.first_chunk()?;
         let tcp_length = usize::from(tcp[12] >> 4) * 4;
         let headers = ip_length + tcp_length;
@@ -70,8 +83,8 @@ impl<'a> Segment<'a> {
         let u32_at = |b: &[u8; 20], i: usize| u32::from_be_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
         let flags = tcp[13];
         Some(Segment {
-            source: Address { ip: u32_at(ip, 12), port: u16_at(tcp, 0) },
-            destination: Address { ip: u32_at(ip, 16), port: u16_at(tcp, 2) },
+            source: Address { ip: ends.source, port: u16_at(tcp, 0) },
+            destination: Address { ip: ends.destination, port: u16_at(tcp, 2) },
             sequence: u32_at(tcp, 4),
             acknowledged: (flags & ACK != 0).then(|| u32_at(tcp, 8)),
             syn: flags & SYN != 0,

@@ -74,6 +74,14 @@ impl Program {
         self.land_one(over);
     }
 
+    /// Runs `then` for packets for which the comparison of A with K holds.
+    pub(super) fn when(&mut self, comparison: u32, k: u32, then: impl FnOnce(&mut Program)) {
+        self.jump(comparison, k, 1, 0);
+        let over = self.open();
+        then(self);
+        self.land_one(over);
+    }
+
     /// Makes the open jumps since `start` land here.
     fn land(&mut self, start: usize) {
         self.land_before(start, self.0.len());

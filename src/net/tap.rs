@@ -188,6 +188,11 @@ impl Tap {
         self.due = self.held.front().is_some_and(|held| now.duration_since(held.since) >= most);
     }
 
+    /// Whether packets wait for those of the other ring.
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// Packets lost because the ring was full, since the last call.
     pub fn losses(&self) -> u64 {
         // struct tpacket_stats_v3: packets, drops, freezes of the queue. Reading resets them.

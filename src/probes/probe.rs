@@ -164,6 +164,11 @@ impl Probes {
         self.placed.len()
     }
 
+    /// The thread that they are bound to, if there are any.
+    pub fn thread(&self) -> Option<u32> {
+        self.thread.map(|thread| thread.tid)
+    }
+
     /// Whether they are in place. Reads one file of /proc.
     pub fn hold(&self) -> bool {
         self.placed.is_empty() || self.thread.is_some_and(|thread| thread.lives())

@@ -39,6 +39,8 @@ struct State {
     offset: i64,
     /// The time shown.
     shown: i64,
+    /// Monotonic time of what is being written to the log, and the wall clock's offset then.
+    written: (i64, i64),
 }
 
 /// See the module.
@@ -56,7 +58,8 @@ impl CaptureClock {
         let Some(latest) = state.packet else {
             let wall = wall.unwrap_or(FIRST);
             let time = wall.max(FIRST);
-            *state = State { packet: Some(time), offset: wall.saturating_sub(time), shown: time };
+            let offset = wall.saturating_sub(time);
+            *state = State { packet: Some(time), offset, shown: time, written: (time, offset) };
             return Moment { time: time.unsigned_abs(), went_back: None };
         };
         let Some(wall) = wall else { return Moment { time: latest.unsigned_abs(), went_back: None } };
@@ -88,10 +91,17 @@ impl CaptureClock {
         self.state().shown.unsigned_abs()
     }
 
-    /// The wall clock's time at that moment, nanoseconds since 1970.
+    /// What is written from now on is of this monotonic time or later. A change of the wall clock's offset applies to it.
+    pub fn writing(&self, time: u64, offset: Option<i64>) {
+        let mut state = self.state();
+        let (latest, before) = state.written;
+        state.written = (latest.max(i64::try_from(time).unwrap_or(i64::MAX)), offset.unwrap_or(before));
+    }
+
+    /// The wall clock's time of what is being written, nanoseconds since 1970. The packets may be far ahead of it.
     pub fn wall(&self) -> i64 {
-        let state = self.state();
-        state.shown.saturating_add(state.offset)
+        let (time, offset) = self.state().written;
+        time.saturating_add(offset)
     }
 }
 
@@ -134,11 +144,14 @@ mod tests {
         assert_eq!(clock.now() as i64 - start, 5 * S);
         assert_eq!(seconds(clock.packet(None)), (5 * S, None));
         assert_eq!(seconds(clock.packet(Some(start + 2 * S))), (5 * S, Some(3 * S as u64)));
+        assert_eq!((clock.wall(), clock.wall_offset()), (start, -3 * S), "nothing is written yet");
+        clock.writing((start + 5 * S) as u64, Some(-3 * S));
         assert_eq!(clock.wall(), start + 2 * S);
         assert_eq!(seconds(clock.packet(Some(start + 3 * S))), (6 * S, None));
-        assert_eq!((clock.wall(), clock.wall_offset()), (start + 3 * S, -3 * S));
+        clock.writing((start + 6 * S) as u64, None);
+        assert_eq!(clock.wall(), start + 3 * S);
         clock.silent_for(Duration::from_secs(2));
-        assert_eq!((clock.now() as i64 - start, clock.wall()), (8 * S, start + 5 * S));
+        assert_eq!(clock.now() as i64 - start, 8 * S);
         assert_eq!(seconds(clock.packet(Some(start + 4 * S))), (7 * S, None), "its own time");
         assert_eq!(clock.now() as i64 - start, 8 * S, "never back");
     }

@@ -5,11 +5,13 @@
 //! They wait no longer than `MAX_WAIT`, and at most `MAX_EVENTS` of them wait; beyond that the function stays unknown.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use iocrec_log::event::{CallSite, CallSiteId, Event, Fact};
 
 use crate::linux::clock;
 use crate::recorder::sink::Sink;
+use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
 
 /// Longest wait of events, nanoseconds.
 const MAX_WAIT: u64 = 1_000_000_000;
@@ -87,6 +89,15 @@ impl Sink for Holding<'_> {
 
     fn awaits(&self) -> bool {
         !self.awaited.is_empty()
+    }
+
+    fn rest(&self) -> Duration {
+        let own = if self.awaited.is_empty() { UNTIL_WOKEN } else { ROUND };
+        own.min(self.sink.rest())
+    }
+
+    fn patience(&self) -> Duration {
+        self.sink.patience()
     }
 
     fn inspecting(&mut self, since: Option<u64>) {

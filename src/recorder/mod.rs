@@ -26,14 +26,14 @@ pub mod selection;
 mod senders;
 pub mod shortfall;
 pub mod sink;
-mod sources;
+pub mod sources;
 pub mod store;
 #[cfg(test)]
 mod testing;
 pub mod triggers;
 mod value;
 
-use iocrec_log::event::{Event, Fact, Tier};
+use iocrec_log::event::{Event, Fact};
 
 use crate::bpf::maps::LeavesOut;
 use crate::linux::reader;
@@ -79,17 +79,12 @@ impl Recorder {
         let leaves_out = LeavesOut { chains: sampler.leaves_out(), records: !options.selection.is_all() };
         let (kernel, choice) = tiers::open(options.tier, leaves_out);
         let mut no_packets = None;
-        let filtering = match choice.tier {
-            Tier::Ring => Filtering::Stateful,
-            Tier::Perf | Tier::Packet => Filtering::Stateless,
-        };
+        let filtering = Filtering::of(choice.tier);
         let open = || Capture::with(&options.interfaces, &Ports::default(), filtering, BLOCKS);
         let captures = match options.puts.then(open).unwrap_or(Err(CaptureError::NoPacketSockets)) {
             _ if !options.puts => None,
             Ok(capture) => {
-                messages.extend(capture.refused().map(|why| {
-                    format!("packets are filtered each by itself, and more of them are copied: {why}")
-                }));
+                messages.extend(capture.refused().map(|why| format!("{}: {why}", Filtering::REFUSED)));
                 Some(Captures::new(capture, filtering))
             }
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(StartError::Capture(error)),

@@ -1,4 +1,6 @@
-//! The loop: it asks every source in turn, some twenty times a second, and notes losses and the wall clock.
+//! The loop: it asks every source in turn, some twenty times a second while something comes, and notes losses and the
+//! wall clock. When nothing comes it waits until a descriptor wakes it, a source wants to be asked, or the second is
+//! over.
 //!
 //! The order is exact. An IOC's last facts come before its end: all waiting facts are taken before the tracing of a
 //! process ends. At its own end the recorder waits a moment for answers that the last hits need: names of call sites,
@@ -19,7 +21,7 @@ use crate::recorder::error::StartError;
 use crate::recorder::options::Options;
 use crate::recorder::registry::Registry;
 use crate::recorder::sink::Sink;
-use crate::recorder::sources::{Lost, Source, ROUND};
+use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
 
 /// Interval between searches for processes, nanoseconds: an IOC that starts is seen within this.
 const SURVEY: u64 = 1_000_000_000;
@@ -38,6 +40,15 @@ const CLOCK: u64 = 10_000_000_000;
 /// Smallest step of the wall clock that is noted at once, nanoseconds.
 const CLOCK_STEP: u64 = 1_000_000;
 
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    /// The time was over.
+    ByTime,
+    /// A descriptor, or there was no wait.
+    ByWork,
+}
+
 /// The sources, and everything that they work on.
 pub struct Loop {
     pub(super) options: Options,
@@ -48,6 +59,8 @@ pub struct Loop {
     maps: Option<Maps>,
     run: Run,
     wall_offset: i64,
+    /// Of each source: whether it rests until it is woken.
+    resting: Vec<bool>,
     /// Time of the last count of losses: new ones are later.
     counted: u64,
     /// Whether anything new has been found since memory was last given back.
@@ -69,6 +82,7 @@ impl Loop {
             maps,
             run,
             wall_offset: 0,
+            resting: Vec::new(),
             counted,
             changed: false,
             changed_before: false,
@@ -114,10 +128,19 @@ impl Loop {
 
     /// Asks all sources once. True if more facts may wait.
     fn round(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) -> bool {
+        self.ask(sink, messages, Woken::ByWork)
+    }
+
+    /// Asks all sources once, or those that do not rest until they are woken. True if more facts may wait.
+    fn ask(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>, woken: Woken) -> bool {
         let mut more = false;
+        let resting = std::mem::take(&mut self.resting);
         let changed = self.work(sink, messages, |sources, cx| {
-            for source in &mut *sources {
-                more |= source.take(cx);
+            for (at, source) in sources.iter_mut().enumerate() {
+                let rests = woken == Woken::ByTime && resting.get(at).is_some_and(|rests| *rests);
+                if !rests {
+                    more |= source.take(cx);
+                }
             }
             if cx.changed {
                 cx.env.now = cx.env.monotonic();
@@ -171,8 +194,10 @@ impl Loop {
         let end = self.options.duration.map(|duration| start.saturating_add(duration.as_nanos() as u64));
         let (mut surveyed, mut clocked) = (start, start);
         let mut messages = Vec::new();
+        let mut woken = Woken::ByWork;
         loop {
-            let more = self.round(sink, &mut messages);
+            let more = self.ask(sink, &mut messages, woken);
+            woken = Woken::ByWork;
             let now = self.now();
             let is_over = self.sources.iter().any(|source| source.is_over());
             if is_over || (self.machine.is_told_to_end)() || end.is_some_and(|end| now >= end) {
@@ -190,10 +215,20 @@ impl Loop {
             sink.tick(now);
             messages.extend(sink.notice());
             messages.drain(..).for_each(|line| say(&line));
-            if !more && self.wait() {
+            if more {
+                continue;
+            }
+            let next = surveyed.saturating_add(SURVEY).min(end.unwrap_or(u64::MAX));
+            let rest = self.rest(sink, now, next);
+            let has_ended;
+            (has_ended, woken) = self.wait(rest);
+            if has_ended {
                 self.take_all(sink, &mut messages);
-                self.work(sink, &mut messages, |sources, cx| {
+                self.changed |= self.work(sink, &mut messages, |sources, cx| {
                     sources.iter_mut().for_each(|source| source.process_ended(cx));
+                    if cx.changed {
+                        sources.iter_mut().for_each(|source| source.adapt(cx));
+                    }
                 });
             }
         }
@@ -237,8 +272,27 @@ impl Loop {
         self.note_losses(sink);
     }
 
-    /// Waits for work, at most one round. True if a traced process has ended.
-    fn wait(&self) -> bool {
+    /// The longest time that the loop may wait from `now` on: until `second`, when the work of the next second is due,
+    /// and as long as all sources and the sink rest.
+    fn rest(&mut self, sink: &dyn Sink, now: u64, second: u64) -> Duration {
+        if !self.run.requests.is_empty() {
+            return ROUND;
+        }
+        let left = |until: u64| Duration::from_nanos(until.saturating_sub(now));
+        let longest = sink.rest().min(left(second));
+        let resting = Resting { now, patience: sink.patience(), iocs: &self.iocs, circuits: &self.circuits };
+        self.resting.clear();
+        let rests = self.sources.iter_mut().map(|source| {
+            let rest = source.rest(&resting);
+            self.resting.push(rest == UNTIL_WOKEN);
+            rest
+        });
+        rests.fold(longest, Duration::min)
+    }
+
+    /// Waits for work, at most for `longest`. Returns whether a traced process has ended; and what woke it: without a
+    /// readable descriptor, sources that rest until they are woken need not be asked.
+    fn wait(&self, longest: Duration) -> (bool, Woken) {
         let fds: Vec<RawFd> = self.sources.iter().flat_map(|source| source.descriptors()).collect();
         let mut polled: Vec<PollFd> = fds
             .iter()
@@ -250,11 +304,12 @@ impl Loop {
             })
             .collect();
         let of_sources = polled.len();
-        let living = self.iocs.iter().filter(|ioc| !ioc.end_noticed);
-        let endings = living.filter_map(|ioc| ioc.ending.descriptor());
-        polled.extend(endings.map(|ending| PollFd::new(ending, PollFlags::POLLIN)));
-        self.machine.clock.wait(&mut polled, ROUND);
-        polled.iter().skip(of_sources).any(|ending| ending.any() == Some(true))
+        polled.extend(self.iocs.endings().descriptor().map(|ending| PollFd::new(ending, PollFlags::POLLIN)));
+        self.machine.clock.wait(&mut polled, longest);
+        let is_readable = |polled: &PollFd| polled.any() == Some(true);
+        let has_ended = polled.iter().skip(of_sources).any(is_readable);
+        let by_time = !polled.iter().any(is_readable);
+        (has_ended, if by_time { Woken::ByTime } else { Woken::ByWork })
     }
 
     /// Notes the wall clock's time.

@@ -1,14 +1,28 @@
 //! Destinations of events: a log, or the terminal.
 
+use std::time::Duration;
+
 use iocrec_log::event::{CallSite, CallSiteId, Event};
+
+use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
 
 /// Takes events in roughly the order of their times.
 pub trait Sink {
     /// Takes an event. Never fails: a sink that cannot keep the event counts it.
     fn push(&mut self, event: Event);
 
-    /// Called some twenty times a second with the monotonic time.
+    /// Called with the monotonic time after each round of the loop, at least as often as [`Sink::rest`] asks for.
     fn tick(&mut self, now: u64);
+
+    /// Longest time until it wants the next tick, if no event comes.
+    fn rest(&self) -> Duration {
+        UNTIL_WOKEN
+    }
+
+    /// Longest time that a hit may wait in the kernel before it is taken: people who watch see it by then.
+    fn patience(&self) -> Duration {
+        ROUND
+    }
 
     /// Sets since when the process that has waited longest for inspection has waited, if any waits: `iocrec status`
     /// shows it.

@@ -22,6 +22,7 @@ use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::heartbeat::Heartbeat;
 use crate::recorder::report::Report;
 use crate::recorder::sink::Sink;
+use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
 use crate::recorder::triggers::Triggers;
 
 /// Most events that wait for the writer: a busy IOC (20,000 hits/s) makes them in the three seconds that a bad card
@@ -31,8 +32,13 @@ const MAX_WAITING: usize = 60_000;
 const UNDER_WAY: usize = 2;
 /// Events of a batch, some 100 KiB. A smaller batch is handed to the writer at the next tick.
 const BATCH: usize = 1024;
-/// Interval at which the writer checks its clocks when no order comes.
-const TICK: Duration = Duration::from_millis(50);
+/// Least time between two batches that are not full, and an eighth of the flush interval if that is less, nanoseconds.
+const PACE: u64 = 200_000_000;
+/// Longest time that the first hit after a rest may wait in the kernel where it can't wake the recorder. A quarter of the
+/// flush interval if that is less.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Interval at which the writer's thread calls what should be called each second, nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// Least time between two looks at the clock of a file that is read: its seconds pass in milliseconds, and each look
 /// may end a block and sync it.
@@ -51,6 +57,8 @@ enum Order {
         /// Takes the result: if the mark is not stored, why.
         outcome: SyncSender<Result<(), MarkError>>,
     },
+    /// Something to call each second from now on.
+    EachSecond(Box<dyn FnMut() + Send>),
     /// No more orders come.
     End,
 }
@@ -86,6 +94,9 @@ pub struct Store {
     writer: JoinHandle<Status>,
     dropped: u64,
     dropped_since: u64,
+    flush: Duration,
+    /// Earliest time of the next batch that is not full.
+    next: u64,
 }
 
 /// Why a request was not carried out.
@@ -163,31 +174,53 @@ impl Answerer {
 /// The state of the writer's thread.
 struct WriterThread<S: Storage> {
     pace: Pace,
+    /// The latest time of an event; of files only.
+    latest: u64,
     writer: Writer<S>,
     triggers: Triggers,
     report: Arc<Mutex<Report>>,
     notice: SyncSender<String>,
+    each_second: Vec<Box<dyn FnMut() + Send>>,
 }
 
 impl<S: Storage> WriterThread<S> {
     fn run(mut self, orders: &Receiver<Order>) -> Status {
-        let mut ticked: Option<Instant> = None;
+        let (mut second, mut ticked) = (0, None::<Instant>);
         loop {
-            match orders.recv_timeout(TICK) {
+            let rest = match self.pace {
+                Pace::Live => self.writer.rest(self.pace.now()),
+                // its clock does not go with ours
+                _ => TICK_OF_FILE / 4,
+            };
+            let order = orders.recv_timeout(rest);
+            let is_idle = order.is_err();
+            match order {
                 Ok(Order::Events(batch)) => self.store(batch),
                 Ok(Order::Mark { time, text, outcome }) => {
                     // the client may have gone
                     let _ = outcome.send(self.writer.mark(time, &text));
                 }
+                Ok(Order::EachSecond(work)) => self.each_second.push(work),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             let is_early = ticked.is_some_and(|ticked| ticked.elapsed() < TICK_OF_FILE);
             if matches!(self.pace, Pace::Live) || !is_early {
                 ticked = Some(Instant::now());
-                self.writer.tick(self.pace.now());
+                let now = match &self.pace {
+                    // the packets are ahead of what has come here
+                    Pace::OfFile(_) if !is_idle => self.latest,
+                    _ => self.pace.now(),
+                };
+                self.arrive(now, None);
+                self.writer.tick(now.max(self.latest));
             }
-            self.update_report(clock::monotonic());
+            let now = clock::monotonic();
+            self.update_report(now);
+            if now >= second {
+                second = now.saturating_add(SECOND);
+                self.each_second.iter_mut().for_each(|work| work());
+            }
         }
         self.writer.close(self.pace.now());
         self.update_report(clock::monotonic());
@@ -205,11 +238,24 @@ impl<S: Storage> WriterThread<S> {
                 let _ = self.notice.try_send(line.into());
             }
             let time = event.time;
+            self.arrive(time, Some(&event.fact));
             self.writer.push(event);
             if let Some(cause) = cause {
                 self.writer.pin(cause.pin, time, &cause.text);
             }
         }
+    }
+
+    /// What is stored from now on is of this time or later, in a log of a file.
+    fn arrive(&mut self, time: u64, fact: Option<&Fact>) {
+        let Pace::OfFile(clock) = &self.pace else { return };
+        self.latest = self.latest.max(time);
+        let offset = match fact {
+            Some(Fact::Clock(read)) => Some(read.wall.saturating_sub_unsigned(time)),
+            _ => None,
+        };
+        clock.writing(self.latest, offset);
+        self.writer.advance(self.latest);
     }
 
     fn update_report(&mut self, now: u64) {
@@ -237,12 +283,15 @@ impl Store {
         // notices are few, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
         let report = Arc::new(Mutex::new(report));
+        let flush = writer.options().flush;
         let thread = WriterThread {
             pace: pace.clone(),
+            latest: 0,
             writer,
             triggers,
             report: report.clone(),
             notice: notice.clone(),
+            each_second: Vec::new(),
         };
         let writer = thread::Builder::new().name("log".into()).spawn(move || thread.run(&orders))?;
         Ok(Store {
@@ -256,6 +305,8 @@ impl Store {
             writer,
             dropped: 0,
             dropped_since: 0,
+            flush,
+            next: 0,
         })
     }
 
@@ -267,6 +318,12 @@ impl Store {
             report: self.report.clone(),
             heartbeat: self.heartbeat.clone(),
         }
+    }
+
+    /// Has the writer's thread call this each second from now on. It may wait for the disk.
+    pub fn each_second(&self, work: impl FnMut() + Send + 'static) {
+        // if the thread has ended, its join reports it
+        let _ = self.sender.send(Order::EachSecond(Box::new(work)));
     }
 
     /// A sender of lines that people should read, usable from any thread.
@@ -342,7 +399,23 @@ impl Sink for Store {
         if self.waiting.len() < MAX_WAITING {
             self.note_dropped(now);
         }
-        self.hand_over();
+        if now >= self.next && !self.waiting.is_empty() {
+            self.next = now.saturating_add(PACE.min(self.flush.as_nanos() as u64 / 8));
+            self.hand_over();
+        }
+    }
+
+    fn rest(&self) -> Duration {
+        // what waits goes to the writer as soon as that can take it
+        if self.waiting.is_empty() {
+            UNTIL_WOKEN
+        } else {
+            ROUND
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE.min(self.flush / 4).max(ROUND)
     }
 
     fn inspecting(&mut self, since: Option<u64>) {

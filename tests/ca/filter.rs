@@ -3,6 +3,7 @@
 use crate::wire::*;
 use iocrec::ca::SERVICE;
 use iocrec::net::filter::{self, DEPTHS, MAX_PORTS};
+use iocrec::net::frames::Frame;
 use iocrec::net::protocol::Side;
 use iocrec::net::service::Ports;
 use iocrec_log::event::Address;
@@ -77,6 +78,8 @@ fn interpret(program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
                 None => return 0,
             },
             0x61 => x = memory[op.k as usize],
+            0x00 => a = op.k,
+            0x01 => x = op.k,
             0x02 => memory[op.k as usize] = a,
             0x03 => memory[op.k as usize] = x,
             0x07 => x = a,
@@ -315,4 +318,47 @@ fn acknowledgements_are_dropped_and_ends_are_kept() {
 fn the_program_fits_into_a_small_sockets_memory() {
     let filter = build(&[5064, 5065], &[], DEPTHS[1]);
     assert!(filter.0.iter().all(|program| program.len() * 8 < 5000));
+}
+
+/// What carries a segment is passed over, in the kernel as in the decoder; IPv6 is counted.
+#[test]
+fn what_is_carried_by_something_else() {
+    let plain = packet(CLIENT, SERVER, 1, Some(1), 0, &put(false, 7, 1, &[1.0]));
+    let answer = packet(SERVER, CLIENT, 1, Some(1), 0, &message(19, 6, 1, 1, 1, b""));
+    let other = packet(CLIENT, Address { port: 22, ..SERVER }, 1, Some(1), 0, b"ssh");
+    let tag =
+        |tci: [u8; 2], protocol: u16, inside: &[u8]| [&tci[..], &protocol.to_be_bytes(), inside].concat();
+    let carrier = |protocol: u8, inside: &[u8]| {
+        let mut bytes = other[..20].to_vec();
+        bytes[2..4].copy_from_slice(&(20 + inside.len() as u16).to_be_bytes());
+        bytes[9] = protocol;
+        bytes.extend_from_slice(inside);
+        bytes
+    };
+    let layers: [&dyn Fn(&[u8]) -> Vec<u8>; 7] = [
+        &|inside| tag([0, 42], 0x0800, inside),
+        &|inside| tag([0x40, 42], 0x0800, inside),
+        &|inside| tag([0x60, 42], 0x88a8, &tag([0x40, 42], 0x0800, inside)),
+        &|inside| carrier(4, inside),
+        &|inside| carrier(47, &[&[0, 0, 8, 0][..], inside].concat()),
+        &|inside| carrier(47, &[&[0x20, 0, 8, 0, 1, 2, 3, 4][..], inside].concat()),
+        &|inside| {
+            let mut bytes = vec![0x60, 0, 0, 0, 0, inside.len() as u8 - 20, 6, 64];
+            bytes.extend([0x20; 32]);
+            bytes.extend(&inside[20..]);
+            bytes
+        },
+    ];
+    let filter = build(&[SERVER.port], &[], 96);
+    for (number, layer) in layers.into_iter().enumerate() {
+        for inside in [&plain, &answer] {
+            let carried = layer(inside);
+            let passed = run(&filter, &carried, &ETHERNET);
+            assert!(passed as usize >= carried.len() || number == 6 && passed == 128, "{number}: {passed}");
+            let frame = Frame::read(&carried, carried.len());
+            assert_eq!(frame.segment.is_some(), number != 6, "{number}");
+            assert_eq!(frame.strange.is_some(), number == 6, "{number}");
+        }
+        assert_eq!(run(&filter, &layer(&other), &ETHERNET), 0, "{number}");
+    }
 }

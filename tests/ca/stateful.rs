@@ -78,6 +78,7 @@ impl<'a> Both<'a> {
     fn raw(&mut self, from_client: bool, seq: u32, ack: Option<u32>, flags: u8, payload: &[u8]) {
         let w = &mut self.whole;
         let (from, to) = if from_client { (w.client, w.server) } else { (w.server, w.client) };
+        let ack = w.acknowledged(from_client, ack, flags);
         w.raw(from_client, seq, ack, flags, payload);
         let packet = packet(from, to, seq, ack, flags, payload);
         self.filtered.packet(w.time, from_client, &packet);
@@ -306,7 +307,8 @@ fn whatever_happens_on_the_way_the_puts_are_the_same() {
         if filtered != whole {
             let mut rest = made.iter();
             prop_assert!(
-                filtered.iter().all(|put| rest.any(|other| other == put)),
+                // of a value in which bytes are missing there is what came before them
+                filtered.iter().all(|put| rest.any(|other| other.starts_with(put.trim_end_matches(']')))),
                 "not all made: {filtered:?}"
             );
         }
@@ -346,4 +348,22 @@ fn bulk_is_left_out() {
     both.end();
     assert_eq!(facts(&both.filtered.out), facts(&both.whole.out));
     assert_eq!(answers(&both.filtered.out), ["5 true 1 "]);
+}
+
+/// Segments that are carried by something else than plain IPv4 pass, whoever sends them.
+#[test]
+fn what_is_carried_passes() {
+    let Some(filter) = load() else { return };
+    let inside = packet(SERVER, CLIENT, 1, Some(1), 0, &message(19, 6, 1, 1, 1, b""));
+    let other = packet(Address { port: 22, ..SERVER }, CLIENT, 1, Some(1), 0, b"ssh");
+    for before in [&[0x40, 42, 8, 0][..], &[0, 42, 0x88, 0xa8, 0x60, 7, 8, 0]] {
+        let carried = |inside: &[u8]| [before, inside].concat();
+        let passes = |packet: &[u8]| {
+            [Side::Client, Side::Server].map(|side| filter.try_on(side, packet).expect("it runs") as usize)
+        };
+        let whole = carried(&inside);
+        let [requests, answers] = passes(&whole);
+        assert!(requests >= whole.len() && answers == 0, "{requests} {answers}");
+        assert_eq!(passes(&carried(&other)), [0, 0]);
+    }
 }

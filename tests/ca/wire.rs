@@ -78,11 +78,16 @@ impl Wire {
     /// A segment. Like every one of an open connection, it acknowledges what the other side has sent, unless told
     /// otherwise.
     pub fn raw(&mut self, from_client: bool, seq: u32, ack: Option<u32>, flags: u8, payload: &[u8]) {
-        let ack = ack.or((flags & (SYN | RST) == 0).then_some(self.seq[usize::from(from_client)]));
+        let ack = self.acknowledged(from_client, ack, flags);
         let (from, to) = if from_client { (self.client, self.server) } else { (self.server, self.client) };
         let p = packet(from, to, seq, ack, flags, payload);
         self.time += MS;
         self.decoder.packet(0, self.time, &p, p.len(), &mut self.out);
+    }
+
+    /// What a segment acknowledges if nothing else is told: what the other side has sent.
+    pub fn acknowledged(&self, from_client: bool, told: Option<u32>, flags: u8) -> Option<u32> {
+        told.or((flags & (SYN | RST) == 0).then_some(self.seq[usize::from(from_client)]))
     }
 
     /// The next bytes of a direction, in order, in one segment.

@@ -7,6 +7,7 @@ mod rig;
 
 mod attaching;
 mod attacks;
+mod bulk;
 mod capture_files;
 mod chains;
 mod changing;
@@ -14,6 +15,7 @@ mod channels;
 mod disks;
 mod errors;
 mod flood;
+mod forged;
 mod harmless;
 mod hostile;
 mod inputs;

@@ -1,7 +1,7 @@
 //! Puts events into batches and writes batches as blocks. Events that can't be stored are counted as lost.
 
 use super::failure::{Doing, Failure};
-use super::{State, Writer};
+use super::{nanoseconds, State, Writer};
 use crate::event::{Event, Fact};
 use crate::storage::Storage;
 
@@ -120,7 +120,10 @@ impl<S: Storage> Writer<S> {
     /// Puts an event that [can be taken](Self::can_take) into the batch.
     pub(super) fn add(&mut self, event: &Event) {
         if self.batch.is_empty() {
-            self.batch_since = self.now;
+            // an event may have waited elsewhere; `now` is the time of the last tick
+            let flush = nanoseconds(self.options.flush);
+            let earliest = self.now.saturating_sub(flush / 2);
+            self.batch_since = event.time.clamp(earliest, self.now.saturating_add(flush).max(earliest));
         }
         self.batch.push(event, &self.encoded);
     }

@@ -1,6 +1,7 @@
 //! Writes events into segments.
 //!
-//! Promises, provided that [`Writer::tick`] is called several times within a flush interval:
+//! Promises, provided that [`Writer::tick`] is called several times within a flush interval, or as [`Writer::rest`]
+//! asks:
 //!
 //! - **A crash of the recorder** (kill -9, out of memory) costs the events pushed since the last flush
 //!   ([`Options::flush`], 1 s) and nothing else. **A power cut** costs the events since the last sync
@@ -64,6 +65,11 @@ use std::time::Duration;
 
 /// Interval between searches for segments that are too old, nanoseconds.
 const AGE_INTERVAL: u64 = 10_000_000_000;
+/// Longest time between two ticks that [`Writer::rest`] asks for, nanoseconds: pins, the age of segments, and syncs of
+/// what is written are looked at this often.
+const LONGEST_REST: u64 = 1_000_000_000;
+/// Shortest time: a caller that comes a little early does not come again at once.
+const SHORTEST_REST: Duration = Duration::from_millis(1);
 /// Maximum number of notices that wait to be taken; the oldest are dropped.
 const MAX_NOTICES: usize = 16;
 
@@ -183,6 +189,15 @@ impl<S: Storage> Writer<S> {
         self.take_stock();
     }
 
+    /// Sets the time, if it is later, without doing what is due. For a log about the past, whose time passes with its
+    /// events, faster than a disk can follow: a segment must not claim to begin before the end of the one before.
+    pub fn advance(&mut self, now: u64) {
+        if self.now == 0 {
+            self.last_sync = now;
+        }
+        self.now = self.now.max(now);
+    }
+
     /// Performs the actions due at a monotonic time: ends a block, syncs, tries again after an error. Call it several
     /// times within a flush interval.
     pub fn tick(&mut self, now: u64) {
@@ -219,6 +234,25 @@ impl<S: Storage> Writer<S> {
             }
         }
         self.take_stock();
+    }
+
+    /// The longest time until the next [`Writer::tick`], if no event is pushed before: until the next action that is due
+    /// by time alone, a second at most, and never zero.
+    pub fn rest(&self, now: u64) -> Duration {
+        let mut next = now.saturating_add(LONGEST_REST).min(self.place_at.max(now));
+        if self.status.state != State::Ok {
+            next = next.min(self.retry_at);
+        } else if !self.batch.is_empty() {
+            let flush = self.batch_since.saturating_add(nanoseconds(self.options.flush));
+            let sync = self.last_sync.saturating_add(nanoseconds(self.options.sync));
+            next = next.min(flush).min(sync);
+        }
+        Duration::from_nanos(next.saturating_sub(now)).max(SHORTEST_REST)
+    }
+
+    /// The options.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Writes and syncs everything. The writer can still be used afterwards.

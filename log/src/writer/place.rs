@@ -15,6 +15,8 @@ use std::io;
 
 /// Interval between checks, nanoseconds.
 const LOOK_INTERVAL: u64 = 1_000_000_000;
+/// Time before that at which a check is made if there is other work, nanoseconds.
+const EARLY: u64 = 300_000_000;
 
 /// A segment that could not be properly ended.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,8 @@ impl Missing {
 impl<S: Storage> Writer<S> {
     /// Checks the place if a check is due.
     pub(super) fn watch_place(&mut self) {
-        if self.now >= self.place_at {
+        // a little early rather than at a time when nothing else is to be done
+        if self.now.saturating_add(EARLY) >= self.place_at {
             self.look_at_place();
         }
     }

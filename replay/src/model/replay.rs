@@ -215,6 +215,10 @@ impl Reading {
                     engine.forget(circuit);
                 }
                 Some(Item::Ended(_)) => {}
+                Some(Item::Passed(time)) => {
+                    engine.tick(time, done);
+                    break;
+                }
                 Some(Item::Gap) => {
                     if let Some(taken) = &mut self.notes {
                         taken.gap();

@@ -27,6 +27,8 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// A pause after which what waits is given out before any number loses its meaning.
+const SILENCE: u64 = SECOND;
 /// Longest delay after which an event may be read and still come before another.
 const WINDOW: u64 = 2 * SECOND;
 /// Limit of the events that wait to be sorted, about 18 MB, whatever their times; and of the bytes of their values. These
@@ -67,6 +69,8 @@ pub enum Item {
     Event(Event),
     /// A definition that has ended for good.
     Ended(Fact),
+    /// Nothing happened until this time, and ends are due that what came before may still need: give that out first.
+    Passed(u64),
     /// Something is missing here: the next items do not continue the earlier ones.
     Gap,
 }
@@ -116,6 +120,8 @@ pub struct Source {
     gap: bool,
     /// Ends that have not taken effect yet, and the latest end of each definition.
     ends: VecDeque<(u64, Fact)>,
+    /// Time of the last item.
+    passed: u64,
     last_end: HashMap<Name, u64>,
 }
 
@@ -245,6 +251,7 @@ impl Source {
             newest: 0,
             gap: false,
             ends: VecDeque::new(),
+            passed: 0,
             last_end: HashMap::new(),
         }
     }
@@ -459,6 +466,10 @@ impl Iterator for Source {
             let now = self.pending.front().map_or(self.newest, |event| event.time);
             let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
             if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
+                if now > self.passed.saturating_add(SILENCE) {
+                    self.passed = now;
+                    return Some(Item::Passed(now));
+                }
                 if let Some(ended) = self.end() {
                     return Some(Item::Ended(ended));
                 }
@@ -468,6 +479,7 @@ impl Iterator for Source {
                 return std::mem::take(&mut self.gap).then_some(Item::Gap);
             };
             self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
+            self.passed = self.passed.max(event.time);
             let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
             self.last_end.insert(name, event.time);
             if matches!(event.fact, Fact::IocEnd(_)) {

@@ -19,6 +19,8 @@ pub struct Found {
     pub tier: TierChoice,
     /// Why packets cannot be captured.
     pub no_packets: Option<CaptureError>,
+    /// Why the filter of packets does not follow connections, on the ring tier.
+    pub no_filter: Option<String>,
     /// IOCs and servers that would be recorded.
     pub iocs: Vec<FoundIoc>,
     /// Processes that would not be recorded.

@@ -6,6 +6,7 @@ use iocrec_log::event::Linkage;
 
 use super::finding::{Found, NotRecorded, Records};
 use crate::json::{array, string};
+use crate::net::capture::Filtering;
 use crate::recorder::{name_of, not_captured};
 use crate::terminal;
 
@@ -39,6 +40,9 @@ pub fn text(found: &Found) -> String {
     match &found.no_packets {
         None => line(format_args!("packets  yes")),
         Some(reason) => line(format_args!("packets  no: {reason}")),
+    }
+    if let Some(reason) = &found.no_filter {
+        line(format_args!("         {}: {reason}", Filtering::REFUSED));
     }
     if found.iocs.is_empty() {
         line(format_args!("IOCs     none is running (or none can be seen: run as root)"));
@@ -124,7 +128,7 @@ pub fn json(found: &Found) -> String {
     });
     format!(
         "{{\"recorder\":{},\"host\":{},\"kernel\":{},\"arch\":{},\"tier\":{},\"refused\":{},\
-             \"packets\":{},\"no_packets\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
+             \"packets\":{},\"no_packets\":{},\"no_filter\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
         string(&host.recorder),
         string(&host.name),
         string(&host.kernel),
@@ -133,6 +137,7 @@ pub fn json(found: &Found) -> String {
         array(refused),
         found.no_packets.is_none(),
         or_null(found.no_packets.as_ref()),
+        or_null(found.no_filter.as_ref()),
         array(iocs),
         array(not_recorded),
     )
@@ -180,12 +185,14 @@ mod tests {
             host,
             tier: TierChoice { tier: Tier::Packet, refused: vec![] },
             no_packets: Some(CaptureError::NotAllowed),
+            no_filter: Some("bpf(): not permitted".into()),
             iocs: vec![ioc],
             not_recorded: vec![NotRecorded { pid: 7, command: odd.into(), user: odd.into(), reason }],
         };
         let report: serde_json::Value = serde_json::from_str(&json(&found)).unwrap();
         assert_eq!(report["host"], odd);
         assert_eq!(report["no_packets"], CaptureError::NotAllowed.to_string());
+        assert_eq!(report["no_filter"], "bpf(): not permitted");
         assert_eq!(report["not_recorded"][0]["reason"], odd);
         assert_eq!(report["not_recorded"][0]["pid"], 7);
         assert_eq!(report["iocs"][0]["name"], odd);

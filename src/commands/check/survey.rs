@@ -13,7 +13,7 @@ use crate::ioc::{ports, records, redact, Finder, IocProcess};
 use crate::linux::process;
 use crate::linux::reader::{self, budget, Inspection};
 use crate::linux::user::{self, Users};
-use crate::net::capture::Capture;
+use crate::net::capture::{Capture, Filtering, BLOCKS};
 use crate::net::captures;
 use crate::net::service::Ports;
 use crate::probes::catalog::CATALOG;
@@ -34,7 +34,9 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     reader::use_reader_process();
     bpf::raise_limits();
     let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default());
-    let no_packets = Capture::open(&["any".into()], &Ports::default()).err();
+    let opened = Capture::with(&[], &Ports::default(), Filtering::of(tier.tier), BLOCKS);
+    let no_filter = opened.as_ref().ok().and_then(|capture| capture.refused().map(ToString::to_string));
+    let no_packets = opened.err();
     let (found, mut not_recorded) = find(users)?;
     let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);
     let mut servers = look(0, || servers::find(&is_ioc).unwrap_or_default());
@@ -66,7 +68,7 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     let lives = |ioc: &IocProcess| process::start(ioc.pid) == Some(ioc.start);
     iocs.retain(|line| found.iter().any(|ioc| ioc.pid == line.pid && lives(ioc)));
     iocs.extend(servers.into_iter().filter(|server| !is_ioc(server.pid)).map(foreign));
-    Ok(Found { host: host()?, tier, no_packets, iocs, not_recorded })
+    Ok(Found { host: host()?, tier, no_packets, no_filter, iocs, not_recorded })
 }
 
 /// The IOCs of these users, and processes that look like IOCs and are not recorded. Processes that ended meanwhile, or

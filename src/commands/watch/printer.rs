@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
+use std::time::Duration;
 
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
@@ -21,6 +22,7 @@ use iocrec_log::value::{from_channel_access, text};
 
 use crate::linux::clock;
 use crate::recorder::sink::Sink;
+use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
 
 /// Longest wait of a WRITE for its hit or its ERROR, and of a hit for its packet, nanoseconds. Packets are handed over
 /// up to 50 ms after they arrive, and a busy IOC takes its time.
@@ -337,6 +339,14 @@ impl<W: Write> Sink for Printer<W> {
 
     fn tick(&mut self, now: u64) {
         self.print_waiting(now);
+    }
+
+    fn rest(&self) -> Duration {
+        if self.waiting.is_empty() && self.inside.is_empty() {
+            UNTIL_WOKEN
+        } else {
+            ROUND
+        }
     }
 }
 

@@ -177,7 +177,7 @@ impl CaptureFile {
     ///
     /// # Errors
     /// The file can't be read, is no capture, is damaged or cut off here. Everything before has been handed out.
-    pub fn next(&mut self) -> Result<Next<'_>, FileError> {
+    pub fn read(&mut self) -> Result<Next<'_>, FileError> {
         match self.find() {
             Ok(Found::Packet(record)) => {
                 self.packets += 1;

@@ -5,6 +5,7 @@
 //! about [`WORTH_READING`] a second are left.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::RawFd;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::thread;
 
@@ -125,6 +126,19 @@ impl Places {
     pub fn open(&self) -> impl Iterator<Item = Namespace> + '_ {
         let is_open = |place: &Place| matches!(place, Place::Open(_));
         self.places.iter().filter(move |(_, place)| is_open(place)).map(|(&namespace, _)| namespace)
+    }
+
+    /// Whether every wanted namespace is either listened in or refused.
+    pub fn settled(&self) -> bool {
+        !self.places.values().any(|place| matches!(place, Place::Opening(_)))
+    }
+
+    /// Descriptors that poll as readable when datagrams wait.
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.places.values().filter_map(|place| match place {
+            Place::Open(open) => Some(open.socket.raw_fd()),
+            _ => None,
+        })
     }
 
     /// Passes on waiting datagrams.

@@ -8,7 +8,7 @@ use crate::net::capture::CaptureError;
 use libc::{c_int, c_void, socklen_t, SOL_PACKET, SOL_SOCKET};
 use nix::errno::Errno;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Memory for queued packets, bytes: some 500 small ones, as the kernel counts. Without CAP_NET_ADMIN it grants at most
 /// net.core.rmem_max, which is half of this by default; it doubles both.
@@ -97,6 +97,11 @@ impl Socket {
         let before = (std::mem::replace(&mut self.selected, selected.clone()), self.taking);
         self.taking = taking;
         self.attach().inspect_err(|_| (self.selected, self.taking) = before)
+    }
+
+    /// A descriptor that polls as readable when datagrams wait.
+    pub fn raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// How much is taken.

@@ -245,6 +245,11 @@ impl EndFinder {
         }
     }
 
+    /// Whether it looks, or should soon.
+    pub fn is_busy(&self) -> bool {
+        self.busy || self.moved || self.open.values().any(|open| open.tries > 0)
+    }
+
     fn take(&mut self, now: u64, look: Look, events: &mut Vec<Event>) -> (Vec<Served>, Places) {
         self.busy = false;
         self.next_look = now.saturating_add(PAUSE.max(look.took.saturating_mul(SHARE)));

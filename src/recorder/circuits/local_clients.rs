@@ -144,6 +144,12 @@ impl LocalClients {
         }
     }
 
+    /// Whether it reads a client, or should soon.
+    pub fn is_busy(&self) -> bool {
+        let reads = self.searcher.as_ref().is_some_and(|searcher| searcher.busy);
+        reads || self.all || !self.unnamed.is_empty() || !self.due.is_empty()
+    }
+
     /// Finds the processes to read.
     fn look(&mut self, now: u64, places: &Places, decoder: &Decoder) {
         let circuit = |home: Namespace, c: &Connection| decoder.circuit(home, c.local, c.remote);

@@ -72,9 +72,7 @@ impl Circuits {
 
     /// For packets from a file: nobody knows the processes at the ends.
     pub fn of_file() -> Circuits {
-        let mut protocols = Protocols::default();
-        protocols.cuts_are_losses = true;
-        Circuits { protocols, ..Circuits::default() }
+        Circuits { protocols: Protocols::of_file(), ..Circuits::default() }
     }
 
     /// Sets the ports of the servers in a file, all of whose packets count as of one network namespace, 0.
@@ -110,6 +108,11 @@ impl Circuits {
     pub fn tick(&mut self, env: &mut Env<'_>, now: u64) {
         self.protocols.tick(now, &mut self.events);
         self.hand_over(env);
+    }
+
+    /// Whether it looks something up, or should soon.
+    pub fn is_busy(&self) -> bool {
+        self.ends.is_busy() || self.local_clients.is_busy()
     }
 
     /// Takes the places of the traced processes.

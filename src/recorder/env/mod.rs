@@ -86,6 +86,8 @@ pub struct Run {
     pub new_records: Option<Vec<NewRecord>>,
     /// Requests to the inspector.
     pub requests: Vec<Request>,
+    /// Whether the kernel gives out low numbers of processes and threads again, since that was last looked at.
+    pub numbers_began_again: bool,
 }
 
 /// A record that the BPF programs must know.

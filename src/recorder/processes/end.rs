@@ -9,11 +9,11 @@ use crate::recorder::processes::answers::Answers;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::sources::hits::note_left_out;
 
-/// Ends the tracing of ended processes. Their last hits and packets have been taken.
-pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers) {
+/// Ends the tracing of those of these processes that have ended. Their last hits and packets have been taken.
+pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers, pids: &[u32]) {
     let env = &cx.env;
     let mut gone: Vec<(u32, Option<&str>)> = Vec::new();
-    for ioc in cx.iocs.iter_mut() {
+    for ioc in cx.iocs.iter_mut().filter(|ioc| pids.contains(&ioc.pid)) {
         if env.procfs().start(ioc.pid) != Some(ioc.start) || env.procfs().is_zombie(ioc.pid) {
             ioc.end_noticed = true;
             gone.push((ioc.pid, None));

@@ -14,6 +14,8 @@ mod ports;
 mod tests;
 
 use std::collections::HashSet;
+use std::os::fd::RawFd;
+use std::time::Duration;
 
 use iocrec_log::event::{Fact, Loss, LossSource};
 
@@ -33,11 +35,24 @@ use crate::recorder::options::Options;
 use crate::recorder::processes::answers::Answers;
 use crate::recorder::processes::ports::PortSearch;
 use crate::recorder::registry::traced_ioc::TracedIoc;
+use crate::recorder::registry::Registry;
 use crate::recorder::shortfall::Shortfall;
-use crate::recorder::sources::Source;
+use crate::recorder::sources::{Resting, Source, ROUND};
 
 /// Reports to handle before hits are taken again: 4,000 records, some milliseconds.
 const REPORTS: usize = 4;
+
+/// Interval between looks for new processes while nothing else wakes the loop, nanoseconds: each costs the machine some
+/// 20 µs. While the loop is awake there are more.
+const LOOK: u64 = 500_000_000;
+/// Least time between two looks, nanoseconds: a process that got its number before the one is seen by the other.
+const APART: u64 = 20_000_000;
+/// Interval between lists of /proc, nanoseconds; and the number of lists, one each second, after a process has started:
+/// the second one has also those that the first one came too early for.
+const LIST: u64 = 10_000_000_000;
+/// Interval between checks of the traced processes in turn, nanoseconds.
+const CHECK: u64 = 3_000_000_000;
+const LISTS: u8 = 2;
 
 /// See the module.
 pub struct Processes {
@@ -49,6 +64,16 @@ pub struct Processes {
     ports: PortSearch,
     /// The processes that do not answer.
     answers: Answers,
+    /// Time of the last look for new processes, monotonic.
+    looked: u64,
+    /// Lists of /proc still to be made, one each second, since processes have started.
+    lists: u8,
+    /// Time of the next list in any case.
+    list_by: u64,
+    /// The traced process that was checked last, though nothing was known to have happened to it.
+    checked: u32,
+    /// Time when the next one is.
+    check: u64,
 }
 
 impl Processes {
@@ -61,6 +86,11 @@ impl Processes {
             since: now,
             ports: PortSearch::default(),
             answers: Answers::default(),
+            looked: 0,
+            lists: 1,
+            list_by: 0,
+            checked: 0,
+            check: 0,
         }
     }
 
@@ -75,13 +105,61 @@ impl Processes {
     }
 
     /// Finds processes that have just started.
-    fn discover(&mut self, env: &Env<'_>) {
-        if let Started::Ids(numbers) = self.discovery.poll() {
-            if env.options.pids.is_empty() {
+    fn discover(&mut self, env: &mut Env<'_>) {
+        let now = env.monotonic();
+        if now.saturating_sub(self.looked) < APART {
+            return;
+        }
+        self.looked = now;
+        let started = self.discovery.poll();
+        if started != Started::None {
+            self.lists = LISTS;
+        }
+        match started {
+            Started::Ids(numbers) if env.options.pids.is_empty() => {
                 let own = std::process::id();
                 numbers.filter(|&pid| pid != own).for_each(|pid| self.inspector.add(pid, true));
             }
+            Started::Unknown => env.run.numbers_began_again = true,
+            Started::None | Started::Ids(_) => {}
         }
+    }
+
+    /// The processes that exist now, if that should be known; `None` if nothing has happened since the last time.
+    fn list(&mut self, env: &mut Env<'_>) -> Option<HashSet<u32>> {
+        if !env.options.pids.is_empty() {
+            return Some(env.options.pids.iter().copied().collect());
+        }
+        let now = env.now;
+        if self.lists == 0 && now < self.list_by {
+            return None;
+        }
+        self.lists = self.lists.saturating_sub(1);
+        self.list_by = now.saturating_add(LIST);
+        let pids = env.procfs().pids().unwrap_or_else(|error| {
+            env.messages.push(format!("{error}; processes cannot be seen"));
+            Vec::new()
+        });
+        Some(pids.into_iter().collect())
+    }
+
+    /// The traced processes to check whether they have ended or become something else: those that have `changed`, those
+    /// of which the kernel does not tell the end, and one more in turn.
+    fn to_check(&mut self, now: u64, iocs: &Registry, changed: &[u32]) -> Vec<u32> {
+        let is_due = now >= self.check;
+        let next = if is_due { iocs.after(self.checked) } else { None };
+        if is_due {
+            self.check = now.saturating_add(CHECK);
+            self.checked = next.unwrap_or(0);
+        }
+        let are_told = iocs.endings().descriptor().is_some();
+        let due = |ioc: &&TracedIoc| {
+            !are_told
+                || ioc.ending.descriptor().is_none()
+                || changed.contains(&ioc.pid)
+                || next == Some(ioc.pid)
+        };
+        iocs.iter().filter(due).map(|ioc| ioc.pid).collect()
     }
 
     /// Handles a report.
@@ -237,7 +315,8 @@ impl Source for Processes {
     }
 
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
-        self.discover(&cx.env);
+        self.discover(&mut cx.env);
+        self.inspector.hear();
         self.send_requests(&mut cx.env);
         end::end_those_without_database(cx, &self.inspector, &mut self.answers);
         let mut more = true;
@@ -252,29 +331,46 @@ impl Source for Processes {
         more
     }
 
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.inspector.descriptor().into_iter().collect()
+    }
+
+    fn rest(&mut self, cx: &Resting<'_>) -> Duration {
+        let look = self.looked.saturating_add(LOOK).saturating_sub(cx.now);
+        let iocs_are_gone = cx.iocs.iter().any(|ioc| ioc.database_is_gone);
+        let is_deaf = self.inspector.descriptor().is_none();
+        let rest = Duration::from_nanos(look).min(self.ports.rest(cx.now));
+        if iocs_are_gone || is_deaf {
+            rest.min(ROUND)
+        } else {
+            rest
+        }
+    }
+
     fn process_ended(&mut self, cx: &mut Context<'_>) {
-        end::let_go(cx, &self.inspector, &mut self.answers);
+        let ended = cx.iocs.endings().ended();
+        for ioc in ended.iter().filter_map(|&pid| cx.iocs.get(pid)) {
+            // should /proc not agree, it is checked in its turn
+            cx.iocs.endings().forget(&ioc.ending);
+        }
+        end::let_go(cx, &self.inspector, &mut self.answers, &ended);
     }
 
     fn survey(&mut self, cx: &mut Context<'_>) {
         let now = cx.env.now;
-        let pids: HashSet<u32> = if cx.env.options.pids.is_empty() {
-            let pids = cx.env.procfs().pids().unwrap_or_else(|error| {
-                cx.env.messages.push(format!("{error}; processes cannot be seen"));
-                Vec::new()
+        let pids = self.list(&mut cx.env);
+        let changed = self.inspector.glance();
+        let check = self.to_check(now, cx.iocs, &changed);
+        end::let_go(cx, &self.inspector, &mut self.answers, &check);
+        if let Some(pids) = pids {
+            self.answers.retain(&pids);
+            self.ports.retain(&pids, cx.iocs);
+            self.inspector.retain(&pids);
+            pids.iter().filter(|&&pid| pid != std::process::id()).for_each(|&pid| {
+                self.inspector.add(pid, false);
             });
-            pids.into_iter().collect()
-        } else {
-            cx.env.options.pids.iter().copied().collect()
-        };
-        end::let_go(cx, &self.inspector, &mut self.answers);
-        self.answers.retain(&pids);
-        self.ports.retain(&pids, cx.iocs);
-        self.inspector.retain(&pids);
+        }
         cx.env.sink.inspecting(self.answers.oldest());
-        pids.iter().filter(|&&pid| pid != std::process::id()).for_each(|&pid| {
-            self.inspector.add(pid, false);
-        });
         self.ports.search(cx, &self.inspector, now);
         self.answers.ask_silent_again(cx, &self.inspector, now);
     }

@@ -1,7 +1,8 @@
 //! The ports of Channel Access and PV Access servers: of IOCs, and of other CA servers.
 //!
-//! To find the servers means reading all processes' descriptors, so it is done every few seconds, and more often for
-//! IOCs that have just started. A new server counts as not an IOC once an inspection that began after it started to
+//! To find the servers means reading all processes' descriptors, so it is done when a socket has begun or ceased to
+//! listen, which is looked at every few seconds; once a minute if IOCs live in other network namespaces, of which the
+//! kernel does not tell that; and every ten minutes for a socket that a process was given by another. IOCs that have just started are looked at each second. A new server counts as not an IOC once an inspection that began after it started to
 //! serve has found no EPICS Base: IOCs map Base before they serve.
 
 use std::collections::{HashMap, HashSet};
@@ -16,6 +17,9 @@ use crate::recorder::registry::Registry;
 
 /// Interval between searches for servers, nanoseconds.
 const PERIOD: u64 = 5_000_000_000;
+/// Longest time without a search: where an IOC lives in another network namespace, and elsewhere.
+const LONGEST: u64 = 60_000_000_000;
+const LONGEST_HERE: u64 = 600_000_000_000;
 /// Interval while a server may be an IOC.
 const SOON: u64 = 100_000_000;
 /// Longest wait of the start for that.
@@ -26,6 +30,8 @@ const SUSPECTED: Duration = Duration::from_secs(1);
 pub struct PortSearch {
     /// Time of the next search of all processes, monotonic.
     next: u64,
+    /// Time when the next search must not be left out, though nothing has begun to listen.
+    search_by: u64,
     /// Whether the inspector has a request that it has not answered yet.
     is_asked: bool,
     /// Processes that serve and may be IOCs, until their next inspection; since when.
@@ -36,7 +42,7 @@ impl PortSearch {
     /// Notes that a process is an IOC.
     pub fn found_ioc(&mut self, pid: u32) {
         self.suspects.remove(&pid);
-        self.next = 0;
+        (self.next, self.search_by) = (0, 0);
     }
 
     /// Forgets all processes but these.
@@ -49,6 +55,14 @@ impl PortSearch {
         // wait for a server that might be an IOC, but not for one that does not answer
         let waits = self.suspects.values().any(|since| since.elapsed() < SUSPECTED);
         !self.is_asked && self.next != 0 && !waits
+    }
+
+    /// Time from `now` until the next search of all processes is due.
+    pub fn rest(&self, now: u64) -> Duration {
+        if self.is_asked {
+            return Duration::MAX;
+        }
+        Duration::from_nanos(self.next.saturating_sub(now))
     }
 
     /// Searches at once where a search is due.
@@ -67,7 +81,15 @@ impl PortSearch {
         let request = if now >= self.next {
             self.next = now + PERIOD;
             let iocs = cx.iocs.iter().filter(|ioc| ioc.process.is_some());
-            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect() })
+            let at_once = now >= self.search_by || !self.suspects.is_empty();
+            if at_once {
+                let here = cx.env.procfs().namespace(std::process::id());
+                let is_elsewhere = cx.iocs.iter().any(|ioc| ioc.namespace != here);
+                self.search_by = now + if is_elsewhere { LONGEST } else { LONGEST_HERE };
+            } else if inspector.listen_the_same() {
+                return;
+            }
+            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect(), at_once })
         } else {
             let young: Vec<u32> =
                 cx.iocs.iter().filter(|ioc| now < ioc.young_until).map(|ioc| ioc.pid).collect();

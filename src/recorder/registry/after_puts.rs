@@ -82,6 +82,11 @@ impl AfterPuts {
         self.0.entry(to.address).or_default().push(due);
     }
 
+    /// Whether nothing is to be read.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a field of the record is to be read.
     pub fn has(&self, address: u64) -> bool {
         !self.0.is_empty() && self.0.contains_key(&address)

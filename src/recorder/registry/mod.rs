@@ -8,6 +8,7 @@
 
 pub mod after_puts;
 pub mod call_sites;
+pub mod endings;
 pub mod fields;
 pub mod hash;
 pub mod links;
@@ -25,12 +26,13 @@ use std::collections::HashSet;
 
 use crate::linux::procfs::Procfs;
 use crate::recorder::env::Run;
+use crate::recorder::registry::endings::Endings;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 
 /// The traced processes, IOCs and other CA servers, by pid.
 #[derive(Default)]
-pub struct Registry(AddressMap<u32, Box<TracedIoc>>);
+pub struct Registry(AddressMap<u32, Box<TracedIoc>>, Endings);
 
 impl Registry {
     /// A traced process.
@@ -63,10 +65,22 @@ impl Registry {
         self.0.values_mut().map(|ioc| &mut **ioc)
     }
 
+    /// The ends of all traced processes.
+    pub fn endings(&self) -> &Endings {
+        &self.1
+    }
+
+    /// The process that comes after this one if all are visited in turn.
+    pub fn after(&self, pid: u32) -> Option<u32> {
+        let later = self.0.keys().copied().filter(|&other| other > pid).min();
+        later.or_else(|| self.0.keys().copied().min())
+    }
+
     /// Adds a process, in place of any with the same pid.
     pub fn add(&mut self, ioc: TracedIoc, run: &mut Run) {
         let pid = ioc.pid;
         self.remove(pid, run);
+        self.1.watch(pid, &ioc.ending);
         self.0.insert(pid, Box::new(ioc));
     }
 

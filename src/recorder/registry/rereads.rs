@@ -52,6 +52,11 @@ struct Due {
 pub struct Rereads(HashMap<(u64, Reread), Due>);
 
 impl Rereads {
+    /// Whether nothing is to be read.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Notes a put made at a time.
     pub fn note(&mut self, time: u64, address: u64, record: RecordId, reread: Reread) {
         let soon = time.saturating_add(SOON);

@@ -283,6 +283,11 @@ impl TracedIoc {
         self.rereads.read(env, now, owner, &mut self.scan_lists);
     }
 
+    /// Whether reads after puts will be due.
+    pub fn has_reads(&self) -> bool {
+        !(self.after_puts.is_empty() && self.rereads.is_empty())
+    }
+
     /// Looks up the scan lists of records that were on none yet.
     pub fn look_for_scan_lists(&mut self, env: &mut Env<'_>, now: u64) {
         let Some(process) = &self.process else { return };

@@ -10,7 +10,7 @@ use super::{Loop, CLOCK_STEP, SETTLE, START};
 use crate::recorder::context::Context;
 use crate::recorder::env::Run;
 use crate::recorder::error::{NotTraced, StartError};
-use crate::recorder::sources::{Lost, Source, ROUND};
+use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
 use crate::recorder::testing::{machine, options, Collected, FakeClock, FakeProcfs, MILLISECOND, SECOND};
 
 /// The calls of sources, in order.
@@ -32,6 +32,8 @@ struct Fake {
     never_through: bool,
     never_settled: bool,
     refuses: bool,
+    /// How long it rests after each round, if not for a round.
+    rests: Option<Duration>,
 }
 
 impl Fake {
@@ -62,6 +64,10 @@ impl Source for Fake {
         let now = cx.env.now;
         cx.env.push(now, Fact::Mark(self.name.into()));
         self.round <= self.more
+    }
+
+    fn rest(&mut self, _cx: &Resting<'_>) -> Duration {
+        self.rests.unwrap_or(ROUND)
     }
 
     fn survey(&mut self, cx: &mut Context<'_>) {
@@ -163,6 +169,31 @@ fn sources_are_asked_in_order_until_the_time_is_over() {
     let at = |milliseconds: u64, name: &str| (10 * SECOND + milliseconds * MILLISECOND, name.to_string());
     assert_eq!(marks[..4], [at(0, "a"), at(0, "b"), at(50, "a"), at(50, "b")]);
     assert_eq!(bed.clock.monotonic.get(), 10 * SECOND + 100 * MILLISECOND);
+}
+
+#[test]
+fn it_waits_as_long_as_all_rest_and_asks_only_those_that_do_not() {
+    let rests = |name, rests| Fake { rests: Some(rests), ..source(name) };
+    let half = Duration::from_millis(500);
+    let mut bed = bed(Duration::from_millis(1700), vec![rests("a", UNTIL_WOKEN), rests("b", half)]);
+    let calls = bed.record();
+    let at: Vec<u64> = bed.marks().iter().filter(|(_, name)| name == "b").map(|(time, _)| *time).collect();
+    let at: Vec<u64> = at.iter().map(|time| (time - 10 * SECOND) / MILLISECOND).collect();
+    // the end, and the work of the second, ask everyone again
+    assert_eq!(at, [0, 500, 1000, 1000, 1500, 1700, 1700, 1700, 1700]);
+    let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+    let begin = ["a take", "b take", "b take", "b take", "a take", "b take", "a survey", "b survey"];
+    assert_eq!(calls[..8], begin);
+}
+
+#[test]
+fn no_second_is_late_though_all_rest() {
+    let rests = Fake { rests: Some(UNTIL_WOKEN), ..source("a") };
+    let mut bed = bed(Duration::from_millis(3500), vec![rests]);
+    let calls = bed.record();
+    assert_eq!(calls.iter().filter(|call| *call == "a survey").count(), 3);
+    let surveyed = bed.marks().into_iter().filter(|(_, name)| name == "a survey").map(|(time, _)| time);
+    assert_eq!(surveyed.collect::<Vec<_>>(), [11 * SECOND, 12 * SECOND, 13 * SECOND]);
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl CaptureFiles {
     fn read(&mut self, cx: &mut Context<'_>, file: &mut CaptureFile) -> Read {
         let name = file.name().to_owned();
         for _ in 0..BATCH {
-            match file.next() {
+            match file.read() {
                 Ok(Next::Packet(packet)) => {
                     self.heard = Instant::now();
                     if !self.packet(cx, &name, &packet) {

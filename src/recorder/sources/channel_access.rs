@@ -1,6 +1,7 @@
 //! Channel Access packets, from the network namespaces of all traced processes, and the owners of the circuits' ends.
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use iocrec_log::event::LossSource;
 
@@ -8,8 +9,13 @@ use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
 use crate::recorder::shortfall::Shortfall;
-use crate::recorder::sources::ROUND;
-use crate::recorder::sources::{Lost, Source};
+use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
+
+/// Time after the last packet for which rounds go on, nanoseconds: longer than the decoder waits for a missing packet.
+const LULL: u64 = 1_000_000_000;
+/// Interval between looks at the network namespaces of the processes, nanoseconds: a process hardly ever changes its own.
+/// A namespace that could not be captured is tried again, too.
+pub(super) const LOOK_AGAIN: u64 = 5_000_000_000;
 
 /// See the module.
 pub struct ChannelAccess {
@@ -17,12 +23,16 @@ pub struct ChannelAccess {
     captures: Option<Captures>,
     /// Packets lost up to the end: from clients, from servers.
     lost: [u64; 2],
+    /// Time of the last packet, monotonic.
+    last_packet: u64,
+    /// Time when the namespaces of all processes are looked at again, though nothing is known to have changed.
+    look_again: u64,
 }
 
 impl ChannelAccess {
     /// Takes packets from these captures, if there are any.
     pub fn new(captures: Option<Captures>) -> ChannelAccess {
-        ChannelAccess { captures, lost: [0; 2] }
+        ChannelAccess { captures, lost: [0; 2], last_packet: 0, look_again: 0 }
     }
 
     /// Finds the owners of the circuits, and captures packets in the servers' namespaces.
@@ -95,7 +105,9 @@ impl Source for ChannelAccess {
         let now = cx.env.monotonic();
         if let Some(captures) = &mut self.captures {
             let (circuits, offset) = (&mut *cx.circuits, cx.env.wall_offset);
+            let last = &mut self.last_packet;
             captures.drain(&mut |namespace, packet| {
+                *last = now;
                 let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
                 circuits.captured(namespace, time, &packet);
             });
@@ -106,8 +118,20 @@ impl Source for ChannelAccess {
         false
     }
 
+    fn rest(&mut self, cx: &Resting<'_>) -> Duration {
+        let Some(captures) = &self.captures else { return UNTIL_WOKEN };
+        let is_quiet = cx.now.saturating_sub(self.last_packet) >= LULL;
+        if is_quiet && !captures.holds() && captures.settled() && !cx.circuits.is_busy() {
+            // the kernel wakes the loop when it hands over packets
+            UNTIL_WOKEN
+        } else {
+            ROUND
+        }
+    }
+
     fn adapt(&mut self, cx: &mut Context<'_>) {
-        if cx.env.options.puts {
+        if cx.env.options.puts && (cx.changed || cx.env.now >= self.look_again) {
+            self.look_again = cx.env.now.saturating_add(LOOK_AGAIN);
             cx.circuits.set_places(Places::find(&cx.env, cx.iocs));
             let now = cx.env.now;
             self.capture_places(cx, now);

@@ -1,6 +1,8 @@
 //! Searches and beacons: Channel Access datagrams in the network namespaces of all traced processes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::fd::RawFd;
+use std::time::Duration;
 
 use iocrec_log::event::{Event, Fact, Sender};
 use nix::net::if_::if_nametoindex;
@@ -12,7 +14,9 @@ use crate::net::udp::places::{Places, Wanted};
 use crate::net::Namespace;
 use crate::recorder::context::Context;
 use crate::recorder::senders::Senders;
-use crate::recorder::sources::Source;
+use crate::recorder::sources::calm::Calm;
+use crate::recorder::sources::channel_access::LOOK_AGAIN;
+use crate::recorder::sources::{Resting, Source, ROUND, UNTIL_WOKEN};
 
 /// See the module.
 pub struct Datagrams {
@@ -20,6 +24,9 @@ pub struct Datagrams {
     wanted: BTreeMap<Namespace, Wanted>,
     counts: Counts,
     senders: Senders,
+    calm: Calm,
+    /// Time when the namespaces are looked at again, though nothing is known to have changed.
+    look_again: u64,
     /// Facts; reused.
     out: Vec<Event>,
 }
@@ -37,6 +44,8 @@ impl Datagrams {
             wanted: BTreeMap::new(),
             counts: Counts::default(),
             senders: Senders::default(),
+            calm: Calm::default(),
+            look_again: 0,
             out: Vec::new(),
         }
     }
@@ -97,20 +106,39 @@ impl Source for Datagrams {
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         let now = cx.env.monotonic();
         let (counts, out, offset) = (&mut self.counts, &mut self.out, cx.env.wall_offset);
+        let mut any = false;
         self.places.drain(&mut |namespace, received| {
+            any = true;
             let time = received.wall.and_then(|wall| u64::try_from(wall - offset).ok());
             let seen = Seen { namespace, interface: received.interface, time: time.unwrap_or(now).min(now) };
             if let Some(datagram) = Datagram::parse(received.bytes) {
                 counts.datagram(seen, &datagram, out);
             }
         });
+        self.calm.took(any, now);
         self.hand_over(cx);
         false
     }
 
+    /// While datagrams come they are taken in rounds, and do not wake the loop one by one.
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.places.fds().filter(|_| self.calm.is_calm()).collect()
+    }
+
+    fn rest(&mut self, cx: &Resting<'_>) -> Duration {
+        if !self.calm.is_calm() {
+            return ROUND;
+        }
+        self.calm.rests(cx.now);
+        UNTIL_WOKEN
+    }
+
     fn adapt(&mut self, cx: &mut Context<'_>) {
-        self.find_places(cx);
-        self.follow(cx);
+        if cx.changed || !self.places.settled() || cx.env.now >= self.look_again {
+            self.look_again = cx.env.now.saturating_add(LOOK_AGAIN);
+            self.find_places(cx);
+            self.follow(cx);
+        }
     }
 
     fn second(&mut self, cx: &mut Context<'_>) {

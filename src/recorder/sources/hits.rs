@@ -1,17 +1,22 @@
 //! Hits of the probes, from the kernel's buffers.
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use iocrec_log::event::{ChainsLeftOut, Fact, LossSource};
 
 use crate::bpf::hit::parse;
 use crate::bpf::maps::LeftOut;
-use crate::bpf::transport::Transport;
+use crate::bpf::transport::{Transport, Wake};
 use crate::probes::attacher::Attacher;
 use crate::recorder::context::Context;
 use crate::recorder::hits::record_hit;
 use crate::recorder::registry::threads::NewThread;
-use crate::recorder::sources::{Lost, Source};
+use crate::recorder::sources::calm::Calm;
+use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
+
+/// Interval between looks for ended threads, nanoseconds.
+const SWEEP: u64 = 10_000_000_000;
 
 /// See the module.
 pub struct Hits {
@@ -20,12 +25,15 @@ pub struct Hits {
     _programs: Attacher,
     /// Chains that the programs had left out by the time they were stopped.
     left_out: Vec<LeftOut>,
+    calm: Calm,
+    /// Time of the next sweep of threads, monotonic.
+    sweep: u64,
 }
 
 impl Hits {
     /// Takes hits from these buffers of the programs that `programs` places.
     pub fn new(transport: Transport, programs: Attacher) -> Hits {
-        Hits { transport, _programs: programs, left_out: Vec::new() }
+        Hits { transport, _programs: programs, left_out: Vec::new(), calm: Calm::default(), sweep: 0 }
     }
 }
 
@@ -37,7 +45,9 @@ impl Source for Hits {
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         let Context { env, iocs, circuits, .. } = cx;
         let mut new: Vec<(u32, NewThread)> = Vec::new();
+        let mut any = false;
         let more = self.transport.drain(|batch| {
+            any |= !batch.is_empty();
             for (head, body) in batch.samples().filter_map(parse) {
                 // an IOC that ended with hits still on the way is not there
                 let Some(ioc) = iocs.get_mut(head.pid) else { continue };
@@ -49,7 +59,22 @@ impl Source for Hits {
                 circuits.server_threads.first_hit(env, ioc, thread);
             }
         }
+        self.calm.took(any || more, env.monotonic());
         more
+    }
+
+    fn rest(&mut self, cx: &Resting<'_>) -> Duration {
+        if !self.calm.is_calm() {
+            return ROUND;
+        }
+        match self.transport.wake_at_next() {
+            Wake::Set => {
+                self.calm.rests(cx.now);
+                UNTIL_WOKEN
+            }
+            Wake::HitsWait => ROUND,
+            Wake::Impossible => cx.patience,
+        }
     }
 
     fn adapt(&mut self, cx: &mut Context<'_>) {
@@ -68,6 +93,12 @@ impl Source for Hits {
     }
 
     fn survey(&mut self, cx: &mut Context<'_>) {
+        // an ended thread matters once its number is given out again
+        let began_again = std::mem::take(&mut cx.env.run.numbers_began_again);
+        if cx.env.now < self.sweep && !began_again {
+            return;
+        }
+        self.sweep = cx.env.now.saturating_add(SWEEP);
         let alive = cx.iocs.sweep_threads(cx.env.procfs());
         if let Some(maps) = &cx.maps {
             maps.sweep(&alive);

@@ -4,6 +4,7 @@
 //! they have the names of channels that puts refer to. Hits come before reports about processes, since an IOC's last
 //! hits come before its end. Add a new source in [`super::Recorder::new`], at the place that its facts need.
 
+mod calm;
 pub mod capture_files;
 pub mod channel_access;
 pub mod datagrams;
@@ -18,12 +19,17 @@ use std::time::Duration;
 
 use iocrec_log::event::LossSource;
 
+use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
 use crate::recorder::error::StartError;
+use crate::recorder::registry::Registry;
 
-/// Interval at which waiting hits and packets are taken. The ring holds eight times the hits that a busy IOC (20,000
+/// Interval at which waiting hits and packets are taken while some come. The ring holds eight times the hits that a busy IOC (20,000
 /// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter is full.
 pub const ROUND: Duration = Duration::from_millis(50);
+/// A source that rests for this long has nothing to do until a descriptor wakes the loop, or another source has changed
+/// something.
+pub const UNTIL_WOKEN: Duration = Duration::MAX;
 
 /// A loss of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +40,18 @@ pub struct Lost {
     pub count: u64,
     /// Cause.
     pub cause: &'static str,
+}
+
+/// What a source may look at before it rests.
+pub struct Resting<'a> {
+    /// The current time, monotonic, nanoseconds.
+    pub now: u64,
+    /// Longest time that a hit may wait in the kernel.
+    pub patience: Duration,
+    /// The traced IOCs.
+    pub iocs: &'a Registry,
+    /// Channel Access circuits.
+    pub circuits: &'a Circuits,
 }
 
 /// A source of facts. Its calls never fail: an error becomes a message, a loss or a shortfall. They never wait for
@@ -55,8 +73,14 @@ pub trait Source {
         Ok(())
     }
 
-    /// Takes the waiting facts, some twenty times a second. True if more may wait.
+    /// Takes the waiting facts, at least as often as [`Source::rest`] asks for. True if more may wait.
     fn take(&mut self, cx: &mut Context<'_>) -> bool;
+
+    /// Longest time that it may go without being asked. Called before the loop waits; readable descriptors end the wait
+    /// early.
+    fn rest(&mut self, _cx: &Resting<'_>) -> Duration {
+        ROUND
+    }
 
     /// Called when a traced process has ended and its last facts have been taken.
     fn process_ended(&mut self, _cx: &mut Context<'_>) {}

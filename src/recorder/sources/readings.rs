@@ -1,7 +1,10 @@
 //! Readings of traced IOCs' memory: fields after puts, scan lists, PACT of records that seem to hang.
 
+use std::time::Duration;
+
 use crate::recorder::context::Context;
-use crate::recorder::sources::Source;
+use crate::recorder::registry::traced_ioc::TracedIoc;
+use crate::recorder::sources::{Resting, Source, ROUND, UNTIL_WOKEN};
 
 /// Nanoseconds that a record may take to process before it is checked.
 const PROCESSING: u64 = 1_000_000_000;
@@ -14,6 +17,14 @@ impl Source for Readings {
         let now = cx.env.monotonic();
         cx.iocs.iter_mut().for_each(|ioc| ioc.read_due(&mut cx.env, now));
         false
+    }
+
+    fn rest(&mut self, cx: &Resting<'_>) -> Duration {
+        if cx.iocs.iter().any(TracedIoc::has_reads) {
+            ROUND
+        } else {
+            UNTIL_WOKEN
+        }
     }
 
     fn second(&mut self, cx: &mut Context<'_>) {

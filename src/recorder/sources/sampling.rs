@@ -1,10 +1,12 @@
 //! Chain sampling: hands the number of chains to keep to the BPF programs and to the log.
 
+use std::time::Duration;
+
 use iocrec_log::event::{ChainSampling, Fact};
 
 use crate::recorder::chain_sampling::{in_words, Change, Sampler};
 use crate::recorder::context::Context;
-use crate::recorder::sources::Source;
+use crate::recorder::sources::{Resting, Source, UNTIL_WOKEN};
 
 /// See the module.
 pub struct Sampling(pub Sampler);
@@ -36,6 +38,10 @@ impl Source for Sampling {
 
     fn take(&mut self, _cx: &mut Context<'_>) -> bool {
         false
+    }
+
+    fn rest(&mut self, _cx: &Resting<'_>) -> Duration {
+        UNTIL_WOKEN
     }
 
     fn second(&mut self, cx: &mut Context<'_>) {

@@ -5,8 +5,10 @@
 //! it is refilled with 1.4 % of all bytes written ([`STEADILY`]). So a log that fills its cap holds 1.9 % of snapshots
 //! at most, and 0.1 % is left for the blocks around them. IOCs share the allowance by their numbers of records.
 
+use std::time::Duration;
+
 use crate::recorder::context::Context;
-use crate::recorder::sources::Source;
+use crate::recorder::sources::{Resting, Source, UNTIL_WOKEN};
 
 /// Part of the cap that snapshots may take at once: a 200th.
 const ONCE: u64 = 200;
@@ -54,12 +56,14 @@ pub struct Snapshots {
     segments: u32,
     /// Time of the next step, monotonic.
     next: u64,
+    /// Whether a round is under way.
+    is_under_way: bool,
 }
 
 impl Snapshots {
     /// For a log of at most `max_disk` bytes.
     pub fn new(max_disk: u64) -> Snapshots {
-        Snapshots { allowance: Allowance::new(max_disk), segments: 0, next: 0 }
+        Snapshots { allowance: Allowance::new(max_disk), segments: 0, next: 0, is_under_way: false }
     }
 
     /// A segment has begun: it needs snapshots of its own.
@@ -104,10 +108,20 @@ impl Source for Snapshots {
         let under_way = cx.iocs.iter().find(|ioc| ioc.snapshots.is_under_way()).map(|ioc| ioc.pid);
         let level = Some(self.allowance.level).filter(|level| *level >= LEAST.min(self.allowance.most));
         let pid = under_way.or_else(|| begin_round(cx, level?));
+        self.is_under_way = pid.is_some();
         if let Some(ioc) = pid.and_then(|pid| cx.iocs.get_mut(pid)) {
             self.allowance.spend(ioc.step_snapshot(&mut cx.env));
         }
         false
+    }
+
+    fn rest(&mut self, cx: &Resting<'_>) -> Duration {
+        // a new segment, or an IOC that has become readable, is noticed in the next second
+        if self.is_under_way {
+            Duration::from_nanos(self.next.saturating_sub(cx.now))
+        } else {
+            UNTIL_WOKEN
+        }
     }
 }
 

@@ -1,0 +1,279 @@
+//! What a captured packet carries: from tags of VLANs, tunnels and IP to the TCP segment.
+//!
+//! | carried by | |
+//! |---|---|
+//! | IPv4 | decoded |
+//! | tags of VLANs that the kernel left in place (802.1Q, 802.1ad), up to [`MAX_LAYERS`] | passed over |
+//! | GRE and IP in IP, with IPv4 inside | decoded |
+//! | IPv6 between addresses that stand for IPv4 addresses (::ffff:0:0/96) | decoded |
+//! | other IPv6 | counted: Channel Access has IPv4 only |
+//! | fragments of IP | the first is decoded as far as it goes, the others are counted: TCP avoids fragments |
+//!
+//! A packet socket says which protocol a packet belongs to, but not in the packet, and leaves a second tag in place. Tag
+//! and IPv4 header are told apart by what they hold.
+
+use crate::net::packet::{Ends, Segment, TCP};
+
+/// Tags and tunnels that may lie around a segment.
+pub const MAX_LAYERS: usize = 4;
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+/// Tags: customer's, provider's, and the number that was used for it before.
+const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// Protocols within IP.
+const IP_IN_IP: u8 = 4;
+const GRE: u8 = 47;
+
+/// A packet of a kind that is not decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strange {
+    /// TCP over IPv6.
+    Ip6,
+    /// A fragment of IP.
+    Fragment,
+    /// A tunnel with something else than IPv4 inside, or too many layers.
+    Tunnel,
+    /// A header that can't be one, or too little of it was captured.
+    Unsound,
+}
+
+impl Strange {
+    /// All kinds.
+    pub const ALL: [Strange; 4] = [Strange::Ip6, Strange::Fragment, Strange::Tunnel, Strange::Unsound];
+
+    /// What it is, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strange::Ip6 => "TCP over IPv6",
+            Strange::Fragment => "fragments of IP",
+            Strange::Tunnel => "tunnels without IPv4 inside",
+            Strange::Unsound => "headers that are cut or unsound",
+        }
+    }
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The segment.
+    pub segment: Option<Segment<'a>>,
+    /// What of it is not decoded.
+    pub strange: Option<Strange>,
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a packet from its network header on. `original_length` is its length before it was cut. A packet that carries
+    /// no TCP is neither a segment nor strange.
+    pub fn read(mut packet: &'a [u8], mut original_length: usize) -> Frame<'a> {
+        let strange = |kind| Frame { segment: None, strange: Some(kind) };
+        for _ in 0..=MAX_LAYERS {
+            // Most packets are plain IPv4.
+            if let Some(segment) = Segment::parse(packet, original_length) {
+                let in_parts = matches!(packet, [_, _, _, _, _, _, flags, ..] if flags & 0x20 != 0);
+                let strange = in_parts.then_some(Strange::Fragment);
+                return Frame { segment: Some(segment), strange };
+            }
+            let skip = match *packet {
+                // A tag: the VLAN, then the protocol within. An IPv4 header with these bytes would be 2048 bytes or
+                // more long, as its packet would be.
+                [_, _, a, b, next, ..] if is_tag(u16::from_be_bytes([a, b]), next, original_length) => 4,
+                [first, ..] if first >> 4 == 4 => match ipv4(packet) {
+                    Ok(Some(skip)) => skip,
+                    Ok(None) => return Frame::default(),
+                    Err(kind) => return strange(kind),
+                },
+                [first, ..] if first >> 4 == 6 => return ipv6(packet),
+                _ => return strange(Strange::Unsound),
+            };
+            let Some(inner) = packet.get(skip..) else { return strange(Strange::Unsound) };
+            (packet, original_length) = (inner, original_length.saturating_sub(skip));
+        }
+        strange(Strange::Tunnel)
+    }
+}
+
+/// Whether a network header with this protocol at byte 2 is a tag; `next` is the first byte after it.
+fn is_tag(protocol: u16, next: u8, length: usize) -> bool {
+    let fits = match protocol {
+        IPV4 => next >> 4 == 4,
+        IPV6 => next >> 4 == 6,
+        _ => TAGS.contains(&protocol),
+    };
+    fits && length != usize::from(protocol)
+}
+
+/// Length of the headers of a tunnel through IPv4; `None` if it is something else than TCP or a tunnel.
+fn ipv4(packet: &[u8]) -> Result<Option<usize>, Strange> {
+    let ip: &[u8; 20] = packet.first_chunk().ok_or(Strange::Unsound)?;
+    let header = usize::from(ip[0] & 0xf) * 4;
+    let is_later_part = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff != 0;
+    match ip[9] {
+        TCP | GRE | IP_IN_IP if is_later_part => Err(Strange::Fragment),
+        // it would have been read
+        TCP => Err(Strange::Unsound),
+        IP_IN_IP => Ok(Some(header.max(20))),
+        GRE => {
+            let gre: &[u8; 4] =
+                packet.get(header..).and_then(|rest| rest.first_chunk()).ok_or(Strange::Unsound)?;
+            let protocol = u16::from_be_bytes([gre[2], gre[3]]);
+            // Version 0, no routing; checksum, key and number have four bytes each if they are there.
+            if protocol != IPV4 || gre[1] & 7 != 0 || gre[0] & 0x40 != 0 {
+                return Err(Strange::Tunnel);
+            }
+            let fields = (gre[0] & 0b1011_0000).count_ones() as usize;
+            Ok(Some(header.max(20) + 4 + 4 * fields))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A packet from its IPv6 header on.
+fn ipv6(packet: &[u8]) -> Frame<'_> {
+    const HEADER: usize = 40;
+    /// Headers of options, of routes and for the destination; of fragments.
+    const OPTIONS: [u8; 3] = [0, 43, 60];
+    const FRAGMENT: u8 = 44;
+    let unsound = Frame { segment: None, strange: Some(Strange::Unsound) };
+    let Some(ip) = packet.first_chunk::<HEADER>() else { return unsound };
+    let (mut next, mut at) = (ip[6], HEADER);
+    for _ in 0..MAX_LAYERS {
+        if !OPTIONS.contains(&next) {
+            break;
+        }
+        let Some([then, length]) = packet.get(at..).and_then(|rest| rest.first_chunk().copied()) else {
+            return unsound;
+        };
+        next = then;
+        at += (usize::from(length) + 1) * 8;
+    }
+    match next {
+        TCP => {}
+        FRAGMENT => return Frame { segment: None, strange: Some(Strange::Fragment) },
+        _ => return Frame::default(),
+    }
+    let total = HEADER + usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+    let v4 = |from: usize| {
+        let address = ip.get(from..from + 16)?;
+        let (prefix, rest) = address.split_at(12);
+        let rest: &[u8; 4] = rest.first_chunk()?;
+        (prefix == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]).then(|| u32::from_be_bytes(*rest))
+    };
+    match (v4(8), v4(24)) {
+        (Some(source), Some(destination)) => {
+            match Segment::tcp(packet, at, total, Ends { source, destination }) {
+                Some(segment) => Frame { segment: Some(segment), strange: None },
+                None => unsound,
+            }
+        }
+        _ => Frame { segment: None, strange: Some(Strange::Ip6) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::Address;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn tcp(payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x9c, 0x41, 0x13, 0xc8, 0, 0, 0, 7, 0, 0, 0, 9, 0x50, 16, 1, 0, 0, 0, 0, 0];
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn ipv4(protocol: u8, fragment: u16, inside: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((20 + inside.len() as u16).to_be_bytes());
+        bytes.extend([0, 1]);
+        bytes.extend(fragment.to_be_bytes());
+        bytes.extend([64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        bytes.extend_from_slice(inside);
+        bytes
+    }
+
+    fn ipv6_of(next: u8, mapped: bool, inside: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x60, 0, 0, 0];
+        bytes.extend((inside.len() as u16).to_be_bytes());
+        bytes.extend([next, 64]);
+        for last in [1, 2] {
+            bytes.extend([0; 10]);
+            bytes.extend(if mapped { [0xff, 0xff] } else { [0, 5] });
+            bytes.extend([10, 0, 0, last]);
+        }
+        bytes.extend_from_slice(inside);
+        bytes
+    }
+
+    fn tagged(priority: u8, protocol: u16, inside: &[u8]) -> Vec<u8> {
+        [&[priority << 5 | 5, 0x2a][..], &protocol.to_be_bytes(), inside].concat()
+    }
+
+    #[test]
+    fn layers_are_passed_over() {
+        let plain = ipv4(TCP, 0x4000, &tcp(b"a put"));
+        let key_and_number = [&[0x30, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8], &plain[..]].concat();
+        let options = [&[TCP, 0, 0, 0, 0, 0, 0, 0], &tcp(b"a put")[..]].concat();
+        for packet in [
+            plain.clone(),
+            tagged(0, 0x0800, &plain),
+            // with priority 2 the tag begins as IPv4 does
+            tagged(2, 0x0800, &plain),
+            tagged(3, 0x8100, &tagged(2, 0x0800, &plain)),
+            ipv4(GRE, 0, &[&[0, 0, 8, 0], &plain[..]].concat()),
+            ipv4(GRE, 0, &key_and_number),
+            ipv4(IP_IN_IP, 0, &plain),
+            tagged(1, 0x0800, &ipv4(GRE, 0, &[&[0, 0, 8, 0], &plain[..]].concat())),
+            ipv6_of(TCP, true, &tcp(b"a put")),
+            ipv6_of(0, true, &options),
+            tagged(3, 0x86dd, &ipv6_of(TCP, true, &tcp(b"a put"))),
+            // Ethernet's padding
+            [&plain[..], &[0; 6]].concat(),
+        ] {
+            let Frame { segment: Some(segment), strange: None } = Frame::read(&packet, packet.len()) else {
+                panic!("{packet:02x?}")
+            };
+            assert_eq!(segment.source, Address { ip: 0x0a00_0001, port: 40001 });
+            assert_eq!(segment.destination, Address { ip: 0x0a00_0002, port: 5064 });
+            assert_eq!(
+                (segment.payload, segment.length, segment.sequence),
+                (&b"a put"[..], 5, 7),
+                "{packet:02x?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_decoded_has_a_name() {
+        let kind = |packet: &[u8]| {
+            let frame = Frame::read(packet, packet.len());
+            (frame.segment.is_some(), frame.strange)
+        };
+        let whole = tcp(b"a put");
+        assert_eq!(kind(&ipv6_of(TCP, false, &whole)), (false, Some(Strange::Ip6)));
+        assert_eq!(kind(&tagged(2, 0x86dd, &ipv6_of(TCP, false, &whole))), (false, Some(Strange::Ip6)));
+        assert_eq!(kind(&ipv6_of(44, false, &whole)), (false, Some(Strange::Fragment)));
+        assert_eq!(kind(&ipv4(TCP, 0x2000, &whole)), (true, Some(Strange::Fragment)));
+        assert_eq!(kind(&ipv4(TCP, 3, &whole)), (false, Some(Strange::Fragment)));
+        assert_eq!(kind(&ipv4(GRE, 0, &[0, 0, 0x65, 0x58, 1, 2])), (false, Some(Strange::Tunnel)));
+        assert_eq!(kind(&ipv4(TCP, 0, &whole[..19])), (false, Some(Strange::Unsound)));
+        assert_eq!(kind(&[0x45]), (false, Some(Strange::Unsound)));
+        assert_eq!(kind(&[]), (false, Some(Strange::Unsound)));
+        // other protocols are nothing to us
+        assert_eq!(kind(&ipv4(17, 0, &whole)), (false, None));
+        assert_eq!(kind(&ipv6_of(58, false, &whole)), (false, None));
+        let mut deep = ipv4(TCP, 0, &whole);
+        for _ in 0..=MAX_LAYERS {
+            deep = ipv4(IP_IN_IP, 0, &deep);
+        }
+        assert_eq!(kind(&deep), (false, Some(Strange::Tunnel)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in vec(any::<u8>(), 0..120), length in 0usize..200) {
+            Frame::read(&bytes, length);
+        }
+    }
+}
