@@ -40,7 +40,11 @@ fn the_network_is_told_as_it_was() {
     let searched = ask(json!({"do": "search", "name": "TRAFFIC:MISSING", "seconds": 4.0}));
     let create = json!(["PUT:LONG", "NO:SUCH"]);
     let opened = ask(json!({"do": "open", "create": create, "priority": 7}));
-    assert_eq!(opened["answers"], json!([18, 26]), "made, refused");
+    let answers = opened["answers"].as_array().expect("two answers");
+    assert!(
+        answers.contains(&json!(18)) && answers.contains(&json!(26)),
+        "one is made, one refused: {opened}"
+    );
     ask(json!({"do": "off", "seconds": 1.5}));
     ask(json!({"do": "close", "reset": false}));
     ask(json!({"do": "open", "create": ["PUT:LONG"], "priority": 0}));

@@ -54,6 +54,9 @@ pub struct Line<'a> {
     most_written: Vec<(&'a str, u64)>,
     /// Names of its channels, the first in alphabetical order if they are many.
     channel_names: Vec<&'a str>,
+    /// How it ended, and the side that ended it, as in `iocreplay net`; null if that is not known.
+    end_reason: Option<&'static str>,
+    ended_by: Option<&'static str>,
 }
 
 impl Row for ClientLine {
@@ -90,6 +93,8 @@ impl Row for ClientLine {
             last_pv: self.last_put.as_ref().and_then(|(_, pv)| known(pv)),
             most_written: self.most_written().into_iter().take(MOST).collect(),
             channel_names: self.names.iter().take(MAX_CHANNELS).map(|name| &**name).collect(),
+            end_reason: self.how.map(|(reason, _)| reason),
+            ended_by: self.how.map(|(_, by)| by).filter(|by| !by.is_empty()),
         }
     }
 
@@ -106,7 +111,14 @@ impl Row for ClientLine {
             (Ended::Forgotten, _) => {
                 "connected until the recorder forgot it: more were open than it keeps".to_owned()
             }
-            (Ended::Closed, Some(time)) => format!("to {}", zone.format(time, 3)),
+            (Ended::Closed, Some(time)) => {
+                let how = match self.how {
+                    Some(("reset", by)) if !by.is_empty() => format!(" (broken off by the {by})"),
+                    Some(("closed", "server")) => " (closed by the server)".to_owned(),
+                    _ => String::new(),
+                };
+                format!("to {}{how}", zone.format(time, 3))
+            }
             (Ended::Closed, None) => "closed at an unknown time".to_owned(),
             (Ended::IocEnded, Some(time)) => format!("to {} (the IOC ended)", zone.format(time, 3)),
             (Ended::IocEnded, None) => "until the IOC ended".to_owned(),

@@ -83,7 +83,7 @@ pub struct Seen {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Datagrams {
     /// The ports in each namespace.
     selected: HashMap<Namespace, Selected>,
@@ -93,19 +93,6 @@ pub struct Datagrams {
     repeaters: HashMap<(Scope, Address), Registrations>,
     copies: Copies,
     counted: u64,
-}
-
-impl Default for Datagrams {
-    fn default() -> Datagrams {
-        Datagrams {
-            selected: HashMap::new(),
-            searches: Searches::default(),
-            servers: Servers::default(),
-            repeaters: HashMap::new(),
-            copies: Copies::default(),
-            counted: 0,
-        }
-    }
 }
 
 impl Datagrams {
@@ -144,14 +131,12 @@ impl Datagrams {
             let payload = rest.get(header.bytes()..).unwrap_or_default();
             let payload = payload.get(..size.min(payload.len())).unwrap_or_default();
             match header.command {
-                SEARCH if to_server && is_request(&header, payload) => {
-                    // The rest of a name that was cut off is not known.
-                    if payload.len() == size {
-                        let asking = Asking { client: from, tcp: false, cid: header.p1 };
-                        self.searches.request(seen.namespace, asking, payload, seen.time);
-                    }
+                // The rest of a name that was cut off is not known.
+                SEARCH if to_server && is_request(&header, payload) && payload.len() == size => {
+                    let asking = Asking { client: from, tcp: false, cid: header.p1 };
+                    self.searches.request(seen.namespace, asking, payload, seen.time);
                 }
-                SEARCH if from_server => {
+                SEARCH if from_server && !is_request(&header, payload) => {
                     let ip = if header.p1 == u32::MAX { from.ip } else { header.p1 };
                     let server = Address { ip, port: header.dbr };
                     let asking = Asking { client: to, tcp: false, cid: header.p2 };
