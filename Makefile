@@ -127,6 +127,7 @@ fuzz:
 	done
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocreplay logs_that_nobody_would_write -- --nocapture
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test ca packets_that_were_changed -- --nocapture
+	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test pva pvaccess_packets_that_were_changed -- --nocapture
 	@for target in images_that_were_changed files_that_were_changed requests_that_were_changed; do \
 		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --lib $$target -- --nocapture || exit 1; \
 	done

@@ -35,5 +35,6 @@ pub mod net;
 mod not_run;
 pub mod probes;
 pub mod protocols;
+pub mod pva;
 pub mod recorder;
 mod terminal;

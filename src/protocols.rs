@@ -12,15 +12,21 @@ use crate::net::packet::Segment;
 use crate::net::protocol::Decoder;
 use crate::net::served::Served;
 use crate::net::Namespace;
+use crate::pva;
 
 /// How each protocol's connections begin: by this they are recognized in capture files on any port.
-pub static MARKS: &[Mark] = &[Mark { service: &ca::SERVICE, begins: ca::begins_circuit }];
+pub static MARKS: &[Mark] = &[
+    Mark { service: &ca::SERVICE, begins: ca::begins_circuit },
+    Mark { service: &pva::SERVICE, begins: pva::begins_circuit },
+];
 
 /// The decoders. A new protocol is a field here, and a place in `Protocols::all`.
 #[derive(Debug)]
 pub struct Protocols {
     /// Channel Access.
     pub ca: ca::Decoder,
+    /// PVAccess.
+    pub pva: pva::Decoder,
     /// Whether nobody has left out payloads on purpose: what is missing is lost. So it is in a capture file, whose
     /// packets were cut to some length.
     cuts_are_losses: bool,
@@ -37,6 +43,7 @@ impl Default for Protocols {
     fn default() -> Protocols {
         Protocols {
             ca: ca::Decoder::new(ca::Limits::default()),
+            pva: pva::Decoder::new(pva::Limits::default()),
             cuts_are_losses: false,
             strange: [(0, 0); Strange::ALL.len()],
             reported: None,
@@ -50,8 +57,8 @@ impl Protocols {
         Protocols { cuts_are_losses: true, ..Protocols::default() }
     }
 
-    fn all(&mut self) -> [&mut dyn Decoder<Output = Vec<Event>>; 1] {
-        [&mut self.ca]
+    fn all(&mut self) -> [&mut dyn Decoder<Output = Vec<Event>>; 2] {
+        [&mut self.ca, &mut self.pva]
     }
 
     /// Reports packets that are not decoded.
@@ -95,10 +102,7 @@ impl Protocols {
     /// The same for a packet's segment.
     pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
         let mut all = self.all();
-        let at = match all.len() {
-            1 => 0,
-            _ => all.iter().position(|decoder| decoder.serves(namespace, segment)).unwrap_or(0),
-        };
+        let at = all.iter().position(|decoder| decoder.serves(namespace, segment)).unwrap_or(0);
         if let Some(decoder) = all.get_mut(at) {
             decoder.segment(namespace, time, segment, out);
         }

@@ -147,8 +147,12 @@ impl Filter {
         let of = |name: &Option<String>| name.clone().unwrap_or_default();
         let pv = |glob: &Pattern| {
             let (record, field) = (put.record.as_deref(), put.field.as_deref());
+            let of_member = |member: &PutLine| {
+                names(glob, member.record.as_deref().unwrap_or_default(), member.field.as_deref())
+            };
             put.pv.as_deref().is_some_and(|pv| glob.matches(pv))
                 || names(glob, record.unwrap_or_default(), field)
+                || put.members().iter().any(of_member)
         };
         self.time(put.time) && self.place(&of(&put.host), &of(&put.ioc)) && self.name(pv) && self.who(put)
     }

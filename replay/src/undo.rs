@@ -82,7 +82,7 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     let mut all: HashMap<Name, Series> = HashMap::new();
     // puts of others, and later ones, may have changed the fields again
     let wider = Filter { until: None, user: None, client: None, ..filter.clone() };
-    for put in logs.puts(&wider) {
+    for put in logs.puts(&wider).flat_map(PutLine::to_records) {
         take(&mut plan, &mut all, put, filter);
     }
     if all.is_empty() {

@@ -1,7 +1,7 @@
 //! Channel Access above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to
 //! the circuit's session, and counts bytes that can't be framed.
 
-use iocrec_log::event::{Address, CircuitClosed, CircuitId, CircuitSide, CloseReason, Event, Fact, Origin};
+use iocrec_log::event::{Address, CircuitClosed, CircuitId, Event, Fact, Origin};
 
 use crate::ca::channels::{ChannelLimits, Channels};
 use crate::ca::filter;
@@ -175,22 +175,6 @@ impl ChannelAccess {
     }
 }
 
-/// How the log puts an end; `None` if it has a fact of its own.
-fn reason(closing: Closing) -> Option<(CloseReason, Option<CircuitSide>)> {
-    let by = |side| match side {
-        Side::Client => Some(CircuitSide::Client),
-        Side::Server => Some(CircuitSide::Server),
-    };
-    Some(match closing {
-        Closing::Finished(first) => (CloseReason::Closed, by(first)),
-        Closing::HalfClosed(first) => (CloseReason::HalfClosed, by(first)),
-        Closing::Reset(side) => (CloseReason::Reset, by(side)),
-        Closing::Replaced => (CloseReason::Replaced, None),
-        Closing::Elsewhere => (CloseReason::NotCaptured, None),
-        Closing::Forgotten => return None,
-    })
-}
-
 impl Protocol for ChannelAccess {
     const SERVICE: &'static Service = &SERVICE;
     type Connection = Circuit;
@@ -288,7 +272,7 @@ impl Protocol for ChannelAccess {
         circuit.closed_id = circuit.id();
         if let (Some(traffic), Some(id)) = (&mut self.traffic, circuit.id()) {
             traffic.end(id, time, out);
-            if let Some((reason, by)) = reason(closing) {
+            if let Some((reason, by)) = closing.reason() {
                 let closed = CircuitClosed { circuit: id, reason, by };
                 out.push(Event { time, fact: Fact::CircuitClosed(closed) });
             }

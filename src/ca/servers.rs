@@ -40,13 +40,22 @@ pub fn port_variables() -> impl Iterator<Item = (&'static str, String)> {
     NAMES.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)))
 }
 
-/// A process that serves Channel Access.
+/// PVAccess's ports unless the environment names others (EPICS_PVA_*).
+const PVA_PORT: u16 = 5075;
+const PVA_SEARCH_PORT: u16 = 5076;
+const PVA_PORT_VARIABLES: [&[u8]; 2] = [b"EPICS_PVAS_SERVER_PORT=", b"EPICS_PVA_SERVER_PORT="];
+const PVA_SEARCH_VARIABLES: [&[u8]; 2] = [b"EPICS_PVAS_BROADCAST_PORT=", b"EPICS_PVA_BROADCAST_PORT="];
+
+/// A process that serves Channel Access or PVAccess.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Its process id.
     pub pid: u32,
-    /// TCP ports that it listens on, sorted; not empty. Some may serve another protocol.
+    /// TCP ports that it listens on, sorted; some may serve another protocol. Of a process that is no IOC, those that
+    /// serve Channel Access.
     pub ports: Vec<u16>,
+    /// The port on which a process that is no IOC serves PVAccess.
+    pub pva_port: Option<u16>,
     /// UDP ports that it is bound to.
     pub udp: Vec<u16>,
 }
@@ -92,12 +101,14 @@ fn server(ports: &Ports, pid: u32, is_ioc: bool) -> Option<Server> {
     if !listens(&held) {
         return None;
     }
-    let served = if is_ioc { listening(&held) } else { serving(&process, &held) };
+    let pva_port = if is_ioc { None } else { serving_pva(&process, &held) };
+    let served = if is_ioc { listening(&held) } else { serving(&process, &held, pva_port) };
     let udp = |port: &Port| match port {
         Port::Udp(port) => Some(*port),
         Port::Tcp(_) => None,
     };
-    (!served.is_empty()).then(|| Server { pid, ports: served, udp: held.iter().filter_map(udp).collect() })
+    let serves = !served.is_empty() || pva_port.is_some();
+    serves.then(|| Server { pid, ports: served, pva_port, udp: held.iter().filter_map(udp).collect() })
 }
 
 /// TCP ports that a process listens on.
@@ -113,20 +124,33 @@ fn listening(held: &[Port]) -> Vec<u16> {
 }
 
 /// TCP ports on which a process, of which nothing else is known, serves Channel Access.
-fn serving(process: &Path, held: &[Port]) -> Vec<u16> {
-    let ports = listening(held);
+fn serving(process: &Path, held: &[Port], pva_port: Option<u16>) -> Vec<u16> {
+    let mut ports = listening(held);
+    ports.retain(|port| Some(*port) != pva_port);
     let udp = |port: u16| held.contains(&Port::Udp(port));
     let bound = held.iter().any(|port| matches!(port, Port::Udp(_)));
-    if !ports.is_empty() && bound && (udp(SEARCH_PORT) || search_port(process).is_some_and(udp)) {
+    if !ports.is_empty() && bound && (udp(SEARCH_PORT) || variable(process, &PORT_VARIABLES).is_some_and(udp))
+    {
         return ports;
     }
     ports.into_iter().filter(|port| udp(*port)).collect()
 }
 
-/// The port on which a process listens for searches, according to its environment.
-fn search_port(process: &Path) -> Option<u16> {
+/// The TCP port on which such a process serves PVAccess, if it listens where it is configured to, and for searches. Clients
+/// also hold the socket for searches, so another port proves nothing.
+fn serving_pva(process: &Path, held: &[Port]) -> Option<u16> {
+    if !held.iter().any(|port| matches!(port, Port::Udp(_))) {
+        return None;
+    }
+    let search = variable(process, &PVA_SEARCH_VARIABLES).unwrap_or(PVA_SEARCH_PORT);
+    let serve = variable(process, &PVA_PORT_VARIABLES).unwrap_or(PVA_PORT);
+    (held.contains(&Port::Udp(search)) && held.contains(&Port::Tcp(serve))).then_some(serve)
+}
+
+/// A port in the environment of a process, under the first of these names that is there.
+fn variable(process: &Path, names: &[&[u8]]) -> Option<u16> {
     let environment = contents(process.join("environ")).ok()?;
-    PORT_VARIABLES.iter().find_map(|name| {
+    names.iter().find_map(|name| {
         let value = environment.split(|b| *b == 0).find_map(|variable| variable.strip_prefix(*name))?;
         std::str::from_utf8(value).ok()?.trim().parse().ok()
     })

@@ -22,6 +22,12 @@ pub const OWN: u32 = 2;
 pub struct Program(pub(super) Vec<sock_filter>);
 
 impl Program {
+    /// Number of instructions so far.
+    #[allow(clippy::len_without_is_empty)] // nobody asks for that
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// One instruction that does not jump, with its constant.
     pub fn op(&mut self, code: u32, k: u32) {
         self.0.push(sock_filter { code: code as u16, jt: 0, jf: 0, k });

@@ -3,7 +3,7 @@
 //! To add a protocol, implement [`Protocol`] in a room of its own, wrap it in `Connections`, and add the
 //! [`Decoder`] to the list in `src/protocols.rs`. `ca/` is the model.
 
-use iocrec_log::event::Address;
+use iocrec_log::event::{Address, CircuitSide, CloseReason};
 
 use crate::net::packet::Segment;
 use crate::net::served::{Owner, Served};
@@ -71,6 +71,24 @@ pub enum Closing {
     Elsewhere,
     /// It is open, but more are open than are kept.
     Forgotten,
+}
+
+impl Closing {
+    /// How the log puts it, and the side that did it; `None` if the log has a fact of its own for it.
+    pub fn reason(self) -> Option<(CloseReason, Option<CircuitSide>)> {
+        let by = |side| match side {
+            Side::Client => Some(CircuitSide::Client),
+            Side::Server => Some(CircuitSide::Server),
+        };
+        Some(match self {
+            Closing::Finished(first) => (CloseReason::Closed, by(first)),
+            Closing::HalfClosed(first) => (CloseReason::HalfClosed, by(first)),
+            Closing::Reset(side) => (CloseReason::Reset, by(side)),
+            Closing::Replaced => (CloseReason::Replaced, None),
+            Closing::Elsewhere => (CloseReason::NotCaptured, None),
+            Closing::Forgotten => return None,
+        })
+    }
 }
 
 /// A segment that is not taken for what it says.

@@ -2,6 +2,8 @@
 //!
 //! They need root, and what scripts/setup installs; see [`rig`] for what they do without.
 
+#[path = "../pva/messages.rs"]
+mod pva_messages;
 #[path = "../rig/mod.rs"]
 mod rig;
 
@@ -33,6 +35,7 @@ mod plant;
 mod processing;
 mod programs_32_bit;
 mod puts;
+mod pvaccess;
 mod records;
 mod restricted_machines;
 mod scanning;

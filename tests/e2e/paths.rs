@@ -324,9 +324,18 @@ fn puts_over_pvaccess(server: &str, tier: &str) {
 
     let by_pva = |line: Value| {
         let mut line = line;
-        let more = json!({"via": "pva", "user": null, "source": "probe", "status": "ok", "inexact": false});
+        let more = json!({
+            "via": "pva", "protocol": "pva", "user": pva.user, "client_host": pva.host,
+            "server": format!("127.0.0.1:{}", PORT + 1000), "source": "both", "status": "ok", "inexact": false
+        });
         line.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         line
+    };
+    let member = |name: &str, old: Value, new: Value| {
+        json!({
+            "record": name, "field": "VAL", "old": old, "requested": new, "new": new, "status": "ok",
+            "inexact": false, "old_text": null, "new_text": null
+        })
     };
     compare(
         &put_log(&rig),
@@ -337,9 +346,17 @@ fn puts_over_pvaccess(server: &str, tier: &str) {
             by_pva(json!({"pv": "PATH:OUT", "old": 0.0, "requested": 3.0, "new": 3.0})),
             json!({"pv": "PATH:TARGET", "via": "db_link", "old": 0.0, "requested": 3.0, "new": 3.0}),
             // Of a group, the members that were put to.
-            by_pva(json!({"pv": "PATH:FIRST", "field": "VAL", "old": 0.0, "requested": 1.5, "new": 1.5})),
-            by_pva(json!({"pv": "PATH:SECOND", "field": "VAL", "old": 0, "requested": 7, "new": 7})),
-            by_pva(json!({"pv": "PATH:SECOND", "old": 7, "requested": 8, "new": 8})),
+            by_pva(json!({
+                "pv": "PATH:GROUP", "record": null, "field": null, "dbr": "structure", "requested": null,
+                "fields": {"first": 1.5, "second": 7},
+                "members": [
+                    member("PATH:FIRST", json!(0.0), json!(1.5)), member("PATH:SECOND", json!(0), json!(7))
+                ]
+            })),
+            by_pva(json!({
+                "pv": "PATH:GROUP", "fields": {"second": 8},
+                "members": [member("PATH:SECOND", json!(7), json!(8))]
+            })),
         ],
     );
     assert_eq!(
@@ -354,9 +371,14 @@ fn puts_over_pvaccess(server: &str, tier: &str) {
                 "    process PATH:TARGET",
                 "      process PATH:TARGETED"
             ]),
-            text(&["put PATH:FIRST", "  process PATH:FIRST", "    process PATH:AFTERFIRST"]),
-            text(&["put PATH:SECOND", "  process PATH:SECOND"]),
-            text(&["put PATH:SECOND", "  process PATH:SECOND"]),
+            // a group's put is one, with its members
+            text(&[
+                "put PATH:GROUP",
+                "  process PATH:FIRST",
+                "    process PATH:AFTERFIRST",
+                "  process PATH:SECOND"
+            ]),
+            text(&["put PATH:GROUP", "  process PATH:SECOND"]),
         ]
     );
 }

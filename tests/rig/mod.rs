@@ -15,6 +15,7 @@ mod network;
 pub mod not_run;
 pub mod own_program;
 mod programs;
+pub mod pva_client;
 mod recorder;
 pub mod spans;
 mod wait;

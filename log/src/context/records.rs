@@ -163,6 +163,12 @@ impl Records {
         self.kept(id).is_some()
     }
 
+    /// Number of records, with those that have ended and not been forgotten yet.
+    #[allow(clippy::len_without_is_empty)] // nobody asks for that
+    pub fn len(&self) -> usize {
+        self.in_order.len() + self.late.len()
+    }
+
     /// All records, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = RecordRef<'_>> + '_ {
         let (mut in_order, mut late) = (self.in_order.iter().peekable(), self.late.values().peekable());

@@ -62,7 +62,7 @@ impl Command for Clients {
         }
         if without_circuit > 0 {
             Terminal.report(&format_args!(
-                "not counted here: {} from an IOC's shell, by pvAccess, or on a circuit that is not known; iocreplay \
+                "not counted here: {} from an IOC's shell, or on a circuit that is not known; iocreplay \
                  puts shows them",
                 counted(without_circuit, "put")
             ));

@@ -4,10 +4,12 @@
 //! order in which they began to exist; parents come before their children, and the root is first. A CA link leads on to
 //! the chain of the put that it made, in the same IOC or in another.
 
+use super::pva_value::Sent;
 use super::run::Run;
 use super::value;
 use iocrec_log::event::{
-    CallSiteId, CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, RecordId, ScanListId, ThreadId, Value,
+    CallSiteId, CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, PvaKind, RecordId, ScanListId,
+    ThreadId, Value,
 };
 use std::ops::Deref;
 use std::rc::Rc;
@@ -152,6 +154,32 @@ pub struct Packet {
     pub dbr: u16,
     /// The server's answer.
     pub answer: Option<Answer>,
+    /// What PVAccess adds; `None` if it came over Channel Access.
+    pub pva: Option<Box<PvaRequest>>,
+}
+
+/// What PVAccess adds to a put.
+pub struct PvaRequest {
+    /// What was asked for.
+    pub kind: PvaKind,
+    /// The value sent.
+    pub sent: Sent,
+    /// The values that it may be, if its type is not known.
+    pub possible: Vec<Value>,
+    /// The client's options: `process`, `block`.
+    pub options: Vec<(String, String)>,
+    /// The value before, if the client asked for it.
+    pub before: Option<Sent>,
+    /// The server's status: 0 and 1 are successes, 4 means that the client did not wait. `None` if not answered.
+    pub status: Option<u16>,
+    /// The server's message.
+    pub text: String,
+    /// The value afterwards, or the result of a call, if asked for.
+    pub result: Option<Sent>,
+    /// Whether its channel has the name of a record: otherwise it is to a group, or to a server without records.
+    pub names_record: bool,
+    /// Whether it is to a group: its members' puts are parts of it.
+    pub is_group: bool,
 }
 
 /// A server's answer to a put.

@@ -1,7 +1,6 @@
-//! Clients: the Channel Access circuits that the recorder saw, and what came on each.
+//! Clients: the circuits of Channel Access and PVAccess that the recorder saw, and what came on each.
 //!
-//! A client program has a circuit for each server that it talks to, so it is in the list once for each. pvAccess clients
-//! are not recorded, only their puts.
+//! A client program has a circuit for each server that it talks to, so it is in the list once for each.
 
 use super::clock::SetLater;
 use super::network::end_names;
@@ -69,6 +68,10 @@ pub struct ClientLine {
     pub program: String,
     /// The client's CA minor version; 0 if not seen.
     pub minor: u16,
+    /// Whether it speaks PVAccess, and how it introduced itself there.
+    pub is_pva: bool,
+    /// See `is_pva`; empty if not seen.
+    pub method: String,
     /// How it became known.
     pub origin: Origin,
     /// Wall-clock time when it was first seen.
@@ -230,6 +233,15 @@ impl Clients {
             Fact::Host(host) => reading.host = host.name.as_str().into(),
             Fact::Circuit(circuit) => self.circuit(reading, time, circuit, keyframe),
             Fact::Channel(channel) => self.channel(reading, channel),
+            Fact::PvaCircuit(circuit) => {
+                let line = reading.open.get(&circuit.circuit).and_then(|line| self.lines.get_mut(*line));
+                if let Some(line) = line {
+                    line.is_pva = true;
+                    if !circuit.method.is_empty() {
+                        line.method.clone_from(&circuit.method);
+                    }
+                }
+            }
             _ => {}
         }
     }
@@ -356,6 +368,8 @@ impl ClientLine {
             client_ioc: String::new(),
             program: String::new(),
             minor: circuit.minor,
+            is_pva: false,
+            method: String::new(),
             origin: circuit.origin,
             seen,
             connected: Some(seen).filter(|_| opened),

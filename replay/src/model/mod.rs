@@ -37,6 +37,7 @@ pub mod packets;
 pub mod profile;
 pub mod properties;
 pub mod putlog;
+pub mod pva_value;
 mod queue;
 pub mod replay;
 pub mod requests;

@@ -12,7 +12,7 @@ use super::chain::{Chain, PutSpan, Span, SpanKind};
 use super::run::Run;
 use super::starts::Starts;
 use crate::time::SECOND;
-use iocrec_log::event::Value;
+use iocrec_log::event::{Dbf, Value};
 use slotmap::{new_key_type, SlotMap};
 use std::rc::Rc;
 
@@ -345,6 +345,9 @@ fn unite(packet: &mut Span, hit: Span) {
     // The wire may have been cut shorter than memory, or the type may be one that was not decoded.
     if packet.requested == Value::Unknown {
         packet.requested = hit.requested;
+        if packet.dbf == Dbf::NoAccess {
+            (packet.dbf, packet.count) = (hit.dbf, hit.count);
+        }
     }
 }
 

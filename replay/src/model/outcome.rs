@@ -53,7 +53,10 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
         (None, None) => None,
     };
     let status = match put.packet.as_ref().map(|packet| (packet.notify, &packet.answer)) {
-        Some((_, Some(answer))) => eca::put_status(answer.status),
+        Some((_, Some(answer))) => match pva_status(put) {
+            Some(status) => status.into(),
+            None => eca::put_status(answer.status),
+        },
         // Not answered, so it failed or is still going on.
         Some((true, None)) => "unknown".into(),
         _ if is_taken(chain, number, put, field, &asked, evidence) => "ok".into(),
@@ -61,12 +64,27 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
     };
     let (new, inexact) = match evidence {
         Some((value, alone)) => (whole(value, after.filter(|after| after.alone).map(|a| &a.value)), !alone),
+        None if status == "ok" && asked == Value::Unknown => (asked, false),
         None if status == "ok" => (asked, true),
         None => (Value::Unknown, false),
     };
     // a menu's choice requested by its name
     let new = field.and_then(|field| enum_strings::number(context, field, &new)).unwrap_or(new);
     Outcome { status, new: as_asked(context, put, field, new), inexact }
+}
+
+/// The result of a put by PVAccess, as its server said; `None` if it came otherwise.
+fn pva_status(put: &PutSpan) -> Option<&'static str> {
+    let pva = put.packet.as_ref()?.pva.as_ref()?;
+    let text = pva.text.to_ascii_lowercase();
+    let refused = ["not permitted", "permission", "denied", "no access", "not allowed"];
+    Some(match pva.status {
+        Some(0 | 1) => "ok",
+        Some(2 | 3) if refused.iter().any(|words| text.contains(words)) => "denied",
+        Some(2 | 3) => "error",
+        // the client did not wait
+        _ => "unknown",
+    })
 }
 
 /// Whether it writes no value but acknowledges an alarm (DBR_PUT_ACKT, DBR_PUT_ACKS).

@@ -1,13 +1,13 @@
 //! Puts as people ask for them: who wrote which value, from where, with what result.
 
 use super::caller::{self, Caller, Role};
-use super::chain::{Chain, Completed, Outcome as End, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
+use super::chain::{Chain, Completed, Outcome as End, Packet, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use super::enum_strings;
 use super::outcome::{self, Outcome};
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
-use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, Value};
+use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, PvaKind, Value};
 use std::borrow::Cow;
 
 /// The way by which a put reached its record.
@@ -128,6 +128,56 @@ pub struct PutLine {
     pub dbf: Option<Dbf>,
     /// Whether the IOC's function that writes fields was seen to be reached.
     pub wrote: bool,
+    /// The protocol of the message that requested it: `ca` or `pva`; `None` if no message was seen.
+    pub protocol: Option<&'static str>,
+    /// What PVAccess adds, if it came by that.
+    pub pva: Option<Box<PvaLine>>,
+}
+
+/// What PVAccess adds to a put.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PvaLine {
+    /// What was asked for: `put`, `put_get`, `process`, `rpc`.
+    pub request: &'static str,
+    /// The fields that were sent, by name: of a put to a record `value`, perhaps with others; of a group those of its
+    /// members; of a call its arguments.
+    pub fields: Vec<(String, Value)>,
+    /// Whether fields are missing among them.
+    pub is_cut: bool,
+    /// The client's options, as `process` and `block`.
+    pub options: Vec<(String, String)>,
+    /// The server's message.
+    pub message: Option<String>,
+    /// The fields that the server sent back: the result of a call, or the values after a PUT_GET.
+    pub result: Vec<(String, Value)>,
+    /// Of a group, the puts to its members that were seen in the IOC.
+    pub members: Vec<PutLine>,
+}
+
+impl PutLine {
+    /// The puts to records that it consists of: those to a group's members, otherwise itself.
+    pub fn to_records(self) -> Vec<PutLine> {
+        let PutLine { user, client_host, client, server, client_ioc, protocol, source, .. } = self.clone();
+        let of_group = |member: PutLine| PutLine {
+            user: user.clone(),
+            client_host: client_host.clone(),
+            client: client.clone(),
+            server: server.clone(),
+            client_ioc: client_ioc.clone(),
+            protocol,
+            source,
+            ..member
+        };
+        match self.pva {
+            Some(pva) if !pva.members.is_empty() => pva.members.into_iter().map(of_group).collect(),
+            _ => vec![self],
+        }
+    }
+
+    /// The puts to a group's members.
+    pub fn members(&self) -> &[PutLine] {
+        self.pva.as_ref().map(|pva| pva.members.as_slice()).unwrap_or_default()
+    }
 }
 
 /// Calls `each` for the puts in a chain and in those that its CA links led to, in no particular order: those from
@@ -141,6 +191,8 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
     for (number, span) in chain.spans.iter().enumerate() {
         match &span.kind {
             SpanKind::Put(put) if put.only_processes => {}
+            // a part of the put to its group
+            SpanKind::Put(_) if span.parent.is_some_and(|parent| is_group(chain, parent)) => {}
             SpanKind::Put(put) => {
                 let via = via(&context, span, put, cause.is_some());
                 // A bare `dbPut` without a parent comes from a link of an unknown record.
@@ -215,6 +267,47 @@ pub fn root_put(chain: &Chain, cause: Option<&str>) -> Option<PutLine> {
     Some(line(chain, &context, 0, span, put, via, cause))
 }
 
+/// Whether this span is a put to a group of PVAccess.
+fn is_group(chain: &Chain, number: usize) -> bool {
+    match chain.spans.get(number).map(|span| &span.kind) {
+        Some(SpanKind::Put(put)) => {
+            put.packet.as_ref().and_then(|packet| packet.pva.as_ref()).is_some_and(|pva| pva.is_group)
+        }
+        _ => false,
+    }
+}
+
+/// What PVAccess adds to this put.
+fn pva_line(chain: &Chain, context: &Context, number: usize, packet: &Packet) -> Option<Box<PvaLine>> {
+    let pva = packet.pva.as_ref()?;
+    let mut members = Vec::new();
+    if pva.is_group {
+        for (member, span) in chain.spans.iter().enumerate() {
+            let SpanKind::Put(put) = &span.kind else { continue };
+            if span.parent == Some(number) && !put.only_processes {
+                members.push(line(chain, context, member, span, put, Via::Pva, None));
+            }
+        }
+    }
+    let request = match pva.kind {
+        PvaKind::Put | PvaKind::Get => "put",
+        PvaKind::PutGet => "put_get",
+        PvaKind::Process => "process",
+        PvaKind::Rpc => "rpc",
+    };
+    let message = Some(pva.text.clone()).filter(|text| !text.is_empty());
+    let result = pva.result.as_ref().map(|result| result.fields.clone()).unwrap_or_default();
+    Some(Box::new(PvaLine {
+        request,
+        fields: pva.sent.fields.clone(),
+        is_cut: pva.sent.is_cut,
+        options: pva.options.clone(),
+        message,
+        result,
+        members,
+    }))
+}
+
 /// The circuit that a put arrived on, if known.
 fn circuit(context: &Context, span: &Span, put: &PutSpan) -> Option<CircuitId> {
     match &put.packet {
@@ -244,6 +337,9 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
     let by_thread = span.thread.is_some_and(|thread| caller::role(context, thread) == Role::CaLink);
     if by_link || by_ioc || by_thread {
         return Via::CaLink;
+    }
+    if put.packet.as_ref().is_some_and(|packet| packet.pva.is_some()) {
+        return Via::Pva;
     }
     let notify = put.packet.as_ref().map(|packet| packet.notify);
     let with_callback = notify.unwrap_or(put.kind == Some(PutKind::Notify));
@@ -280,10 +376,13 @@ fn line(
     let circuit = circuit_id.and_then(|circuit| context.circuit(circuit));
     let channel = put.packet.as_ref().and_then(|packet| context.channel(packet.channel));
     let named = channel.map(|channel| channel.pv.as_str()).filter(|pv| !pv.is_empty());
+    let pva = put.packet.as_ref().and_then(|packet| packet.pva.as_ref());
+    // a group, or a server without records: its name is no record's, and its parts are no fields
+    let is_record = put.record.is_some() || pva.is_none_or(|pva| pva.names_record);
     let definition = put.field.and_then(|field| context.field(field));
     let record = match put.record {
         Some(record) => Some(record_name(context, record)),
-        None => named.map(|pv| {
+        None => named.filter(|_| is_record).map(|pv| {
             let name = Pv::new(pv).record;
             let ioc = circuit_id.and_then(|circuit| ioc_of_circuit(context, circuit));
             let record = ioc.and_then(|ioc| context.by_alias(ioc.id, name));
@@ -292,7 +391,7 @@ fn line(
     };
     let field = match put.record {
         Some(_) => field_name(context, put.field).map(str::to_owned),
-        None => named.map(|pv| Pv::new(pv).field.to_owned()),
+        None => named.filter(|_| is_record).map(|pv| Pv::new(pv).field.to_owned()),
     };
     let pv = named.map(str::to_owned).or_else(|| {
         let record = record.as_ref()?;
@@ -313,12 +412,19 @@ fn line(
         Some(_) => Value::Unknown,
         None => outcome::as_asked(context, put, definition, put.old.clone()),
     };
+    // what the client fetched before; somebody may have changed it meanwhile
+    let fetched = pva.and_then(|pva| pva.before.as_ref()?.main()).filter(|_| old == Value::Unknown);
+    let inexact = inexact || fetched.is_some();
+    let old = fetched.cloned().unwrap_or(old);
     let answered = put.packet.as_ref().filter(|packet| packet.notify);
     let answered = answered.and_then(|packet| packet.answer.as_ref()).map(|answer| answer.time);
     let callback_ms = put.packet.as_ref().filter(|packet| packet.notify).and_then(|packet| {
         let answer = packet.answer.as_ref()?;
         Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
     });
+    let pva = put.packet.as_ref().and_then(|packet| pva_line(chain, context, number, packet));
+    let members = pva.as_ref().map(|pva| pva.members.as_slice()).unwrap_or_default();
+    let inexact = inexact || members.iter().any(|member| member.inexact);
     let word = |value| enum_strings::word(context, put.record, put.field, value);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     PutLine {
@@ -334,7 +440,15 @@ fn line(
         server: circuit.map(|circuit| circuit.server.to_string()),
         via,
         dbr: match &put.packet {
-            Some(packet) => Dbr(packet.dbr).to_string(),
+            Some(packet) => match &packet.pva {
+                Some(pva) if pva.sent.kind.is_empty() && put.kind.is_some() && put.dbf != Dbf::NoAccess => {
+                    put.dbf.request_name().to_owned()
+                }
+                Some(pva) if pva.is_group || pva.kind == PvaKind::Rpc => "structure".to_owned(),
+                Some(pva) if pva.sent.kind.is_empty() => "none".to_owned(),
+                Some(pva) => pva.sent.kind.clone(),
+                None => Dbr(packet.dbr).to_string(),
+            },
             None => put.dbf.request_name().to_owned(),
         },
         count: put.count,
@@ -348,8 +462,12 @@ fn line(
         new,
         status,
         callback_ms,
-        thread: span.thread.and_then(|thread| text(&context.thread(thread)?.name)),
+        thread: match span.thread {
+            Some(thread) => context.thread(thread).and_then(|thread| text(&thread.name)),
+            None => members.iter().find_map(|member| member.thread.clone()),
+        },
         source: match (&put.packet, put.kind) {
+            (Some(_), None) if !members.is_empty() => "both",
             (Some(_), Some(_)) => "both",
             (Some(_), None) => "packet",
             (None, _) => "probe",
@@ -363,6 +481,8 @@ fn line(
         rtype: put.record.and_then(|record| text(context.record(record)?.rtype)),
         dbf: definition.map(|definition| definition.dbf),
         wrote: put.wrote,
+        protocol: put.packet.as_ref().map(|packet| if packet.pva.is_some() { "pva" } else { "ca" }),
+        pva,
     }
 }
 

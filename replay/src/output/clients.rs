@@ -54,6 +54,9 @@ pub struct Line<'a> {
     most_written: Vec<(&'a str, u64)>,
     /// Names of its channels, the first in alphabetical order if they are many.
     channel_names: Vec<&'a str>,
+    /// `ca` or `pva`, and for the latter how the client introduced itself.
+    protocol: &'static str,
+    method: Option<&'a str>,
     /// How it ended, and the side that ended it, as in `iocreplay net`; null if that is not known.
     end_reason: Option<&'static str>,
     ended_by: Option<&'static str>,
@@ -93,6 +96,8 @@ impl Row for ClientLine {
             last_pv: self.last_put.as_ref().and_then(|(_, pv)| known(pv)),
             most_written: self.most_written().into_iter().take(MOST).collect(),
             channel_names: self.names.iter().take(MAX_CHANNELS).map(|name| &**name).collect(),
+            protocol: if self.is_pva { "pva" } else { "ca" },
+            method: known(&self.method),
             end_reason: self.how.map(|(reason, _)| reason),
             ended_by: self.how.map(|(_, by)| by).filter(|by| !by.is_empty()),
         }
@@ -125,6 +130,9 @@ impl Row for ClientLine {
         };
         let _ = write!(line, "  {from} {to}  {}", counted(self.channels, "channel"));
         let _ = write!(line, ", {}", counted(self.puts, "put"));
+        if self.is_pva {
+            line.push_str(" over PVAccess");
+        }
         let parts = [(self.denied, "denied"), (self.failed, "failed"), (self.unknown, "of unknown outcome")];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
             let _ = write!(line, ", {count} {what}");

@@ -10,6 +10,7 @@ mod ends;
 mod outcome;
 mod processing;
 mod puts;
+mod pvaccess;
 mod story;
 
 use iocrec_log::event::*;

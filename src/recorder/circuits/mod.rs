@@ -52,6 +52,7 @@ impl Default for Circuits {
     fn default() -> Circuits {
         let mut protocols = Protocols::default();
         protocols.ca.report_ends();
+        protocols.pva.report_ends();
         Circuits {
             protocols,
             unwanted: HashSet::new(),
@@ -219,6 +220,8 @@ impl Circuits {
                     continue
                 }
                 Fact::CaPut(put) if self.unwanted.contains(&put.channel) => continue,
+                Fact::PvaPut(put) if self.unwanted.contains(&put.channel) => continue,
+                Fact::PvaMonitor(monitor) if self.unwanted.contains(&monitor.channel) => continue,
                 _ => {}
             }
             env.sink.push(event);

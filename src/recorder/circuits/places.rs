@@ -9,6 +9,7 @@ use crate::ca;
 use crate::net::captures::Wanted;
 use crate::net::service::Ports;
 use crate::net::Namespace;
+use crate::pva;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
@@ -44,6 +45,7 @@ impl Places {
             let new = || Wanted { pid, ports: Ports::of(&ca::SERVICE, named) };
             let place = wanted.entry(namespace).or_insert_with(new);
             place.ports.add(&ca::SERVICE, &ioc.about.ca_ports);
+            place.ports.add(&pva::SERVICE, &ioc.about.pva_ports);
             // of several, always choose the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
         }

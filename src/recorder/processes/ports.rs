@@ -125,7 +125,7 @@ impl PortSearch {
             let Some(ioc) = cx.iocs.get_mut(pid) else { continue };
             let (ca_ports, pva_ports) = match &ioc.process {
                 Some(process) => ports::divide(process, &server),
-                None => (server.ports, Vec::new()),
+                None => (server.ports, server.pva_port.into_iter().collect()),
             };
             if ioc.about.ca_ports == ca_ports && ioc.about.pva_ports == pva_ports {
                 continue;

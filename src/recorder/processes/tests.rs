@@ -168,7 +168,7 @@ fn what_is_missing_is_announced_and_taken_back() {
 fn a_server_may_come_to_be_an_ioc() {
     let mut bed = bed();
     let server = |ports: &[u16]| {
-        let server = Server { pid: PID, ports: ports.to_vec(), udp: Vec::new() };
+        let server = Server { pid: PID, ports: ports.to_vec(), pva_port: None, udp: Vec::new() };
         Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
     };
     // it may be an IOC: it is inspected first

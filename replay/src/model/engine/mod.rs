@@ -8,6 +8,7 @@
 mod after;
 mod processing;
 mod puts;
+mod pvaccess;
 
 use super::caller::{Caller, Known, Role};
 use super::chain::Chain;
@@ -77,6 +78,7 @@ pub struct Engine {
     /// Puts whose result was seen in the last seconds, and when.
     judged: VecDeque<(u64, SpanRef)>,
     packets: Packets,
+    pva: pvaccess::Requests,
     now: u64,
     /// Time of the last search for finished chains, and events since.
     swept: u64,
@@ -102,6 +104,7 @@ impl Engine {
             written: Numbered::default(),
             judged: VecDeque::new(),
             packets: Packets::default(),
+            pva: pvaccess::Requests::default(),
             now: 0,
             swept: 0,
             since_swept: 0,
@@ -120,6 +123,8 @@ impl Engine {
             Fact::ServerThread(server) => self.packets.bind(server.thread, server.circuit),
             Fact::CaPut(put) => self.message(time, put),
             Fact::CaAnswer(answer) => self.answer(time, &answer),
+            Fact::PvaPut(put) => self.pva_put(time, &put),
+            Fact::PvaAnswer(answer) => self.pva_answer(time, &answer),
             Fact::Put(put) => self.put(time, put),
             Fact::Process(process) => self.process(time, process),
             Fact::RsetProcess(process) => self.rset_process(time, process),
@@ -154,6 +159,7 @@ impl Engine {
             self.unwind(thread, 0);
         }
         self.retry_hits(true);
+        self.join_pva(true);
         self.packets.expire(&self.chains, u64::MAX, |_| {});
         self.open.clear();
         self.notifies.clear();
@@ -284,6 +290,7 @@ impl Engine {
         if self.packets.has_hits() {
             self.retry_hits(false);
         }
+        self.join_pva(false);
         let mut done = Vec::new();
         self.packets.expire(&self.chains, now, |at| done.push(at));
         self.asked.retain(|_, asked| {

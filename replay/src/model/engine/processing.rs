@@ -67,6 +67,9 @@ impl Engine {
             Some(parent) => self.chains.add(parent, span),
             None => self.chains.begin(span),
         };
+        if parent.is_none() && role == Role::PvaServer {
+            self.pva_hit(thread, time, at);
+        }
         if process.active {
             return;
         }

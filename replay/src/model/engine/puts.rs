@@ -27,6 +27,7 @@ impl Engine {
             notify: put.notify,
             dbr: put.dbr,
             answer: None,
+            pva: None,
         };
         let request = (put.circuit, put.ioid, put.notify);
         let at = self.chains.begin(Span {
@@ -255,6 +256,10 @@ impl Engine {
         let seen_both = put.packet.is_some();
         let nothing_known = put.kind == Some(PutKind::Notify) && !put.wrote && !last;
         let (caller, role) = self.ask(thread, put.site);
+        if role == Role::PvaServer && !seen_both {
+            self.pva_hit(thread, time, at);
+            return;
+        }
         let served = self.packets.circuit(thread).is_some()
             || role == Role::CaServer
             || (role == Role::Other && matches!(caller, Caller::Server | Caller::Unknown));

@@ -3,6 +3,7 @@
 use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::time::Zone;
+use iocrec_log::event::Value;
 use serde::Serialize;
 
 /// The keys of a JSON line, and the columns of CSV. They never change; add new ones at the end.
@@ -36,6 +37,13 @@ pub struct Line<'a> {
     old_cut: Option<bool>,
     new_cut: Option<bool>,
     client_ioc: Option<&'a str>,
+    protocol: Option<&'a str>,
+    request: Option<&'a str>,
+    fields: serde_json::Value,
+    options: serde_json::Value,
+    message: Option<&'a str>,
+    result: serde_json::Value,
+    members: serde_json::Value,
 }
 
 /// The keys and values of a put.
@@ -69,7 +77,42 @@ pub fn line<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
         old_cut: put.old_cut,
         new_cut: put.new_cut,
         client_ioc: put.client_ioc.as_deref(),
+        protocol: put.protocol,
+        request: put.pva.as_ref().map(|pva| pva.request),
+        fields: fields(put.pva.as_ref().map(|pva| pva.fields.as_slice())),
+        options: put.pva.as_ref().map_or(serde_json::Value::Null, |pva| {
+            let option = |(name, value): &(String, String)| (name.clone(), value.as_str().into());
+            serde_json::Value::Object(pva.options.iter().map(option).collect())
+        }),
+        message: put.pva.as_ref().and_then(|pva| pva.message.as_deref()),
+        result: fields(put.pva.as_ref().map(|pva| pva.result.as_slice()).filter(|found| !found.is_empty())),
+        members: match put.members() {
+            [] => serde_json::Value::Null,
+            members => members.iter().map(member).collect(),
+        },
     }
+}
+
+/// Fields by name.
+fn fields(found: Option<&[(String, Value)]>) -> serde_json::Value {
+    let Some(found) = found else { return serde_json::Value::Null };
+    let field = |(name, value): &(String, Value)| (name.clone(), value::json(value));
+    serde_json::Value::Object(found.iter().map(field).collect())
+}
+
+/// What is known of a put to a group's member beside what is known of the group's.
+fn member(put: &PutLine) -> serde_json::Value {
+    serde_json::json!({
+        "record": put.record,
+        "field": put.field,
+        "requested": value::json(&put.requested),
+        "old": value::json(&put.old),
+        "new": value::json(&put.new),
+        "old_text": put.old_text,
+        "new_text": put.new_text,
+        "status": put.status,
+        "inexact": put.inexact,
+    })
 }
 
 #[cfg(test)]
@@ -102,7 +145,8 @@ mod tests {
                 r#""dbr":"DBR_DOUBLE","count":1,"requested":"NaN","old":null,"new":null,"status":"ok","#,
                 r#""callback_ms":null,"thread":"CAS-client","source":"both","inexact":false,"#,
                 r#""cause_record":null,"old_text":null,"new_text":null,"requested_cut":false,"#,
-                r#""old_cut":null,"new_cut":null,"client_ioc":null}"#,
+                r#""old_cut":null,"new_cut":null,"client_ioc":null,"protocol":"ca","request":null,"#,
+                r#""fields":null,"options":null,"message":null,"result":null,"members":null}"#,
                 "\n"
             )
         );

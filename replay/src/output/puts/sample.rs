@@ -40,5 +40,7 @@ pub fn put() -> PutLine {
         rtype: Some("ao".into()),
         dbf: Some(Dbf::Double),
         wrote: true,
+        protocol: Some("ca"),
+        pva: None,
     }
 }

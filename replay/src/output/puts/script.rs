@@ -42,28 +42,8 @@ impl<'a> Script<'a> {
     pub fn new(zone: &'a Zone, options: &'a Options) -> Self {
         Script { zone, options, last: None, left_out: BTreeMap::new() }
     }
-}
 
-impl Writer<PutLine> for Script<'_> {
-    fn begin(&mut self, out: &mut Out) -> io::Result<()> {
-        for text in [
-            "#!/bin/sh",
-            "# Repeats puts that iocrec recorded, with caput of EPICS Base. Made by: iocreplay puts --format caput",
-            "# Shows them; with --yes it writes them. It waits for each to be done, up to 5 s.",
-        ] {
-            line!(out, "{text}")?;
-        }
-        if self.options.timing {
-            line!(
-                out,
-                "# It waits as long before each as the clients did; sleep must take fractions of a second."
-            )?;
-        }
-        let mut lines = shell::OPTION.lines().chain(FUNCTIONS.lines());
-        lines.try_for_each(|text| line!(out, "{text}"))
-    }
-
-    fn write(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
+    fn write_one(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
         line!(out)?;
         let time = self.zone.format(put.time, 6);
         line!(out, "# {time} {}: {}, {}", who(put), change(put), put.status)?;
@@ -87,6 +67,30 @@ impl Writer<PutLine> for Script<'_> {
                 line!(out, "# {pv} {} is left out: {reason}", text(&put.requested))
             }
         }
+    }
+}
+
+impl Writer<PutLine> for Script<'_> {
+    fn begin(&mut self, out: &mut Out) -> io::Result<()> {
+        for text in [
+            "#!/bin/sh",
+            "# Repeats puts that iocrec recorded, with caput of EPICS Base. Made by: iocreplay puts --format caput",
+            "# Shows them; with --yes it writes them. It waits for each to be done, up to 5 s.",
+        ] {
+            line!(out, "{text}")?;
+        }
+        if self.options.timing {
+            line!(
+                out,
+                "# It waits as long before each as the clients did; sleep must take fractions of a second."
+            )?;
+        }
+        let mut lines = shell::OPTION.lines().chain(FUNCTIONS.lines());
+        lines.try_for_each(|text| line!(out, "{text}"))
+    }
+
+    fn write(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
+        put.clone().to_records().iter().try_for_each(|put| self.write_one(out, put))
     }
 
     fn end(&mut self, out: &mut Out) -> io::Result<()> {

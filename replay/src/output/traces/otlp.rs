@@ -257,8 +257,12 @@ fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec
 fn root(otlp: &mut OtlpSpan, put: &PutSpan, line: &PutLine) {
     let attributes = &mut otlp.attributes;
     let pv = line.pv.as_deref().unwrap_or("(unnamed channel)");
-    let with_callback = put.packet.as_ref().map(|packet| packet.notify);
-    if let Some(notify) = with_callback {
+    let over_pva = line.pva.is_some();
+    let with_callback = put.packet.as_ref().map(|packet| packet.notify).filter(|_| !over_pva);
+    if over_pva {
+        otlp.kind = SERVER;
+        otlp.name = format!("put {pv}");
+    } else if let Some(notify) = with_callback {
         otlp.kind = SERVER;
         otlp.name = format!("caput {pv}");
         text(attributes, "epics.ca.command", if notify { "WRITE_NOTIFY" } else { "WRITE" });

@@ -69,6 +69,9 @@ pub fn parts(put: &PutLine) -> Change {
         text
     };
     let before = (old != Value::Unknown).then(|| text(&old, put.old_cut, put.old_text.as_deref()));
+    if let Some(new) = in_parts(put).filter(|_| new == Value::Unknown) {
+        return Change { old: before, new, ..Change::default() };
+    }
     if new == Value::Unknown {
         let new = text(&requested, put.requested_cut, None);
         return Change { old: before, new, ..Change::default() };
@@ -90,6 +93,41 @@ pub fn parts(put: &PutLine) -> Change {
         change.asked = Some(value::text(&requested));
     }
     change
+}
+
+/// What PVAccess asked for, if that is more or less than one value.
+fn in_parts(put: &PutLine) -> Option<String> {
+    let pva = put.pva.as_ref()?;
+    if !pva.members.is_empty() {
+        let member = |put: &PutLine| {
+            let name = put.pv.as_deref().unwrap_or("?");
+            format!("{name} {}", change(put))
+        };
+        return Some(shortened(pva.members.iter().map(member), pva.is_cut));
+    }
+    let fields = || {
+        let field = |(name, found): &(String, Value)| format!("{name}={}", value::text(found));
+        shortened(pva.fields.iter().map(field), pva.is_cut)
+    };
+    match pva.request {
+        "process" => Some("process".to_owned()),
+        "rpc" => Some(format!("call({})", fields())),
+        _ if put.requested != Value::Unknown => None,
+        _ if pva.fields.is_empty() && !pva.is_cut => Some("no field".to_owned()),
+        _ if pva.fields.is_empty() => None,
+        _ => Some(fields()),
+    }
+}
+
+/// The first few of these, and whether there are more.
+fn shortened(parts: impl Iterator<Item = String>, is_cut: bool) -> String {
+    const FEW: usize = 6;
+    let mut parts: Vec<String> = parts.take(FEW + 1).collect();
+    if parts.len() > FEW || is_cut {
+        parts.truncate(FEW);
+        parts.push("...".to_owned());
+    }
+    parts.join(", ")
 }
 
 /// An acknowledgement of alarms, with its result if known.

@@ -107,13 +107,15 @@ impl<'a> CaPutLog<'a> {
 impl Writer<PutLine> for CaPutLog<'_> {
     fn write(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
         self.proceed(out, put.time)?;
-        match message(put) {
-            Some(message) => {
-                self.count += 1;
-                let place = (put.host.clone(), put.ioc.clone());
-                self.waiting.insert((message.came, self.count), (place, message));
+        for put in put.clone().to_records() {
+            match message(&put) {
+                Some(message) => {
+                    self.count += 1;
+                    let place = (put.host.clone(), put.ioc.clone());
+                    self.waiting.insert((message.came, self.count), (place, message));
+                }
+                None => self.unseen += 1,
             }
-            None => self.unseen += 1,
         }
         Ok(())
     }

@@ -1,0 +1,318 @@
+//! Takes apart values that PVAccess sent: fields by name.
+//!
+//! The log holds a value as it was sent and the number of its type. Where the type is not known (the circuit is older
+//! than the recording), the usual forms of a put to a record still show its value: the set of changed fields has bit 1
+//! alone, and what follows is as long as a number, or as a text's size says.
+
+use epics::pva::cursor::text;
+use epics::pva::types::{describe, Registry, Scalar};
+use epics::pva::value::{self, Visitor};
+use epics::pva::{Cursor, Fault, Leaf, Read};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Array, Dbf, PvaTypeId, PvaValue, Value};
+
+/// Fields that are kept of a value: no record and few groups have as many.
+const MAX_FIELDS: usize = 200;
+/// Bytes of the path of a field.
+const MAX_PATH: usize = 300;
+/// Bytes of an element of an array of texts, as Channel Access has them.
+const TEXT: usize = 40;
+
+/// A value, taken apart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sent {
+    /// The fields that were sent, by path (`value`, `alarm.severity`), in their order.
+    pub fields: Vec<(String, Value)>,
+    /// The name of the type of the first field.
+    pub kind: String,
+    /// Whether fields are missing here: the log holds only the beginning, or the type is not known.
+    pub is_cut: bool,
+    /// Whether the type is known.
+    pub is_known: bool,
+}
+
+impl Sent {
+    /// The value that a record's field gets: `value`, the index of an enum, the member of a union.
+    pub fn main(&self) -> Option<&Value> {
+        let is_main = |path: &str| path == "value" || path.starts_with("value.");
+        self.fields.iter().find(|(path, _)| is_main(path)).map(|(_, value)| value)
+    }
+}
+
+/// Takes a value apart. `changed`: it begins with the set of changed fields.
+pub fn sent(context: &Context, value: &PvaValue, changed: bool) -> Sent {
+    let Some((first, others)) = value.types.split_first() else { return Sent::default() };
+    let whole = usize::try_from(value.length).is_ok_and(|length| length == value.bytes.len());
+    let Some(of) = context.in_force().pva_types.get(*first) else {
+        return if changed { guess(value) } else { Sent { is_cut: true, ..Sent::default() } };
+    };
+    let mut fields =
+        Fields { context, others: others.iter(), big_endian: value.big_endian, ..Fields::new(context) };
+    let cursor = &mut Cursor::new(&value.bytes, value.big_endian);
+    let done = match changed {
+        true => cursor.bits().and_then(|bits| value::changed(&of.description, bits, cursor, &mut fields)),
+        false => value::whole(&of.description, cursor, &mut fields),
+    };
+    let is_cut = done.is_err() || fields.left_out || !whole && cursor.is_empty();
+    Sent { fields: fields.found, kind: fields.kind, is_cut, is_known: true }
+}
+
+/// The options in a request: `process`, `block` and others of `record._options`.
+pub fn options(context: &Context, value: &PvaValue) -> Vec<(String, String)> {
+    let option = |(path, value): (String, Value)| {
+        let name = path.strip_prefix("record._options.")?.to_owned();
+        Some((
+            name,
+            match value {
+                Value::Text(bytes) => text(&bytes),
+                other => super::value::text(&other),
+            },
+        ))
+    };
+    sent(context, value, false).fields.into_iter().filter_map(option).collect()
+}
+
+/// A put of which the type is not known.
+fn guess(value: &PvaValue) -> Sent {
+    let mut cursor = Cursor::new(&value.bytes, value.big_endian);
+    let (bits, rest) = match cursor.bits() {
+        Ok(bits) => (bits, cursor.rest()),
+        Err(_) => return Sent { is_cut: true, ..Sent::default() },
+    };
+    let unknown = Sent { is_cut: true, ..Sent::default() };
+    let found = match (bits, rest.len()) {
+        // an enum's index
+        ([4], 4) => cursor.u32().ok().map(|index| Value::Int(i64::from(index as i32))),
+        ([2], _) => cursor
+            .string()
+            .ok()
+            .filter(|_| cursor.is_empty() && rest.len() > 1)
+            .map(|bytes| Value::Text(bytes.to_vec())),
+        _ => None,
+    };
+    match found {
+        Some(Value::Text(text)) if text.iter().all(|byte| *byte >= b' ') => {
+            Sent { fields: vec![("value".to_owned(), Value::Text(text))], ..unknown }
+        }
+        Some(index @ Value::Int(_)) => Sent { fields: vec![("value.index".to_owned(), index)], ..unknown },
+        _ => unknown,
+    }
+}
+
+/// The number that a put of an unknown type may hold, read as each type that fits.
+pub fn possible(value: &PvaValue) -> Vec<Value> {
+    let mut cursor = Cursor::new(&value.bytes, value.big_endian);
+    if cursor.bits() != Ok(&[2]) {
+        return Vec::new();
+    }
+    let rest = cursor.rest();
+    let codes = [0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x42, 0x43].map(Scalar);
+    let fitting = codes.into_iter().filter(|scalar| scalar.width() == Some(rest.len()));
+    fitting.map(|scalar| one(scalar, rest, value.big_endian)).collect()
+}
+
+/// Collects fields.
+struct Fields<'a> {
+    context: &'a Context,
+    others: std::slice::Iter<'a, PvaTypeId>,
+    big_endian: bool,
+    path: Vec<String>,
+    found: Vec<(String, Value)>,
+    kind: String,
+    left_out: bool,
+}
+
+impl<'a> Fields<'a> {
+    fn new(context: &'a Context) -> Fields<'a> {
+        Fields {
+            context,
+            others: [].iter(),
+            big_endian: false,
+            path: Vec::new(),
+            found: Vec::new(),
+            kind: String::new(),
+            left_out: false,
+        }
+    }
+}
+
+impl Visitor for Fields<'_> {
+    fn enter(&mut self, name: &[u8]) {
+        self.path.push(text(name));
+    }
+
+    fn leave(&mut self) {
+        self.path.pop();
+    }
+
+    fn leaf(&mut self, leaf: Leaf<'_>) {
+        let path = self.path.join(".").replace(".[", "[");
+        if self.found.len() >= MAX_FIELDS || path.len() > MAX_PATH {
+            self.left_out = true;
+            return;
+        }
+        let (kind, value) = match leaf {
+            Leaf::One(scalar, bytes) => (scalar.name().to_owned(), one(scalar, bytes, self.big_endian)),
+            Leaf::Many(Scalar::STRING, 1, bytes) if self.path.last().is_some_and(|_| bytes.is_empty()) => {
+                ("string".to_owned(), Value::Unknown)
+            }
+            Leaf::Many(scalar, count, bytes) => {
+                (format!("{}[]", scalar.name()), many(scalar, count, bytes, self.big_endian))
+            }
+            Leaf::Nothing => (String::new(), Value::Unknown),
+        };
+        if self.found.is_empty() {
+            self.kind = if path == "value.index" { "enum".to_owned() } else { kind };
+        }
+        self.found.push((path, value));
+    }
+
+    fn any(&mut self, value: &mut Cursor<'_>, out: &mut Vec<u8>) -> Read<bool> {
+        // what the wire says may refer to other messages; the log has the type
+        let is_there = describe(value, &mut Whatever, &mut Vec::new())?;
+        let of = self.others.next().copied().unwrap_or_default();
+        if !is_there {
+            return Ok(false);
+        }
+        let of = self.context.in_force().pva_types.get(of).ok_or(Fault::UnknownType)?;
+        out.extend_from_slice(&of.description);
+        Ok(true)
+    }
+}
+
+/// Knows every type, as something.
+struct Whatever;
+
+impl Registry for Whatever {
+    fn define(&mut self, _: u16, _: &[u8]) {}
+
+    fn find(&self, _: u16) -> Option<&[u8]> {
+        Some(&[0])
+    }
+}
+
+fn one(scalar: Scalar, bytes: &[u8], big_endian: bool) -> Value {
+    let bits = || Cursor::new(bytes, big_endian).number(bytes.len()).unwrap_or_default();
+    match scalar {
+        Scalar::STRING => Value::Text(bytes.to_vec()),
+        Scalar::FLOAT => Value::Float(f32::from_bits(bits() as u32)),
+        Scalar::DOUBLE => Value::Double(f64::from_bits(bits())),
+        _ => match value::integer(scalar, bytes, big_endian) {
+            Some(number) => i64::try_from(number).map_or(Value::UInt(number as u64), Value::Int),
+            None => Value::Unknown,
+        },
+    }
+}
+
+fn many(scalar: Scalar, count: usize, bytes: &[u8], big_endian: bool) -> Value {
+    let dbf = match scalar.0 {
+        0x00 | 0x24 => Dbf::UChar,
+        0x20 => Dbf::Char,
+        0x21 => Dbf::Short,
+        0x22 => Dbf::Long,
+        0x23 => Dbf::Int64,
+        0x25 => Dbf::UShort,
+        0x26 => Dbf::ULong,
+        0x27 => Dbf::UInt64,
+        0x42 => Dbf::Float,
+        0x43 => Dbf::Double,
+        _ => Dbf::String,
+    };
+    let mut held = Vec::new();
+    match scalar.width() {
+        Some(width) => {
+            for element in bytes.chunks_exact(width) {
+                match big_endian {
+                    true => held.extend(element.iter().rev()),
+                    false => held.extend_from_slice(element),
+                }
+            }
+        }
+        None => {
+            let mut cursor = Cursor::new(bytes, big_endian);
+            while let Ok(text) = cursor.string() {
+                let end = held.len() + TEXT;
+                held.extend_from_slice(text.get(..TEXT - 1).unwrap_or(text));
+                held.resize(end, 0);
+                if cursor.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+    Value::Array(Array { dbf, count: u32::try_from(count).unwrap_or(u32::MAX), bytes: held })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Fact, PvaType};
+
+    fn context(descriptions: &[&[u8]]) -> Context {
+        let mut context = Context::default();
+        for (id, description) in (1..).zip(descriptions) {
+            context.apply(0, &Fact::PvaType(PvaType { id, description: description.to_vec() }));
+        }
+        context
+    }
+
+    fn value(types: &[u32], big_endian: bool, bytes: &[u8]) -> PvaValue {
+        PvaValue { types: types.to_vec(), big_endian, length: bytes.len() as u32, bytes: bytes.to_vec() }
+    }
+
+    #[test]
+    fn fields_by_name_in_both_orders() {
+        let of = b"\x80\x00\x02\x05value\x43\x05alarm\x80\x00\x01\x08severity\x22";
+        let context = context(&[of]);
+        let bytes = [&[1, 0b1010][..], &3.5f64.to_be_bytes(), &2i32.to_be_bytes()].concat();
+        let found = sent(&context, &value(&[1], true, &bytes), true);
+        let fields =
+            vec![("value".to_owned(), Value::Double(3.5)), ("alarm.severity".to_owned(), Value::Int(2))];
+        assert_eq!(found, Sent { fields, kind: "double".into(), is_cut: false, is_known: true });
+        assert_eq!(found.main(), Some(&Value::Double(3.5)));
+        // nothing
+        let found = sent(&context, &value(&[1], true, &[0]), true);
+        assert!(found.main().is_none() && !found.is_cut);
+        assert_eq!(sent(&context, &PvaValue::default(), true), Sent::default());
+    }
+
+    #[test]
+    fn enums_unions_anys_and_arrays() {
+        let of = b"\x80\x00\x04\x05value\x80\x06enum_t\x02\x05index\x22\x07choices\x68\x01u\x81\x00\x01\x01d\x43\x01x\x82\x01a\x45";
+        let context = context(&[of, b"\x80\x00\x01\x01n\x22"]);
+        let found = sent(&context, &value(&[1], false, b"\x01\x04\x01\x00\x00\x00"), true);
+        assert_eq!((found.main(), found.kind.as_str()), (Some(&Value::Int(1)), "enum"));
+        // the any's type is the other one, whatever number the client has for it
+        let found = sent(&context, &value(&[1, 2], false, b"\x01\x20\xfe\x63\x00\x07\x00\x00\x00"), true);
+        assert_eq!(found.fields, [("x.n".to_owned(), Value::Int(7))]);
+        let found = sent(&context, &value(&[1, 0], false, b"\x01\x20\xfe\x63\x00\x07\x00\x00\x00"), true);
+        assert!(found.fields.is_empty() && found.is_cut);
+        let mut array = value(&[1], false, b"\x01\x40\x04\x01\x00\x02\x00");
+        array.length = 9;
+        let found = sent(&context, &array, true);
+        let expected = Array { dbf: Dbf::UShort, count: 4, bytes: vec![1, 0, 2, 0] };
+        assert_eq!((found.fields, found.is_cut), (vec![("a".to_owned(), Value::Array(expected))], true));
+        let texts = many(Scalar::STRING, 2, b"\x01a\x02bc", false);
+        assert_eq!(super::super::value::json(&texts), serde_json::json!(["a", "bc"]));
+    }
+
+    #[test]
+    fn what_can_be_said_without_a_type() {
+        let context = Context::default();
+        let found = |bytes: &[u8]| sent(&context, &value(&[0], false, bytes), true);
+        assert_eq!(found(b"\x01\x04\x02\x00\x00\x00").main(), Some(&Value::Int(2)));
+        assert_eq!(found(b"\x01\x02\x02hi").main(), Some(&Value::Text(b"hi".to_vec())));
+        assert_eq!(found(&[1, 2, 0, 0, 0, 0, 0, 0, 0xc, 0x40]).main(), None);
+        let possible = possible(&value(&[0], false, &[1, 2, 0, 0, 0, 0, 0, 0, 0xc, 0x40]));
+        assert!(possible.contains(&Value::Double(3.5)) && possible.len() == 3, "{possible:?}");
+        assert!(!found(b"\x01\x02\x02hi").is_known);
+    }
+
+    #[test]
+    fn options_of_a_request() {
+        let of = b"\x80\x00\x01\x06record\x80\x00\x01\x08_options\x80\x00\x02\x07process\x60\x05block\x60";
+        let context = context(&[of]);
+        let found = options(&context, &value(&[1], false, b"\x04true\x05false"));
+        assert_eq!(found, [("process".into(), "true".into()), ("block".into(), "false".into())]);
+    }
+}

@@ -1,0 +1,246 @@
+//! PVAccess: requests, their answers, and what the servers' threads did.
+
+use crate::story::{story, Story, CLIENT, MS, PVA, SECOND, SP, STR};
+use iocrec_log::event::*;
+use iocreplay::model::putlog::PutLine;
+
+const US: u64 = 1000;
+/// Types: `value` a double; a group of two doubles.
+const DOUBLE: u32 = 1;
+const GROUP: u32 = 2;
+
+/// Two circuits to one server (its thread serves both), 81 and 82. Channels n1 `T:SP`, n2 without a name, n3 a group,
+/// where n is the circuit's last digit.
+fn told() -> Story {
+    let told = story();
+    let define = |fact: Fact| told.run.apply(0, &fact);
+    define(Fact::PvaType(PvaType { id: DOUBLE, description: b"\x80\x00\x01\x05value\x43".to_vec() }));
+    define(Fact::PvaType(PvaType { id: GROUP, description: b"\x80\x00\x02\x01a\x43\x01b\x43".to_vec() }));
+    for circuit in [81, 82] {
+        let port = 40_000 + circuit as u16;
+        define(Fact::Circuit(Circuit {
+            id: circuit,
+            client: Address { ip: 1, port },
+            server: Address { ip: 2, port: 5075 },
+            user: format!("user{circuit}"),
+            host: String::new(),
+            minor: 0,
+            origin: Origin::Opened,
+        }));
+        define(Fact::CircuitEnds(CircuitEnds { circuit, namespace: 0, server: Some(1), client: None }));
+        for (number, pv) in [(1, "T:SP"), (2, ""), (3, "T:GROUP")] {
+            let id = circuit % 10 * 10 + number;
+            let pv = pv.to_owned();
+            let (cid, sid, origin) = (Some(id), Some(id), Origin::Opened);
+            define(Fact::Channel(Channel { id, circuit, cid, sid, pv, dbr: None, count: None, origin }));
+        }
+    }
+    told
+}
+
+fn value(of: u32, bits: u8, numbers: &[f64]) -> PvaValue {
+    let mut bytes = vec![1, bits];
+    numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    PvaValue { types: vec![of], big_endian: false, length: bytes.len() as u32, bytes }
+}
+
+trait Pva {
+    fn asks(&mut self, time: u64, channel: u32, kind: PvaKind, value: PvaValue) -> &mut Self;
+    fn answers(&mut self, time: u64, circuit: u32, kind: PvaKind, status: u16, text: &str) -> &mut Self;
+}
+
+impl Pva for Story {
+    fn asks(&mut self, time: u64, channel: u32, kind: PvaKind, value: PvaValue) -> &mut Self {
+        let circuit = 80 + channel / 10;
+        let options = PvaValue::default();
+        let put = PvaPut { circuit, channel, ioid: 5, kind, options, value };
+        self.push(time, Fact::PvaPut(Box::new(put)))
+    }
+
+    fn answers(&mut self, time: u64, circuit: u32, kind: PvaKind, status: u16, text: &str) -> &mut Self {
+        let (text, value) = (text.to_owned(), PvaValue::default());
+        let answer = PvaAnswer { circuit, ioid: 5, kind, status, text, value };
+        self.push(time, Fact::PvaAnswer(Box::new(answer)))
+    }
+}
+
+/// A put of the server's thread, which finds `old` in the field.
+fn put(story: &mut Story, time: u64, record: RecordId, old: f64, number: f64) {
+    story.put(time, PutKind::Put, PVA, 0, "dbChannelPut", record, number);
+    if let Some(Event { fact: Fact::Put(put), .. }) = story.events.last_mut() {
+        put.old = Value::Double(old);
+    }
+}
+
+fn short(line: &PutLine) -> String {
+    let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+    let old = iocreplay::model::value::text(&line.old);
+    let new = iocreplay::model::value::text(&line.new);
+    let members: Vec<String> = line.members().iter().map(short).collect();
+    let members = if members.is_empty() { String::new() } else { format!(" [{}]", members.join(", ")) };
+    format!("{} {old} -> {new} {} {} {}{members}", or(&line.pv), line.status, or(&line.user), line.source)
+}
+
+fn lines(story: &mut Story) -> Vec<String> {
+    story.puts().iter().map(short).collect()
+}
+
+/// One thread carries out the requests of all circuits.
+#[test]
+fn two_clients_of_one_thread() {
+    let mut story = told();
+    story.asks(SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[5.0]));
+    story.asks(SECOND + US, 21, PvaKind::Put, value(DOUBLE, 2, &[6.0]));
+    // the second one's first
+    put(&mut story, SECOND + 100 * US, SP, 1.0, 6.0);
+    put(&mut story, SECOND + 120 * US, SP, 6.0, 5.0);
+    story.answers(SECOND + 140 * US, 82, PvaKind::Put, 0, "");
+    story.answers(SECOND + 150 * US, 81, PvaKind::Put, 0, "");
+    assert_eq!(lines(&mut story), ["T:SP 1 -> 6 ok user82 both", "T:SP 6 -> 5 ok user81 both"]);
+}
+
+#[test]
+fn what_is_not_between_request_and_answer_is_not_the_put() {
+    let mut story = told();
+    put(&mut story, SECOND - 50 * MS, SP, 1.0, 5.0);
+    story.asks(SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[5.0]));
+    story.answers(SECOND + MS, 81, PvaKind::Put, 2, "Put not permitted");
+    put(&mut story, SECOND + 50 * MS, SP, 5.0, 5.0);
+    let mut found = lines(&mut story);
+    found.sort();
+    assert_eq!(
+        found,
+        ["T:SP 1 -> 5 ok ? probe", "T:SP 5 -> 5 ok ? probe", "T:SP Unknown -> Unknown denied user81 packet"]
+            .map(|line| line.replace("Unknown", &iocreplay::model::value::text(&Value::Unknown)))
+    );
+}
+
+/// A put of a Channel Access client's thread, at the same time and with the same value, is not this one.
+#[test]
+fn other_threads_puts_are_theirs() {
+    let mut story = told();
+    story.asks(SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[5.0]));
+    story.write(SECOND + 50 * US, CLIENT, SP, 5.0);
+    story.answers(SECOND + MS, 81, PvaKind::Put, 0, "");
+    let found = lines(&mut story);
+    assert!(found.iter().any(|line| line.ends_with("ok user81 packet")), "{found:?}");
+}
+
+#[test]
+fn a_group_is_one_put() {
+    let mut story = group();
+    let found = lines(&mut story);
+    let unknown = iocreplay::model::value::text(&Value::Unknown);
+    assert_eq!(found.len(), 2, "{found:?}");
+    let expected =
+        format!("T:GROUP {unknown} -> {unknown} ok user81 both [T:SP 4 -> 5 ok ? probe, T:STR 5 -> ");
+    assert!(found[0].starts_with(&expected), "{found:?}");
+    assert!(found[1].contains("probe"), "{found:?}");
+    let chains = group().chains();
+    let whole = chains.iter().find(|chain| chain.spans.len() > 2).expect("a chain of all");
+    assert_eq!(whole.spans.iter().filter(|span| span.parent == Some(0)).count(), 2);
+    // undo and caPutLog take its members
+    let members = group().puts().swap_remove(0).to_records();
+    let of: Vec<_> = members.iter().map(|put| (put.record.as_deref(), put.user.as_deref())).collect();
+    assert_eq!(of, [(Some("T:SP"), Some("user81")), (Some("T:STR"), Some("user81"))]);
+}
+
+fn group() -> Story {
+    let mut story = told();
+    story.asks(SECOND, 13, PvaKind::Put, value(GROUP, 6, &[5.0, 6.0]));
+    put(&mut story, SECOND + 100 * US, SP, 4.0, 5.0);
+    story.process(SECOND + 110 * US, PVA, -10, "", SP).complete(SECOND + 120 * US, PVA, -20, SP, 5.0);
+    put(&mut story, SECOND + 130 * US, STR, 5.0, 6.0);
+    // not what was sent
+    put(&mut story, SECOND + 135 * US, SP, 5.0, 7.0);
+    story.answers(SECOND + 140 * US, 81, PvaKind::Put, 0, "");
+    story
+}
+
+/// Neither name nor type is known.
+#[test]
+fn channels_without_names_are_learned() {
+    let mut story = told();
+    let at = |turn: u64| SECOND + turn * 10 * MS;
+    // two clients put the same value at the same time, to records that are not known
+    for turn in 0..2 {
+        let number = if turn == 0 { 1.0 } else { 2.0 };
+        story.asks(at(turn), 12, PvaKind::Put, value(0, 2, &[number]));
+        put(&mut story, at(turn) + 100 * US, SP, number - 1.0, number);
+        if turn == 0 {
+            put(&mut story, at(turn) + 110 * US, STR, number - 1.0, number);
+        }
+        story.answers(at(turn) + 200 * US, 81, PvaKind::Put, 0, "");
+    }
+    story.asks(at(60), 12, PvaKind::Put, value(0, 2, &[3.0]));
+    put(&mut story, at(60) + 100 * US, STR, 1.0, 3.0);
+    put(&mut story, at(60) + 110 * US, SP, 2.0, 3.0);
+    story.answers(at(60) + 200 * US, 81, PvaKind::Put, 0, "");
+    let found = lines(&mut story);
+    let of_user: Vec<&String> = found.iter().filter(|line| line.contains("user81")).collect();
+    let unknown = iocreplay::model::value::text(&Value::Unknown);
+    assert_eq!(
+        of_user,
+        [
+            &format!("? {unknown} -> {unknown} ok user81 packet"),
+            &"T:SP 1 -> 2 ok user81 both".to_owned(),
+            &"T:SP 2 -> 3 ok user81 both".to_owned()
+        ],
+        "{found:?}"
+    );
+}
+
+/// The client asked for the value before; the server has no records.
+#[test]
+fn what_packets_alone_show() {
+    let mut story = told();
+    let (text, ioid, kind) = (String::new(), 5, PvaKind::Get);
+    let answer = PvaAnswer { circuit: 81, ioid, kind, status: 0, text, value: value(DOUBLE, 2, &[1.5]) };
+    story.push(SECOND, Fact::PvaAnswer(Box::new(answer)));
+    story.asks(SECOND + MS, 11, PvaKind::Put, value(DOUBLE, 2, &[2.5]));
+    story.answers(SECOND + 2 * MS, 81, PvaKind::Put, 1, "limited");
+    // no answer, and one that the client did not wait for
+    story.asks(SECOND + 3 * MS, 21, PvaKind::Put, value(DOUBLE, 2, &[3.5]));
+    story.asks(SECOND + 4 * MS, 11, PvaKind::Put, value(DOUBLE, 2, &[4.5]));
+    story.answers(SECOND + 5 * MS, 81, PvaKind::Put, 4, "");
+    let lines = story.puts();
+    let [first, second, third] = lines.as_slice() else { panic!("{lines:#?}") };
+    assert_eq!((&first.old, &first.new, &*first.status), (&Value::Double(1.5), &Value::Double(2.5), "ok"));
+    assert!(first.inexact && first.callback_ms == Some(1.0));
+    assert_eq!(first.pva.as_ref().and_then(|pva| pva.message.as_deref()), Some("limited"));
+    assert_eq!((&*second.status, &*third.status, &third.new), ("unknown", "unknown", &Value::Unknown));
+    assert_eq!((second.callback_ms, &second.requested), (None, &Value::Double(3.5)));
+}
+
+#[test]
+fn process_and_calls() {
+    let mut story = calls();
+    let lines = story.puts();
+    let pva = |line: &PutLine| line.pva.clone().expect("it came by PVAccess");
+    let [process, call] = lines.as_slice() else { panic!("{lines:#?}") };
+    assert_eq!(
+        (pva(process).request, &*process.status, process.record.as_deref()),
+        ("process", "ok", Some("T:SP"))
+    );
+    assert_eq!((pva(call).request, &*call.status), ("rpc", "error"));
+    assert_eq!(pva(call).fields, [("value".to_owned(), Value::Double(2.0))]);
+    let chains = calls().chains();
+    let processed = chains.iter().find(|chain| chain.spans.len() == 2).expect("what it did");
+    assert_eq!(processed.spans[1].parent, Some(0));
+}
+
+fn calls() -> Story {
+    let mut story = told();
+    story.asks(SECOND, 11, PvaKind::Process, PvaValue::default());
+    story.process(SECOND + 100 * US, PVA, -10, "", SP).complete(SECOND + 120 * US, PVA, -20, SP, 5.0);
+    story.answers(SECOND + 200 * US, 81, PvaKind::Process, 0, "");
+    let query = PvaValue {
+        types: vec![DOUBLE],
+        length: 8,
+        bytes: 2f64.to_le_bytes().to_vec(),
+        ..PvaValue::default()
+    };
+    story.asks(SECOND + MS, 13, PvaKind::Rpc, query);
+    story.answers(SECOND + 2 * MS, 81, PvaKind::Rpc, 2, "no such procedure");
+    story
+}

@@ -1,0 +1,394 @@
+//! Cuts one direction of a circuit into PVAccess messages.
+//!
+//! A [`Framer`] takes the stream in order: bytes in pieces of any size, and gaps. It joins the segments of a message and
+//! passes it on once it is complete, with the first bytes of its payload; the rest of long ones is counted and not kept.
+//!
+//! A stream seen from its first byte is followed by the sizes in its headers alone. One that is joined mid-stream, or
+//! that lost more than the rest of a message, is resynchronized: a header is looked for at the start of a TCP segment
+//! and inside it, and believed once another follows behind its message, or nothing follows in its TCP segment.
+
+use crate::net::protocol::{Bytes, Side};
+use crate::net::stream::Gap;
+use crate::pva::message::{Header, FIRST, GET, HEADER, LAST, MAGIC, MONITOR, SEGMENTS};
+
+/// Payload bytes to keep. Types of large groups take tens of kilobytes.
+pub const KEPT: usize = 64 << 10;
+/// Bytes that show whether a server's answer to a get or monitor has a type: request id and subcommand.
+const TO_SUBCOMMAND: usize = 5;
+/// Subcommand: prepares a request.
+const INIT: u8 = 0x08;
+/// Buffers of this size are not given back: most messages fit.
+const SMALL: usize = 1 << 10;
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Its header; of several segments the first one's.
+    pub header: Header,
+    /// Its first bytes.
+    pub payload: &'a [u8],
+    /// Its length.
+    pub length: u64,
+    /// Whether bytes before it were lost, so that it is not known which types were defined.
+    pub after_loss: bool,
+}
+
+/// Receives the messages.
+pub type Sink<'a> = dyn FnMut(u64, Message) + 'a;
+
+/// Certainty of the framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// The stream is known from its first byte, but no message has come yet.
+    Start,
+    /// Known.
+    Certain,
+    /// A header was found, but what follows its message has not come yet.
+    Candidate,
+    /// Unknown.
+    Lost,
+}
+
+/// The message that is being put together.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    header: Header,
+    /// Payload so far.
+    length: u64,
+    /// Whether more is to be kept.
+    keeps: bool,
+}
+
+/// The state of one direction. See the module.
+#[derive(Debug)]
+pub struct Framer {
+    side: Side,
+    framing: Framing,
+    head: [u8; HEADER],
+    head_length: usize,
+    /// Bytes of the current segment still to come; `None` between segments.
+    left: Option<u32>,
+    /// Whether the segment completes its message.
+    completes: bool,
+    whole: Option<Whole>,
+    kept: Vec<u8>,
+    /// Time of the candidate's message, if it is complete.
+    held: Option<u64>,
+    /// Bytes taken in since the last boundary between messages.
+    unsettled: u64,
+    lost: u64,
+    foreign: Option<u8>,
+    /// Whether types may have been missed since the last message passed on.
+    missed: bool,
+}
+
+impl Framer {
+    /// A framer for a direction that is joined mid-stream.
+    pub fn new(side: Side) -> Framer {
+        Framer {
+            side,
+            framing: Framing::Lost,
+            head: [0; HEADER],
+            head_length: 0,
+            left: None,
+            completes: false,
+            whole: None,
+            kept: Vec::new(),
+            held: None,
+            unsettled: 0,
+            lost: 0,
+            foreign: None,
+            missed: false,
+        }
+    }
+
+    /// The next byte is the first of the stream.
+    pub fn start(&mut self) {
+        *self = Framer { framing: Framing::Start, ..Framer::new(self.side) };
+    }
+
+    /// The first byte of the stream, if that is not PVAccess.
+    pub fn foreign(&self) -> Option<u8> {
+        self.foreign
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn held(&self) -> usize {
+        self.kept.capacity()
+    }
+
+    /// Bytes that could not be framed, and gaps that mattered, since the last call.
+    pub fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Takes the next bytes of the stream, from one TCP segment. `most`: payload bytes to keep of a message.
+    pub fn bytes(&mut self, time: u64, piece: Bytes, most: usize, sink: &mut Sink) {
+        let Bytes { bytes, starts, ends, .. } = piece;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.framing == Framing::Lost {
+                let starts = starts && rest.len() == bytes.len();
+                let Some(skipped) = find(self.side, Bytes { bytes: rest, starts, ..piece }) else {
+                    self.lost += rest.len() as u64;
+                    return;
+                };
+                self.lost += skipped as u64;
+                rest = rest.get(skipped..).unwrap_or_default();
+                self.framing = Framing::Candidate;
+            }
+            let used = self.advance(time, rest, most, sink);
+            if used == 0 {
+                self.give_up();
+                if self.foreign.is_some() {
+                    self.lost += rest.len() as u64;
+                    return;
+                }
+            }
+            rest = rest.get(used..).unwrap_or_default();
+        }
+        if ends && self.is_between() && self.framing == Framing::Candidate {
+            self.confirm(sink);
+        }
+    }
+
+    /// Number of the next bytes that are not needed: if they are missing, nothing is lost.
+    pub fn unneeded(&self) -> u64 {
+        let is_passed = self.whole.as_ref().is_some_and(|whole| !whole.keeps);
+        let known = is_passed && self.framing == Framing::Certain;
+        self.left.filter(|_| known).map_or(0, u64::from)
+    }
+
+    /// Takes a gap in the stream.
+    pub fn gap(&mut self, time: u64, length: u32, cause: Gap, sink: &mut Sink) {
+        match self.left {
+            Some(left) if left >= length => {
+                self.left = Some(left - length);
+                self.unsettled += u64::from(length);
+                if let Some(whole) = &mut self.whole {
+                    whole.length += u64::from(length);
+                    // what was cut off a put is not missed; a type may be
+                    self.missed |= whole.keeps && cause != Gap::Elided;
+                    whole.keeps = false;
+                }
+                self.complete(time, sink);
+            }
+            // Such segments end where a message ends.
+            None if cause == Gap::Elided && self.head_length == 0 => {}
+            _ => {
+                self.give_up();
+                self.lost += u64::from(length);
+            }
+        }
+    }
+
+    fn is_between(&self) -> bool {
+        self.head_length == 0 && self.left.is_none()
+    }
+
+    /// Takes some of these bytes and returns their number; 0 if they can't be framed.
+    fn advance(&mut self, time: u64, rest: &[u8], most: usize, sink: &mut Sink) -> usize {
+        if let Some(left) = self.left {
+            let used = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+            self.keep(rest.get(..used).unwrap_or_default(), most);
+            self.left = Some(left - used as u32);
+            self.unsettled += used as u64;
+            self.complete(time, sink);
+            return used;
+        }
+        if self.head_length == 0 {
+            if let Some(header) = Header::parse(rest) {
+                return self.begin(time, header, rest, most, sink);
+            }
+        }
+        // The header is split, or none: gather it.
+        let used = (HEADER - self.head_length).min(rest.len());
+        let end = self.head_length + used;
+        if let (Some(to), Some(from)) = (self.head.get_mut(self.head_length..end), rest.get(..used)) {
+            to.copy_from_slice(from);
+        }
+        if self.head.first() != Some(&MAGIC) {
+            self.refuse();
+            return 0;
+        }
+        self.head_length = end;
+        self.unsettled += used as u64;
+        if end == HEADER {
+            match Header::parse(&self.head).filter(|header| self.accepts(header)) {
+                Some(header) => {
+                    self.head_length = 0;
+                    self.open(header, sink);
+                    self.complete(time, sink);
+                }
+                None => return 0,
+            }
+        }
+        used
+    }
+
+    /// A message begins with these bytes: takes all of it, or its header if the rest has not come yet.
+    fn begin(&mut self, time: u64, header: Header, rest: &[u8], most: usize, sink: &mut Sink) -> usize {
+        if !self.accepts(&header) {
+            return 0;
+        }
+        let size = header.size as usize;
+        let end = HEADER.saturating_add(size);
+        let known = matches!(self.framing, Framing::Certain | Framing::Start);
+        let alone = header.flags & SEGMENTS == 0 && !header.is_control() && self.whole.is_none();
+        if let Some(payload) = rest.get(HEADER..end).filter(|_| known && alone) {
+            self.framing = Framing::Certain;
+            self.unsettled = 0;
+            let payload = payload.get(..most).unwrap_or(payload);
+            let after_loss = std::mem::take(&mut self.missed);
+            if self.wants(header.command, payload) {
+                sink(time, Message { header, payload, length: header.size.into(), after_loss });
+            }
+            return end;
+        }
+        self.open(header, sink);
+        self.unsettled += HEADER as u64;
+        self.complete(time, sink);
+        HEADER
+    }
+
+    /// Whether this header can come next.
+    fn accepts(&mut self, header: &Header) -> bool {
+        match self.framing {
+            // unknown commands and versions are skipped, as servers do
+            Framing::Start | Framing::Certain => true,
+            Framing::Candidate => header.is_plausible(self.side),
+            Framing::Lost => false,
+        }
+    }
+
+    fn refuse(&mut self) {
+        if self.framing == Framing::Start {
+            self.foreign = self.head.first().copied();
+        }
+    }
+
+    /// A segment's header has come.
+    fn open(&mut self, header: Header, sink: &mut Sink) {
+        if self.held.is_some() {
+            self.confirm(sink);
+        }
+        if self.framing == Framing::Start {
+            self.framing = Framing::Certain;
+        }
+        self.left = Some(header.size);
+        // control messages may stand between segments
+        if header.is_control() {
+            self.completes = false;
+            return;
+        }
+        let segment = header.flags & SEGMENTS;
+        self.completes = segment == 0 || segment == LAST;
+        if segment == 0 || segment == FIRST {
+            self.kept.clear();
+            self.whole = Some(Whole { header, length: 0, keeps: true });
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8], most: usize) {
+        let Some(whole) = &mut self.whole else { return };
+        whole.length += bytes.len() as u64;
+        if !whole.keeps {
+            return;
+        }
+        let mut rest = bytes;
+        if self.side == Side::Server && matches!(whole.header.command, GET | MONITOR) {
+            let missing = TO_SUBCOMMAND.saturating_sub(self.kept.len()).min(rest.len());
+            let (first, others) = rest.split_at_checked(missing).unwrap_or((rest, &[]));
+            self.kept.extend_from_slice(first);
+            rest = others;
+            whole.keeps = self.kept.get(4).is_none_or(|subcommand| subcommand & INIT != 0);
+        }
+        if whole.keeps {
+            let room = most.saturating_sub(self.kept.len()).min(rest.len());
+            self.kept.extend_from_slice(rest.get(..room).unwrap_or_default());
+            whole.keeps = room == rest.len();
+        }
+    }
+
+    /// Handles the end of a segment, if all of it has come.
+    fn complete(&mut self, time: u64, sink: &mut Sink) {
+        if self.left != Some(0) {
+            return;
+        }
+        self.left = None;
+        if self.framing != Framing::Candidate {
+            self.unsettled = 0;
+        }
+        if !self.completes {
+            return;
+        }
+        match self.framing {
+            // the end of this segment or the next header decides
+            Framing::Candidate => self.held = Some(time),
+            _ => self.pass(time, sink),
+        }
+    }
+
+    /// Passes on the message that is put together.
+    fn pass(&mut self, time: u64, sink: &mut Sink) {
+        let Some(Whole { header, length, .. }) = self.whole.take() else { return };
+        if self.wants(header.command, &self.kept) {
+            let after_loss = std::mem::take(&mut self.missed);
+            sink(time, Message { header, payload: &self.kept, length, after_loss });
+        }
+        self.kept.clear();
+        if self.kept.capacity() > SMALL {
+            self.kept = Vec::new();
+        }
+    }
+
+    /// Whether a message has anything to tell: updates and values that were asked for do not.
+    fn wants(&self, command: u8, payload: &[u8]) -> bool {
+        let values = self.side == Side::Server && matches!(command, GET | MONITOR);
+        !values || payload.get(4).is_some_and(|subcommand| subcommand & INIT != 0)
+    }
+
+    /// The candidate is right.
+    fn confirm(&mut self, sink: &mut Sink) {
+        self.framing = Framing::Certain;
+        self.unsettled = 0;
+        if let Some(time) = self.held.take() {
+            self.pass(time, sink);
+        }
+    }
+
+    /// The framing is lost, and with it the bytes of incomplete messages.
+    fn give_up(&mut self) {
+        self.lost += std::mem::take(&mut self.unsettled);
+        self.framing = Framing::Lost;
+        self.head_length = 0;
+        self.left = None;
+        self.completes = false;
+        self.whole = None;
+        self.held = None;
+        self.missed = true;
+        self.kept = Vec::new();
+    }
+}
+
+/// Where a message begins in bytes of which nothing is known.
+fn find(side: Side, Bytes { bytes, starts, ends, .. }: Bytes) -> Option<usize> {
+    let header = |at: usize| Header::parse(bytes.get(at..)?).filter(|header| header.is_plausible(side));
+    let mut at = 0;
+    loop {
+        at += bytes.get(at..)?.iter().position(|byte| *byte == MAGIC)?;
+        if let Some(found) = header(at) {
+            let next = at.saturating_add(HEADER).saturating_add(found.size as usize);
+            let follows = match next.cmp(&bytes.len()) {
+                std::cmp::Ordering::Less => header(next).is_some(),
+                std::cmp::Ordering::Equal => ends,
+                // only the start of a segment is likely enough to be believed for so long
+                std::cmp::Ordering::Greater => starts && at == 0,
+            };
+            if follows {
+                return Some(at);
+            }
+        }
+        at += 1;
+    }
+}

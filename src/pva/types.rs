@@ -1,0 +1,227 @@
+//! The types that all circuits share, and those that one side of a circuit has defined.
+//!
+//! A server sends few types, but pvxs sends them whole for each put, and pvAccessCPP sends each once per connection and
+//! refers to it afterwards. So descriptions are kept once, whole, and get numbers in the log when a put first needs them.
+//!
+//! Descriptions come from the network, so their room is bounded: where it is full, the one that has not been used for
+//! longest (nearly) is forgotten, and its number goes to another. Whatever still refers to it then has no type.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use epics::pva::types::describe;
+use epics::pva::{Cursor, Read, Registry};
+use iocrec_log::event::{Event, Fact, PvaType, PvaTypeId};
+
+/// Descriptions that are kept. A big IOC has a few dozen, and one for each group.
+const MOST: usize = 1024;
+/// Their bytes, all together.
+const MOST_BYTES: usize = 1 << 20;
+/// Numbers that one side of a circuit may define.
+const MOST_IDS: usize = 1024;
+/// The same for all circuits together.
+const MOST_ALL_IDS: usize = 32 << 10;
+
+/// A description that is kept, unless it has been forgotten meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeRef {
+    slot: u16,
+    generation: u32,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    description: Box<[u8]>,
+    hash: u64,
+    /// Whether it has been used since the last search for one to forget.
+    used: bool,
+    /// Whether the log has it.
+    logged: bool,
+}
+
+/// The types of all circuits. See the module.
+#[derive(Debug, Default)]
+pub struct Types {
+    slots: Vec<Slot>,
+    by_hash: HashMap<u64, u16>,
+    hasher: RandomState,
+    bytes: usize,
+    /// The slot at which the next search for one to forget begins.
+    hand: usize,
+    /// Numbers defined on all circuits.
+    ids: usize,
+    /// Types that had to be forgotten, not yet reported.
+    pub forgotten: u64,
+}
+
+impl Types {
+    /// Keeps a description.
+    fn keep(&mut self, description: &[u8]) -> TypeRef {
+        let hash = self.hasher.hash_one(description);
+        if let Some((&number, slot)) = self.by_hash.get(&hash).and_then(|number| {
+            let slot = self.slots.get_mut(usize::from(*number))?;
+            (*slot.description == *description).then_some((number, slot))
+        }) {
+            slot.used = true;
+            return TypeRef { slot: number, generation: slot.generation };
+        }
+        while self.bytes + description.len() > MOST_BYTES {
+            if self.forget_one(true).is_none() {
+                break;
+            }
+        }
+        let free = match self.slots.len() < MOST {
+            true => {
+                self.slots.push(Slot::default());
+                self.slots.len() - 1
+            }
+            false => self.forget_one(false).unwrap_or(0),
+        };
+        self.bytes += description.len();
+        if let Some(slot) = self.slots.get_mut(free) {
+            let generation = slot.generation.wrapping_add(1);
+            *slot = Slot { generation, description: description.into(), hash, used: false, logged: false };
+            self.by_hash.insert(hash, free as u16);
+            return TypeRef { slot: free as u16, generation };
+        }
+        TypeRef { slot: 0, generation: 0 }
+    }
+
+    /// Forgets a type that has not been used lately; its slot is free. `passes_free`: not for a free slot.
+    fn forget_one(&mut self, passes_free: bool) -> Option<usize> {
+        for _ in 0..=2 * self.slots.len() {
+            let at = self.hand;
+            self.hand = (self.hand + 1) % self.slots.len().max(1);
+            let Some(slot) = self.slots.get_mut(at) else { continue };
+            if std::mem::take(&mut slot.used) || passes_free && slot.description.is_empty() {
+                continue;
+            }
+            let old = std::mem::take(&mut slot.description);
+            slot.generation = slot.generation.wrapping_add(1);
+            slot.logged = false;
+            if self.by_hash.get(&slot.hash) == Some(&(at as u16)) {
+                self.by_hash.remove(&slot.hash);
+            }
+            self.bytes = self.bytes.saturating_sub(old.len());
+            self.forgotten += u64::from(!old.is_empty());
+            return Some(at);
+        }
+        None
+    }
+
+    /// The description, unless it has been forgotten.
+    pub fn get(&self, at: TypeRef) -> Option<&[u8]> {
+        let slot = self.slots.get(usize::from(at.slot))?;
+        (slot.generation == at.generation).then_some(&slot.description)
+    }
+
+    /// The type's number in the log, which gets it now if it does not have it yet; 0 if it has been forgotten.
+    pub fn number(&mut self, time: u64, at: Option<TypeRef>, out: &mut Vec<Event>) -> PvaTypeId {
+        let Some(at) = at else { return 0 };
+        let Some(slot) = self.slots.get_mut(usize::from(at.slot)) else { return 0 };
+        if slot.generation != at.generation {
+            return 0;
+        }
+        slot.used = true;
+        let id = PvaTypeId::from(at.slot) + 1;
+        if !std::mem::replace(&mut slot.logged, true) {
+            let description = slot.description.to_vec();
+            out.push(Event { time, fact: Fact::PvaType(PvaType { id, description }) });
+        }
+        id
+    }
+}
+
+/// The types that one side of a circuit has defined, by its numbers.
+#[derive(Debug, Default)]
+pub struct Known(HashMap<u16, TypeRef>);
+
+impl Known {
+    /// Forgets them: bytes were lost, or the circuit is over.
+    pub fn forget(&mut self, types: &mut Types) {
+        types.ids = types.ids.saturating_sub(self.0.len());
+        self.0 = HashMap::new();
+    }
+
+    /// Reads a type from the wire and keeps it; `None` for the null type.
+    ///
+    /// # Errors
+    /// It can't be read, or is not known.
+    pub fn read(&mut self, wire: &mut Cursor<'_>, types: &mut Types) -> Read<Option<TypeRef>> {
+        let mut description = Vec::new();
+        let some = describe(wire, &mut Defining { known: self, types }, &mut description)?;
+        Ok(some.then(|| types.keep(&description)))
+    }
+}
+
+/// A side's types while a description is read.
+struct Defining<'a> {
+    known: &'a mut Known,
+    types: &'a mut Types,
+}
+
+impl Registry for Defining<'_> {
+    fn define(&mut self, id: u16, description: &[u8]) {
+        let has = self.known.0.contains_key(&id);
+        if !has && (self.known.0.len() >= MOST_IDS || self.types.ids >= MOST_ALL_IDS) {
+            self.types.forgotten += 1;
+            return;
+        }
+        self.types.ids += usize::from(!has);
+        let kept = self.types.keep(description);
+        self.known.0.insert(id, kept);
+    }
+
+    fn find(&self, id: u16) -> Option<&[u8]> {
+        self.types.get(*self.known.0.get(&id)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use epics::pva::Fault;
+
+    fn keep(types: &mut Types, number: u32, length: usize) -> TypeRef {
+        let mut description = number.to_le_bytes().to_vec();
+        description.resize(length, 7);
+        types.keep(&description)
+    }
+
+    #[test]
+    fn what_is_used_stays_and_the_room_is_bounded() {
+        let mut types = Types::default();
+        let mut out = Vec::new();
+        let own = keep(&mut types, 0, 100);
+        assert_eq!(types.number(5, Some(own), &mut out), 1);
+        assert_eq!((types.number(6, Some(own), &mut out), out.len()), (1, 1), "logged once");
+        assert_eq!(keep(&mut types, 0, 100), own);
+        let first = keep(&mut types, 1, 100);
+        for number in 2..10_000 {
+            keep(&mut types, number, 4 + number as usize % 5000);
+            types.number(7, Some(own), &mut out);
+        }
+        assert!(types.bytes <= MOST_BYTES && types.slots.len() <= MOST && types.by_hash.len() <= MOST);
+        assert_eq!(types.bytes, types.slots.iter().map(|slot| slot.description.len()).sum::<usize>());
+        assert!(types.get(own).is_some(), "in use");
+        assert_eq!(types.get(first), None);
+        assert_eq!(types.number(8, Some(first), &mut out), 0);
+        assert!(types.forgotten > 5000);
+    }
+
+    #[test]
+    fn numbers_of_one_side_are_bounded() {
+        let (mut types, mut known) = (Types::default(), Known::default());
+        for id in 0..5000u16 {
+            let [low, high] = id.to_le_bytes();
+            let wire = [0xfd, low, high, 0x80, 2, low, high, 0];
+            known.read(&mut Cursor::new(&wire, false), &mut types).unwrap();
+        }
+        assert_eq!((known.0.len(), types.ids), (MOST_IDS, MOST_IDS));
+        known.forget(&mut types);
+        assert_eq!(types.ids, 0);
+        let refers = known.read(&mut Cursor::new(&[0xfe, 1, 0], false), &mut types);
+        assert_eq!(refers, Err(Fault::UnknownType));
+    }
+}

@@ -1,0 +1,342 @@
+//! What comes out of messages made by hand.
+
+use crate::wire::*;
+use iocrec_log::event::Fact;
+
+fn double(number: f64) -> Vec<u8> {
+    number.to_le_bytes().to_vec()
+}
+
+/// The bytes of pvput with QSRV1, as they were seen.
+#[test]
+fn a_put_as_it_was_seen() {
+    let mut w = Wire::open();
+    w.server(&hex("ca024102 00000000"));
+    let identity = "ca020001 25000000 001e3c00 ff7f 0000 02 6361 fd0100 80 00 02 04 75736572 60 04 686f7374 60 04 726f6f74 02 766d";
+    w.client(&hex(identity));
+    w.server(&hex("ca024009 01000000 ff"));
+    w.client(&hex("ca020007 0b000000 0100 41302010 04 543a414f"));
+    w.server(&hex("ca024007 09000000 41302010 01340012 ff"));
+    // the options' type 2 was defined before; here it is whole
+    w.client(&hex("ca02000b 0f000000 01340012 52607080 08 fd0200 80 00 00"));
+    let scalar = "ca02400b 13000000 52607080 08 ff fd0100 80 00 01 05 76616c7565 43";
+    w.server(&hex(scalar));
+    w.client(&hex("ca02000b 13000000 01340012 52607080 00 01 02 0000000000000c40"));
+    w.server(&hex("ca02400b 1a000000 52607080 00 02 11 507574206e6f74207065726d6974746564 00 00"));
+    w.client(&hex("ca02000b 13000000 01340012 52607080 00 01 02 0000000000000c40"));
+    w.server(&hex("ca02400b 06000000 52607080 00 ff"));
+    w.client(&hex("ca020008 08000000 01340012 41302010"));
+    let expected = [
+        "circuit 1 @",
+        "pva 1 v2 ",
+        "circuit 1 root@vm",
+        "pva 1 v2 ca",
+        "channel 1 T:AO cid Some(270544961) sid None",
+        "channel 1 T:AO cid Some(270544961) sid Some(302003201)",
+        "type 2 of 3 bytes",
+        "type 3 of 10 bytes",
+    ];
+    let facts = w.facts();
+    let (head, rest) = facts.split_at(6);
+    assert_eq!(head, &expected[..6]);
+    assert!(rest.iter().any(|fact| fact.ends_with("of 10 bytes")), "{rest:#?}");
+    let puts: Vec<&String> = rest.iter().filter(|fact| !fact.starts_with("type")).collect();
+    assert_eq!(puts.len(), 5, "{rest:#?}");
+    assert!(puts[0].starts_with("Put to 1: [") && puts[0].ends_with("] 10 01020000000000000c40"), "{puts:?}");
+    assert_eq!(puts[1], "Put answered 2 \"Put not permitted\": [] 0 ");
+    assert_eq!(puts[2], puts[0]);
+    assert_eq!(puts[3..], ["Put answered 0 \"\": [] 0 ", "channel 1 ends"]);
+}
+
+/// Types are kept for all circuits, and logged when a put needs them.
+#[test]
+fn types_are_whole_and_logged_once() {
+    let mut w = Wire::ready();
+    w.client(&request(11, 2, 3, 0, &[hex("0102"), double(3.5)].concat()));
+    w.server(&answer(11, 3, 0, &[0xff]));
+    // prepared again: the server refers to its type
+    w.client(&request(11, 2, 4, 8, NO_OPTIONS));
+    w.server(&answer(11, 4, 8, &hex("ff fe0100")));
+    w.client(&request(11, 2, 4, 0, &[hex("0102"), double(4.5)].concat()));
+    let types: Vec<Vec<u8>> = w
+        .out
+        .iter()
+        .filter_map(|event| match &event.fact {
+            Fact::PvaType(found) => Some(found.description.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(types, [WHOLE.to_vec(), NO_OPTIONS.to_vec()]);
+    let facts = w.facts();
+    let puts: Vec<&String> = facts.iter().filter(|fact| fact.starts_with("Put to")).collect();
+    assert!(
+        puts.iter().all(|put| put.starts_with("Put to 1: [3]")
+            || put.starts_with("Put to 1: [4]")
+            || put.starts_with("Put to 1: [2]")),
+        "{facts:#?}"
+    );
+}
+
+/// pvAccessCPP cuts a message with an array in three, with control messages and empty segments between them.
+#[test]
+fn segments_are_joined() {
+    let mut w = Wire::ready();
+    let ids = [2u32.to_le_bytes(), 3u32.to_le_bytes()].concat();
+    let control = hex("ca020100 78563412");
+    w.client(&[message(0x10, 11, &[&ids[..3]].concat()), control.clone()].concat());
+    w.client(&message(0x30, 11, b""));
+    w.client(&message(0x30, 11, &[&ids[3..], &hex("00 0102 0000")[..]].concat()));
+    let last = message(0x20, 11, &hex("000000000c40"));
+    for byte in last {
+        w.client(&[byte]);
+    }
+    w.client(&control);
+    w.client(&request(11, 2, 3, 0, &[hex("0102"), double(4.5)].concat()));
+    let facts = w.facts();
+    let puts: Vec<&str> = facts.iter().filter_map(|fact| fact.strip_prefix("Put to 1: ")).collect();
+    let values: Vec<&str> = puts.iter().map(|put| put.split_once(' ').expect("types").1).collect();
+    assert_eq!(values, ["10 01020000000000000c40", "10 01020000000000001240"], "{facts:#?}");
+}
+
+/// pvxs mixes byte orders in one connection.
+#[test]
+fn each_message_has_its_byte_order() {
+    let mut w = Wire::ready();
+    let big = [&hex("00000002 00000003 00 0102")[..], &3.5f64.to_be_bytes()].concat();
+    w.client(&message(0x80, 11, &big));
+    w.client(&request(11, 2, 3, 0, &[hex("0102"), double(3.5)].concat()));
+    w.server(&message(0xc0, 11, &hex("00000003 00 ff")));
+    let facts = w.facts();
+    assert!(facts.iter().any(|fact| fact.contains(" big 10 0102400c000000000000")), "{facts:#?}");
+    assert!(facts.iter().any(|fact| fact.contains("] 10 01020000000000000c40")), "{facts:#?}");
+    assert_eq!(facts.last().map(String::as_str), Some("Put answered 0 \"\": [] 0 "));
+}
+
+#[test]
+fn everything_that_is_asked_for() {
+    let mut w = Wire::ready();
+    // the value before
+    w.client(&request(11, 2, 3, 0x40, b""));
+    w.server(&answer(11, 3, 0x40, &[hex("ff 0102"), double(1.5)].concat()));
+    // PUT_GET with two types
+    w.client(&request(12, 2, 5, 8, NO_OPTIONS));
+    w.server(&answer(12, 5, 8, &hex("ff fe0100 fe0100")));
+    w.client(&request(12, 2, 5, 0, &[hex("0102"), double(2.5)].concat()));
+    w.server(&answer(12, 5, 0, &[hex("ff 0102"), double(2.5)].concat()));
+    // PROCESS
+    w.client(&request(16, 2, 6, 8, NO_OPTIONS));
+    w.server(&answer(16, 6, 8, &[0xff]));
+    w.client(&request(16, 2, 6, 0x10, b""));
+    w.server(&answer(16, 6, 0x10, &[0xff]));
+    // RPC: a structure with a text
+    w.client(&request(20, 2, 7, 8, NO_OPTIONS));
+    w.server(&answer(20, 7, 8, &[0xff]));
+    w.client(&request(20, 2, 7, 0, b"\x80\x00\x01\x01q\x60\x02hi"));
+    w.server(&answer(20, 7, 0, b"\xff\x80\x00\x01\x01r\x22\x05\x00\x00\x00"));
+    // a put whose answer the client doesn't await
+    w.client(&request(11, 2, 3, 0, &[hex("0102"), double(9.0)].concat()));
+    w.client(&message(0, 21, &hex("02000000 03000000")));
+    // a monitor
+    w.client(&request(13, 2, 8, 0x88, &[NO_OPTIONS, &4u32.to_le_bytes()].concat()));
+    w.client(&request(13, 2, 8, 0x44, b""));
+    w.client(&message(0, 15, &hex("02000000 08000000")));
+    // refused: a channel, a request; and a message
+    w.client(&create(9, "NO:SUCH"));
+    w.server(&message(
+        0x40,
+        7,
+        &[&hex("09000000 00000000 02")[..], &string("no such channel"), &[0]].concat(),
+    ));
+    w.client(&request(11, 2, 10, 8, NO_OPTIONS));
+    w.server(&answer(11, 10, 8, &[&[2][..], &string("read only"), &[0]].concat()));
+    w.server(&message(0x40, 18, &[&hex("03000000 01")[..], &string("careful")].concat()));
+    let facts: Vec<String> = w.facts().into_iter().filter(|fact| !fact.starts_with("type")).collect();
+    let expected = [
+        "Get answered 0 \"\": [1] 10 0102000000000000f83f",
+        "PutGet to 1: [1] 10 01020000000000000440",
+        "PutGet answered 0 \"\": [1] 10 01020000000000000440",
+        "Process to 1: [] 0 ",
+        "Process answered 0 \"\": [] 0 ",
+        "Rpc to 1: [5] 3 026869",
+        "Rpc answered 0 \"\": [6] 4 05000000",
+        "Put to 1: [1] 10 01020000000000002240",
+        "Put answered 4 \"\": [] 0 ",
+        "monitor of 1 starts",
+        "monitor of 1 stops",
+        "channel 2 NO:SUCH cid Some(9) sid None",
+        "message 7 of Some(2), level 2: no such channel",
+        "channel 2 ends",
+        "message 11 of Some(1), level 2: read only",
+        "message 18 of Some(1), level 1: careful",
+    ];
+    let plain = |fact: &str| -> String {
+        // numbers of types are those of an order that does not matter
+        let mut out = String::new();
+        let mut within = false;
+        for c in fact.chars() {
+            within = within && c != ']';
+            if !within {
+                out.push(c);
+            }
+            within |= c == '[';
+        }
+        out
+    };
+    let found: Vec<String> = facts.iter().map(|fact| plain(fact)).collect();
+    assert_eq!(found, expected.map(plain));
+}
+
+/// A union and an any in the structure; the any's type is defined in one put and referred to in the next.
+#[test]
+fn types_within_values() {
+    let mut w = Wire::open();
+    w.client(&create(1, "T:ANY"));
+    w.server(&created(1, 2));
+    w.client(&request(11, 2, 3, 8, NO_OPTIONS));
+    w.server(&answer(11, 3, 8, b"\xff\x80\x00\x02\x01x\x82\x01u\x81\x00\x02\x01d\x43\x01s\x60"));
+    w.client(&request(11, 2, 3, 0, &hex("01 06 fd0900 80 00 01 01 6e 22 05000000 01 02 6869")));
+    w.client(&request(11, 2, 3, 0, &hex("01 02 fe0900 06000000")));
+    w.client(&request(11, 2, 3, 0, &hex("01 02 fe0800 06000000")));
+    w.client(&request(11, 2, 3, 0, &hex("01 02 ff")));
+    let found: Vec<usize> = w
+        .out
+        .iter()
+        .filter_map(|event| match &event.fact {
+            Fact::PvaPut(put) => {
+                let last = put.value.types.last().copied().unwrap_or_default();
+                Some(put.value.types.len() * 10 + usize::from(last != 0))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(found, [21, 21, 20, 20], "known, known, unknown, nothing");
+}
+
+/// Nothing of it is read into memory, and what follows is found.
+#[test]
+fn arrays_are_cut() {
+    let mut w = Wire::ready();
+    let array = [hex("01 02"), vec![0xfe], 1_000_000u32.to_le_bytes().to_vec(), vec![7; 1_000_000]].concat();
+    let put = request(11, 2, 3, 0, &array);
+    for part in put.chunks(1448) {
+        w.client(part);
+    }
+    w.client(&request(11, 2, 3, 0, &[hex("0102"), double(3.5)].concat()));
+    let lengths: Vec<(u32, usize)> = w
+        .out
+        .iter()
+        .filter_map(|event| match &event.fact {
+            Fact::PvaPut(put) => Some((put.value.length, put.value.bytes.len())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lengths, [(1_000_007, 4096), (10, 10)]);
+}
+
+#[test]
+fn joined_in_the_middle() {
+    let mut w = Wire::new();
+    // the end of a message, then one that nothing follows
+    w.client(&[vec![9; 30], request(11, 2, 3, 0, &[hex("0102"), double(3.5)].concat())].concat());
+    w.server(&answer(11, 3, 0, &[0xff]));
+    let facts = w.facts();
+    assert!(facts.contains(&"Put to 1: [0] 10 01020000000000000c40".to_owned()), "{facts:#?}");
+    assert!(facts.contains(&"Put answered 0 \"\": [] 0 ".to_owned()), "{facts:#?}");
+    assert!(facts.contains(&"channel 1  cid None sid Some(2)".to_owned()), "{facts:#?}");
+    w.wait(1);
+    assert_eq!(w.facts(), ["lost 30 bytes are not PVAccess messages, or their beginning was not seen"]);
+}
+
+/// A hole within a message costs only it; one across a header costs what is before the next header. After either a
+/// reference to a type may mean another.
+#[test]
+fn holes() {
+    let mut w = Wire::ready();
+    let put = |number: f64| request(11, 2, 3, 0, &[hex("0102"), double(number)].concat());
+    let long = request(
+        11,
+        2,
+        3,
+        0,
+        &[hex("01 02"), vec![0xfe], 3000u32.to_le_bytes().to_vec(), vec![7; 3000]].concat(),
+    );
+    w.client(&long[..500]);
+    w.lose(true, 1000);
+    w.client(&[&long[1500..], &put(1.5)].concat());
+    w.wait(2000);
+    let facts = w.facts();
+    let puts = |facts: &[String]| facts.iter().filter(|fact| fact.starts_with("Put to")).count();
+    assert_eq!(puts(&facts), 2, "{facts:#?}");
+    w.client(&put(2.5)[..3]);
+    w.lose(true, 40);
+    w.client(&put(3.5));
+    w.wait(2000);
+    let facts = w.facts();
+    assert_eq!(puts(&facts), 1, "{facts:#?}");
+    assert!(facts.iter().any(|fact| fact.starts_with("lost 43 ")), "{facts:#?}");
+    // on the server's side, its types are forgotten
+    w.lose(false, 40);
+    w.server(&answer(11, 3, 0, &[0xff]));
+    w.client(&request(11, 2, 4, 8, NO_OPTIONS));
+    w.server(&answer(11, 4, 8, &hex("ff fe0100")));
+    w.wait(2000);
+    w.client(&request(11, 2, 4, 0, &[hex("0102"), double(4.5)].concat()));
+    let facts = w.facts();
+    assert!(facts.iter().any(|fact| fact.starts_with("Put to 1: [0] 10")), "{facts:#?}");
+}
+
+#[test]
+fn what_is_not_pvaccess() {
+    let mut w = Wire::open();
+    w.client(&hex("16030100 05 0102030405"));
+    w.wait(1);
+    assert_eq!(w.facts(), ["lost 10 bytes are encrypted (TLS)"]);
+    let mut w = Wire::open();
+    w.client(b"GET / HTTP/1.1\r\n");
+    w.wait(1);
+    assert_eq!(w.facts(), ["lost 16 bytes of something else than PVAccess, ignored"]);
+    w.client(&request(11, 2, 3, 0, &hex("0102")));
+    assert_eq!(w.facts(), [""; 0]);
+}
+
+/// Updates are not looked at, but what defines their types is.
+#[test]
+fn updates_define_nothing_but_init_does() {
+    let mut w = Wire::open();
+    w.client(&create(1, "T:AO"));
+    w.server(&created(1, 2));
+    w.server(&answer(13, 8, 8, &[&[0xff], SCALAR].concat()));
+    for _ in 0..100 {
+        w.server(&answer(13, 8, 0, &vec![1; 3000]));
+    }
+    w.client(&request(11, 2, 3, 8, NO_OPTIONS));
+    w.server(&answer(11, 3, 8, &hex("ff fe0100")));
+    w.facts();
+    w.client(&request(11, 2, 3, 0, &[hex("0102"), double(3.5)].concat()));
+    let facts = w.facts();
+    assert_eq!(facts.len(), 3, "{facts:#?}");
+    assert!(facts[2].starts_with("Put to 1: [") && !facts[2].starts_with("Put to 1: [0]"), "{facts:#?}");
+}
+
+#[test]
+fn tables_are_bounded() {
+    let mut w = Wire::open();
+    for cid in 0..20_000u32 {
+        w.client(&create(cid, &format!("T:{cid}")));
+        w.server(&created(cid, cid + 1));
+        w.client(&request(11, cid + 1, cid, 8, NO_OPTIONS));
+        w.client(&request(13, cid + 1, cid | 1 << 20, 0x44, b""));
+    }
+    w.wait(2000);
+    let mut open = 0i64;
+    for event in &w.out {
+        match &event.fact {
+            Fact::Channel(channel) if channel.sid.is_none() => open += 1,
+            Fact::ChannelEnd(_) => open -= 1,
+            _ => {}
+        }
+    }
+    assert!(open <= 8192, "{open}");
+    let facts = w.facts();
+    assert!(facts.iter().any(|fact| fact.contains("channels or requests forgotten")));
+}

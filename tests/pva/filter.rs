@@ -1,0 +1,118 @@
+//! The socket filter, run by a small interpreter of classic BPF, for PVAccess beside Channel Access.
+
+use crate::wire::*;
+use iocrec::net::filter::{self, DEPTHS, MAX_PORTS};
+use iocrec::net::protocol::Side;
+use iocrec::net::service::Ports;
+use iocrec::{ca, pva};
+use libc::sock_filter;
+
+/// Runs a program as the kernel does, for an IPv4 packet that came in on Ethernet: how many bytes it lets through.
+fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
+    let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [0u32; 16], 0usize);
+    let read = |at: u32, width: usize| -> Option<u32> {
+        let bytes = packet.get(at as usize..(at as usize).checked_add(width)?)?;
+        Some(bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b)))
+    };
+    loop {
+        let sock_filter { code, jt, jf, k } = program[pc];
+        pc += 1;
+        let width = match code & 0x18 {
+            0x00 => 4,
+            0x08 => 2,
+            _ => 1,
+        };
+        let operand = if code & 0x08 != 0 { x } else { k };
+        let loaded = match (code & 0x07, code & 0xe0) {
+            (0, 0x20) if k == 0xffff_f000 => Some(0x0800),
+            (0, 0x20) if k >= 0xffff_f000 => Some(1),
+            (0, 0x20) => read(k, width),
+            (0, 0x40) => read(x.wrapping_add(k), width),
+            (0, 0x60) => Some(memory[k as usize]),
+            (0, 0x80) => Some(packet.len() as u32),
+            _ => Some(a),
+        };
+        let Some(loaded) = loaded else { return 0 };
+        a = loaded;
+        match (code & 0x07, code & 0xf0) {
+            (0, _) => {}
+            (1, 0x60) => x = memory[k as usize],
+            (1, _) => x = u32::from(packet[k as usize] & 0xf) * 4,
+            (2, _) => memory[k as usize] = a,
+            (3, _) => memory[k as usize] = x,
+            (4, 0x00) => a = a.wrapping_add(operand),
+            (4, 0x10) => a = a.wrapping_sub(operand),
+            (4, 0x40) => a |= operand,
+            (4, 0x50) => a &= operand,
+            (4, 0x60) => a <<= operand,
+            (4, 0x70) => a >>= operand,
+            (5, 0x00) => pc += k as usize,
+            (5, comparison) => {
+                let holds = match comparison {
+                    0x10 => a == operand,
+                    0x20 => a > operand,
+                    0x30 => a >= operand,
+                    _ => a & operand != 0,
+                };
+                pc += usize::from(if holds { jt } else { jf });
+            }
+            (6, _) => return if code & 0x10 != 0 { a } else { k },
+            (7, _) => x = a,
+            other => panic!("{other:x?}"),
+        }
+    }
+}
+
+fn program(side: Side, depth: usize, own: &[u16], others: &[u16]) -> Vec<sock_filter> {
+    let mut ports = Ports::of(&ca::SERVICE, others);
+    ports.add(&pva::SERVICE, own);
+    filter::build(side, &ports, &[], depth)
+}
+
+/// Bytes of a server's segment that pass; `None` if all of it does.
+fn cut(payload: &[u8]) -> Option<usize> {
+    let packet = packet(SERVER, CLIENT, 1, Some(1), 0, payload);
+    let found = run(&program(Side::Server, DEPTHS[0], &[SERVER.port], &[5064]), &packet);
+    (found != u32::MAX).then(|| (found as usize).saturating_sub(40))
+}
+
+#[test]
+fn updates_are_cut_and_nothing_else() {
+    let update = answer(13, 7, 0, &[9; 40]);
+    let big = message(0xc0, 13, &[0, 0, 0, 7, 0, 1, 2, 3]);
+    assert_eq!(cut(&update), Some(0));
+    assert_eq!((cut(&big), cut(&answer(10, 8, 0, &[0xff]))), (Some(0), Some(0)));
+    assert_eq!(cut(&update[..30]), Some(13), "it continues in the next segment");
+    let reply = answer(11, 7, 0, &[0xff]);
+    for kept in [
+        reply.clone(),
+        [update.clone(), reply].concat(),
+        answer(13, 7, 8, &[&[0xff], SCALAR].concat()),
+        answer(10, 7, 8, &[&[0xff], SCALAR].concat()),
+        update.repeat(2),
+        [&update[..], b"\xca"].concat(),
+        vec![7; 100],
+        message(0x50, 13, &[0; 9]),
+        hex("ca024102 00000000"),
+        message(0x40, 13, &[0; 4]),
+        [hex("ca02400d ffffff7f"), vec![0; 100]].concat(),
+    ] {
+        assert_eq!(cut(&kept), None, "{kept:x?}");
+    }
+}
+
+/// Everything that clients send passes, and the program is one that the kernel takes.
+#[test]
+fn clients_are_heard_and_the_program_is_not_too_long() {
+    let packet = packet(CLIENT, SERVER, 1, Some(1), 0, &answer(13, 7, 0, &[9; 40]));
+    assert_eq!(run(&program(Side::Client, DEPTHS[0], &[SERVER.port], &[]), &packet), u32::MAX);
+    let own: Vec<u16> = (5075..).take(MAX_PORTS / 2).collect();
+    let others: Vec<u16> = (20_000..).take(MAX_PORTS / 2).collect();
+    for side in [Side::Client, Side::Server] {
+        let longest = program(side, DEPTHS[0], &own, &others).len();
+        assert!(longest <= 4096, "{longest}");
+    }
+    // with the next program, the memory of a socket on a 32-bit machine (tests/ca/filter.rs): 10 KiB
+    let small = program(Side::Server, DEPTHS[1], &[5075], &[5064]).len() * 8;
+    assert!(small <= 5 << 10, "{small}");
+}

@@ -1,0 +1,8 @@
+//! PVAccess from packets to facts: messages made by hand, as servers and clients were seen to send them, and changed at
+//! random.
+
+mod circuits;
+mod filter;
+mod fuzz;
+mod messages;
+mod wire;
