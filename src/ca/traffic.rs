@@ -191,9 +191,11 @@ impl Circuit {
             }
         }
         if let Some(off) = &mut self.off {
-            // at once, and then while it lasts ever more seldom
-            let pause = if off.noted == 0 { 0 } else { 10 * SECOND };
-            let is_due = off.times > 0 || off.began.is_some();
+            // at once when it begins and when it ends, and then ever more seldom
+            let is_over_now = off.began.is_none() && off.off > 0;
+            let is_quiet = now.saturating_sub(off.noted) >= SECOND;
+            let pause = if off.noted == 0 || is_over_now && is_quiet { 0 } else { 10 * SECOND };
+            let is_due = off.times > 0 || off.began.is_some() || off.off > 0;
             if is_due && (is_over || now.saturating_sub(off.noted) >= pause) {
                 if let Some(began) = &mut off.began {
                     off.off = off.off.saturating_add(now.saturating_sub(*began));

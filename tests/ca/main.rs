@@ -4,6 +4,7 @@ mod files;
 mod messages;
 #[path = "../rig/not_run.rs"]
 mod not_run;
+mod traffic;
 mod wire;
 
 mod capture;

@@ -43,5 +43,6 @@ mod scripts;
 mod snapshots;
 mod thinning;
 mod toolchain;
+mod traffic;
 mod undo;
 mod versions;

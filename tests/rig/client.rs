@@ -72,6 +72,15 @@ impl Rig {
         Client { user: word("user"), host: word("host"), talk }
     }
 
+    /// Starts raw_client.py, which takes commands as lines of JSON; also returns its first line.
+    pub fn raw_client(&self, port: u16) -> (Talk, Value) {
+        let mut command = python("raw_client.py");
+        command.arg(port.to_string());
+        let mut talk = Talk::start("raw_client", &mut command, &self.dir);
+        let who = talk.line_as_json();
+        (talk, who)
+    }
+
     /// Starts a Channel Access server that is not EPICS Base, with one PV of that name.
     pub fn foreign_server(&self, port: u16, pv: &str) -> Talk {
         let mut command = python("foreign_server.py");

@@ -50,7 +50,7 @@ pub struct SearchLoad {
     pub cut: u64,
     /// Number of datagrams that were lost between the kernel and the recorder.
     pub unread: u64,
-    /// One datagram in so many was read, chosen by chance, for at least a part of this time; 1 if none was skipped.
+    /// One datagram in so many was read, chosen by chance, during all of this time; 1 if none was skipped.
     pub one_in: u32,
     /// The senders of the most names, if there were many. Exact while no more than 64 were busy; else a number may be too
     /// high, but none is too low.

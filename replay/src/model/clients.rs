@@ -3,6 +3,7 @@
 //! A client program has a circuit for each server that it talks to, so it is in the list once for each.
 
 use super::clock::SetLater;
+use super::network::end_names;
 use super::putlog::{each_put, PutLine};
 use super::run::ioc_of_circuit;
 use crate::filter::Filter;
@@ -81,6 +82,8 @@ pub struct ClientLine {
     pub disconnected: Option<i64>,
     /// How it ended.
     pub ended: Ended,
+    /// How and by which side, as words of `iocreplay net`; `None` if that is not known.
+    pub how: Option<(&'static str, &'static str)>,
     /// Number of channels.
     pub channels: u64,
     /// Names of its channels, up to a limit.
@@ -197,6 +200,13 @@ impl Clients {
 
     fn fact(&mut self, reading: &mut Reading, time: u64, fact: &Fact, keyframe: bool) {
         match fact {
+            Fact::CircuitClosed(closed) => {
+                let line = reading.open.get(&closed.circuit).and_then(|line| self.lines.get_mut(*line));
+                if let Some(line) = line {
+                    line.how = Some(end_names(closed.reason, closed.by));
+                }
+                return;
+            }
             Fact::CircuitEnd(circuit) => {
                 let line = reading.open.remove(circuit).and_then(|line| self.lines.get_mut(line));
                 if let Some(line) = line {
@@ -365,6 +375,7 @@ impl ClientLine {
             connected: Some(seen).filter(|_| opened),
             disconnected: None,
             ended: Ended::No,
+            how: None,
             channels: 0,
             names: BTreeSet::new(),
             puts: 0,

@@ -57,6 +57,9 @@ pub struct Line<'a> {
     /// `ca` or `pva`, and for the latter how the client introduced itself.
     protocol: &'static str,
     method: Option<&'a str>,
+    /// How it ended, and the side that ended it, as in `iocreplay net`; null if that is not known.
+    end_reason: Option<&'static str>,
+    ended_by: Option<&'static str>,
 }
 
 impl Row for ClientLine {
@@ -95,6 +98,8 @@ impl Row for ClientLine {
             channel_names: self.names.iter().take(MAX_CHANNELS).map(|name| &**name).collect(),
             protocol: if self.is_pva { "pva" } else { "ca" },
             method: known(&self.method),
+            end_reason: self.how.map(|(reason, _)| reason),
+            ended_by: self.how.map(|(_, by)| by).filter(|by| !by.is_empty()),
         }
     }
 
@@ -111,7 +116,14 @@ impl Row for ClientLine {
             (Ended::Forgotten, _) => {
                 "connected until the recorder forgot it: more were open than it keeps".to_owned()
             }
-            (Ended::Closed, Some(time)) => format!("to {}", zone.format(time, 3)),
+            (Ended::Closed, Some(time)) => {
+                let how = match self.how {
+                    Some(("reset", by)) if !by.is_empty() => format!(" (broken off by the {by})"),
+                    Some(("closed", "server")) => " (closed by the server)".to_owned(),
+                    _ => String::new(),
+                };
+                format!("to {}{how}", zone.format(time, 3))
+            }
             (Ended::Closed, None) => "closed at an unknown time".to_owned(),
             (Ended::IocEnded, Some(time)) => format!("to {} (the IOC ended)", zone.format(time, 3)),
             (Ended::IocEnded, None) => "until the IOC ended".to_owned(),

@@ -63,8 +63,9 @@ pub fn selected<'a>(environments: impl Iterator<Item = (&'a str, &'a str)>) -> S
             _ => {}
         }
     }
-    for ports in [&mut asked, &mut told] {
-        ports.sort_unstable();
+    for (ports, usual) in [(&mut asked, PORTS.0), (&mut told, PORTS.1)] {
+        // the usual one first: a filter takes only so many
+        ports.sort_unstable_by_key(|port| (*port != usual, *port));
         ports.dedup();
     }
     Selected { asked, told, answers: &[REPEATER_CONFIRM] }
@@ -82,7 +83,7 @@ pub struct Seen {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Datagrams {
     /// The ports in each namespace.
     selected: HashMap<Namespace, Selected>,
@@ -92,19 +93,6 @@ pub struct Datagrams {
     repeaters: HashMap<(Scope, Address), Registrations>,
     copies: Copies,
     counted: u64,
-}
-
-impl Default for Datagrams {
-    fn default() -> Datagrams {
-        Datagrams {
-            selected: HashMap::new(),
-            searches: Searches::default(),
-            servers: Servers::default(),
-            repeaters: HashMap::new(),
-            copies: Copies::default(),
-            counted: 0,
-        }
-    }
 }
 
 impl Datagrams {
@@ -143,14 +131,12 @@ impl Datagrams {
             let payload = rest.get(header.bytes()..).unwrap_or_default();
             let payload = payload.get(..size.min(payload.len())).unwrap_or_default();
             match header.command {
-                SEARCH if to_server && is_request(&header, payload) => {
-                    // The rest of a name that was cut off is not known.
-                    if payload.len() == size {
-                        let asking = Asking { client: from, tcp: false, cid: header.p1 };
-                        self.searches.request(seen.namespace, asking, payload, seen.time);
-                    }
+                // The rest of a name that was cut off is not known.
+                SEARCH if to_server && is_request(&header, payload) && payload.len() == size => {
+                    let asking = Asking { client: from, tcp: false, cid: header.p1 };
+                    self.searches.request(seen.namespace, asking, payload, seen.time);
                 }
-                SEARCH if from_server => {
+                SEARCH if from_server && !is_request(&header, payload) => {
                     let ip = if header.p1 == u32::MAX { from.ip } else { header.p1 };
                     let server = Address { ip, port: header.dbr };
                     let asking = Asking { client: to, tcp: false, cid: header.p2 };

@@ -180,6 +180,10 @@ impl Loads {
         let is_calm = !second.is_high();
         match &mut self.storm {
             Some((storm, last)) => {
+                // so that a reader can tell from the numbers how many there were
+                if storm.one_in != second.one_in && storm.datagrams > 0 {
+                    noted.push(std::mem::replace(storm, Load::starting(second.since)));
+                }
                 storm.add(&second);
                 if is_calm || last.is_none_or(|last| now.saturating_sub(last) >= LOAD) {
                     noted.push(std::mem::replace(storm, Load::starting(now)));

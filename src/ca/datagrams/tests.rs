@@ -79,7 +79,7 @@ impl Network {
     /// The rest, without the note that all was calm.
     fn finish(&mut self, now: u64) -> Vec<Fact> {
         self.datagrams.finish(now, &mut self.out);
-        let is_calm = |fact: &Fact| matches!(fact, Fact::SearchLoad(load) if load.left_out + load.cut + load.unread == 0);
+        let is_calm = |fact: &Fact| matches!(fact, Fact::SearchLoad(load) if load.left_out + load.cut + load.unread == 0 && load.one_in == 1);
         let all = std::mem::take(&mut self.out).into_iter().map(|event| event.fact);
         all.filter(|fact| !is_calm(fact)).collect()
     }
@@ -192,6 +192,23 @@ fn a_storm_names_its_sender_and_takes_no_room() {
     assert!(loads(&network.second(4 * SECOND)).is_empty());
     let begun = network.datagrams.searches.take_senders();
     assert!(begun.contains(&(HERE, client(1))), "{begun:?}");
+}
+
+#[test]
+fn a_note_holds_for_one_share_of_the_datagrams() {
+    let mut network = Network::new();
+    let mut notes = Vec::new();
+    for (second, one_in) in [1_u64, 8, 8, 4].into_iter().enumerate() {
+        for name in 0..800 / one_in as u32 {
+            network.asked(second as u64 * SECOND + u64::from(name), client(1), &[search(name, "STORM")]);
+        }
+        network.datagrams.left_out(HERE, one_in as u32, 0);
+        let facts = network.second((second as u64 + 1) * SECOND);
+        notes.extend(loads(&facts).into_iter().map(|load| (load.one_in, load.names)));
+    }
+    notes.extend(loads(&network.finish(5 * SECOND)).into_iter().map(|load| (load.one_in, load.names)));
+    let estimate: u64 = notes.iter().map(|(one_in, names)| u64::from(*one_in) * names).sum();
+    assert_eq!(estimate, 4 * 800, "{notes:?}");
 }
 
 #[test]

@@ -69,6 +69,11 @@ impl Datagrams {
             // of several, always choose the same
             *pid = if *pid == own { own } else { (*pid).min(ioc.pid) };
             environment.extend(ioc.about.environment.iter().cloned());
+            if !ioc.is_ioc() {
+                // of other servers only the ports are known, which are mostly the same for UDP
+                let ports = ioc.about.ca_ports.iter();
+                environment.extend(ports.map(|port| ("EPICS_CAS_SERVER_PORT".to_owned(), port.to_string())));
+            }
         }
         let wanted = found.into_iter().map(|(namespace, (pid, environment))| {
             let set = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));

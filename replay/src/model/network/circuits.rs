@@ -291,18 +291,9 @@ impl Circuits {
     }
 }
 
-/// The end of a circuit.
-fn end_of(open: &Open, mut line: NetLine) -> NetLine {
-    let side = |by: Option<CircuitSide>| match by {
-        Some(CircuitSide::Client) => "client",
-        Some(CircuitSide::Server) => "server",
-        None => "",
-    };
-    let Some((reason, by)) = open.closed else {
-        return NetLine { reason: "unknown", ..line };
-    };
-    line.by = side(by);
-    line.reason = match reason {
+/// How a circuit ended, and the side that ended it, or nothing; part of the output formats.
+pub fn names(reason: CloseReason, by: Option<CircuitSide>) -> (&'static str, &'static str) {
+    let reason = match reason {
         CloseReason::Closed => "closed",
         CloseReason::Reset => "reset",
         CloseReason::Replaced => "replaced",
@@ -311,6 +302,20 @@ fn end_of(open: &Open, mut line: NetLine) -> NetLine {
         CloseReason::NotCaptured => "not_captured",
         CloseReason::Moved => "moved",
     };
+    let by = match by {
+        Some(CircuitSide::Client) => "client",
+        Some(CircuitSide::Server) => "server",
+        None => "",
+    };
+    (reason, by)
+}
+
+/// The end of a circuit.
+fn end_of(open: &Open, mut line: NetLine) -> NetLine {
+    let Some((reason, by)) = open.closed else {
+        return NetLine { reason: "unknown", ..line };
+    };
+    (line.reason, line.by) = names(reason, by);
     let in_order = match reason {
         CloseReason::Closed => by != Some(CircuitSide::Server),
         CloseReason::NotCaptured | CloseReason::Moved => true,

@@ -21,6 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use beaconing::Beaconing;
+pub use circuits::names as end_names;
 use circuits::Circuits;
 use searching::Searching;
 

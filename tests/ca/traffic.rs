@@ -1,0 +1,205 @@
+//! What is noted of circuits beside puts: ends with their reasons, refusals, rights, slow clients, echoes, counts.
+
+use crate::wire::*;
+use iocrec_log::event::{ChannelReason, CircuitSide, CloseReason, Fact, Message};
+
+/// A circuit whose traffic is counted, after its opening and the client's hello.
+fn counted(priority: u16) -> Wire {
+    let mut w = Wire::new();
+    w.decoder.count_traffic();
+    w.handshake();
+    w.client(&message(0, priority, 13, 0, 0, b""));
+    w.client(&[named(20, 0, 0, "ops"), named(21, 0, 0, "console")].concat());
+    w
+}
+
+/// A channel, made by the server.
+fn channel(w: &mut Wire, cid: u32, sid: u32, rights: u32) {
+    w.client(&named(18, cid, 13, &format!("PV{cid}")));
+    w.server(&[message(22, 0, 0, cid, rights, b""), message(18, 6, 1, cid, sid, b"")].concat());
+}
+
+fn noted(w: &mut Wire) -> Vec<Fact> {
+    w.out.drain(..).map(|event| event.fact).collect()
+}
+
+#[test]
+fn each_end_has_its_reason_and_its_side() {
+    let ended = |end: &dyn Fn(&mut Wire)| {
+        let mut w = counted(0);
+        end(&mut w);
+        let facts = noted(&mut w);
+        let closed = facts.iter().position(|fact| matches!(fact, Fact::CircuitClosed(_))).expect("an end");
+        assert!(matches!(facts[closed + 1], Fact::CircuitEnd(1)), "its reason comes before it");
+        let Fact::CircuitClosed(closed) = facts[closed] else { unreachable!() };
+        (closed.reason, closed.by)
+    };
+    let (client, server) = (Some(CircuitSide::Client), Some(CircuitSide::Server));
+    let fin = |w: &mut Wire, from_client: bool| {
+        let side = usize::from(!from_client);
+        w.raw(from_client, w.seq[side], None, FIN, b"");
+        w.seq[side] += 1;
+    };
+    assert_eq!(ended(&|w| (fin(w, true), fin(w, false)).0), (CloseReason::Closed, client));
+    assert_eq!(ended(&|w| (fin(w, false), fin(w, true)).0), (CloseReason::Closed, server));
+    let half = ended(&|w| {
+        fin(w, false);
+        w.wait(61_000);
+    });
+    assert_eq!(half, (CloseReason::HalfClosed, server));
+    assert_eq!(ended(&|w| w.raw(true, w.seq[0], None, RST, b"")), (CloseReason::Reset, client));
+    assert_eq!(ended(&|w| w.raw(false, w.seq[1], None, RST, b"")), (CloseReason::Reset, server));
+}
+
+#[test]
+fn refusals_rights_and_the_ends_of_channels() {
+    let mut w = counted(20);
+    channel(&mut w, 1, 101, 3);
+    channel(&mut w, 2, 102, 1);
+    w.client(&named(18, 3, 13, "NO:SUCH"));
+    w.server(&message(26, 0, 0, 3, 0, b""));
+    w.server(&message(27, 0, 0, 1, 0, b""));
+    w.client(&message(12, 0, 0, 102, 2, b""));
+    w.server(&message(22, 0, 0, 2, 3, b""));
+    let facts = noted(&mut w);
+    let of = |fact: &Fact| match fact {
+        Fact::CircuitPriority(of) => Some(format!("priority {}", of.priority)),
+        Fact::AccessRights(of) => Some(format!("rights {} of {}", of.rights, of.channel)),
+        Fact::ChannelClosed(of) => Some(format!("{:?} {}", of.reason, of.channel)),
+        Fact::ChannelEnd(channel) => Some(format!("end of {channel}")),
+        _ => None,
+    };
+    let (refused, disconnected) = (ChannelReason::Refused, ChannelReason::Disconnected);
+    let expected = [
+        "priority 20".to_owned(),
+        "rights 1 of 2".to_owned(),
+        format!("{refused:?} 3"),
+        "end of 3".to_owned(),
+        format!("{disconnected:?} 1"),
+        "end of 1".to_owned(),
+        format!("{:?} 2", ChannelReason::Cleared),
+        "end of 2".to_owned(),
+    ];
+    assert_eq!(facts.iter().filter_map(of).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_client_that_cannot_keep_up() {
+    let mut w = counted(0);
+    channel(&mut w, 1, 101, 3);
+    w.client(&message(8, 0, 0, 0, 0, b""));
+    w.wait(1500);
+    w.wait(2500);
+    w.client(&message(9, 0, 0, 0, 0, b""));
+    w.wait(1500);
+    w.wait(20_000);
+    let off: Vec<(u32, u64, bool)> = noted(&mut w)
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::EventsOff(of) => Some((of.times, of.off / MS / 100, of.is_off)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(off.iter().map(|(times, ..)| times).sum::<u32>(), 1, "{off:?}");
+    assert_eq!(off.last().map(|(.., is_off)| *is_off), Some(false), "{off:?}");
+    assert_eq!(off.iter().map(|(_, off, _)| off).sum::<u64>(), 40, "4.0 s: {off:?}");
+    assert!(off.len() <= 3, "{off:?}");
+}
+
+#[test]
+fn an_echo_without_an_answer_in_five_seconds() {
+    let mut w = counted(0);
+    let echo = message(23, 0, 0, 0, 0, b"");
+    w.client(&echo);
+    w.wait(4000);
+    w.server(&echo);
+    w.wait(10_000);
+    let late = |facts: Vec<Fact>| -> Vec<bool> {
+        let of = |fact: &Fact| if let Fact::EchoLate(of) = fact { Some(of.is_answered) } else { None };
+        facts.iter().filter_map(of).collect()
+    };
+    assert_eq!(late(noted(&mut w)), [] as [bool; 0], "in time");
+    w.client(&echo);
+    w.wait(5500);
+    w.wait(5500);
+    assert_eq!(late(noted(&mut w)), [false], "noted once");
+    w.server(&echo);
+    assert_eq!(late(noted(&mut w)), [true]);
+}
+
+#[test]
+fn messages_and_bytes_are_counted() {
+    let mut w = counted(0);
+    channel(&mut w, 1, 101, 3);
+    let before = w.seq;
+    let get = message(15, 6, 1, 101, 5, b"");
+    w.client(&[message(1, 20, 1, 101, 9, &[0; 16]), get.clone(), get].concat());
+    let update = message(1, 6, 1, 1, 9, &1.5_f64.to_be_bytes());
+    w.server(&[update.clone(), update].concat());
+    // An error about anything but a put.
+    let about = message(1, 20, 1, 101, 9, b"");
+    w.server(&message(11, 0, 0, 1, 48, &[&about[..16], b"no such thing\0\0\0"].concat()));
+    w.wait(2000);
+    w.decoder.finish(w.time, &mut w.out);
+    let facts = noted(&mut w);
+    let error = facts.iter().find_map(|fact| if let Fact::CaError(of) = fact { Some(of) } else { None });
+    let error = error.expect("an error");
+    assert_eq!((error.command, error.status, error.count, error.text.as_str()), (1, 48, 1, "no such thing"));
+    let traffic =
+        facts.iter().find_map(|fact| if let Fact::CircuitTraffic(of) = fact { Some(of) } else { None });
+    let traffic = traffic.expect("a count");
+    let count =
+        |of: Message| traffic.messages.iter().find(|(kind, _)| *kind == of).map_or(0, |(_, count)| *count);
+    assert_eq!(
+        [Message::Subscribe, Message::Get, Message::Update, Message::Error, Message::Create].map(count),
+        [1, 2, 2, 1, 1]
+    );
+    let sent = [w.seq[0] - before[0], w.seq[1] - before[1]].map(u64::from);
+    assert!(traffic.from_client > sent[0] && traffic.from_server > sent[1]);
+    assert_eq!(
+        (traffic.from_client, traffic.from_server),
+        (u64::from(w.seq[0] - 1000), u64::from(w.seq[1] - 5000))
+    );
+    assert_eq!(traffic.not_looked_at, 0);
+    let channel =
+        facts.iter().find_map(|fact| if let Fact::ChannelTraffic(of) = fact { Some(*of) } else { None });
+    let channel = channel.expect("a channel's count");
+    assert_eq!(
+        (channel.gets, channel.subscriptions, channel.updates, channel.bytes, channel.complete),
+        (2, 1, 2, 48, true)
+    );
+}
+
+#[test]
+fn what_is_not_looked_at_makes_a_lower_bound() {
+    let mut w = counted(0);
+    channel(&mut w, 1, 101, 3);
+    w.client(&message(1, 20, 1, 101, 9, &[0; 16]));
+    w.lose(false, 4800);
+    w.server(&message(1, 6, 1, 1, 9, &[0; 8]));
+    w.wait(3000);
+    w.decoder.finish(w.time, &mut w.out);
+    let facts = noted(&mut w);
+    let left = facts.iter().find_map(|fact| {
+        if let Fact::CircuitTraffic(of) = fact {
+            Some(of.not_looked_at)
+        } else {
+            None
+        }
+    });
+    assert_eq!(left, Some(4800));
+    let is_partial = |fact: &Fact| matches!(fact, Fact::ChannelTraffic(of) if !of.complete);
+    assert!(facts.iter().any(is_partial), "{facts:?}");
+}
+
+#[test]
+fn nothing_is_noted_unless_it_is_wanted() {
+    let mut w = Wire::open();
+    w.client(&message(0, 20, 13, 0, 0, b""));
+    channel(&mut w, 1, 101, 1);
+    w.client(&message(8, 0, 0, 0, 0, b""));
+    w.wait(100_000);
+    w.raw(true, w.seq[0], None, RST, b"");
+    let new = |fact: &Fact| (48..62).contains(&fact.number());
+    assert!(!noted(&mut w).iter().any(new));
+}

@@ -1,0 +1,131 @@
+//! Channel Access beside puts, as `iocreplay net` tells it, against what was done.
+
+use crate::rig::{json_lines, rig_file, wait_until, Rig};
+use serde_json::{json, Value};
+use std::thread::sleep;
+use std::time::Duration;
+
+const PORT: u16 = 5164;
+const OTHER: u16 = 5174;
+
+fn net(rig: &Rig, arguments: &[&str]) -> Vec<Value> {
+    let all = [&["--format", "jsonl", "--all"], arguments].concat();
+    json_lines(&rig.replay("net", &all).stdout)
+}
+
+/// The lines of a kind.
+fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["kind"] == kind).collect()
+}
+
+#[test]
+fn the_network_is_told_as_it_was() {
+    let Some(rig) = Rig::new("traffic") else { return };
+    let mut ioc =
+        rig.ioc_with("traffic", PORT, "puts.db", &["--access", &rig_file("access.acf").to_string_lossy()]);
+    let server = rig.foreign_server(OTHER, "PUT:LONG");
+    // the IOC that comes after this one, too
+    let port = OTHER.to_string();
+    let mut recorder = rig.record(&["--port", &port]);
+    let mut client = rig.client("libca", &[PORT, OTHER], &[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    client.connect("PUT:LONG");
+    client.connect("PUT:LOCKED");
+    let (mut raw, who) = rig.raw_client(PORT);
+    let (address, pid) = (who["address"].clone(), who["pid"].clone());
+    let mut ask = |command: Value| {
+        raw.send(&command.to_string());
+        raw.line_as_json()
+    };
+    let searched = ask(json!({"do": "search", "name": "TRAFFIC:MISSING", "seconds": 4.0}));
+    let create = json!(["PUT:LONG", "NO:SUCH"]);
+    let opened = ask(json!({"do": "open", "create": create, "priority": 7}));
+    let answers = opened["answers"].as_array().expect("two answers");
+    assert!(
+        answers.contains(&json!(18)) && answers.contains(&json!(26)),
+        "one is made, one refused: {opened}"
+    );
+    ask(json!({"do": "off", "seconds": 1.5}));
+    ask(json!({"do": "close", "reset": false}));
+    ask(json!({"do": "open", "create": ["PUT:LONG"], "priority": 0}));
+    sleep(Duration::from_millis(200));
+    ask(json!({"do": "close", "reset": true}));
+    sleep(Duration::from_secs(2));
+    // the client sees its server die, and the next one begin
+    ioc.kill();
+    sleep(Duration::from_secs(1));
+    let again = rig.ioc("traffic", PORT, "puts.db", &[]);
+    wait_until("the recorder has seen the IOC start again", || {
+        of(&net(&rig, &[]), "server_restarted")
+            .iter()
+            .any(|line| line["servers"] == json!([format!("127.0.0.1:{PORT}")]))
+    });
+    recorder.stop();
+    drop((again, server));
+    let lines = net(&rig, &[]);
+    let [missing] = of(&lines, "unanswered")[..] else { panic!("one name: {lines:#?}") };
+    assert_eq!(
+        (&missing["pv"], &missing["client"], &missing["pid"]),
+        (&json!("TRAFFIC:MISSING"), &address, &pid)
+    );
+    assert_eq!((&missing["count"], &missing["at_least"]), (&searched["count"], &json!(false)));
+    assert_eq!((&missing["program"], &missing["user"]), (&json!("raw_client.py"), &json!("root")));
+    let several = of(&lines, "several_servers");
+    let servers = json!([format!("127.0.0.1:{PORT}"), format!("127.0.0.1:{OTHER}")]);
+    assert!(several.iter().any(|line| line["pv"] == "PUT:LONG" && line["servers"] == servers), "{several:?}");
+    let by_raw = |kind: &str| -> Vec<Value> {
+        of(&lines, kind).into_iter().filter(|line| line["user"] == "raw").cloned().collect()
+    };
+    let [refused] = &by_raw("channel_refused")[..] else { panic!("one refusal: {lines:#?}") };
+    assert_eq!((&refused["pv"], &refused["client_host"]), (&json!("NO:SUCH"), &json!("rawhost")));
+    let [slow] = &by_raw("slow_client")[..] else { panic!("one slow client: {lines:#?}") };
+    assert_eq!((&slow["count"], &slow["going_on"]), (&json!(1), &json!(false)));
+    let off = slow["duration_ms"].as_f64().unwrap();
+    assert!((1400.0..3000.0).contains(&off), "updates were off for {off} ms");
+    let [closed] = &by_raw("closed")[..] else { panic!("one closed circuit: {lines:#?}") };
+    assert_eq!((&closed["reason"], &closed["by"]), (&json!("closed"), &json!("client")));
+    let [reset] = &by_raw("disconnected")[..] else { panic!("one broken circuit: {lines:#?}") };
+    assert_eq!((&reset["reason"], &reset["by"]), (&json!("reset"), &json!("client")));
+    assert_eq!(by_raw("connected").len(), 2);
+    let locked = of(&lines, "no_access");
+    assert!(
+        locked.iter().any(|line| line["pv"] == "PUT:LOCKED" && line["reason"] == "no_write"),
+        "{locked:?}"
+    );
+    let died: Vec<&Value> =
+        of(&lines, "disconnected").into_iter().filter(|line| line["by"] == "server").collect();
+    assert!(died.iter().any(|line| line["user"] == json!(client.user)), "the IOC was killed: {lines:#?}");
+    // one client alone
+    let raw_lines = net(&rig, &["--user", "raw"]);
+    assert!(!raw_lines.is_empty() && raw_lines.iter().all(|line| line["user"] == "raw"));
+    let text = String::from_utf8(rig.replay("net", &["--pv", "TRAFFIC:*"]).stdout).unwrap();
+    assert!(text.contains("no answer was seen"), "{text}");
+}
+
+#[test]
+fn a_storm_of_searches_is_cheap_and_has_a_culprit() {
+    let Some(rig) = Rig::new("storm") else { return };
+    let ioc = rig.ioc("storm", PORT, "puts.db", &[]);
+    let pid = ioc.pid_argument();
+    let mut recorder = rig.record(&["--pid", &pid]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    let (mut raw, who) = rig.raw_client(PORT);
+    raw.send(&json!({"do": "storm", "names": 60_000, "seconds": 4.0}).to_string());
+    raw.line_as_json();
+    // puts go on being recorded
+    client.put("PUT:LONG", 5, json!(77), true);
+    wait_until("the storm has been noted", || !of(&net(&rig, &[]), "search_storm").is_empty());
+    sleep(Duration::from_secs(4));
+    recorder.stop();
+    let lines = net(&rig, &[]);
+    let storms = of(&lines, "search_storm");
+    let count: u64 = storms.iter().filter_map(|storm| storm["count"].as_u64()).sum();
+    assert!((1_000..120_000).contains(&count), "of 60,000: {storms:#?}");
+    assert!(
+        storms.iter().any(|storm| storm["client"] == who["address"] && storm["pid"] == who["pid"]),
+        "{storms:#?}"
+    );
+    assert!(rig.puts(&[]).iter().any(|put| put["pv"] == "PUT:LONG" && put["new"] == 77));
+    assert!(rig.log_bytes() < 400_000, "{} bytes of log", rig.log_bytes());
+}
