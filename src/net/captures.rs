@@ -106,7 +106,8 @@ enum Other {
     /// A helper thread opens it; the reason of the previous failure, if there was one.
     Opening(Receiver<Opened>, Option<NamespaceError>),
     Open {
-        capture: Capture,
+        // boxed, because it is much larger than the others
+        capture: Box<Capture>,
         ports: Ports,
     },
     /// Why it is not captured, and the time of the next attempt.
@@ -140,7 +141,7 @@ impl Captures {
 
     fn open(&self) -> impl Iterator<Item = (Namespace, &Capture)> {
         let others = self.others.iter().filter_map(|(&namespace, other)| match other {
-            Other::Open { capture, .. } => Some((namespace, capture)),
+            Other::Open { capture, .. } => Some((namespace, &**capture)),
             Other::Opening(..) | Other::Refused(..) => None,
         });
         std::iter::once((self.here, &self.own)).chain(others)
@@ -199,7 +200,7 @@ impl Captures {
         for (_, other) in gone {
             if let Other::Open { capture, .. } = other {
                 self.lost = add(self.lost, capture.losses());
-                close(capture);
+                close(*capture);
             }
         }
         for (&namespace, wanted) in wanted.iter().filter(|(&namespace, _)| namespace != self.here) {
@@ -213,7 +214,7 @@ impl Captures {
                     Ok(Ok(mut capture)) => {
                         let mut ports = Ports::default();
                         set(&mut capture, &mut ports, &wanted.ports);
-                        Other::Open { capture, ports }
+                        Other::Open { capture: Box::new(capture), ports }
                     }
                     // another process may be there
                     Ok(Err(NamespaceError::Gone)) => continue,
@@ -266,7 +267,7 @@ impl Drop for Captures {
     fn drop(&mut self) {
         let others = std::mem::take(&mut self.others).into_values();
         let open = others.filter_map(|other| match other {
-            Other::Open { capture, .. } => close(capture),
+            Other::Open { capture, .. } => close(*capture),
             Other::Opening(..) | Other::Refused(..) => None,
         });
         open.collect::<Vec<_>>().into_iter().for_each(|closing| drop(closing.join()));

@@ -312,7 +312,7 @@ fn sections_and_interfaces() {
                 0 => enhanced(order, 1, wall, ip, usize::MAX),
                 _ => {
                     let (seconds, rest) = (wall / 1_000_000_000, wall % 1_000_000_000);
-                    let ticks = seconds << 20 | (rest << 20) / 1_000_000_000;
+                    let ticks = (seconds << 20) | ((rest << 20) / 1_000_000_000);
                     enhanced(order, 2, ticks, &linked(ETHERNET.1, ip), usize::MAX)
                 }
             });

@@ -335,7 +335,8 @@ fn what_is_carried_by_something_else() {
         bytes.extend_from_slice(inside);
         bytes
     };
-    let layers: [&dyn Fn(&[u8]) -> Vec<u8>; 7] = [
+    type Layer<'a> = &'a dyn Fn(&[u8]) -> Vec<u8>;
+    let layers: [Layer; 7] = [
         &|inside| tag([0, 42], 0x0800, inside),
         &|inside| tag([0x40, 42], 0x0800, inside),
         &|inside| tag([0x60, 42], 0x88a8, &tag([0x40, 42], 0x0800, inside)),
