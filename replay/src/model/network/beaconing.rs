@@ -1,7 +1,7 @@
 //! Beacons: servers that start, start again, and fall silent.
 
-use super::{iocs_by_server, push, text, Kind, NetLine, Reading};
-use iocrec_log::event::{Address, Beacons, BeaconsNoted, Fact, Registrations};
+use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading};
+use iocrec_log::event::{Beacons, BeaconsNoted, Fact, Registrations};
 use std::collections::HashMap;
 
 /// Servers; a bound for hostile logs.
@@ -22,8 +22,8 @@ struct Note {
 pub struct Beaconing {
     notes: Vec<Note>,
     /// The note in `notes` of servers that are silent.
-    silent: HashMap<Address, usize>,
-    servers: HashMap<Address, ()>,
+    silent: HashMap<Place, usize>,
+    servers: HashMap<Place, ()>,
     repeaters: Vec<(i64, i64, Registrations)>,
     left_out: u64,
 }
@@ -42,14 +42,15 @@ impl Beaconing {
 
     fn beacons(&mut self, reading: &Reading, of: &Beacons) {
         let seen = reading.wall(of.seen);
-        if self.servers.len() >= MAX_SERVERS && !self.servers.contains_key(&of.server) {
+        let server = place(of.namespace, of.server);
+        if self.servers.len() >= MAX_SERVERS && !self.servers.contains_key(&server) {
             self.left_out += 1;
             return;
         }
-        let is_known = self.servers.insert(of.server, ()).is_some();
+        let is_known = self.servers.insert(server, ()).is_some();
         // Whatever else it says, it is not silent.
         if of.noted != BeaconsNoted::Overdue && of.count > 0 {
-            if let Some(note) = self.silent.remove(&of.server).and_then(|at| self.notes.get_mut(at)) {
+            if let Some(note) = self.silent.remove(&server).and_then(|at| self.notes.get_mut(at)) {
                 note.last = Some(seen);
             }
         }
@@ -68,7 +69,7 @@ impl Beaconing {
             BeaconsNoted::First | BeaconsNoted::InStep | BeaconsNoted::Again => return,
         };
         if kind == Kind::BeaconsMissing {
-            self.silent.insert(of.server, self.notes.len());
+            self.silent.insert(server, self.notes.len());
         }
         let note = Note { kind, since: seen, last: None, beacons: *of, reason };
         push(&mut self.notes, note, &mut self.left_out);
@@ -82,7 +83,7 @@ impl Beaconing {
             let mut line = NetLine::new(note.kind, reading.host, note.since);
             let of = note.beacons;
             line.servers = vec![text(of.server)];
-            line.ioc = iocs.get(&of.server).cloned().unwrap_or_default();
+            line.ioc = iocs.get(&place(of.namespace, of.server)).cloned().unwrap_or_default();
             line.reason = note.reason;
             line.last = note.last;
             line.text = match note.kind {

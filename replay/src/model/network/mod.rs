@@ -327,12 +327,25 @@ fn push<T>(list: &mut Vec<T>, item: T, left_out: &mut u64) {
     }
 }
 
-/// The recorded IOC that serves at this address, by the circuits in these definitions.
-fn iocs_by_server(context: &Context) -> HashMap<Address, String> {
+/// An address and the network namespace in which it is meant: loopback addresses are each namespace's own, others the
+/// same in all (0).
+type Place = (u64, Address);
+
+fn place(namespace: u64, address: Address) -> Place {
+    (if is_loopback(address) { namespace } else { 0 }, address)
+}
+
+fn is_loopback(address: Address) -> bool {
+    address.ip >> 24 == 127
+}
+
+/// The recorded IOC that serves at each place, by the circuits in these definitions.
+fn iocs_by_server(context: &Context) -> HashMap<Place, String> {
     let mut found = HashMap::new();
     for (id, circuit) in context.in_force().circuits.iter() {
-        if let Some(ioc) = context.circuit_ends(id).and_then(|ends| context.ioc(ends.server?)) {
-            found.entry(circuit.server).or_insert_with(|| ioc.name.clone());
+        let Some(ends) = context.circuit_ends(id) else { continue };
+        if let Some(ioc) = ends.server.and_then(|server| context.ioc(server)) {
+            found.entry(place(ends.namespace, circuit.server)).or_insert_with(|| ioc.name.clone());
         }
     }
     found

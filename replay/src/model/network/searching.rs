@@ -1,6 +1,6 @@
 //! Searches: by client and name, with the servers that answer.
 
-use super::{push, text, Kind, NetLine, Reading, Who};
+use super::{is_loopback, push, text, Kind, NetLine, Reading, Who};
 use iocrec_log::event::{Address, Fact, SearchLoad, Searches, Sender};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -38,10 +38,6 @@ impl Client {
             Client { host: "".into(), namespace: 0, address, tcp }
         }
     }
-}
-
-fn is_loopback(address: Address) -> bool {
-    address.ip >> 24 == 127
 }
 
 #[derive(Debug)]
@@ -225,14 +221,16 @@ impl Searching {
     pub fn lines(self) -> (Vec<NetLine>, u64) {
         let mut lines = Vec::new();
         let mut left_out = self.left_out;
-        let mut servers: BTreeMap<&str, BTreeMap<Address, u64>> = BTreeMap::new();
-        for ((_, name), search) in &self.searches {
+        // Clients with loopback addresses are each in a network of their own: other servers may have the name there.
+        let mut servers: BTreeMap<(&str, &str, u64), BTreeMap<Address, u64>> = BTreeMap::new();
+        for ((client, name), search) in &self.searches {
             for (server, count) in &search.answers {
-                *servers.entry(name).or_default().entry(*server).or_default() += count;
+                let of_name = servers.entry((name, &client.host, client.namespace)).or_default();
+                *of_name.entry(*server).or_default() += count;
             }
         }
         for ((client, name), search) in &self.searches {
-            let of_name = servers.get(name.as_str());
+            let of_name = servers.get(&(name.as_str(), &*client.host, client.namespace));
             let is_own = is_loopback(client.address)
                 || self.own.contains(&client.address.ip)
                 || self.senders.contains_key(client);
@@ -266,9 +264,11 @@ impl Searching {
             }
             push(&mut lines, line, &mut left_out);
         }
-        for (name, servers) in servers.iter().filter(|(_, servers)| servers.len() > 1) {
-            let of_name =
-                self.searches.iter().filter(|((_, of), search)| of == name && !search.answers.is_empty());
+        for ((name, host, namespace), servers) in servers.iter().filter(|(_, servers)| servers.len() > 1) {
+            let of_name = self.searches.iter().filter(|((client, of), search)| {
+                (of.as_str(), &*client.host, client.namespace) == (*name, *host, *namespace)
+                    && !search.answers.is_empty()
+            });
             let all: Vec<(&Client, &Search)> =
                 of_name.map(|((client, _), search)| (client, search)).collect();
             let since = all.iter().map(|(_, search)| search.since).min().unwrap_or(0);
@@ -281,6 +281,10 @@ impl Searching {
             line.pv = (*name).to_owned();
             line.servers = servers.keys().map(|server| text(*server)).collect();
             line.count = servers.values().sum();
+            let ports: HashSet<u16> = servers.keys().map(|server| server.port).collect();
+            if ports.len() < servers.len() {
+                line.text = "those with the same port may be one server with several addresses".to_owned();
+            }
             if all.len() == 1 {
                 line.client = self.who(client);
             }
