@@ -30,7 +30,9 @@ fn the_network_is_told_as_it_was() {
     let mut client = rig.client("libca", &[PORT, OTHER], &[]);
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
     client.connect("PUT:LONG");
-    client.connect("PUT:LOCKED");
+    // from now on everybody may read it, and nobody write
+    client.connect("PUT:DOUBLES.ASG");
+    client.put("PUT:DOUBLES.ASG", 0, json!("LOCKED"), true);
     let (mut raw, who) = rig.raw_client(PORT);
     let (address, pid) = (who["address"].clone(), who["pid"].clone());
     let mut ask = |command: Value| {
@@ -38,12 +40,12 @@ fn the_network_is_told_as_it_was() {
         raw.line_as_json()
     };
     let searched = ask(json!({"do": "search", "name": "TRAFFIC:MISSING", "seconds": 4.0}));
-    let create = json!(["PUT:LONG", "NO:SUCH"]);
+    let create = json!(["PUT:LONG", "NO:SUCH", "PUT:DOUBLES"]);
     let opened = ask(json!({"do": "open", "create": create, "priority": 7}));
-    let answers = opened["answers"].as_array().expect("two answers");
+    let answers = opened["answers"].as_array().expect("answers");
     assert!(
         answers.contains(&json!(18)) && answers.contains(&json!(26)),
-        "one is made, one refused: {opened}"
+        "some are made, one refused: {opened}"
     );
     ask(json!({"do": "off", "seconds": 1.5}));
     ask(json!({"do": "close", "reset": false}));
@@ -91,7 +93,7 @@ fn the_network_is_told_as_it_was() {
     assert_eq!(by_raw("connected").len(), 2);
     let locked = of(&lines, "no_access");
     assert!(
-        locked.iter().any(|line| line["pv"] == "PUT:LOCKED" && line["reason"] == "no_write"),
+        locked.iter().any(|line| line["pv"] == "PUT:DOUBLES" && line["reason"] == "no_write"),
         "{locked:?}"
     );
     let died: Vec<&Value> =

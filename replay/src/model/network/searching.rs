@@ -53,6 +53,24 @@ struct Search {
     log_ends: i64,
 }
 
+/// A time in which not every datagram was read in a namespace of a host.
+#[derive(Debug)]
+struct Partial {
+    host: Rc<str>,
+    namespace: u64,
+    since: i64,
+    end: i64,
+}
+
+impl Partial {
+    /// Whether a search of this client may have been missed, or an answer to it.
+    fn concerns(&self, client: &Client, search: &Search) -> bool {
+        let is_elsewhere =
+            is_loopback(client.address) && (&*self.host, self.namespace) != (&*client.host, client.namespace);
+        !is_elsewhere && self.since <= search.last.saturating_add(SECOND) && self.end >= search.since
+    }
+}
+
 #[derive(Debug)]
 struct Storm {
     host: Rc<str>,
@@ -79,8 +97,8 @@ pub struct Searching {
     /// Addresses of recorded hosts.
     own: HashSet<u32>,
     storms: Vec<Storm>,
-    /// Times at which not every datagram was read.
-    gaps: Vec<(i64, i64)>,
+    /// Where and when not every datagram was read.
+    gaps: Vec<Partial>,
     /// Searches of this run, whose log's end is not known yet.
     left_out: u64,
 }
@@ -152,7 +170,8 @@ impl Searching {
         let since = reading.wall(load.since);
         let is_partial = load.one_in > 1 || load.left_out > 0 || load.cut > 0 || load.unread > 0;
         if is_partial && self.gaps.len() < MAX_SEARCHES {
-            self.gaps.push((since, end));
+            let (host, namespace) = (Rc::clone(reading.host), load.namespace);
+            self.gaps.push(Partial { host, namespace, since, end });
         }
         let length = end.saturating_sub(since).max(SECOND / 10);
         let names = load.names.saturating_mul(u64::from(load.one_in.max(1)));
@@ -235,10 +254,7 @@ impl Searching {
                 || self.own.contains(&client.address.ip)
                 || self.senders.contains_key(client);
             let is_repeated = search.last.saturating_sub(search.since) >= REPEATED && search.count > 2;
-            let missed = self
-                .gaps
-                .iter()
-                .any(|(from, to)| *from <= search.last.saturating_add(SECOND) && *to >= search.since);
+            let missed = self.gaps.iter().any(|gap| gap.concerns(client, search));
             let unanswered = search.answers.is_empty() && (is_own && !missed || is_repeated);
             let kind = if unanswered { Kind::Unanswered } else { Kind::Searched };
             let mut line = NetLine::new(kind, &search.host, search.since);
