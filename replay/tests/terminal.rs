@@ -90,7 +90,7 @@ fn progress_is_shown_only_to_people() {
     let directory = tempfile::tempdir().unwrap();
     write_long(directory.path());
     let log = directory.path().to_str().unwrap();
-    let traces = ["traces", "--pv", "T:NOTHING", "--utc", log];
+    let traces = ["traces", "--user", "nobody", "--utc", log];
     let error = |error, environment: &[(&str, &str)]| {
         let [out, error] = run(&traces, To::Nowhere, error, environment);
         assert_eq!(out, "");
