@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
-    Chosen, Growing, Reading, Since, TimeZone, Until,
+    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, with_aliases, ByPlace,
+    ByPv, ByWho, Chosen, Growing, Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;

@@ -1,7 +1,9 @@
 //! `iocreplay at`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone};
+use super::options::{
+    by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone,
+};
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::setting::LeftOut;

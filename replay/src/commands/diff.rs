@@ -2,7 +2,9 @@
 
 use super::at::{report_left_out, restore};
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone};
+use super::options::{
+    by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone,
+};
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::obstacle::Obstacle;

@@ -80,7 +80,9 @@ impl Command for Net {
         let hidden = Some(ordinary).filter(|ordinary| *ordinary > 0 && self.format.name == "text");
         if let Some(ordinary) = hidden {
             let what = counted(ordinary, "ordinary line");
-            Terminal.report(&format_args!("{what} not shown: connects, closed circuits, answered searches, traffic; see --all"));
+            Terminal.report(&format_args!(
+                "{what} not shown: connects, closed circuits, answered searches, traffic; see --all"
+            ));
         } else if lines.is_empty() && is_recorded {
             Terminal.report(&explain(Nothing::Network, &logs.without_notices(), &filter, false, &zone));
         }

@@ -3,8 +3,8 @@
 use super::at::report_left_out;
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv, ByWho, Reading,
-    TimeZone, Until,
+    by_place, by_pv, by_who, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
+    Reading, TimeZone, Until,
 };
 use crate::failure::Failure;
 use crate::filter::Filter;
