@@ -11,7 +11,7 @@
 //! receive, only after filter and ring are in place: no packet ever bypasses the filter. Promiscuous mode is left
 //! alone.
 //!
-//! The rings ([`crate::net::ring`]) take 1.25 MiB each, resident as long as they are mapped. If many captures are open,
+//! The rings (`ring.rs`) take 1.25 MiB each, resident as long as they are mapped. If many captures are open,
 //! they have fewer blocks ([`crate::net::captures`]). [`Capture::losses`] counts lost packets.
 
 use std::fmt;

@@ -29,6 +29,12 @@ def search(cid, name):
     return message(6, 5, 13, cid, cid, name.encode() + b"\0")
 
 
+def address_of(socket_):
+    """Address and port of a socket."""
+    host, port = socket_.getsockname()
+    return f"{host}:{port}"
+
+
 class Client:
     def __init__(self, port):
         self.server = ("127.0.0.1", port)
@@ -83,11 +89,11 @@ class Client:
 
 def main():
     client = Client(int(sys.argv[1]))
-    print(json.dumps({"address": "%s:%d" % client.asks.getsockname(), "pid": os.getpid()}), flush=True)
+    print(json.dumps({"address": address_of(client.asks), "pid": os.getpid()}), flush=True)
     for line in sys.stdin:
         command = json.loads(line)
         answer = getattr(client, command.pop("do"))(**command)
-        print(json.dumps({**answer, "address": "%s:%d" % client.asks.getsockname()}), flush=True)
+        print(json.dumps({**answer, "address": address_of(client.asks)}), flush=True)
 
 
 if __name__ == "__main__":

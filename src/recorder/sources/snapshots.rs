@@ -1,8 +1,8 @@
 //! Snapshots: values and properties of all records, when an IOC has been found and at the start of each segment.
 //!
-//! Promises: at most one step ([`BATCH`](crate::recorder::registry::snapshots::BATCH) records) in 50 ms, over all IOCs.
-//! At most 2 % of the disk: a run begins with an allowance of 0.5 % of the cap ([`ONCE`]), which never grows beyond that;
-//! it is refilled with 1.4 % of all bytes written ([`STEADILY`]). So a log that fills its cap holds 1.9 % of snapshots
+//! Promises: at most one step (`BATCH` records) in 50 ms, over all IOCs.
+//! At most 2 % of the disk: a run begins with an allowance of 0.5 % of the cap (`ONCE`), which never grows beyond that;
+//! it is refilled with 1.4 % of all bytes written (`STEADILY`). So a log that fills its cap holds 1.9 % of snapshots
 //! at most, and 0.1 % is left for the blocks around them. IOCs share the allowance by their numbers of records.
 
 use std::time::Duration;
