@@ -16,6 +16,8 @@
 
 use std::fmt;
 use std::os::fd::RawFd;
+use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iocrec_log::event::Tier;
@@ -120,8 +122,12 @@ pub struct Capture {
     taps: [Tap; 2],
     /// The programs of the filter; `None` if it is stateless.
     stateful: Option<Stateful>,
+    /// The programs on their way: verifying them takes the kernel a tenth of a second, or ten on a slow machine.
+    loading: Option<Receiver<Result<Stateful, LoadError>>>,
     /// Why it is not stateful.
     refused: Option<LoadError>,
+    /// The ports that pass.
+    ports: Ports,
     /// Names of the interfaces to watch; none for all.
     interfaces: Vec<String>,
     /// Whether packets no longer wait for older ones.
@@ -152,25 +158,60 @@ impl Capture {
         let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
         let indices = indices(&interfaces)?;
         let mut taps = [Tap::new(Side::Client)?, Tap::new(Side::Server)?];
-        let (mut stateful, mut refused) = (None, None);
+        set_filter(&taps, None, &indices, ports)?;
+        taps.iter_mut().try_for_each(|tap| tap.begin(blocks))?;
+        let mut loading = None;
         if filtering == Filtering::Stateful && indices.len() <= stateful::INTERFACES {
             // smaller captures are those of further namespaces
             let flows = stateful::FLOWS * blocks as u32 / BLOCKS as u32;
-            match Stateful::load(flows) {
-                Ok(loaded) => stateful = Some(loaded),
-                Err(why) => refused = Some(why),
-            }
+            let (loaded, receiver) = channel();
+            let load = move || drop(loaded.send(Stateful::load(flows)));
+            // without a thread to spare the filter stays stateless
+            loading = thread::Builder::new().name("filter".into()).spawn(load).ok().map(|_| receiver);
         }
-        let mut capture = |taps: &mut [Tap; 2]| -> Result<(), CaptureError> {
-            set_filter(taps, stateful.as_mut(), &indices, ports)?;
-            taps.iter_mut().try_for_each(|tap| match &stateful {
-                Some(programs) => programs.attach(tap),
-                None => Ok(()),
-            })?;
-            taps.iter_mut().try_for_each(|tap| tap.begin(blocks))
+        let ports = ports.clone();
+        Ok(Capture { taps, stateful: None, loading, refused: None, ports, interfaces, hurries: false })
+    }
+
+    /// Makes the stateful filter replace the stateless one, once it is there.
+    fn adopt(&mut self) {
+        let loaded = match self.loading.as_ref().map(Receiver::try_recv) {
+            None | Some(Err(TryRecvError::Empty)) => return,
+            Some(Err(TryRecvError::Disconnected)) => None,
+            Some(Ok(loaded)) => Some(loaded),
         };
-        capture(&mut taps)?;
-        Ok(Capture { taps, stateful, refused, interfaces, hurries: false })
+        self.take(loaded);
+    }
+
+    /// Whether the stateful filter is on its way: [`Capture::drain`] takes it.
+    pub fn is_loading(&self) -> bool {
+        self.loading.is_some()
+    }
+
+    /// Waits until it is known which filter there is.
+    pub fn settle(&mut self) {
+        if let Some(loading) = &self.loading {
+            let loaded = loading.recv().ok();
+            self.take(loaded);
+        }
+    }
+
+    fn take(&mut self, loaded: Option<Result<Stateful, LoadError>>) {
+        self.loading = None;
+        match loaded {
+            Some(Ok(mut programs)) => {
+                let Ok(indices) = indices(&self.interfaces) else { return };
+                programs.watch(&self.ports, &indices);
+                if self.taps.iter().all(|tap| programs.attach(tap).is_ok()) {
+                    self.stateful = Some(programs);
+                } else {
+                    // one may have it: both must be alike
+                    let _ = set_filter(&self.taps, None, &indices, &self.ports);
+                }
+            }
+            Some(Err(why)) => self.refused = Some(why),
+            None => {}
+        }
     }
 
     /// Captures these ports from now on. No packet passes unfiltered during the change. Interfaces that were removed
@@ -179,12 +220,19 @@ impl Capture {
     /// # Errors
     /// The old filter stays.
     pub fn set_ports(&mut self, ports: &Ports) -> Result<(), CaptureError> {
-        set_filter(&self.taps, self.stateful.as_mut(), &indices(&self.interfaces)?, ports)
+        set_filter(&self.taps, self.stateful.as_mut(), &indices(&self.interfaces)?, ports)?;
+        self.ports = ports.clone();
+        Ok(())
     }
 
     /// Why the filter is not stateful, though that was wanted.
     pub fn refused(&self) -> Option<&LoadError> {
         self.refused.as_ref()
+    }
+
+    /// The same, once.
+    pub fn take_refused(&mut self) -> Option<LoadError> {
+        self.refused.take()
     }
 
     /// Descriptors that poll as readable when [`Capture::drain`] has something to do.
@@ -200,6 +248,7 @@ impl Capture {
     /// Passes on waiting packets, at most what the rings hold, so that a flood can't hold the caller for ever. See the
     /// module for those that still wait: call it again soon.
     pub fn drain(&mut self, f: &mut dyn FnMut(Packet)) {
+        self.adopt();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let behind = if self.hurries { Duration::ZERO } else { BEHIND };
         let old = i64::try_from(now.saturating_sub(behind).as_nanos()).unwrap_or(i64::MAX);

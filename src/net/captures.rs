@@ -24,6 +24,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
 
+use crate::bpf::load::LoadError;
 use crate::linux::process;
 use crate::net::capture::{Capture, CaptureError, Filtering, Packet};
 use crate::net::ring::BLOCKS;
@@ -137,6 +138,11 @@ impl Captures {
             filtering,
             lost: [0; 2],
         }
+    }
+
+    /// Why the recorder's own capture has no stateful filter, though that was wanted; once.
+    pub fn take_refused(&mut self) -> Option<LoadError> {
+        self.own.take_refused()
     }
 
     fn open(&self) -> impl Iterator<Item = (Namespace, &Capture)> {
@@ -258,7 +264,7 @@ impl Captures {
 
     /// Whether every wanted namespace is either captured or refused.
     pub fn settled(&self) -> bool {
-        !self.others.values().any(|other| matches!(other, Other::Opening(..)))
+        !self.own.is_loading() && !self.others.values().any(|other| matches!(other, Other::Opening(..)))
     }
 }
 

@@ -83,10 +83,7 @@ impl Recorder {
         let open = || Capture::with(&options.interfaces, &Ports::default(), filtering, BLOCKS);
         let captures = match options.puts.then(open).unwrap_or(Err(CaptureError::NoPacketSockets)) {
             _ if !options.puts => None,
-            Ok(capture) => {
-                messages.extend(capture.refused().map(|why| format!("{}: {why}", Filtering::REFUSED)));
-                Some(Captures::new(capture, filtering))
-            }
+            Ok(capture) => Some(Captures::new(capture, filtering)),
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(StartError::Capture(error)),
             Err(error) => {
                 no_packets = Some(error);

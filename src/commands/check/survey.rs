@@ -34,7 +34,10 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     reader::use_reader_process();
     bpf::raise_limits();
     let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default());
-    let opened = Capture::with(&[], &Ports::default(), Filtering::of(tier.tier), BLOCKS);
+    let mut opened = Capture::with(&[], &Ports::default(), Filtering::of(tier.tier), BLOCKS);
+    if let Ok(capture) = &mut opened {
+        capture.settle();
+    }
     let no_filter = opened.as_ref().ok().and_then(|capture| capture.refused().map(ToString::to_string));
     let no_packets = opened.err();
     let (found, mut not_recorded) = find(users)?;

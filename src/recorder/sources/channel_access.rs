@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use iocrec_log::event::LossSource;
 
+use crate::net::capture::Filtering;
 use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
@@ -112,6 +113,8 @@ impl Source for ChannelAccess {
                 circuits.captured(namespace, time, &packet);
             });
             circuits.name_channels(now);
+            let refused = captures.take_refused();
+            cx.env.messages.extend(refused.map(|why| format!("{}: {why}", Filtering::REFUSED)));
         }
         cx.circuits.tick(&mut cx.env, now);
         self.find_ends(cx, now, false);
