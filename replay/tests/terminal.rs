@@ -12,6 +12,10 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// Three times as long as progress is silent at first.
+const LONG: Duration = Duration::from_secs(3);
 
 /// A terminal that is no device: what is written to the one end is read from the other.
 fn terminal() -> (File, OwnedFd) {
@@ -66,15 +70,15 @@ fn run(arguments: &[&str], out: To, error: To, environment: &[(&str, &str)]) -> 
     texts.map(|text| text.join().unwrap())
 }
 
-/// A log that takes a program without optimization some seconds to read.
-fn write_long(directory: &Path) {
+/// A log of so many processings.
+fn write_long(directory: &Path, count: u32) {
     let options = Options { max_disk: 1 << 30, ..Options::default() };
     let mut writer = Writer::open(Directory::open(directory).unwrap(), options, 7).unwrap();
     let mut time = SECOND;
     for fact in common::definitions("box1") {
         writer.push(Event { time, fact });
     }
-    for number in 0..if cfg!(debug_assertions) { 300_000 } else { 12_000_000 } {
+    for number in 0..count {
         time += 50_000;
         let (thread, sp, site, record) = (3, -100, 0, 1 + number % 2);
         writer.push(Event { time, fact: Fact::Process(Process { thread, sp, site, record, active: false }) });
@@ -85,12 +89,29 @@ fn write_long(directory: &Path) {
     writer.close(time);
 }
 
+/// A log that this machine reads for [`LONG`] to answer that question.
+fn long_log(question: &[&str]) -> tempfile::TempDir {
+    let mut count = 300_000;
+    loop {
+        let directory = tempfile::tempdir().unwrap();
+        write_long(directory.path(), count);
+        let begin = Instant::now();
+        let log = [directory.path().to_str().unwrap()];
+        run(&[question, &log].concat(), To::Nowhere, To::Nowhere, &[]);
+        let took = begin.elapsed();
+        if took >= LONG {
+            return directory;
+        }
+        count = (f64::from(count) * (1.2 * LONG.as_secs_f64() / took.as_secs_f64()).clamp(2.0, 8.0)) as u32;
+    }
+}
+
 #[test]
 fn progress_is_shown_only_to_people() {
-    let directory = tempfile::tempdir().unwrap();
-    write_long(directory.path());
+    let question = ["traces", "--user", "nobody", "--utc"];
+    let directory = long_log(&question);
     let log = directory.path().to_str().unwrap();
-    let traces = ["traces", "--user", "nobody", "--utc", log];
+    let traces = [question.as_slice(), &[log]].concat();
     let error = |error, environment: &[(&str, &str)]| {
         let [out, error] = run(&traces, To::Nowhere, error, environment);
         assert_eq!(out, "");

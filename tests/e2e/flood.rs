@@ -11,7 +11,7 @@ const PORT: u16 = 5074;
 /// Number of records that process ten times a second, each with a link that puts.
 const FLOOD: usize = 1000;
 /// Time for the flood to fill the buffer, at 300 bytes a record.
-const STALL: Duration = Duration::from_millis(350);
+const STALL: Duration = Duration::from_millis(1000);
 /// How long the capture keeps packets: 16 blocks of 40 ms (src/net/capture.rs), less some for the recorder to wake up.
 const BRIDGED: Duration = Duration::from_millis(600);
 /// How often the scene is repeated where the machine is too busy for it.
