@@ -3,6 +3,7 @@
 use super::clock::SetLater;
 use super::links::Links;
 use super::numbered::Numbered;
+use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, Properties, RecordId, ThreadId};
@@ -25,6 +26,8 @@ pub struct Run {
     /// The most elements that arrays can have (NELM).
     rooms: RefCell<Numbered<RecordId, u32>>,
     changes: Cell<u64>,
+    /// All runs that are read together, and the number of this one among them.
+    peers: RefCell<Option<(Rc<Peers>, usize)>>,
 }
 
 impl Run {
@@ -41,6 +44,16 @@ impl Run {
     fn with(set: Option<SetLater>, mut context: Context) -> Run {
         set.inspect(|set| set.apply_to(&mut context));
         Run { context: RefCell::new(context), ..Run::default() }
+    }
+
+    /// Tells it the runs that are read together with it, and its number among them.
+    pub fn is_one_of(&self, peers: &Rc<Peers>, number: usize) {
+        *self.peers.borrow_mut() = Some((Rc::clone(peers), number));
+    }
+
+    /// The runs that are read together, and the number of this one.
+    pub fn peers(&self) -> Option<(Rc<Peers>, usize)> {
+        self.peers.borrow().clone()
     }
 
     /// Notes the properties of records.
