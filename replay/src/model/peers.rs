@@ -7,24 +7,25 @@
 //!
 //! The logs are read for this only when a put's client is not known by its own log, and another host's is there.
 
-use super::client::{Client, Joined};
+use super::client::{Asked, Client, Joined, Outputs};
 use super::clock::SetLater;
 use crate::logs::budget;
 use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Address, Circuit, CircuitId, Event, Fact, Origin};
+use iocrec_log::event::{Address, Circuit, CircuitId, Event, Fact, IocId, Origin};
 use iocrec_log::reader::SegmentFile;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 /// Largest difference between the clocks of two hosts that are joined, nanoseconds.
 pub const MAX_DIFFERENCE: i64 = 60 * SECOND as i64;
-/// A beginning that both logs have is at most this far apart, after their clocks' difference; and the difference must be
-/// seen in so many circuits to be used for other things.
+/// Circuits of all logs that are compared, and PVs that their IOCs' links write to; bounds for hostile logs.
 const MAX_CIRCUITS: usize = 200_000;
+/// Links to one PV.
+const MAX_WRITERS: usize = 16;
 /// Circuits with the same ends that are looked through.
 const MAX_SAME: usize = 1000;
 /// Differences of two logs that are remembered.
@@ -52,6 +53,8 @@ struct Found {
     /// By two runs, how far the second's clock is ahead of the first's.
     ahead: HashMap<(usize, usize), i64>,
     most: i64,
+    /// By run, IOC and PV: the links that write to it.
+    writers: HashMap<(usize, IocId, (String, String)), BTreeSet<String>>,
 }
 
 /// See the module.
@@ -59,12 +62,13 @@ struct Found {
 pub struct Peers {
     runs: Vec<Vec<SegmentFile>>,
     found: OnceCell<Found>,
+    asked: RefCell<Asked>,
 }
 
 impl Peers {
     /// Of these runs. Reads nothing yet.
     pub fn new(runs: &[Vec<SegmentFile>]) -> Peers {
-        Peers { runs: runs.to_vec(), found: OnceCell::new() }
+        Peers { runs: runs.to_vec(), ..Peers::default() }
     }
 
     fn found(&self) -> &Found {
@@ -84,6 +88,22 @@ impl Peers {
     /// Who another run than this says is the client of a circuit that was open at a wall-clock time of this run's clock.
     pub fn find(&self, run: usize, ends: Ends, time: i64) -> Option<(usize, Joined, Rc<Client>)> {
         self.found().find(run, ends, time)
+    }
+
+    /// The links of a run's IOC that write to this record and field over Channel Access, at whatever time.
+    pub fn writers(&self, run: usize, ioc: IocId, target: &(String, String)) -> Vec<String> {
+        let found = self.found().writers.get(&(run, ioc, target.clone()));
+        found.into_iter().flatten().cloned().collect()
+    }
+
+    /// Notes that a thread of a run's IOC asked libca to put.
+    pub fn asks(&self, run: usize, ioc: IocId, time: i64, thread: &str) {
+        self.asked.borrow_mut().note(run, ioc, time, thread);
+    }
+
+    /// The threads of a run's IOC that did just before a wall-clock time.
+    pub fn threads(&self, run: usize, ioc: IocId, time: i64) -> Option<Vec<String>> {
+        self.asked.borrow().threads(run, ioc, time)
     }
 
     /// How far the clock of one run's host is ahead of another's, nanoseconds; 0 if unknown.
@@ -171,6 +191,17 @@ impl Found {
             _ => {}
         }
         reading.context.apply(event.time, &event.fact);
+        if let Fact::OutputLinks(of) = &event.fact {
+            let Some(ioc) = reading.context.record(of.record).map(|record| record.ioc) else { return };
+            for (target, link) in Outputs::each(&reading.context, of) {
+                if self.writers.len() < MAX_CIRCUITS {
+                    let all = self.writers.entry((reading.number, ioc, target)).or_default();
+                    if all.len() < MAX_WRITERS {
+                        all.insert(link);
+                    }
+                }
+            }
+        }
     }
 
     /// Keeps what is known of a circuit that ends. `lasts`: it may have been open for longer.
