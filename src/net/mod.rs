@@ -8,6 +8,7 @@ mod connection;
 pub mod connections;
 pub mod filter;
 pub mod flows;
+pub mod fragments;
 pub mod frames;
 pub mod lru;
 pub mod openings;

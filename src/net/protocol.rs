@@ -50,6 +50,8 @@ pub struct Ends {
     pub client: Address,
     /// The server's address.
     pub server: Address,
+    /// The IPv6 addresses of client and server, where they have no IPv4 address; the address is 0 then.
+    pub ip6: [Option<[u8; 16]>; 2],
     /// How it became known.
     pub start: Start,
     /// The recorded process that listens at the server's address, where that is certain.

@@ -24,7 +24,7 @@ use crate::pva::message::{
 use crate::pva::types::{Known, TypeRef, Types};
 
 /// Numbers of circuits and channels begin here, so that they differ from those of Channel Access.
-const FIRST_ID: u32 = 1 << 31;
+pub const FIRST_ID: u32 = 1 << 31;
 /// Bytes to keep of a request's options. Clients send five, or a few dozen.
 const KEPT_OPTIONS: usize = 256;
 /// Longest name of a channel: QSRV1 accepts no longer ones.
