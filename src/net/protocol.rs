@@ -1,7 +1,9 @@
 //! A protocol above TCP, as [`Connections`](crate::net::connections::Connections) serves it.
 //!
-//! To add a protocol, implement [`Protocol`] in a room of its own, wrap it in `Connections`, and add the
-//! [`Decoder`] to the list in `src/protocols.rs`. `ca/` is the model.
+//! To add a protocol, implement [`Protocol`] in a room of its own, and add its
+//! [`Decoder`](crate::net::decoder::Decoder) to the list in `src/protocols.rs`. `ca/` is the model. What protocols share
+//! is here: [`Circuit`](crate::net::circuit::Circuit), [`Sides`](crate::net::sides::Sides),
+//! [`Losses`](crate::net::losses::Losses).
 
 use iocrec_log::event::{Address, CircuitSide, CloseReason};
 
@@ -187,6 +189,12 @@ pub trait Protocol {
 
     /// Bytes from a server's port that belong to no connection, since client and server can't be distinguished.
     fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address);
+
+    /// Reports what is due by time alone. Called some times a second.
+    fn on_tick(&mut self, now: u64, out: &mut Self::Output);
+
+    /// Reports everything, when recording ends.
+    fn on_finish(&mut self, now: u64, out: &mut Self::Output);
 
     /// Whether the connection has shown a message of the protocol. If so it is kept while it is open.
     fn is_recognized(&self, connection: &Self::Connection) -> bool;

@@ -1,7 +1,8 @@
 //! Capture files of every kind give the facts that the packets themselves give; damaged ones give a part of them.
 
 use crate::files::*;
-use crate::fuzz::{circuit, Packet};
+use crate::fuzz::circuit;
+use crate::packets::Packet;
 use crate::wire::*;
 use flate::gzip;
 use iocrec::net::capture_file::{CaptureFile, Problem};
