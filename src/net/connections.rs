@@ -362,15 +362,7 @@ impl<P: Protocol> Connections<P> {
         start: Start,
     ) -> Connection<P::Connection> {
         let listener = self.served(namespace).and_then(|served| served.server(server));
-        let ends = Ends {
-            namespace,
-            client: client.address(),
-            server: server.address(),
-            ip6: [client.ip6(), server.ip6()],
-            start,
-            listener,
-        };
-        let state = self.protocol.on_open(&ends);
+        let state = self.protocol.on_open(&Ends { namespace, client, server, start, listener });
         Connection::new(namespace, client, server, state)
     }
 
@@ -408,8 +400,7 @@ impl<P: Protocol> Connections<P> {
 
     /// Counts what belongs to no connection.
     fn unknown(&mut self, time: u64, segment: &Segment) {
-        let (source, destination) = (segment.source.address(), segment.destination.address());
-        self.protocol.on_unknown(time, segment.length, source, destination);
+        self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
     }
 
     /// Adds a connection, replacing an older one between the same ends, and makes room for it.

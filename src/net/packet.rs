@@ -1,5 +1,8 @@
 //! Reads IPv4 and TCP headers, and names the ends of connections.
 
+use std::fmt;
+use std::net::Ipv6Addr;
+
 use iocrec_log::event::Address;
 
 /// TCP's protocol number.
@@ -47,6 +50,15 @@ impl End {
     /// Whether only its own machine can be meant.
     pub fn is_loopback(self) -> bool {
         self.v4().map_or(self.ip == 1, |address| address.ip >> 24 == 127)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.v4() {
+            Some(address) => write!(f, "{address}"),
+            None => write!(f, "[{}]:{}", Ipv6Addr::from(self.ip), self.port),
+        }
     }
 }
 
