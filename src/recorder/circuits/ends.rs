@@ -266,8 +266,12 @@ impl EndFinder {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
             // the connection's holder is certain; without one the listener counts
-            let listens =
-                || served.iter().find(|served| served.namespace == open.ends.namespace)?.server(open.server.into());
+            let listens = || {
+                served
+                    .iter()
+                    .find(|served| served.namespace == open.ends.namespace)?
+                    .server(open.server.into())
+            };
             let ends = CircuitEnds {
                 server: server.unwrap_or_else(|| open.ends.server.or_else(listens)),
                 client: client.unwrap_or(open.ends.client),
