@@ -16,7 +16,7 @@ use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
 use crate::net::capture::Packet;
-use crate::net::packet::Segment;
+use crate::net::frames::Frame;
 use crate::net::served::Served;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -92,17 +92,20 @@ impl Circuits {
         self.protocols.ca.count_traffic();
     }
 
-    /// Takes a packet, from its IPv4 header on, that was seen in a network namespace at a monotonic time.
-    pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
-        self.protocols.packet(namespace, time, ipv4, original_length, &mut self.events);
+    /// Takes a packet, from its network header on, that was seen in a network namespace at a monotonic time.
+    pub fn packet(&mut self, namespace: Namespace, time: u64, packet: &[u8], original_length: usize) {
+        self.protocols.packet(namespace, time, packet, original_length, None, &mut self.events);
+    }
+
+    /// The same for what a packet carries.
+    pub fn frame(&mut self, namespace: Namespace, time: u64, frame: Frame<'_>) {
+        self.protocols.frame(namespace, time, frame, None, &mut self.events);
     }
 
     /// The same for one that a capture has filtered.
     pub fn captured(&mut self, namespace: Namespace, time: u64, packet: &Packet) {
-        if let Some(segment) = Segment::parse(packet.bytes, packet.length) {
-            let segment = Segment { place: packet.place, ..segment };
-            self.protocols.segment(namespace, time, &segment, &mut self.events);
-        }
+        let Packet { bytes, length, place, .. } = *packet;
+        self.protocols.packet(namespace, time, bytes, length, place, &mut self.events);
     }
 
     /// Takes over names of channels from clients on this machine.
