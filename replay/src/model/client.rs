@@ -260,7 +260,9 @@ pub fn part(run: &Run, behind: &Behind, pv: &str, time: i64) -> Option<Part> {
     });
     let threads = asked.unwrap_or_default();
     let programs = match (&behind.client.threads, threads.is_empty()) {
-        (Some(names), true) => names.names.iter().filter(|name| !is_of_base(name)).take(MAX_RECORDS).cloned().collect(),
+        (Some(names), true) => {
+            names.names.iter().filter(|name| !is_of_base(name)).take(MAX_RECORDS).cloned().collect()
+        }
         _ => Vec::new(),
     };
     Some(Part { links, threads, programs })
@@ -269,12 +271,28 @@ pub fn part(run: &Run, behind: &Behind, pv: &str, time: i64) -> Option<Part> {
 /// Whether EPICS Base gives this name to threads of its own that put nothing as a client, or to those of its libraries.
 fn is_of_base(name: &str) -> bool {
     const NAMES: [&str; 20] = [
-        "_main_", "errlog", "taskwd", "timerQueue", "scanOnce", "dbCaLink", "asCaTask", "ipToAsciiProxy",
-        "poolPoll", "cbLow", "cbMedium", "cbHigh", "ClockTimeSync", "NTPTimeSync", "TCP-rx", "TCP-tx",
-        "UDP-rx", "PVXTCP", "PVXUDP", "PVXCTCP",
+        "_main_",
+        "errlog",
+        "taskwd",
+        "timerQueue",
+        "scanOnce",
+        "dbCaLink",
+        "asCaTask",
+        "ipToAsciiProxy",
+        "poolPoll",
+        "cbLow",
+        "cbMedium",
+        "cbHigh",
+        "ClockTimeSync",
+        "NTPTimeSync",
+        "TCP-rx",
+        "TCP-tx",
+        "UDP-rx",
+        "PVXTCP",
+        "PVXUDP",
+        "PVXCTCP",
     ];
-    const BEGINNINGS: [&str; 9] =
-        ["CAC-", "CAS-", "CAC_", "cb", "scan-", "scan", "PVX", "dbEvent", "TCP-"];
+    const BEGINNINGS: [&str; 9] = ["CAC-", "CAS-", "CAC_", "cb", "scan-", "scan", "PVX", "dbEvent", "TCP-"];
     NAMES.contains(&name) || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
 }
 

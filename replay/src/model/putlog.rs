@@ -1,8 +1,8 @@
 //! Puts as people ask for them: who wrote which value, from where, with what result.
 
 use super::caller::{self, Caller, Role};
-use super::client::{self, Holder, Part};
 use super::chain::{Chain, Completed, Outcome as End, Packet, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
+use super::client::{self, Client, Holder, Joined, Part};
 use super::enum_strings;
 use super::outcome::{self, Outcome};
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
@@ -185,6 +185,20 @@ pub struct PvaLine {
 }
 
 impl ProcessLine {
+    /// A client, and how another log was joined that tells of it.
+    pub fn of(client: Client, joined: Option<Joined>) -> ProcessLine {
+        ProcessLine {
+            host: Some(client.host).filter(|host| !host.is_empty()),
+            holders: client.holders,
+            more: client.more,
+            is_whole: client.is_whole,
+            ioc: client.named,
+            ahead: joined.and_then(|joined| joined.ahead),
+            is_joined: joined.is_some(),
+            ..ProcessLine::default()
+        }
+    }
+
     /// The only process that can be it.
     pub fn only(&self) -> Option<&Holder> {
         match self.holders.as_slice() {
@@ -377,7 +391,8 @@ fn process(
     let of_links = part.threads.as_slice() == [caller::CA_LINKS];
     let (record, thread) = match (cause, part.threads.as_slice(), part.links.as_slice()) {
         (Some(record), ..) => {
-            let link = part.links.iter().find(|link| link.rsplit_once('.').is_some_and(|(of, _)| of == record));
+            let link =
+                part.links.iter().find(|link| link.rsplit_once('.').is_some_and(|(of, _)| of == record));
             (Some(link.map_or(record, String::as_str)), Some(caller::CA_LINKS))
         }
         (None, [thread], [link]) if of_links => (Some(link.as_str()), Some(thread.as_str())),
@@ -385,16 +400,10 @@ fn process(
         _ => (None, None),
     };
     Some(ProcessLine {
-        host: Some(client.host).filter(|host| !host.is_empty()),
-        holders: client.holders,
-        more: client.more,
-        is_whole: client.is_whole,
-        ioc: client.named,
         record: record.filter(|record| !record.is_empty()).map(str::to_owned),
         thread: thread.map(str::to_owned),
-        ahead: joined.and_then(|joined| joined.ahead),
-        is_joined: joined.is_some(),
         part,
+        ..ProcessLine::of(client, joined)
     })
 }
 

@@ -178,6 +178,11 @@ pub fn who(put: &PutLine) -> String {
     }
 }
 
+/// A client's process in words: `caput pid 812`. `None` if none is known.
+pub fn process_name(of: &ProcessLine) -> Option<String> {
+    by(of, false)
+}
+
 /// The process that made a put, in words: `caput pid 812`. `None` if there is nothing to add: a link's record is said
 /// already.
 fn by(of: &ProcessLine, is_link: bool) -> Option<String> {
@@ -263,8 +268,8 @@ fn claimed(put: &PutLine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::puts::sample::put;
     use crate::model::client::Part;
+    use crate::output::puts::sample::put;
     use iocrec_log::event::{Array, SocketHolder};
 
     #[test]
@@ -331,7 +336,8 @@ mod tests {
         };
         let by = |of: ProcessLine| who(&PutLine { process: Some(Box::new(of)), ..put() });
         let claimed = "alice@console3 10.0.0.5:41022";
-        let one = ProcessLine { holders: vec![holder(812, "caput")], is_whole: true, ..ProcessLine::default() };
+        let one =
+            ProcessLine { holders: vec![holder(812, "caput")], is_whole: true, ..ProcessLine::default() };
         assert_eq!(by(one.clone()), format!("{claimed} (caput pid 812)"));
         let unsure = ProcessLine { is_whole: false, ..one.clone() };
         assert_eq!(by(unsure), format!("{claimed} (caput pid 812, if no other process shares it)"));
@@ -341,14 +347,19 @@ mod tests {
         let far = ProcessLine { host: Some("box2".into()), is_joined: true, ..one.clone() };
         assert_eq!(by(far.clone()), format!("{claimed} (caput pid 812, on box2)"));
         let late = ProcessLine { ahead: Some(-2_500_000_000), ..far };
-        assert!(by(late.clone()).ends_with("(caput pid 812, on box2, whose clock is 2.5 s behind)"), "{}", by(late));
+        assert!(
+            by(late.clone()).ends_with("(caput pid 812, on box2, whose clock is 2.5 s behind)"),
+            "{}",
+            by(late)
+        );
         let ioc = ProcessLine { ioc: Some(("first".into(), 812, "softIoc".into())), ..one };
         assert_eq!(by(ioc.clone()), format!("{claimed} (caput pid 812)"));
         let part = |links: &[&str], threads: &[&str], programs: &[&str]| {
             let all = |of: &[&str]| of.iter().map(ToString::to_string).collect();
             Part { links: all(links), threads: all(threads), programs: all(programs) }
         };
-        let maybe = ProcessLine { part: part(&["A.OUT", "B.OUT"], &[], &["sncRamp", "python3"]), ..ioc.clone() };
+        let maybe =
+            ProcessLine { part: part(&["A.OUT", "B.OUT"], &[], &["sncRamp", "python3"]), ..ioc.clone() };
         assert!(by(maybe).contains("(perhaps CA link A.OUT or CA link B.OUT or thread sncRamp or another, "));
         let thread = |thread: &str, links: &[&str]| {
             by(ProcessLine { thread: Some(thread.into()), part: part(links, &[thread], &[]), ..ioc.clone() })
