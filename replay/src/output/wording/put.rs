@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(by(far.clone()), format!("{claimed} (caput pid 812, on box2)"));
         let late = ProcessLine { ahead: Some(-2_500_000_000), ..far };
         assert!(
-            by(late.clone()).ends_with("(caput pid 812, on box2, whose clock is 2.5 s behind)"),
+            by(late.clone()).ends_with("(caput pid 812, on box2, whose clock is 2.500 s behind)"),
             "{}",
             by(late)
         );
