@@ -197,7 +197,8 @@ impl Order {
         }
         let known = chain.run.peers();
         self.runs.insert(address(chain), known.as_ref().map(|(_, number)| *number));
-        if let Some((peers, _)) = known.filter(|_| self.runs.len() > 1) {
+        // known from the first chain on: it is held for as long as a clock may be ahead
+        if let Some((peers, _)) = known.filter(|_| self.peers.is_none()) {
             self.most_ahead = peers.most_ahead();
             self.peers = Some(peers);
         }
