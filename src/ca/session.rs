@@ -287,7 +287,7 @@ impl Session {
 
     fn report(&self, time: u64, out: &mut Vec<Event>) {
         let Some(id) = self.id else { return };
-        let fact = Fact::Circuit(Circuit {
+        let fact = Fact::from(Circuit {
             id,
             client: self.client,
             server: self.server,
