@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     fn record(id: u32, name: String) -> Fact {
-        Fact::Record(Record { id, ioc: 1, address: 0, rtype: format!("type{id}"), name })
+        Fact::from(Record { id, ioc: 1, address: 0, rtype: format!("type{id}"), name })
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn found(address: u64, name: &str, states: &[&str]) -> FoundRecord {
 
 fn names(bench: &Bench) -> Vec<(u32, String)> {
     let name = |fact: Fact| match fact {
-        Fact::Record(Record { id, name, .. }) => Some((id, name)),
+        Fact::Record(record) => Some((record.id, record.name)),
         _ => None,
     };
     bench.facts().into_iter().filter_map(name).collect()
