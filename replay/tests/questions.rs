@@ -45,11 +45,11 @@ impl Story {
             [(RB, "T:RB"), (TWO, "T:TWO"), (OTHER, "T:OTHER"), (ONE_WAY, "T:L1"), (OTHER_WAY, "T:L2")]
         {
             let (name, rtype) = (name.into(), "calc".into());
-            story.tell(0, Fact::Record(Record { id, ioc: 1, address: 4096, name, rtype }));
+            story.tell(0, Fact::from(Record { id, ioc: 1, address: 4096, name, rtype }));
         }
         for (id, name) in [(INPA, "INPA"), (INPB, "INPB")] {
             let (rtype, name, dbf) = ("calc".into(), name.into(), Dbf::InLink);
-            story.tell(0, Fact::Field(Field { id, ioc: 1, rtype, name, dbf, menu: None }));
+            story.tell(0, Fact::from(Field { id, ioc: 1, rtype, name, dbf, menu: None }));
         }
         story
     }
@@ -256,6 +256,43 @@ fn why_follows_cp_links() {
     let link = &json["links"][0];
     assert_eq!(keys(link, &["link", "source", "before_s", "prompt"]), r#""T:RB.INPA" "T:SP" 0.000996 true"#);
     assert_eq!(link["change"]["user"], "alice");
+}
+
+/// The report names what began it all, by way of two CP links, as `alarms` does; not where a link's source is not known.
+#[test]
+fn the_report_follows_cp_links_as_alarms_does() {
+    let mut story = Story::new();
+    story.links(500 * MS, RB, &[(INPA, "T:SP")]);
+    story.links(500 * MS, TWO, &[(INPA, "T:RB")]);
+    story.scan(SECOND, TWO, 1.0, NO_ALARM);
+    story.scan(SECOND + MS, OTHER, 1.0, NO_ALARM);
+    story.put(2 * SECOND, SP, 1.0, 2.0);
+    story.follow(2 * SECOND + MS, RB, 20.0, NO_ALARM);
+    story.follow(2 * SECOND + 2 * MS, TWO, 40.0, HIHI);
+    story.follow(3 * SECOND, OTHER, 2.0, HIHI);
+    story.tell(5 * SECOND, Fact::Mark("later".into()));
+    let directory = story.written();
+    let here = directory.path();
+    let alarms = rows(here, &["alarms", "log", "--utc", "--format", "jsonl", "--pv", "T:TWO"]);
+    assert_eq!(keys(&alarms[0], &["user", "through"]), r#""alice" ["T:RB","T:TWO"]"#);
+    let (code, _, err) = run(here, &["report", "log", "--utc", "-o", "report.html"]);
+    assert_eq!(code, 0, "{err}");
+    let page = std::fs::read_to_string(here.join("report.html")).unwrap();
+    let (_, rest) = page.split_once(r#"id="data">"#).unwrap();
+    let data: Json = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    let of = |number: &Json| data["strings"][number.as_u64().unwrap() as usize].as_str().unwrap().to_owned();
+    let causes: Vec<String> = data["alarms"]["cause"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| &data["causes"][cause.as_u64().unwrap() as usize])
+        .map(|cause| {
+            let texts: Vec<String> = (1..5).map(|part| of(&cause[part])).collect();
+            format!("{} {}", cause[0].as_str().unwrap(), texts.join("|"))
+        })
+        .collect();
+    assert_eq!(causes, ["put T:SP|2|alice|T:RB, T:TWO", "CP link source not known|||"]);
+    assert!(page.contains("put T:SP, by CP link of T:RB, T:TWO"), "a key moment says it, too");
 }
 
 #[test]
@@ -486,7 +523,7 @@ fn clients_and_what_they_did() {
 fn clients_that_come_and_go() {
     let mut story = Story::new();
     let circuit = |id: u32, origin| {
-        Fact::Circuit(Circuit {
+        Fact::from(Circuit {
             id,
             client: Address { ip: 0x0a00_0007, port: 50_000 + id as u16 },
             server: Address { ip: 0x0a00_0009, port: 5064 },
@@ -520,7 +557,7 @@ fn a_put_before_a_long_silence() {
         let address = |ip, port| Address { ip, port };
         story.tell(
             time,
-            Fact::Circuit(Circuit {
+            Fact::from(Circuit {
                 id: number,
                 client: address(0x0a00_0007, 50_000 + number as u16),
                 server: address(0x0a00_0009, 5064),
@@ -534,7 +571,7 @@ fn a_put_before_a_long_silence() {
         let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
         story.tell(
             time,
-            Fact::Channel(Channel { id, circuit, cid, sid, pv, dbr, count, origin: Origin::Opened }),
+            Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin: Origin::Opened }),
         );
         let (dbr, payload) = (6, 1.5f64.to_be_bytes().to_vec());
         let (notify, ioid, length) = (false, 1, 8);

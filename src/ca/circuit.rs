@@ -144,7 +144,11 @@ impl Protocol for ChannelAccess {
 
     fn on_open(&mut self, ends: &Ends) -> Circuit {
         Circuit {
-            end: End { namespace: ends.namespace, client: ends.client.address(), server: ends.server.address() },
+            end: End {
+                namespace: ends.namespace,
+                client: ends.client.address(),
+                server: ends.server.address(),
+            },
             session: Session::new(ends, self.reports_ends),
             sides: Sides::new(
                 Framer::new(Side::Client, self.payload),

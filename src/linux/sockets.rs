@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -185,8 +186,16 @@ pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
 
 /// Inodes of a process's open sockets. `process`: its directory in /proc.
 pub fn held(process: &Path) -> impl Iterator<Item = u64> {
-    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    descriptors.filter_map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?))
+    descriptors(process).into_iter().flatten().flatten()
+}
+
+/// A process's open descriptors: of each socket the inode. `process`: its directory in /proc.
+///
+/// # Errors
+/// The process has ended, or its descriptors may not be read.
+pub fn descriptors(process: &Path) -> io::Result<impl Iterator<Item = Option<u64>>> {
+    let descriptors = fs::read_dir(process.join("fd"))?.flatten();
+    Ok(descriptors.map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?)))
 }
 
 /// The processes that hold any of these sockets, each with the sockets it holds. Reads all processes' descriptors.

@@ -103,7 +103,9 @@ impl Fragments {
         sink: &mut Frames,
     ) {
         let frame = Frame { joined: depth < DEPTH, ..Frame::read(packet, length) };
-        let Some((part, length)) = frame.fragment.filter(|_| depth > 0) else { return sink(namespace, frame) };
+        let Some((part, length)) = frame.fragment.filter(|_| depth > 0) else {
+            return sink(namespace, frame);
+        };
         match self.take(namespace, time, part, length) {
             Taken::Held => {}
             Taken::Whole(whole) => self.step(namespace, time, (&whole, whole.len()), depth - 1, sink),
@@ -156,7 +158,13 @@ impl Fragments {
                     self.give_up(0);
                 }
                 let key = part.key;
-                self.packets.push_back(Packet { key, since: time, header: Vec::new(), parts: Vec::new(), length: None });
+                self.packets.push_back(Packet {
+                    key,
+                    since: time,
+                    header: Vec::new(),
+                    parts: Vec::new(),
+                    length: None,
+                });
                 self.packets.len() - 1
             }
         };
@@ -288,7 +296,9 @@ fn part(namespace: Namespace, packet: &[u8], length: usize) -> Option<Part<'_>> 
     }
     let bytes = packet.get(begin..end).filter(|_| end <= length)?;
     // all but the last are of eight bytes each
-    let sound = !bytes.is_empty() && (is_last || bytes.len().is_multiple_of(8)) && at + bytes.len() + IPV6_HEADER <= LONGEST;
+    let sound = !bytes.is_empty()
+        && (is_last || bytes.len().is_multiple_of(8))
+        && at + bytes.len() + IPV6_HEADER <= LONGEST;
     sound.then_some(Part { key, at, is_last, header, bytes })
 }
 

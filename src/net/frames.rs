@@ -105,7 +105,12 @@ impl<'a> Frame<'a> {
     }
 
     fn of_fragment(packet: &'a [u8], length: usize) -> Frame<'a> {
-        Frame { segment: None, strange: Some(Strange::Fragment), fragment: Some((packet, length)), joined: false }
+        Frame {
+            segment: None,
+            strange: Some(Strange::Fragment),
+            fragment: Some((packet, length)),
+            joined: false,
+        }
     }
 }
 
@@ -189,7 +194,9 @@ fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
         length => HEADER + usize::from(length),
     };
     let number = |from: usize| {
-        ip.get(from..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes: &[u8; 16]| u128::from_be_bytes(*bytes))
+        ip.get(from..)
+            .and_then(|rest| rest.first_chunk())
+            .map_or(0, |bytes: &[u8; 16]| u128::from_be_bytes(*bytes))
     };
     match Segment::tcp(packet, at, total, Ends { source: number(8), destination: number(24) }) {
         Some(segment) => Inside::Frame(Frame { segment: Some(segment), ..Frame::default() }),
@@ -259,7 +266,8 @@ mod tests {
             // Ethernet's padding
             [&plain[..], &[0; 6]].concat(),
         ] {
-            let Frame { segment: Some(segment), strange: None, .. } = Frame::read(&packet, packet.len()) else {
+            let Frame { segment: Some(segment), strange: None, .. } = Frame::read(&packet, packet.len())
+            else {
                 panic!("{packet:02x?}")
             };
             assert_eq!(segment.source.v4(), Some(Address { ip: 0x0a00_0001, port: 40001 }));
@@ -287,7 +295,8 @@ mod tests {
             ipv4(GRE, 0, &[&[0, 0, 0x86, 0xdd], &plain[..]].concat()),
             ipv6_of(IPV6_IN_IP, false, &plain),
         ] {
-            let Frame { segment: Some(segment), strange: None, .. } = Frame::read(&packet, packet.len()) else {
+            let Frame { segment: Some(segment), strange: None, .. } = Frame::read(&packet, packet.len())
+            else {
                 panic!("{packet:02x?}")
             };
             assert_eq!((segment.payload, segment.length), (&b"a put"[..], 5));

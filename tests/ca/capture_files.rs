@@ -294,7 +294,8 @@ fn cut_packets() {
     let all = values(&read(&pcap(Order::Little, true, ETHERNET, &packets)).0);
     let mut shorter = 0;
     for (time, length, payload) in values(&events) {
-        let is_part = |of: &&(u64, u32, Vec<u8>)| of.0 == time && of.1 == length && of.2.starts_with(&payload);
+        let is_part =
+            |of: &&(u64, u32, Vec<u8>)| of.0 == time && of.1 == length && of.2.starts_with(&payload);
         assert!(all.iter().any(|of| is_part(&of)), "{time} {length}: {payload:?}");
         shorter += usize::from(payload.len() < length as usize);
     }
@@ -664,7 +665,9 @@ fn several_loopback_interfaces() {
         file
     };
     let said = |events: &[Event]| {
-        events.iter().any(|event| matches!(&event.fact, Fact::Mark(text) if text.contains("can't be told apart")))
+        events
+            .iter()
+            .any(|event| matches!(&event.fact, Fact::Mark(text) if text.contains("can't be told apart")))
     };
     let (events, outcome) = read(&file(2));
     assert_eq!((outcome.loopbacks, said(&events)), (2, true));

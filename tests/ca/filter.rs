@@ -390,20 +390,38 @@ fn ipv6_and_fragments() {
             (CLIENT, Address { port: 22, ..SERVER }, b"ssh"),
         ] {
             let plain = packet(from, to, 1, Some(1), 0, payload);
-            let each = |packet: &[u8], meta: &Meta| filter.0.each_ref().map(|program| interpret(program, packet, meta));
+            let each = |packet: &[u8], meta: &Meta| {
+                filter.0.each_ref().map(|program| interpret(program, packet, meta))
+            };
             let expected = each(&plain, &ETHERNET);
-            let longer = |passed: u32, by: u32| if matches!(passed, 0 | u32::MAX) { passed } else { passed + by };
+            let longer =
+                |passed: u32, by: u32| if matches!(passed, 0 | u32::MAX) { passed } else { passed + by };
             for (meta, packet, by) in [
                 (&IPV6, as_ipv6(&plain), 20),
                 (&ETHERNET, as_ipv6(&plain), 20),
                 (&IPV6, ipv6(60, &[&[6, 0, 1, 2, 3, 4, 5, 6][..], &plain[20..]].concat()), 28),
                 (&IPV6, ipv6(0, &[&[6, 1][..], &[0; 14], &plain[20..]].concat()), 36),
             ] {
-                assert_eq!(each(&packet, meta), expected.map(|passed| longer(passed, by)), "{depth} {payload:?}");
+                assert_eq!(
+                    each(&packet, meta),
+                    expected.map(|passed| longer(passed, by)),
+                    "{depth} {payload:?}"
+                );
             }
         }
         // fragments
-        let part = |place: u16| ipv6(44, &[&[6, 0][..], &(place | 1).to_be_bytes(), &[0; 4], &as_ipv6(&packet(CLIENT, SERVER, 1, Some(1), 0, &whole))[40..]].concat());
+        let part = |place: u16| {
+            ipv6(
+                44,
+                &[
+                    &[6, 0][..],
+                    &(place | 1).to_be_bytes(),
+                    &[0; 4],
+                    &as_ipv6(&packet(CLIENT, SERVER, 1, Some(1), 0, &whole))[40..],
+                ]
+                .concat(),
+            )
+        };
         assert_eq!(run(&filter, &part(0), &IPV6), u32::MAX);
         assert_eq!(run(&filter, &part(1448), &IPV6), u32::MAX);
         let mut other = part(1448);

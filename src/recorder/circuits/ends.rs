@@ -266,8 +266,12 @@ impl EndFinder {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
             // the connection's holder is certain; without one the listener counts
-            let listens =
-                || served.iter().find(|served| served.namespace == open.ends.namespace)?.server(open.server.into());
+            let listens = || {
+                served
+                    .iter()
+                    .find(|served| served.namespace == open.ends.namespace)?
+                    .server(open.server.into())
+            };
             let ends = CircuitEnds {
                 server: server.unwrap_or_else(|| open.ends.server.or_else(listens)),
                 client: client.unwrap_or(open.ends.client),
@@ -355,7 +359,7 @@ mod tests {
             minor: 0,
             origin: iocrec_log::event::Origin::Opened,
         };
-        for fact in [Fact::Circuit(circuit), Fact::CircuitEnds(placed)] {
+        for fact in [Fact::from(circuit), Fact::CircuitEnds(placed)] {
             finder.notice(&Event { time: 1, fact });
         }
         let mut events = Vec::new();

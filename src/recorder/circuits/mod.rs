@@ -5,6 +5,7 @@
 pub mod ends;
 pub mod local_clients;
 pub mod places;
+pub mod processes;
 pub mod server_threads;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use crate::protocols::Protocols;
 use crate::recorder::circuits::ends::EndFinder;
 use crate::recorder::circuits::local_clients::LocalClients;
 use crate::recorder::circuits::places::Places;
+use crate::recorder::circuits::processes::ClientProcesses;
 use crate::recorder::circuits::server_threads::ServerThreads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
@@ -38,6 +40,8 @@ pub struct Circuits {
     unwanted: HashSet<ChannelId>,
     /// Finds the owners of the ends.
     ends: EndFinder,
+    /// Finds the processes of the clients on this machine.
+    processes: ClientProcesses,
     /// Names of channels from clients on this machine.
     local_clients: LocalClients,
     /// The network namespaces and CA servers' ports that are recorded, as of the last look.
@@ -57,6 +61,7 @@ impl Default for Circuits {
             protocols,
             unwanted: HashSet::new(),
             ends: EndFinder::default(),
+            processes: ClientProcesses::default(),
             local_clients: LocalClients::default(),
             places: Places::default(),
             server_threads: ServerThreads::default(),
@@ -116,7 +121,7 @@ impl Circuits {
 
     /// Whether it looks something up, or should soon.
     pub fn is_busy(&self) -> bool {
-        self.ends.is_busy() || self.local_clients.is_busy()
+        self.ends.is_busy() || self.processes.is_busy() || self.local_clients.is_busy()
     }
 
     /// Takes the places of the traced processes.
@@ -137,6 +142,8 @@ impl Circuits {
     /// Finds the owners of the circuits. True if the places have been looked at, which may have changed. `at_once`:
     /// waits for the look.
     pub fn find_ends(&mut self, env: &mut Env<'_>, now: u64, at_once: bool) -> bool {
+        self.processes.step(now, &self.places, !env.options.no_command_lines, &mut self.events);
+        self.hand_over(env);
         let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) else { return false };
         self.hand_over(env);
         self.protocols.set_served(now, &served, &mut self.events);
@@ -210,6 +217,7 @@ impl Circuits {
         for event in self.events.drain(..) {
             self.local_clients.notice(&event);
             self.ends.notice(&event);
+            self.processes.notice(&event);
             match &event.fact {
                 Fact::Channel(channel) if selection.pv(&channel.pv) => {
                     self.unwanted.remove(&channel.id);
