@@ -525,6 +525,7 @@ fn line(
     };
     let word = |value| enum_strings::word(context, put.record, put.field, value);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
         time,
         host: text(&chain.run.host()),
@@ -534,8 +535,8 @@ fn line(
         field,
         user: circuit.and_then(|circuit| text(&circuit.user)),
         client_host: circuit.and_then(|circuit| text(&circuit.host)),
-        client: circuit.map(|circuit| circuit.client.to_string()),
-        server: circuit.map(|circuit| circuit.server.to_string()),
+        client: client_end,
+        server: server_end,
         via,
         dbr: match &put.packet {
             Some(packet) => match &packet.pva {
