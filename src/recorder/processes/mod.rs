@@ -36,8 +36,8 @@ use crate::recorder::processes::answers::Answers;
 use crate::recorder::processes::ports::PortSearch;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::registry::Registry;
-use crate::recorder::shortfall::Shortfall;
 use crate::recorder::run::SURVEY;
+use crate::recorder::shortfall::Shortfall;
 use crate::recorder::sources::{Resting, Source, ROUND};
 
 /// Reports to handle before hits are taken again: 4,000 records, some milliseconds.
