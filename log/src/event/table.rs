@@ -179,6 +179,12 @@ macro_rules! for_each_fact {
             62 CircuitForgotten(CircuitId) "circuit_forgotten" End;
             /// The recorder has forgotten a channel that is open: more were open than it keeps.
             63 ChannelForgotten(ChannelId) "channel_forgotten" End;
+            /// Searches of PVAccess for a name.
+            64 PvaSearches(PvaSearches) "pva_searches" Hit;
+            /// All datagrams of PVAccess.
+            65 PvaSearchLoad(SearchLoad) "pva_search_load" Hit;
+            /// Beacons of a server of PVAccess.
+            66 PvaBeacons(PvaBeacons) "pva_beacons" Hit;
         }
     };
 }

@@ -292,7 +292,7 @@ proptest! {
     /// Whatever the table can hold: each request is in one report, or counted as left out.
     #[test]
     fn no_request_is_lost(traffic in traffic(), entries in 1..60_usize, burst in 0..40_u32, rate in 0..9_u32) {
-        let mut searches = Searches::new(searches::Limits { entries, burst, rate });
+        let mut searches = Searches::new(searches::Limits { entries, burst, rate }, FACTS);
         let (mut out, mut truth, mut time) = (Vec::new(), BTreeMap::new(), 0);
         searches.set_places(&[HERE], 0, &mut out);
         for (pause, who, name, is_answer) in traffic {

@@ -11,15 +11,14 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Tier, TierChoice};
 
-use crate::ca;
-use crate::ca::datagrams::{Datagrams, Seen};
 use crate::linux::clock::{self, Clock as _};
 use crate::net::capture_file::link::{inner, Inner};
 use crate::net::capture_file::{CaptureFile, FileError, Next, Packet, Problem};
 use crate::net::flows::{Flows, Verdict};
 use crate::net::packet::Segment;
 use crate::net::udp::datagram::Datagram;
-use crate::net::udp::Selected;
+use crate::net::udp::Seen;
+use crate::protocols::datagrams::{Datagrams, Selection};
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::context::Context;
 use crate::recorder::sources::{Source, ROUND};
@@ -80,7 +79,7 @@ pub struct CaptureFiles {
     flows: Flows,
     datagrams: Datagrams,
     /// Ports of the datagrams that are taken.
-    selected: Selected,
+    selected: Selection,
     /// Facts of the datagrams; reused.
     facts: Vec<Event>,
     /// Time of the last work of each second.
@@ -106,7 +105,7 @@ impl CaptureFiles {
     pub fn new(
         files: Vec<CaptureFile>,
         flows: Flows,
-        selected: Selected,
+        selected: Selection,
         clock: CaptureClock,
         duration: Option<Duration>,
         outcome: Rc<RefCell<Outcome>>,
@@ -260,17 +259,12 @@ impl CaptureFiles {
         cx.circuits.packet(0, time, ip, length);
     }
 
-    /// Counts a datagram, if it is of Channel Access; and learns the servers that it names.
+    /// Counts a datagram, if it is of a known protocol; and learns the servers that it names.
     fn datagram(&mut self, cx: &mut Context<'_>, time: u64, interface: u32, datagram: &Datagram) -> bool {
-        let ports = [datagram.source.port, datagram.destination.port];
-        if !ports.iter().any(|port| self.selected.asked.contains(port) || self.selected.told.contains(port)) {
+        if !self.selected.takes(datagram) {
             return false;
         }
-        let mut is_new = false;
-        for server in ca::servers_in(datagram, &self.selected) {
-            is_new |= self.flows.learn(&ca::SERVICE, server);
-        }
-        if is_new {
+        if self.selected.learn(datagram, &mut self.flows) {
             cx.circuits.serve(time, self.flows.ports());
         }
         let seen = Seen { namespace: 0, interface: interface.cast_signed(), time };
@@ -313,7 +307,7 @@ impl CaptureFiles {
         cx.circuits.serve(time, self.flows.ports());
         self.counted = time;
         let selected = [(0, self.selected.clone())].into();
-        self.datagrams.set_selected(time, selected, &mut self.facts);
+        self.datagrams.set_selected(time, &selected, &mut self.facts);
     }
 
     fn note_clock(&self, cx: &mut Context<'_>, time: u64) {
