@@ -302,6 +302,16 @@ impl Context {
         self.in_force.circuit_ends.get(circuit)
     }
 
+    /// The processes behind the client of an open circuit, where the recorder has looked.
+    pub fn circuit_process(&self, circuit: CircuitId) -> Option<&CircuitProcess> {
+        self.in_force.processes.get(circuit)
+    }
+
+    /// The names of an IOC's threads, where known.
+    pub fn thread_names(&self, ioc: IocId) -> Option<&ThreadNames> {
+        self.in_force.thread_names.get(ioc)
+    }
+
     /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time: by the latest pair of clocks noted at or
     /// before it, or else by the earliest pair. Pairs of a wall clock that was never set count only if there are no
     /// others. `None` before the first pair is known.

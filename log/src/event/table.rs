@@ -179,12 +179,16 @@ macro_rules! for_each_fact {
             62 CircuitForgotten(CircuitId) "circuit_forgotten" End;
             /// The recorder has forgotten a channel that is open: more were open than it keeps.
             63 ChannelForgotten(ChannelId) "channel_forgotten" End;
+            /// The processes behind a circuit's client.
+            64 CircuitProcess(CircuitProcess) "circuit_process" Definition in processes: Table<CircuitProcess>;
+            /// The names of an IOC's threads.
+            65 ThreadNames(ThreadNames) "thread_names" Definition in thread_names: Table<ThreadNames>;
             /// Searches of PVAccess for a name.
-            64 PvaSearches(PvaSearches) "pva_searches" Hit;
+            66 PvaSearches(PvaSearches) "pva_searches" Hit;
             /// All datagrams of PVAccess.
-            65 PvaSearchLoad(SearchLoad) "pva_search_load" Hit;
+            67 PvaSearchLoad(SearchLoad) "pva_search_load" Hit;
             /// Beacons of a server of PVAccess.
-            66 PvaBeacons(PvaBeacons) "pva_beacons" Hit;
+            68 PvaBeacons(PvaBeacons) "pva_beacons" Hit;
         }
     };
 }

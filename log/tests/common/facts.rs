@@ -406,6 +406,14 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         id().prop_map(Fact::CircuitForgotten).boxed(),
         id().prop_map(Fact::ChannelForgotten).boxed(),
+        (id(), vec(holder(), 0..3), any::<u32>(), any::<bool>())
+            .prop_map(|(circuit, holders, more, is_whole)| {
+                Fact::CircuitProcess(CircuitProcess { circuit, holders, more, is_whole })
+            })
+            .boxed(),
+        (id(), vec(text(), 0..4), any::<bool>())
+            .prop_map(|(ioc, names, is_whole)| Fact::ThreadNames(ThreadNames { ioc, names, is_whole }))
+            .boxed(),
         (searches(), vec(guid(), 0..3))
             .prop_map(|(searches, guids)| Fact::PvaSearches(PvaSearches { searches, guids }))
             .boxed(),
@@ -414,6 +422,19 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .prop_map(|(beacons, guid, before)| Fact::PvaBeacons(PvaBeacons { beacons, guid, before }))
             .boxed(),
     ]
+}
+
+fn holder() -> impl Strategy<Value = SocketHolder> {
+    (any::<u32>(), any::<u64>(), text(), vec(text(), 0..3), any::<bool>(), text()).prop_map(
+        |(pid, start, program, command, is_cut, user)| SocketHolder {
+            pid,
+            start,
+            program,
+            command,
+            is_cut,
+            user,
+        },
+    )
 }
 
 fn guid() -> impl Strategy<Value = Vec<u8>> {

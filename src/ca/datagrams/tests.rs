@@ -298,7 +298,7 @@ proptest! {
         for (pause, who, name, is_answer) in traffic {
             let asking = Asking { client: client(who), tcp: false, cid: name };
             if is_answer {
-                searches.answer(HERE, asking, Some(at(SERVER, 5064)), time);
+                searches.answer(HERE, asking, Some(Answer { server: at(SERVER, 5064), guid: None }), time);
             } else {
                 searches.request(HERE, asking, format!("PV{name}").as_bytes(), time);
                 *truth.entry((client(who), format!("PV{name}"))).or_insert(0_u64) += 1;
