@@ -123,8 +123,8 @@ fn a_socket_counts_where_its_address_is() {
     let (client, server) = (at([172, 17, 0, 2], 40_000), at([172, 17, 0, 1], 5064));
     let table = |ip: [u8; 4], inode: Option<u64>| Sockets {
         connections: inode.map(|inode| ((client, server), inode)).into_iter().collect(),
-        listeners: Vec::new(),
         local: vec![sockets::LocalAddress { ip: u32::from(Ipv4Addr::from(ip)), bits: 32 }],
+        ..Sockets::default()
     };
     let asked = Asked { circuit: 1, namespace: 1, client, server };
     let of = |tables: Vec<(Namespace, Sockets)>| socket(&tables.into_iter().collect(), &asked);
