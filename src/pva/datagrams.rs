@@ -294,3 +294,6 @@ fn ip(cursor: &mut Cursor<'_>, from: Address) -> Read<u32> {
     };
     Ok(ip.filter(|ip| *ip != 0).unwrap_or(from.ip))
 }
+
+#[cfg(test)]
+mod tests;

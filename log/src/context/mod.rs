@@ -28,6 +28,7 @@ use crate::event::{
     for_each_fact, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority, Event, Fact, FieldId,
     IocId, MenuId, RecordId, ScanListId, ThreadId,
 };
+use std::net::SocketAddrV6;
 use std::sync::Arc;
 
 /// Approximate maximum size of the definitions in a context, bytes. Beyond it new definitions are left out and counted
@@ -280,6 +281,18 @@ impl Context {
     /// A circuit that is open.
     pub fn circuit(&self, id: CircuitId) -> Option<&Circuit> {
         self.in_force.circuits.get(id)
+    }
+
+    /// The addresses of an open circuit as text: the client's, the server's. IPv6 addresses are those of its PvaCircuit.
+    pub fn addresses(&self, id: CircuitId) -> Option<[String; 2]> {
+        let circuit = self.circuit(id)?;
+        let ips = self.in_force.pva_circuits.get(id).map(|of| [&of.client_ip, &of.server_ip]);
+        let [client, server] = ips.map_or([None, None], |ips| ips.map(|ip| ip.first_chunk::<16>().copied()));
+        let text = |address: Address, ip: Option<[u8; 16]>| match ip.filter(|_| address.ip == 0) {
+            Some(ip) => SocketAddrV6::new(ip.into(), address.port, 0, 0).to_string(),
+            None => address.to_string(),
+        };
+        Some([text(circuit.client, client), text(circuit.server, server)])
     }
 
     /// A channel that is open.

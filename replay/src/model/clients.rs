@@ -234,9 +234,23 @@ impl Clients {
             Fact::Circuit(circuit) => self.circuit(reading, time, circuit, keyframe),
             Fact::Channel(channel) => self.channel(reading, channel),
             Fact::PvaCircuit(circuit) => {
-                let line = reading.open.get(&circuit.circuit).and_then(|line| self.lines.get_mut(*line));
-                if let Some(line) = line {
+                let number = reading.open.get(&circuit.circuit).copied();
+                if let Some((number, line)) =
+                    number.and_then(|number| Some((number, self.lines.get_mut(number)?)))
+                {
                     line.is_pva = true;
+                    // those of IPv6 are here
+                    let addresses = reading.context.addresses(circuit.circuit);
+                    let is_other = |[client, _]: &[String; 2]| *client != line.client;
+                    if let Some([client, server]) = addresses.filter(is_other) {
+                        let old = (Rc::clone(&line.host), line.client.clone(), line.server.clone());
+                        if let Some(others) = self.by_ends.get_mut(&old) {
+                            others.retain(|other| *other != number);
+                        }
+                        (line.client, line.server) = (client.clone(), server.clone());
+                        let ends = (Rc::clone(&line.host), client, server);
+                        self.by_ends.entry(ends).or_default().push(number);
+                    }
                     if !circuit.method.is_empty() {
                         line.method.clone_from(&circuit.method);
                     }

@@ -1,6 +1,6 @@
 //! Circuits: who connected, how each ended, what was refused, who could not keep up.
 
-use super::{is_pva, push, text, Kind, NetLine, Reading, Who, MAX_NAMES};
+use super::{is_pva, push, Kind, NetLine, Reading, Who, MAX_NAMES};
 use crate::model::run::ioc_of_circuit;
 use epics::eca;
 use iocrec_log::event::{
@@ -227,10 +227,12 @@ impl Circuits {
     /// Names the ends of a circuit in a line.
     fn ends(&self, reading: &Reading, circuit: CircuitId, line: &mut NetLine) {
         let context = reading.context;
-        let Some(of) = context.circuit(circuit) else { return };
-        line.client =
-            Who { address: text(of.client), user: of.user.clone(), host: of.host.clone(), ..Who::default() };
-        line.servers = vec![text(of.server)];
+        let (Some(of), Some([client, server])) = (context.circuit(circuit), context.addresses(circuit))
+        else {
+            return;
+        };
+        line.client = Who { address: client, user: of.user.clone(), host: of.host.clone(), ..Who::default() };
+        line.servers = vec![server];
         line.is_pva = is_pva(context, circuit);
         if let Some(ioc) = ioc_of_circuit(context, circuit) {
             line.ioc.clone_from(&ioc.name);
