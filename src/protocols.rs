@@ -115,6 +115,9 @@ impl Protocols {
             self.note_strange(kind, time);
         }
         if let Some(segment) = frame.segment {
+            if frame.joined && !self.all().iter().any(|decoder| decoder.serves(namespace, &segment)) {
+                return;
+            }
             let elided = segment.elided && !self.cuts_are_losses;
             self.segment(namespace, time, &Segment { elided, place, ..segment }, out);
         }

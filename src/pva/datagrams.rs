@@ -35,9 +35,9 @@ const KEPT: usize = 64;
 pub const FACTS: searches::Facts = searches::Facts {
     searches: |searches, guids| {
         let bytes = |guid: Guid| guid.map_or(Vec::new(), Vec::from);
-        Fact::PvaSearches(PvaSearches { searches, guids: guids.into_iter().map(bytes).collect() })
+        Fact::from(PvaSearches { searches, guids: guids.into_iter().map(bytes).collect() })
     },
-    load: Fact::PvaSearchLoad,
+    load: |load| Fact::PvaSearchLoad(Box::new(load)),
 };
 /// How servers send beacons: each 15 s at first, later each 180 s.
 const MANNER: Manner = Manner {
@@ -45,7 +45,7 @@ const MANNER: Manner = Manner {
     highest: 255,
     fact: |beacons, guid, before| {
         let bytes = |guid: Guid| guid.map_or(Vec::new(), Vec::from);
-        Fact::PvaBeacons(PvaBeacons { beacons, guid: bytes(guid), before: bytes(before) })
+        Fact::from(PvaBeacons { beacons, guid: bytes(guid), before: bytes(before) })
     },
 };
 

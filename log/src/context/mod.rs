@@ -28,7 +28,7 @@ use crate::event::{
     for_each_fact, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority, Event, Fact, FieldId,
     IocId, MenuId, RecordId, ScanListId, ThreadId,
 };
-use std::net::SocketAddrV6;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// Approximate maximum size of the definitions in a context, bytes. Beyond it new definitions are left out and counted
@@ -283,16 +283,20 @@ impl Context {
         self.in_force.circuits.get(id)
     }
 
-    /// The addresses of an open circuit as text: the client's, the server's. IPv6 addresses are those of its PvaCircuit.
-    pub fn addresses(&self, id: CircuitId) -> Option<[String; 2]> {
-        let circuit = self.circuit(id)?;
-        let ips = self.in_force.pva_circuits.get(id).map(|of| [&of.client_ip, &of.server_ip]);
-        let [client, server] = ips.map_or([None, None], |ips| ips.map(|ip| ip.first_chunk::<16>().copied()));
-        let text = |address: Address, ip: Option<[u8; 16]>| match ip.filter(|_| address.ip == 0) {
-            Some(ip) => SocketAddrV6::new(ip.into(), address.port, 0, 0).to_string(),
-            None => address.to_string(),
+    /// The addresses of client and server of an open circuit, with their ports; `None` where unknown: a circuit over IPv6
+    /// whose [`PvaCircuit`] has not come.
+    pub fn addresses(&self, id: CircuitId) -> [Option<String>; 2] {
+        let Some(circuit) = self.circuit(id) else { return [None, None] };
+        let pva = self.in_force.pva_circuits.get(id);
+        let ip6 = |bytes: &[u8]| Some(Ipv6Addr::from(*<&[u8; 16]>::try_from(bytes).ok()?));
+        let text = |address: Address, bytes: Option<&[u8]>| match bytes.and_then(ip6) {
+            Some(ip) => Some(format!("[{ip}]:{}", address.port)),
+            None => (address.ip != 0).then(|| address.to_string()),
         };
-        Some([text(circuit.client, client), text(circuit.server, server)])
+        [
+            text(circuit.client, pva.map(|pva| pva.client_ip.as_slice())),
+            text(circuit.server, pva.map(|pva| pva.server_ip.as_slice())),
+        ]
     }
 
     /// A channel that is open.
@@ -347,7 +351,7 @@ mod tests {
     use super::*;
 
     fn record(id: u32, name: String) -> Fact {
-        Fact::Record(Record { id, ioc: 1, address: 0, rtype: format!("type{id}"), name })
+        Fact::from(Record { id, ioc: 1, address: 0, rtype: format!("type{id}"), name })
     }
 
     #[test]

@@ -235,22 +235,17 @@ impl Clients {
             Fact::Channel(channel) => self.channel(reading, channel),
             Fact::PvaCircuit(circuit) => {
                 let number = reading.open.get(&circuit.circuit).copied();
-                if let Some((number, line)) =
-                    number.and_then(|number| Some((number, self.lines.get_mut(number)?)))
-                {
-                    line.is_pva = true;
-                    // those of IPv6 are here
-                    let addresses = reading.context.addresses(circuit.circuit);
-                    let is_other = |[client, _]: &[String; 2]| *client != line.client;
-                    if let Some([client, server]) = addresses.filter(is_other) {
-                        let old = (Rc::clone(&line.host), line.client.clone(), line.server.clone());
-                        if let Some(others) = self.by_ends.get_mut(&old) {
-                            others.retain(|other| *other != number);
-                        }
-                        (line.client, line.server) = (client.clone(), server.clone());
-                        let ends = (Rc::clone(&line.host), client, server);
+                let line = number.and_then(|number| Some((number, self.lines.get_mut(number)?)));
+                if let Some((number, line)) = line {
+                    let ends = reading.context.addresses(circuit.circuit).map(Option::unwrap_or_default);
+                    if ends != [&*line.client, &*line.server] {
+                        // over IPv6: now its addresses are known
+                        [line.client, line.server] = ends.clone();
+                        let [client, server] = ends;
+                        let ends = (Rc::clone(&reading.host), client, server);
                         self.by_ends.entry(ends).or_default().push(number);
                     }
+                    line.is_pva = true;
                     if !circuit.method.is_empty() {
                         line.method.clone_from(&circuit.method);
                     }
@@ -273,7 +268,8 @@ impl Clients {
                 // A keyframe repeats what began earlier.
                 let opened = circuit.origin == Origin::Opened && !keyframe;
                 let number = self.lines.len();
-                let ends = (Rc::clone(&reading.host), circuit.client.to_string(), circuit.server.to_string());
+                let [client, server] = reading.context.addresses(circuit.id).map(Option::unwrap_or_default);
+                let ends = (Rc::clone(&reading.host), client, server);
                 self.lines.push(ClientLine::new(&ends, circuit, seen, opened));
                 self.by_ends.entry(ends).or_default().push(number);
                 reading.open.insert(circuit.id, number);

@@ -427,9 +427,7 @@ fn line(
     let inexact = inexact || members.iter().any(|member| member.inexact);
     let word = |value| enum_strings::word(context, put.record, put.field, value);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let [client, server] = circuit
-        .and_then(|circuit| context.addresses(circuit.id))
-        .map_or([None, None], |addresses| addresses.map(Some));
+    let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
         time: chain.run.wall(span.start),
         host: text(&chain.run.host()),
@@ -439,8 +437,8 @@ fn line(
         field,
         user: circuit.and_then(|circuit| text(&circuit.user)),
         client_host: circuit.and_then(|circuit| text(&circuit.host)),
-        client,
-        server,
+        client: client_end,
+        server: server_end,
         via,
         dbr: match &put.packet {
             Some(packet) => match &packet.pva {

@@ -56,7 +56,7 @@ pub fn selected<'a>(environments: impl Iterator<Item = (&'a str, &'a str)>) -> S
 
 /// How searches are logged.
 pub const FACTS: searches::Facts =
-    searches::Facts { searches: |searches, _| Fact::Searches(searches), load: Fact::SearchLoad };
+    searches::Facts { searches: |searches, _| Fact::from(searches), load: |load| Fact::from(load) };
 /// How servers of EPICS Base send beacons: EPICS_CAS_BEACON_PERIOD is 15 s by default.
 const MANNER: Manner =
     Manner { period: 15_000_000_000, highest: u32::MAX, fact: |beacons, _, _| Fact::Beacons(beacons) };

@@ -359,7 +359,7 @@ mod tests {
             minor: 0,
             origin: iocrec_log::event::Origin::Opened,
         };
-        for fact in [Fact::Circuit(circuit), Fact::CircuitEnds(placed)] {
+        for fact in [Fact::from(circuit), Fact::CircuitEnds(placed)] {
             finder.notice(&Event { time: 1, fact });
         }
         let mut events = Vec::new();

@@ -227,12 +227,11 @@ impl Circuits {
     /// Names the ends of a circuit in a line.
     fn ends(&self, reading: &Reading, circuit: CircuitId, line: &mut NetLine) {
         let context = reading.context;
-        let (Some(of), Some([client, server])) = (context.circuit(circuit), context.addresses(circuit))
-        else {
-            return;
-        };
-        line.client = Who { address: client, user: of.user.clone(), host: of.host.clone(), ..Who::default() };
-        line.servers = vec![server];
+        let Some(of) = context.circuit(circuit) else { return };
+        let [client, server] = context.addresses(circuit);
+        let address = client.unwrap_or_default();
+        line.client = Who { address, user: of.user.clone(), host: of.host.clone(), ..Who::default() };
+        line.servers = server.into_iter().collect();
         line.is_pva = is_pva(context, circuit);
         if let Some(ioc) = ioc_of_circuit(context, circuit) {
             line.ioc.clone_from(&ioc.name);

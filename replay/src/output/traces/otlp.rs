@@ -241,8 +241,11 @@ fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec
         }
         None => {
             // A server that is not on this host or was not inspected: use its address.
-            let addresses = span.packet().and_then(|packet| context.addresses(packet.circuit));
-            let name = addresses.map_or_else(|| "unknown".to_owned(), |[_, server]| server);
+            let server = span.packet().and_then(|packet| {
+                let [_, server] = context.addresses(packet.circuit);
+                server
+            });
+            let name = server.unwrap_or_else(|| "unknown".to_owned());
             text(&mut attributes, "service.name", &name);
         }
     }
@@ -392,7 +395,7 @@ fn describe_link(otlp: &mut OtlpSpan, context: &Context, link: &LinkSpan) {
     let target_context = target.run.context();
     let Some(root) = target.root() else { return };
     if let Some(packet) = root.packet() {
-        if let Some([_, server]) = target_context.addresses(packet.circuit) {
+        if let [_, Some(server)] = target_context.addresses(packet.circuit) {
             text(attributes, "server.address", &server);
         }
     }
@@ -465,8 +468,10 @@ impl Hash {
         }
         match &span.kind {
             SpanKind::Put(put) => {
-                let addresses = put.packet.as_ref().and_then(|packet| context.addresses(packet.circuit));
-                if let Some([client, server]) = addresses {
+                let packet = put.packet.as_ref();
+                if let Some([Some(client), Some(server)]) =
+                    packet.map(|packet| context.addresses(packet.circuit))
+                {
                     hash = hash.text(&client).text(&server);
                 }
                 let record = put.record.map(|record| record_name(&context, record)).unwrap_or_default();
