@@ -555,7 +555,8 @@ fn client(chain: &Chain) -> Option<IocId> {
 fn ends(chain: &Chain) -> Option<Ends> {
     let packet = chain.root()?.packet()?;
     let context = chain.run.context();
-    let circuit = context.circuit(packet.circuit)?;
+    // the addresses of IPv6 are not compared
+    let circuit = context.circuit(packet.circuit).filter(|of| of.client.ip != 0 && of.server.ip != 0)?;
     Some((circuit.client, circuit.server, peers::place(&context, circuit)))
 }
 

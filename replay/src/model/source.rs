@@ -510,7 +510,10 @@ fn bytes(fact: &Fact) -> usize {
         }
         Fact::PvaMessage(message) => message.text.len(),
         Fact::Searches(searches) => searches.name.len() + size_of_val(searches.answers.as_slice()),
-        Fact::SearchLoad(load) => size_of_val(load.most.as_slice()),
+        Fact::PvaSearches(of) => {
+            of.searches.name.len() + size_of_val(of.searches.answers.as_slice()) + 36 * of.guids.len()
+        }
+        Fact::SearchLoad(load) | Fact::PvaSearchLoad(load) => size_of_val(load.most.as_slice()),
         Fact::Sender(sender) => sender.program.len() + sender.user.len(),
         Fact::CircuitTraffic(traffic) => size_of_val(traffic.messages.as_slice()),
         Fact::CaError(error) => error.text.len(),
