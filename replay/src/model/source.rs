@@ -12,6 +12,7 @@
 use super::clock::{created, SetLater};
 use super::open_chains;
 use super::queue::Queue;
+use super::quiet::Span;
 use super::run::Run;
 use super::selection::{Interest, Selection};
 use super::value;
@@ -260,6 +261,12 @@ impl Source {
     pub fn asked_for(mut self, interest: Interest) -> Self {
         let files = self.scan.unopened().cloned().collect();
         self.select = Some((files, Blocks::Since(self.since), interest));
+        self
+    }
+
+    /// Gives no hits of blocks in this span.
+    pub fn without_hits(mut self, span: Span) -> Self {
+        self.scan.choose(span.without_hits());
         self
     }
 
