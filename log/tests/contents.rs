@@ -53,7 +53,7 @@ fn scan(thread: u32, records: impl IntoIterator<Item = u32>, random: &mut Random
 
 fn put(thread: u32, record: u32, kind: PutKind, site: u32) -> Fact {
     let (requested, old) = (Value::Double(1.0), Value::Double(0.0));
-    Fact::Put(Put {
+    Fact::from(Put {
         thread,
         sp: -9,
         site,

@@ -1,7 +1,7 @@
 //! Channel Access above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to
 //! the circuit's session, and counts bytes that can't be framed.
 
-use iocrec_log::event::{Address, CircuitId, Event};
+use iocrec_log::event::{CircuitId, Event};
 
 use crate::ca::channels::{ChannelLimits, Channels};
 use crate::ca::filter;
@@ -11,6 +11,7 @@ use crate::ca::message::{self, Header, Plausibility};
 use crate::ca::session::{Context, SeedChannel, Session, Shared};
 use crate::ca::traffic::{End, Traffic};
 use crate::net::losses::Losses;
+use crate::net::packet;
 use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Unbelieved};
 use crate::net::service::Service;
 use crate::net::sides::{Direction, Sides, Unframed};
@@ -143,7 +144,11 @@ impl Protocol for ChannelAccess {
 
     fn on_open(&mut self, ends: &Ends) -> Circuit {
         Circuit {
-            end: End { namespace: ends.namespace, client: ends.client, server: ends.server },
+            end: End {
+                namespace: ends.namespace,
+                client: ends.client.address(),
+                server: ends.server.address(),
+            },
             session: Session::new(ends, self.reports_ends),
             sides: Sides::new(
                 Framer::new(Side::Client, self.payload),
@@ -234,7 +239,7 @@ impl Protocol for ChannelAccess {
         }
     }
 
-    fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address) {
+    fn on_unknown(&mut self, time: u64, length: u32, source: packet::End, destination: packet::End) {
         self.losses.add(Kind::Unframed, length.into(), time, source, destination);
     }
 

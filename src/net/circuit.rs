@@ -1,7 +1,8 @@
 //! What the log tells of a circuit, whatever its protocol: its ends, who its client says to be, and how it is closed.
 
-use iocrec_log::event::{self, Address, CircuitClosed, CircuitEnds, CircuitId, Event, Fact, IocId, Origin};
+use iocrec_log::event::{self, CircuitClosed, CircuitEnds, CircuitId, Event, Fact, IocId, Origin};
 
+use crate::net::packet::End;
 use crate::net::protocol::{Closing, Ends, Start};
 use crate::net::Namespace;
 
@@ -9,10 +10,10 @@ use crate::net::Namespace;
 #[derive(Debug)]
 pub struct Circuit {
     id: Option<CircuitId>,
-    /// The client's address.
-    pub client: Address,
-    /// The server's address.
-    pub server: Address,
+    /// The client's end.
+    pub client: End,
+    /// The server's end.
+    pub server: End,
     /// The client's user, as it claims; empty if unknown.
     pub user: String,
     /// The client's host, as it claims; empty if unknown.
@@ -67,10 +68,10 @@ impl Circuit {
     /// Reports what is known now, if the circuit has a number.
     pub fn report(&self, time: u64, out: &mut Vec<Event>) {
         let Some(id) = self.id else { return };
-        let fact = Fact::Circuit(event::Circuit {
+        let fact = Fact::from(event::Circuit {
             id,
-            client: self.client,
-            server: self.server,
+            client: self.client.address(),
+            server: self.server.address(),
             user: self.user.clone(),
             host: self.host.clone(),
             minor: self.minor,

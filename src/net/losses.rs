@@ -3,7 +3,9 @@
 //! Everything is counted. A kind of loss is reported at once if it was not reported recently, else once per interval, with
 //! everything that has accumulated since the last report.
 
-use iocrec_log::event::{Address, Event, Fact, Loss, LossSource};
+use iocrec_log::event::{Event, Fact, Loss, LossSource};
+
+use crate::net::packet::End;
 
 /// Least time between two reports of one kind, nanoseconds.
 const INTERVAL: u64 = 1_000_000_000;
@@ -28,7 +30,7 @@ struct Tally<K> {
     count: u64,
     since: u64,
     reported: Option<u64>,
-    circuit: Option<(Address, Address)>,
+    circuit: Option<(End, End)>,
     several: bool,
 }
 
@@ -47,7 +49,8 @@ impl<K: Kind> Default for Losses<K> {
 
 impl<K: Kind> Losses<K> {
     /// Counts a loss on the circuit between `client` and `server`.
-    pub fn add(&mut self, kind: K, count: u64, time: u64, client: Address, server: Address) {
+    pub fn add(&mut self, kind: K, count: u64, time: u64, client: impl Into<End>, server: impl Into<End>) {
+        let (client, server) = (client.into(), server.into());
         let Some(tally) = self.tallies.iter_mut().find(|tally| tally.kind == kind).filter(|_| count > 0)
         else {
             return;

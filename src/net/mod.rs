@@ -10,6 +10,7 @@ pub mod connections;
 pub mod decoder;
 pub mod filter;
 pub mod flows;
+pub mod fragments;
 pub mod frames;
 pub mod losses;
 pub mod lru;

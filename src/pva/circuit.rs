@@ -1,9 +1,10 @@
 //! PVAccess above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to the
 //! circuit's session, and counts bytes that can't be framed.
 
-use iocrec_log::event::{Address, CircuitId, Event, Fact};
+use iocrec_log::event::{CircuitId, Event, Fact};
 
 use crate::net::losses::Losses;
+use crate::net::packet;
 use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Unbelieved};
 use crate::net::service::Service;
 use crate::net::sides::{Direction, Sides, Unframed};
@@ -51,7 +52,7 @@ impl Connection {
         self.session.circuit.id()
     }
 
-    fn ends(&self) -> (Address, Address) {
+    fn ends(&self) -> (packet::End, packet::End) {
         (self.session.circuit.client, self.session.circuit.server)
     }
 }
@@ -183,7 +184,7 @@ impl Protocol for PvAccess {
         }
     }
 
-    fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address) {
+    fn on_unknown(&mut self, time: u64, length: u32, source: packet::End, destination: packet::End) {
         self.losses.add(Kind::Unframed, length.into(), time, source, destination);
     }
 

@@ -24,7 +24,7 @@ use crate::pva::message::{
 use crate::pva::types::{Known, TypeRef, Types};
 
 /// Numbers of circuits and channels begin here, so that they differ from those of Channel Access.
-const FIRST_ID: u32 = 1 << 31;
+pub const FIRST_ID: u32 = 1 << 31;
 /// Bytes to keep of a request's options. Clients send five, or a few dozen.
 const KEPT_OPTIONS: usize = 256;
 /// Longest name of a channel: QSRV1 accepts no longer ones.
@@ -621,7 +621,13 @@ impl Session {
 
     /// The circuit's number; assigns and reports one if it has none yet.
     fn number(&mut self, time: u64, context: &mut Context) -> CircuitId {
-        self.circuit.number(time, &mut context.ids.circuit, context.out)
+        let is_new = self.circuit.id().is_none();
+        let id = self.circuit.number(time, &mut context.ids.circuit, context.out);
+        if is_new && [self.circuit.client, self.circuit.server].iter().any(|end| end.ip6().is_some()) {
+            // the circuit's own report can't say where it is
+            self.describe(time, context.out);
+        }
+        id
     }
 
     fn describe(&self, time: u64, out: &mut Vec<Event>) {
@@ -630,8 +636,8 @@ impl Session {
             circuit,
             version: self.version.into(),
             method: self.method.clone(),
-            client_ip: Vec::new(),
-            server_ip: Vec::new(),
+            client_ip: self.circuit.client.ip6().map(Vec::from).unwrap_or_default(),
+            server_ip: self.circuit.server.ip6().map(Vec::from).unwrap_or_default(),
         });
         out.push(Event { time, fact });
     }
@@ -691,7 +697,7 @@ impl Session {
     fn replace(&mut self, time: u64, channel: Channel, context: &mut Context) {
         self.by_sid.extend(channel.sid.map(|sid| (sid, channel.id)));
         self.by_cid.extend(channel.cid.map(|cid| (cid, channel.id)));
-        context.emit(time, Fact::Channel(channel.clone()));
+        context.emit(time, Fact::from(channel.clone()));
         self.channels.insert(channel.id, channel);
     }
 

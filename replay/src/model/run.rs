@@ -212,7 +212,7 @@ mod tests {
         let (client, server) = (Address { ip: 1, port: 40000 }, Address::new(server.into(), 5064));
         let (user, host) = (String::new(), String::new());
         let circuit = Circuit { id: 1, client, server, user, host, minor: 13, origin: Origin::Opened };
-        context.apply(1, &Fact::Circuit(circuit));
+        context.apply(1, &Fact::from(circuit));
         if let Some(server) = ends {
             let ends = CircuitEnds { circuit: 1, namespace: 7, server, client: None };
             context.apply(2, &Fact::CircuitEnds(ends));
