@@ -267,18 +267,18 @@ impl Logs {
         History::new(Replay::new(sources, until, &self.notices), filter)
     }
 
-    /// The same without the hits in a span of each run. Also the numbers of the runs in what went unseen.
+    /// The same without the hits in spans of each run. Also the numbers of the runs in what went unseen.
     pub fn history_without<'a>(
         &self,
         filter: &'a Filter,
-        spans: &[Option<Span>],
+        spans: Vec<Vec<Span>>,
     ) -> (History<'a>, Vec<usize>) {
         let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
         let sources = self.sources(filter.since).into_iter().zip(spans);
         let sources: Vec<Source> = sources
-            .map(|(source, span)| match span {
-                Some(span) => source.without_hits(*span),
-                None => source,
+            .map(|(source, spans)| match spans.as_slice() {
+                [] => source,
+                _ => source.without_hits(spans),
             })
             .collect();
         let runs = sources.iter().map(|source| address(&source.run)).collect();

@@ -55,7 +55,7 @@ fn plant(random: &mut Random, directory: &Path, run: u128, begin: u64, harm: boo
     for (id, kind) in (FIRST..).zip(&kinds) {
         let rtype = if let Kind::Fanout = kind { "fanout" } else { "ao" }.to_owned();
         let record = Record { id, ioc: 1, address: 4096, name: format!("P:{id}"), rtype };
-        writer.push(Event { time: begin, fact: Fact::Record(record) });
+        writer.push(Event { time: begin, fact: Fact::from(record) });
     }
     writer.push(Event {
         time: begin,

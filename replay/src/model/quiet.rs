@@ -24,24 +24,20 @@ pub struct Span {
     pub to: u64,
 }
 
-impl Span {
-    /// Gives, of the blocks in the span, only what the recorder noted, and snapshots: no hits.
-    pub fn without_hits(self) -> Arc<Choose> {
-        Arc::new(move |about: &About| {
-            if about.first < self.from || about.last > self.to {
-                return Choice::Read;
+/// Gives, of the blocks in these spans, only what the recorder noted, and snapshots: no hits.
+pub fn without_hits(spans: Vec<Span>) -> Arc<Choose> {
+    Arc::new(move |about: &About| {
+        if !spans.iter().any(|span| about.first >= span.from && about.last <= span.to) {
+            return Choice::Read;
+        }
+        match about.classes {
+            None => Choice::Read,
+            Some(classes) if about.defines || classes.notes() || classes.snapshots() || classes.others() => {
+                Choice::Only(Arc::new(|_| false))
             }
-            match about.classes {
-                None => Choice::Read,
-                Some(classes)
-                    if about.defines || classes.notes() || classes.snapshots() || classes.others() =>
-                {
-                    Choice::Only(Arc::new(|_| false))
-                }
-                Some(_) => Choice::Pass,
-            }
-        })
-    }
+            Some(_) => Choice::Pass,
+        }
+    })
 }
 
 /// What the facts in a span show of a record.
@@ -73,8 +69,8 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn choice(self: &Arc<Self>, span: Span, complete: u16, about: &About) -> Choice {
-        if about.last < span.from || about.first > span.to {
+    fn choice(self: &Arc<Self>, span: Span, until: u64, complete: u16, about: &About) -> Choice {
+        if about.last < span.from || about.first > until {
             return if about.defines { Choice::Only(Arc::new(|_| false)) } else { Choice::Pass };
         }
         if about.classes.is_none() {
@@ -83,24 +79,33 @@ impl Gathered {
         }
         let changing = Arc::clone(&self.changing.read().unwrap_or_else(PoisonError::into_inner));
         let gathered = Arc::clone(self);
+        let is_in = about.first <= span.to;
         Choice::Only(Arc::new(move |shape: &Shape| {
             if let (Some(_), Some(record)) = (shape.put, shape.record) {
                 gathered.touched.lock().unwrap_or_else(PoisonError::into_inner).insert(record);
             }
             shape.circuit.is_some()
-                || shape.kind == complete && shape.record.is_none_or(|record| !changing.contains(&record))
+                || is_in
+                    && shape.kind == complete
+                    && shape.record.is_none_or(|record| !changing.contains(&record))
         }))
     }
 }
 
 impl Quiet {
-    /// Looks at a span of a run. `None` if nothing can be told.
-    pub fn look(files: &[SegmentFile], span: Span, wants: impl Fn(&str) -> bool) -> Option<Quiet> {
+    /// Looks at a span of a run, and at puts after it until a time, too. `None` if nothing can be told.
+    pub fn look(
+        files: &[SegmentFile],
+        span: Span,
+        until: u64,
+        wants: impl Fn(&str) -> bool,
+    ) -> Option<Quiet> {
         let gathered = Arc::new(Gathered::default());
         let complete = Fact::KINDS.iter().position(|kind| kind.name == "complete")?;
         let complete = u16::try_from(complete).ok()?;
         let of_block = Arc::clone(&gathered);
-        let choose: Arc<Choose> = Arc::new(move |about: &About| of_block.choice(span, complete, about));
+        let choose: Arc<Choose> =
+            Arc::new(move |about: &About| of_block.choice(span, until, complete, about));
         let run = Run::new(None);
         let mut seen: HashMap<RecordId, Shown> = HashMap::new();
         let mut quiet = Quiet::default();

@@ -12,7 +12,7 @@
 use super::clock::{created, SetLater};
 use super::open_chains;
 use super::queue::Queue;
-use super::quiet::Span;
+use super::quiet::{without_hits, Span};
 use super::run::Run;
 use super::selection::{Interest, Selection};
 use super::value;
@@ -264,9 +264,9 @@ impl Source {
         self
     }
 
-    /// Gives no hits of blocks in this span.
-    pub fn without_hits(mut self, span: Span) -> Self {
-        self.scan.choose(span.without_hits());
+    /// Gives no hits of blocks in these spans.
+    pub fn without_hits(mut self, spans: Vec<Span>) -> Self {
+        self.scan.choose(without_hits(spans));
         self
     }
 

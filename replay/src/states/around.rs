@@ -33,6 +33,8 @@ const LATELY: u64 = 15 * SECOND;
 const BEFORE: u64 = 10 * SECOND;
 /// Time before the span in which puts count, too: until a chain is given out, its outcome can be learned.
 const PENDING: u64 = 100 * SECOND;
+/// Time after the one asked for until which blocks hold what was before it.
+const AFTER: u64 = 3 * SECOND;
 /// A shorter span is not worth a look of its own.
 const WORTH: u64 = 60 * SECOND;
 /// Records that are read on their own; with more, everything is read.
@@ -41,6 +43,8 @@ const MAX_OWN: usize = 3000;
 /// What is left out of a run.
 struct Hole {
     span: Span,
+    /// The time that is asked for, or the end of the run.
+    now: u64,
     quiet: Quiet,
     /// The same as wall-clock time: from the beginning of the span to where values count again.
     wall: (i64, i64),
@@ -52,14 +56,19 @@ pub fn states(logs: &Logs, filter: &Filter, make: &dyn Fn() -> Vec<State>) -> Op
     if !logs.uses_index() || filter.only_records().is_some() || filter.since.is_some() {
         return None;
     }
-    let earliest = make().last()?.time();
+    let (count, earliest) = (make().len(), make().last()?.time());
     let holes: Vec<Option<Hole>> = logs.runs().iter().map(|files| hole(files, filter, earliest)).collect();
     if holes.iter().all(Option::is_none) {
         return None;
     }
-    let spans: Vec<Option<Span>> = holes.iter().map(|hole| hole.as_ref().map(|hole| hole.span)).collect();
+    // What comes after the only time matters to puts before it, whose records are read on their own.
+    let spans = |hole: &Hole| match count {
+        1 => vec![hole.span, Span { from: hole.now.saturating_add(AFTER), to: u64::MAX }],
+        _ => vec![hole.span],
+    };
+    let spans = holes.iter().map(|hole| hole.as_ref().map(spans).unwrap_or_default()).collect();
     let quiet = logs.without_notices();
-    let (history, runs) = quiet.history_without(filter, &spans);
+    let (history, runs) = quiet.history_without(filter, spans);
     let mut watch = Watch::new(holes, runs, filter);
     let states = fold(history, make(), |entry, states| watch.look(entry, states))?;
     if !quiet.is_complete() || states.iter().any(State::is_full) {
@@ -99,12 +108,12 @@ fn hole(files: &[SegmentFile], filter: &Filter, time: i64) -> Option<Hole> {
     if to < from.checked_add(WORTH)? {
         return None;
     }
-    let needed = headers.iter().take_while(|header| header.created <= counted).count();
+    let needed = headers.iter().take_while(|header| header.created <= now).count();
     let files = files.get(..needed)?;
     let looked = Span { from: from.saturating_sub(PENDING), to: counted };
-    let quiet = Quiet::look(files, looked, |name| has_record(filter, name))?;
+    let quiet = Quiet::look(files, looked, now, |name| has_record(filter, name))?;
     let wall = |time: u64| i64::try_from(zero(first) + i128::from(time)).ok();
-    Some(Hole { span: Span { from, to }, quiet, wall: (wall(from)?, wall(counted)?) })
+    Some(Hole { span: Span { from, to }, now, quiet, wall: (wall(from)?, wall(counted)?) })
 }
 
 /// Watches the history go by.
