@@ -4,9 +4,9 @@
 //! can come. Snapshots and what went unseen are put between them by their time.
 
 use crate::filter::{Filter, Pattern};
-use crate::model::chain::Chain;
+use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
-use crate::model::names::{address, IocProcess, Names};
+use crate::model::names::{address, IocProcess, Named, Names};
 use crate::model::notes::{Note, What};
 use crate::model::numbered::Keyed;
 use crate::model::replay::{Replay, Step};
@@ -43,13 +43,31 @@ pub enum Entry {
         /// Its number there.
         ioc: IocId,
     },
+    /// The processing of its records is recorded from about then on.
+    Attached {
+        /// When that was noted, nanoseconds since 1970 UTC.
+        time: i64,
+        /// The process.
+        process: Rc<IocProcess>,
+    },
+    /// A record had to process and did not, since it was disabled: it may have a DISABLE alarm, which no hit shows.
+    Disabled {
+        /// When, nanoseconds since 1970 UTC.
+        time: i64,
+        /// The process.
+        process: Rc<IocProcess>,
+        /// The record.
+        record: Rc<str>,
+    },
 }
 
 impl Entry {
     /// When it was; of something unseen, since when: it may have begun long before it was noted.
     pub fn time(&self) -> i64 {
         match self {
-            Entry::Process { time, .. } => *time,
+            Entry::Process { time, .. } | Entry::Attached { time, .. } | Entry::Disabled { time, .. } => {
+                *time
+            }
             Entry::Value(line) => line.unseen.as_ref().map_or(line.time, |unseen| unseen.since),
         }
     }
@@ -96,6 +114,7 @@ impl<'a> History<'a> {
 
     /// Takes the values of a chain.
     fn take(&mut self, chain: Chain) {
+        self.take_disabled(&chain);
         let mut found = Vec::new();
         each_value(&chain, self.filter, &mut self.names, &mut |line, path| found.push((line, path.to_vec())));
         if found.is_empty() {
@@ -108,6 +127,22 @@ impl<'a> History<'a> {
             let origin = by_chain.then(|| Origin { chain: Rc::clone(&chain), path });
             let root = root.clone().filter(|_| by_chain);
             self.wait(line.time, Entry::Value(Box::new(ValueLine { origin, root, ..line })));
+        }
+    }
+
+    /// Takes the records of a chain that were disabled.
+    fn take_disabled(&mut self, chain: &Chain) {
+        let context = chain.run.context();
+        for span in &chain.spans {
+            let SpanKind::Process(process) = &span.kind else { continue };
+            if !matches!(process.outcome, Outcome::Disabled | Outcome::Skipped) {
+                continue;
+            }
+            let named = self.names.field(&chain.run, &context, process.record, "VAL", || None, self.filter);
+            if let Some(Named { process, record, .. }) = named {
+                let time = chain.run.wall(span.start);
+                self.wait(time, Entry::Disabled { time, process, record });
+            }
         }
     }
 
@@ -166,6 +201,7 @@ impl<'a> History<'a> {
             }
             What::Attached { ioc, since, cause } => {
                 let process = self.process(&run, ioc);
+                self.wait(time, Entry::Attached { time, process: Rc::clone(&process) });
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
                 let cause = if left.is_some() { NO_RECORDER.to_owned() } else { cause };
@@ -390,6 +426,7 @@ impl Iterator for Values<'_> {
                         gaps.runs.push((process, run, ioc));
                     }
                 }
+                Entry::Attached { .. } | Entry::Disabled { .. } => {}
             }
         }
     }

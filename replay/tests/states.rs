@@ -86,6 +86,10 @@ fn plant(random: &mut Random, directory: &Path, run: u128, begin: u64, harm: boo
                 Kind::Passive => (false, 0.0),
             };
             if !due {
+                // in vain, or while it is disabled
+                if random.below(400) == 0 {
+                    events.push((now + place as u64 * MS, process(SCAN, -100, 2, FIRST + place as u32)));
+                }
                 continue;
             }
             let (id, at) = (FIRST + place as u32, now + place as u64 * MS);

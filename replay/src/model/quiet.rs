@@ -41,13 +41,16 @@ pub fn without_hits(spans: Vec<Span>) -> Arc<Choose> {
 }
 
 /// What the facts in a span show of a record.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// The only value; `None` if there were several, or none was known.
     pub value: Option<Value>,
     /// Whether the last of them was read by the recorder.
     pub was_read: bool,
+    /// Whether it began to process after that, or had to and was disabled.
+    pub is_open: bool,
     last: u64,
+    begun: u64,
 }
 
 /// What is told of a span.
@@ -69,7 +72,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn choice(self: &Arc<Self>, span: Span, until: u64, complete: u16, about: &About) -> Choice {
+    fn choice(self: &Arc<Self>, span: Span, until: u64, kinds: [u16; 2], about: &About) -> Choice {
         if about.last < span.from || about.first > until {
             return if about.defines { Choice::Only(Arc::new(|_| false)) } else { Choice::Pass };
         }
@@ -86,7 +89,7 @@ impl Gathered {
             }
             shape.circuit.is_some()
                 || is_in
-                    && shape.kind == complete
+                    && kinds.contains(&shape.kind)
                     && shape.record.is_none_or(|record| !changing.contains(&record))
         }))
     }
@@ -101,11 +104,13 @@ impl Quiet {
         wants: impl Fn(&str) -> bool,
     ) -> Option<Quiet> {
         let gathered = Arc::new(Gathered::default());
-        let complete = Fact::KINDS.iter().position(|kind| kind.name == "complete")?;
-        let complete = u16::try_from(complete).ok()?;
+        let kind = |name| {
+            let number = Fact::KINDS.iter().position(|kind| kind.name == name)?;
+            u16::try_from(number).ok()
+        };
+        let kinds = [kind("process")?, kind("complete")?];
         let of_block = Arc::clone(&gathered);
-        let choose: Arc<Choose> =
-            Arc::new(move |about: &About| of_block.choice(span, until, complete, about));
+        let choose: Arc<Choose> = Arc::new(move |about: &About| of_block.choice(span, until, kinds, about));
         let run = Run::new(None);
         let mut seen: HashMap<RecordId, Shown> = HashMap::new();
         let mut quiet = Quiet::default();
@@ -119,8 +124,11 @@ impl Quiet {
             let mut changing = Vec::new();
             for event in &block.events {
                 let (record, value, was_read) = match &event.fact {
-                    Fact::Complete(hit) => (hit.record, &hit.value, false),
-                    Fact::Snapshot(snapshot) => (snapshot.record, &snapshot.value, true),
+                    Fact::Process(hit) => (hit.record, None, false),
+                    Fact::Complete(hit) => (hit.record, Some(&hit.value), false),
+                    Fact::Snapshot(snapshot) => (snapshot.record, Some(&snapshot.value), true),
+                    // A log may not say since when its processing is recorded.
+                    Fact::Ioc(ioc) if !ioc.not_probed.is_empty() => return None,
                     Fact::CaPut(put) => {
                         quiet.put(&run, put.channel);
                         continue;
@@ -139,14 +147,18 @@ impl Quiet {
                 if event.time < span.from || event.time > span.to {
                     continue;
                 }
-                let shown = seen.entry(record).or_insert_with(|| {
-                    let value = Some(value.clone()).filter(|value| *value != Value::Unknown);
-                    Shown { value, was_read, last: event.time }
-                });
+                let shown = seen.entry(record).or_default();
+                let Some(value) = value else {
+                    shown.begun = shown.begun.max(event.time);
+                    continue;
+                };
+                let is_first = shown.last == 0;
                 if event.time >= shown.last {
                     (shown.last, shown.was_read) = (event.time, was_read);
                 }
-                if shown.value.as_ref().is_none_or(|known| known != value) {
+                if is_first && *value != Value::Unknown {
+                    shown.value = Some(value.clone());
+                } else if shown.value.as_ref().is_none_or(|known| known != value) {
                     shown.value = None;
                     changing.push(record);
                 }
@@ -170,7 +182,8 @@ impl Quiet {
         for record in touched {
             quiet.touched.insert(context.record(record)?.name.to_owned());
         }
-        for (record, shown) in seen {
+        for (record, mut shown) in seen {
+            shown.is_open = shown.begun > shown.last;
             let name = context.record(record)?.name;
             if wants(name) {
                 // Numbers can be of one record, one after the other.
@@ -178,6 +191,7 @@ impl Quiet {
                 if known.value != shown.value {
                     known.value = None;
                 }
+                known.is_open |= shown.is_open;
             }
         }
         quiet.touched.retain(|name| wants(name));

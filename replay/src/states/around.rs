@@ -226,6 +226,7 @@ fn behind(hole: &Hole, state: &State, filter: &Filter) -> (Vec<Key>, Vec<(String
         match &shown.value {
             // It may be in several processes: then it is the one or the other's.
             _ if !is_new => own.push(name.clone()),
+            Some(_) if shown.is_open => own.push(name.clone()),
             Some(only) if only == value && same(only, value) == Some(true) => {
                 if !shown.was_read {
                     must_show.push((name.clone(), hole.wall.1));
