@@ -41,6 +41,7 @@ pub mod properties;
 pub mod putlog;
 pub mod pva_value;
 mod queue;
+pub mod quiet;
 pub mod replay;
 pub mod requests;
 pub mod run;

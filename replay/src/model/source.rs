@@ -12,6 +12,7 @@
 use super::clock::{created, SetLater};
 use super::open_chains;
 use super::queue::Queue;
+use super::quiet::{without_hits, Span};
 use super::run::Run;
 use super::selection::{Interest, Selection};
 use super::value;
@@ -260,6 +261,12 @@ impl Source {
     pub fn asked_for(mut self, interest: Interest) -> Self {
         let files = self.scan.unopened().cloned().collect();
         self.select = Some((files, Blocks::Since(self.since), interest));
+        self
+    }
+
+    /// Gives no hits of blocks in these spans.
+    pub fn without_hits(mut self, spans: Vec<Span>) -> Self {
+        self.scan.choose(without_hits(spans));
         self
     }
 
