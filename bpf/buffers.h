@@ -165,6 +165,13 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } puts SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LOST_SORTS); /* the agent has it made for all CPUs */
+	__type(key, __u32);
+	__type(value, struct given);
+} given SEC(".maps");
+
 /* Free space is unknown here, so a hit that does not fit its own buffer is lost. */
 #define OPEN(type, name) \
 	struct type name##_event = {}; \
@@ -172,12 +179,28 @@ struct {
 #define OPEN_PUT(type, name, outside) OPEN(type, name)
 #define OPEN_OF_PUT(type, name, regs, id, record) OPEN(type, name)
 
-/* 4.4 lacks BPF_F_CURRENT_CPU (4.7) */
-#define SEND_INTO(map, regs, name, hit) \
-	((hit)->time = bpf_ktime_get_ns(), \
-	 bpf_perf_event_output(regs, map, bpf_get_smp_processor_id(), name, sizeof(*name)))
-#define SEND(regs, name, hit) SEND_INTO(&hits, regs, name, hit)
-#define SEND_PUT(regs, name, hit, outside) SEND_INTO((outside) ? (void *)&puts : (void *)&hits, regs, name, hit)
+/*
+ * Gives a hit to its buffer, and counts it afterwards: one that is counted either lies in the buffer or is lost. The
+ * kernel itself tells of lost hits only before the next one on the same CPU, and bpf_perf_event_output() only since 5.1.
+ * A plain addition is enough: no program interrupts another on its CPU, except, rarely, since 6.0, where preemption may
+ * make the count too low.
+ */
+INLINE void give(struct pt_regs *regs, struct hit *hit, __u64 bytes, int outside)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 place = GIVEN_PLACE(cpu, outside ? LOST_PUTS : LOST_PROCESSING);
+	struct given *sort;
+
+	hit->time = bpf_ktime_get_ns();
+	/* 4.4 lacks BPF_F_CURRENT_CPU (4.7) */
+	bpf_perf_event_output(regs, outside ? (void *)&puts : (void *)&hits, cpu, hit, bytes);
+	sort = bpf_map_lookup_elem(&given, &place);
+	if (sort)
+		sort->count++;
+}
+
+#define SEND(regs, name, hit) give(regs, hit, sizeof(*name), 0)
+#define SEND_PUT(regs, name, hit, outside) give(regs, hit, sizeof(*name), outside)
 
 /* Constant sizes only. Reading past the end of a short array is harmless: `bytes` cuts off the excess. */
 INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)

@@ -65,6 +65,18 @@ enum lost {
 	LOST_SORTS,
 };
 
+/*
+ * Entry of map `given`, which the perf tier has: hits given to a CPU's buffer, whether they fitted or not. As long as a
+ * cache line, so that no CPU waits for another.
+ */
+struct given {
+	__u64 count;
+	__u8 unused[56];
+};
+
+/* `sort`: enum lost, by the buffer */
+#define GIVEN_PLACE(cpu, sort) ((cpu) * LOST_SORTS + (sort))
+
 struct complete {
 	struct hit hit;
 	__u32 count; /* elements; 1 for a scalar */
@@ -136,6 +148,7 @@ struct thinned {
 };
 
 _Static_assert(sizeof(struct hit) == 48, "hit");
+_Static_assert(sizeof(struct given) == 64, "given");
 _Static_assert(sizeof(struct complete) == 64, "complete");
 _Static_assert(sizeof(struct complete_string) == 96, "complete_string");
 _Static_assert(sizeof(struct complete_array) == 56 + ARRAY_BYTES, "complete_array");
@@ -306,6 +319,7 @@ enum numbers {
 
 struct contract {
 	struct hit hit;
+	struct given given;
 	struct complete complete;
 	struct complete_string complete_string;
 	struct complete_array complete_array;

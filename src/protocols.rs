@@ -7,6 +7,7 @@ use iocrec_log::event::{Event, Fact, Loss, LossSource};
 
 use crate::ca;
 use crate::net::flows::Mark;
+use crate::net::fragments::Fragments;
 use crate::net::frames::{Frame, Strange};
 use crate::net::packet::Segment;
 use crate::net::protocol::Decoder;
@@ -30,6 +31,7 @@ pub struct Protocols {
     /// Whether nobody has left out payloads on purpose: what is missing is lost. So it is in a capture file, whose
     /// packets were cut to some length.
     cuts_are_losses: bool,
+    fragments: Fragments,
     /// Packets of kinds that are not decoded, and when the first of them came; not yet reported.
     strange: [(u64, u64); Strange::ALL.len()],
     /// Time of the last report of them.
@@ -45,6 +47,7 @@ impl Default for Protocols {
             ca: ca::Decoder::new(ca::Limits::default()),
             pva: pva::Decoder::new(pva::Limits::default()),
             cuts_are_losses: false,
+            fragments: Fragments::default(),
             strange: [(0, 0); Strange::ALL.len()],
             reported: None,
         }
@@ -79,33 +82,74 @@ impl Protocols {
     }
 
     /// Takes a packet that was captured in a network namespace, from its network header on, at `time` (nanoseconds,
-    /// monotonic). `original_length` is its length before the capture cut anything off.
+    /// monotonic). `original_length` is its length before the capture cut anything off. `place`: see
+    /// [`Segment::place`].
     pub fn packet(
         &mut self,
         namespace: Namespace,
         time: u64,
-        ipv4: &[u8],
+        packet: &[u8],
         original_length: usize,
+        place: Option<u32>,
         out: &mut Vec<Event>,
     ) {
-        let frame = Frame::read(ipv4, original_length);
-        if let Some((count, since)) = frame.strange.and_then(|kind| self.strange.get_mut(kind as usize)) {
-            *since = if *count == 0 { time } else { *since };
-            *count += 1;
+        let mut fragments = std::mem::take(&mut self.fragments);
+        fragments.read(namespace, time, packet, original_length, &mut |namespace, frame| {
+            self.frame(namespace, time, frame, place, out);
+        });
+        self.fragments = fragments;
+    }
+
+    /// The same for what a packet carries.
+    pub fn frame(
+        &mut self,
+        namespace: Namespace,
+        time: u64,
+        frame: Frame<'_>,
+        place: Option<u32>,
+        out: &mut Vec<Event>,
+    ) {
+        if let Some(kind) = frame.strange {
+            self.note_strange(kind, time);
         }
-        if let Some(mut segment) = frame.segment {
-            segment.elided &= !self.cuts_are_losses;
-            self.segment(namespace, time, &segment, out);
+        if let Some(segment) = frame.segment {
+            if frame.joined && !self.all().iter().any(|decoder| decoder.serves(namespace, &segment)) {
+                return;
+            }
+            let elided = segment.elided && !self.cuts_are_losses;
+            self.segment(namespace, time, &Segment { elided, place, ..segment }, out);
         }
     }
 
-    /// The same for a packet's segment.
-    pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
+    fn note_strange(&mut self, kind: Strange, time: u64) {
+        if let Some((count, since)) = self.strange.get_mut(kind as usize) {
+            *since = if *count == 0 { time } else { *since };
+            *count += 1;
+        }
+    }
+
+    /// Takes a segment.
+    fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
         let mut all = self.all();
         let at = all.iter().position(|decoder| decoder.serves(namespace, segment)).unwrap_or(0);
+        let is_ip6 = segment.source.v4().is_none() || segment.destination.v4().is_none();
+        if is_ip6 && at == 0 {
+            return self.note_strange(Strange::Ip6, time);
+        }
         if let Some(decoder) = all.get_mut(at) {
             decoder.segment(namespace, time, segment, out);
         }
+    }
+
+    /// Decodes what waits for other fragments, as far as it goes: all of it, or what is due.
+    fn give_up_fragments(&mut self, now: u64, all: bool, out: &mut Vec<Event>) {
+        let mut fragments = std::mem::take(&mut self.fragments);
+        let mut sink = |namespace, frame: Frame<'_>| self.frame(namespace, now, frame, None, out);
+        match all {
+            true => fragments.finish(&mut sink),
+            false => fragments.tick(now, &mut sink),
+        }
+        self.fragments = fragments;
     }
 
     /// Sets the servers of each captured network namespace. Connections in namespaces that are no longer among them are
@@ -125,6 +169,7 @@ impl Protocols {
 
     /// Does the work that is due by time alone. Call this some times a second.
     pub fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.give_up_fragments(now, false, out);
         for decoder in self.all() {
             decoder.tick(now, out);
         }
@@ -135,6 +180,7 @@ impl Protocols {
 
     /// Gives up all waiting and reports every loss when recording ends.
     pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.give_up_fragments(now, true, out);
         for decoder in self.all() {
             decoder.finish(now, out);
         }

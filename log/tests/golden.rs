@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 13] = [
+const GOLDEN: [&str; 14] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -27,6 +27,7 @@ const GOLDEN: [&str; 13] = [
     "v1-pvaccess",
     "v1-traffic",
     "v1-forgotten",
+    "v1-processes",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -365,6 +366,24 @@ fn hits() -> Vec<Fact> {
             since: 18 * SECOND,
         }),
         Fact::CircuitPriority(CircuitPriority { circuit: 6, priority: 20 }),
+        Fact::CircuitProcess(CircuitProcess {
+            circuit: 6,
+            holders: vec![SocketHolder {
+                pid: 912,
+                start: 77 * SECOND,
+                program: "archive.py".into(),
+                command: vec!["python3".into(), "archive.py".into(), "--token=***".into()],
+                is_cut: true,
+                user: "ops".into(),
+            }],
+            more: 1,
+            is_whole: false,
+        }),
+        Fact::ThreadNames(ThreadNames {
+            ioc: 1,
+            names: vec!["CAS-TCP".into(), "sncRamp".into()],
+            is_whole: true,
+        }),
         Fact::AccessRights(AccessRights { channel: 7, circuit: 6, rights: 1 }),
         Fact::from(CircuitTraffic {
             circuit: 6,

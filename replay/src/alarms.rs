@@ -6,15 +6,14 @@
 use crate::filter::Filter;
 use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Place, Source, State, What};
 use crate::model::asides::{Aside, What as Beside};
-use crate::model::chain::{Chain, Outcome as End, PutSpan, SpanKind};
-use crate::model::origins::{Cause, Number, Origins, Wording};
+use crate::model::chain::{Chain, Outcome as End, SpanKind};
+use crate::model::origins::{is_value, Cause, Number, Origins, Wording};
 use crate::model::putlog::{each_put, PutLine};
 use crate::model::replay::Replay;
-use crate::model::run::{field_name, has_value, Run};
+use crate::model::run::{has_value, Run};
 use crate::model::{enum_strings, outcome};
 use crate::processes::Processes;
 use crate::time::SECOND;
-use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, LossSource, RecordId, Snapshot, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -482,12 +481,4 @@ fn unknown(time: i64) -> State {
         gap: None,
         unprocessed: false,
     }
-}
-
-/// Whether a put wrote its record's value.
-fn is_value(context: &Context, put: &PutSpan) -> bool {
-    put.wrote
-        && !put.only_processes
-        && field_name(context, put.field) == Some("VAL")
-        && !outcome::acknowledges(context, put)
 }

@@ -3,9 +3,13 @@
 use crate::logs::Logs;
 use crate::model::clock::SetLater;
 use crate::model::inputs::{Known, Search};
+use crate::model::links::is_cp;
 use crate::model::run::Run;
+use crate::model::value;
 use crate::scan::{Blocks, Part, Scan};
-use iocrec_log::event::{Fact, FieldId, Ioc, Value};
+use epics::pv::link_target;
+use epics::Pv;
+use iocrec_log::event::{Fact, FieldId, FieldValue, Ioc, Value};
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,6 +41,38 @@ pub fn inputs(logs: &Logs, place: &Place, time: i64) -> Known {
         }
     }
     search.known()
+}
+
+/// Names of records that CP links are known to follow; a bound for hostile logs.
+const MAX_SOURCES: usize = 100_000;
+
+/// The names of the records that the CP links in the logs follow: one pass over the few blocks that hold links.
+pub fn cp_sources(logs: &Logs) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let choose = |about: &About| match about.classes {
+        Some(classes) if !classes.readings() => Choice::Pass,
+        _ => Choice::Read,
+    };
+    for files in logs.runs() {
+        let mut scan = Scan::new(files, Blocks::All);
+        if logs.uses_index() {
+            scan.choose(Arc::new(choose));
+        }
+        for part in scan {
+            let Part::Block(block) = part else { continue };
+            for event in &block.events {
+                let Fact::FieldValue(FieldValue { value: Value::Text(link), .. }) = &event.fact else {
+                    continue;
+                };
+                if names.len() < MAX_SOURCES && is_cp(link) {
+                    let mut text = String::new();
+                    value::push_lossy(&mut text, link);
+                    names.insert(Pv::new(link_target(&text)).record.to_owned());
+                }
+            }
+        }
+    }
+    names
 }
 
 /// The numbers that the record has in a run.

@@ -258,6 +258,43 @@ fn why_follows_cp_links() {
     assert_eq!(link["change"]["user"], "alice");
 }
 
+/// The report names what began it all, by way of two CP links, as `alarms` does; not where a link's source is not known.
+#[test]
+fn the_report_follows_cp_links_as_alarms_does() {
+    let mut story = Story::new();
+    story.links(500 * MS, RB, &[(INPA, "T:SP")]);
+    story.links(500 * MS, TWO, &[(INPA, "T:RB")]);
+    story.scan(SECOND, TWO, 1.0, NO_ALARM);
+    story.scan(SECOND + MS, OTHER, 1.0, NO_ALARM);
+    story.put(2 * SECOND, SP, 1.0, 2.0);
+    story.follow(2 * SECOND + MS, RB, 20.0, NO_ALARM);
+    story.follow(2 * SECOND + 2 * MS, TWO, 40.0, HIHI);
+    story.follow(3 * SECOND, OTHER, 2.0, HIHI);
+    story.tell(5 * SECOND, Fact::Mark("later".into()));
+    let directory = story.written();
+    let here = directory.path();
+    let alarms = rows(here, &["alarms", "log", "--utc", "--format", "jsonl", "--pv", "T:TWO"]);
+    assert_eq!(keys(&alarms[0], &["user", "through"]), r#""alice" ["T:RB","T:TWO"]"#);
+    let (code, _, err) = run(here, &["report", "log", "--utc", "-o", "report.html"]);
+    assert_eq!(code, 0, "{err}");
+    let page = std::fs::read_to_string(here.join("report.html")).unwrap();
+    let (_, rest) = page.split_once(r#"id="data">"#).unwrap();
+    let data: Json = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    let of = |number: &Json| data["strings"][number.as_u64().unwrap() as usize].as_str().unwrap().to_owned();
+    let causes: Vec<String> = data["alarms"]["cause"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| &data["causes"][cause.as_u64().unwrap() as usize])
+        .map(|cause| {
+            let texts: Vec<String> = (1..5).map(|part| of(&cause[part])).collect();
+            format!("{} {}", cause[0].as_str().unwrap(), texts.join("|"))
+        })
+        .collect();
+    assert_eq!(causes, ["put T:SP|2|alice|T:RB, T:TWO", "CP link source not known|||"]);
+    assert!(page.contains("put T:SP, by CP link of T:RB, T:TWO"), "a key moment says it, too");
+}
+
 #[test]
 fn why_of_an_alarm() {
     let directory = plant();

@@ -73,8 +73,8 @@ impl Batch {
 /// Bytes of the shortest hit.
 const SMALLEST: usize = size_of::<Hit>();
 
-/// Time of a hit, its first member.
-fn time(bytes: &[u8], start: u32) -> u64 {
+/// Time of the hit that begins at `start`, its first member.
+pub(super) fn time(bytes: &[u8], start: u32) -> u64 {
     const { assert!(std::mem::offset_of!(Hit, time) == 0) };
     let time = bytes.get(start as usize..).and_then(<[u8]>::first_chunk);
     time.map_or(0, |time| u64::from_ne_bytes(*time))

@@ -130,6 +130,14 @@ shared! {
         dbf: u8,
     }
 
+    /// `struct given`, an entry of map `given`, which the perf tier has.
+    Given {
+        /// Hits given to a CPU's buffer, whether they fitted or not.
+        count: u64,
+        /// Fills a cache line.
+        unused: [u8; 56],
+    }
+
     /// `struct complete`, `complete_string` and `complete_array`, by the bytes of a value.
     Complete[N] {
         /// Its head.
@@ -318,9 +326,10 @@ shared! {
 }
 
 /// All structs, with this number of bytes of an array.
-pub fn structs<const ARRAY_BYTES: usize>() -> [Struct; 17] {
+pub fn structs<const ARRAY_BYTES: usize>() -> [Struct; 18] {
     [
         Hit::layout("hit"),
+        Given::layout("given"),
         Complete::<SCALAR_BYTES>::layout("complete"),
         Complete::<STRING_BYTES>::layout("complete_string"),
         Complete::<ARRAY_BYTES>::layout("complete_array"),
@@ -351,6 +360,8 @@ pub mod map {
     pub const PUTS: &str = "puts";
     /// Counts of hits lost for lack of room, by [`Lost`](super::Lost), in the ring tier.
     pub const LOST: &str = "lost";
+    /// For each CPU an entry [`Given`](super::Given) of each sort in [`Lost`](super::Lost), in the perf tier.
+    pub const GIVEN: &str = "given";
     /// An array of one number (u32), in the ring tier: not 0 if the next hit shall wake the agent.
     pub const ASLEEP: &str = "asleep";
     /// Traced processes: PID (u32) to [`ProcessLayout`](super::ProcessLayout).

@@ -12,6 +12,7 @@ use crate::bpf::contract::{
     self, map, ProcessLayout, ProcessPlace, RecordKey, RecordState, ThreadState, TypeKey, TypePlace,
     ValueLayout,
 };
+use crate::bpf::given;
 use crate::bpf::shared::Shared;
 use crate::bpf::table::{MapError, Table};
 
@@ -76,9 +77,12 @@ const THREADS: u32 = 4096;
 /// They are already made.
 pub fn size(object: &mut OpenObject, leaves_out: LeavesOut, perf: bool) -> io::Result<()> {
     let records = if perf { RECORDS_PERF } else { RECORDS };
-    for (name, entries, wanted) in
-        [(map::RECORDS, records, leaves_out.any()), (map::THREADS, THREADS, leaves_out.chains)]
-    {
+    let sizes = [
+        (map::RECORDS, records, leaves_out.any()),
+        (map::THREADS, THREADS, leaves_out.chains),
+        (map::GIVEN, given::entries(), perf),
+    ];
+    for (name, entries, wanted) in sizes {
         for map in object.maps_mut().filter(|map| wanted && map.name() == name) {
             // SAFETY: the map belongs to the object, which is open; the call only notes the number.
             let error =

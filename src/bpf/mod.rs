@@ -10,6 +10,7 @@ mod batch;
 pub mod contract;
 pub mod diagnosis;
 pub mod failure;
+pub mod given;
 pub mod hit;
 pub(crate) mod libbpf;
 pub mod limits;

@@ -12,12 +12,16 @@ use std::rc::Rc;
 
 use libbpf_rs::libbpf_sys;
 
-use crate::bpf::batch::Batch;
+use crate::bpf::batch::{self, Batch};
 use crate::bpf::libbpf;
 
 /// Context of the callbacks.
 struct Inlet {
     batch: Rc<RefCell<Batch>>,
+    taken: Cell<u64>,
+    /// Of these the ones later than `until`.
+    later: Cell<u64>,
+    until: Cell<u64>,
     lost: Cell<u64>,
 }
 
@@ -38,6 +42,9 @@ unsafe extern "C" fn hit(inlet: *mut c_void, _cpu: i32, data: *mut c_void, size:
     // SAFETY: libbpf promises `size` bytes at `data` during this call.
     let sample = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size as usize) };
     // The kernel's buffers are bounded, so there is no need to stop in between.
+    let is_later = batch::time(sample, 0) > inlet.until.get();
+    inlet.taken.set(inlet.taken.get() + 1);
+    inlet.later.set(inlet.later.get() + u64::from(is_later));
     inlet.batch.borrow_mut().push(sample, &[]);
 }
 
@@ -63,7 +70,9 @@ impl PerfBuffer {
         wake_at: u32,
         batch: Rc<RefCell<Batch>>,
     ) -> io::Result<PerfBuffer> {
-        let inlet = Box::new(Inlet { batch, lost: Cell::new(0) });
+        let zero = || Cell::new(0);
+        let inlet = Inlet { batch, taken: zero(), later: zero(), until: Cell::new(u64::MAX), lost: zero() };
+        let inlet = Box::new(inlet);
         let options = libbpf_sys::perf_buffer_opts {
             sz: size_of::<libbpf_sys::perf_buffer_opts>() as libbpf_sys::size_t,
             // libbpf also uses this for wakeup_events; for a buffer of BPF output it means nothing else
@@ -102,7 +111,18 @@ impl PerfBuffer {
         let _ = unsafe { libbpf_sys::perf_buffer__consume(self.buffer.as_ptr()) };
     }
 
-    /// Total number of hits that did not fit.
+    /// Takes the waiting hits, and returns the number of those taken since the buffer was opened, except those that are
+    /// later than `until` (CLOCK_MONOTONIC, nanoseconds) and have been taken by this call.
+    pub fn taken_until(&self, until: u64) -> u64 {
+        self.inlet.later.set(0);
+        self.inlet.until.set(until);
+        self.consume();
+        self.inlet.until.set(u64::MAX);
+        self.inlet.taken.get() - self.inlet.later.get()
+    }
+
+    /// Total number of hits of which the kernel has said so far that they did not fit: it says so before the next hit
+    /// on the same CPU that fits.
     pub fn lost(&self) -> u64 {
         self.inlet.lost.get()
     }

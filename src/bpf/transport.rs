@@ -20,6 +20,7 @@ use crate::bpf::batch::Batch;
 use crate::bpf::contract::{self, map};
 use crate::bpf::diagnosis::diagnose;
 use crate::bpf::failure::Step;
+use crate::bpf::given::GivenHits;
 use crate::bpf::libbpf;
 use crate::bpf::perf_buffer::PerfBuffer;
 use crate::bpf::refusal::Refusal;
@@ -52,9 +53,15 @@ struct Rings {
     asleep: Table<u32, u32>,
 }
 
+struct PerfBuffers {
+    hits: PerfBuffer,
+    puts: PerfBuffer,
+    given: GivenHits,
+}
+
 enum Buffer {
     Rings(Box<Rings>),
-    Perf { hits: PerfBuffer, puts: PerfBuffer },
+    Perf(Box<PerfBuffers>),
 }
 
 /// Numbers of hits that did not fit.
@@ -109,10 +116,11 @@ impl Transport {
             }))),
             _ => {
                 let (hits, puts) = (map_of(object, map::HITS)?, map_of(object, map::PUTS)?);
-                Ok(Buffer::Perf {
+                Ok(Buffer::Perf(Box::new(PerfBuffers {
                     hits: PerfBuffer::open(hits.as_fd(), PAGES, WAKE_AT, batch.clone())?,
                     puts: PerfBuffer::open(puts.as_fd(), PAGES_OF_PUTS, WAKE_AT_PUTS, batch.clone())?,
-                })
+                    given: GivenHits::open(object)?,
+                })))
             }
         });
         let buffer = buffer.map_err(|failure| diagnose(Step::Buffers, failure))?;
@@ -180,9 +188,9 @@ impl Transport {
                 };
                 [take(puts, puts_until), take(hits, hits_until)]
             }
-            Buffer::Perf { hits, puts } => {
-                puts.consume();
-                hits.consume();
+            Buffer::Perf(buffers) => {
+                buffers.puts.consume();
+                buffers.hits.consume();
                 [Consumed::All; 2]
             }
         };
@@ -201,7 +209,8 @@ impl Transport {
         more
     }
 
-    /// Number of hits that did not fit since the last call.
+    /// Number of hits that did not fit since the last call, as far as is known: none too many, and after the end of all
+    /// tracing none too few.
     pub fn lost(&mut self) -> Lost {
         let now = match &self.buffer {
             Buffer::Rings(rings) => {
@@ -212,13 +221,30 @@ impl Transport {
                     puts: count(contract::Lost::Puts).unwrap_or(before.puts),
                 }
             }
-            Buffer::Perf { hits, puts } => Lost { processing: hits.lost(), puts: puts.lost() },
+            Buffer::Perf(buffers) => buffers.lost(),
         };
-        let before = std::mem::replace(&mut self.lost_before, now);
-        Lost {
-            processing: now.processing.saturating_sub(before.processing),
-            puts: now.puts.saturating_sub(before.puts),
-        }
+        let before = self.lost_before;
+        // a hit that is taken before it is counted makes the difference smaller for a moment
+        let now = Lost { processing: now.processing.max(before.processing), puts: now.puts.max(before.puts) };
+        self.lost_before = now;
+        Lost { processing: now.processing - before.processing, puts: now.puts - before.puts }
+    }
+}
+
+impl PerfBuffers {
+    /// Numbers of hits that did not fit since the buffers were opened.
+    ///
+    /// Hits given to a buffer are counted after it got them. So those counted before all waiting ones are taken have
+    /// been taken, or are lost; of those taken only the ones that are not later than the count matter. The kernel's own
+    /// notes come later, but are right even where a count is too low (see `give` in bpf/buffers.h).
+    fn lost(&self) -> Lost {
+        let (hits, puts) =
+            (self.given.count(contract::Lost::Processing), self.given.count(contract::Lost::Puts));
+        let until = clock::monotonic();
+        let of = |given: u64, buffer: &PerfBuffer| {
+            given.saturating_sub(buffer.taken_until(until)).max(buffer.lost())
+        };
+        Lost { processing: of(hits, &self.hits), puts: of(puts, &self.puts) }
     }
 }
 
@@ -227,7 +253,7 @@ impl Buffer {
     fn fds(&self) -> [BorrowedFd<'_>; 2] {
         match self {
             Buffer::Rings(rings) => [rings.hits.map(), rings.puts.map()],
-            Buffer::Perf { hits, puts } => [hits.epoll_fd(), puts.epoll_fd()],
+            Buffer::Perf(buffers) => [buffers.hits.epoll_fd(), buffers.puts.epoll_fd()],
         }
     }
 }

@@ -1,23 +1,21 @@
 //! Channel Access above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to
 //! the circuit's session, and counts bytes that can't be framed.
 
-use iocrec_log::event::{Address, CircuitClosed, CircuitId, Event, Fact, Origin};
+use iocrec_log::event::{CircuitId, Event};
 
 use crate::ca::channels::{ChannelLimits, Channels};
 use crate::ca::filter;
 use crate::ca::framer::Framer;
-use crate::ca::losses::{Kind, Losses};
+use crate::ca::losses::Kind;
 use crate::ca::message::{self, Header, Plausibility};
 use crate::ca::session::{Context, SeedChannel, Session, Shared};
 use crate::ca::traffic::{End, Traffic};
-use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Start, Unbelieved};
+use crate::net::losses::Losses;
+use crate::net::packet;
+use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Unbelieved};
 use crate::net::service::Service;
+use crate::net::sides::{Direction, Sides, Unframed};
 use crate::net::stream::Gap;
-use crate::net::Namespace;
-
-/// Bytes without a message after which a connection that was joined mid-stream, and has never shown a message, counts
-/// as something other than Channel Access. It is still inspected.
-const FOREIGN_AFTER: u64 = 64 << 10;
 
 /// Channel Access, for the capture and its filter.
 pub static SERVICE: Service =
@@ -31,7 +29,7 @@ pub struct ChannelAccess {
     /// Whether to report the ends of circuits.
     reports_ends: bool,
     shared: Shared,
-    losses: Losses,
+    losses: Losses<Kind>,
     /// Counts of what goes over circuits beside puts; `None` if they are not wanted.
     traffic: Option<Traffic>,
 }
@@ -50,18 +48,9 @@ pub struct Client<'a> {
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Circuit {
-    namespace: Namespace,
-    client: Address,
-    server: Address,
+    end: End,
     session: Session,
-    from_client: Framer,
-    from_server: Framer,
-    /// Lost bytes of this delivery: not captured, not framed.
-    lost: (u64, u64),
-    /// Whether the stream begins with something other than Channel Access.
-    is_foreign: bool,
-    /// Bytes without a message.
-    unrecognized: u64,
+    sides: Sides<Framer>,
     /// The circuit's number when it was closed.
     closed_id: Option<CircuitId>,
 }
@@ -69,19 +58,12 @@ pub struct Circuit {
 impl Circuit {
     /// The circuit's number, once a message has shown that it is one.
     pub fn id(&self) -> Option<CircuitId> {
-        self.session.id()
+        self.session.circuit.id()
     }
 
     /// The circuit's number when it was closed.
     pub fn closed_id(&self) -> Option<CircuitId> {
         self.closed_id
-    }
-
-    fn framer(&mut self, side: Side) -> &mut Framer {
-        match side {
-            Side::Client => &mut self.from_client,
-            Side::Server => &mut self.from_server,
-        }
     }
 }
 
@@ -101,22 +83,6 @@ impl ChannelAccess {
     pub fn count_traffic(&mut self) {
         self.traffic = Some(Traffic::default());
         self.shared.notes_ends = true;
-    }
-
-    /// Reports losses and counts that are due.
-    pub fn report_losses(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.losses.report(now, out);
-        if let Some(traffic) = &mut self.traffic {
-            traffic.tick(now, out);
-        }
-    }
-
-    /// Reports all losses and counts.
-    pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.losses.finish(now, out);
-        if let Some(traffic) = &mut self.traffic {
-            traffic.finish(now, out);
-        }
     }
 
     /// Adds the state read from the memory of a server or client; returns the circuit's number.
@@ -147,13 +113,9 @@ impl ChannelAccess {
         out: &mut Vec<Event>,
         piece: impl FnOnce(&mut Framer, &mut dyn FnMut(u64, &Header, &[u8])),
     ) {
-        let end = End { namespace: circuit.namespace, client: circuit.client, server: circuit.server };
-        let Circuit { session, from_client, from_server, .. } = circuit;
-        let framer = match side {
-            Side::Client => from_client,
-            Side::Server => from_server,
-        };
-        if session.id().is_some() {
+        let Circuit { end, session, sides, .. } = circuit;
+        let framer = sides.of(side);
+        if session.circuit.id().is_some() {
             framer.trust();
         }
         let mut context = Context { shared: &mut self.shared, out };
@@ -163,12 +125,12 @@ impl ChannelAccess {
                 Side::Client => session.request(time, header, payload, &mut context),
                 Side::Server => session.answer(time, header, payload, &mut context),
             }
-            if let (Some(traffic), Some(id)) = (&mut *traffic, session.id()) {
+            if let (Some(traffic), Some(id)) = (&mut *traffic, session.circuit.id()) {
                 let Context { shared, out } = &mut context;
                 let message = (time, header, payload);
                 match side {
-                    Side::Client => traffic.request(id, &end, message, &shared.channels, out),
-                    Side::Server => traffic.answer(id, &end, message, &shared.channels, out),
+                    Side::Client => traffic.request(id, end, message, &shared.channels, out),
+                    Side::Server => traffic.answer(id, end, message, &shared.channels, out),
                 }
             }
         });
@@ -181,32 +143,27 @@ impl Protocol for ChannelAccess {
     type Output = Vec<Event>;
 
     fn on_open(&mut self, ends: &Ends) -> Circuit {
-        let origin = match ends.start {
-            Start::Opened => Origin::Opened,
-            Start::MidStream => Origin::MidStream,
-            Start::Adopted => Origin::Memory,
-        };
-        let reported = self.reports_ends.then_some((ends.namespace, ends.listener));
         Circuit {
-            namespace: ends.namespace,
-            client: ends.client,
-            server: ends.server,
-            session: Session::new(ends.client, ends.server, origin, reported),
-            from_client: Framer::new(Side::Client, self.payload),
-            from_server: Framer::new(Side::Server, self.payload),
-            lost: (0, 0),
-            is_foreign: false,
-            unrecognized: 0,
+            end: End {
+                namespace: ends.namespace,
+                client: ends.client.address(),
+                server: ends.server.address(),
+            },
+            session: Session::new(ends, self.reports_ends),
+            sides: Sides::new(
+                Framer::new(Side::Client, self.payload),
+                Framer::new(Side::Server, self.payload),
+            ),
             closed_id: None,
         }
     }
 
     fn on_start(&mut self, circuit: &mut Circuit, side: Side) {
-        circuit.framer(side).start();
+        circuit.sides.of(side).start();
     }
 
     fn on_bytes(&mut self, circuit: &mut Circuit, side: Side, time: u64, bytes: Bytes, out: &mut Vec<Event>) {
-        if circuit.is_foreign {
+        if circuit.sides.is_foreign() {
             return;
         }
         let Bytes { bytes, starts, ends, place } = bytes;
@@ -218,7 +175,7 @@ impl Protocol for ChannelAccess {
             framer.bytes(time, bytes, starts, ends, sink);
         });
         self.count(circuit, time, side, length, true);
-        circuit.lost.1 += circuit.framer(side).take_lost();
+        circuit.sides.count(side, None);
     }
 
     fn on_gap(
@@ -230,41 +187,29 @@ impl Protocol for ChannelAccess {
         cause: Gap,
         out: &mut Vec<Event>,
     ) {
-        if circuit.is_foreign {
+        if circuit.sides.is_foreign() {
             return;
         }
         self.frame(circuit, side, out, |framer, sink| framer.gap(time, length, cause, sink));
         self.count(circuit, time, side, length.into(), false);
-        let lost = circuit.framer(side).take_lost();
-        match cause {
-            Gap::Lost | Gap::Unseen => circuit.lost.0 += lost,
-            Gap::Elided => circuit.lost.1 += lost,
-        }
+        circuit.sides.count(side, Some(cause));
     }
 
     fn unneeded(&self, circuit: &Circuit, side: Side) -> u64 {
-        match side {
-            Side::Client => circuit.from_client.unneeded(),
-            Side::Server => circuit.from_server.unneeded(),
-        }
+        circuit.sides.unneeded(side)
     }
 
     fn on_delivered(&mut self, circuit: &mut Circuit, side: Side, time: u64, _: &mut Vec<Event>) {
-        let (client, server) = (circuit.client, circuit.server);
-        let (gap, unframed) = std::mem::take(&mut circuit.lost);
+        let End { client, server, .. } = circuit.end;
+        let is_recognized = circuit.id().is_some();
+        let (gap, unframed) = circuit.sides.delivered(side, is_recognized);
         let forgotten = std::mem::take(&mut self.shared.channels.forgotten);
-        let losses = &mut self.losses;
-        losses.add(Kind::Channels, forgotten, time, client, server);
-        losses.add(Kind::Gap, gap, time, client, server);
-        if circuit.id().is_some() {
-            losses.add(Kind::Unframed, unframed, time, client, server);
-        } else if circuit.framer(side).is_foreign() && !circuit.is_foreign {
-            circuit.is_foreign = true;
-            losses.add(Kind::Foreign, unframed, time, client, server);
-        } else if circuit.unrecognized < FOREIGN_AFTER {
-            circuit.unrecognized += unframed;
-            let kind = if circuit.unrecognized < FOREIGN_AFTER { Kind::Unframed } else { Kind::Foreign };
-            losses.add(kind, unframed, time, client, server);
+        let (kind, unframed) = match unframed {
+            Unframed::Own(bytes) => (Kind::Unframed, bytes),
+            Unframed::Foreign(bytes, _) => (Kind::Foreign, bytes),
+        };
+        for (kind, count) in [(Kind::Channels, forgotten), (Kind::Gap, gap), (kind, unframed)] {
+            self.losses.add(kind, count, time, client, server);
         }
     }
 
@@ -272,13 +217,10 @@ impl Protocol for ChannelAccess {
         circuit.closed_id = circuit.id();
         if let (Some(traffic), Some(id)) = (&mut self.traffic, circuit.id()) {
             traffic.end(id, time, out);
-            if let Some((reason, by)) = closing.reason() {
-                let closed = CircuitClosed { circuit: id, reason, by };
-                out.push(Event { time, fact: Fact::CircuitClosed(closed) });
-            }
+            circuit.session.circuit.report_closing(time, closing, out);
         }
         if closing == Closing::Forgotten && circuit.id().is_some() {
-            self.losses.add(Kind::Circuits, 1, time, circuit.client, circuit.server);
+            self.losses.add(Kind::Circuits, 1, time, circuit.end.client, circuit.end.server);
             circuit.session.forget(time, &mut self.shared, out);
         } else {
             circuit.session.end(time, &mut self.shared, out);
@@ -292,13 +234,27 @@ impl Protocol for ChannelAccess {
             Unbelieved::Reset => Kind::ForgedResets,
             Unbelieved::Opening => Kind::ForgedOpenings,
         };
-        if !circuit.is_foreign {
-            self.losses.add(kind, 1, time, circuit.client, circuit.server);
+        if !circuit.sides.is_foreign() {
+            self.losses.add(kind, 1, time, circuit.end.client, circuit.end.server);
         }
     }
 
-    fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address) {
+    fn on_unknown(&mut self, time: u64, length: u32, source: packet::End, destination: packet::End) {
         self.losses.add(Kind::Unframed, length.into(), time, source, destination);
+    }
+
+    fn on_tick(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.losses.report(now, out);
+        if let Some(traffic) = &mut self.traffic {
+            traffic.tick(now, out);
+        }
+    }
+
+    fn on_finish(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.losses.finish(now, out);
+        if let Some(traffic) = &mut self.traffic {
+            traffic.finish(now, out);
+        }
     }
 
     fn is_recognized(&self, circuit: &Circuit) -> bool {
@@ -306,7 +262,7 @@ impl Protocol for ChannelAccess {
     }
 
     fn is_foreign(&self, circuit: &Circuit) -> bool {
-        circuit.is_foreign
+        circuit.sides.is_foreign()
     }
 
     fn sender(&self, payload: &[u8]) -> Option<Side> {

@@ -6,9 +6,7 @@ use crate::ca::channels::ChannelLimits;
 use crate::ca::circuit::{ChannelAccess, Client};
 use crate::ca::session::SeedChannel;
 use crate::net::connections::{self, Connections};
-use crate::net::packet::Segment;
-use crate::net::protocol;
-use crate::net::served::Served;
+use crate::net::decoder;
 use crate::net::Namespace;
 
 const SECOND: u64 = 1_000_000_000;
@@ -54,10 +52,7 @@ impl Default for Limits {
 }
 
 /// Turns packets into circuits, channels, puts and answers. See [`super`].
-#[derive(Debug)]
-pub struct Decoder {
-    connections: Connections<ChannelAccess>,
-}
+pub type Decoder = decoder::Decoder<ChannelAccess>;
 
 impl Decoder {
     /// A decoder without circuits.
@@ -113,20 +108,6 @@ impl Decoder {
         self.connections.home(namespace, server)
     }
 
-    /// Takes a packet captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds, monotonic).
-    /// `original_length` is its length before the capture cut anything off. Facts go to `out`; their times are those of
-    /// the packets that completed them, which may be older than `time`.
-    pub fn packet(
-        &mut self,
-        namespace: Namespace,
-        time: u64,
-        ipv4: &[u8],
-        original_length: usize,
-        out: &mut Vec<Event>,
-    ) {
-        self.connections.packet(namespace, time, ipv4, original_length, out);
-    }
-
     /// Adds a circuit and channels that were read from the memory of a server or client at `now`. Facts from the
     /// network take precedence; a `minor` of 0 and empty texts mean unknown.
     #[allow(clippy::too_many_arguments)] // the members of a circuit, by name at each call
@@ -146,38 +127,5 @@ impl Decoder {
         let identity = Client { user, host, minor };
         // the connection was adopted just now
         found.map_or(0, |(protocol, circuit)| protocol.seed(circuit, now, &identity, channels, out))
-    }
-}
-
-impl protocol::Decoder for Decoder {
-    type Output = Vec<Event>;
-
-    fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut Vec<Event>) {
-        self.connections.set_served(now, served, out);
-    }
-
-    fn set_captured(&mut self, namespaces: &[Namespace]) {
-        self.connections.set_captured(namespaces);
-    }
-
-    fn serves(&self, namespace: Namespace, segment: &Segment) -> bool {
-        let serves = |end| self.connections.serves(namespace, end);
-        serves(segment.source) || serves(segment.destination)
-    }
-
-    fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
-        self.connections.segment(namespace, time, segment, out);
-    }
-
-    /// Also reports losses.
-    fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.connections.tick(now, out);
-        self.connections.protocol.report_losses(now, out);
-    }
-
-    /// Also reports every loss.
-    fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.connections.finish(out);
-        self.connections.protocol.finish(now, out);
     }
 }

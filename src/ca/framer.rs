@@ -16,6 +16,7 @@ use crate::ca::message::{
     LAST_COMMAND, LONG_HEADER, WRITE, WRITE_NOTIFY,
 };
 use crate::net::protocol::Side;
+use crate::net::sides::Direction;
 use crate::net::stream::Gap;
 
 /// Payload bytes to keep of a CREATE_CHAN, CLIENT_NAME or HOST_NAME. Servers accept no longer names (RSRV: 512 bytes
@@ -113,6 +114,26 @@ pub struct Framer {
     lapsed: bool,
 }
 
+impl Direction for Framer {
+    fn start(&mut self) {
+        let new = Framer::new(self.side, self.put_payload);
+        *self = Framer { framing: Framing::Start, boundary: Some(0), ..new };
+    }
+
+    fn foreign(&self) -> Option<u8> {
+        self.head.first().copied().filter(|_| self.foreign)
+    }
+
+    fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    fn unneeded(&self) -> u64 {
+        let trusted = matches!(self.framing, Framing::Certain | Framing::Confirmed(_));
+        self.open.as_ref().filter(|open| trusted && open.keep == 0).map_or(0, |open| open.left)
+    }
+}
+
 impl Framer {
     /// A framer for a direction that is joined mid-stream.
     pub fn new(side: Side, put_payload: u32) -> Framer {
@@ -135,27 +156,11 @@ impl Framer {
         }
     }
 
-    /// The next byte is the first of the stream.
-    pub fn start(&mut self) {
-        let new = Framer::new(self.side, self.put_payload);
-        *self = Framer { framing: Framing::Start, boundary: Some(0), ..new };
-    }
-
     /// The other direction has shown that this is Channel Access.
     pub fn trust(&mut self) {
         if self.framing == Framing::Start {
             self.framing = Framing::Certain;
         }
-    }
-
-    /// Whether the stream began with something other than Channel Access.
-    pub fn is_foreign(&self) -> bool {
-        self.foreign
-    }
-
-    /// Bytes that could not be framed, and gaps that mattered, since the last call.
-    pub fn take_lost(&mut self) -> u64 {
-        std::mem::take(&mut self.lost)
     }
 
     /// Takes the next bytes of the stream, from one TCP segment. `starts` and `ends`: whether they begin and end that
@@ -284,12 +289,6 @@ impl Framer {
             Header { command: message::EVENT_ADD, size: 0, dbr: 0, count: 0, p1: 0, p2: 0, long: false };
         let open = Open { header, left: before.into(), keep: 0, damaged: false, headless: true };
         self.open = (before > 0).then_some(open);
-    }
-
-    /// Number of the next bytes that are not needed: if they are missing, nothing is lost.
-    pub fn unneeded(&self) -> u64 {
-        let trusted = matches!(self.framing, Framing::Certain | Framing::Confirmed(_));
-        self.open.as_ref().filter(|open| trusted && open.keep == 0).map_or(0, |open| open.left)
     }
 
     /// Gives up the framing where the socket filter may have left something out; if what is missing of the open message

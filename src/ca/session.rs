@@ -7,10 +7,10 @@ use crate::ca::message::{
     self, Header, CLEAR_CHANNEL, CLIENT_NAME, CREATE_CHAN, CREATE_CH_FAIL, ERROR, HOST_NAME, LONGEST_NAME,
     SERVER_DISCONN, VERSION, WRITE, WRITE_NOTIFY,
 };
-use crate::net::Namespace;
+use crate::net::circuit::Circuit;
+use crate::net::protocol::Ends;
 use iocrec_log::event::{
-    Address, CaAnswer, CaPut, Channel, ChannelClosed, ChannelId, ChannelReason, Circuit, CircuitEnds,
-    CircuitId, Event, Fact, IocId, Origin,
+    CaAnswer, CaPut, Channel, ChannelClosed, ChannelId, ChannelReason, CircuitId, Event, Fact, Origin,
 };
 
 use crate::ca::channels::{Channels, Place};
@@ -44,43 +44,16 @@ pub struct Shared {
 /// The state of one circuit. See the module.
 #[derive(Debug)]
 pub struct Session {
-    id: Option<CircuitId>,
-    client: Address,
-    server: Address,
-    user: String,
-    host: String,
-    minor: u16,
-    origin: Origin,
-    /// The namespace of its packets, and the listening process, if known; `None` if ends are not reported.
-    ends: Option<(Namespace, Option<IocId>)>,
+    /// Its ends, and the client's identity.
+    pub circuit: Circuit,
     /// Time of the last reading of channels from memory; packets from before may repeat the same.
     seeded: u64,
 }
 
 impl Session {
     /// A session of which only the ends are known.
-    pub fn new(
-        client: Address,
-        server: Address,
-        origin: Origin,
-        ends: Option<(Namespace, Option<IocId>)>,
-    ) -> Session {
-        Session {
-            id: None,
-            client,
-            server,
-            user: String::new(),
-            host: String::new(),
-            minor: 0,
-            origin,
-            ends,
-            seeded: 0,
-        }
-    }
-
-    /// The circuit's number, once a message has shown that it is one.
-    pub fn id(&self) -> Option<CircuitId> {
-        self.id
+    pub fn new(ends: &Ends, reports_ends: bool) -> Session {
+        Session { circuit: Circuit::new(ends, reports_ends), seeded: 0 }
     }
 
     /// The circuit was closed.
@@ -94,16 +67,16 @@ impl Session {
     }
 
     fn leave(&mut self, time: u64, fact: fn(CircuitId) -> Fact, shared: &mut Shared, out: &mut Vec<Event>) {
-        if let Some(id) = self.id {
+        if let Some(id) = self.circuit.id() {
             shared.channels.end(id);
-            out.push(Event { time, fact: fact(id) });
         }
-        *self = Session::new(self.client, self.server, self.origin, self.ends);
+        self.circuit.end(time, fact, out);
+        self.seeded = 0;
     }
 
     /// Whether the circuit has no channels.
     fn is_bare(&self, context: &Context) -> bool {
-        self.id.is_none_or(|id| context.shared.channels.count(id) == 0)
+        self.circuit.id().is_none_or(|id| context.shared.channels.count(id) == 0)
     }
 
     /// Takes a message from the client.
@@ -122,7 +95,7 @@ impl Session {
                 self.identity(time, None, Some(message::text(payload)), 0, context.out);
             }
             CREATE_CHAN => {
-                if self.minor == 0 {
+                if self.circuit.minor == 0 {
                     let minor = u16::try_from(header.p2).unwrap_or(0);
                     self.identity(time, None, None, minor, context.out);
                 }
@@ -218,17 +191,17 @@ impl Session {
         context: &mut Context,
     ) -> CircuitId {
         self.seeded = time.max(1);
-        let known = self.id.is_some();
+        let known = self.circuit.id().is_some();
         let or_none = |new: &str, old: &str| (old.is_empty() && !new.is_empty()).then(|| new.to_owned());
-        let (user, host) = (or_none(user, &self.user), or_none(host, &self.host));
-        let minor = if self.minor == 0 { minor } else { 0 };
+        let (user, host) = (or_none(user, &self.circuit.user), or_none(host, &self.circuit.host));
+        let minor = if self.circuit.minor == 0 { minor } else { 0 };
         if known {
             self.identity(time, user, host, minor, context.out);
         } else {
             // Everything in one event.
-            self.user = user.unwrap_or_default();
-            self.host = host.unwrap_or_default();
-            self.minor = minor;
+            self.circuit.user = user.unwrap_or_default();
+            self.circuit.host = host.unwrap_or_default();
+            self.circuit.minor = minor;
         }
         let circuit = self.number(time, context);
         for seed in channels {
@@ -271,32 +244,7 @@ impl Session {
 
     /// The circuit's number; assigns and reports one if it has none yet.
     fn number(&mut self, time: u64, context: &mut Context) -> CircuitId {
-        if let Some(id) = self.id {
-            return id;
-        }
-        context.shared.circuit += 1;
-        let id = context.shared.circuit;
-        self.id = Some(id);
-        self.report(time, context.out);
-        if let Some((namespace, server)) = self.ends {
-            context
-                .emit(time, Fact::CircuitEnds(CircuitEnds { circuit: id, namespace, server, client: None }));
-        }
-        id
-    }
-
-    fn report(&self, time: u64, out: &mut Vec<Event>) {
-        let Some(id) = self.id else { return };
-        let fact = Fact::from(Circuit {
-            id,
-            client: self.client,
-            server: self.server,
-            user: self.user.clone(),
-            host: self.host.clone(),
-            minor: self.minor,
-            origin: self.origin,
-        });
-        out.push(Event { time, fact });
+        self.circuit.number(time, &mut context.shared.circuit, context.out)
     }
 
     /// Takes the client's identity, as far as it has become known (minor version 0: unknown).
@@ -309,18 +257,18 @@ impl Session {
         out: &mut Vec<Event>,
     ) {
         let mut changed = false;
-        for (new, old) in [(user, &mut self.user), (host, &mut self.host)] {
+        for (new, old) in [(user, &mut self.circuit.user), (host, &mut self.circuit.host)] {
             if let Some(new) = new.filter(|new| new != old) {
                 *old = new;
                 changed = true;
             }
         }
-        if minor != 0 && minor != self.minor {
-            self.minor = minor;
+        if minor != 0 && minor != self.circuit.minor {
+            self.circuit.minor = minor;
             changed = true;
         }
         if changed {
-            self.report(time, out);
+            self.circuit.report(time, out);
         }
     }
 
@@ -403,7 +351,7 @@ impl Session {
         context: &mut Context,
     ) -> ChannelId {
         // a circuit has its number before its first channel
-        let circuit = self.id.unwrap_or(0);
+        let circuit = self.circuit.id().unwrap_or(0);
         let channel = Channel { id: 0, circuit, cid, sid, pv, dbr, count, origin };
         context.shared.channels.add(time, channel, context.out)
     }

@@ -1,10 +1,11 @@
 //! Code that `record --read` and `watch --read` share: they read capture files and say at the end what was in them.
 
-use iocrec_log::event::{CallSite, CallSiteId, Event, Fact, LossSource};
+use iocrec_log::event::{CallSite, CallSiteId, CircuitId, Event, Fact, LossSource};
 use iocrec_log::writer::Status;
 
 use crate::failure::Failure;
 use crate::net::capture_file::CaptureFile;
+use crate::pva;
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::reading::{self, Outcome};
 use crate::recorder::sink::Sink;
@@ -17,18 +18,37 @@ const SECOND: f64 = 1e9;
 /// Counts what passes to another sink.
 struct Counting<'a> {
     sink: &'a mut dyn Sink,
-    puts: u64,
-    circuits: u64,
+    /// Those of Channel Access, and those of PVAccess.
+    puts: [u64; 2],
+    circuits: [Circuits; 2],
     /// Bytes of streams that were lost.
     lost: u64,
 }
 
+/// Counts circuits of a protocol. Their numbers grow, and one is reported again when its client says who it is.
+#[derive(Clone, Copy, Default)]
+struct Circuits {
+    count: u64,
+    latest: Option<CircuitId>,
+}
+
+impl Circuits {
+    fn notice(&mut self, id: CircuitId) {
+        if self.latest.is_none_or(|latest| id > latest) {
+            self.latest = Some(id);
+            self.count += 1;
+        }
+    }
+}
+
 impl Sink for Counting<'_> {
     fn push(&mut self, event: Event) {
+        let [ca, pva] = &mut self.circuits;
         match &event.fact {
-            Fact::CaPut(_) => self.puts += 1,
-            // a circuit is reported again when its client says who it is
-            Fact::Circuit(circuit) => self.circuits = self.circuits.max(circuit.id.into()),
+            Fact::CaPut(_) => self.puts[0] += 1,
+            Fact::PvaPut(_) => self.puts[1] += 1,
+            Fact::Circuit(circuit) if circuit.id < pva::FIRST_ID => ca.notice(circuit.id),
+            Fact::Circuit(circuit) => pva.notice(circuit.id),
             Fact::Loss(loss) if loss.source == LossSource::Stream => self.lost += loss.count,
             _ => {}
         }
@@ -56,8 +76,8 @@ impl Sink for Counting<'_> {
 pub struct Finished {
     outcome: Outcome,
     names: String,
-    puts: u64,
-    circuits: u64,
+    puts: [u64; 2],
+    circuits: [u64; 2],
     lost: u64,
 }
 
@@ -72,10 +92,10 @@ pub fn read(
         [one] => one.name().to_owned(),
         several => format!("{} files", several.len()),
     };
-    let mut counting = Counting { sink, puts: 0, circuits: 0, lost: 0 };
+    let mut counting = Counting { sink, puts: [0; 2], circuits: [Circuits::default(); 2], lost: 0 };
     let outcome = reading::read(options, files, clock, &mut counting, &mut complain);
     let Counting { puts, circuits, lost, .. } = counting;
-    Finished { outcome, names, puts, circuits, lost }
+    Finished { outcome, names, puts, circuits: circuits.map(|circuits| circuits.count), lost }
 }
 
 impl Finished {
@@ -125,10 +145,23 @@ impl Finished {
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
         let lost = if lost.is_empty() { "none".into() } else { lost.join(", ") };
-        lines.push(format!(
-            "{decoded} packets of Channel Access, {} circuits, {} puts, {} datagrams; losses: {lost}",
-            self.circuits, self.puts, self.outcome.datagrams
-        ));
+        let [ca, pva] = [0, 1].map(|at| {
+            let count = |of: [u64; 2]| of.get(at).copied().unwrap_or(0);
+            (count(decoded), count(self.circuits), count(self.puts))
+        });
+        let datagrams = self.outcome.datagrams;
+        let mut found = Vec::new();
+        if ca.0 + datagrams > 0 || pva.0 == 0 {
+            let (packets, circuits, puts) = ca;
+            found.push(format!(
+                "{packets} packets of Channel Access, {circuits} circuits, {puts} puts, {datagrams} datagrams"
+            ));
+        }
+        if pva.0 > 0 {
+            let (packets, circuits, puts) = pva;
+            found.push(format!("{packets} packets of PVAccess, {circuits} circuits, {puts} puts and calls"));
+        }
+        lines.push(format!("{}; losses: {lost}", found.join("; ")));
         if self.outcome.cut > 0 {
             lines.push(format!(
                 "{} of these packets were cut when they were captured: capture with tcpdump -s 0",
@@ -136,11 +169,13 @@ impl Finished {
             ));
         }
         let others = [
-            (other_tcp, "of TCP that does not begin as Channel Access does"),
+            (other_tcp, "of TCP that begins neither as Channel Access nor as PVAccess does"),
             (udp, "of other UDP"),
             (other_ip, "of other IP"),
             (not_ip, "not of IP"),
-            (too_short, "cut before their ports"),
+            (too_short, "cut before their ports, or unsound"),
+            (self.outcome.fragments, "in fragments of which some are missing"),
+            (self.outcome.tunnels, "of tunnels without IP inside"),
         ];
         let mut others: Vec<String> = others
             .iter()
@@ -152,9 +187,15 @@ impl Finished {
         if !others.is_empty() {
             lines.push(format!("packets not decoded: {}", others.join(", ")));
         }
-        if other_tcp > 0 && self.circuits == 0 {
+        if other_tcp > 0 && self.circuits == [0; 2] {
             lines
                 .push("a server on another port whose circuits were open before is named with --port".into());
+        }
+        if self.outcome.loopbacks > 1 {
+            lines.push(format!(
+                "loopback addresses are from {} interfaces: if those are of several machines, their connections can't be told apart; read a file of each into a log of its own",
+                self.outcome.loopbacks
+            ));
         }
         if self.outcome.timeless > 0 {
             lines.push(format!(

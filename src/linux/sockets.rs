@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -99,13 +100,18 @@ pub struct Sockets {
     pub connections: HashMap<(Address, Address), u64>,
     /// Listening sockets: address and inode.
     pub listeners: Vec<(Address, u64)>,
+    /// Listening sockets of IPv6: address, where 0 means all, port and inode.
+    pub listeners6: Vec<(u128, u16, u64)>,
     /// The namespace's own addresses.
     pub local: Vec<LocalAddress>,
+    /// Its own IPv6 addresses.
+    pub local6: Vec<u128>,
 }
 
 /// The sockets of a process's network namespace: all listening ones, and those of the `asked` connections.
 pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
-    let mut sockets = Sockets { local: local(pid), ..Sockets::default() };
+    let mut sockets = Sockets { local: local(pid), local6: local6(pid), ..Sockets::default() };
+    sockets.listeners6 = listeners6(pid);
     rows(pid, &mut |row| match row.state {
         LISTEN => sockets.listeners.push((row.local, row.inode)),
         // 0: nobody has accepted it yet
@@ -115,6 +121,26 @@ pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
         _ => {}
     });
     sockets
+}
+
+/// The IPv6 addresses of a process's network namespace: `00000000000000000000000000000001 01 80 10 80 lo` (proc_net(5)).
+fn local6(pid: u32) -> Vec<u128> {
+    let table = process::text(process::directory(pid).join("net/if_inet6")).unwrap_or_default();
+    let address = |line: &str| u128::from_str_radix(line.split_ascii_whitespace().next()?, 16).ok();
+    table.lines().filter_map(address).collect()
+}
+
+/// The listening TCP sockets of IPv6 in a process's network namespace.
+fn listeners6(pid: u32) -> Vec<(u128, u16, u64)> {
+    let table = process::text(process::directory(pid).join("net/tcp6")).unwrap_or_default();
+    let listener = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let local = address6(words.next()?)?;
+        let state = words.nth(1)?;
+        let inode = words.nth(5)?.parse().ok()?;
+        (state == LISTEN).then_some((local.0, local.1, inode))
+    };
+    table.lines().skip(1).filter_map(listener).collect()
 }
 
 /// The IPv4 addresses of a process's network namespace, from its routing table.
@@ -160,8 +186,16 @@ pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
 
 /// Inodes of a process's open sockets. `process`: its directory in /proc.
 pub fn held(process: &Path) -> impl Iterator<Item = u64> {
-    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    descriptors.filter_map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?))
+    descriptors(process).into_iter().flatten().flatten()
+}
+
+/// A process's open descriptors: of each socket the inode. `process`: its directory in /proc.
+///
+/// # Errors
+/// The process has ended, or its descriptors may not be read.
+pub fn descriptors(process: &Path) -> io::Result<impl Iterator<Item = Option<u64>>> {
+    let descriptors = fs::read_dir(process.join("fd"))?.flatten();
+    Ok(descriptors.map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?)))
 }
 
 /// The processes that hold any of these sockets, each with the sockets it holds. Reads all processes' descriptors.
@@ -199,6 +233,17 @@ fn address(text: &str) -> Option<Address> {
     Some(Address::new(Ipv4Addr::from(ip.to_ne_bytes()), u16::from_str_radix(port, 16).ok()?))
 }
 
+/// Parses the address of an IPv6 socket as [`address`] does, whatever it denotes.
+fn address6(text: &str) -> Option<(u128, u16)> {
+    let (ip, port) = text.split_once(':').filter(|(ip, _)| ip.len() == 32)?;
+    let mut number = 0;
+    for at in [0, 8, 16, 24] {
+        let word = u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?;
+        number = number << 32 | u128::from(u32::from_be(word));
+    }
+    Some((number, u16::from_str_radix(port, 16).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +279,23 @@ mod tests {
         assert_eq!(inode(pid, descriptor), Some(found.inode));
         assert_eq!(inode(pid, u32::MAX), None);
         assert_eq!(holders(&HashSet::from([found.inode]))[&pid], [found.inode]);
+    }
+
+    #[test]
+    fn listeners_of_ipv6() {
+        let word = u32::from_ne_bytes([0, 0, 0, 1]);
+        assert_eq!(address6(&format!("{:024}{word:08X}:13D3", 0)), Some((1, 5075)), "::1");
+        let first = u32::from_ne_bytes([0xfd, 0, 0, 7]);
+        assert_eq!(address6(&format!("{first:08X}{:024}:13D3", 0)), Some((0xfd00_0007 << 96, 5075)));
+        for wrong in ["", ":", "0100007F:13C8", "ÄÖÜÄÖÜÄÖÄÖÜÄÖÜÄÖ:1"] {
+            assert_eq!(address6(wrong), None);
+        }
+        // a machine may have no IPv6
+        let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
+        let port = listener.local_addr().unwrap().port();
+        let sockets = look(std::process::id(), &HashSet::new());
+        assert!(sockets.listeners6.iter().any(|found| (found.0, found.1) == (1, port)), "{sockets:?}");
+        assert!(sockets.local6.contains(&1));
     }
 
     #[test]

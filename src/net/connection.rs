@@ -1,10 +1,8 @@
 //! One TCP connection: its two streams, its end, and what is believed of it. See [`connections`](crate::net::connections).
 
-use iocrec_log::event::Address;
-
 use crate::net::connections::Limits;
 use crate::net::openings::Opening;
-use crate::net::packet::Segment;
+use crate::net::packet::{End, Segment};
 use crate::net::protocol::{Bytes, Closing, Protocol, Side, Unbelieved};
 use crate::net::stream::{Arrival, Evidence, Gap, Piece, Stream, Verdict};
 use crate::net::Namespace;
@@ -32,8 +30,8 @@ const TICKS_AROUND: u64 = 10_000;
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     pub namespace: Namespace,
-    pub client: Address,
-    pub server: Address,
+    pub client: End,
+    pub server: End,
     from_client: Direction,
     from_server: Direction,
     /// The protocol's state of the connection.
@@ -72,7 +70,7 @@ pub(super) struct Shared<'a, P: Protocol> {
 
 impl<S> Connection<S> {
     /// A connection of which nothing has been seen.
-    pub fn new(namespace: Namespace, client: Address, server: Address, state: S) -> Connection<S> {
+    pub fn new(namespace: Namespace, client: End, server: End, state: S) -> Connection<S> {
         Connection {
             namespace,
             client,

@@ -16,12 +16,10 @@
 //! A packet on its way to another namespace is captured in both. It counts in the server's namespace, if that is
 //! captured.
 
-use iocrec_log::event::Address;
-
 use crate::net::connection::{Connection, Shared};
 use crate::net::lru::Lru;
 use crate::net::openings::{Opening, Openings};
-use crate::net::packet::Segment;
+use crate::net::packet::{End, Segment};
 use crate::net::protocol::{Closing, Ends, Protocol, Side, Start, Unbelieved};
 use crate::net::served::Served;
 use crate::net::Namespace;
@@ -67,10 +65,10 @@ pub struct Connections<P: Protocol> {
 /// The two ends of a connection, the lower first, in their network namespace: another namespace may have a connection
 /// between the same addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key(Namespace, Address, Address);
+struct Key(Namespace, End, End);
 
 impl Key {
-    fn new(namespace: Namespace, a: Address, b: Address) -> Key {
+    fn new(namespace: Namespace, a: End, b: End) -> Key {
         Key(namespace, a.min(b), a.max(b))
     }
 }
@@ -125,17 +123,19 @@ impl<P: Protocol> Connections<P> {
     pub fn find(
         &self,
         namespace: Namespace,
-        client: Address,
-        server: Address,
+        client: impl Into<End>,
+        server: impl Into<End>,
     ) -> Option<(&P::Connection, Option<u64>)> {
+        let (client, server) = (client.into(), server.into());
         let connection = self.table.get(&Key::new(namespace, client, server))?;
         (connection.client == client).then(|| (&connection.state, connection.closed_at()))
     }
 
     /// The network namespace in which a connection counts if its client is in `namespace`: that of the server's
     /// address, if it is captured.
-    pub fn home(&self, namespace: Namespace, server: Address) -> Namespace {
-        let here = self.served(namespace).is_some_and(|served| served.has(server.ip));
+    pub fn home(&self, namespace: Namespace, server: impl Into<End>) -> Namespace {
+        let server = server.into();
+        let here = self.served(namespace).is_some_and(|served| served.has(server));
         let other = self
             .served
             .iter()
@@ -179,12 +179,12 @@ impl<P: Protocol> Connections<P> {
                 return;
             }
             if opening.is_none() && self.awaits_another(&key, time, segment) {
-                self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
+                self.unknown(time, segment);
                 return;
             }
             let Some(connection) = self.begin(namespace, time, segment, opening) else {
                 if self.serves(namespace, segment.source) {
-                    self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
+                    self.unknown(time, segment);
                 }
                 return;
             };
@@ -282,10 +282,11 @@ impl<P: Protocol> Connections<P> {
         &mut self,
         namespace: Namespace,
         now: u64,
-        client: Address,
-        server: Address,
+        client: impl Into<End>,
+        server: impl Into<End>,
         out: &mut P::Output,
     ) -> Option<(&mut P, &mut P::Connection)> {
+        let (client, server) = (client.into(), server.into());
         let key = Key::new(namespace, client, server);
         let usable = |c: &Connection<P::Connection>| {
             c.client == client && c.closed_at().is_none() && !self.protocol.is_foreign(&c.state)
@@ -307,7 +308,7 @@ impl<P: Protocol> Connections<P> {
     }
 
     /// Whether a server in this namespace has the port of this end.
-    pub fn serves(&self, namespace: Namespace, end: Address) -> bool {
+    pub fn serves(&self, namespace: Namespace, end: End) -> bool {
         self.served(namespace).is_some_and(|served| served.ports.has(P::SERVICE, end.port))
     }
 
@@ -326,7 +327,7 @@ impl<P: Protocol> Connections<P> {
 
     /// Closes the copies of a connection in the namespaces that it passes through, once its packets are captured where
     /// the server is: the others were captured first.
-    fn end_elsewhere(&mut self, time: u64, key: Key, server: Address, out: &mut P::Output) {
+    fn end_elsewhere(&mut self, time: u64, key: Key, server: End, out: &mut P::Output) {
         if self.served.len() < 2
             || !self.served(key.0).is_some_and(|served| served.is_home(P::SERVICE, server))
         {
@@ -356,8 +357,8 @@ impl<P: Protocol> Connections<P> {
     fn connection(
         &mut self,
         namespace: Namespace,
-        client: Address,
-        server: Address,
+        client: End,
+        server: End,
         start: Start,
     ) -> Connection<P::Connection> {
         let listener = self.served(namespace).and_then(|served| served.server(server));
@@ -366,7 +367,7 @@ impl<P: Protocol> Connections<P> {
     }
 
     /// The client's end of a connection joined mid-stream, if it can be determined.
-    fn client_of(&self, namespace: Namespace, segment: &Segment) -> Option<Address> {
+    fn client_of(&self, namespace: Namespace, segment: &Segment) -> Option<End> {
         let (source, destination) = (segment.source, segment.destination);
         match (self.serves(namespace, source), self.serves(namespace, destination)) {
             (false, true) => Some(source),
@@ -395,6 +396,11 @@ impl<P: Protocol> Connections<P> {
         } else if is_new && server.is_none() && !known.is_unseen() {
             self.protocol.on_unbelieved(&mut known.state, time, Unbelieved::Opening);
         }
+    }
+
+    /// Counts what belongs to no connection.
+    fn unknown(&mut self, time: u64, segment: &Segment) {
+        self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
     }
 
     /// Adds a connection, replacing an older one between the same ends, and makes room for it.

@@ -10,17 +10,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use iocrec_log::event::Address;
-
-use crate::net::packet::Segment;
+use crate::net::packet::{End, Segment};
 use crate::net::service::{Ports, Service};
 
 /// Servers on unknown ports that are remembered.
 pub const MAX_SERVERS: usize = 4096;
 /// Openings in each of the two generations: when one is full, the older is dropped.
 const OPENINGS: usize = 4096;
-/// Longest headers of IP and TCP, with all options.
-const HEADERS: usize = 120;
+/// Longest headers of IP and TCP, with all options, and of tags and a tunnel around them.
+const HEADERS: usize = 200;
 
 /// How certain it is that bytes are the first of their stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +70,10 @@ pub enum Verdict {
 }
 
 /// A connection's ends, the lower first.
-type Key = (Address, Address);
+type Key = (End, End);
 
 /// The packets that opened a connection, and its server.
-type Openings = HashMap<Key, (Address, Started)>;
+type Openings = HashMap<Key, (End, Started)>;
 
 /// See the module.
 #[derive(Debug)]
@@ -84,7 +82,7 @@ pub struct Flows {
     /// The ports known from the start.
     known: Ports,
     ports: Ports,
-    servers: HashSet<Address>,
+    servers: HashSet<End>,
     new: Openings,
     old: Openings,
 }
@@ -107,7 +105,8 @@ impl Flows {
     }
 
     /// Somebody names a server of a protocol. True if its port is new.
-    pub fn learn(&mut self, service: &'static Service, server: Address) -> bool {
+    pub fn learn(&mut self, service: &'static Service, server: impl Into<End>) -> bool {
+        let server = server.into();
         if self.is_server(server) || self.servers.len() >= MAX_SERVERS {
             return false;
         }
@@ -150,11 +149,11 @@ impl Flows {
 
     /// Whether this end is a server of a known protocol. A recognized server's port counts only at its address: others
     /// may use the number for something else.
-    fn is_server(&self, end: Address) -> bool {
+    fn is_server(&self, end: End) -> bool {
         self.known.has_any(end.port) || self.servers.contains(&end)
     }
 
-    fn opens(&mut self, key: Key, server: Address, time: u64, packet: &[u8]) {
+    fn opens(&mut self, key: Key, server: End, time: u64, packet: &[u8]) {
         let headers = packet.get(..packet.len().min(HEADERS)).unwrap_or_default().to_vec();
         if self.new.len() >= OPENINGS && !self.new.contains_key(&key) {
             self.old = std::mem::take(&mut self.new);

@@ -4,10 +4,9 @@
 //! |---|---|
 //! | IPv4 | decoded |
 //! | tags of VLANs that the kernel left in place (802.1Q, 802.1ad), up to [`MAX_LAYERS`] | passed over |
-//! | GRE and IP in IP, with IPv4 inside | decoded |
-//! | IPv6 between addresses that stand for IPv4 addresses (::ffff:0:0/96) | decoded |
-//! | other IPv6 | counted: Channel Access has IPv4 only |
-//! | fragments of IP | the first is decoded as far as it goes, the others are counted: TCP avoids fragments |
+//! | GRE and IP in IP, with IPv4 or IPv6 inside | decoded |
+//! | IPv6, also with headers of options and routes; addresses that stand for IPv4 ones (::ffff:0:0/96) are those | decoded |
+//! | fragments of IP | put together ([`fragments`](crate::net::fragments)); what can't be is counted |
 //!
 //! A packet socket says which protocol a packet belongs to, but not in the packet, and leaves a second tag in place. Tag
 //! and IPv4 header are told apart by what they hold.
@@ -22,17 +21,20 @@ const IPV6: u16 = 0x86dd;
 /// Tags: customer's, provider's, and the number that was used for it before.
 const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Protocols within IP.
-const IP_IN_IP: u8 = 4;
-const GRE: u8 = 47;
+pub(super) const IP_IN_IP: u8 = 4;
+pub(super) const IPV6_IN_IP: u8 = 41;
+pub(super) const GRE: u8 = 47;
+/// The header of a fragment of IPv6.
+pub(super) const FRAGMENT: u8 = 44;
 
 /// A packet of a kind that is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strange {
-    /// TCP over IPv6.
+    /// TCP over IPv6 on a port of Channel Access, which has IPv4 only.
     Ip6,
     /// A fragment of IP.
     Fragment,
-    /// A tunnel with something else than IPv4 inside, or too many layers.
+    /// A tunnel with something else than IP inside, or too many layers.
     Tunnel,
     /// A header that can't be one, or too little of it was captured.
     Unsound,
@@ -45,9 +47,9 @@ impl Strange {
     /// What it is, for people.
     pub fn name(self) -> &'static str {
         match self {
-            Strange::Ip6 => "TCP over IPv6",
-            Strange::Fragment => "fragments of IP",
-            Strange::Tunnel => "tunnels without IPv4 inside",
+            Strange::Ip6 => "TCP over IPv6, which Channel Access does not use",
+            Strange::Fragment => "fragments of IP, perhaps of others, whose other parts are missing",
+            Strange::Tunnel => "tunnels without IP inside",
             Strange::Unsound => "headers that are cut or unsound",
         }
     }
@@ -60,19 +62,25 @@ pub struct Frame<'a> {
     pub segment: Option<Segment<'a>>,
     /// What of it is not decoded.
     pub strange: Option<Strange>,
+    /// A fragment that may be of a segment, from its IP header on, and its length before it was cut. If it is the first,
+    /// `segment` has what it holds.
+    pub fragment: Option<(&'a [u8], usize)>,
+    /// Whether it was put together from fragments: no filter has looked at its ports.
+    pub joined: bool,
 }
 
 impl<'a> Frame<'a> {
     /// Reads a packet from its network header on. `original_length` is its length before it was cut. A packet that carries
     /// no TCP is neither a segment nor strange.
     pub fn read(mut packet: &'a [u8], mut original_length: usize) -> Frame<'a> {
-        let strange = |kind| Frame { segment: None, strange: Some(kind) };
+        let strange = |kind| Frame { strange: Some(kind), ..Frame::default() };
         for _ in 0..=MAX_LAYERS {
             // Most packets are plain IPv4.
             if let Some(segment) = Segment::parse(packet, original_length) {
                 let in_parts = matches!(packet, [_, _, _, _, _, _, flags, ..] if flags & 0x20 != 0);
                 let strange = in_parts.then_some(Strange::Fragment);
-                return Frame { segment: Some(segment), strange };
+                let fragment = in_parts.then_some((packet, original_length));
+                return Frame { segment: Some(segment), strange, fragment, joined: false };
             }
             let skip = match *packet {
                 // A tag: the VLAN, then the protocol within. An IPv4 header with these bytes would be 2048 bytes or
@@ -81,15 +89,28 @@ impl<'a> Frame<'a> {
                 [first, ..] if first >> 4 == 4 => match ipv4(packet) {
                     Ok(Some(skip)) => skip,
                     Ok(None) => return Frame::default(),
+                    Err(Strange::Fragment) => return Frame::of_fragment(packet, original_length),
                     Err(kind) => return strange(kind),
                 },
-                [first, ..] if first >> 4 == 6 => return ipv6(packet),
+                [first, ..] if first >> 4 == 6 => match ipv6(packet, original_length) {
+                    Inside::Frame(frame) => return frame,
+                    Inside::Ip(skip) => skip,
+                },
                 _ => return strange(Strange::Unsound),
             };
             let Some(inner) = packet.get(skip..) else { return strange(Strange::Unsound) };
             (packet, original_length) = (inner, original_length.saturating_sub(skip));
         }
         strange(Strange::Tunnel)
+    }
+
+    fn of_fragment(packet: &'a [u8], length: usize) -> Frame<'a> {
+        Frame {
+            segment: None,
+            strange: Some(Strange::Fragment),
+            fragment: Some((packet, length)),
+            joined: false,
+        }
     }
 }
 
@@ -103,22 +124,24 @@ fn is_tag(protocol: u16, next: u8, length: usize) -> bool {
     fits && length != usize::from(protocol)
 }
 
-/// Length of the headers of a tunnel through IPv4; `None` if it is something else than TCP or a tunnel.
+/// Length of the headers of a tunnel through IPv4; `None` if it is something else than TCP or a tunnel. A tunnel's first
+/// fragment is a fragment, too: what is inside is not all there.
 fn ipv4(packet: &[u8]) -> Result<Option<usize>, Strange> {
     let ip: &[u8; 20] = packet.first_chunk().ok_or(Strange::Unsound)?;
     let header = usize::from(ip[0] & 0xf) * 4;
-    let is_later_part = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff != 0;
+    let fragment = u16::from_be_bytes([ip[6], ip[7]]);
     match ip[9] {
-        TCP | GRE | IP_IN_IP if is_later_part => Err(Strange::Fragment),
+        TCP if fragment & 0x1fff != 0 => Err(Strange::Fragment),
+        GRE | IP_IN_IP | IPV6_IN_IP if fragment & 0x3fff != 0 => Err(Strange::Fragment),
         // it would have been read
         TCP => Err(Strange::Unsound),
-        IP_IN_IP => Ok(Some(header.max(20))),
+        IP_IN_IP | IPV6_IN_IP => Ok(Some(header.max(20))),
         GRE => {
             let gre: &[u8; 4] =
                 packet.get(header..).and_then(|rest| rest.first_chunk()).ok_or(Strange::Unsound)?;
             let protocol = u16::from_be_bytes([gre[2], gre[3]]);
             // Version 0, no routing; checksum, key and number have four bytes each if they are there.
-            if protocol != IPV4 || gre[1] & 7 != 0 || gre[0] & 0x40 != 0 {
+            if !matches!(protocol, IPV4 | IPV6) || gre[1] & 7 != 0 || gre[0] & 0x40 != 0 {
                 return Err(Strange::Tunnel);
             }
             let fields = (gre[0] & 0b1011_0000).count_ones() as usize;
@@ -128,51 +151,63 @@ fn ipv4(packet: &[u8]) -> Result<Option<usize>, Strange> {
     }
 }
 
+/// What an IPv6 packet holds.
+enum Inside<'a> {
+    Frame(Frame<'a>),
+    /// Another IP packet begins after this number of bytes.
+    Ip(usize),
+}
+
 /// A packet from its IPv6 header on.
-fn ipv6(packet: &[u8]) -> Frame<'_> {
+fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
     const HEADER: usize = 40;
-    /// Headers of options, of routes and for the destination; of fragments.
+    /// Headers of options, of routes and for the destination.
     const OPTIONS: [u8; 3] = [0, 43, 60];
-    const FRAGMENT: u8 = 44;
-    let unsound = Frame { segment: None, strange: Some(Strange::Unsound) };
-    let Some(ip) = packet.first_chunk::<HEADER>() else { return unsound };
+    let strange = |kind| Inside::Frame(Frame { strange: Some(kind), ..Frame::default() });
+    let Some(ip) = packet.first_chunk::<HEADER>() else { return strange(Strange::Unsound) };
     let (mut next, mut at) = (ip[6], HEADER);
     for _ in 0..MAX_LAYERS {
         if !OPTIONS.contains(&next) {
             break;
         }
         let Some([then, length]) = packet.get(at..).and_then(|rest| rest.first_chunk().copied()) else {
-            return unsound;
+            return strange(Strange::Unsound);
         };
         next = then;
         at += (usize::from(length) + 1) * 8;
     }
     match next {
         TCP => {}
-        FRAGMENT => return Frame { segment: None, strange: Some(Strange::Fragment) },
-        _ => return Frame::default(),
-    }
-    let total = HEADER + usize::from(u16::from_be_bytes([ip[4], ip[5]]));
-    let v4 = |from: usize| {
-        let address = ip.get(from..from + 16)?;
-        let (prefix, rest) = address.split_at(12);
-        let rest: &[u8; 4] = rest.first_chunk()?;
-        (prefix == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]).then(|| u32::from_be_bytes(*rest))
-    };
-    match (v4(8), v4(24)) {
-        (Some(source), Some(destination)) => {
-            match Segment::tcp(packet, at, total, Ends { source, destination }) {
-                Some(segment) => Frame { segment: Some(segment), strange: None },
-                None => unsound,
-            }
+        IP_IN_IP | IPV6_IN_IP => return Inside::Ip(at),
+        FRAGMENT => {
+            let of_segment = |part: &u8| matches!(*part, TCP | IP_IN_IP | IPV6_IN_IP | GRE);
+            return match packet.get(at).is_some_and(|part| of_segment(part)) {
+                true => Inside::Frame(Frame::of_fragment(packet, original_length)),
+                false => Inside::Frame(Frame::default()),
+            };
         }
-        _ => Frame { segment: None, strange: Some(Strange::Ip6) },
+        _ => return Inside::Frame(Frame::default()),
+    }
+    let total = match u16::from_be_bytes([ip[4], ip[5]]) {
+        // joined to more than 64 KiB: it carries no length
+        0 => original_length,
+        length => HEADER + usize::from(length),
+    };
+    let number = |from: usize| {
+        ip.get(from..)
+            .and_then(|rest| rest.first_chunk())
+            .map_or(0, |bytes: &[u8; 16]| u128::from_be_bytes(*bytes))
+    };
+    match Segment::tcp(packet, at, total, Ends { source: number(8), destination: number(24) }) {
+        Some(segment) => Inside::Frame(Frame { segment: Some(segment), ..Frame::default() }),
+        None => strange(Strange::Unsound),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::packet::End;
     use iocrec_log::event::Address;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -231,11 +266,12 @@ mod tests {
             // Ethernet's padding
             [&plain[..], &[0; 6]].concat(),
         ] {
-            let Frame { segment: Some(segment), strange: None } = Frame::read(&packet, packet.len()) else {
+            let Frame { segment: Some(segment), strange: None, .. } = Frame::read(&packet, packet.len())
+            else {
                 panic!("{packet:02x?}")
             };
-            assert_eq!(segment.source, Address { ip: 0x0a00_0001, port: 40001 });
-            assert_eq!(segment.destination, Address { ip: 0x0a00_0002, port: 5064 });
+            assert_eq!(segment.source.v4(), Some(Address { ip: 0x0a00_0001, port: 40001 }));
+            assert_eq!(segment.destination, Address { ip: 0x0a00_0002, port: 5064 }.into());
             assert_eq!(
                 (segment.payload, segment.length, segment.sequence),
                 (&b"a put"[..], 5, 7),
@@ -245,15 +281,46 @@ mod tests {
     }
 
     #[test]
+    fn ipv6_has_ends_of_its_own() {
+        let options = [&[TCP, 1][..], &[0; 14], &tcp(b"a put")].concat();
+        let plain = ipv6_of(TCP, false, &tcp(b"a put"));
+        let mut joined = plain.clone();
+        joined[4..6].copy_from_slice(&[0, 0]);
+        for packet in [
+            plain.clone(),
+            joined,
+            ipv6_of(60, false, &options),
+            tagged(2, 0x86dd, &plain),
+            ipv4(IPV6_IN_IP, 0, &plain),
+            ipv4(GRE, 0, &[&[0, 0, 0x86, 0xdd], &plain[..]].concat()),
+            ipv6_of(IPV6_IN_IP, false, &plain),
+        ] {
+            let Frame { segment: Some(segment), strange: None, .. } = Frame::read(&packet, packet.len())
+            else {
+                panic!("{packet:02x?}")
+            };
+            assert_eq!((segment.payload, segment.length), (&b"a put"[..], 5));
+            let ip = segment.source.ip6().expect("IPv6");
+            assert_eq!((&ip[10..], segment.source.port), (&[0, 5, 10, 0, 0, 1][..], 40001));
+            assert_eq!(segment.source.address(), Address { ip: 0, port: 40001 });
+        }
+        let mapped = End::v6(0xffff_0a00_0001, 7);
+        assert_eq!((mapped.v4(), mapped.ip6()), (Some(Address { ip: 0x0a00_0001, port: 7 }), None));
+        assert!(End::v6(1, 7).is_loopback() && End::from(Address { ip: 0x7f00_0001, port: 7 }).is_loopback());
+        assert!(!mapped.is_loopback() && !End::v6(2, 7).is_loopback());
+    }
+
+    #[test]
     fn what_is_not_decoded_has_a_name() {
         let kind = |packet: &[u8]| {
             let frame = Frame::read(packet, packet.len());
             (frame.segment.is_some(), frame.strange)
         };
         let whole = tcp(b"a put");
-        assert_eq!(kind(&ipv6_of(TCP, false, &whole)), (false, Some(Strange::Ip6)));
-        assert_eq!(kind(&tagged(2, 0x86dd, &ipv6_of(TCP, false, &whole))), (false, Some(Strange::Ip6)));
-        assert_eq!(kind(&ipv6_of(44, false, &whole)), (false, Some(Strange::Fragment)));
+        let part = |of: u8| ipv6_of(FRAGMENT, false, &[&[of, 0, 0, 1, 0, 0, 0, 9], &whole[..]].concat());
+        assert_eq!(kind(&part(TCP)), (false, Some(Strange::Fragment)));
+        assert_eq!(kind(&part(17)), (false, None), "a datagram's");
+        assert_eq!(kind(&ipv4(GRE, 0x2000, &whole)), (false, Some(Strange::Fragment)));
         assert_eq!(kind(&ipv4(TCP, 0x2000, &whole)), (true, Some(Strange::Fragment)));
         assert_eq!(kind(&ipv4(TCP, 3, &whole)), (false, Some(Strange::Fragment)));
         assert_eq!(kind(&ipv4(GRE, 0, &[0, 0, 0x65, 0x58, 1, 2])), (false, Some(Strange::Tunnel)));

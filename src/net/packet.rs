@@ -1,22 +1,80 @@
-//! Reads IPv4 and TCP headers.
+//! Reads IPv4 and TCP headers, and names the ends of connections.
+
+use std::fmt;
+use std::net::Ipv6Addr;
 
 use iocrec_log::event::Address;
 
 /// TCP's protocol number.
 pub(super) const TCP: u8 = 6;
+/// ::ffff:0:0.
+const STANDS_FOR_IPV4: u128 = 0xffff_0000_0000;
 /// TCP flags.
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
+/// An end of a TCP connection: an IP address of either version, and a port. IPv6 addresses that stand for IPv4 ones
+/// (::ffff:0:0/96) are these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct End {
+    /// The IPv6 address; its first byte is the most significant. That of an IPv4 address is the one that stands for it.
+    ip: u128,
+    /// Port.
+    pub port: u16,
+}
+
+impl End {
+    /// The end at this IPv6 address.
+    pub fn v6(ip: u128, port: u16) -> End {
+        End { ip, port }
+    }
+
+    /// Its IPv4 address, if it has one.
+    pub fn v4(self) -> Option<Address> {
+        let ip = u32::try_from(self.ip ^ STANDS_FOR_IPV4).ok()?;
+        Some(Address { ip, port: self.port })
+    }
+
+    /// Its address as the log has it: IP address 0 if it is one of IPv6, which is told elsewhere.
+    pub fn address(self) -> Address {
+        self.v4().unwrap_or(Address { ip: 0, port: self.port })
+    }
+
+    /// Its IPv6 address, if it has no IPv4 address.
+    pub fn ip6(self) -> Option<[u8; 16]> {
+        self.v4().is_none().then_some(self.ip.to_be_bytes())
+    }
+
+    /// Whether only its own machine can be meant.
+    pub fn is_loopback(self) -> bool {
+        self.v4().map_or(self.ip == 1, |address| address.ip >> 24 == 127)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.v4() {
+            Some(address) => write!(f, "{address}"),
+            None => write!(f, "[{}]:{}", Ipv6Addr::from(self.ip), self.port),
+        }
+    }
+}
+
+impl From<Address> for End {
+    fn from(address: Address) -> End {
+        End { ip: STANDS_FOR_IPV4 | u128::from(address.ip), port: address.port }
+    }
+}
+
 /// A TCP segment as captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
     /// Sender.
-    pub source: Address,
+    pub source: End,
     /// Receiver.
-    pub destination: Address,
+    pub destination: End,
     /// Sequence number of the first payload byte, or of the SYN.
     pub sequence: u32,
     /// The sender has received all bytes before this sequence number, if it says so.
@@ -41,11 +99,11 @@ pub struct Segment<'a> {
     pub place: Option<u32>,
 }
 
-/// The addresses of a packet.
+/// The IPv6 addresses of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
-    pub source: u32,
-    pub destination: u32,
+    pub source: u128,
+    pub destination: u128,
 }
 
 impl<'a> Segment<'a> {
@@ -64,8 +122,10 @@ impl<'a> Segment<'a> {
             0 => original_length,
             n => n.into(),
         };
-        let u32_at = |i: usize| u32::from_be_bytes([ip[i], ip[i + 1], ip[i + 2], ip[i + 3]]);
-        Segment::tcp(packet, ip_length, total, Ends { source: u32_at(12), destination: u32_at(16) })
+        let at = |i: usize| {
+            STANDS_FOR_IPV4 | u128::from(u32::from_be_bytes([ip[i], ip[i + 1], ip[i + 2], ip[i + 3]]))
+        };
+        Segment::tcp(packet, ip_length, total, Ends { source: at(12), destination: at(16) })
     }
 
     /// Reads a packet of `total` bytes whose TCP header begins at `ip_length`.
@@ -83,8 +143,8 @@ impl<'a> Segment<'a> {
         let u32_at = |b: &[u8; 20], i: usize| u32::from_be_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
         let flags = tcp[13];
         Some(Segment {
-            source: Address { ip: ends.source, port: u16_at(tcp, 0) },
-            destination: Address { ip: ends.destination, port: u16_at(tcp, 2) },
+            source: End::v6(ends.source, u16_at(tcp, 0)),
+            destination: End::v6(ends.destination, u16_at(tcp, 2)),
             sequence: u32_at(tcp, 4),
             acknowledged: (flags & ACK != 0).then(|| u32_at(tcp, 8)),
             syn: flags & SYN != 0,

@@ -1,11 +1,13 @@
 //! A protocol above TCP, as [`Connections`](crate::net::connections::Connections) serves it.
 //!
-//! To add a protocol, implement [`Protocol`] in a room of its own, wrap it in `Connections`, and add the
-//! [`Decoder`] to the list in `src/protocols.rs`. `ca/` is the model.
+//! To add a protocol, implement [`Protocol`] in a room of its own, and add its
+//! [`Decoder`](crate::net::decoder::Decoder) to the list in `src/protocols.rs`. `ca/` is the model. What protocols share
+//! is here: [`Circuit`](crate::net::circuit::Circuit), [`Sides`](crate::net::sides::Sides),
+//! [`Losses`](crate::net::losses::Losses).
 
-use iocrec_log::event::{Address, CircuitSide, CloseReason};
+use iocrec_log::event::{CircuitSide, CloseReason};
 
-use crate::net::packet::Segment;
+use crate::net::packet::{End, Segment};
 use crate::net::served::{Owner, Served};
 use crate::net::service::Service;
 use crate::net::stream::Gap;
@@ -46,10 +48,10 @@ pub enum Start {
 pub struct Ends {
     /// The network namespace in which it was captured.
     pub namespace: Namespace,
-    /// The client's address.
-    pub client: Address,
-    /// The server's address.
-    pub server: Address,
+    /// The client's end.
+    pub client: End,
+    /// The server's end.
+    pub server: End,
     /// How it became known.
     pub start: Start,
     /// The recorded process that listens at the server's address, where that is certain.
@@ -184,7 +186,13 @@ pub trait Protocol {
     fn on_unbelieved(&mut self, connection: &mut Self::Connection, time: u64, what: Unbelieved);
 
     /// Bytes from a server's port that belong to no connection, since client and server can't be distinguished.
-    fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address);
+    fn on_unknown(&mut self, time: u64, length: u32, source: End, destination: End);
+
+    /// Reports what is due by time alone. Called some times a second.
+    fn on_tick(&mut self, now: u64, out: &mut Self::Output);
+
+    /// Reports everything, when recording ends.
+    fn on_finish(&mut self, now: u64, out: &mut Self::Output);
 
     /// Whether the connection has shown a message of the protocol. If so it is kept while it is open.
     fn is_recognized(&self, connection: &Self::Connection) -> bool;

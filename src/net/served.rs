@@ -5,6 +5,7 @@
 //! several processes hold that socket, or several sockets share address and port (SO_REUSEPORT), the server is unknown.
 
 use crate::linux::sockets::LocalAddress;
+use crate::net::packet::End;
 use crate::net::service::{Ports, Service};
 use crate::net::Namespace;
 use iocrec_log::event::Address;
@@ -30,38 +31,57 @@ pub struct Served {
     pub ports: Ports,
     /// All sockets that listen on these ports.
     pub listeners: Vec<Listener>,
+    /// The same of IPv6: address, where 0 means all, port and owner.
+    pub listeners6: Vec<(u128, u16, Option<Owner>)>,
     /// The namespace's own addresses.
     pub local: Vec<LocalAddress>,
+    /// Its own IPv6 addresses.
+    pub local6: Vec<u128>,
     /// Whether its packets are captured.
     pub captured: bool,
 }
 
 impl Served {
-    /// Whether an IP address is one of this namespace's.
-    pub fn has(&self, ip: u32) -> bool {
-        self.local.iter().any(|local| local.has(ip))
+    /// Whether an end's IP address is one of this namespace's.
+    pub fn has(&self, end: End) -> bool {
+        match (end.v4(), end.ip6()) {
+            (Some(address), _) => self.local.iter().any(|local| local.has(address.ip)),
+            (_, Some(ip)) => self.local6.contains(&u128::from_be_bytes(ip)),
+            (None, None) => false,
+        }
     }
 
     /// Whether this end of a connection captured in another namespace is a server in this one. Never true for loopback
     /// addresses: each namespace has its own.
-    pub fn is_home(&self, service: &Service, end: Address) -> bool {
-        const LOOPBACK: LocalAddress = LocalAddress { ip: 0x7f00_0000, bits: 8 };
-        self.captured && self.ports.has(service, end.port) && !LOOPBACK.has(end.ip) && self.has(end.ip)
+    pub fn is_home(&self, service: &Service, end: End) -> bool {
+        self.captured && self.ports.has(service, end.port) && !end.is_loopback() && self.has(end)
     }
 
     /// The recorded process that serves at this address, if it is certain.
-    pub fn server(&self, end: Address) -> Option<Owner> {
-        if !self.has(end.ip) {
+    pub fn server(&self, end: End) -> Option<Owner> {
+        if !self.has(end) {
             return None;
         }
+        if let Some(ip) = end.ip6() {
+            let at = |ip| {
+                let there = self.listeners6.iter().filter(move |of| (of.0, of.1) == (ip, end.port));
+                only(there.map(|(_, _, owner)| *owner))
+            };
+            return at(u128::from_be_bytes(ip)).or_else(|| at(0)).flatten();
+        }
+        let end = end.v4()?;
         let at = |ip| {
             let place = Address { ip, ..end };
-            let mut there = self.listeners.iter().filter(move |listener| listener.address == place);
-            let first = there.next()?;
-            Some(first.owner.filter(|_| there.all(|other| other.owner == first.owner)))
+            only(self.listeners.iter().filter(move |of| of.address == place).map(|of| of.owner))
         };
         at(end.ip).or_else(|| at(0)).flatten()
     }
+}
+
+/// The owner of the sockets, if there are any, and if all have the same.
+fn only(mut owners: impl Iterator<Item = Option<Owner>>) -> Option<Option<Owner>> {
+    let first = owners.next()?;
+    Some(first.filter(|_| owners.all(|other| other == first)))
 }
 
 #[cfg(test)]
@@ -70,13 +90,13 @@ mod tests {
 
     static SERVICE: Service = Service { name: "test", requests: |_, _| (), rule: |_, _| (), protocol: None };
 
-    fn at(ip: [u8; 4], port: u16) -> Address {
-        Address::new(ip.into(), port)
+    fn at(ip: [u8; 4], port: u16) -> End {
+        Address::new(ip.into(), port).into()
     }
 
     #[test]
     fn the_socket_on_the_address_goes_before_the_one_on_all() {
-        let listener = |ip, owner| Listener { address: at(ip, 5064), owner };
+        let listener = |ip: [u8; 4], owner| Listener { address: Address::new(ip.into(), 5064), owner };
         let served = Served {
             ports: Ports::of(&SERVICE, &[5064]),
             captured: true,
@@ -91,6 +111,8 @@ mod tests {
                 listener([127, 0, 0, 3], Some(4)),
                 listener([0, 0, 0, 0], Some(2)),
             ],
+            listeners6: vec![(0, 5064, Some(2)), (7, 5064, Some(1)), (7, 5064, None), (8, 5064, Some(3))],
+            local6: vec![1, 7, 8],
             ..Served::default()
         };
         assert_eq!(served.server(at([127, 0, 0, 1], 5064)), Some(1));
@@ -105,6 +127,11 @@ mod tests {
                 && !served.is_home(&SERVICE, at([127, 0, 0, 1], 5064))
         );
         assert!(!served.is_home(&SERVICE, at([10, 0, 0, 1], 40000)));
+        let six = |ip, port| End::v6(ip, port);
+        assert_eq!(served.server(six(1, 5064)), Some(2));
+        assert_eq!((served.server(six(7, 5064)), served.server(six(8, 5064))), (None, Some(3)));
+        assert_eq!((served.server(six(9, 5064)), served.server(six(1, 1))), (None, None));
+        assert!(served.is_home(&SERVICE, six(7, 5064)) && !served.is_home(&SERVICE, six(1, 5064)));
         let shut = Served { captured: false, ..served };
         assert!(!shut.is_home(&SERVICE, at([10, 0, 0, 1], 5064)), "nobody else would take its packets");
     }

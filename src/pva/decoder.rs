@@ -1,12 +1,7 @@
 //! From packets to facts: the PVAccess connections, behind the recorder's interface to decoders.
 
-use iocrec_log::event::Event;
-
 use crate::net::connections::{self, Connections};
-use crate::net::packet::Segment;
-use crate::net::protocol;
-use crate::net::served::Served;
-use crate::net::Namespace;
+use crate::net::decoder;
 use crate::pva::circuit::PvAccess;
 use crate::pva::session::SessionLimits;
 
@@ -46,10 +41,7 @@ impl Default for Limits {
 }
 
 /// Turns packets into circuits, channels, puts and answers. See [`super`].
-#[derive(Debug)]
-pub struct Decoder {
-    connections: Connections<PvAccess>,
-}
+pub type Decoder = decoder::Decoder<PvAccess>;
 
 impl Decoder {
     /// A decoder without circuits.
@@ -65,50 +57,5 @@ impl Decoder {
     /// sockets show it.
     pub fn report_ends(&mut self) {
         self.connections.protocol.report_ends();
-    }
-
-    /// Takes a packet captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds, monotonic).
-    pub fn packet(
-        &mut self,
-        namespace: Namespace,
-        time: u64,
-        ipv4: &[u8],
-        original_length: usize,
-        out: &mut Vec<Event>,
-    ) {
-        self.connections.packet(namespace, time, ipv4, original_length, out);
-    }
-}
-
-impl protocol::Decoder for Decoder {
-    type Output = Vec<Event>;
-
-    fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut Vec<Event>) {
-        self.connections.set_served(now, served, out);
-    }
-
-    fn set_captured(&mut self, namespaces: &[Namespace]) {
-        self.connections.set_captured(namespaces);
-    }
-
-    fn serves(&self, namespace: Namespace, segment: &Segment) -> bool {
-        let serves = |end| self.connections.serves(namespace, end);
-        serves(segment.source) || serves(segment.destination)
-    }
-
-    fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
-        self.connections.segment(namespace, time, segment, out);
-    }
-
-    /// Also reports losses.
-    fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.connections.tick(now, out);
-        self.connections.protocol.report_losses(now, false, out);
-    }
-
-    /// Also reports every loss.
-    fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.connections.finish(out);
-        self.connections.protocol.report_losses(now, true, out);
     }
 }

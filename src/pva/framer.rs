@@ -8,6 +8,7 @@
 //! and inside it, and believed once another follows behind its message, or nothing follows in its TCP segment.
 
 use crate::net::protocol::{Bytes, Side};
+use crate::net::sides::Direction;
 use crate::net::stream::Gap;
 use crate::pva::message::{Header, FIRST, GET, HEADER, LAST, MAGIC, MONITOR, SEGMENTS};
 
@@ -82,6 +83,26 @@ pub struct Framer {
     missed: bool,
 }
 
+impl Direction for Framer {
+    fn start(&mut self) {
+        *self = Framer { framing: Framing::Start, ..Framer::new(self.side) };
+    }
+
+    fn foreign(&self) -> Option<u8> {
+        self.foreign
+    }
+
+    fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    fn unneeded(&self) -> u64 {
+        let is_passed = self.whole.as_ref().is_some_and(|whole| !whole.keeps);
+        let known = is_passed && self.framing == Framing::Certain;
+        self.left.filter(|_| known).map_or(0, u64::from)
+    }
+}
+
 impl Framer {
     /// A framer for a direction that is joined mid-stream.
     pub fn new(side: Side) -> Framer {
@@ -102,24 +123,9 @@ impl Framer {
         }
     }
 
-    /// The next byte is the first of the stream.
-    pub fn start(&mut self) {
-        *self = Framer { framing: Framing::Start, ..Framer::new(self.side) };
-    }
-
-    /// The first byte of the stream, if that is not PVAccess.
-    pub fn foreign(&self) -> Option<u8> {
-        self.foreign
-    }
-
     /// Bytes of memory that it holds.
     pub fn held(&self) -> usize {
         self.kept.capacity()
-    }
-
-    /// Bytes that could not be framed, and gaps that mattered, since the last call.
-    pub fn take_lost(&mut self) -> u64 {
-        std::mem::take(&mut self.lost)
     }
 
     /// Takes the next bytes of the stream, from one TCP segment. `most`: payload bytes to keep of a message.
@@ -150,13 +156,6 @@ impl Framer {
         if ends && self.is_between() && self.framing == Framing::Candidate {
             self.confirm(sink);
         }
-    }
-
-    /// Number of the next bytes that are not needed: if they are missing, nothing is lost.
-    pub fn unneeded(&self) -> u64 {
-        let is_passed = self.whole.as_ref().is_some_and(|whole| !whole.keeps);
-        let known = is_passed && self.framing == Framing::Certain;
-        self.left.filter(|_| known).map_or(0, u64::from)
     }
 
     /// Takes a gap in the stream.

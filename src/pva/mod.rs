@@ -24,3 +24,4 @@ mod types;
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
 pub use mark::begins_circuit;
+pub use session::FIRST_ID;

@@ -10,12 +10,12 @@ use epics::pva::types::ANY;
 use epics::pva::value::{self, Visitor};
 use epics::pva::{Cursor, Leaf, Read};
 use iocrec_log::event::{
-    Address, Channel, ChannelId, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Origin, PvaAnswer,
-    PvaCircuit, PvaKind, PvaMessage, PvaMonitor, PvaPut, PvaTypeId, PvaValue,
+    Channel, ChannelId, CircuitId, Event, Fact, Origin, PvaAnswer, PvaCircuit, PvaKind, PvaMessage,
+    PvaMonitor, PvaPut, PvaTypeId, PvaValue,
 };
 
-use crate::net::protocol::Side;
-use crate::net::Namespace;
+use crate::net::circuit::Circuit;
+use crate::net::protocol::{Ends, Side};
 use crate::pva::framer::Message;
 use crate::pva::message::{
     CANCEL_REQUEST, CONNECTION_VALIDATED, CONNECTION_VALIDATION, CREATE_CHANNEL, DESTROY_CHANNEL,
@@ -24,7 +24,7 @@ use crate::pva::message::{
 use crate::pva::types::{Known, TypeRef, Types};
 
 /// Numbers of circuits and channels begin here, so that they differ from those of Channel Access.
-const FIRST_ID: u32 = 1 << 31;
+pub const FIRST_ID: u32 = 1 << 31;
 /// Bytes to keep of a request's options. Clients send five, or a few dozen.
 const KEPT_OPTIONS: usize = 256;
 /// Longest name of a channel: QSRV1 accepts no longer ones.
@@ -110,16 +110,10 @@ struct Request {
 /// The state of one circuit. See the module.
 #[derive(Debug)]
 pub struct Session {
-    id: Option<CircuitId>,
-    client: Address,
-    server: Address,
-    user: String,
-    host: String,
+    /// Its ends, and the client's identity.
+    pub circuit: Circuit,
     method: String,
     version: u8,
-    origin: Origin,
-    /// The namespace of its packets, and the listening process, if known; `None` if ends are not reported.
-    ends: Option<(Namespace, Option<IocId>)>,
     channels: BTreeMap<ChannelId, Channel>,
     by_sid: HashMap<u32, ChannelId>,
     by_cid: HashMap<u32, ChannelId>,
@@ -135,22 +129,15 @@ pub struct Session {
 
 impl Session {
     /// A session of which only the ends are known.
-    pub fn new(
-        client: Address,
-        server: Address,
-        origin: Origin,
-        ends: Option<(Namespace, Option<IocId>)>,
-    ) -> Session {
+    pub fn new(ends: &Ends, reports_ends: bool) -> Session {
+        Session::of(Circuit::new(ends, reports_ends))
+    }
+
+    fn of(circuit: Circuit) -> Session {
         Session {
-            id: None,
-            client,
-            server,
-            user: String::new(),
-            host: String::new(),
+            circuit,
             method: String::new(),
             version: 0,
-            origin,
-            ends,
             channels: BTreeMap::new(),
             by_sid: HashMap::new(),
             by_cid: HashMap::new(),
@@ -160,11 +147,6 @@ impl Session {
             from_client: Known::default(),
             from_server: Known::default(),
         }
-    }
-
-    /// The circuit's number, once a message has shown that it is one.
-    pub fn id(&self) -> Option<CircuitId> {
-        self.id
     }
 
     /// The circuit was closed or forgotten, which `fact` says.
@@ -180,10 +162,8 @@ impl Session {
         ids.open = ids.open.saturating_sub(held);
         self.from_client.forget(types);
         self.from_server.forget(types);
-        if let Some(id) = self.id {
-            out.push(Event { time, fact: fact(id) });
-        }
-        *self = Session::new(self.client, self.server, self.origin, self.ends);
+        self.circuit.end(time, fact, out);
+        *self = Session::of(self.circuit.bare());
     }
 
     /// Takes a message of either side. What can't be read in it is passed over.
@@ -196,7 +176,7 @@ impl Session {
             known.forget(context.types);
         }
         let version = message.header.version;
-        if self.id.is_none() || version > self.version && version <= 2 {
+        if self.circuit.id().is_none() || version > self.version && version <= 2 {
             self.version = self.version.max(version.min(2));
             self.number(time, context);
             self.describe(time, context.out);
@@ -315,9 +295,9 @@ impl Session {
 
     /// The client's identity.
     fn identity(&mut self, time: u64, method: String, claims: Claims, context: &mut Context) {
-        if (&claims.user, &claims.host) != (&self.user, &self.host) {
-            (self.user, self.host) = (claims.user, claims.host);
-            self.report(time, context.out);
+        if (&claims.user, &claims.host) != (&self.circuit.user, &self.circuit.host) {
+            (self.circuit.user, self.circuit.host) = (claims.user, claims.host);
+            self.circuit.report(time, context.out);
         }
         if method != self.method {
             self.method = method;
@@ -641,42 +621,23 @@ impl Session {
 
     /// The circuit's number; assigns and reports one if it has none yet.
     fn number(&mut self, time: u64, context: &mut Context) -> CircuitId {
-        if let Some(id) = self.id {
-            return id;
-        }
-        context.ids.circuit = context.ids.circuit.wrapping_add(1);
-        let id = context.ids.circuit;
-        self.id = Some(id);
-        self.report(time, context.out);
-        if let Some((namespace, server)) = self.ends {
-            let ends = CircuitEnds { circuit: id, namespace, server, client: None };
-            context.emit(time, Fact::CircuitEnds(ends));
+        let is_new = self.circuit.id().is_none();
+        let id = self.circuit.number(time, &mut context.ids.circuit, context.out);
+        if is_new && [self.circuit.client, self.circuit.server].iter().any(|end| end.ip6().is_some()) {
+            // the circuit's own report can't say where it is
+            self.describe(time, context.out);
         }
         id
     }
 
-    fn report(&self, time: u64, out: &mut Vec<Event>) {
-        let Some(id) = self.id else { return };
-        let fact = Fact::from(Circuit {
-            id,
-            client: self.client,
-            server: self.server,
-            user: self.user.clone(),
-            host: self.host.clone(),
-            minor: 0,
-            origin: self.origin,
-        });
-        out.push(Event { time, fact });
-    }
-
     fn describe(&self, time: u64, out: &mut Vec<Event>) {
-        let Some(circuit) = self.id else { return };
+        let Some(circuit) = self.circuit.id() else { return };
         let fact = Fact::PvaCircuit(PvaCircuit {
             circuit,
             version: self.version.into(),
             method: self.method.clone(),
-            client_ip: Vec::new(),
-            server_ip: Vec::new(),
+            client_ip: self.circuit.client.ip6().map(Vec::from).unwrap_or_default(),
+            server_ip: self.circuit.server.ip6().map(Vec::from).unwrap_or_default(),
         });
         out.push(Event { time, fact });
     }

@@ -157,6 +157,8 @@ fn maps() {
         let lost = find(contract::map::LOST).map(|map| (map.key_size(), map.value_size(), map.max_entries()));
         let sorts = contract::Lost::Sorts as u32;
         assert_eq!(lost, compiled.ring.then_some((4, 8, sorts)), "{label}: map of what was lost");
+        let given = find(contract::map::GIVEN).map(|map| (map.key_size(), map.value_size()));
+        assert_eq!(given, (!compiled.ring).then_some((4, 64)), "{label}: map of what the buffers were given");
     }
 }
 

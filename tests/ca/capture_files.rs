@@ -1,7 +1,8 @@
 //! Capture files of every kind give the facts that the packets themselves give; damaged ones give a part of them.
 
 use crate::files::*;
-use crate::fuzz::{circuit, Packet};
+use crate::fuzz::circuit;
+use crate::packets::Packet;
 use crate::wire::*;
 use flate::gzip;
 use iocrec::net::capture_file::{CaptureFile, Problem};
@@ -103,7 +104,7 @@ fn every_format_and_link_gives_the_same() {
                     assert_eq!(lost(&events), 0);
                     assert_eq!(
                         (outcome.packets, outcome.decoded),
-                        (packets.len() as u64, packets.len() as u64)
+                        (packets.len() as u64, [packets.len() as u64, 0])
                     );
                 }
             }
@@ -282,6 +283,23 @@ fn cut_packets() {
     let whole = truth(&packets, 5074);
     let cut: Vec<i64> = puts(&events).iter().map(|put| put.0).collect();
     assert!(!cut.is_empty() && cut.iter().all(|time| whole.iter().any(|put| put.0 == *time)));
+    // what is told of a value is its beginning, and that there is more
+    let values = |events: &[Event]| -> Vec<(u64, u32, Vec<u8>)> {
+        let value = |event: &Event| match &event.fact {
+            Fact::CaPut(put) => Some((event.time, put.length, put.payload.clone())),
+            _ => None,
+        };
+        events.iter().filter_map(value).collect()
+    };
+    let all = values(&read(&pcap(Order::Little, true, ETHERNET, &packets)).0);
+    let mut shorter = 0;
+    for (time, length, payload) in values(&events) {
+        let is_part =
+            |of: &&(u64, u32, Vec<u8>)| of.0 == time && of.1 == length && of.2.starts_with(&payload);
+        assert!(all.iter().any(|of| is_part(&of)), "{time} {length}: {payload:?}");
+        shorter += usize::from(payload.len() < length as usize);
+    }
+    assert!(shorter > 0, "some were cut");
     // headers alone: nothing can be said, and that is said
     let mut file = pcap_header(Order::Little, true, 1);
     for (time, ip) in &at_port(circuit(40001), 5064) {
@@ -437,7 +455,7 @@ fn connections_of_others() {
     let mixed = [web.clone(), zeros, ours.clone(), web].concat();
     let (events, outcome) = read(&pcap(Order::Little, true, ETHERNET, &mixed));
     assert_eq!(puts(&events), truth(&ours, 5074));
-    assert_eq!((outcome.decoded, outcome.other_tcp, outcome.servers), (ours.len() as u64, 12, 1));
+    assert_eq!((outcome.decoded, outcome.other_tcp, outcome.servers), ([ours.len() as u64, 0], 12, 1));
     assert_eq!(lost(&events), 0, "what others say is no loss");
 
     // without its opening a connection counts from the client's first words
@@ -527,4 +545,176 @@ fn datagrams() {
     }
     let other = udp(Address { port: 53, ..SERVER }, asking, b"a name server's");
     assert_eq!(read(&file(&[&other])).1.udp, 1);
+}
+
+/// A file of some kilobytes that unpacks to gigabytes: memory stays small, and a signal or another file gets its turn.
+#[test]
+fn what_is_packed_far_too_well() {
+    let (order, packets) = (Order::Little, packets());
+    let good = pcapng(order, 9, ETHERNET, &packets);
+    // 4 GiB that claim to be a block of which nobody knows what it is, as far as they are there
+    let zeros = vec![0; 64 << 20];
+    let bomb = [good.clone(), [order.u32(0xbad), order.u32(0xffff_fffc)].concat(), zeros.clone()].concat();
+    let file = Temporary::new(&gzip(&bomb));
+    let size = std::fs::metadata(&file.0).expect("it is there").len();
+    assert!(size < 200_000, "{size}");
+    let mut open = CaptureFile::open(file.path()).expect("it opens");
+    let (mut turns, mut found) = (0, 0);
+    let end = loop {
+        match open.read() {
+            Ok(iocrec::net::capture_file::Next::Packet(_)) => found += 1,
+            Ok(iocrec::net::capture_file::Next::Nothing) => turns += 1,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((found, turns > 5), (packets.len(), true), "{turns} turns");
+    assert!(matches!(end.problem, Problem::Cut { .. }), "{end}");
+    // zeros as packets: each of no bytes, at the beginning of time
+    let file = gzip(&[pcap_header(order, true, 1), vec![0; 16 * 100_000]].concat());
+    let (events, outcome) = read(&file);
+    assert_eq!((outcome.packets, outcome.too_short, puts(&events).len()), (100_000, 100_000, 0));
+    // members that hold nothing, without end
+    let file = [gzip(&good), gzip(b"").repeat(100_000)].concat();
+    let (events, outcome) = read(&file);
+    assert_eq!((puts(&events).len(), complaint(&outcome).as_str()), (truth(&packets, 5074).len(), ""));
+}
+
+/// A clock that jumps by years, forth and back: each put has the time of its packet, and the log's time never goes back.
+#[test]
+fn clocks_that_jump() {
+    const YEAR: i64 = 31_557_600_000_000_000;
+    let packets = at_port(circuit(40001), 5064);
+    let order = Order::Little;
+    let walls = |number: usize, time: u64| {
+        let far = if number.is_multiple_of(7) { 20 * YEAR } else { 0 };
+        // after 2026: clocks before that count as never set
+        BEGIN + 20 * YEAR - 5 * YEAR * i64::from(number % 11 == 3) + far + time as i64
+    };
+    let mut file = [section(order), interface(order, 101, Some(9))].concat();
+    let mut all = Vec::new();
+    for (number, (time, ip)) in packets.iter().enumerate() {
+        all.push(walls(number, *time));
+        file.extend(enhanced(order, 0, walls(number, *time) as u64, ip, usize::MAX));
+    }
+    let (events, outcome) = read(&file);
+    assert_eq!(complaint(&outcome), "");
+    assert!(outcome.went_back.0 > 3 && outcome.went_back.1 > YEAR as u64, "{:?}", outcome.went_back);
+    let mut last = 0;
+    for event in &events {
+        assert!(event.time + 1_000_000_000 >= last || matches!(event.fact, Fact::Loss(_)), "{event:?}");
+        last = last.max(event.time);
+    }
+    let found = puts(&events);
+    assert!(!found.is_empty());
+    for (wall, put) in &found {
+        assert!(all.contains(wall), "{wall} {put}");
+    }
+}
+
+/// Interfaces with links and units of time of their own, packet by packet, one of them of an unknown type.
+#[test]
+fn interfaces_in_turn() {
+    let (order, packets) = (Order::Big, packets());
+    let mut file = section(order);
+    for (number, (link, _)) in LINKS.iter().enumerate() {
+        file.extend(interface(order, *link, Some([9, 6, 0x80 | 30][number % 3])));
+    }
+    file.extend(interface(order, 127, Some(9)));
+    for (number, (time, ip)) in packets.iter().enumerate() {
+        let at = number % LINKS.len();
+        let wall = BEGIN as u64 + time;
+        let (seconds, rest) = (wall / 1_000_000_000, wall % 1_000_000_000);
+        let ticks = [wall, wall / 1000, seconds << 30 | (rest << 30) / 1_000_000_000][at % 3];
+        file.extend(enhanced(order, at as u32, ticks, &linked(LINKS[at].1, ip), usize::MAX));
+        file.extend(enhanced(order, LINKS.len() as u32, wall, b"a radio's", usize::MAX));
+    }
+    let (events, outcome) = read(&file);
+    assert_eq!(complaint(&outcome), "");
+    let (found, truth) = (puts(&events), truth(&packets, 5074));
+    let texts = |of: &[(i64, String)]| of.iter().map(|put| put.1.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&found), texts(&truth));
+    assert!(found.iter().zip(&truth).all(|(a, b)| (b.0 - a.0).abs() < 1_000));
+    assert_eq!(outcome.unknown_links.get(&127), Some(&(packets.len() as u64)));
+    assert_eq!(lost(&events), packets.len() as u64, "those, and nothing else");
+}
+
+/// The same packets on loopback addresses.
+fn on_loopback(mut packets: Vec<Packet>) -> Vec<Packet> {
+    for (_, packet) in &mut packets {
+        packet[12..20].copy_from_slice(&[127, 0, 0, 1, 127, 0, 0, 1]);
+    }
+    packets
+}
+
+/// Loopback addresses of two machines can't be told apart; that is said. Those of one are not doubted.
+#[test]
+fn several_loopback_interfaces() {
+    let order = Order::Little;
+    let (first, second) = (on_loopback(circuit(40001)), on_loopback(circuit(40002)));
+    let file = |interfaces: u32| {
+        let mut file = section(order);
+        (0..interfaces).for_each(|_| file.extend(interface(order, 101, Some(9))));
+        for (number, packets) in [&first, &second].into_iter().enumerate() {
+            for (time, ip) in packets {
+                let at = number as u32 % interfaces;
+                let wall = BEGIN as u64 + time + number as u64 * 10_000_000_000;
+                file.extend(enhanced(order, at, wall, ip, usize::MAX));
+            }
+        }
+        file
+    };
+    let said = |events: &[Event]| {
+        events
+            .iter()
+            .any(|event| matches!(&event.fact, Fact::Mark(text) if text.contains("can't be told apart")))
+    };
+    let (events, outcome) = read(&file(2));
+    assert_eq!((outcome.loopbacks, said(&events)), (2, true));
+    let (events, outcome) = read(&file(1));
+    assert_eq!((outcome.loopbacks, said(&events)), (1, false));
+    // files that follow each other are one machine's; those that overlap may be anybody's
+    let [one, two] = [&first, &second].map(|packets| pcap(order, true, LINKS[7], packets));
+    let (events, outcome) = read_all(options(), &[&one, &two]);
+    assert_eq!((outcome.loopbacks, said(&events)), (1, false), "at the same times");
+    let late: Vec<Packet> = first.iter().map(|(time, ip)| (time + 3_600_000_000_000, ip.clone())).collect();
+    let late = pcap(order, true, LINKS[7], &late);
+    let (events, outcome) = read_all(options(), &[&late, &two]);
+    assert_eq!((outcome.loopbacks, said(&events)), (2, true));
+}
+
+/// Tunnels and fragments give what the packets in them give.
+#[test]
+fn tunnels_and_fragments() {
+    let packets = packets();
+    let truth = truth(&packets, 5074);
+    let ip = |protocol: u8, number: u16, flags: u16, inside: &[u8]| {
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((20 + inside.len() as u16).to_be_bytes());
+        bytes.extend(number.to_be_bytes());
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend([64, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+        [&bytes, inside].concat()
+    };
+    let mut cut = Vec::new();
+    for (number, (time, packet)) in packets.iter().enumerate() {
+        let inside = [&[0, 0, 8, 0][..], packet].concat();
+        let parts: Vec<&[u8]> = inside.chunks(400).collect();
+        for (at, part) in parts.iter().enumerate() {
+            let flags = (at * 400 / 8) as u16 | u16::from(at + 1 < parts.len()) << 13;
+            cut.push((*time, ip(47, number as u16, flags, part)));
+        }
+    }
+    assert!(cut.len() > packets.len() + 20);
+    let (events, outcome) = read(&pcap(Order::Little, true, ETHERNET, &cut));
+    assert_eq!(puts(&events), truth);
+    assert_eq!((outcome.fragments, lost(&events)), (0, 0));
+    assert_eq!(outcome.decoded, [packets.len() as u64, 0]);
+    // without the last part of one, that one counts
+    let is_last = |packet: &[u8]| packet[6] & 0x20 == 0 && (packet[6], packet[7]) != (0, 0);
+    let missing = cut.iter().position(|(_, packet)| is_last(packet)).expect("a part");
+    cut.remove(missing);
+    let (events, outcome) = read(&pcap(Order::Little, true, ETHERNET, &cut));
+    assert!(lost(&events) > 0);
+    assert_eq!(outcome.fragments, 1);
 }

@@ -1,6 +1,6 @@
 //! Writes capture files for tests, and reads them back as `iocrec record --read` does.
 
-use crate::fuzz::Packet;
+use crate::packets::Packet;
 use iocrec::linux::user::Users;
 use iocrec::net::capture_file::CaptureFile;
 use iocrec::probes::tiers::TierRequest;

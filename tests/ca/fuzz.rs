@@ -4,31 +4,12 @@
 use crate::wire::*;
 use iocrec::ca::{Decoder, Limits, SeedChannel};
 use iocrec_log::event::{Address, CaPut, Event, Fact};
-use iocrec_testing::chance::{fuzz, mutate, Random};
-use std::collections::HashSet;
-
-/// A packet and when it came.
-pub type Packet = (u64, Vec<u8>);
+use iocrec_testing::chance::{fuzz, Random};
 
 /// What libca and a server say to each other: who it is, channels, puts of every size, answers, updates, the end.
 pub fn circuit(port: u16) -> Vec<Packet> {
-    let mut packets = Vec::new();
-    let (client, mut time) = (Address { port, ..CLIENT }, 1000 * MS);
-    let mut seq = [1000_u32, 5000];
-    let mut raw = |from_client: bool, seq: u32, ack, flags, payload: &[u8]| {
-        let (from, to) = if from_client { (client, SERVER) } else { (SERVER, client) };
-        time += MS;
-        packets.push((time, packet(from, to, seq, ack, flags, payload)));
-    };
-    raw(true, 999, None, SYN, b"");
-    raw(false, 4999, Some(1000), SYN, b"");
-    let mut say = |from_client: bool, bytes: &[u8]| {
-        for part in bytes.chunks(1448) {
-            let side = usize::from(!from_client);
-            raw(from_client, seq[side], Some(seq[1 - side]), 0, part);
-            seq[side] = seq[side].wrapping_add(part.len() as u32);
-        }
-    };
+    let mut talk = Talk::open(Address { port, ..CLIENT }, SERVER, 1448);
+    let mut say = |from_client: bool, bytes: &[u8]| talk.say(from_client, bytes);
     let identity = [version(), named(20, 0, 0, "operator"), named(21, 0, 0, "console")].concat();
     say(true, &identity);
     say(false, &version());
@@ -50,36 +31,7 @@ pub fn circuit(port: u16) -> Vec<Packet> {
     }
     say(true, &message(12, 0, 0, 11, 1, b""));
     say(false, &message(12, 0, 0, 11, 1, b""));
-    raw(true, seq[0], Some(seq[1]), FIN, b"");
-    raw(false, seq[1], Some(seq[0].wrapping_add(1)), FIN, b"");
-    packets
-}
-
-/// Changes what came, and in what order.
-fn change(random: &mut Random, packets: &mut Vec<Packet>) {
-    for _ in 0..=random.below(6) {
-        let at = random.below(packets.len());
-        match random.below(8) {
-            0..=2 => mutate(random, &mut packets[at].1),
-            3 => drop(packets.remove(at)),
-            4 => packets.insert(at, packets[random.below(packets.len())].clone()),
-            5 => {
-                let with = random.below(packets.len());
-                packets.swap(at, with);
-            }
-            // The sequence number, the flags; so that the rest is sound.
-            6 => {
-                let byte = [24, 25, 26, 27, 33][random.below(5)];
-                if let Some(byte) = packets[at].1.get_mut(byte) {
-                    *byte ^= 1 << random.below(8);
-                }
-            }
-            _ => packets[at].0 = packets[at].0.wrapping_add(random.next() >> random.below(64)),
-        }
-        if packets.is_empty() {
-            return;
-        }
-    }
+    talk.end()
 }
 
 /// Which pairs of bytes follow each other in the packets.
@@ -107,35 +59,22 @@ impl Pairs {
 
 /// What is said of circuits and channels was said to be there, and no put says more than the packets did.
 fn check(out: &[Event], packets: &[Packet], limits: &Limits) -> u64 {
-    let (mut circuits, mut channels) = (HashSet::new(), HashSet::new());
-    let (mut puts, mut told) = (0, 0);
+    let (mut said, mut puts, mut told) = (Said::default(), 0, 0);
     let pairs = Pairs::of(packets);
     for event in out {
         match &event.fact {
-            Fact::Circuit(circuit) => _ = circuits.insert(circuit.id),
-            Fact::CircuitEnd(id) | Fact::CircuitForgotten(id) => {
-                assert!(circuits.remove(id), "circuit {id} ends");
-            }
-            Fact::Channel(channel) => {
-                assert!(circuits.contains(&channel.circuit), "{channel:?}");
-                channels.insert(channel.id);
-            }
-            Fact::ChannelEnd(id) | Fact::ChannelForgotten(id) => {
-                assert!(channels.remove(id), "channel {id} ends");
-            }
             Fact::CaPut(put) => {
                 let CaPut { circuit, channel, payload, length, .. } = put;
-                assert!(circuits.contains(circuit) && channels.contains(channel), "{put:?}");
+                assert!(said.has_circuit(*circuit) && said.has_channel(*channel), "{put:?}");
                 assert!(payload.len() as u32 <= limits.payload.min(*length), "{put:?}");
                 assert!(pairs.can_have(payload), "{put:?} was made up");
                 puts += 1;
                 told += 16 + payload.len();
             }
-            Fact::CaAnswer(answer) => assert!(circuits.contains(&answer.circuit), "{answer:?}"),
-            Fact::Loss(_) => {}
-            other => panic!("{other:?}"),
+            Fact::CaAnswer(answer) => assert!(said.has_circuit(answer.circuit), "{answer:?}"),
+            other => assert!(said.take(other), "{other:?}"),
         }
-        assert!(circuits.len() <= limits.circuits);
+        assert!(said.circuits() <= limits.circuits);
     }
     let given: usize = packets.iter().map(|(_, bytes)| bytes.len()).sum();
     assert!(told <= given, "puts of {told} bytes were read from {given}");
@@ -166,16 +105,7 @@ fn packets_that_were_changed() {
                 SeedChannel { cid: Some(2), sid: 12, pv: "SEEDED".into(), dbr: Some(6), count: None };
             decoder.seed(0, 1000 * MS, CLIENT, SERVER, "operator", "", 13, &[channel], &mut out);
         }
-        let mut now = 0;
-        for (time, bytes) in &packets {
-            now = now.max(*time);
-            let cut = if random.below(30) == 0 { random.below(bytes.len() + 1) } else { bytes.len() };
-            decoder.packet(0, *time, &bytes[..cut], bytes.len(), &mut out);
-            if random.below(10) == 0 {
-                decoder.tick(now, &mut out);
-            }
-        }
-        decoder.finish(now, &mut out);
+        decode(&mut decoder, &packets, random, &mut out);
         puts += check(&out, &packets, &limits);
         losses += u64::from(out.iter().any(|event| matches!(event.fact, Fact::Loss(_))));
     });

@@ -4,6 +4,8 @@ mod files;
 mod messages;
 #[path = "../rig/not_run.rs"]
 mod not_run;
+#[path = "../rig/packets.rs"]
+mod packets;
 mod traffic;
 mod wire;
 

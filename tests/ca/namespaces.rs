@@ -20,6 +20,7 @@ fn served(namespace: Namespace, ip: [u8; 4], owner: u32) -> Served {
         listeners: vec![Listener { address, owner: Some(owner) }],
         local: vec![LocalAddress { ip: address.ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }],
         captured: true,
+        ..Served::default()
     }
 }
 

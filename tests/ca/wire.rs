@@ -1,6 +1,7 @@
 //! Makes TCP segments and packets for tests, and reads facts back.
 
 pub use crate::messages::*;
+pub use crate::packets::*;
 use iocrec::ca::{Decoder, Limits, SERVICE};
 pub use iocrec::net::protocol::Decoder as _;
 use iocrec::net::served::Served;
@@ -9,29 +10,6 @@ use iocrec_log::event::{Address, Event, Fact};
 
 pub const CLIENT: Address = Address { ip: 0x0a00_0001, port: 40001 };
 pub const SERVER: Address = Address { ip: 0x0a00_0002, port: 5064 };
-pub const SYN: u8 = 2;
-pub const FIN: u8 = 1;
-pub const RST: u8 = 4;
-pub const ACK: u8 = 16;
-pub const MS: u64 = 1_000_000;
-
-/// An IPv4 packet.
-pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8, payload: &[u8]) -> Vec<u8> {
-    let total = 40 + payload.len();
-    let mut p = vec![0x45, 0];
-    // Beyond 64 KiB as the network stack does it: no length.
-    p.extend(u16::try_from(total).unwrap_or(0).to_be_bytes());
-    p.extend([0, 0, 0, 0, 64, 6, 0, 0]);
-    p.extend(from.ip.to_be_bytes());
-    p.extend(to.ip.to_be_bytes());
-    p.extend(from.port.to_be_bytes());
-    p.extend(to.port.to_be_bytes());
-    p.extend(seq.to_be_bytes());
-    p.extend(ack.unwrap_or(0).to_be_bytes());
-    p.extend([0x50, flags | if ack.is_some() { ACK } else { 0 }, 1, 0, 0, 0, 0, 0]);
-    p.extend_from_slice(payload);
-    p
-}
 
 /// Says which ports are servers', in the only network namespace.
 pub fn serve(decoder: &mut Decoder, ports: &[u16]) {

@@ -1,15 +1,18 @@
 //! Puts take precedence over processing: where a flood of processing fills the buffers between kernel and recorder, no
 //! put is lost with it, and the loss is reported as one of processing.
 
-use crate::rig::{not_run, Needs, Rig};
+use crate::rig::{iocreplay, json_lines, not_run, run, wait_until, Needs, Rig};
 use serde_json::{json, Value};
 use std::fmt::Write;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 5074;
 
 /// Number of records that process ten times a second, each with a link that puts.
 const FLOOD: usize = 1000;
+/// Hits of such a record each time: it begins, puts, and is complete.
+const HITS: usize = 3;
 /// Time for the flood to fill the buffer, at 300 bytes a record.
 const STALL: Duration = Duration::from_millis(1000);
 /// How long the capture keeps packets: 16 blocks of 40 ms (src/net/capture.rs), less some for the recorder to wake up.
@@ -103,4 +106,41 @@ fn puts_survive_a_flood_of_processing() {
 #[test]
 fn puts_survive_a_flood_of_processing_in_perf_buffers() {
     puts_survive("perf", 250);
+}
+
+/// The kernel tells of hits that did not fit into a perf buffer only before the next one on the same CPU that does. Here
+/// none follows: the IOC stands still.
+#[test]
+fn what_a_full_perf_buffer_lost_is_said_though_no_hit_follows() {
+    let Some(rig) = Rig::alone("flood-said") else { return };
+    let ioc = rig.ioc("flooded", PORT, &database(&rig), &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    client.connect("FLOOD:SP");
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", "perf"]);
+    rig.wait_until_recording(&mut client, "FLOOD:READY", "both");
+    recorder.signal(libc::SIGSTOP);
+    std::thread::sleep(2 * STALL);
+    ioc.signal(libc::SIGSTOP);
+    recorder.signal(libc::SIGCONT);
+    let said = || {
+        let runs = rig.runs();
+        let losses = runs.iter().filter_map(|run| run["losses"].as_array()).flatten();
+        let of_hits = losses.filter(|loss| loss["source"] == "hits");
+        of_hits.map(|loss| loss["count"].as_u64().expect("a count")).sum::<u64>()
+    };
+    wait_until("what was lost is said", || said() > 0);
+    let lost = said();
+    ioc.signal(libc::SIGCONT);
+    std::thread::sleep(2 * STALL);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    assert_eq!(said(), lost, "no more than once, and none where there was room");
+    // All records process in turn: what is missing of one is missing of all, but for a part of a round at either end.
+    let mut values = Command::new(iocreplay());
+    let values = run(values.args(["values", "--format", "jsonl", "FLOOD:500", &rig.log()]));
+    let values: Vec<f64> =
+        json_lines(&values.stdout).iter().filter_map(|row| row["value"].as_f64()).collect();
+    let missing = values.windows(2).map(|pair| pair[1] - pair[0] - 1.0).fold(0.0, f64::max);
+    let of_a_round = (FLOOD * HITS) as f64;
+    let rounds = lost as f64 / of_a_round;
+    assert!(missing > 3.0 && (rounds - missing).abs() <= 2.0, "{missing} rounds are missing, {rounds} lost");
 }

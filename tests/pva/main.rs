@@ -5,4 +5,6 @@ mod circuits;
 mod filter;
 mod fuzz;
 mod messages;
+#[path = "../rig/packets.rs"]
+mod packets;
 mod wire;

@@ -46,6 +46,11 @@ impl Ioc {
         self.talk.wait();
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        self.talk.signal(signal);
+    }
+
     /// Is it still running?
     pub fn runs(&mut self) -> bool {
         self.talk.runs()

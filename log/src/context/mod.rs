@@ -28,6 +28,7 @@ use crate::event::{
     for_each_fact, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority, Event, Fact, FieldId,
     IocId, MenuId, RecordId, ScanListId, ThreadId,
 };
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// Approximate maximum size of the definitions in a context, bytes. Beyond it new definitions are left out and counted
@@ -282,6 +283,22 @@ impl Context {
         self.in_force.circuits.get(id)
     }
 
+    /// The addresses of client and server of an open circuit, with their ports; `None` where unknown: a circuit over IPv6
+    /// whose [`PvaCircuit`] has not come.
+    pub fn addresses(&self, id: CircuitId) -> [Option<String>; 2] {
+        let Some(circuit) = self.circuit(id) else { return [None, None] };
+        let pva = self.in_force.pva_circuits.get(id);
+        let ip6 = |bytes: &[u8]| Some(Ipv6Addr::from(*<&[u8; 16]>::try_from(bytes).ok()?));
+        let text = |address: Address, bytes: Option<&[u8]>| match bytes.and_then(ip6) {
+            Some(ip) => Some(format!("[{ip}]:{}", address.port)),
+            None => (address.ip != 0).then(|| address.to_string()),
+        };
+        [
+            text(circuit.client, pva.map(|pva| pva.client_ip.as_slice())),
+            text(circuit.server, pva.map(|pva| pva.server_ip.as_slice())),
+        ]
+    }
+
     /// A channel that is open.
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
         self.in_force.channels.get(id)
@@ -300,6 +317,16 @@ impl Context {
     /// The processes at the ends of an open circuit, where known.
     pub fn circuit_ends(&self, circuit: CircuitId) -> Option<&CircuitEnds> {
         self.in_force.circuit_ends.get(circuit)
+    }
+
+    /// The processes behind the client of an open circuit, where the recorder has looked.
+    pub fn circuit_process(&self, circuit: CircuitId) -> Option<&CircuitProcess> {
+        self.in_force.processes.get(circuit)
+    }
+
+    /// The names of an IOC's threads, where known.
+    pub fn thread_names(&self, ioc: IocId) -> Option<&ThreadNames> {
+        self.in_force.thread_names.get(ioc)
     }
 
     /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time: by the latest pair of clocks noted at or

@@ -179,6 +179,10 @@ macro_rules! for_each_fact {
             62 CircuitForgotten(CircuitId) "circuit_forgotten" End;
             /// The recorder has forgotten a channel that is open: more were open than it keeps.
             63 ChannelForgotten(ChannelId) "channel_forgotten" End;
+            /// The processes behind a circuit's client.
+            64 CircuitProcess(CircuitProcess) "circuit_process" Definition in processes: Table<CircuitProcess>;
+            /// The names of an IOC's threads.
+            65 ThreadNames(ThreadNames) "thread_names" Definition in thread_names: Table<ThreadNames>;
         }
     };
 }

@@ -434,7 +434,28 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         id().prop_map(Fact::CircuitForgotten).boxed(),
         id().prop_map(Fact::ChannelForgotten).boxed(),
+        (id(), vec(holder(), 0..3), any::<u32>(), any::<bool>())
+            .prop_map(|(circuit, holders, more, is_whole)| {
+                Fact::CircuitProcess(CircuitProcess { circuit, holders, more, is_whole })
+            })
+            .boxed(),
+        (id(), vec(text(), 0..4), any::<bool>())
+            .prop_map(|(ioc, names, is_whole)| Fact::ThreadNames(ThreadNames { ioc, names, is_whole }))
+            .boxed(),
     ]
+}
+
+fn holder() -> impl Strategy<Value = SocketHolder> {
+    (any::<u32>(), any::<u64>(), text(), vec(text(), 0..3), any::<bool>(), text()).prop_map(
+        |(pid, start, program, command, is_cut, user)| SocketHolder {
+            pid,
+            start,
+            program,
+            command,
+            is_cut,
+            user,
+        },
+    )
 }
 
 fn pva_kind() -> impl Strategy<Value = PvaKind> {

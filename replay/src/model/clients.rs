@@ -234,8 +234,17 @@ impl Clients {
             Fact::Circuit(circuit) => self.circuit(reading, time, circuit, keyframe),
             Fact::Channel(channel) => self.channel(reading, channel),
             Fact::PvaCircuit(circuit) => {
-                let line = reading.open.get(&circuit.circuit).and_then(|line| self.lines.get_mut(*line));
-                if let Some(line) = line {
+                let number = reading.open.get(&circuit.circuit).copied();
+                let line = number.and_then(|number| Some((number, self.lines.get_mut(number)?)));
+                if let Some((number, line)) = line {
+                    let ends = reading.context.addresses(circuit.circuit).map(Option::unwrap_or_default);
+                    if ends != [&*line.client, &*line.server] {
+                        // over IPv6: now its addresses are known
+                        [line.client, line.server] = ends.clone();
+                        let [client, server] = ends;
+                        let ends = (Rc::clone(&reading.host), client, server);
+                        self.by_ends.entry(ends).or_default().push(number);
+                    }
                     line.is_pva = true;
                     if !circuit.method.is_empty() {
                         line.method.clone_from(&circuit.method);
@@ -259,7 +268,8 @@ impl Clients {
                 // A keyframe repeats what began earlier.
                 let opened = circuit.origin == Origin::Opened && !keyframe;
                 let number = self.lines.len();
-                let ends = (Rc::clone(&reading.host), circuit.client.to_string(), circuit.server.to_string());
+                let [client, server] = reading.context.addresses(circuit.id).map(Option::unwrap_or_default);
+                let ends = (Rc::clone(&reading.host), client, server);
                 self.lines.push(ClientLine::new(&ends, circuit, seen, opened));
                 self.by_ends.entry(ends).or_default().push(number);
                 reading.open.insert(circuit.id, number);

@@ -17,6 +17,11 @@ const MAX_BYTES: usize = 32 << 20;
 const MAX_SNAPSHOTS: usize = 8;
 const MAX_LINKS: usize = 64;
 
+/// Whether the text is that of a CP or CPP link.
+pub fn is_cp(link: &[u8]) -> bool {
+    link.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
+}
+
 /// A record's CP links at one time; if empty, they have changed in an unknown way.
 struct Snapshot {
     time: u64,

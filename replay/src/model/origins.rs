@@ -5,14 +5,16 @@
 //! source's name does, if the log holds it ([`links`](super::links)), together with the time: the last change before,
 //! and not more than [`PROMPT`] before. Anything else is said to be unknown, not guessed.
 
-use super::chain::{Chain, ProcessSpan, SpanKind, Trigger};
+use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, SpanKind, Trigger};
 use super::numbered::Keyed;
+use super::outcome;
 use super::putlog::{root_put, PutLine};
 use super::run::{field_name, record_name, Run};
 use crate::time::{duration, SECOND};
 use epics::Pv;
+use iocrec_log::context::Context;
 use iocrec_log::event::{RecordId, Value};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::{Rc, Weak};
 
@@ -85,6 +87,17 @@ pub struct Origins {
     names: Keyed<Rc<str>, Vec<Number>>,
     records: Vec<Seen>,
     common: Keyed<Common, Rc<Cause>>,
+    /// The records that [`Origins::take`] looks at, and those of a run as they were looked up.
+    sources: HashSet<String>,
+    followed: Keyed<(usize, RecordId), Option<Number>>,
+}
+
+/// Whether the put writes to the record's value.
+pub fn is_value(context: &Context, put: &PutSpan) -> bool {
+    put.wrote
+        && !put.only_processes
+        && field_name(context, put.field) == Some("VAL")
+        && !outcome::acknowledges(context, put)
 }
 
 impl Origins {
@@ -97,7 +110,66 @@ impl Origins {
             names: Keyed::default(),
             records: Vec::new(),
             common: Keyed::default(),
+            sources: HashSet::new(),
+            followed: Keyed::default(),
         }
+    }
+
+    /// The same for [`Origins::take`], which looks at records of these names: those that CP links follow.
+    pub fn of_sources(wording: Wording, sources: HashSet<String>) -> Self {
+        Origins { sources, ..Origins::new(wording) }
+    }
+
+    /// Takes the changes of the sources in a chain, and in those that its CA links led to, in the order in which chains
+    /// began.
+    pub fn take(&mut self, chain: &Chain) {
+        if !self.sources.is_empty() {
+            self.walk(chain, chain, &mut None);
+        }
+    }
+
+    fn walk(&mut self, top: &Chain, chain: &Chain, cause: &mut Option<Rc<Cause>>) {
+        for span in &chain.spans {
+            let (record, end, done) = match &span.kind {
+                SpanKind::Process(process) => {
+                    let Outcome::Completed(done) = &process.outcome else { continue };
+                    (process.record, span.end, Some(done))
+                }
+                SpanKind::Put(put) => {
+                    let Some(record) = put.record.filter(|_| is_value(&chain.run.context(), put)) else {
+                        continue;
+                    };
+                    (record, put.written.unwrap_or(span.end), None)
+                }
+                SpanKind::Link(link) => {
+                    link.target.iter().for_each(|target| self.walk(top, target, cause));
+                    continue;
+                }
+            };
+            let Some(number) = self.source(&chain.run, record) else { continue };
+            if done.is_some_and(|done| !self.state(number, &done.value, (done.severity, done.status))) {
+                continue;
+            }
+            let begin = if done.is_some() { span.start } else { end };
+            let cause = cause.get_or_insert_with(|| self.cause(top));
+            self.changed(number, chain.run.wall(begin), chain.run.wall(end), cause);
+        }
+    }
+
+    /// The number of a record if it is one of the sources.
+    fn source(&mut self, run: &Rc<Run>, record: RecordId) -> Option<Number> {
+        let key = (Rc::as_ptr(run) as usize, record);
+        if let Some(known) = self.followed.get(&key) {
+            return *known;
+        }
+        let is_source = self.sources.contains(&record_name(&run.context(), record));
+        let number = if is_source { self.number(run, record) } else { None };
+        if self.followed.len() < MAX_RECORDS {
+            // The address is not used again as long as it is a key.
+            self.runs.entry(key.0).or_insert_with(|| Rc::downgrade(run));
+            self.followed.insert(key, number);
+        }
+        number
     }
 
     /// The number of a record; `None` if there are too many.

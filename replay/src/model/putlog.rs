@@ -427,6 +427,7 @@ fn line(
     let inexact = inexact || members.iter().any(|member| member.inexact);
     let word = |value| enum_strings::word(context, put.record, put.field, value);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
         time: chain.run.wall(span.start),
         host: text(&chain.run.host()),
@@ -436,8 +437,8 @@ fn line(
         field,
         user: circuit.and_then(|circuit| text(&circuit.user)),
         client_host: circuit.and_then(|circuit| text(&circuit.host)),
-        client: circuit.map(|circuit| circuit.client.to_string()),
-        server: circuit.map(|circuit| circuit.server.to_string()),
+        client: client_end,
+        server: server_end,
         via,
         dbr: match &put.packet {
             Some(packet) => match &packet.pva {

@@ -40,6 +40,8 @@ pub struct Line<'a> {
     /// `client` or `server`: the side that ended it.
     by: Option<&'static str>,
     duration_ms: Option<f64>,
+    /// Since when the server is known to serve the name, if no answer was seen.
+    served_since: Option<String>,
     text: Option<&'a str>,
 }
 
@@ -68,6 +70,7 @@ impl Row for NetLine {
             reason: Some(self.reason).filter(|reason| !reason.is_empty()),
             by: Some(self.by).filter(|by| !by.is_empty()),
             duration_ms: self.duration.map(|duration| duration as f64 / 1e6),
+            served_since: self.served_since.map(|since| zone.format(since, 9)),
             text: known(&self.text),
         }
     }
@@ -96,6 +99,13 @@ fn what(line: &NetLine, zone: &Zone) -> String {
             let how = match line.reason {
                 "not_found" => "the name server has it not".to_owned(),
                 "no_answer_seen" => "no answer was seen".to_owned(),
+                "served" => {
+                    let since = line.served_since.map(|since| zone.format(since, 3)).unwrap_or_default();
+                    format!(
+                        "served to this address by {} since {since}; its answer was not seen",
+                        line.servers.join(", ")
+                    )
+                }
                 "answer_may_be_unseen" => "no answer was seen, but there may have been one".to_owned(),
                 _ => format!("answered by {}", line.servers.join(", ")),
             };

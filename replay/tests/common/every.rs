@@ -13,7 +13,9 @@ const OPERANDS: [(&str, &[&[&str]]); 5] = [
 ];
 
 /// Options of commands that are run with them as well.
-const OPTIONS: [(&str, &[&str]); 7] = [
+const OPTIONS: [(&str, &[&str]); 9] = [
+    ("net", &["--all"]),
+    ("net", &["--all", "--kind", "searched", "--pv", "*", "--client", "*"]),
     ("values", &["--plot"]),
     ("alarms", &["--all", "--severity", "MAJOR"]),
     ("top", &["-n", "0"]),
@@ -69,8 +71,13 @@ pub fn every(log: &str, pv: &str, time: &str) -> Vec<Vec<String>> {
             }
         }
         for options in own(&OPTIONS) {
-            let last = formats.last().cloned().unwrap_or_default();
-            all.push([vec![name.clone()], operands[0].clone(), vec![log.to_owned()], options, last].concat());
+            // what is said of the network is mostly seen only with --all
+            let of_options =
+                if name == "net" { formats.clone() } else { formats.last().cloned().into_iter().collect() };
+            for format in of_options {
+                let words = [vec![name.clone()], operands[0].clone(), vec![log.to_owned()], options.clone()];
+                all.push([words.concat(), format].concat());
+            }
         }
     }
     all

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
@@ -50,7 +51,8 @@ impl Input {
     pub fn open(path: &str) -> io::Result<Input> {
         let file = match path {
             "-" => File::from(io::stdin().as_fd().try_clone_to_owned()?),
-            _ => File::open(path)?,
+            // else a named pipe that nobody writes would hold us up, deaf to signals
+            _ => File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?,
         };
         let about = file.metadata()?;
         if about.is_dir() {
@@ -152,7 +154,7 @@ impl Input {
         let Some(Some(gzip)) = &mut self.gzip else { return Ok(Fill::End) };
         let have = self.bytes.len();
         self.bytes.resize(have + CHUNK, 0);
-        let mut given = 0;
+        let (mut given, mut has_read) = (0, false);
         let mut outcome = Ok(Fill::More);
         loop {
             let packed = self.packed.get(self.packed_at..).unwrap_or_default();
@@ -160,7 +162,10 @@ impl Input {
             match gzip.unpack(packed, out) {
                 // what came before the damage is still of use
                 Err(error) if given == 0 => outcome = Err(error),
+                // there may be no end of data that unpacks to nothing
+                Ok(Unpacked { taken: 0, given: 0 }) if given == 0 && has_read => {}
                 Ok(Unpacked { taken: 0, given: 0 }) if given == 0 => {
+                    has_read = true;
                     self.packed.drain(..self.packed_at);
                     self.packed_at = 0;
                     match read(&mut self.file, self.size.is_none(), &mut self.packed, &mut self.read) {

@@ -87,7 +87,15 @@ impl Look {
                 listeners: of_servers
                     .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
                     .collect(),
+                listeners6: sockets
+                    .map(|sockets| sockets.listeners6.as_slice())
+                    .unwrap_or_default()
+                    .iter()
+                    .filter(|(_, port, _)| wanted.ports.has_any(*port))
+                    .map(|(ip, port, inode)| (*ip, *port, self.owner(*inode)))
+                    .collect(),
                 local: sockets.map(|sockets| sockets.local.clone()).unwrap_or_default(),
+                local6: sockets.map(|sockets| sockets.local6.clone()).unwrap_or_default(),
                 captured: false,
             }
         });
@@ -258,8 +266,12 @@ impl EndFinder {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
             // the connection's holder is certain; without one the listener counts
-            let listens =
-                || served.iter().find(|served| served.namespace == open.ends.namespace)?.server(open.server);
+            let listens = || {
+                served
+                    .iter()
+                    .find(|served| served.namespace == open.ends.namespace)?
+                    .server(open.server.into())
+            };
             let ends = CircuitEnds {
                 server: server.unwrap_or_else(|| open.ends.server.or_else(listens)),
                 client: client.unwrap_or(open.ends.client),
@@ -296,7 +308,7 @@ mod tests {
                 vec![LocalAddress { ip: at(ip, 0).ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }];
             let own = connections.iter().filter(|(of, ..)| *of == namespace);
             let connections = own.map(|&(_, local, remote, inode)| ((local, remote), inode)).collect();
-            sockets.insert(namespace, Sockets { connections, listeners: Vec::new(), local });
+            sockets.insert(namespace, Sockets { connections, local, ..Sockets::default() });
         }
         let recorded = vec![(1, 11, true), (2, 12, true), (3, 13, false)];
         let places = Places { recorded, ..Places::default() };

@@ -5,6 +5,7 @@
 pub mod ends;
 pub mod local_clients;
 pub mod places;
+pub mod processes;
 pub mod server_threads;
 
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
 use crate::net::capture::Packet;
-use crate::net::packet::Segment;
+use crate::net::frames::Frame;
 use crate::net::served::Served;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -23,6 +24,7 @@ use crate::protocols::Protocols;
 use crate::recorder::circuits::ends::EndFinder;
 use crate::recorder::circuits::local_clients::LocalClients;
 use crate::recorder::circuits::places::Places;
+use crate::recorder::circuits::processes::ClientProcesses;
 use crate::recorder::circuits::server_threads::ServerThreads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
@@ -38,6 +40,8 @@ pub struct Circuits {
     unwanted: HashSet<ChannelId>,
     /// Finds the owners of the ends.
     ends: EndFinder,
+    /// Finds the processes of the clients on this machine.
+    processes: ClientProcesses,
     /// Names of channels from clients on this machine.
     local_clients: LocalClients,
     /// The network namespaces and CA servers' ports that are recorded, as of the last look.
@@ -57,6 +61,7 @@ impl Default for Circuits {
             protocols,
             unwanted: HashSet::new(),
             ends: EndFinder::default(),
+            processes: ClientProcesses::default(),
             local_clients: LocalClients::default(),
             places: Places::default(),
             server_threads: ServerThreads::default(),
@@ -87,17 +92,20 @@ impl Circuits {
         self.protocols.ca.count_traffic();
     }
 
-    /// Takes a packet, from its IPv4 header on, that was seen in a network namespace at a monotonic time.
-    pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
-        self.protocols.packet(namespace, time, ipv4, original_length, &mut self.events);
+    /// Takes a packet, from its network header on, that was seen in a network namespace at a monotonic time.
+    pub fn packet(&mut self, namespace: Namespace, time: u64, packet: &[u8], original_length: usize) {
+        self.protocols.packet(namespace, time, packet, original_length, None, &mut self.events);
+    }
+
+    /// The same for what a packet carries.
+    pub fn frame(&mut self, namespace: Namespace, time: u64, frame: Frame<'_>) {
+        self.protocols.frame(namespace, time, frame, None, &mut self.events);
     }
 
     /// The same for one that a capture has filtered.
     pub fn captured(&mut self, namespace: Namespace, time: u64, packet: &Packet) {
-        if let Some(segment) = Segment::parse(packet.bytes, packet.length) {
-            let segment = Segment { place: packet.place, ..segment };
-            self.protocols.segment(namespace, time, &segment, &mut self.events);
-        }
+        let Packet { bytes, length, place, .. } = *packet;
+        self.protocols.packet(namespace, time, bytes, length, place, &mut self.events);
     }
 
     /// Takes over names of channels from clients on this machine.
@@ -113,7 +121,7 @@ impl Circuits {
 
     /// Whether it looks something up, or should soon.
     pub fn is_busy(&self) -> bool {
-        self.ends.is_busy() || self.local_clients.is_busy()
+        self.ends.is_busy() || self.processes.is_busy() || self.local_clients.is_busy()
     }
 
     /// Takes the places of the traced processes.
@@ -134,6 +142,8 @@ impl Circuits {
     /// Finds the owners of the circuits. True if the places have been looked at, which may have changed. `at_once`:
     /// waits for the look.
     pub fn find_ends(&mut self, env: &mut Env<'_>, now: u64, at_once: bool) -> bool {
+        self.processes.step(now, &self.places, !env.options.no_command_lines, &mut self.events);
+        self.hand_over(env);
         let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) else { return false };
         self.hand_over(env);
         self.protocols.set_served(now, &served, &mut self.events);
@@ -207,6 +217,7 @@ impl Circuits {
         for event in self.events.drain(..) {
             self.local_clients.notice(&event);
             self.ends.notice(&event);
+            self.processes.notice(&event);
             match &event.fact {
                 Fact::Channel(channel) if selection.pv(&channel.pv) => {
                     self.unwanted.remove(&channel.id);

@@ -1,6 +1,6 @@
 //! Tests of the registry: everything is defined once, and forgotten with its process.
 
-use iocrec_log::event::{Fact, PactCheck, Record};
+use iocrec_log::event::{Fact, PactCheck};
 
 use crate::inspector::{FoundRecord, Request};
 use crate::recorder::env::limits::MAX_CALL_SITES;

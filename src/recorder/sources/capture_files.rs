@@ -4,7 +4,7 @@
 //! can't tell is not claimed: the host is unknown, so are its IOCs, and a note says where the packets come from.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -16,10 +16,13 @@ use crate::ca::datagrams::{Datagrams, Seen};
 use crate::linux::clock::{self, Clock as _};
 use crate::net::capture_file::link::{inner, Inner};
 use crate::net::capture_file::{CaptureFile, FileError, Next, Packet, Problem};
-use crate::net::flows::{Flows, Verdict};
+use crate::net::flows::{Flows, Started, Verdict};
+use crate::net::fragments::Fragments;
+use crate::net::frames::{Frame, Strange};
 use crate::net::packet::Segment;
 use crate::net::udp::datagram::Datagram;
 use crate::net::udp::Selected;
+use crate::pva;
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::context::Context;
 use crate::recorder::sources::{Source, ROUND};
@@ -31,29 +34,36 @@ const BATCH: usize = 4096;
 const MAX_LINKS: usize = 16;
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
-/// Numbers of protocols above IP.
-const TCP: u8 = 6;
+/// Number of the protocol UDP above IP.
 const UDP: u8 = 17;
+/// Interfaces with loopback addresses that are told apart, to be counted.
+const MAX_LOOPBACKS: usize = 64;
 
 /// What was read.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Packets.
     pub packets: u64,
-    /// Those of connections of known protocols.
-    pub decoded: u64,
+    /// Those of connections of Channel Access, and of PVAccess.
+    pub decoded: [u64; 2],
     /// TCP of other connections.
     pub other_tcp: u64,
     /// Datagrams of Channel Access.
     pub datagrams: u64,
     /// Other UDP.
     pub udp: u64,
-    /// Other IP packets: later fragments, other protocols, other versions.
+    /// Other IP packets: other protocols, later fragments of those.
     pub other_ip: u64,
     /// Not IP.
     pub not_ip: u64,
-    /// Cut so short that nobody can tell.
+    /// Cut so short that nobody can tell, or unsound.
     pub too_short: u64,
+    /// Packets whose other fragments are missing: of those that carry a segment or a tunnel.
+    pub fragments: u64,
+    /// Tunnels that are not decoded.
+    pub tunnels: u64,
+    /// Interfaces, or files that overlap in time, whose connections between loopback addresses count as of one machine.
+    pub loopbacks: usize,
     /// Packets by link types that are not known.
     pub unknown_links: BTreeMap<u16, u64>,
     /// Packets that were cut, of those decoded.
@@ -78,6 +88,10 @@ pub struct Outcome {
 pub struct CaptureFiles {
     files: VecDeque<CaptureFile>,
     flows: Flows,
+    fragments: Fragments,
+    /// Files that began with the clock going back so far, and the interfaces in them on which there are loopback addresses.
+    overlaps: u32,
+    loopbacks: BTreeSet<(u32, u32)>,
     datagrams: Datagrams,
     /// Ports of the datagrams that are taken.
     selected: Selected,
@@ -114,6 +128,9 @@ impl CaptureFiles {
         CaptureFiles {
             files: files.into(),
             flows,
+            fragments: Fragments::default(),
+            overlaps: 0,
+            loopbacks: BTreeSet::new(),
             datagrams: Datagrams::default(),
             selected,
             facts: Vec::new(),
@@ -142,6 +159,7 @@ impl CaptureFiles {
                     }
                 }
                 Ok(Next::Dropped(count)) => self.dropped(cx, count),
+                Ok(Next::Nothing) => return Read::More,
                 Ok(Next::Wait) => return Read::Wait,
                 Ok(Next::End) => return Read::End,
                 Err(error) => {
@@ -165,6 +183,7 @@ impl CaptureFiles {
             return false;
         }
         if !std::mem::replace(&mut self.is_named, true) {
+            self.overlaps += u32::from(moment.went_back.is_some());
             self.hand_over(cx);
             cx.env.push(time, Fact::Mark(format!("packets are read from {name}")));
         }
@@ -180,6 +199,7 @@ impl CaptureFiles {
             self.ticked = time;
             cx.circuits.tick(&mut cx.env, time);
             self.second(time);
+            self.hand_over(cx);
         }
         self.decode(cx, time, packet);
         let mut outcome = self.outcome.borrow_mut();
@@ -215,49 +235,115 @@ impl CaptureFiles {
                 return;
             }
         };
-        let Some(segment) = Segment::parse(ip, length) else {
-            let kind = match ip {
-                // later fragments have no ports
-                [first, _, _, _, _, _, fragment, low, _, protocol, ..] if first >> 4 == 4 => {
-                    (*fragment & 0x1f == 0 && *low == 0).then_some(*protocol)
-                }
-                [first, _, _, _, _, _, next, ..] if first >> 4 == 6 => Some(*next),
-                _ => None,
-            };
-            if let Some(datagram) = Datagram::parse(ip) {
-                let is_ours = self.datagram(cx, time, packet.interface, &datagram);
-                outcome.datagrams += u64::from(is_ours);
-                outcome.udp += u64::from(!is_ours);
-                outcome.servers = self.flows.servers();
-                return;
-            }
-            match kind {
-                Some(UDP) => outcome.udp += 1,
-                Some(TCP) if ip.first().is_some_and(|first| first >> 4 == 4) => outcome.too_short += 1,
-                _ => outcome.other_ip += 1,
+        let mut fragments = std::mem::take(&mut self.fragments);
+        fragments.read(0, time, ip, length, &mut |_, frame| {
+            let others = outcome_of(&frame);
+            self.frame(cx, time, (ip, packet.interface), frame, outcome);
+            others.into_iter().for_each(|count| *count(outcome) += 1);
+        });
+        self.fragments = fragments;
+    }
+
+    /// Takes what a packet carries. `ip`: the packet from its IP header on; of a packet that came in fragments, the last
+    /// of them.
+    fn frame(
+        &mut self,
+        cx: &mut Context<'_>,
+        time: u64,
+        (ip, interface): (&[u8], u32),
+        frame: Frame,
+        outcome: &mut Outcome,
+    ) {
+        let Some(segment) = frame.segment else {
+            if frame.strange.is_none() {
+                self.other(cx, time, (ip, interface), outcome);
             }
             return;
         };
         match self.flows.judge(time, ip, &segment) {
             Verdict::Known => {}
-            Verdict::Recognized(started) => {
-                cx.circuits.serve(time, self.flows.ports());
-                outcome.servers = self.flows.servers();
-                // they counted as others
-                outcome.decoded += started.packets;
-                outcome.other_tcp = outcome.other_tcp.saturating_sub(started.packets);
-                for opening in started.openings {
-                    cx.circuits.packet(0, opening.time, &opening.headers, opening.headers.len());
-                }
-            }
+            Verdict::Recognized(started) => self.recognized(cx, time, &segment, started, outcome),
             Verdict::Opens | Verdict::Other => {
                 outcome.other_tcp += 1;
                 return;
             }
         }
-        outcome.decoded += 1;
+        self.count_decoded(&segment, 1, outcome);
         outcome.cut += u64::from(segment.payload.len() < segment.length as usize);
-        cx.circuits.packet(0, time, ip, length);
+        if segment.source.is_loopback() && segment.destination.is_loopback() {
+            self.note_loopback(cx, time, interface, outcome);
+        }
+        cx.circuits.frame(0, time, frame);
+    }
+
+    /// A connection on an unknown port turns out to be of a known protocol.
+    fn recognized(
+        &mut self,
+        cx: &mut Context<'_>,
+        time: u64,
+        segment: &Segment,
+        started: Started,
+        outcome: &mut Outcome,
+    ) {
+        cx.circuits.serve(time, self.flows.ports());
+        outcome.servers = self.flows.servers();
+        // they counted as others
+        self.count_decoded(segment, started.packets, outcome);
+        outcome.other_tcp = outcome.other_tcp.saturating_sub(started.packets);
+        for opening in started.openings {
+            cx.circuits.packet(0, opening.time, &opening.headers, opening.headers.len());
+        }
+    }
+
+    fn count_decoded(&self, segment: &Segment, packets: u64, outcome: &mut Outcome) {
+        let has = |service| {
+            [segment.source, segment.destination].iter().any(|end| self.flows.ports().has(service, end.port))
+        };
+        // as the decoders share them: the first that serves the port
+        let is_pva = !has(&ca::SERVICE) && has(&pva::SERVICE);
+        let [ca, pva] = &mut outcome.decoded;
+        *if is_pva { pva } else { ca } += packets;
+    }
+
+    /// Loopback addresses are each machine's own, but the file does not say whose an interface is.
+    fn note_loopback(&mut self, cx: &mut Context<'_>, time: u64, interface: u32, outcome: &mut Outcome) {
+        let place = (self.overlaps, interface);
+        if self.loopbacks.len() >= MAX_LOOPBACKS || !self.loopbacks.insert(place) {
+            return;
+        }
+        outcome.loopbacks = self.loopbacks.len();
+        if outcome.loopbacks == 2 {
+            self.hand_over(cx);
+            let text = "loopback addresses are from several interfaces: if those are of several machines, \
+                        their connections can't be told apart";
+            cx.env.push(time, Fact::Mark(text.into()));
+        }
+    }
+
+    /// Takes an IP packet that carries no TCP.
+    fn other(
+        &mut self,
+        cx: &mut Context<'_>,
+        time: u64,
+        (ip, interface): (&[u8], u32),
+        outcome: &mut Outcome,
+    ) {
+        if let Some(datagram) = Datagram::parse(ip) {
+            let is_ours = self.datagram(cx, time, interface, &datagram);
+            outcome.datagrams += u64::from(is_ours);
+            outcome.udp += u64::from(!is_ours);
+            outcome.servers = self.flows.servers();
+            return;
+        }
+        let protocol = match ip {
+            // later fragments have no ports
+            [first, _, _, _, _, _, fragment, low, _, protocol, ..] if first >> 4 == 4 => {
+                (*fragment & 0x1f == 0 && *low == 0).then_some(*protocol)
+            }
+            [first, _, _, _, _, _, next, ..] if first >> 4 == 6 => Some(*next),
+            _ => None,
+        };
+        *if protocol == Some(UDP) { &mut outcome.udp } else { &mut outcome.other_ip } += 1;
     }
 
     /// Counts a datagram, if it is of Channel Access; and learns the servers that it names.
@@ -336,7 +422,12 @@ impl CaptureFiles {
     }
 
     fn note_lost(&self, cx: &mut Context<'_>, count: u64, cause: String) {
-        let Some((since, _)) = self.outcome.borrow().span else { return };
+        let span = self.outcome.borrow().span;
+        self.note_loss(cx, span, count, cause);
+    }
+
+    fn note_loss(&self, cx: &mut Context<'_>, span: Option<(u64, u64)>, count: u64, cause: String) {
+        let Some((since, _)) = span else { return };
         let loss = Loss { source: LossSource::Packets, count, since, cause };
         cx.env.push(self.clock.now(), Fact::Loss(loss));
     }
@@ -348,6 +439,17 @@ impl CaptureFiles {
         self.is_over |= self.until.is_some_and(|until| now >= until);
         cx.env.sink.tick(now);
     }
+}
+
+/// The number that a packet of a strange kind counts in.
+fn outcome_of(frame: &Frame) -> Option<fn(&mut Outcome) -> &mut u64> {
+    Some(match frame.strange? {
+        Strange::Fragment => |outcome| &mut outcome.fragments,
+        Strange::Tunnel => |outcome| &mut outcome.tunnels,
+        Strange::Unsound => |outcome| &mut outcome.too_short,
+        // told when it is decoded
+        Strange::Ip6 => return None,
+    })
 }
 
 /// How far a file was read.
@@ -401,12 +503,28 @@ impl Source for CaptureFiles {
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {
+        let (now, all) = (self.clock.now(), self.outcome.clone());
+        let outcome = &mut *all.borrow_mut();
+        let mut fragments = std::mem::take(&mut self.fragments);
+        fragments.finish(&mut |_, frame| {
+            let others = outcome_of(&frame);
+            if frame.segment.is_some() {
+                self.frame(cx, now, (&[], 0), frame, outcome);
+            }
+            others.into_iter().for_each(|count| *count(outcome) += 1);
+        });
+        self.finish_all(cx, outcome);
+    }
+}
+
+impl CaptureFiles {
+    fn finish_all(&mut self, cx: &mut Context<'_>, outcome: &Outcome) {
         cx.circuits.finish(&mut cx.env);
         self.datagrams.finish(self.clock.now(), &mut self.facts);
         self.hand_over(cx);
-        let links = self.outcome.borrow().unknown_links.clone();
-        for (link, count) in links {
-            self.note_lost(cx, count, format!("packets of link type {link}, which is not known"));
+        for (link, count) in &outcome.unknown_links {
+            let cause = format!("packets of link type {link}, which is not known");
+            self.note_loss(cx, outcome.span, *count, cause);
         }
     }
 }

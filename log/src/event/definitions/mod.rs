@@ -6,10 +6,12 @@ mod database;
 mod host;
 mod ioc;
 mod network;
+mod process;
 mod pvaccess;
 
 pub use database::*;
 pub use host::*;
 pub use ioc::*;
 pub use network::*;
+pub use process::*;
 pub use pvaccess::*;

@@ -6,6 +6,7 @@
 
 use super::{Engine, MAX_RECORDS};
 use crate::model::chain::After;
+use crate::model::links::is_cp;
 use crate::model::open_chains::SpanRef;
 use crate::model::value;
 use crate::time::SECOND;
@@ -105,11 +106,8 @@ impl Engine {
             self.run.has_room(held.record, elements);
         }
         let is_link = self.run.context().field(held.field).is_some_and(|field| field.dbf.is_link());
-        let cp = |text: &[u8]| {
-            text.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
-        };
         if let Value::Text(text) = &held.value {
-            if is_link && cp(text) {
+            if is_link && is_cp(text) {
                 self.run.has_link(time, held.record, held.field, text);
             }
         }

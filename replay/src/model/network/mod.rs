@@ -153,6 +153,8 @@ pub struct NetLine {
     pub by: &'static str,
     /// A length of time that matters, nanoseconds: of silence, of updates off.
     pub duration: Option<i64>,
+    /// Wall-clock time since which the server is known to serve a name whose answer was not seen.
+    pub served_since: Option<i64>,
     /// More, for people.
     pub text: String,
 }
@@ -174,6 +176,7 @@ impl NetLine {
             reason: "",
             by: "",
             duration: None,
+            served_since: None,
             text: String::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! Searches: by client and name, with the servers that answer.
 
-use super::{is_loopback, push, text, Kind, NetLine, Reading, Who};
+use super::{is_loopback, place, push, text, Kind, NetLine, Reading, Who};
 use iocrec_log::event::{Address, Fact, SearchLoad, Searches, Sender};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -8,6 +8,8 @@ use std::rc::Rc;
 const SECOND: i64 = 1_000_000_000;
 /// Pairs of client and name; a bound for hostile logs. The same for names of channels, and for clients.
 const MAX_SEARCHES: usize = 200_000;
+/// Servers and clients' addresses remembered for a name.
+const MAX_SERVERS: usize = 16;
 /// Time of repeating a search after which it had no answer: libca's searches come ever more seldom, so in half a minute
 /// a client asks some ten times. Answers come at once.
 const REPEATED: i64 = 30 * SECOND;
@@ -71,6 +73,17 @@ impl Partial {
     }
 }
 
+/// A server that made a channel of a name for clients at an address, which must have found it.
+#[derive(Debug)]
+struct Served {
+    server: Address,
+    /// The clients' address, and their network namespace if that is of loopback.
+    ip: u32,
+    namespace: u64,
+    /// When the first was made, or was found to be open.
+    since: i64,
+}
+
 #[derive(Debug)]
 struct Storm {
     host: Rc<str>,
@@ -92,8 +105,9 @@ pub struct Searching {
     senders: HashMap<Client, Sender>,
     /// The name of the IOC that a sender is.
     ioc_names: HashMap<Client, String>,
-    /// Names of channels that were made, with a server that made them.
-    channels: HashMap<String, Address>,
+    /// Names of channels that were made, with the servers that made them, and how many of these there are.
+    channels: HashMap<String, Vec<Served>>,
+    served: usize,
     /// Addresses of recorded hosts.
     own: HashSet<u32>,
     storms: Vec<Storm>,
@@ -118,9 +132,11 @@ impl Searching {
                 }
             }
             Fact::Channel(channel) if channel.sid.is_some() && !channel.pv.is_empty() => {
-                let circuit = reading.context.circuit(channel.circuit);
-                if let Some(circuit) = circuit.filter(|_| self.channels.len() < MAX_SEARCHES) {
-                    self.channels.entry(channel.pv.clone()).or_insert(circuit.server);
+                if let Some(circuit) = reading.context.circuit(channel.circuit) {
+                    let namespace = reading.context.circuit_ends(circuit.id).map_or(0, |ends| ends.namespace);
+                    let namespace = place(namespace, circuit.client).0;
+                    let (server, ip, since) = (circuit.server, circuit.client.ip, reading.wall(time));
+                    self.serves(&channel.pv, Served { server, ip, namespace, since });
                 }
             }
             Fact::CircuitEnds(ends) => {
@@ -132,6 +148,24 @@ impl Searching {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A server made a channel of this name.
+    fn serves(&mut self, name: &str, served: Served) {
+        if let Some(known) = self.channels.get_mut(name) {
+            let same = |of: &&mut Served| {
+                (of.server, of.ip, of.namespace) == (served.server, served.ip, served.namespace)
+            };
+            if let Some(known) = known.iter_mut().find(same) {
+                known.since = known.since.min(served.since);
+                return;
+            }
+        }
+        let known = self.channels.get(name).map_or(0, Vec::len);
+        if self.served < MAX_SEARCHES && known < MAX_SERVERS {
+            self.served += 1;
+            self.channels.entry(name.to_owned()).or_default().push(served);
         }
     }
 
@@ -236,6 +270,13 @@ impl Searching {
         who
     }
 
+    /// The server that made channels of this name first for clients at the same address.
+    fn served(&self, client: &Client, name: &str) -> Option<&Served> {
+        let (namespace, _) = place(client.namespace, client.address);
+        let here = |served: &&Served| (served.ip, served.namespace) == (client.address.ip, namespace);
+        self.channels.get(name)?.iter().filter(here).min_by_key(|served| served.since)
+    }
+
     /// The lines, and how much was left out.
     pub fn lines(self) -> (Vec<NetLine>, u64) {
         let mut lines = Vec::new();
@@ -255,7 +296,14 @@ impl Searching {
                 || self.senders.contains_key(client);
             let is_repeated = search.last.saturating_sub(search.since) >= REPEATED && search.count > 2;
             let missed = self.gaps.iter().any(|gap| gap.concerns(client, search));
-            let unanswered = search.answers.is_empty() && (is_own && !missed || is_repeated);
+            let served = self.served(client, name).filter(|_| search.answers.is_empty());
+            // Until there was a server it may have been long; and who found a name no longer searches for it.
+            let at_once = served.is_some_and(|served| {
+                let both = served.since.max(search.since);
+                let goes_on = search.last.saturating_sub(both) >= REPEATED && search.count > 2;
+                served.since.saturating_sub(search.since) < REPEATED && !goes_on
+            });
+            let unanswered = search.answers.is_empty() && !at_once && (is_own && !missed || is_repeated);
             let kind = if unanswered { Kind::Unanswered } else { Kind::Searched };
             let mut line = NetLine::new(kind, &search.host, search.since);
             line.last = Some(search.last);
@@ -268,13 +316,18 @@ impl Searching {
             line.going_on = Some(before_end < PERIOD);
             line.duration = Some(before_end.max(0)).filter(|_| search.log_ends > i64::MIN);
             line.reason = match (unanswered, search.answers.is_empty()) {
+                _ if served.is_some() => "served",
                 _ if search.not_found > 0 && search.answers.is_empty() => "not_found",
                 (true, _) => "no_answer_seen",
                 (false, true) => "answer_may_be_unseen",
                 (false, false) => "answered",
             };
-            if search.answers.is_empty() {
-                let others = of_name.and_then(|of| of.keys().next()).or_else(|| self.channels.get(name));
+            if let Some(served) = served {
+                line.servers.push(text(served.server));
+                line.served_since = Some(served.since);
+            } else if search.answers.is_empty() {
+                let made = || Some(&self.channels.get(name)?.first()?.server);
+                let others = of_name.and_then(|of| of.keys().next()).or_else(made);
                 line.text = others
                     .map_or(String::new(), |at| format!("server {at} has it, seen elsewhere in these logs"));
             }

@@ -38,7 +38,7 @@ pub struct Data {
     writers: Vec<(Text, u64)>,
     puts: Puts,
     alarms: Alarms,
-    causes: Vec<(&'static str, Text, Text, Text)>,
+    causes: Vec<(&'static str, Text, Text, Text, Text)>,
     records: Records,
     plots: Vec<Plot>,
     chains: Vec<Chain>,
@@ -184,7 +184,8 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
     let chains = chains(facts, &mut causes);
     let plots = plots(facts, moments, &kept, &numbers);
     let causes = causes.all.iter().filter_map(|cause| facts.found.causes.get(*cause));
-    let causes = causes.map(|cause| (cause.kind, cause.what, cause.value, cause.who)).collect();
+    let causes =
+        causes.map(|cause| (cause.kind, cause.what, cause.value, cause.who, cause.through)).collect();
     let records = records(facts, &numbers);
     let clock = &facts.clock;
     let gap = |missing: &super::collect::notes::Missing| Gap {

@@ -17,6 +17,7 @@ mod page;
 mod strings;
 mod verdict;
 
+use crate::inputs::cp_sources;
 use crate::out::{line, Out};
 use crate::time::Zone;
 use crate::{Filter, Logs};
@@ -45,6 +46,7 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     ends.retain(|end| filter.time(end.time));
     let worst = ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)).map(|end| end.time);
     found.focus = worst.map(|at| (at.saturating_sub(FOCUS.0), at.saturating_add(FOCUS.1)));
+    found.follow_links_of(cp_sources(logs));
     let mut replay = logs.replay(filter).with_asides();
     loop {
         let chain = replay.next();
@@ -56,6 +58,7 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
         if filter.chain(&chain) {
             found.take(&chain, filter);
         }
+        found.follow(&chain);
     }
     let focus = found.focus;
     found.finish();

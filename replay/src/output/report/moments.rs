@@ -16,6 +16,7 @@
 
 use super::clock::count;
 use super::collect::alarms::Transition;
+use super::collect::causes::Cause;
 use super::collect::puts::{Put, ACKNOWLEDGES, DENIED, NEW_KNOWN, OLD_KNOWN, OTHERWISE};
 use super::facts::{Facts, IocEnd};
 use crate::model::enum_strings::{severity_name, status_name};
@@ -170,12 +171,17 @@ fn first_alarms(facts: &Facts) -> (Vec<&Transition>, Vec<&Transition>) {
 /// A record went into alarm; with the put that its chain began with.
 fn with_put(facts: &Facts, alarm: &Transition) -> Vec<Moment> {
     let root = facts.found.puts.all.iter().find(|put| put.chain == alarm.chain);
-    let root = root.filter(|_| facts.found.causes.get(alarm.cause).is_some_and(|cause| cause.kind == "put"));
+    let begins = |cause: &Cause| cause.kind == "put" && cause.through == 0;
+    let root = root.filter(|_| facts.found.causes.get(alarm.cause).is_some_and(begins));
     let strings = &facts.found.strings;
     let aside = match (root, facts.found.causes.get(alarm.cause)) {
         (Some(put), _) => {
             let later = alarm.time.saturating_sub(put.time);
             format!("same chain, +{:.1} ms", later as f64 / 1e6)
+        }
+        (None, Some(cause)) if cause.through != 0 => {
+            let (kind, what) = (cause.kind, strings.get(cause.what));
+            format!("{kind} {what}, by CP link of {}", strings.get(cause.through))
         }
         (None, Some(cause)) => match strings.get(cause.what) {
             "" => cause.kind.to_owned(),

@@ -41,6 +41,7 @@ function causeCell(alarm) {
   const cause = alarm.cause;
   if (!cause) return el("td", { class: "dim" }, alarm.chain ? "not known" : "found by a snapshot: when is not known");
   const text = cause.kind === "CP link" ? cause.what.replace(/^.* from /, "from ") : cause.what;
-  return el("td", { title: `${cause.kind} ${cause.what} ${cause.who}` }, causeBadge(cause.kind), " ",
-    cause.kind === "put" ? el("span", { class: "name" }, text) : text, cause.who ? ` ${cause.who}` : "");
+  const through = cause.through ? `, by CP link of ${cause.through}` : "";
+  return el("td", { title: `${cause.kind} ${cause.what} ${cause.who}${through}` }, causeBadge(cause.kind), " ",
+    cause.kind === "put" ? el("span", { class: "name" }, text) : text, cause.who ? ` ${cause.who}` : "", through);
 }

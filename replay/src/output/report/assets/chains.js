@@ -50,8 +50,8 @@ function drawChains() {
 
 function chainRow(chain, chosen) {
   const cause = causes[chain.cause];
-  const kind = cause ? cause.kind : "unknown";
-  const asked = cause && cause.value ? ` ← ${cause.value}` : "";
+  const kind = !cause ? "unknown" : cause.through ? "CP link" : cause.kind;
+  const asked = cause && cause.value && !cause.through ? ` ← ${cause.value}` : "";
   return el("li", { role: "option", "aria-selected": String(chosen), "data-chain": chain.serial, onclick: () => choose({ chain: chain.serial }) },
     el("div", { class: "first" }, causeBadge(kind), " ", el("span", { class: "name" }, S[chain.title]), asked),
     el("div", { class: "side" }, chain.severity ? severityBadge(chain.severity) : "", el("div", { class: "more" }, cause ? cause.who : "")),
@@ -75,15 +75,24 @@ function scaleOf(chain) {
   return { log, total, place: (us) => place(us) * 88, marks };
 }
 
+function causeWords(cause) {
+  if (!cause) return "cause not known";
+  const who = cause.who ? `by ${cause.who}` : "";
+  if (!cause.through) return cause.kind === "put" ? who : cause.what;
+  const value = cause.value ? ` ← ${cause.value}` : "";
+  return `begun by ${cause.kind} ${cause.what}${value} ${who}, by CP link of ${cause.through}`;
+}
+
 function drawTree(chain) {
   const box = $("chain");
   box.replaceChildren();
   if (!chain) return;
   const cause = causes[chain.cause];
   const scale = scaleOf(chain);
-  const words = cause ? (cause.kind === "put" ? (cause.who ? `by ${cause.who}` : "") : cause.what) : "cause not known";
-  box.append(el("div", { class: "title" }, causeBadge(cause ? cause.kind : "unknown"),
-    el("span", {}, el("b", { class: "name" }, S[chain.title]), cause && cause.value ? ` ← ${cause.value}` : ""), words,
+  const words = causeWords(cause);
+  const own = cause && !cause.through;
+  box.append(el("div", { class: "title" }, causeBadge(own ? cause.kind : cause ? "CP link" : "unknown"),
+    el("span", {}, el("b", { class: "name" }, S[chain.title]), own && cause.value ? ` ← ${cause.value}` : ""), words,
     el("span", { class: "number" }, when(chain.time, 3)), el("span", { class: "number" }, length(chain.ms)),
     chain.iocs > 1 ? el("span", { class: "badge hop" }, `crosses ${chain.iocs} IOCs`) : "",
     chain.open ? "not seen to end" : "",

@@ -49,7 +49,8 @@ function counted(b, from, to) {
 const WHOLE = [D.first, Math.max(D.last, D.first + 1)];
 const iocs = D.iocs.map((ioc, number) => ({ ...ioc, number, bins: bins(ioc.bins) }));
 const recordBins = D.records.bins.map(bins);
-const causes = D.causes.map(([kind, what, value, who]) => ({ kind, what: S[what], value: S[value], who: S[who] }));
+const causes = D.causes.map(([kind, what, value, who, through]) =>
+  ({ kind, what: S[what], value: S[value], who: S[who], through: S[through] }));
 const chainsBySerial = new Map(D.chains.map((chain, place) => [chain.serial, place]));
 
 const puts = D.puts.time.map((time, i) => {

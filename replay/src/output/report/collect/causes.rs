@@ -1,7 +1,11 @@
 //! The cause of a chain, in the few words that a table has room for.
+//!
+//! A chain that began by a CP link is followed to what changed the link's source, and on from there, as `iocreplay alarms`
+//! does ([`origins`](crate::model::origins)): where one step is not certain, the cause is that CP link.
 
 use crate::model::chain::{Chain, SpanKind, Trigger};
-use crate::model::putlog::root_put;
+use crate::model::origins::{self, MAX_HOPS};
+use crate::model::putlog::{root_put, PutLine};
 use crate::output::report::strings::{Strings, Text};
 use crate::output::wording::cause::cause;
 use crate::output::wording::put::parts;
@@ -21,20 +25,27 @@ pub struct Cause {
     pub value: Text,
     /// Who put; empty for other causes.
     pub who: Text,
+    /// The records whose CP links were followed from there to the chain; empty if it began the chain itself.
+    pub through: Text,
 }
 
 impl Cause {
-    /// The cause of a chain.
-    pub fn of(chain: &Chain, strings: &mut Strings) -> Cause {
-        if let Some(put) = root_put(chain, None) {
-            let change = parts(&put);
-            let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
-            return Cause {
-                kind: "put",
-                what: strings.add(pv),
-                value: strings.add(change.asked.as_deref().unwrap_or(&change.new)),
-                who: strings.add(&super::puts::writer(&put)),
+    /// The cause of a chain; `followed`: what began it all, if it began by a CP link.
+    pub fn of(chain: &Chain, followed: Option<&origins::Cause>, strings: &mut Strings) -> Cause {
+        if let Some(origin) = followed.filter(|origin| !origin.through.is_empty()) {
+            let mut through = origin.through.join(", ");
+            if origin.through.len() >= MAX_HOPS {
+                through.push_str(" and more");
+            }
+            let through = strings.add(&through);
+            let Some(put) = &origin.put else {
+                let (kind, what) = kind_of(&origin.text);
+                return Cause { kind, what: strings.add(what), value: 0, who: 0, through };
             };
+            return Cause { through, ..Cause::of_put(put, strings) };
+        }
+        if let Some(put) = root_put(chain, None) {
+            return Cause::of_put(&put, strings);
         }
         let text = cause(chain, None);
         let kind = chain.root().map_or("unknown", |root| match &root.kind {
@@ -52,9 +63,33 @@ impl Cause {
             SpanKind::Link(_) => "CA link",
             SpanKind::Put(_) => "put",
         });
-        let rest = text.strip_prefix(kind).map_or(text.as_str(), |rest| rest.trim_start_matches([',', ' ']));
-        Cause { kind, what: strings.add(rest), value: 0, who: 0 }
+        Cause { kind, what: strings.add(rest_of(&text, kind)), value: 0, who: 0, through: 0 }
     }
+
+    fn of_put(put: &PutLine, strings: &mut Strings) -> Cause {
+        let change = parts(put);
+        let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+        Cause {
+            kind: "put",
+            what: strings.add(pv),
+            value: strings.add(change.asked.as_deref().unwrap_or(&change.new)),
+            who: strings.add(&super::puts::writer(put)),
+            through: 0,
+        }
+    }
+}
+
+/// The kind of a cause that no put is, by its words, and the rest of them.
+fn kind_of(text: &str) -> (&'static str, &str) {
+    const KINDS: [&str; 10] = [
+        "scanOnce", "scan", "event", "I/O Intr", "callback", "CP link", "CA link", "PINI", "dbtr", "unknown",
+    ];
+    let kind = KINDS.into_iter().find(|kind| text.starts_with(kind)).unwrap_or("unknown");
+    (kind, rest_of(text, kind))
+}
+
+fn rest_of<'a>(text: &'a str, kind: &str) -> &'a str {
+    text.strip_prefix(kind).map_or(text, |rest| rest.trim_start_matches([',', ' ']))
 }
 
 /// The causes of what is shown, each once.

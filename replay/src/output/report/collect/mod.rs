@@ -15,9 +15,11 @@ pub mod records;
 use super::strings::Strings;
 use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
+use crate::model::origins::Origins;
 use crate::model::putlog::each_put;
 use crate::model::run::{has_value, record_name};
 use crate::model::{enum_strings, value};
+use crate::output::wording::cause::cause;
 use crate::Filter;
 use alarms::Alarms;
 use causes::{Cause, Causes};
@@ -28,6 +30,7 @@ use notes::Notes;
 use places::{Places, NONE};
 use puts::Puts;
 use records::{Alarm, Fast, Seen};
+use std::collections::HashSet;
 
 /// Records whose plots may have all the points that the page draws: 9 MB.
 const FULL_PLOTS: usize = 400;
@@ -58,6 +61,8 @@ pub struct Collected {
     /// The minutes that the verdict is about, if that is known beforehand.
     pub focus: Option<(i64, i64)>,
     full_plots: usize,
+    /// What changed the sources of CP links, if there are any.
+    origins: Option<Origins>,
 }
 
 /// What is known of the chain whose spans are being read.
@@ -70,6 +75,11 @@ struct Current {
 }
 
 impl Collected {
+    /// Follows CP links of records with these names. Call it before the first chain.
+    pub fn follow_links_of(&mut self, sources: HashSet<String>) {
+        self.origins = (!sources.is_empty()).then(|| Origins::of_sources(cause, sources));
+    }
+
     /// Takes the next chain, in the order in which they began.
     pub fn take(&mut self, chain: &Chain, filter: &Filter) {
         self.chains.total += 1;
@@ -87,6 +97,13 @@ impl Collected {
             let cause = self.cause(chain, &mut current);
             let (serial, notable) = (current.serial, (current.notable, in_focus));
             self.chains.keep(chain, serial, cause, notable, &mut self.places, &mut self.strings);
+        }
+    }
+
+    /// Notes what the next chain, wanted or not, changed that CP links follow. Call it after [`Collected::take`].
+    pub fn follow(&mut self, chain: &Chain) {
+        if let Some(origins) = &mut self.origins {
+            origins.take(chain);
         }
     }
 
@@ -220,7 +237,10 @@ impl Collected {
     /// The cause of the chain that is being read.
     fn cause(&mut self, chain: &Chain, current: &mut Current) -> u32 {
         *current.cause.get_or_insert_with(|| {
-            let cause = Cause::of(chain, &mut self.strings);
+            let is_link = |span: &Span| matches!(&span.kind, SpanKind::Process(process) if process.for_link);
+            let origins = self.origins.as_mut().filter(|_| chain.root().is_some_and(is_link));
+            let followed = origins.map(|origins| origins.cause(chain));
+            let cause = Cause::of(chain, followed.as_deref(), &mut self.strings);
             self.causes.add(cause)
         })
     }

@@ -1,0 +1,180 @@
+//! `traces --follow` of a log that grows: each chain comes once and whole, also when the recorder dies and another one
+//! goes on.
+
+mod common;
+
+use common::{
+    complete, definitions, happenings, iocreplay, process, run, segments, CLIENT, MS, SCAN, SECOND, WALL,
+};
+use iocrec_log::event::*;
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::writer::{Options, Writer};
+use std::cell::Cell;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const SP: u32 = 1;
+const CALC: u32 = 2;
+const SLOW: u32 = 3;
+
+/// A recorder that writes at once.
+struct Recorder {
+    writer: Writer<Clocked<Directory>>,
+    wall: Rc<Cell<i64>>,
+}
+
+impl Recorder {
+    fn begin(directory: &Path, run: u128, now: u64) -> Recorder {
+        let wall = Rc::new(Cell::new(WALL + now as i64));
+        let storage = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
+        let options = Options { segment: Some(64 << 10), ..Options::default() };
+        let mut writer = Writer::open(storage, options, run).unwrap();
+        for fact in definitions("box1") {
+            let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: wall.get() }) } else { fact };
+            writer.push(Event { time: now, fact });
+        }
+        Recorder { writer, wall }
+    }
+
+    /// Writes what happens until then.
+    fn write(&mut self, events: Vec<(u64, Fact)>, until: u64) {
+        for (time, fact) in events {
+            self.writer.push(Event { time, fact });
+        }
+        self.writer.push(Event { time: until, fact: Fact::Mark("tick".into()) });
+        self.wall.set(WALL + until as i64);
+        self.writer.tick(until + 2 * SECOND);
+    }
+
+    /// It is killed while it writes a block.
+    fn die(self, directory: &Path) {
+        drop(self.writer); // it is not closed
+        let last = segments(directory).pop().unwrap();
+        let bytes = std::fs::read(&last).unwrap();
+        let mut file = std::fs::File::options().append(true).open(&last).unwrap();
+        // the beginning of the segment's last block, once more
+        let magic = bytes.windows(4).rposition(|bytes| bytes == iocrec_log::format::BLOCK_MAGIC).unwrap();
+        file.write_all(&bytes[magic..magic + 30]).unwrap();
+    }
+}
+
+/// `traces --follow`, and what it has printed so far.
+struct Follower {
+    child: Child,
+    text: Arc<Mutex<String>>,
+}
+
+impl Follower {
+    fn of(directory: &Path) -> Follower {
+        let words = ["traces", "log", "--utc", "--follow"];
+        let mut child = iocreplay(words).current_dir(directory).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let text = Arc::new(Mutex::new(String::new()));
+        let printed = Arc::clone(&text);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                *printed.lock().unwrap() += &(line + "\n");
+            }
+        });
+        Follower { child, text }
+    }
+
+    /// The chains printed so far, sorted.
+    fn chains(&self) -> Vec<String> {
+        chains(&self.text.lock().unwrap())
+    }
+
+    /// Waits until it has printed this.
+    #[track_caller]
+    fn waits_for(&self, what: &str) {
+        let begun = Instant::now();
+        while !self.text.lock().unwrap().contains(what) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(120),
+                "no {what} in\n{}",
+                self.text.lock().unwrap()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The chains of a text, sorted: a line that is not indented begins one.
+fn chains(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match all.last_mut().filter(|_| line.starts_with(' ')) {
+            Some(last) => *last += &format!("\n{line}"),
+            None => all.push(line.to_owned()),
+        }
+    }
+    all.sort();
+    all
+}
+
+/// What `traces` shows of the same log.
+fn whole(directory: &Path) -> Vec<String> {
+    let (code, out, err) = run(directory, &["traces", "log", "--utc"]);
+    assert!(code == 1 && err.contains("is cut: ") && err.lines().count() == 1, "{code}: {err}");
+    chains(&out)
+}
+
+fn scanned(time: u64, record: u32, v: f64) -> [(u64, Fact); 2] {
+    [(time, process(SCAN, -100, 2, record)), (time + 1000, complete(SCAN, -200, record, v, 0))]
+}
+
+#[test]
+fn each_chain_comes_once_and_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    recorder.write(happenings(), 5 * SECOND);
+    let follower = Follower::of(here);
+    follower.waits_for("T:SLOW");
+    // A scan, whose forward link begins to process, and completes 40 s later; meanwhile there are others.
+    let begun = scanned(10 * SECOND, CALC, 1.5);
+    let asynchronous = [
+        begun[0].clone(),
+        (10 * SECOND + 500, process(SCAN, -300, 0, SLOW)),
+        begun[1].clone(),
+        (10 * SECOND + 2000, process(SCAN, -100, 2, SP)),
+        (10 * SECOND + 3000, complete(SCAN, -200, SP, 3.25, 0)),
+    ];
+    recorder.write(asynchronous.to_vec(), 12 * SECOND);
+    for n in 0..6 {
+        recorder.write(scanned((20 + 5 * n) * SECOND, SP, 100.0 + n as f64).to_vec(), (22 + 5 * n) * SECOND);
+        // so that it looks at each part
+        follower.waits_for(&format!("= {}", if n == 0 { 3.25 } else { 99.0 + n as f64 }));
+    }
+    assert!(!follower.chains().iter().any(|chain| chain.contains("= 1.5")), "it is not over");
+    recorder.write(vec![(50 * SECOND, complete(4, -300, SLOW, 4.5, 0))], 52 * SECOND);
+    recorder.write(scanned(53 * SECOND, SP, 200.0).to_vec(), 58 * SECOND);
+    follower.waits_for("= 4.5");
+    // A chain that nobody sees the end of; then the recorder is killed.
+    recorder.write(vec![(60 * SECOND, process(CLIENT, -1200, 0, SLOW))], 61 * SECOND);
+    recorder.die(&log);
+    follower.waits_for("= 200");
+    let mut recorder = Recorder::begin(&log, 8, 70 * SECOND);
+    recorder.write(scanned(71 * SECOND, CALC, 300.0).to_vec(), 72 * SECOND);
+    follower.waits_for("= 300");
+    recorder.write(scanned(150 * SECOND, CALC, 301.0).to_vec(), 151 * SECOND);
+    follower.waits_for("= 301");
+    recorder.write(scanned(152 * SECOND + MS, CALC, 302.0).to_vec(), 160 * SECOND);
+    recorder.writer.close(161 * SECOND);
+    follower.waits_for("= 302");
+    follower.waits_for("(not seen to end)");
+    // long enough that anything printed twice would have come
+    std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(2));
+    assert_eq!(follower.chains(), whole(here));
+}

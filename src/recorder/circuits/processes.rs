@@ -1,0 +1,311 @@
+//! The processes of the clients on this machine, by their sockets.
+//!
+//! A client's user and host are what it claims; the kernel knows which process holds its socket. Each circuit is looked
+//! for once, soon after it was first seen: a client that has ended by then, like a short caput, is not found, and
+//! nothing is said about it. A look reads the sockets of the recorded network namespaces, and, only if a client's socket
+//! is there, the descriptors of all processes, the youngest first, since a short client is among these. A client that is
+//! in none of these namespaces is searched for in those of the other processes (a container's client). A look runs on its
+//! own thread and uses at most a thirtieth of a processor.
+//!
+//! Whoever may open a process's descriptors may be told wrongly by it: a process chooses its name and command line. Its
+//! pid, start and user are the kernel's. Several processes may hold one socket; all are named.
+
+mod look;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::thread;
+
+use iocrec_log::event::{Address, CircuitId, CircuitProcess, Event, Fact, IocId, SocketHolder, ThreadNames};
+
+use self::look::{Found, Look};
+use crate::net::Namespace;
+use crate::recorder::circuits::places::Places;
+
+/// Least time between two looks, nanoseconds; and as a multiple of the processor time of the last one.
+const PAUSE: u64 = 20_000_000;
+const SHARE: u64 = 30;
+/// Circuits that wait for a look, and that one look takes. What finds no room is said to be unknown.
+const MAX_WAITING: usize = 4096;
+const MAX_ASKED: usize = 512;
+/// Time after its end for which a circuit's process is still taken: the look was under way.
+const AFTER_END: u64 = 2_000_000_000;
+/// Circuits of which the ends are remembered for that.
+const MAX_ENDED: usize = 1024;
+/// Time between two notes of an IOC's threads, nanoseconds.
+const THREADS_AGAIN: u64 = 60_000_000_000;
+/// IOCs whose threads were noted.
+const MAX_IOCS: usize = 4096;
+
+/// A circuit whose client is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    circuit: CircuitId,
+    /// Where its packets are seen.
+    namespace: Namespace,
+    client: Address,
+    server: Address,
+}
+
+/// A request for a look.
+struct Job {
+    places: Places,
+    asked: Vec<Asked>,
+    /// Whether command lines may be in the log.
+    commands: bool,
+}
+
+struct Searcher {
+    jobs: Sender<Job>,
+    looks: Receiver<Look>,
+}
+
+impl Searcher {
+    /// `None` if the system gives no thread.
+    fn start() -> Option<Searcher> {
+        let (jobs, wanted) = channel::<Job>();
+        let (result, looks) = channel();
+        let work = move || {
+            crate::linux::reader::use_reader_process();
+            // ends with the recorder
+            while let Ok(job) = wanted.recv() {
+                if result.send(Look::at(&job.places, &job.asked, job.commands)).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("processes".into()).spawn(work).ok()?;
+        Some(Searcher { jobs, looks })
+    }
+}
+
+/// A circuit that is open.
+struct Open {
+    client: Address,
+    server: Address,
+    is_placed: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct ClientProcesses {
+    open: HashMap<CircuitId, Open>,
+    waiting: VecDeque<Asked>,
+    /// Circuits in the look that is under way.
+    asked: HashSet<CircuitId>,
+    /// When those of them ended that have.
+    ended: HashMap<CircuitId, u64>,
+    searcher: Option<Searcher>,
+    busy: bool,
+    next: u64,
+    /// When each IOC's threads were noted, and which they were.
+    threads: HashMap<IocId, (u64, Vec<String>)>,
+}
+
+impl ClientProcesses {
+    /// Notes circuits in an event on its way into the log.
+    pub fn notice(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::Circuit(circuit) => {
+                let open = Open { client: circuit.client, server: circuit.server, is_placed: false };
+                self.open.entry(circuit.id).or_insert(open);
+            }
+            Fact::CircuitEnds(ends) => {
+                let Some(open) = self.open.get_mut(&ends.circuit).filter(|open| !open.is_placed) else {
+                    return;
+                };
+                open.is_placed = true;
+                let (client, server) = (open.client, open.server);
+                // by IPv6: the sockets are not known by such an address
+                if client.ip == 0 || self.waiting.len() >= MAX_WAITING {
+                    return;
+                }
+                self.waiting.push_back(Asked {
+                    circuit: ends.circuit,
+                    namespace: ends.namespace,
+                    client,
+                    server,
+                });
+            }
+            Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => {
+                self.open.remove(circuit);
+                if self.asked.contains(circuit) && self.ended.len() < MAX_ENDED {
+                    self.ended.insert(*circuit, event.time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes over the last look, or begins another. Pushes new facts to `events`.
+    pub fn step(&mut self, now: u64, places: &Places, commands: bool, events: &mut Vec<Event>) {
+        match self.searcher.as_ref().map(|searcher| searcher.looks.try_recv()) {
+            Some(Ok(look)) => self.take(now, look, places, events),
+            Some(Err(TryRecvError::Disconnected)) => (self.searcher, self.busy) = (None, false),
+            Some(Err(TryRecvError::Empty)) | None => {}
+        }
+        if self.busy || self.waiting.is_empty() || now < self.next {
+            return;
+        }
+        if self.searcher.is_none() {
+            self.searcher = Searcher::start();
+        }
+        let Some(searcher) = &self.searcher else { return self.waiting.clear() };
+        let open = &self.open;
+        // those that have ended are gone
+        self.waiting.retain(|asked| open.contains_key(&asked.circuit));
+        let count = self.waiting.len().min(MAX_ASKED);
+        let asked: Vec<Asked> = self.waiting.drain(..count).collect();
+        if asked.is_empty() {
+            return;
+        }
+        self.asked = asked.iter().map(|asked| asked.circuit).collect();
+        self.ended.clear();
+        self.busy = searcher.jobs.send(Job { places: places.clone(), asked, commands }).is_ok();
+    }
+
+    /// Whether it looks, or should soon.
+    pub fn is_busy(&self) -> bool {
+        self.busy || !self.waiting.is_empty()
+    }
+
+    fn take(&mut self, now: u64, look: Look, places: &Places, events: &mut Vec<Event>) {
+        self.busy = false;
+        self.next = now.saturating_add(PAUSE.max(look.took.saturating_mul(SHARE)));
+        self.asked.clear();
+        let mut iocs: HashMap<IocId, (Vec<String>, bool)> = HashMap::new();
+        for Found { circuit, holders, more, is_whole, threads } in look.found {
+            let ended = self.ended.remove(&circuit);
+            let is_late = ended.is_some_and(|ended| now.saturating_sub(ended) > AFTER_END);
+            // gone before anybody was found: nothing is known
+            if is_late || !self.open.contains_key(&circuit) && (ended.is_none() || holders.is_empty()) {
+                continue;
+            }
+            if let (Some(ioc), Some(threads)) = (recorded(places, &holders), threads) {
+                iocs.insert(ioc, threads);
+            }
+            let process = CircuitProcess { circuit, holders, more, is_whole };
+            events.push(Event { time: now, fact: Fact::CircuitProcess(process) });
+            // the end of the circuit is in the log already, but not of what was just said of it
+            if ended.is_some() {
+                events.push(Event { time: now, fact: Fact::CircuitEnd(circuit) });
+            }
+        }
+        for (ioc, (names, is_whole)) in iocs {
+            let known = self.threads.get(&ioc);
+            let is_known = known.is_some_and(|(at, known)| {
+                *known == names || now.saturating_sub(*at) < THREADS_AGAIN && known.len() >= names.len()
+            });
+            if is_known {
+                continue;
+            }
+            if self.threads.len() >= MAX_IOCS {
+                self.threads.clear();
+            }
+            self.threads.insert(ioc, (now, names.clone()));
+            events.push(Event { time: now, fact: Fact::ThreadNames(ThreadNames { ioc, names, is_whole }) });
+        }
+    }
+}
+
+/// The recorded process among the holders of a socket.
+fn recorded(places: &Places, holders: &[SocketHolder]) -> Option<IocId> {
+    let of = |holder: &SocketHolder| {
+        let mut found = places.recorded.iter().filter(|(_, pid, _)| *pid == holder.pid);
+        found.next().map(|(ioc, ..)| *ioc)
+    };
+    holders.iter().find_map(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Circuit, CircuitEnds, Origin};
+
+    fn at(port: u16) -> Address {
+        Address::new([127, 0, 0, 1].into(), port)
+    }
+
+    fn opened(processes: &mut ClientProcesses, circuit: CircuitId) {
+        let facts = [
+            Fact::from(Circuit {
+                id: circuit,
+                client: at(40_000),
+                server: at(5064),
+                user: String::new(),
+                host: String::new(),
+                minor: 0,
+                origin: Origin::Opened,
+            }),
+            Fact::CircuitEnds(CircuitEnds { circuit, namespace: 7, server: None, client: None }),
+        ];
+        for fact in facts {
+            processes.notice(&Event { time: 1, fact });
+        }
+    }
+
+    fn found(circuit: CircuitId, pids: &[u32]) -> Look {
+        let holder = |pid: &u32| SocketHolder {
+            pid: *pid,
+            start: 5,
+            program: "caput".into(),
+            command: Vec::new(),
+            is_cut: false,
+            user: "ops".into(),
+        };
+        let holders: Vec<SocketHolder> = pids.iter().map(holder).collect();
+        let threads = Some((vec!["sncRamp".to_owned()], true));
+        let found = vec![Found { circuit, holders, more: 0, is_whole: true, threads }];
+        Look { found, took: 0 }
+    }
+
+    /// What is written of a look at circuit 3, after which it may have ended at a time.
+    fn written(pids: &[u32], ended: Option<u64>, places: &Places) -> Vec<Fact> {
+        let mut processes = ClientProcesses::default();
+        opened(&mut processes, 3);
+        assert_eq!(processes.waiting.len(), 1);
+        opened(&mut processes, 3);
+        assert_eq!(processes.waiting.len(), 1, "once for each circuit");
+        processes.asked = HashSet::from([3]);
+        if let Some(time) = ended {
+            processes.notice(&Event { time, fact: Fact::CircuitEnd(3) });
+        }
+        let mut events = Vec::new();
+        processes.take(10 * AFTER_END, found(3, pids), places, &mut events);
+        processes.take(10 * AFTER_END, found(4, pids), places, &mut events);
+        events.into_iter().map(|event| event.fact).collect()
+    }
+
+    #[test]
+    fn what_was_found_is_written_of_open_circuits() {
+        let none = Places::default();
+        assert!(
+            matches!(written(&[11], None, &none).as_slice(), [Fact::CircuitProcess(of)] if of.circuit == 3)
+        );
+        let nobody = written(&[], None, &none);
+        assert!(
+            matches!(nobody.as_slice(), [Fact::CircuitProcess(of)] if of.holders.is_empty()),
+            "it is here"
+        );
+        let recorded = Places { recorded: vec![(1, 11, true)], ..Places::default() };
+        let of_ioc = written(&[10, 11], None, &recorded);
+        let [Fact::CircuitProcess(of), Fact::ThreadNames(threads)] = of_ioc.as_slice() else {
+            panic!("{of_ioc:?}")
+        };
+        assert_eq!(
+            (of.holders.len(), threads.ioc, threads.names.as_slice()),
+            (2, 1, &["sncRamp".to_owned()][..])
+        );
+    }
+
+    /// The definition of a circuit that has ended must end, too.
+    #[test]
+    fn a_client_that_has_just_ended_is_named() {
+        let none = Places::default();
+        let now = 10 * AFTER_END;
+        let just = written(&[11], Some(now - 1000), &none);
+        assert!(matches!(just.as_slice(), [Fact::CircuitProcess(_), Fact::CircuitEnd(3)]), "{just:?}");
+        assert_eq!(written(&[], Some(now - 1000), &none), [], "nothing is known");
+        assert_eq!(written(&[11], Some(now - AFTER_END - 1), &none), [], "long ago");
+    }
+}

@@ -1,0 +1,193 @@
+//! Makes TCP packets for tests of decoders, changes them at random, and checks what is said of circuits and channels.
+#![allow(dead_code)] // not every user needs all of it
+
+use iocrec::net::decoder::Decoder;
+use iocrec::net::protocol::{Decoder as _, Protocol};
+use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact};
+use iocrec_testing::chance::{mutate, Random};
+use std::collections::HashSet;
+
+pub const SYN: u8 = 2;
+pub const FIN: u8 = 1;
+pub const RST: u8 = 4;
+pub const ACK: u8 = 16;
+pub const MS: u64 = 1_000_000;
+
+/// A packet and when it came.
+pub type Packet = (u64, Vec<u8>);
+
+/// An IPv4 packet.
+pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let total = 40 + payload.len();
+    let mut p = vec![0x45, 0];
+    // Beyond 64 KiB as the network stack does it: no length.
+    p.extend(u16::try_from(total).unwrap_or(0).to_be_bytes());
+    p.extend([0, 0, 0, 0, 64, 6, 0, 0]);
+    p.extend(from.ip.to_be_bytes());
+    p.extend(to.ip.to_be_bytes());
+    p.extend(from.port.to_be_bytes());
+    p.extend(to.port.to_be_bytes());
+    p.extend(seq.to_be_bytes());
+    p.extend(ack.unwrap_or(0).to_be_bytes());
+    p.extend([0x50, flags | if ack.is_some() { ACK } else { 0 }, 1, 0, 0, 0, 0, 0]);
+    p.extend_from_slice(payload);
+    p
+}
+
+/// A connection from its opening on, a packet each millisecond from one second on.
+pub struct Talk {
+    client: Address,
+    server: Address,
+    /// Longest payload of a packet.
+    longest: usize,
+    time: u64,
+    /// Next sequence numbers: client's, server's.
+    seq: [u32; 2],
+    packets: Vec<Packet>,
+}
+
+impl Talk {
+    pub fn open(client: Address, server: Address, longest: usize) -> Talk {
+        let packets = Vec::new();
+        let mut talk = Talk { client, server, longest, time: 1000 * MS, seq: [1000, 5000], packets };
+        talk.raw(true, 999, None, SYN, b"");
+        talk.raw(false, 4999, Some(1000), SYN, b"");
+        talk
+    }
+
+    fn raw(&mut self, from_client: bool, seq: u32, ack: Option<u32>, flags: u8, payload: &[u8]) {
+        let (client, server) = (self.client, self.server);
+        let (from, to) = if from_client { (client, server) } else { (server, client) };
+        self.time += MS;
+        self.packets.push((self.time, packet(from, to, seq, ack, flags, payload)));
+    }
+
+    /// The next bytes of a side.
+    pub fn say(&mut self, from_client: bool, bytes: &[u8]) {
+        for part in bytes.chunks(self.longest) {
+            let side = usize::from(!from_client);
+            self.raw(from_client, self.seq[side], Some(self.seq[1 - side]), 0, part);
+            self.seq[side] = self.seq[side].wrapping_add(part.len() as u32);
+        }
+    }
+
+    /// The client ends it, and then the server.
+    pub fn end(mut self) -> Vec<Packet> {
+        let [client, server] = self.seq;
+        self.raw(true, client, Some(server), FIN, b"");
+        self.raw(false, server, Some(client.wrapping_add(1)), FIN, b"");
+        self.packets
+    }
+}
+
+/// Changes what came, and in what order.
+pub fn change(random: &mut Random, packets: &mut Vec<Packet>) {
+    for _ in 0..=random.below(6) {
+        let at = random.below(packets.len());
+        match random.below(8) {
+            0..=2 => mutate(random, &mut packets[at].1),
+            3 => drop(packets.remove(at)),
+            4 => packets.insert(at, packets[random.below(packets.len())].clone()),
+            5 => {
+                let with = random.below(packets.len());
+                packets.swap(at, with);
+            }
+            // The sequence number, the flags; so that the rest is sound.
+            6 => {
+                let byte = [24, 25, 26, 27, 33][random.below(5)];
+                if let Some(byte) = packets[at].1.get_mut(byte) {
+                    *byte ^= 1 << random.below(8);
+                }
+            }
+            _ => packets[at].0 = packets[at].0.wrapping_add(random.next() >> random.below(64)),
+        }
+        if packets.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Gives the decoder these packets, some of them cut, and lets time pass now and then.
+pub fn decode<P: Protocol<Output = Vec<Event>>>(
+    decoder: &mut Decoder<P>,
+    packets: &[Packet],
+    random: &mut Random,
+    out: &mut Vec<Event>,
+) {
+    let mut now = 0;
+    for (time, bytes) in packets {
+        now = now.max(*time);
+        let cut = if random.below(30) == 0 { random.below(bytes.len() + 1) } else { bytes.len() };
+        decoder.packet(0, *time, &bytes[..cut], bytes.len(), out);
+        if random.below(10) == 0 {
+            decoder.tick(now, out);
+        }
+    }
+    decoder.finish(now, out);
+}
+
+/// The circuits and channels that were said to be there.
+#[derive(Default)]
+pub struct Said {
+    circuits: HashSet<CircuitId>,
+    channels: HashSet<ChannelId>,
+}
+
+impl Said {
+    /// Takes a fact; false if it is none of circuits and channels, nor a loss.
+    pub fn take(&mut self, fact: &Fact) -> bool {
+        match fact {
+            Fact::Circuit(circuit) => _ = self.circuits.insert(circuit.id),
+            Fact::CircuitClosed(closed) => assert!(self.circuits.contains(&closed.circuit)),
+            Fact::CircuitEnd(id) | Fact::CircuitForgotten(id) => {
+                assert!(self.circuits.remove(id), "circuit {id} ends");
+            }
+            Fact::Channel(channel) => {
+                assert!(self.circuits.contains(&channel.circuit), "{channel:?}");
+                self.channels.insert(channel.id);
+            }
+            Fact::ChannelEnd(id) | Fact::ChannelForgotten(id) => {
+                assert!(self.channels.remove(id), "channel {id} ends");
+            }
+            Fact::Loss(_) => {}
+            _ => return false,
+        }
+        true
+    }
+
+    pub fn has_circuit(&self, id: CircuitId) -> bool {
+        self.circuits.contains(&id)
+    }
+
+    pub fn has_channel(&self, id: ChannelId) -> bool {
+        self.channels.contains(&id)
+    }
+
+    pub fn circuits(&self) -> usize {
+        self.circuits.len()
+    }
+}
+
+/// The same connection with each packet cut in two anywhere, and some sent twice.
+pub fn cut_in_two(random: &mut Random, whole: &[Packet]) -> Vec<Packet> {
+    let mut cut = Vec::new();
+    for (time, bytes) in whole {
+        let at = 40 + random.below((bytes.len() - 40).max(1));
+        if at <= 40 || at >= bytes.len() {
+            cut.push((*time, bytes.clone()));
+            continue;
+        }
+        let seq = u32::from_be_bytes(bytes[24..28].try_into().unwrap());
+        for (from, to) in [(40, at), (at, bytes.len())] {
+            let mut part = bytes[..40].to_vec();
+            part.extend(&bytes[from..to]);
+            let length = (part.len() as u16).to_be_bytes();
+            part[2..4].copy_from_slice(&length);
+            part[24..28].copy_from_slice(&seq.wrapping_add(from as u32 - 40).to_be_bytes());
+            for _ in 0..=random.below(2) {
+                cut.push((*time, part.clone()));
+            }
+        }
+    }
+    cut
+}
