@@ -31,7 +31,7 @@ use std::sync::Arc;
 const SILENCE: u64 = SECOND;
 /// Longest delay after which an event may be read and still come before another.
 const WINDOW: u64 = 2 * SECOND;
-/// Limit of the events that wait to be sorted, about 18 MB, whatever their times; and of the bytes of their values. These
+/// Limit of the events that wait to be sorted, about 9 MB, whatever their times; and of the bytes of their values. These
 /// are eight of the recorder's largest blocks. It writes such a block as soon as it is full, so where there are more in
 /// two seconds, none comes that late.
 const MAX_PENDING: usize = 130_000;
