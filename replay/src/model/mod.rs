@@ -49,6 +49,7 @@ pub mod selection;
 pub mod series;
 pub mod setting;
 pub mod source;
+pub mod spans;
 pub mod stack;
 mod starts;
 pub mod state;

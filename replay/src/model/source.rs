@@ -32,7 +32,7 @@ use std::sync::Arc;
 const SILENCE: u64 = SECOND;
 /// Longest delay after which an event may be read and still come before another.
 const WINDOW: u64 = 2 * SECOND;
-/// Limit of the events that wait to be sorted, about 18 MB, whatever their times; and of the bytes of their values. These
+/// Limit of the events that wait to be sorted, about 9 MB, whatever their times; and of the bytes of their values. These
 /// are eight of the recorder's largest blocks. It writes such a block as soon as it is full, so where there are more in
 /// two seconds, none comes that late.
 const MAX_PENDING: usize = 130_000;
@@ -417,10 +417,31 @@ impl Source {
         }
         let unread = unread(&block);
         let mut events = block.events;
-        // The only look at all of them: they come from another processor's memory.
-        let (mut sorted, mut latest) = (true, 0);
-        events.retain(|event| {
+        // The only look at most of them: they come from another processor's memory.
+        let (mut sorted, mut latest, mut heap, mut all_wanted) = (true, 0, 0, true);
+        for event in &events {
             self.newest = self.newest.max(event.time);
+            sorted &= latest <= event.time;
+            latest = event.time;
+            heap += bytes(&event.fact);
+            all_wanted &= event.fact.class() != Class::Definition && event.time >= self.since;
+        }
+        if all_wanted {
+            self.pending_bytes += heap;
+            self.pending.push(events, sorted);
+        } else {
+            self.take_some(&mut events, repeats);
+            let sorted = events.is_sorted_by_key(|event| event.time);
+            self.pending.push(events, sorted);
+        }
+        let unread: Vec<Event> = unread.into_iter().filter(|event| event.time >= self.since).collect();
+        let sorted = unread.is_sorted_by_key(|event| event.time);
+        self.pending.push(unread, sorted);
+    }
+
+    /// Applies definitions, and keeps the events that are to be given out.
+    fn take_some(&mut self, events: &mut Vec<Event>, repeats: bool) {
+        events.retain(|event| {
             if event.fact.class() == Class::Definition {
                 if !repeats {
                     self.run.apply(event.time, &event.fact);
@@ -443,14 +464,8 @@ impl Source {
                 return false; // it is in a block only because of others that are wanted
             }
             self.pending_bytes += bytes(&event.fact);
-            sorted &= latest <= event.time;
-            latest = event.time;
             true
         });
-        self.pending.push(events, sorted);
-        let unread: Vec<Event> = unread.into_iter().filter(|event| event.time >= self.since).collect();
-        let sorted = unread.is_sorted_by_key(|event| event.time);
-        self.pending.push(unread, sorted);
     }
 }
 
@@ -469,8 +484,12 @@ impl Iterator for Source {
     fn next(&mut self) -> Option<Item> {
         self.started = true;
         loop {
-            self.fill();
-            let now = self.pending.front().map_or(self.newest, |event| event.time);
+            let mut first = self.pending.front().map(|event| event.time);
+            if !first.is_some_and(|first| first.saturating_add(WINDOW) < self.newest) {
+                self.fill();
+                first = self.pending.front().map(|event| event.time);
+            }
+            let now = first.unwrap_or(self.newest);
             let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
             if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
                 if now > self.passed.saturating_add(SILENCE) {
@@ -485,8 +504,11 @@ impl Iterator for Source {
             let Some(event) = self.pending.pop() else {
                 return std::mem::take(&mut self.gap).then_some(Item::Gap);
             };
-            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
             self.passed = self.passed.max(event.time);
+            if matches!(event.fact, Fact::Process(_)) {
+                return Some(Item::Event(event)); // nearly half of them
+            }
+            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
             let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
             self.last_end.insert(name, event.time);
             if matches!(event.fact, Fact::IocEnd(_)) {
