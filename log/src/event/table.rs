@@ -183,6 +183,10 @@ macro_rules! for_each_fact {
             64 CircuitProcess(CircuitProcess) "circuit_process" Definition in processes: Table<CircuitProcess>;
             /// The names of an IOC's threads.
             65 ThreadNames(ThreadNames) "thread_names" Definition in thread_names: Table<ThreadNames>;
+            /// The links of a record that write over Channel Access.
+            66 OutputLinks(OutputLinks) "output_links" Definition in output_links: Table<OutputLinks>;
+            /// An IOC's thread asked libca to put.
+            67 CaClientPut(CaClientPut) "ca_client_put" Hit;
         }
     };
 }
