@@ -38,7 +38,7 @@ fn host(name: &str) -> Vec<(u64, Fact)> {
         recorder: "0.1.0".into(),
         utc_offset: 0,
     };
-    vec![(0, Fact::Host(host)), (0, Fact::Clock(Clock { wall: WALL }))]
+    vec![(0, Fact::from(host)), (0, Fact::Clock(Clock { wall: WALL }))]
 }
 
 fn ioc(id: u32, pid: u32, name: &str) -> Fact {
@@ -65,11 +65,11 @@ fn thread(id: u32, name: &str) -> Fact {
 }
 
 fn record(id: u32, name: &str) -> Fact {
-    Fact::Record(Record { id, ioc: 1, address: 4096, name: name.into(), rtype: "ao".into() })
+    Fact::from(Record { id, ioc: 1, address: 4096, name: name.into(), rtype: "ao".into() })
 }
 
 fn field(id: u32, name: &str, dbf: Dbf) -> Fact {
-    Fact::Field(Field { id, ioc: 1, rtype: "ao".into(), name: name.into(), dbf, menu: None })
+    Fact::from(Field { id, ioc: 1, rtype: "ao".into(), name: name.into(), dbf, menu: None })
 }
 
 /// The circuit as a recorder sees it opening, with a channel to T:SP.
@@ -95,9 +95,9 @@ fn circuit(at: u64, id: u32, ends: [Option<u32>; 2]) -> Vec<(u64, Fact)> {
         origin: Origin::Opened,
     };
     vec![
-        (at, Fact::Circuit(circuit)),
+        (at, Fact::from(circuit)),
         (at, Fact::CircuitEnds(CircuitEnds { circuit: id, namespace: 7, server, client })),
-        (at, Fact::Channel(channel)),
+        (at, Fact::from(channel)),
     ]
 }
 
@@ -167,7 +167,7 @@ fn writing(at: u64, values: &[f64], with_probe: bool) -> Vec<(u64, Fact)> {
                 count: 1,
                 value: Value::Double(*value),
             };
-            facts.push((time + 1000, Fact::CaLinkPut(link)));
+            facts.push((time + 1000, Fact::from(link)));
         }
         let asked = CaClientPut { thread: 2, sp: -300, site: 0, channel: 77 };
         facts.push((time + MS / 2, Fact::CaClientPut(asked)));
@@ -310,14 +310,14 @@ fn several_that_may_have_done_it() {
         let mut facts = serving(OPENS, &[5.0]);
         let out =
             Field { id: 9, ioc: 2, rtype: "ao".into(), name: "OUT".into(), dbf: Dbf::OutLink, menu: None };
-        facts.extend([ioc(2, 300, "local"), Fact::Field(out)].map(|fact| (0, fact)));
+        facts.extend([ioc(2, 300, "local"), Fact::from(out)].map(|fact| (0, fact)));
         let own = |id, name: &str| {
             Fact::Thread(Thread { id, ioc: 2, tid: 2000 + id, name: name.into(), stack: 1 << 40 })
         };
         facts.extend([own(12, "dbCaLink"), own(13, "sncRamp")].map(|fact| (0, fact)));
         for (id, name) in links {
             let (name, rtype) = ((*name).to_owned(), "ao".to_owned());
-            facts.push((0, Fact::Record(Record { id: *id, ioc: 2, address: 8192, name, rtype })));
+            facts.push((0, Fact::from(Record { id: *id, ioc: 2, address: 8192, name, rtype })));
             let links = vec![OutputLink { field: 9, text: "T:SP.VAL CA NMS".into() }];
             facts.push((0, Fact::OutputLinks(OutputLinks { record: *id, links })));
         }

@@ -307,7 +307,7 @@ mod tests {
         let mut outputs = Outputs::default();
         for (id, ioc, name) in [(1, 1, "A:ONE"), (2, 1, "A:TWO"), (3, 2, "B:ONE")] {
             let rtype = "ao".to_owned();
-            context.apply(0, &Fact::Record(Record { id, ioc, address: 0, name: name.into(), rtype }));
+            context.apply(0, &Fact::from(Record { id, ioc, address: 0, name: name.into(), rtype }));
             let link = |text: &str| OutputLink { field: 9, text: text.into() };
             let links = vec![link("T:SP CA NMS"), link("T:SP.DESC CA NMS")];
             outputs.note(&OutputLinks { record: id, links: links.clone() });
