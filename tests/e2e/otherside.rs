@@ -58,6 +58,9 @@ fn the_process_of_a_client_is_named() {
             let said = format!("(client.py pid {pid})");
             assert!(text(&rig, "puts", &["--pv", "PUT:DOUBLE"]).contains(&said), "{said}");
         }
+        if tier == "packet" {
+            continue; // nobody sees the record change
+        }
         let why = rig.why("PUT:DOUBLE");
         assert!(
             String::from_utf8_lossy(&why.stdout).contains(&format!("client.py pid {}", pids[1])),
@@ -214,7 +217,7 @@ fn the_log_of_the_clients_host_names_it() {
     ]));
     let find = (PORT + 10).to_string();
     let second = rig.ioc_with("second", PORT + 10, "second.db", &["--address", "10.99.0.1"]);
-    let first = rig.ioc_with("first", PORT, "first.db", &["--find", &find, "--reach", "10.99.0.1"]);
+    let mut first = rig.ioc_with("first", PORT, "first.db", &["--find", &find, "--reach", "10.99.0.1"]);
     let mut client = rig.client("libca", &[PORT], &[]);
     client.put("ONE:SP", DOUBLE, json!(1.0), NOTIFY);
     // the server's host does not have the client's process
@@ -253,7 +256,11 @@ fn the_log_of_the_clients_host_names_it() {
         command.args(logs.iter().map(|log| rig.path(log)));
         json_lines(&run(&mut command).stdout)
     };
-    // the circuit was there before them
+    wait_until("they record", || recorders.iter().all(|recorder| recorder.errors().contains("recording ")));
+    // a circuit that both see beginning
+    first.command("dbpf ONE:LINK.OUT 0");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    first.command("dbpf ONE:LINK.OUT \"TWO:SP CA\"");
     let mut value = 10.0;
     wait_until("both record", || {
         value += 1.0;
