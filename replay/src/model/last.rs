@@ -195,7 +195,12 @@ impl Last {
                 _ => {}
             }
         }
+        let pid = last.process.pid;
         let connected = |line: &ClientLine| {
+            // an earlier or later process of that name had others
+            if line.ioc_pid.is_some_and(|own| own != pid) {
+                return false;
+            }
             let begun = line.connected.unwrap_or(line.seen);
             let gone = line.disconnected.filter(|_| line.ended == Ended::Closed);
             begun <= end && gone.is_none_or(|gone| gone >= end.saturating_sub(AT_END))
