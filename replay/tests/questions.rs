@@ -590,6 +590,20 @@ fn clients_of_a_restarted_ioc() {
     );
 }
 
+/// In the packet tier nobody knows what records do, and the log is older than the IOC.
+#[test]
+fn the_last_minute_by_packets_alone() {
+    let mut story = Story::new();
+    story.tell(1, Fact::Tier(TierChoice { tier: Tier::Packet, refused: vec![] }));
+    story.tell(2 * SECOND, ca_put(1, 1, false, 1, 3.0));
+    story.tell(6 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() }));
+    let (_, last, _) = run(story.written().path(), &["last", "demo", "log", "--utc"]);
+    assert!(last.contains("it had run for 5.000 s; only its last 5.000 s are recorded"), "{last}");
+    assert!(last.contains("processing and alarms: packets do not show them"), "{last}");
+    assert!(last.contains("alarms      not known: recorded from packets alone"), "{last}");
+    assert!(!last.contains("nothing is known to be missing"), "{last}");
+}
+
 /// A put whose circuit was closed at once, after which nothing happened for an hour, keeps its name.
 #[test]
 fn a_put_before_a_long_silence() {

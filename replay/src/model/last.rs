@@ -156,7 +156,7 @@ impl Last {
         let (number, others) = choose(&processes, filter)?;
         let process = processes.get(number)?.clone();
         let (end, ending) = ending(&process, filter.until, logs.end());
-        let recorded = process.recorded.unwrap_or(i64::MIN);
+        let recorded = process.recorded.max(process.started).unwrap_or(i64::MIN);
         let from = end.saturating_sub(MINUTE).max(recorded.min(end));
         let before = from.saturating_sub(BEFORE).max(recorded.min(from));
         let mut last = Last {
@@ -241,6 +241,10 @@ impl Last {
         self.not_seen.extend(unseen);
         let (from, end) = (self.from, self.end);
         self.not_seen.retain(|seen| seen.from < end && seen.to > from);
+        if self.process.packets_only {
+            let cause = "processing and alarms: packets do not show them".to_owned();
+            self.not_seen.push(NotSeen { from, to: end, cause });
+        }
         self.not_seen.sort_by_key(|seen| seen.from);
         for seen in &mut self.not_seen {
             (seen.from, seen.to) = (seen.from.max(from), seen.to.min(end));
