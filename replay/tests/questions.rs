@@ -604,6 +604,28 @@ fn the_last_minute_by_packets_alone() {
     assert!(!last.contains("nothing is known to be missing"), "{last}");
 }
 
+/// A client that comes for one put, as caput does, after which next to nothing happens for minutes: all of that is read
+/// at once, and the put keeps its name.
+#[test]
+fn a_put_before_a_quiet_time() {
+    let mut story = Story::new();
+    let client = Address { ip: 0x0a00_0007, port: 50_010 };
+    let server = Address { ip: 0x0a00_0009, port: 5064 };
+    let (user, host, origin) = ("visitor".into(), "there".into(), Origin::Opened);
+    story.tell(2 * SECOND, Fact::Circuit(Circuit { id: 10, client, server, user, host, minor: 13, origin }));
+    let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
+    let (pv, origin) = ("T:SP".into(), Origin::Opened);
+    story.tell(2 * SECOND, Fact::Channel(Channel { id: 10, circuit: 10, cid, sid, pv, dbr, count, origin }));
+    story.tell(2 * SECOND + MS, ca_put(10, 10, false, 1, 3.0));
+    story.tell(3 * SECOND, Fact::CircuitEnd(10));
+    for second in 3..300 {
+        story.tell(second * SECOND + MS, Fact::Mark(String::new()));
+    }
+    let directory = story.written();
+    let text = works(directory.path(), &["puts", "log", "--utc"]);
+    assert!(text.contains("visitor@there 10.0.0.7:50010"), "{text}");
+}
+
 /// A put whose circuit was closed at once, after which nothing happened for an hour, keeps its name.
 #[test]
 fn a_put_before_a_long_silence() {
