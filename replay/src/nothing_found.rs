@@ -46,7 +46,8 @@ pub struct Held {
     hosts: BTreeSet<String>,
     iocs: BTreeSet<String>,
     users: BTreeSet<String>,
-    /// Wall-clock times of the first and the last event.
+    /// Wall-clock times of the first event, and of the last or the last reading of the clock: where nothing happened, it
+    /// shows that the recorder ran.
     span: Option<(i64, i64)>,
     puts: bool,
     processing: bool,
@@ -87,6 +88,9 @@ impl Held {
                 let (first, last) = self.span.unwrap_or((wall, wall));
                 self.span = Some((first.min(wall), last.max(wall)));
             }
+        }
+        if let (Fact::Clock(clock), Some((_, last))) = (fact, &mut self.span) {
+            *last = (*last).max(clock.wall);
         }
     }
 

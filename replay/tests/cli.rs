@@ -810,6 +810,14 @@ fn an_empty_answer_says_why() {
     // a chain may reach several IOCs, a put one
     says(&["puts", "log", "--pv", "T:SP", "--ioc", "second"], &["matches all filters at once"]);
     says(&["puts", "log", "--pv", "R:FAR"], &["only puts of database links and CA links match; --all"]);
+    // nothing happened, but the recorder ran
+    let mut quiet = common::happenings();
+    quiet.push((
+        20 * SECOND,
+        iocrec_log::event::Fact::Clock(iocrec_log::event::Clock { wall: common::WALL + 20 * SECOND as i64 }),
+    ));
+    write_events(&here.join("quiet"), "box1", 9, quiet);
+    says(&["puts", "quiet", "--since", "2026-09-21T14:13:30Z"], &["no put matches at that time"]);
     let only_marks = vec![(SECOND, iocrec_log::event::Fact::Mark("x".into()))];
     write_events(&here.join("idle"), "box1", 8, only_marks);
     says(&["puts", "idle"], &["hold no puts", "--no-puts"]);

@@ -190,8 +190,8 @@ fn a_restarted_ioc_is_another_one() {
                 second.push((20 * SECOND, Fact::Thread(Thread { id: 13, ioc: 11, ..thread })));
             }
             Fact::Record(record) if record.ioc == 1 => {
-                let record = Record { id: record.id + 10, ioc: 11, ..record };
-                second.push((20 * SECOND, Fact::Record(record)));
+                let record = Record { id: record.id + 10, ioc: 11, ..*record };
+                second.push((20 * SECOND, Fact::from(record)));
             }
             _ => {}
         }
@@ -334,7 +334,7 @@ fn differences_are_those_of_the_two_states() {
 fn differences_can_be_restored() {
     let mut events = happenings();
     let new = Record { id: 9, ioc: 1, address: 1, name: "T:NEW".into(), rtype: "ai".into() };
-    events.push((4900 * MS, Fact::Record(new)));
+    events.push((4900 * MS, Fact::from(new)));
     events.extend(processed(5 * SECOND, 1, 7.0));
     events.extend(processed(5100 * MS, 9, 1.0));
     events.push((6 * SECOND, Fact::Mark("later".into())));
@@ -368,7 +368,7 @@ fn differences_can_be_restored() {
 fn pictures_of_hostile_names_are_harmless() {
     let name = "T<script>alert(1)</script>&\"'\n\u{1b}[2J\u{202e}";
     let record = Record { id: 9, ioc: 1, address: 1, name: name.into(), rtype: "ai".into() };
-    let mut events = vec![(MS, Fact::Record(record))];
+    let mut events = vec![(MS, Fact::from(record))];
     events.extend(processed(SECOND, 9, f64::MAX));
     events.extend(processed(2 * SECOND, 9, -f64::MAX));
     events.extend(processed(3 * SECOND, 9, f64::NAN));

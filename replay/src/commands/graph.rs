@@ -17,10 +17,10 @@ use crate::terminal::Terminal;
 use iocrec_cli::command;
 
 command! {
-    /// Show the links that were followed, with rates
+    /// Show the links that were followed, with rates: which record made which other process.
     #[argh(subcommand, name = "graph")]
     pub struct Graph {
-        ///  which record made which other process.:output format: text (default), dot (Graphviz), mermaid, jsonl or csv
+        /// output format: text (default), dot (Graphviz), mermaid, jsonl or csv
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<Model>,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone,

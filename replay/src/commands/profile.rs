@@ -15,10 +15,11 @@ use crate::terminal::Terminal;
 use iocrec_cli::command;
 
 command! {
-    /// Show where the time of processing goes
+    /// Show where the time of processing goes: by record and chain, as folded stacks for flame graphs, or as a file for
+    /// speedscope.
     #[argh(subcommand, name = "profile")]
     pub struct Profile {
-        ///  folded stacks for flame graphs, or a file for speedscope.:output format: folded (default; for inferno-flamegraph or flamegraph.pl) or speedscope
+        /// output format: folded (default; for inferno-flamegraph or flamegraph.pl) or speedscope
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<Model>,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone,
