@@ -564,15 +564,15 @@ fn clients_of_a_restarted_ioc() {
     let thread = Thread { id: 90, ioc: 9, tid: 1090, name: "CAS-client".into(), stack: 1 << 40 };
     story.tell(4 * SECOND, Fact::Thread(thread));
     let (name, rtype) = ("T:SP".into(), "ao".into());
-    story.tell(4 * SECOND, Fact::Record(Record { id: 91, ioc: 9, address: 4096, name, rtype }));
+    story.tell(4 * SECOND, Fact::from(Record { id: 91, ioc: 9, address: 4096, name, rtype }));
     let client = Address { ip: 0x0a00_0007, port: 50_010 };
     let server = Address { ip: 0x0a00_0009, port: 5064 };
     let (user, host, origin) = ("visitor".into(), "there".into(), Origin::Opened);
-    story.tell(5 * SECOND, Fact::Circuit(Circuit { id: 10, client, server, user, host, minor: 13, origin }));
+    story.tell(5 * SECOND, Fact::from(Circuit { id: 10, client, server, user, host, minor: 13, origin }));
     let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
     let channel =
         Channel { id: 10, circuit: 10, cid, sid, pv: "T:SP".into(), dbr, count, origin: Origin::Opened };
-    story.tell(5 * SECOND, Fact::Channel(channel));
+    story.tell(5 * SECOND, Fact::from(channel));
     let ends = CircuitEnds { circuit: 10, namespace: 7, server: None, client: None };
     story.tell(5 * SECOND, Fact::CircuitEnds(ends));
     story.tell(5 * SECOND + MS, ca_put(10, 10, false, 1, 3.0));
@@ -612,10 +612,10 @@ fn a_put_before_a_quiet_time() {
     let client = Address { ip: 0x0a00_0007, port: 50_010 };
     let server = Address { ip: 0x0a00_0009, port: 5064 };
     let (user, host, origin) = ("visitor".into(), "there".into(), Origin::Opened);
-    story.tell(2 * SECOND, Fact::Circuit(Circuit { id: 10, client, server, user, host, minor: 13, origin }));
+    story.tell(2 * SECOND, Fact::from(Circuit { id: 10, client, server, user, host, minor: 13, origin }));
     let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
     let (pv, origin) = ("T:SP".into(), Origin::Opened);
-    story.tell(2 * SECOND, Fact::Channel(Channel { id: 10, circuit: 10, cid, sid, pv, dbr, count, origin }));
+    story.tell(2 * SECOND, Fact::from(Channel { id: 10, circuit: 10, cid, sid, pv, dbr, count, origin }));
     story.tell(2 * SECOND + MS, ca_put(10, 10, false, 1, 3.0));
     story.tell(3 * SECOND, Fact::CircuitEnd(10));
     for second in 3..300 {
