@@ -70,7 +70,7 @@ pub enum Item {
     Event(Event),
     /// A definition that has ended for good.
     Ended(Fact),
-    /// Nothing happened until this time, and ends are due that what came before may still need: give that out first.
+    /// Ends are due at this time that what came before may still need: give that out first.
     Passed(u64),
     /// Something is missing here: the next items do not continue the earlier ones.
     Gap,
@@ -119,6 +119,8 @@ pub struct Source {
     newest: u64,
     /// Whether something is missing after the pending events.
     gap: bool,
+    /// The time of the last [`Item::Passed`].
+    told: u64,
     /// Ends that have not taken effect yet, and the latest end of each definition.
     ends: VecDeque<(u64, Fact)>,
     /// Time of the last item.
@@ -251,6 +253,7 @@ impl Source {
             pending_bytes: 0,
             newest: 0,
             gap: false,
+            told: 0,
             ends: VecDeque::new(),
             passed: 0,
             last_end: HashMap::new(),
@@ -491,9 +494,15 @@ impl Iterator for Source {
             }
             let now = first.unwrap_or(self.newest);
             let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
-            if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
-                if now > self.passed.saturating_add(SILENCE) {
-                    self.passed = now;
+            let is_due = self.ends.front().is_some_and(due);
+            if self.ends.len() > MAX_ENDS || is_due {
+                // A batch may span minutes where few blocks are read: its chains still need the names.
+                let chain_waits =
+                    |(time, _): &(u64, Fact)| self.told < time.saturating_add(open_chains::LIMIT);
+                let first = is_due && self.ends.front().is_some_and(chain_waits);
+                if first || now > self.passed.saturating_add(SILENCE) {
+                    self.passed = self.passed.max(now);
+                    self.told = now;
                     return Some(Item::Passed(now));
                 }
                 if let Some(ended) = self.end() {
