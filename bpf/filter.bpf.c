@@ -39,8 +39,12 @@ enum {
 	VLAN_PROTOCOL = 0x8100,
 	SERVICE_VLAN_PROTOCOL = 0x88a8,
 	IP6_PROTOCOL = 0x86dd,
-	/* Bytes to keep of a segment that is only counted. */
-	COUNTED = 128,
+	/* Headers of IPv6: the fixed one; options, a route, options for the destination; a fragment. */
+	IP6_HEADER = 40,
+	IP6_OPTIONS = 0,
+	IP6_ROUTE = 43,
+	IP6_FRAGMENT = 44,
+	IP6_DESTINATION = 60,
 	IP_IN_IP = 4,
 	GRE = 47,
 	OUTGOING = 4,
@@ -339,14 +343,13 @@ INLINE int is_beginning(struct __sk_buff *skb, const struct segment *segment, __
 }
 
 /*
- * Segments from and to the servers' ports that are carried by something else than plain IPv4: by a tag that the kernel
- * left in place, GRE or IP in IP (of usual form: without options), whole; by IPv6, the headers, to be counted.
+ * Segments from and to the servers' ports that are carried by something else than plain IP: by a tag that the kernel
+ * left in place, GRE or IP in IP (of usual form: without options). They pass whole.
  */
 INLINE int carried(struct __sk_buff *skb, const __u8 *ip)
 {
 	__u32 at, source, destination;
 	__u8 head[4], ports[4], protocol;
-	int length = ALL;
 
 	if (BIG16(ip, 2) == IP_PROTOCOL) {
 		at = 4;
@@ -361,13 +364,10 @@ INLINE int carried(struct __sk_buff *skb, const __u8 *ip)
 		if (head[0] != 0 && head[0] != 0x20)
 			return NOTHING;
 		at = head[0] ? 28 : 24;
-	} else if (ip[0] >> 4 == 6 && ip[6] == TCP) {
-		at = 20;
-		length = COUNTED;
 	} else {
 		return NOTHING;
 	}
-	if (length == ALL && (bpf_skb_load_bytes(skb, at + 9, &protocol, 1) || protocol != TCP))
+	if (bpf_skb_load_bytes(skb, at + 9, &protocol, 1) || protocol != TCP)
 		return NOTHING;
 	if (bpf_skb_load_bytes(skb, at + 20, ports, sizeof(ports)) || !is_watched(skb->ifindex))
 		return NOTHING;
@@ -375,8 +375,49 @@ INLINE int carried(struct __sk_buff *skb, const __u8 *ip)
 	destination = BIG16(ports, 2);
 	if (serves(CHANNEL_ACCESS, source) || serves(UNKNOWN, source) || serves(CHANNEL_ACCESS, destination) ||
 	    serves(UNKNOWN, destination))
-		return length;
+		return ALL;
 	return NOTHING;
+}
+
+/*
+ * Segments over IPv6 from and to the servers' ports. They pass whole, but for bare acknowledgements: Channel Access has
+ * none, and other protocols pass whole anyway. Later fragments have no ports: they pass beside what clients send.
+ */
+INLINE int over_ip6(struct __sk_buff *skb, const __u8 *ip, int from_client)
+{
+	__u8 head[4], tcp[14];
+	__u32 at = IP6_HEADER, length, source, destination;
+
+	if (ip[6] != TCP) {
+		if (ip[6] != IP6_OPTIONS && ip[6] != IP6_ROUTE && ip[6] != IP6_FRAGMENT && ip[6] != IP6_DESTINATION)
+			return NOTHING;
+		if (bpf_skb_load_bytes(skb, IP6_HEADER, head, sizeof(head)) || head[0] != TCP)
+			return NOTHING;
+		if (ip[6] == IP6_FRAGMENT) {
+			if (BIG16(head, 2) & 0xfff8)
+				return from_client && is_watched(skb->ifindex) ? ALL : NOTHING;
+			at += 8;
+		} else {
+			at += 8 + head[1] * 8;
+		}
+	}
+	if (bpf_skb_load_bytes(skb, at, tcp, sizeof(tcp)))
+		return NOTHING;
+	source = BIG16(tcp, 0);
+	destination = BIG16(tcp, 2);
+	if (serves(CHANNEL_ACCESS, destination) || serves(UNKNOWN, destination)) {
+		if (!from_client)
+			return NOTHING;
+	} else if (!(serves(CHANNEL_ACCESS, source) || serves(UNKNOWN, source)) || from_client) {
+		return NOTHING;
+	}
+	if (!is_watched(skb->ifindex))
+		return NOTHING;
+	length = BIG16(ip, 4);
+	/* packets joined to more than 64 KiB carry no length */
+	if (!(tcp[13] & (FIN | SYN | RST)) && length && IP6_HEADER + length <= at + (tcp[12] >> 4) * 4)
+		return NOTHING;
+	return ALL;
 }
 
 /* The number of bytes of a packet to pass. */
@@ -407,10 +448,15 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	/* version 4, TCP, not a later fragment */
 	if (skb->protocol == __builtin_bswap16(IP6_PROTOCOL) && ip[0] >> 4 != 6)
 		return NOTHING;
-	if (ip[0] >> 4 != 4 || ip[9] != TCP)
-		return from_client ? carried(skb, ip) : NOTHING;
+	if (ip[0] >> 4 != 4 || ip[9] != TCP) {
+		int carries = from_client ? carried(skb, ip) : NOTHING;
+
+		/* after the tags, some of which begin as IPv6 does */
+		return carries || ip[0] >> 4 != 6 ? carries : over_ip6(skb, ip, from_client);
+	}
+	/* rare, and without ports; the recorder puts them together */
 	if (BIG16(ip, 6) & 0x1fff)
-		return NOTHING;
+		return from_client && is_watched(skb->ifindex) ? ALL : NOTHING;
 	segment.begin = (ip[0] & 15) * 4;
 	if (bpf_skb_load_bytes(skb, segment.begin, tcp, sizeof(tcp)))
 		return NOTHING;

@@ -41,7 +41,7 @@ fn definitions(records: u32) -> Vec<Fact> {
     }));
     for (id, function) in [(1, "scanList"), (2, "processTarget"), (3, "process")] {
         let (function, module) = (function.into(), "libdbCore.so.3.23".into());
-        facts.push(Fact::CallSite(CallSite {
+        facts.push(Fact::from(CallSite {
             id,
             ioc: 1,
             address: 0x7f00_4567_8000 + u64::from(id),
@@ -50,7 +50,7 @@ fn definitions(records: u32) -> Vec<Fact> {
         }));
     }
     facts.extend((0..records).map(|id| {
-        Fact::Record(Record {
+        Fact::from(Record {
             id,
             ioc: 1,
             address: 0x55aa_0000_0000 + u64::from(id) * 1216,

@@ -96,7 +96,7 @@ proptest! {
                         (pushed, records) = (pushed + 1, records + 1);
                         let name = format!("{:x}", u128::from(seed).wrapping_mul(records.into()));
                         let record = Record { id: records, ioc: 1, address: 0, name, rtype: "ai".into() };
-                        writer.push(Event { time: now, fact: Fact::Record(record) });
+                        writer.push(Event { time: now, fact: Fact::from(record) });
                     }
                 }
                 Step::Tick(time) => {
@@ -208,7 +208,7 @@ fn channels(count: u32, mut push: impl FnMut(Event)) {
         let Fact::Mark(pv) = noise_mark(0, 60, &mut seed).fact else { continue };
         let (cid, sid, dbr, count) = (Some(id), Some(id), Some(6), Some(1));
         let channel = Channel { id, circuit: 1, cid, sid, pv, dbr, count, origin: Origin::Opened };
-        push(Event { time: SECOND, fact: Fact::Channel(channel) });
+        push(Event { time: SECOND, fact: Fact::from(channel) });
     }
 }
 

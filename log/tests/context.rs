@@ -44,29 +44,28 @@ fn thread(id: u32, ioc: u32) -> Fact {
 }
 
 fn record(id: u32, ioc: u32, name: &str) -> Fact {
-    Fact::Record(Record { id, ioc, address: 1, name: name.into(), rtype: "ai".into() })
+    Fact::from(Record { id, ioc, address: 1, name: name.into(), rtype: "ai".into() })
 }
 
 fn channel(id: u32, circuit: u32) -> Fact {
     let (pv, origin) = (format!("pv{id}"), Origin::Opened);
-    Fact::Channel(Channel { id, circuit, cid: None, sid: None, pv, dbr: None, count: None, origin })
+    Fact::from(Channel { id, circuit, cid: None, sid: None, pv, dbr: None, count: None, origin })
 }
 
 fn circuit(id: u32) -> Fact {
     let address = Address { ip: 1, port: 1 };
     let (user, host, origin) = (String::new(), String::new(), Origin::Opened);
-    Fact::Circuit(Circuit { id, client: address, server: address, user, host, minor: 0, origin })
+    Fact::from(Circuit { id, client: address, server: address, user, host, minor: 0, origin })
 }
 
 #[test]
 fn ends_take_what_belongs_to_them() {
     let mut context = Context::default();
     let field = |id, ioc| {
-        Fact::Field(Field { id, ioc, rtype: "ai".into(), name: "VAL".into(), dbf: Dbf::Double, menu: None })
+        Fact::from(Field { id, ioc, rtype: "ai".into(), name: "VAL".into(), dbf: Dbf::Double, menu: None })
     };
-    let site = |id, ioc| {
-        Fact::CallSite(CallSite { id, ioc, address: 0, function: "f".into(), module: String::new() })
-    };
+    let site =
+        |id, ioc| Fact::from(CallSite { id, ioc, address: 0, function: "f".into(), module: String::new() });
     for ioc in 1..=2 {
         for fact in [thread(ioc, ioc), record(ioc, ioc, "r"), field(ioc, ioc), site(ioc, ioc), circuit(ioc)] {
             context.apply(0, &fact);

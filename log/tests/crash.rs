@@ -45,7 +45,7 @@ proptest! {
             }
             // A definition too: so there is something in keyframes.
             let (id, name) = (events.len() as u32, format!("r{now}"));
-            let record = Fact::Record(Record { id, ioc: 1, address: now, name, rtype: "ai".into() });
+            let record = Fact::from(Record { id, ioc: 1, address: now, name, rtype: "ai".into() });
             for event in [Event { time: now, fact: record }, noise_mark(now, size, &mut seed)] {
                 events.push(event.clone());
                 writer.push(event);
@@ -108,7 +108,7 @@ fn script() -> Vec<[Event; 3]> {
     let step = |step: u32| {
         let time = SECOND + u64::from(step + 1) * STEP;
         let record = Record { id: step, ioc: 1, address: time, name: format!("r{step}"), rtype: "ai".into() };
-        let record = Event { time, fact: Fact::Record(record) };
+        let record = Event { time, fact: Fact::from(record) };
         [record, noise_mark(time, 4000, &mut seed), noise_mark(time, 4000, &mut seed)]
     };
     (0..STEPS).map(step).collect()

@@ -26,14 +26,14 @@ fn segment(run: u128, blocks: u64) -> Vec<u8> {
         recorder: "0.1.0".into(),
         utc_offset: 3600,
     };
-    writer.push(Event { time: SECOND, fact: Fact::Host(host) });
+    writer.push(Event { time: SECOND, fact: Fact::from(host) });
     disk.set_faults(None);
     for block in 0..blocks {
         let now = SECOND * 2 * (block + 2);
         writer.tick(now);
         let record =
             Record { id: 1, ioc: 1, address: 9, name: format!("r{run}:{block}"), rtype: "ai".into() };
-        writer.push(Event { time: now, fact: Fact::Record(record) });
+        writer.push(Event { time: now, fact: Fact::from(record) });
         writer.push(Event { time: now + 1, fact: Fact::Mark(format!("mark {block} of {run}")) });
         for hit in 0..4 {
             let time = now + 1000 * u64::from(hit) + 2;
@@ -226,7 +226,7 @@ fn passes_over_other_times() {
         let now = block * 10 * SECOND;
         if block == 2 {
             let record = Record { id: 1, ioc: 1, address: 9, name: "needed".into(), rtype: "ai".into() };
-            writer.push(Event { time: now, fact: Fact::Record(record) });
+            writer.push(Event { time: now, fact: Fact::from(record) });
         }
         writer.push(Event { time: now, fact: Fact::Mark(block.to_string()) });
         writer.tick(now + 2 * SECOND);

@@ -18,7 +18,7 @@ fn load(writer: &mut Writer<Disk>, size: usize) -> u64 {
         let now = beat * SECOND / 2;
         let record =
             Record { id: beat as u32, ioc: 1, address: beat, name: format!("r{beat}"), rtype: "ai".into() };
-        writer.push(Event { time: now, fact: Fact::Record(record) });
+        writer.push(Event { time: now, fact: Fact::from(record) });
         for number in 0..5 {
             writer.push(noise_mark(now + number, size, &mut seed));
         }

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 14] = [
+const GOLDEN: [&str; 15] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -28,6 +28,7 @@ const GOLDEN: [&str; 14] = [
     "v1-traffic",
     "v1-forgotten",
     "v1-processes",
+    "v1-outputs",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -67,7 +68,7 @@ fn definitions() -> Vec<Fact> {
     let (client, server) =
         (Address { ip: 0x0A00_0105, port: 43210 }, Address { ip: 0x0A00_0102, port: 5064 });
     vec![
-        Fact::Host(Host {
+        Fact::from(Host {
             name: "ioc-box".into(),
             kernel: "6.1.0-18-amd64".into(),
             arch: "x86_64".into(),
@@ -98,7 +99,7 @@ fn definitions() -> Vec<Fact> {
         }),
         Fact::ChainSampling(ChainSampling { chains: 1, window: SECOND, cause: "--thin 1".into() }),
         Fact::Thread(Thread { id: 2, ioc: 1, tid: 4250, name: "CAS-client".into(), stack: 0x7FFC_0000_1000 }),
-        Fact::Record(Record {
+        Fact::from(Record {
             id: 3,
             ioc: 1,
             address: 0x55AA_0000_04C0,
@@ -121,7 +122,7 @@ fn definitions() -> Vec<Fact> {
             callback: 0x55AA_0000_0800,
         }),
         Fact::RecordScan(RecordScan { record: 3, list: Some(9) }),
-        Fact::Field(Field {
+        Fact::from(Field {
             id: 4,
             ioc: 1,
             rtype: "ao".into(),
@@ -129,14 +130,14 @@ fn definitions() -> Vec<Fact> {
             dbf: Dbf::Menu,
             menu: Some(8),
         }),
-        Fact::CallSite(CallSite {
+        Fact::from(CallSite {
             id: 5,
             ioc: 1,
             address: 0x7F00_4567_89AB,
             function: "write_notify_action".into(),
             module: "libdbCore.so.3.23".into(),
         }),
-        Fact::Circuit(Circuit {
+        Fact::from(Circuit {
             id: 6,
             client,
             server,
@@ -145,7 +146,7 @@ fn definitions() -> Vec<Fact> {
             minor: 13,
             origin: Origin::MidStream,
         }),
-        Fact::Channel(Channel {
+        Fact::from(Channel {
             id: 7,
             circuit: 6,
             cid: Some(1),
@@ -188,7 +189,7 @@ fn hits() -> Vec<Fact> {
             length: 8,
             payload: 12.5_f64.to_be_bytes().to_vec(),
         }),
-        Fact::Put(Put {
+        Fact::from(Put {
             thread,
             sp: -480,
             site,
@@ -200,7 +201,7 @@ fn hits() -> Vec<Fact> {
             requested: Value::Double(12.5),
             old: Value::Float(-0.5),
         }),
-        Fact::Put(Put {
+        Fact::from(Put {
             thread,
             sp: i64::MIN,
             site: 0,
@@ -231,7 +232,7 @@ fn hits() -> Vec<Fact> {
             object: u64::MAX,
             record: Some(3),
         }),
-        Fact::CaLinkPut(CaLinkPut {
+        Fact::from(CaLinkPut {
             thread,
             sp: -2,
             site,
@@ -316,7 +317,7 @@ fn hits() -> Vec<Fact> {
             level: 1,
             text: "größer".into(),
         }),
-        Fact::Searches(Searches {
+        Fact::from(Searches {
             namespace: 4_026_531_840,
             client: at([10, 0, 0, 7], 39_001),
             tcp: false,
@@ -327,7 +328,7 @@ fn hits() -> Vec<Fact> {
             not_found: 0,
             answers: vec![(at([10, 0, 0, 3], 5064), 1), (at([10, 0, 0, 4], 41_234), 2)],
         }),
-        Fact::SearchLoad(SearchLoad {
+        Fact::from(SearchLoad {
             namespace: 4_026_531_840,
             since: 18 * SECOND,
             datagrams: 900,
@@ -350,7 +351,7 @@ fn hits() -> Vec<Fact> {
             gap: 7 * SECOND,
             version: 13,
         }),
-        Fact::Sender(Sender {
+        Fact::from(Sender {
             namespace: 0,
             client: at([10, 0, 0, 7], 39_001),
             pid: 812,
@@ -384,8 +385,13 @@ fn hits() -> Vec<Fact> {
             names: vec!["CAS-TCP".into(), "sncRamp".into()],
             is_whole: true,
         }),
+        Fact::OutputLinks(OutputLinks {
+            record: 3,
+            links: vec![OutputLink { field: 4, text: "OTHER:SP.VAL CA NMS".into() }],
+        }),
+        Fact::CaClientPut(CaClientPut { thread: 2, sp: -96, site: 5, channel: 0x55AA_0001_0040 }),
         Fact::AccessRights(AccessRights { channel: 7, circuit: 6, rights: 1 }),
-        Fact::CircuitTraffic(CircuitTraffic {
+        Fact::from(CircuitTraffic {
             circuit: 6,
             since: 2 * SECOND,
             from_client: 4000,
@@ -492,7 +498,7 @@ fn rhythm() -> Vec<Fact> {
                 length: 8,
                 payload: number.to_be_bytes().to_vec(),
             }),
-            Fact::Put(Put {
+            Fact::from(Put {
                 thread: 2,
                 sp: -480,
                 site: 5,

@@ -105,9 +105,9 @@ impl Recorder {
                 let name = format!("thread{id}");
                 self.push(Fact::Thread(Thread { id, ioc, tid: id, name, stack: 0 }));
                 let (name, rtype) = (format!("record{id}"), format!("type{}", id % 3));
-                self.push(Fact::Record(Record { id, ioc, address: id.into(), name, rtype }));
+                self.push(Fact::from(Record { id, ioc, address: id.into(), name, rtype }));
                 let (function, module) = (format!("site{id}"), String::new());
-                self.push(Fact::CallSite(CallSite { id, ioc, address: 0, function, module }));
+                self.push(Fact::from(CallSite { id, ioc, address: 0, function, module }));
             }
             Step::CircuitOpens => {
                 let id = self.number();
@@ -128,7 +128,7 @@ impl Recorder {
                 self.channels.push((id, circuit));
                 let (cid, sid, dbr, count, pv) = (Some(id), None, None, None, format!("pv{id}"));
                 let origin = Origin::Opened;
-                self.push(Fact::Channel(Channel { id, circuit, cid, sid, pv, dbr, count, origin }));
+                self.push(Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin }));
             }
             Step::ChannelCloses(which) if !self.channels.is_empty() => {
                 let (channel, _) = self.channels.swap_remove(which % self.channels.len());
@@ -166,7 +166,7 @@ impl Recorder {
     fn circuit(&mut self, id: u32, user: &str) {
         let (client, server) = (Address { ip: id, port: 1 }, Address { ip: 1, port: 5064 });
         let (user, host, minor, origin) = (user.to_owned(), String::new(), 13, Origin::Opened);
-        self.push(Fact::Circuit(Circuit { id, client, server, user, host, minor, origin }));
+        self.push(Fact::from(Circuit { id, client, server, user, host, minor, origin }));
     }
 }
 

@@ -39,7 +39,7 @@ static ALLOCATOR: Counting = Counting;
 
 fn record(id: u32) -> Fact {
     let name = format!("LINAC-SECTOR3:MAGNET{id:05}:CURRENT");
-    Fact::Record(Record { id, ioc: 1, address: u64::from(id) * 1216, name, rtype: "calcout".into() })
+    Fact::from(Record { id, ioc: 1, address: u64::from(id) * 1216, name, rtype: "calcout".into() })
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn run() -> Vec<(String, Vec<u8>)> {
         recorder: "0.1.0".into(),
         utc_offset: 0,
     };
-    writer.push(Event { time: now, fact: Fact::Host(host) });
+    writer.push(Event { time: now, fact: Fact::from(host) });
     writer.push(Event { time: now, fact: Fact::Clock(Clock { wall: WALL + now as i64 }) });
     for segment in 0..SEGMENTS {
         for block in 0..3_u32 {

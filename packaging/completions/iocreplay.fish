@@ -98,7 +98,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from top' -l no-limit -d 'read 
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l format -x -d 'folded stacks for flame graphs, or a file for speedscope.:output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
@@ -112,7 +112,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l no-limit -d 'r
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l format -x -d 'which record made which other process.:output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'

@@ -74,7 +74,7 @@ fn write_plain(directory: &Path, run: u128, facts: impl Iterator<Item = Fact>, p
 
 fn channel(id: u32, pv: String) -> Fact {
     let (cid, sid) = (None, None);
-    Fact::Channel(Channel { id, circuit: 1, cid, sid, pv, dbr: None, count: None, origin: Origin::Opened })
+    Fact::from(Channel { id, circuit: 1, cid, sid, pv, dbr: None, count: None, origin: Origin::Opened })
 }
 
 /// Definitions of a sort, each with its number.
@@ -82,8 +82,8 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
     let sort = sort.to_owned();
     Box::new(move |id| match sort.as_str() {
         "channels" => channel(id, format!("P{id}")),
-        "records" => Fact::Record(Record { id, ioc: 1, address: 0, name: "P".into(), rtype: "ao".into() }),
-        "records-late" => Fact::Record(Record {
+        "records" => Fact::from(Record { id, ioc: 1, address: 0, name: "P".into(), rtype: "ao".into() }),
+        "records-late" => Fact::from(Record {
             id: u32::MAX - id,
             ioc: 1,
             address: 0,
@@ -95,7 +95,7 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
         "aliases-of-one" => Fact::Alias(Alias { record: 1, name: format!("{id}") }),
         "states" => Fact::EnumStrings(EnumStrings { record: id, states: vec!["a".into(); 16] }),
         "menus" => Fact::Menu(Menu { id, ioc: 1, name: "m".into(), choices: vec!["a".into(); 60] }),
-        "fields" => Fact::Field(Field {
+        "fields" => Fact::from(Field {
             id,
             ioc: 1,
             rtype: "a".into(),
@@ -103,9 +103,7 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
             dbf: Dbf::Double,
             menu: None,
         }),
-        "sites" => {
-            Fact::CallSite(CallSite { id, ioc: 1, address: 1, function: "f".into(), module: "m".into() })
-        }
+        "sites" => Fact::from(CallSite { id, ioc: 1, address: 1, function: "f".into(), module: "m".into() }),
         "scanned" => Fact::RecordScan(RecordScan { record: id, list: Some(1) }),
         "iocs" | "iocs-end" if sort == "iocs" || id % 2 == 0 => Fact::from(Ioc {
             id,
@@ -124,7 +122,7 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
             environment: vec![("A".into(), "B".into()); 10],
         }),
         "iocs-end" => Fact::IocEnd(IocEnd { ioc: id - 1, how: "h".into() }),
-        _ => Fact::Circuit(Circuit {
+        _ => Fact::from(Circuit {
             id,
             client: Address { ip: 1, port: 1 },
             server: Address { ip: 1, port: 1 },
@@ -247,8 +245,8 @@ fn many_of_everything() {
         let value = Value::Double(f64::from(n));
         let (severity, status) = (1 + (n % 3) as u16, 3);
         [
-            Fact::Record(Record { id, ioc: 1, address: 0, name, rtype: "ao".into() }),
-            Fact::Circuit(Circuit {
+            Fact::from(Record { id, ioc: 1, address: 0, name, rtype: "ao".into() }),
+            Fact::from(Circuit {
                 id,
                 client: Address { ip: n, port: 1 },
                 server: Address { ip: 1, port: 1 },
@@ -257,7 +255,7 @@ fn many_of_everything() {
                 minor: 13,
                 origin: Origin::Opened,
             }),
-            Fact::Put(put),
+            Fact::from(put),
             Fact::Process(Process { thread, sp, site, record: id, active: false }),
             Fact::Complete(Complete { thread, sp: -150, site: 0, record: id, value, severity, status }),
         ]

@@ -60,10 +60,10 @@ fn definitions() -> Vec<Fact> {
         Fact::Thread(Thread { id, ioc, tid: 1000 + id, name: hostile(name), stack: 1 << 40 })
     };
     let record = |id, ioc, name: &str| {
-        Fact::Record(Record { id, ioc, address: 4096, name: name_of(name), rtype: hostile("ao") })
+        Fact::from(Record { id, ioc, address: 4096, name: name_of(name), rtype: hostile("ao") })
     };
     let circuit = |id, port| {
-        Fact::Circuit(Circuit {
+        Fact::from(Circuit {
             id,
             client: Address::new(Ipv4Addr::new(10, 0, 0, 5), 41_000),
             server: Address::new(Ipv4Addr::new(10, 0, 0, 9), port),
@@ -75,14 +75,13 @@ fn definitions() -> Vec<Fact> {
     };
     let channel = |id, circuit, pv: &str| {
         let (cid, sid, dbr, count) = (Some(id), Some(id), Some(6), Some(1));
-        Fact::Channel(Channel { id, circuit, cid, sid, pv: hostile(pv), dbr, count, origin: Origin::Opened })
+        Fact::from(Channel { id, circuit, cid, sid, pv: hostile(pv), dbr, count, origin: Origin::Opened })
     };
     let field = |id, name: &str, dbf, menu| {
-        Fact::Field(Field { id, ioc: 1, rtype: hostile("ao"), name: hostile(name), dbf, menu })
+        Fact::from(Field { id, ioc: 1, rtype: hostile("ao"), name: hostile(name), dbf, menu })
     };
-    let site = |id| {
-        Fact::CallSite(CallSite { id, ioc: 1, address: 1, function: hostile("f"), module: hostile("m") })
-    };
+    let site =
+        |id| Fact::from(CallSite { id, ioc: 1, address: 1, function: hostile("f"), module: hostile("m") });
     let mut facts = vec![
         Fact::Tier(TierChoice { tier: Tier::Perf, refused: vec![(Tier::Ring, hostile("refused"))] }),
         Fact::ChainSampling(ChainSampling { chains: 3, window: SECOND, cause: hostile("thinned") }),
@@ -147,7 +146,7 @@ fn write_hostile(directory: &Path) {
     };
     let (thread, sp, site) = place(-1000);
     let put = |kind, requested, old| {
-        Fact::Put(Put {
+        Fact::from(Put {
             thread,
             sp,
             site,
@@ -182,16 +181,7 @@ fn write_hostile(directory: &Path) {
     }));
     tell(Fact::Process(Process { thread, sp, site, record: 1, active: false }));
     let (dbf, count, pv) = (Dbf::String, 1, hostile("R:FAR"));
-    tell(Fact::CaLinkPut(CaLinkPut {
-        thread,
-        sp: sp - 10,
-        site,
-        record: Some(1),
-        pv,
-        dbf,
-        count,
-        value: text(),
-    }));
+    tell(Fact::from(CaLinkPut { thread, sp: sp - 10, site, record: Some(1), pv, dbf, count, value: text() }));
     tell(Fact::Complete(Complete {
         thread,
         sp: sp - 20,

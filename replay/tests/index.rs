@@ -201,11 +201,11 @@ fn plant(random: &mut Random, directory: &Path) {
     }
     for id in 10..60 {
         let (name, rtype) = (format!("P:{id}"), ["ao", "calc", "bo"][id as usize % 3].into());
-        log.push(0, Fact::Record(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
+        log.push(0, Fact::from(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
     }
     for (id, function) in [(11, "scanList"), (12, "dbDbPutValue"), (13, ""), (14, "onceTask"), (15, "dbpf")] {
         let (function, module) = (function.into(), "libdbCore.so".into());
-        log.push(0, Fact::CallSite(CallSite { id, ioc: 1, address: 1, function, module }));
+        log.push(0, Fact::from(CallSite { id, ioc: 1, address: 1, function, module }));
     }
     let mut time = SECOND;
     let story = happenings();
@@ -274,7 +274,7 @@ fn plant(random: &mut Random, directory: &Path) {
 fn put(thread: u32, sp: i64, kind: PutKind, record: u32, site: u32, random: &mut Random) -> Fact {
     let (requested, old) = (Value::Double(random.below(9) as f64), Value::Double(random.below(9) as f64));
     let (field, dbf, count) = (Some(1), Dbf::Double, 1);
-    Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+    Fact::from(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
 }
 
 fn process(thread: u32, sp: i64, site: u32, record: u32) -> Fact {

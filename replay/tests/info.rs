@@ -57,6 +57,8 @@ fn stepped(by: i64) -> (String, String, String) {
     assert_eq!(quiet, "");
     let (code, _, err) = run(directory.path(), &["alarms", "--utc", "log"]);
     assert_eq!(code, 0, "{err}");
+    let (_, page, _) = run(directory.path(), &["report", "--utc", "log"]);
+    assert_eq!(page.contains("The clock was set back by 3600.000 s"), by < 0, "{by}");
     let (_, json, _) = run(directory.path(), &["info", "--json", "--utc", "log"]);
     (info, err, json)
 }

@@ -19,13 +19,13 @@ const SUM: u32 = 9;
 
 fn begin() -> Vec<(u64, Fact)> {
     let field = |id, rtype: &str, name: &str, dbf| {
-        (0, Fact::Field(Field { id, ioc: 1, rtype: rtype.into(), name: name.into(), dbf, menu: None }))
+        (0, Fact::from(Field { id, ioc: 1, rtype: rtype.into(), name: name.into(), dbf, menu: None }))
     };
     let links = [(SDIS, "SDIS"), (TSEL, "TSEL"), (INPA, "INPA"), (INPB, "INPB")];
     let mut facts: Vec<_> = links.map(|(id, name)| field(id, "calc", name, Dbf::InLink)).into();
     facts.push(field(HIHI, "ao", "HIHI", Dbf::Double));
     let (name, rtype) = ("T:SUM".into(), "calc".into());
-    facts.push((0, Fact::Record(Record { id: SUM, ioc: 1, address: 9, name, rtype })));
+    facts.push((0, Fact::from(Record { id: SUM, ioc: 1, address: 9, name, rtype })));
     facts.push((0, Fact::Alias(Alias { record: 1, name: "T:OLDNAME".into() })));
     let thread = Thread { id: OTHER, ioc: 1, tid: 1050, name: "scan-1".into(), stack: 1 << 40 };
     facts.push((0, Fact::Thread(thread)));
@@ -222,7 +222,7 @@ fn links_that_are_not_known_are_said_to_be() {
         old: Value::Unknown,
     };
     let events =
-        [links(SECOND, SUM, &[(INPA, "T:SP NPP NMS")]), vec![(5 * SECOND, Fact::Put(change))], scans()];
+        [links(SECOND, SUM, &[(INPA, "T:SP NPP NMS")]), vec![(5 * SECOND, Fact::from(change))], scans()];
     let (why, text) = ask(events.concat(), &["T:SUM"]);
     assert!(why["inputs"].as_str().unwrap().contains("a put had changed one of its links"), "{why:#}");
     assert!(text.contains("Its inputs are not known: a put had changed"), "{text}");

@@ -45,11 +45,11 @@ impl Story {
             [(RB, "T:RB"), (TWO, "T:TWO"), (OTHER, "T:OTHER"), (ONE_WAY, "T:L1"), (OTHER_WAY, "T:L2")]
         {
             let (name, rtype) = (name.into(), "calc".into());
-            story.tell(0, Fact::Record(Record { id, ioc: 1, address: 4096, name, rtype }));
+            story.tell(0, Fact::from(Record { id, ioc: 1, address: 4096, name, rtype }));
         }
         for (id, name) in [(INPA, "INPA"), (INPB, "INPB")] {
             let (rtype, name, dbf) = ("calc".into(), name.into(), Dbf::InLink);
-            story.tell(0, Fact::Field(Field { id, ioc: 1, rtype, name, dbf, menu: None }));
+            story.tell(0, Fact::from(Field { id, ioc: 1, rtype, name, dbf, menu: None }));
         }
         story
     }
@@ -523,7 +523,7 @@ fn clients_and_what_they_did() {
 fn clients_that_come_and_go() {
     let mut story = Story::new();
     let circuit = |id: u32, origin| {
-        Fact::Circuit(Circuit {
+        Fact::from(Circuit {
             id,
             client: Address { ip: 0x0a00_0007, port: 50_000 + id as u16 },
             server: Address { ip: 0x0a00_0009, port: 5064 },
@@ -557,7 +557,7 @@ fn a_put_before_a_long_silence() {
         let address = |ip, port| Address { ip, port };
         story.tell(
             time,
-            Fact::Circuit(Circuit {
+            Fact::from(Circuit {
                 id: number,
                 client: address(0x0a00_0007, 50_000 + number as u16),
                 server: address(0x0a00_0009, 5064),
@@ -571,7 +571,7 @@ fn a_put_before_a_long_silence() {
         let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
         story.tell(
             time,
-            Fact::Channel(Channel { id, circuit, cid, sid, pv, dbr, count, origin: Origin::Opened }),
+            Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin: Origin::Opened }),
         );
         let (dbr, payload) = (6, 1.5f64.to_be_bytes().to_vec());
         let (notify, ioid, length) = (false, 1, 8);

@@ -47,7 +47,7 @@ fn log() -> tempfile::TempDir {
     for (id, name, rtype) in [(SP, "T:SP", "stringout"), (CALC, "T:CALC", "calc")] {
         tell(
             5 * SECOND,
-            Fact::Record(Record { id, ioc: IOC, address: 1, name: name.into(), rtype: rtype.into() }),
+            Fact::from(Record { id, ioc: IOC, address: 1, name: name.into(), rtype: rtype.into() }),
         );
     }
     let field = Field {
@@ -58,7 +58,7 @@ fn log() -> tempfile::TempDir {
         dbf: Dbf::String,
         menu: None,
     };
-    tell(5 * SECOND, Fact::Field(field));
+    tell(5 * SECOND, Fact::from(field));
     tell(6 * SECOND, process(THREAD, -100, 0, CALC));
     tell(6 * SECOND + 10, complete(THREAD, -200, CALC, 5.0, 0));
     let outer = Put {
@@ -74,8 +74,8 @@ fn log() -> tempfile::TempDir {
         old: Value::Unknown,
     };
     let inner = Put { sp: -1200, site: 0, kind: PutKind::Put, old: text("first"), ..outer.clone() };
-    tell(7 * SECOND, Fact::Put(outer));
-    tell(7 * SECOND + 10, Fact::Put(inner));
+    tell(7 * SECOND, Fact::from(outer));
+    tell(7 * SECOND + 10, Fact::from(inner));
     tell(7 * SECOND + 20, process(THREAD, -1200, 0, SP));
     let done = Complete {
         thread: THREAD,

@@ -29,8 +29,8 @@ fn put(time: u64, record: u32, old: &str, new: &str) -> Vec<(u64, Fact)> {
     let process = Process { thread, sp, site, record, active: false };
     let complete = Complete { thread, sp: -1300, site, record, value, severity: 0, status: 0 };
     vec![
-        (time, Fact::Put(outer)),
-        (time + 1000, Fact::Put(inner)),
+        (time, Fact::from(outer)),
+        (time + 1000, Fact::from(inner)),
         (time + 2000, Fact::Process(process)),
         (time + 3000, Fact::Complete(complete)),
     ]
@@ -42,7 +42,7 @@ fn write(directory: &Path, puts: &[(&str, &str, &str)]) {
     let user = puts.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(" ");
     events.push((
         MS,
-        Fact::Circuit(Circuit {
+        Fact::from(Circuit {
             id: 9,
             client: Address { ip: 1, port: 1 },
             server: Address { ip: 1, port: 5064 },
@@ -57,10 +57,10 @@ fn write(directory: &Path, puts: &[(&str, &str, &str)]) {
         let (id, ioc, rtype) = (number, 1, "stringout".to_owned());
         events.push((
             MS,
-            Fact::Record(Record { id, ioc, address: 1, name: (*name).into(), rtype: rtype.clone() }),
+            Fact::from(Record { id, ioc, address: 1, name: (*name).into(), rtype: rtype.clone() }),
         ));
         let (id, name) = (50 + number, "VAL".to_owned());
-        events.push((MS, Fact::Field(Field { id, ioc, rtype, name, dbf: Dbf::String, menu: None })));
+        events.push((MS, Fact::from(Field { id, ioc, rtype, name, dbf: Dbf::String, menu: None })));
         events.extend(put(SECOND + u64::from(number) * MS, number, old, new));
     }
     write_events(directory, "box1", 7, events);

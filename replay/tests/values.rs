@@ -190,8 +190,8 @@ fn a_restarted_ioc_is_another_one() {
                 second.push((20 * SECOND, Fact::Thread(Thread { id: 13, ioc: 11, ..thread })));
             }
             Fact::Record(record) if record.ioc == 1 => {
-                let record = Record { id: record.id + 10, ioc: 11, ..record };
-                second.push((20 * SECOND, Fact::Record(record)));
+                let record = Record { id: record.id + 10, ioc: 11, ..*record };
+                second.push((20 * SECOND, Fact::from(record)));
             }
             _ => {}
         }
@@ -220,6 +220,39 @@ fn logs() -> Vec<(PathBuf, Option<tempfile::TempDir>)> {
     let own = log_of(events);
     logs.push((own.path().to_owned(), Some(own)));
     logs
+}
+
+/// In the packet tier records process unseen.
+#[test]
+fn without_probes_nothing_that_was_read_stays_certain() {
+    let tier = Fact::Tier(TierChoice { tier: Tier::Packet, refused: vec![] });
+    let ioc =
+        |time| (time, definitions("box1").into_iter().find(|fact| matches!(fact, Fact::Ioc(_))).unwrap());
+    let events =
+        vec![(1, tier), ioc(2), snapshot(100 * MS, 1, 7.5), (9 * SECOND, Fact::Mark("later".into()))];
+    let log = log_of(events);
+    let doubt = "may have changed since: the processing of its records is not recorded";
+    assert_eq!(at(log.path(), "T:SP", 6 * SECOND), (Value::Double(7.5), Some(doubt.into())));
+}
+
+/// No hit shows the alarm of a disabled record (DISS).
+#[test]
+fn a_disabled_record_has_an_unknown_alarm() {
+    let mut events = vec![snapshot(100 * MS, 2, 5.0)];
+    for second in 1..4 {
+        let begun = Process { thread: 3, sp: -100, site: 2, record: 2, active: false };
+        events.push((second * SECOND, Fact::Process(begun)));
+    }
+    events.extend(processed(4 * SECOND, 2, 6.0));
+    events.push((9 * SECOND, Fact::Mark("later".into())));
+    let log = log_of(events);
+    let alarm = |time: u64| {
+        let field = fields(log.path(), wall(time)).into_iter().find(|field| field.pv() == "T:CALC").unwrap();
+        (field.value().clone(), field.seen.unwrap().alarm)
+    };
+    assert_eq!(alarm(SECOND / 2), (Value::Double(5.0), Some((1, 4))));
+    assert_eq!(alarm(3500 * MS), (Value::Double(5.0), None));
+    assert_eq!(alarm(6 * SECOND), (Value::Double(6.0), Some((0, 0))));
 }
 
 /// A field's name: host, IOC, PV.
@@ -301,7 +334,7 @@ fn differences_are_those_of_the_two_states() {
 fn differences_can_be_restored() {
     let mut events = happenings();
     let new = Record { id: 9, ioc: 1, address: 1, name: "T:NEW".into(), rtype: "ai".into() };
-    events.push((4900 * MS, Fact::Record(new)));
+    events.push((4900 * MS, Fact::from(new)));
     events.extend(processed(5 * SECOND, 1, 7.0));
     events.extend(processed(5100 * MS, 9, 1.0));
     events.push((6 * SECOND, Fact::Mark("later".into())));
@@ -335,7 +368,7 @@ fn differences_can_be_restored() {
 fn pictures_of_hostile_names_are_harmless() {
     let name = "T<script>alert(1)</script>&\"'\n\u{1b}[2J\u{202e}";
     let record = Record { id: 9, ioc: 1, address: 1, name: name.into(), rtype: "ai".into() };
-    let mut events = vec![(MS, Fact::Record(record))];
+    let mut events = vec![(MS, Fact::from(record))];
     events.extend(processed(SECOND, 9, f64::MAX));
     events.extend(processed(2 * SECOND, 9, -f64::MAX));
     events.extend(processed(3 * SECOND, 9, f64::NAN));

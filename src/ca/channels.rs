@@ -227,7 +227,7 @@ impl Channels {
         self.counted(circuit, 1);
         self.name(at);
         let id = channel.id;
-        out.push(Event { time, fact: Fact::Channel(channel) });
+        out.push(Event { time, fact: Fact::from(channel) });
         id
     }
 
@@ -244,7 +244,7 @@ impl Channels {
         }
         self.link(place.0);
         self.name(place.0);
-        out.push(Event { time, fact: Fact::Channel(channel) });
+        out.push(Event { time, fact: Fact::from(channel) });
     }
 
     /// A channel was closed.

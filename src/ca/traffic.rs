@@ -166,7 +166,7 @@ impl Circuit {
             not_looked_at: std::mem::take(&mut self.not_looked_at),
         };
         (self.since, self.noted) = (now, now);
-        out.push(Event { time: now, fact: Fact::CircuitTraffic(traffic) });
+        out.push(Event { time: now, fact: Fact::from(traffic) });
     }
 
     /// Notes what must not wait for long; everything if it `is_over`.

@@ -10,7 +10,7 @@
 //! - a new process after 20, 40, 80 ms and so on, since a program maps its libraries and an IOC loads its database some
 //!   time after the start;
 //! - a process that is not an IOC only when its size has changed, which is looked at each second;
-//! - an IOC every 100 ms until its database is loaded, then every second for 20 s; after that at ever longer
+//! - an IOC every 100 ms until its database is loaded, then every second for 8 s; after that at ever longer
 //!   intervals, up to 16 s, as long as nothing has changed, and at once when its size has changed;
 //! - a process that does not answer at ever longer intervals, up to five minutes.
 
@@ -36,7 +36,7 @@ const IOC_LOADING_PAUSE: Duration = Duration::from_millis(100);
 const IOC_PAUSE: Duration = Duration::from_secs(1);
 /// Time after which an IOC that has not changed is settled: its pause doubles from one second up to [`LONGEST_PAUSE`],
 /// so that thirty settled IOCs cost little more than one.
-const SETTLING: Duration = Duration::from_secs(20);
+const SETTLING: Duration = Duration::from_secs(8);
 /// Pause of a process that is only inspected when its size has changed ([`Queue::watch`]).
 const UNTIL_CHANGED: Duration = Duration::from_secs(3600);
 /// Inspections of processes that are not IOCs, on average and in a burst. A machine that compiles starts thousands of

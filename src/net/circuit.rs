@@ -68,7 +68,7 @@ impl Circuit {
     /// Reports what is known now, if the circuit has a number.
     pub fn report(&self, time: u64, out: &mut Vec<Event>) {
         let Some(id) = self.id else { return };
-        let fact = Fact::Circuit(event::Circuit {
+        let fact = Fact::from(event::Circuit {
             id,
             client: self.client.address(),
             server: self.server.address(),

@@ -1,13 +1,15 @@
 //! The socket filter, in classic BPF: it decides in the kernel which packets are captured.
 //!
 //! Classic BPF runs on every kernel that has packet sockets, needs no privilege of its own, and can't loop, so loops
-//! are unrolled. Offsets count from the IPv4 header, as in an AF_PACKET socket of type SOCK_DGRAM. A read beyond the
+//! are unrolled. Offsets count from the IP header, as in an AF_PACKET socket of type SOCK_DGRAM. A read beyond the
 //! packet's end drops the packet. The filter passes:
 //!
-//! - IPv4 TCP from or to one of the ports, whatever the IP options. Fragments without ports are
-//!   dropped; their bytes count as a gap when the stream continues.
+//! - TCP from or to one of the ports, over IPv4 and IPv6, whatever the IP options (of IPv6: one header of them);
+//! - beside what clients send, later fragments of TCP, which carry no ports: they are rare, and the decoder puts them
+//!   together ([`crate::net::fragments`]). Fragments of tunnels are not among them: a tunnel's own interface shows what was
+//!   in them;
 //! - beside what clients send, such segments of both sides that are carried by a tag that the kernel left in place, GRE or
-//!   IP in IP (of usual form: without options), whole; and the headers of those carried by IPv6, to be counted;
+//!   IP in IP (of usual form: without options), whole;
 //! - on the loopback interface each packet once. The kernel shows it twice: the outgoing one is in order, while the
 //!   incoming ones of a connection may overtake each other on different CPUs;
 //! - no bare acknowledgements: a later segment acknowledges the same.
@@ -20,18 +22,18 @@
 //!
 //! [`crate::net::stateful`] is better where the kernel has it.
 
-use crate::net::program::{Program, ALL, OWN};
+use crate::net::program::{Program, ALL};
 use crate::net::protocol::Side;
 use crate::net::service::Ports;
 use libc::{
-    sock_filter, BPF_A, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD,
-    BPF_LDX, BPF_MEM, BPF_MSH, BPF_RET, BPF_ST, BPF_W,
+    sock_filter, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD,
+    BPF_LDX, BPF_LSH, BPF_MISC, BPF_MSH, BPF_TAX, BPF_W,
 };
 
 /// Messages of a segment that a rule may inspect: the first depth whose program the kernel accepts is used. The kernel
 /// accepts 4096 instructions, but a socket's option memory, which must hold the program in use and the next one, may be
-/// as small as 10 KiB (on 32-bit machines): enough for 16 messages of Channel Access.
-pub const DEPTHS: [usize; 3] = [96, 16, 0];
+/// as small as 10 KiB (on 32-bit machines): enough for 15 messages of Channel Access.
+pub const DEPTHS: [usize; 3] = [96, 15, 0];
 
 /// Maximum number of ports: as many as fit beside the deepest rule.
 pub const MAX_PORTS: usize = 256;
@@ -42,18 +44,16 @@ pub const MAX_PORTS: usize = 256;
 pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec<sock_filter> {
     let mut p = Program::default();
     p.ancillary(libc::SKF_AD_PROTOCOL);
-    if side == Side::Client {
-        p.when(BPF_JEQ, libc::ETH_P_IPV6 as u32, |p| {
-            p.op(BPF_LD | BPF_B | BPF_ABS, 0);
-            p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
-            p.jump(BPF_JEQ, 0x60, 1, 0);
-            p.ret(0);
-            p.ancillary(libc::SKF_AD_PROTOCOL);
-        });
-    }
+    p.when(BPF_JEQ, libc::ETH_P_IPV6 as u32, |p| {
+        p.op(BPF_LD | BPF_B | BPF_ABS, 0);
+        p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
+        p.jump(BPF_JEQ, 0x60, 1, 0);
+        p.ret(0);
+        p.ancillary(libc::SKF_AD_PROTOCOL);
+    });
     // Outgoing tagged packets keep the tag's protocol number, but their network header is the inner one.
-    let ip6 = if side == Side::Client { libc::ETH_P_IPV6 as u32 } else { libc::ETH_P_IP as u32 };
-    p.unless_any(&[libc::ETH_P_IP as u32, libc::ETH_P_8021Q as u32, libc::ETH_P_8021AD as u32, ip6]);
+    let tags = [libc::ETH_P_8021Q as u32, libc::ETH_P_8021AD as u32];
+    p.unless_any(&[libc::ETH_P_IP as u32, tags[0], tags[1], libc::ETH_P_IPV6 as u32]);
     if !interfaces.is_empty() {
         p.ancillary(libc::SKF_AD_IFINDEX);
         p.unless_any(interfaces);
@@ -63,7 +63,7 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec
     p.ancillary(libc::SKF_AD_HATYPE);
     p.jump(BPF_JEQ, libc::ARPHRD_LOOPBACK.into(), 0, 1);
     p.ret(0);
-    // IP version 4, TCP, not a later fragment.
+    // X = offset of the TCP header, scratch memory = length of the packet.
     let all: Vec<u16> = ports.iter().flat_map(|(_, ports)| ports).copied().collect();
     p.op(BPF_LD | BPF_B | BPF_ABS, 0);
     p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
@@ -74,13 +74,21 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec
     if side == Side::Client {
         carried(&mut p, &all);
     }
+    // after the tags, some of which begin as IPv6 does
+    p.op(BPF_LD | BPF_B | BPF_ABS, 0);
+    p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
+    let mut of_ip6 = Vec::new();
+    p.when(BPF_JEQ, 0x60, |p| of_ip6 = ip6(p, side));
     p.ret(0);
     p.land_one(plain);
     p.op(BPF_LD | BPF_H | BPF_ABS, 6);
     p.jump(BPF_JSET, 0x1fff, 0, 1);
-    p.ret(0);
-    // X = length of the IP header.
+    p.ret(later_fragment(side));
+    p.total(2, 0);
     p.op(BPF_LDX | BPF_B | BPF_MSH, 0);
+    for jump in of_ip6 {
+        p.land_one(jump);
+    }
     let (source, destination) = (0, 2);
     if side == Side::Server {
         p.ports(destination, &all, |p| p.ret(0));
@@ -100,8 +108,54 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec
     p.0
 }
 
-/// Bytes to keep of a segment that is only counted.
-const COUNTED: u32 = 128;
+/// Bytes to pass of a fragment that has no ports: of either side, beside what clients send.
+fn later_fragment(side: Side) -> u32 {
+    match side {
+        Side::Client => ALL,
+        Side::Server => 0,
+    }
+}
+
+/// For a packet of IPv6 that carries TCP, sets X to the offset of the TCP header, and scratch memory to the packet's
+/// length, and jumps; drops others. Returns the open jumps.
+fn ip6(p: &mut Program, side: Side) -> Vec<usize> {
+    const TCP: u32 = libc::IPPROTO_TCP as u32;
+    const HEADER: u32 = 40;
+    const FRAGMENT: u32 = 44;
+    let byte = |p: &mut Program, at| p.op(BPF_LD | BPF_B | BPF_ABS, at);
+    let only_tcp = |p: &mut Program| {
+        byte(p, HEADER);
+        p.jump(BPF_JEQ, TCP, 1, 0);
+        p.ret(0);
+    };
+    let mut found = Vec::new();
+    p.total(4, HEADER);
+    byte(p, 6);
+    p.when(BPF_JEQ, TCP, |p| {
+        p.op(BPF_LDX | BPF_IMM, HEADER);
+        found.push(p.open());
+    });
+    p.when(BPF_JEQ, FRAGMENT, |p| {
+        only_tcp(p);
+        p.op(BPF_LD | BPF_H | BPF_ABS, HEADER + 2);
+        p.jump(BPF_JSET, 0xfff8, 0, 1);
+        p.ret(later_fragment(side));
+        p.op(BPF_LDX | BPF_IMM, HEADER + 8);
+        found.push(p.open());
+    });
+    // options, a route, or options for the destination: of eight bytes and as many times eight as it says
+    p.jump(BPF_JEQ, 0, 3, 0);
+    p.jump(BPF_JEQ, 43, 2, 0);
+    p.jump(BPF_JEQ, 60, 1, 0);
+    p.ret(0);
+    only_tcp(p);
+    byte(p, HEADER + 1);
+    p.op(BPF_ALU | BPF_LSH | BPF_K, 3);
+    p.op(BPF_ALU | BPF_ADD | BPF_K, HEADER + 8);
+    p.op(BPF_MISC | BPF_TAX, 0);
+    found.push(p.open());
+    found
+}
 
 /// Passes segments from and to these ports that are carried by something else than plain IPv4.
 fn carried(p: &mut Program, ports: &[u16]) {
@@ -110,20 +164,14 @@ fn carried(p: &mut Program, ports: &[u16]) {
     let ip4 = libc::ETH_P_IP as u32;
     let half = |p: &mut Program, at| p.op(BPF_LD | BPF_H | BPF_ABS, at);
     let byte = |p: &mut Program, at| p.op(BPF_LD | BPF_B | BPF_ABS, at);
-    // The kernel wants scratch memory to be set on what it takes for a way there: it looks beyond returns.
-    p.op(BPF_LD | BPF_IMM, 0);
-    p.op(BPF_ST, OWN);
-    // X = offset of the TCP header, scratch memory = bytes to pass.
+    // X = offset of the TCP header.
     let mut found = Vec::new();
-    let mut tcp = |p: &mut Program, at: u32, length: u32| {
-        p.op(BPF_LD | BPF_IMM, length);
-        p.op(BPF_ST, OWN);
-        p.op(BPF_LDX | BPF_IMM, at);
-        found.push(p.open());
-    };
     let mut inner = |p: &mut Program, at: u32| {
         byte(p, at + 9);
-        p.when(BPF_JEQ, TCP, |p| tcp(p, at + 20, ALL));
+        p.when(BPF_JEQ, TCP, |p| {
+            p.op(BPF_LDX | BPF_IMM, at + 20);
+            found.push(p.open());
+        });
     };
     half(p, 2);
     p.when(BPF_JEQ, ip4, |p| inner(p, 4));
@@ -146,23 +194,12 @@ fn carried(p: &mut Program, ports: &[u16]) {
             p.when(BPF_JEQ, GRE_KEY | ip4, |p| inner(p, 28));
         });
     });
-    byte(p, 0);
-    p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
-    p.when(BPF_JEQ, 0x60, |p| {
-        byte(p, 6);
-        p.when(BPF_JEQ, TCP, |p| tcp(p, 40, COUNTED));
-    });
-    // A jump, not a return: the kernel believes that what follows a return is reached from there, where scratch memory is
-    // not set.
     let nothing = p.open();
     for jump in found {
         p.land_one(jump);
     }
     for at in [0, 2] {
-        p.ports(at, ports, |p| {
-            p.op(BPF_LD | BPF_MEM, OWN);
-            p.op(BPF_RET | BPF_A, 0);
-        });
+        p.ports(at, ports, |p| p.ret(ALL));
     }
     p.land_one(nothing);
 }

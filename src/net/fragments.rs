@@ -102,7 +102,7 @@ impl Fragments {
         depth: u8,
         sink: &mut Frames,
     ) {
-        let frame = Frame::read(packet, length);
+        let frame = Frame { joined: depth < DEPTH, ..Frame::read(packet, length) };
         let Some((part, length)) = frame.fragment.filter(|_| depth > 0) else {
             return sink(namespace, frame);
         };

@@ -65,6 +65,8 @@ pub struct Frame<'a> {
     /// A fragment that may be of a segment, from its IP header on, and its length before it was cut. If it is the first,
     /// `segment` has what it holds.
     pub fragment: Option<(&'a [u8], usize)>,
+    /// Whether it was put together from fragments: no filter has looked at its ports.
+    pub joined: bool,
 }
 
 impl<'a> Frame<'a> {
@@ -78,7 +80,7 @@ impl<'a> Frame<'a> {
                 let in_parts = matches!(packet, [_, _, _, _, _, _, flags, ..] if flags & 0x20 != 0);
                 let strange = in_parts.then_some(Strange::Fragment);
                 let fragment = in_parts.then_some((packet, original_length));
-                return Frame { segment: Some(segment), strange, fragment };
+                return Frame { segment: Some(segment), strange, fragment, joined: false };
             }
             let skip = match *packet {
                 // A tag: the VLAN, then the protocol within. An IPv4 header with these bytes would be 2048 bytes or
@@ -103,7 +105,12 @@ impl<'a> Frame<'a> {
     }
 
     fn of_fragment(packet: &'a [u8], length: usize) -> Frame<'a> {
-        Frame { segment: None, strange: Some(Strange::Fragment), fragment: Some((packet, length)) }
+        Frame {
+            segment: None,
+            strange: Some(Strange::Fragment),
+            fragment: Some((packet, length)),
+            joined: false,
+        }
     }
 }
 

@@ -115,8 +115,19 @@ impl Program {
         }
     }
 
+    /// Scratch memory [`END`] = the packet's length: the half word at this offset and `header`.
+    pub(super) fn total(&mut self, at: u32, header: u32) {
+        self.op(BPF_LD | BPF_H | BPF_ABS, at);
+        // Packets joined to more than 64 KiB carry no length.
+        self.jump(BPF_JEQ, 0, 0, 2);
+        self.op(BPF_LD | BPF_W | BPF_LEN, 0);
+        self.jump(BPF_JEQ, 0, 1, 1);
+        self.op(BPF_ALU | BPF_ADD | BPF_K, header);
+        self.op(BPF_ST, END);
+    }
+
     /// Passes segments that open or end a connection; drops others without payload. X is the offset of the TCP header,
-    /// and afterwards that of the payload.
+    /// and afterwards that of the payload; scratch memory has [`END`].
     pub(super) fn tcp(&mut self) {
         self.op(BPF_LD | BPF_B | BPF_IND, 13);
         self.jump(BPF_JSET, 0b111, 0, 1);
@@ -126,11 +137,7 @@ impl Program {
         self.op(BPF_ALU | BPF_RSH | BPF_K, 2);
         self.op(BPF_ALU | BPF_ADD | BPF_X, 0);
         self.op(BPF_ST, PAYLOAD);
-        // Packets joined to more than 64 KiB carry no length.
-        self.op(BPF_LD | BPF_H | BPF_ABS, 2);
-        self.jump(BPF_JEQ, 0, 0, 1);
-        self.op(BPF_LD | BPF_W | BPF_LEN, 0);
-        self.op(BPF_ST, END);
+        self.op(BPF_LD | BPF_W | BPF_MEM, END);
         self.op(BPF_LDX | BPF_W | BPF_MEM, PAYLOAD);
         self.jump_x(BPF_JGT, 1, 0);
         self.ret(0);

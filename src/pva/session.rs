@@ -697,7 +697,7 @@ impl Session {
     fn replace(&mut self, time: u64, channel: Channel, context: &mut Context) {
         self.by_sid.extend(channel.sid.map(|sid| (sid, channel.id)));
         self.by_cid.extend(channel.cid.map(|cid| (cid, channel.id)));
-        context.emit(time, Fact::Channel(channel.clone()));
+        context.emit(time, Fact::from(channel.clone()));
         self.channels.insert(channel.id, channel);
     }
 

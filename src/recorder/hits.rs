@@ -77,7 +77,7 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
                 let is_inner = kind == PutKind::Put;
                 ioc.note_put(env, place, (record, head.object), field, description, &old, is_inner);
             }
-            Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+            Fact::from(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
         }
         Body::LinkPut { record, pv, value: raw } => {
             // a link that does not name its record belongs to the record that it lies in
@@ -94,7 +94,7 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
             };
             let pv = printable(pv);
             let (dbf, count, value) = (dbf(&raw, numbering), raw.count, value(&raw, numbering, false));
-            Fact::CaLinkPut(CaLinkPut { thread, sp, site: 0, record, pv, dbf, count, value })
+            Fact::from(CaLinkPut { thread, sp, site: 0, record, pv, dbf, count, value })
         }
         Body::ChainsLeftOut { since, count } => {
             let Some(record) = ioc.record(env, time, head.object) else { return new };

@@ -66,7 +66,7 @@ impl Sink for Holding<'_> {
 
     fn await_site(&mut self, time: u64, site: CallSite) {
         self.awaited.insert(site.id, clock::monotonic().saturating_add(MAX_WAIT));
-        self.waiting.push_back(Event { time, fact: Fact::CallSite(site) });
+        self.waiting.push_back(Event { time, fact: Fact::from(site) });
     }
 
     fn site(&mut self, id: CallSiteId, function: String, module: String) {

@@ -103,7 +103,7 @@ impl Recorder {
         );
         let machine = Machine::this();
         let now = machine.clock.monotonic();
-        sink.push(Event { time: now, fact: Fact::Host(host().map_err(StartError::Host)?) });
+        sink.push(Event { time: now, fact: Fact::from(host().map_err(StartError::Host)?) });
         let attacher = kernel.as_ref().map(Kernel::attacher);
         let processes = Processes::new(attacher.as_ref(), &options, now);
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();

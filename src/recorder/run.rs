@@ -24,7 +24,7 @@ use crate::recorder::sink::Sink;
 use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
 
 /// Interval between searches for processes, nanoseconds: an IOC that starts is seen within this.
-const SURVEY: u64 = 1_000_000_000;
+pub(super) const SURVEY: u64 = 1_000_000_000;
 /// Longest wait of the start for all processes to be inspected, nanoseconds. The rest are inspected while others are
 /// recorded.
 const START: u64 = 5_000_000_000;

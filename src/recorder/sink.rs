@@ -31,7 +31,7 @@ pub trait Sink {
     /// Takes the definition of a call site whose function and module are still unknown. Later events may refer to it,
     /// so a sink that can holds them back until [`Sink::site`] supplies both, or until that takes too long.
     fn await_site(&mut self, time: u64, site: CallSite) {
-        self.push(Event { time, fact: iocrec_log::event::Fact::CallSite(site) });
+        self.push(Event { time, fact: iocrec_log::event::Fact::from(site) });
     }
 
     /// Supplies the function and the module of an awaited call site; empty if unknown.

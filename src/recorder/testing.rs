@@ -141,7 +141,7 @@ impl Sink for Collected {
     fn tick(&mut self, _now: u64) {}
 
     fn await_site(&mut self, time: u64, site: CallSite) {
-        self.push(Event { time, fact: Fact::CallSite(site) });
+        self.push(Event { time, fact: Fact::from(site) });
     }
 
     fn segments(&self) -> Option<u32> {

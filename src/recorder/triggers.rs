@@ -221,7 +221,7 @@ mod tests {
                 environment: vec![],
             }));
             for (id, name) in [(1, "LI:VAC1"), (2, "LI:VAC2"), (3, "LI:TEMP")] {
-                world.see(Fact::Record(Record {
+                world.see(Fact::from(Record {
                     id,
                     ioc: 1,
                     address: 0,
@@ -257,7 +257,7 @@ mod tests {
             self.2 += SECOND;
             let (requested, old) = (Value::Int(0), Value::Unknown);
             let (thread, sp, site, field, dbf, count) = (0, 0, 0, None, Dbf::Double, 1);
-            self.see(Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old }))
+            self.see(Fact::from(Put { thread, sp, site, kind, record, field, dbf, count, requested, old }))
         }
     }
 
@@ -290,7 +290,7 @@ mod tests {
         let mut world = World::new(&["*"], &[]);
         for id in 10..1000 {
             let name = format!("R{id}");
-            world.see(Fact::Record(Record { id, ioc: 1, address: 0, name, rtype: "ai".into() }));
+            world.see(Fact::from(Record { id, ioc: 1, address: 0, name, rtype: "ai".into() }));
         }
         assert_eq!((10..1000).filter_map(|id| world.complete(id, 3)).count() as u64, MAX_AT_ONCE + 1);
     }
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(world.put(1, PutKind::PutField).as_deref(), Some("put to LI:VAC1"));
         let (circuit, cid, sid, dbr, count, origin) = (1, None, None, None, None, Origin::Opened);
         let pv = "X:Y.PROC".to_owned();
-        world.see(Fact::Channel(Channel { id: 5, circuit, cid, sid, pv, dbr, count, origin }));
+        world.see(Fact::from(Channel { id: 5, circuit, cid, sid, pv, dbr, count, origin }));
         let put = iocrec_log::event::CaPut {
             circuit,
             channel: 5,
@@ -342,7 +342,7 @@ mod tests {
         let mut world = World::new(&["*"], &[]);
         for id in 10..5010 {
             let name = format!("R{id}");
-            world.see(Fact::Record(Record { id, ioc: 1, address: 0, name, rtype: "ai".into() }));
+            world.see(Fact::from(Record { id, ioc: 1, address: 0, name, rtype: "ai".into() }));
         }
         let alarms = (10..5010).filter_map(|id| world.complete(id, 3)).count() as u64;
         assert!((MAX_AT_ONCE..100).contains(&alarms), "{alarms} alarms: nothing is tested");

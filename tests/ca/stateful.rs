@@ -371,3 +371,39 @@ fn what_is_carried_passes() {
         assert_eq!(passes(&carried(&other)), [0, 0]);
     }
 }
+
+/// Segments over IPv6 pass whole, to the ring of their side; fragments of TCP pass.
+#[test]
+fn ipv6_and_fragments_pass() {
+    let Some(filter) = load() else { return };
+    let passes = |packet: &[u8]| {
+        [Side::Client, Side::Server].map(|side| filter.try_on(side, packet).expect("the kernel runs it") > 0)
+    };
+    let ipv6 = |next: u8, inside: &[u8]| {
+        let mut bytes = vec![0x60, 0, 0, 0];
+        bytes.extend((inside.len() as u16).to_be_bytes());
+        bytes.extend([next, 64]);
+        bytes.extend([0x20; 32]);
+        [&bytes, inside].concat()
+    };
+    let whole = put(true, 7, 1, &[1.0; 3]);
+    for (from, to, payload, flags, expected) in [
+        (CLIENT, SERVER, &whole[..], 0, [true, false]),
+        (SERVER, CLIENT, &whole, 0, [false, true]),
+        (CLIENT, SERVER, b"", 0, [false, false]),
+        (SERVER, CLIENT, b"", RST, [false, true]),
+        (CLIENT, Address { port: 22, ..SERVER }, b"ssh", 0, [false, false]),
+    ] {
+        let tcp = &packet(from, to, 1, Some(1), flags, payload)[20..];
+        assert_eq!(passes(&ipv6(6, tcp)), expected);
+        assert_eq!(passes(&ipv6(60, &[&[6, 0, 1, 2, 3, 4, 5, 6][..], tcp].concat())), expected);
+        assert_eq!(passes(&ipv6(0, &[&[6, 1][..], &[0; 14], tcp].concat())), expected);
+        assert_eq!(passes(&ipv6(44, &[&[6, 0, 0, 1, 0, 0, 0, 9][..], tcp].concat())), expected);
+        let later = [&[6, 0, 0x10, 1, 0, 0, 0, 9][..], tcp].concat();
+        assert_eq!(passes(&ipv6(44, &later)), [true, false]);
+        assert_eq!(passes(&ipv6(17, tcp)), [false, false]);
+        let mut later = packet(from, to, 1, Some(1), flags, payload);
+        later[7] = 9;
+        assert_eq!(passes(&later), [true, false]);
+    }
+}

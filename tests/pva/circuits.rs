@@ -340,3 +340,61 @@ fn tables_are_bounded() {
     let facts = w.facts();
     assert!(facts.iter().any(|fact| fact.contains("channels or requests forgotten")));
 }
+
+/// Over IPv6 the same is found as over IPv4, with the addresses; those that stand for IPv4 ones are these.
+#[test]
+fn over_ipv6() {
+    use iocrec::net::served::Served;
+    use iocrec::net::service::Ports;
+    use iocrec::protocols::Protocols;
+    use iocrec_log::event::Fact;
+
+    let over = |from_client: bool, ip: [u128; 2], payload: &[u8], seq: [u32; 2], flags: u8| {
+        let (from, to) = if from_client { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+        let (mine, theirs) = if from_client { (ip[0], ip[1]) } else { (ip[1], ip[0]) };
+        let tcp = &packet(from, to, seq[0], Some(seq[1]), flags, payload)[20..];
+        // options for the destination come first
+        let mut bytes = vec![0x60, 0, 0, 0];
+        bytes.extend((8 + tcp.len() as u16).to_be_bytes());
+        bytes.extend([60, 64]);
+        bytes.extend(mine.to_be_bytes());
+        bytes.extend(theirs.to_be_bytes());
+        [&bytes[..], &[6, 0, 1, 4, 0, 0, 0, 0], tcp].concat()
+    };
+    let mapped = |ip: u32| 0xffff_u128 << 32 | u128::from(ip);
+    for (ip, expected) in [
+        ([0xfd00 << 112 | 7, 0xfd00 << 112 | 9], ["[fd00::7]:40001", "[fd00::9]:5075"]),
+        ([mapped(0x0a00_0007), mapped(0x0a00_0009)], ["10.0.0.7:40001", "10.0.0.9:5075"]),
+    ] {
+        let mut protocols = Protocols::default();
+        let ports = Ports::of(&iocrec::pva::SERVICE, &[SERVER.port]);
+        protocols.set_served(0, &[Served { ports, ..Served::default() }], &mut Vec::new());
+        let (mut out, mut seq, mut time) = (Vec::new(), [1000, 5000], 1000 * MS);
+        let mut say = |from_client: bool, flags: u8, payload: &[u8]| {
+            let at = usize::from(!from_client);
+            time += MS;
+            let bytes = over(from_client, ip, payload, [seq[at], seq[1 - at]], flags);
+            protocols.packet(0, time, &bytes, bytes.len(), None, &mut out);
+            seq[at] += payload.len() as u32 + u32::from(flags & SYN != 0);
+        };
+        say(true, SYN, b"");
+        say(false, SYN, b"");
+        say(true, 0, &identity("op", "console"));
+        say(true, 0, &create(1, "T:AO"));
+        say(false, 0, &created(1, 2));
+        say(true, 0, &request(11, 2, 3, 8, NO_OPTIONS));
+        say(false, 0, &answer(11, 3, 8, &[&[0xff], SCALAR].concat()));
+        say(true, 0, &request(11, 2, 3, 0, &[&[1, 2][..], &2.5f64.to_le_bytes()].concat()));
+        say(false, 0, &answer(11, 3, 0, &[0xff]));
+        let mut context = iocrec_log::context::Context::default();
+        let mut ends = Vec::new();
+        for event in &out {
+            context.apply(event.time, &event.fact);
+            if let Fact::PvaPut(put) = &event.fact {
+                ends.push(context.addresses(put.circuit));
+            }
+            assert!(!matches!(event.fact, Fact::Loss(_)), "{event:?}");
+        }
+        assert_eq!(ends, [expected.map(|end| Some(end.to_owned()))]);
+    }
+}

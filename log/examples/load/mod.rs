@@ -73,7 +73,7 @@ impl Noise {
 /// The host, its clock, the tier, and the IOC, which has number 1.
 pub fn machine() -> Vec<Fact> {
     vec![
-        Fact::Host(Host {
+        Fact::from(Host {
             name: "ioc-box".into(),
             kernel: "6.1.0".into(),
             arch: "x86_64".into(),
@@ -109,13 +109,13 @@ fn definitions() -> Vec<Fact> {
     };
     let record = |id: u32, name: String, rtype: &str| {
         let address = 0x55aa_0000_0000 + u64::from(id) * 1216;
-        Fact::Record(Record { id, ioc: 1, address, name, rtype: rtype.into() })
+        Fact::from(Record { id, ioc: 1, address, name, rtype: rtype.into() })
     };
     let mut facts = machine();
     facts.extend([
         thread(SCAN_THREADS[0], "scan-0.1"),
         thread(SCAN_THREADS[1], "scan-0.1"),
-        Fact::Field(Field {
+        Fact::from(Field {
             id: 1,
             ioc: 1,
             rtype: "ao".into(),
@@ -127,7 +127,7 @@ fn definitions() -> Vec<Fact> {
     for (id, function) in (1..).zip(SITES) {
         let (function, module) = (function.into(), "libdbCore.so.3.23".into());
         let address = 0x7f00_4567_8000 + u64::from(id);
-        facts.push(Fact::CallSite(CallSite { id, ioc: 1, address, function, module }));
+        facts.push(Fact::from(CallSite { id, ioc: 1, address, function, module }));
     }
     facts.extend((0..SCANNED * SCAN_THREADS.len() as u32).map(|id| {
         let rtype = ["ai", "calc", "ao", "longin"][id as usize % 4];
@@ -139,7 +139,7 @@ fn definitions() -> Vec<Fact> {
         facts.extend([
             thread(SERVER_THREAD + client, "CAS-client"),
             record(PUT_TO + client, name.clone(), "ao"),
-            Fact::Circuit(Circuit {
+            Fact::from(Circuit {
                 id: circuit,
                 client: end(client, 40_000),
                 server: end(100, 5064),
@@ -148,7 +148,7 @@ fn definitions() -> Vec<Fact> {
                 minor: 13,
                 origin: Origin::Opened,
             }),
-            Fact::Channel(Channel {
+            Fact::from(Channel {
                 id: circuit,
                 circuit,
                 cid: Some(1),
@@ -192,7 +192,7 @@ fn carried_out(out: &mut Vec<Fact>, client: u32, notify: bool, ioid: u32) {
     let kind = if notify { PutKind::Notify } else { PutKind::PutField };
     let put = |sp, site, kind, requested, old| {
         let (field, dbf, count) = (Some(1), Dbf::Double, 1);
-        Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+        Fact::from(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
     };
     let asked = if notify { Value::Unknown } else { new.clone() };
     out.push(put(-400, 4, kind, asked, old.clone()));

@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn no_skeleton_is_longer_than_the_estimate() {
-        let fact = Fact::Put(Put {
+        let fact = Fact::from(Put {
             thread: u32::MAX,
             sp: i64::MIN,
             site: u32::MAX,

@@ -209,7 +209,7 @@ impl Template {
             Template::Put { place: Place { thread, sp, site }, kind, field, dbf, count, requested, old } => {
                 let requested = give_value(requested, first, bytes)?;
                 let old = give_value(old, second, bytes)?;
-                Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+                Fact::from(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
             }
             Template::Cause { place: Place { thread, sp, site }, kind, named } => {
                 let record = named.then_some(record);

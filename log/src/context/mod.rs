@@ -28,6 +28,7 @@ use crate::event::{
     for_each_fact, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority, Event, Fact, FieldId,
     IocId, MenuId, RecordId, ScanListId, ThreadId,
 };
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 /// Approximate maximum size of the definitions in a context, bytes. Beyond it new definitions are left out and counted
@@ -282,6 +283,22 @@ impl Context {
         self.in_force.circuits.get(id)
     }
 
+    /// The addresses of client and server of an open circuit, with their ports; `None` where unknown: a circuit over IPv6
+    /// whose [`PvaCircuit`] has not come.
+    pub fn addresses(&self, id: CircuitId) -> [Option<String>; 2] {
+        let Some(circuit) = self.circuit(id) else { return [None, None] };
+        let pva = self.in_force.pva_circuits.get(id);
+        let ip6 = |bytes: &[u8]| Some(Ipv6Addr::from(*<&[u8; 16]>::try_from(bytes).ok()?));
+        let text = |address: Address, bytes: Option<&[u8]>| match bytes.and_then(ip6) {
+            Some(ip) => Some(format!("[{ip}]:{}", address.port)),
+            None => (address.ip != 0).then(|| address.to_string()),
+        };
+        [
+            text(circuit.client, pva.map(|pva| pva.client_ip.as_slice())),
+            text(circuit.server, pva.map(|pva| pva.server_ip.as_slice())),
+        ]
+    }
+
     /// A channel that is open.
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
         self.in_force.channels.get(id)
@@ -305,6 +322,11 @@ impl Context {
     /// The processes behind the client of an open circuit, where the recorder has looked.
     pub fn circuit_process(&self, circuit: CircuitId) -> Option<&CircuitProcess> {
         self.in_force.processes.get(circuit)
+    }
+
+    /// The links that write over Channel Access, with their records' numbers, as far as known.
+    pub fn output_links(&self) -> impl Iterator<Item = (RecordId, &[OutputLink])> {
+        self.in_force.output_links.iter().map(|(record, links)| (record, links.as_slice()))
     }
 
     /// The names of an IOC's threads, where known.
@@ -334,7 +356,7 @@ mod tests {
     use super::*;
 
     fn record(id: u32, name: String) -> Fact {
-        Fact::Record(Record { id, ioc: 1, address: 0, rtype: format!("type{id}"), name })
+        Fact::from(Record { id, ioc: 1, address: 0, rtype: format!("type{id}"), name })
     }
 
     #[test]

@@ -44,35 +44,35 @@ pub struct Kind {
 }
 
 /// Passes the table to a macro. Columns: number, variant and content, name in JSON, class; for a definition also the
-/// name and type of its store in the [`context`](crate::context). Add rows only at the end.
+/// name and type of its store in the [`context`](crate::context). Large contents are boxed ([`Event`](super::Event) says
+/// why). Add rows only at the end.
 macro_rules! for_each_fact {
     ($macro:ident) => {
         $macro! {
             /// The machine that the recorder runs on.
-            0 Host(Host) "host" Definition in host: Latest<Host>;
+            0 Host(Box<Host>) "host" Definition in host: Latest<Host>;
             /// The reading of the wall clock.
             1 Clock(Clock) "clock" Definition in clocks: Clocks;
             /// The tier in use, and the reasons against better ones.
             2 Tier(TierChoice) "tier" Definition in tier: Latest<TierChoice>;
             /// An IOC, or another process that serves Channel Access.
-            /// (Boxed, because it is twice as large as any other fact and readers hold hundreds of thousands of facts.)
             3 Ioc(Box<Ioc>) "ioc" Definition in iocs: Table<Ioc>;
             /// An IOC has ended.
             4 IocEnd(IocEnd) "ioc_end" End;
             /// A thread of an IOC.
             5 Thread(Thread) "thread" Definition in threads: Table<Thread>;
             /// A record of an IOC.
-            6 Record(Record) "record" Definition in records: Records;
+            6 Record(Box<Record>) "record" Definition in records: Records;
             /// A field of a record type in an IOC.
-            7 Field(Field) "field" Definition in fields: Table<Field>;
+            7 Field(Box<Field>) "field" Definition in fields: Table<Field>;
             /// A place in an IOC's code that calls a probed function.
-            8 CallSite(CallSite) "site" Definition in call_sites: Table<CallSite>;
+            8 CallSite(Box<CallSite>) "site" Definition in call_sites: Table<CallSite>;
             /// A Channel Access circuit: one TCP connection.
-            9 Circuit(Circuit) "circuit" Definition in circuits: Table<Circuit>;
+            9 Circuit(Box<Circuit>) "circuit" Definition in circuits: Table<Circuit>;
             /// A circuit was closed, and its channels with it.
             10 CircuitEnd(CircuitId) "circuit_end" End;
             /// A channel on a circuit.
-            11 Channel(Channel) "channel" Definition in channels: Table<Channel>;
+            11 Channel(Box<Channel>) "channel" Definition in channels: Table<Channel>;
             /// A channel was cleared.
             12 ChannelEnd(ChannelId) "channel_end" End;
             /// A thread of an IOC serves a circuit.
@@ -82,7 +82,7 @@ macro_rules! for_each_fact {
             /// A server's answer to a put, seen on the network.
             15 CaAnswer(CaAnswer) "ca_answer" Hit;
             /// A put seen inside the IOC.
-            16 Put(Put) "put" Hit;
+            16 Put(Box<Put>) "put" Hit;
             /// `dbProcess` was entered.
             17 Process(Process) "process" Hit;
             /// `recGblFwdLink` was entered: the record has finished processing.
@@ -90,7 +90,7 @@ macro_rules! for_each_fact {
             /// Something asked for processing to be done later or elsewhere.
             19 Cause(Cause) "cause" Hit;
             /// A record's CA link wrote to its target.
-            20 CaLinkPut(CaLinkPut) "ca_link_put" Hit;
+            20 CaLinkPut(Box<CaLinkPut>) "ca_link_put" Hit;
             /// Something was lost.
             21 Loss(Loss) "loss" Note;
             /// An operator's note.
@@ -147,13 +147,13 @@ macro_rules! for_each_fact {
             /// A PVAccess server's message.
             47 PvaMessage(PvaMessage) "pva_message" Note;
             /// Searches for a name.
-            48 Searches(Searches) "searches" Hit;
+            48 Searches(Box<Searches>) "searches" Hit;
             /// All searches, when they are many or not all are counted by name.
-            49 SearchLoad(SearchLoad) "search_load" Hit;
+            49 SearchLoad(Box<SearchLoad>) "search_load" Hit;
             /// Beacons of a server.
             50 Beacons(Beacons) "beacons" Hit;
             /// The process that searches.
-            51 Sender(Sender) "sender" Hit;
+            51 Sender(Box<Sender>) "sender" Hit;
             /// Registrations at a repeater.
             52 Registrations(Registrations) "registrations" Hit;
             /// How a circuit ended.
@@ -165,7 +165,7 @@ macro_rules! for_each_fact {
             /// A circuit's priority.
             56 CircuitPriority(CircuitPriority) "circuit_priority" Definition in priorities: Table<CircuitPriority>;
             /// What went over a circuit.
-            57 CircuitTraffic(CircuitTraffic) "circuit_traffic" Hit;
+            57 CircuitTraffic(Box<CircuitTraffic>) "circuit_traffic" Hit;
             /// What was asked for on a channel.
             58 ChannelTraffic(ChannelTraffic) "channel_traffic" Hit;
             /// A client could not keep up.
@@ -183,6 +183,10 @@ macro_rules! for_each_fact {
             64 CircuitProcess(CircuitProcess) "circuit_process" Definition in processes: Table<CircuitProcess>;
             /// The names of an IOC's threads.
             65 ThreadNames(ThreadNames) "thread_names" Definition in thread_names: Table<ThreadNames>;
+            /// The links of a record that write over Channel Access.
+            66 OutputLinks(OutputLinks) "output_links" Definition in output_links: Table<OutputLinks>;
+            /// An IOC's thread asked libca to put.
+            67 CaClientPut(CaClientPut) "ca_client_put" Hit;
         }
     };
 }
@@ -249,8 +253,14 @@ const _: () = {
     }
 };
 
-impl From<Ioc> for Fact {
-    fn from(ioc: Ioc) -> Self {
-        Fact::Ioc(Box::new(ioc))
-    }
+/// Makes facts of contents that are boxed.
+macro_rules! boxed {
+    ($($content:ident)*) => {
+        $(impl From<$content> for Fact {
+            fn from(content: $content) -> Self {
+                Fact::$content(Box::new(content))
+            }
+        })*
+    };
 }
+boxed!(Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic);

@@ -68,6 +68,8 @@ const AGE_INTERVAL: u64 = 10_000_000_000;
 /// Longest time between two ticks that [`Writer::rest`] asks for, nanoseconds: pins, the age of segments, and syncs of
 /// what is written are looked at this often.
 const LONGEST_REST: u64 = 1_000_000_000;
+/// The same while nothing waits to be written or synced: no event can be lost with a place that has changed.
+const QUIET_REST: u64 = 3_000_000_000;
 /// Shortest time: a caller that comes a little early does not come again at once.
 const SHORTEST_REST: Duration = Duration::from_millis(1);
 /// Maximum number of notices that wait to be taken; the oldest are dropped.
@@ -237,8 +239,11 @@ impl<S: Storage> Writer<S> {
     }
 
     /// The longest time until the next [`Writer::tick`], if no event is pushed before: until the next action that is due
-    /// by time alone, a second at most, and never zero.
+    /// by time alone, a second at most while anything waits to be written, three otherwise, and never zero.
     pub fn rest(&self, now: u64) -> Duration {
+        if self.is_quiet() {
+            return Duration::from_nanos(QUIET_REST);
+        }
         let mut next = now.saturating_add(LONGEST_REST).min(self.place_at.max(now));
         if self.status.state != State::Ok {
             next = next.min(self.retry_at);
@@ -248,6 +253,15 @@ impl<S: Storage> Writer<S> {
             next = next.min(flush).min(sync);
         }
         Duration::from_nanos(next.saturating_sub(now)).max(SHORTEST_REST)
+    }
+
+    /// Whether everything is on disk.
+    fn is_quiet(&self) -> bool {
+        self.status.state == State::Ok
+            && self.batch.is_empty()
+            && self.notes.is_empty()
+            && self.waiting_marks.is_empty()
+            && self.open.is_none_or(|open| open.doubtful().0 == 0)
     }
 
     /// The options.

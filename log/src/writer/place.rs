@@ -2,9 +2,10 @@
 //!
 //! A directory may be deleted, moved, or covered by another file system while it is written to, and so may the open
 //! segment. The system still accepts writes, but nobody will find the data. So the writer checks the place once a
-//! second, at its end, and before it answers a mark. This run's events in missing files count as lost from then on; a
-//! segment that was moved away is properly ended where it is. Then recording continues in a new segment at the
-//! requested place, which is made again if it is missing. A place that can't be used is a state, like a failing disk.
+//! second (every three while nothing waits to be written), at its end, and before it answers a mark. This run's events
+//! in missing files count as lost from then on; a segment that was moved away is properly ended where it is. Then
+//! recording continues in a new segment at the requested place, which is made again if it is missing. A place that
+//! can't be used is a state, like a failing disk.
 
 use super::failure::{Doing, Failure};
 use super::segment::Open;

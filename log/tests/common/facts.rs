@@ -152,7 +152,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
     ]);
     vec![
         host.prop_map(|(name, kernel, arch, boot_id, recorder, utc_offset)| {
-            Fact::Host(Host { name, kernel, arch, boot_id, recorder, utc_offset })
+            Fact::from(Host { name, kernel, arch, boot_id, recorder, utc_offset })
         })
         .boxed(),
         any::<i64>().prop_map(|wall| Fact::Clock(Clock { wall })).boxed(),
@@ -184,29 +184,27 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .prop_map(|(id, ioc, tid, name, stack)| Fact::Thread(Thread { id, ioc, tid, name, stack }))
             .boxed(),
         (id(), id(), any::<u64>(), text(), text())
-            .prop_map(|(id, ioc, address, name, rtype)| {
-                Fact::Record(Record { id, ioc, address, name, rtype })
-            })
+            .prop_map(|(id, ioc, address, name, rtype)| Fact::from(Record { id, ioc, address, name, rtype }))
             .boxed(),
         (id(), id(), text(), text(), dbf(), any::<Option<u32>>())
             .prop_map(|(id, ioc, rtype, name, dbf, menu)| {
-                Fact::Field(Field { id, ioc, rtype, name, dbf, menu })
+                Fact::from(Field { id, ioc, rtype, name, dbf, menu })
             })
             .boxed(),
         (id(), id(), any::<u64>(), text(), text())
             .prop_map(|(id, ioc, address, function, module)| {
-                Fact::CallSite(CallSite { id, ioc, address, function, module })
+                Fact::from(CallSite { id, ioc, address, function, module })
             })
             .boxed(),
         (id(), address(), address(), text(), text(), any::<u16>(), origin())
             .prop_map(|(id, client, server, user, host, minor, origin)| {
-                Fact::Circuit(Circuit { id, client, server, user, host, minor, origin })
+                Fact::from(Circuit { id, client, server, user, host, minor, origin })
             })
             .boxed(),
         id().prop_map(Fact::CircuitEnd).boxed(),
         (channel, any::<Option<u16>>(), any::<Option<u32>>(), origin())
             .prop_map(|((id, circuit, cid, sid, pv), dbr, count, origin)| {
-                Fact::Channel(Channel { id, circuit, cid, sid, pv, dbr, count, origin })
+                Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin })
             })
             .boxed(),
         id().prop_map(Fact::ChannelEnd).boxed(),
@@ -225,7 +223,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (place(), put_kind, id(), any::<Option<u32>>(), dbf(), any::<u32>(), value(), value())
             .prop_map(|((thread, sp, site), kind, record, field, dbf, count, requested, old)| {
-                Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+                Fact::from(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
             })
             .boxed(),
         (place(), id(), any::<bool>())
@@ -245,7 +243,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (place(), any::<Option<u32>>(), text(), dbf(), any::<u32>(), value())
             .prop_map(|((thread, sp, site), record, pv, dbf, count, value)| {
-                Fact::CaLinkPut(CaLinkPut { thread, sp, site, record, pv, dbf, count, value })
+                Fact::from(CaLinkPut { thread, sp, site, record, pv, dbf, count, value })
             })
             .boxed(),
         (source, any::<u64>(), any::<u64>(), text())
@@ -364,24 +362,14 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             counted(any::<u32>()),
         )
             .prop_map(|((namespace, client, tcp), name, [count, not_found], [since, last], answers)| {
-                Fact::Searches(Searches {
-                    namespace,
-                    client,
-                    tcp,
-                    name,
-                    count,
-                    since,
-                    last,
-                    not_found,
-                    answers,
-                })
+                Fact::from(Searches { namespace, client, tcp, name, count, since, last, not_found, answers })
             })
             .boxed(),
         (any::<[u64; 7]>(), any::<u32>(), counted(any::<u64>()))
             .prop_map(|([namespace, since, datagrams, names, left_out, cut, unread], one_in, most)| {
                 let load =
                     SearchLoad { namespace, since, datagrams, names, left_out, cut, unread, one_in, most };
-                Fact::SearchLoad(load)
+                Fact::from(load)
             })
             .boxed(),
         (address(), noted, any::<[u64; 4]>(), any::<[u32; 3]>(), any::<u16>())
@@ -393,7 +381,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (any::<u64>(), address(), any::<u32>(), text(), text(), any::<Option<u32>>())
             .prop_map(|(namespace, client, pid, program, user, ioc)| {
-                Fact::Sender(Sender { namespace, client, pid, program, user, ioc })
+                Fact::from(Sender { namespace, client, pid, program, user, ioc })
             })
             .boxed(),
         (any::<[u64; 2]>(), address(), any::<[u32; 2]>())
@@ -419,7 +407,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .prop_map(|(circuit, [since, from_client, from_server, not_looked_at], messages)| {
                 let traffic =
                     CircuitTraffic { circuit, since, from_client, from_server, messages, not_looked_at };
-                Fact::CircuitTraffic(traffic)
+                Fact::from(traffic)
             })
             .boxed(),
         (id(), any::<[u64; 3]>(), any::<[u32; 2]>(), any::<bool>())
@@ -453,6 +441,14 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (id(), vec(text(), 0..4), any::<bool>())
             .prop_map(|(ioc, names, is_whole)| Fact::ThreadNames(ThreadNames { ioc, names, is_whole }))
+            .boxed(),
+        (id(), vec((id(), text()).prop_map(|(field, text)| OutputLink { field, text }), 0..3))
+            .prop_map(|(record, links)| Fact::OutputLinks(OutputLinks { record, links }))
+            .boxed(),
+        (id(), any::<i64>(), id(), any::<u64>())
+            .prop_map(|(thread, sp, site, channel)| {
+                Fact::CaClientPut(CaClientPut { thread, sp, site, channel })
+            })
             .boxed(),
     ]
 }

@@ -89,7 +89,7 @@ mod tests {
     fn numbers_that_stand_for_words() {
         let mut context = Context::default();
         let field = |id, name: &str, dbf, menu| {
-            Fact::Field(Field { id, ioc: 1, rtype: "bo".into(), name: name.into(), dbf, menu })
+            Fact::from(Field { id, ioc: 1, rtype: "bo".into(), name: name.into(), dbf, menu })
         };
         for fact in [
             Fact::EnumStrings(EnumStrings { record: 7, states: vec!["Off".into(), "".into(), "On".into()] }),

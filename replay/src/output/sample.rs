@@ -31,10 +31,10 @@ pub fn inventory() -> Inventory {
         environment: vec![("TOP".into(), "/opt".into())],
     };
     let record = |id, name: &str, rtype: &str| {
-        Fact::Record(Record { id, ioc: 1, address: 0, name: name.into(), rtype: rtype.into() })
+        Fact::from(Record { id, ioc: 1, address: 0, name: name.into(), rtype: rtype.into() })
     };
     for fact in [
-        Fact::Host(host),
+        Fact::from(host),
         Fact::Clock(Clock { wall: 1_790_000_000_000_000_000 }),
         Fact::from(ioc),
         record(1, "T:SP", "ao"),

@@ -10,6 +10,7 @@ pub use self::inputs::{Change, Source};
 
 use self::life::Life;
 use self::sources::Meanwhile;
+use super::puts::process;
 use super::wording::alarm;
 use super::wording::cause::cause;
 use super::wording::put::{change, who};
@@ -296,6 +297,7 @@ impl<'a> Why<'a> {
             user: put.as_ref().and_then(|put| put.user.clone()),
             client_host: put.as_ref().and_then(|put| put.client_host.clone()),
             client: put.as_ref().and_then(|put| put.client.clone()),
+            process: put.as_ref().and_then(|put| put.process.as_deref()).map(process),
             chain: steps,
             read,
             asked: match self.ask {
@@ -701,7 +703,9 @@ pub struct Answer {
     meanwhile: Vec<Meanwhile>,
     /// Number of such puts that are not listed.
     meanwhile_more: u64,
-    /// If it is: when the record was last seen in the process before, and its value then.
+    /// The process that made the put at the root, as in `iocreplay puts`; null if no log tells.
+    process: Option<serde_json::Value>,
+    /// If this is the first in a process started anew: when the record was last seen in the one before, and its value.
     #[serde(skip)]
     anew: Option<(String, Option<String>)>,
     #[serde(skip)]

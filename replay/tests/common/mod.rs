@@ -28,7 +28,7 @@ const CB_LOW: u32 = 4;
 /// What common logs begin with.
 pub fn definitions(host: &str) -> Vec<Fact> {
     let mut facts = vec![
-        Fact::Host(Host {
+        Fact::from(Host {
             name: host.into(),
             kernel: "6.1.0".into(),
             arch: "x86_64".into(),
@@ -68,10 +68,10 @@ pub fn definitions(host: &str) -> Vec<Fact> {
     for (id, ioc, name, rtype) in
         [(1, 1, "T:SP", "ao"), (2, 1, "T:CALC", "calc"), (3, 1, "T:SLOW", "calcout"), (4, 2, "R:FAR", "ao")]
     {
-        facts.push(Fact::Record(Record { id, ioc, address: 4096, name: name.into(), rtype: rtype.into() }));
+        facts.push(Fact::from(Record { id, ioc, address: 4096, name: name.into(), rtype: rtype.into() }));
     }
     for (id, ioc, rtype, name) in [(1, 1, "ao", "VAL"), (2, 1, "calc", "A"), (3, 2, "ao", "VAL")] {
-        facts.push(Fact::Field(Field {
+        facts.push(Fact::from(Field {
             id,
             ioc,
             rtype: rtype.into(),
@@ -82,11 +82,11 @@ pub fn definitions(host: &str) -> Vec<Fact> {
     }
     for (id, function) in [(1, "dbChannel_put"), (2, "scanList"), (3, "write_notify_action")] {
         let (function, module) = (function.into(), "libdbCore.so".into());
-        facts.push(Fact::CallSite(CallSite { id, ioc: 1, address: 1, function, module }));
+        facts.push(Fact::from(CallSite { id, ioc: 1, address: 1, function, module }));
     }
     let server = Ipv4Addr::new(10, 0, 0, 9);
     for (id, port, user, console) in [(1, 5064, "alice", "console3"), (2, 5066, "softioc", "box1")] {
-        facts.push(Fact::Circuit(Circuit {
+        facts.push(Fact::from(Circuit {
             id,
             client: Address::new(Ipv4Addr::new(10, 0, 0, 5), 41_000 + id as u16),
             server: Address::new(server, port),
@@ -99,7 +99,7 @@ pub fn definitions(host: &str) -> Vec<Fact> {
     for (id, circuit, pv) in [(1, 1, "T:SP"), (2, 2, "R:FAR"), (3, 1, "T:CALC.A")] {
         let (cid, sid) = (Some(id), Some(id));
         let (dbr, count) = (Some(6), Some(1));
-        facts.push(Fact::Channel(Channel {
+        facts.push(Fact::from(Channel {
             id,
             circuit,
             cid,
@@ -132,7 +132,7 @@ pub fn put(
         PutKind::PutField => (Value::Unknown, Value::Double(v)),
         PutKind::Put => (Value::Double(old), Value::Double(v)),
     };
-    Fact::Put(Put {
+    Fact::from(Put {
         thread,
         sp,
         site,
@@ -185,7 +185,7 @@ pub fn happenings() -> Vec<(u64, Fact)> {
         count: 1,
         value: Value::Double(2.0),
     };
-    tell(t + 180 * us, Fact::CaLinkPut(link));
+    tell(t + 180 * us, Fact::from(link));
     tell(t + 190 * us, complete(CLIENT, -1300, 1, 2.0, 0));
     tell(t + 500 * MS, complete(CB_LOW, -300, 3, f64::NAN, 3));
     // The CA link's put in the second IOC.

@@ -10,9 +10,9 @@ fn one_port() -> Story {
     story.run.apply(0, &Fact::from(Ioc { ca_ports: vec![5064], ..second }));
     let circuit = story.run.context().circuit(3).cloned().expect("the third");
     let server = Address { port: 5064, ..circuit.server };
-    story.run.apply(0, &Fact::Circuit(Circuit { server, ..circuit }));
+    story.run.apply(0, &Fact::from(Circuit { server, ..circuit }));
     let channel = story.run.context().channel(4).cloned().expect("its channel");
-    story.run.apply(0, &Fact::Channel(Channel { id: 6, pv: "T:SP".into(), ..channel }));
+    story.run.apply(0, &Fact::from(Channel { id: 6, pv: "T:SP".into(), ..channel }));
     for (circuit, server) in [(1, 1), (2, 1), (3, 2)] {
         let ends = CircuitEnds { circuit, namespace: 7, server: Some(server), client: None };
         story.run.apply(0, &Fact::CircuitEnds(ends));
@@ -47,10 +47,10 @@ fn seen_twice(boot: [&str; 2], namespaces: [u64; 2], ip: Ipv4Addr) -> usize {
     for (boot, namespace) in boot.into_iter().zip(namespaces) {
         let mut story = story();
         let host = story.run.context().host().cloned().expect("a host");
-        story.run.apply(0, &Fact::Host(Host { boot_id: boot.into(), ..host }));
+        story.run.apply(0, &Fact::from(Host { boot_id: boot.into(), ..host }));
         let circuit = story.run.context().circuit(3).cloned().expect("the third");
         let (client, server) = (Address::new(ip, 40_000), Address::new(ip, 5066));
-        story.run.apply(0, &Fact::Circuit(Circuit { client, server, ..circuit }));
+        story.run.apply(0, &Fact::from(Circuit { client, server, ..circuit }));
         let ends = CircuitEnds { circuit: 3, namespace, server: Some(2), client: None };
         story.run.apply(0, &Fact::CircuitEnds(ends));
         story.packet(SECOND, 3, 4, true, 5.0);
@@ -78,7 +78,7 @@ fn a_link_has_made_what_came_on_its_iocs_circuit() {
     for (client, expected) in [(Some(1), "put - 2 circuit 3"), (Some(2), "put - 2 circuit 2"), (None, "")] {
         let mut story = story();
         let channel = story.run.context().channel(4).cloned().expect("of the third circuit");
-        story.run.apply(0, &Fact::Channel(Channel { id: 7, circuit: 2, ..channel }));
+        story.run.apply(0, &Fact::from(Channel { id: 7, circuit: 2, ..channel }));
         let ends = CircuitEnds { circuit: 3, namespace: 7, server: Some(2), client };
         story.run.apply(0, &Fact::CircuitEnds(ends));
         story

@@ -23,7 +23,7 @@ fn write_text(story: &mut Story, time: u64, field: FieldId, from: &str, to: &str
             requested: text(to),
             old: text(from),
         };
-        story.push(time + after, Fact::Put(put));
+        story.push(time + after, Fact::from(put));
     }
 }
 
@@ -82,7 +82,7 @@ fn processing_in_between_may_have_made_it_so() {
     const EGU: FieldId = 8;
     let mut story = story();
     let egu = Field { id: EGU, ioc: 1, rtype: "ao".into(), name: "EGU".into(), dbf: Dbf::String, menu: None };
-    story.run.apply(0, &Fact::Field(egu));
+    story.run.apply(0, &Fact::from(egu));
     let processed = |story: &mut Story| {
         story.process(SECOND + 10 * MS, SCAN, -100, "scanList", SP);
         story.complete(SECOND + 11 * MS, SCAN, -200, SP, 1.0);
@@ -129,7 +129,7 @@ fn processing_proves_nothing_of_a_put_with_callback() {
             requested: text("bad"),
             old: Value::Double(3.0),
         };
-        story.push(time + 1, Fact::Put(put));
+        story.push(time + 1, Fact::from(put));
         story.process(time + 2, CLIENT, -1100, "", SP).complete(time + 3, CLIENT, -1200, SP, 3.0);
     };
     refused(&mut story, SECOND);
@@ -148,7 +148,7 @@ fn what_the_server_does_not_refuse() {
     // of a type whose VAL may refuse
     let field =
         Field { id: VAL, ioc: 1, rtype: "mbbo".into(), name: "VAL".into(), dbf: Dbf::Double, menu: None };
-    story.run.apply(0, &Fact::Field(field));
+    story.run.apply(0, &Fact::from(field));
     let write = |story: &mut Story, time| {
         story.packet(time, 1, 1, false, 2.0);
         story.put(time + MS, PutKind::PutField, CLIENT, -1000, "dbChannel_put", SP, 2.0);
@@ -179,7 +179,7 @@ fn an_acknowledgement_is_no_put_to_the_value() {
         let mut story = story();
         let definition =
             Field { id: ACKS, ioc: 1, rtype: "ao".into(), name: "ACKS".into(), dbf: Dbf::Menu, menu: None };
-        story.run.apply(0, &Fact::Field(definition));
+        story.run.apply(0, &Fact::from(definition));
         let put = CaPut {
             circuit: 1,
             channel: 1,
@@ -204,7 +204,7 @@ fn an_acknowledgement_is_no_put_to_the_value() {
                 requested: Value::Int(2),
                 old: if field == VAL { Value::Double(7.0) } else { Value::Unknown },
             };
-            story.push(SECOND + MS, Fact::Put(put));
+            story.push(SECOND + MS, Fact::from(put));
         }
         let puts = story.puts();
         assert_eq!(puts.len(), 1, "{puts:?}");
@@ -231,7 +231,7 @@ fn an_alias_is_a_name_of_its_record() {
         count: Some(1),
         origin: Origin::Opened,
     };
-    story.run.apply(0, &Fact::Channel(channel));
+    story.run.apply(0, &Fact::from(channel));
     story.packet(SECOND, 1, 1, false, 2.0).packet(SECOND, 2, 6, false, 3.0);
     story.write(SECOND + MS, CLIENT2, SP, 3.0).write(SECOND + 2 * MS, CLIENT, SP, 2.0);
     let puts = story.puts();

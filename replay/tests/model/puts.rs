@@ -158,12 +158,12 @@ fn a_put_to_a_link_field() {
         requested: text.clone(),
         old: Value::Unknown,
     };
-    story.push(SECOND, Fact::Put(put.clone()));
+    story.push(SECOND, Fact::from(put.clone()));
     // What the field holds since, and the next put's old value.
     story.held(SECOND + 20 * MS, OUT, Value::Text(b"T:RB1 PP NMS".to_vec()));
     story.held(SECOND + 500 * MS, OUT, Value::Text(b"T:RB1 PP NMS".to_vec()));
     let next = Put { requested: Value::Text(b"T:NONE PP".to_vec()), old: text.clone(), ..put };
-    story.push(5 * SECOND, Fact::Put(next));
+    story.push(5 * SECOND, Fact::from(next));
     story.held(5 * SECOND + 520 * MS, OUT, text.clone());
     let puts = story.puts();
     let of = |put: &PutLine| (put.status.to_string(), put.new.clone(), put.inexact);

@@ -18,7 +18,7 @@ fn told() -> Story {
     define(Fact::PvaType(PvaType { id: GROUP, description: b"\x80\x00\x02\x01a\x43\x01b\x43".to_vec() }));
     for circuit in [81, 82] {
         let port = 40_000 + circuit as u16;
-        define(Fact::Circuit(Circuit {
+        define(Fact::from(Circuit {
             id: circuit,
             client: Address { ip: 1, port },
             server: Address { ip: 2, port: 5075 },
@@ -32,7 +32,7 @@ fn told() -> Story {
             let id = circuit % 10 * 10 + number;
             let pv = pv.to_owned();
             let (cid, sid, origin) = (Some(id), Some(id), Origin::Opened);
-            define(Fact::Channel(Channel { id, circuit, cid, sid, pv, dbr: None, count: None, origin }));
+            define(Fact::from(Channel { id, circuit, cid, sid, pv, dbr: None, count: None, origin }));
         }
     }
     told

@@ -48,7 +48,7 @@ pub fn story() -> Story {
     let run = Rc::new(Run::default());
     let define = |fact: Fact| run.apply(0, &fact);
     define(Fact::Clock(Clock { wall: WALL }));
-    define(Fact::Host(Host {
+    define(Fact::from(Host {
         name: "box1".into(),
         kernel: String::new(),
         arch: String::new(),
@@ -95,21 +95,21 @@ pub fn story() -> Story {
         (RB1, "T:RB1", "ai"),
         (STR, "T:STR", "stringin"),
     ] {
-        define(Fact::Record(Record { id, ioc: 1, address: 0, name: name.into(), rtype: rtype.into() }));
+        define(Fact::from(Record { id, ioc: 1, address: 0, name: name.into(), rtype: rtype.into() }));
     }
-    define(Fact::Record(Record { id: FAR, ioc: 2, address: 0, name: "R:FAR".into(), rtype: "ao".into() }));
+    define(Fact::from(Record { id: FAR, ioc: 2, address: 0, name: "R:FAR".into(), rtype: "ao".into() }));
     for (id, name, dbf) in
         [(VAL, "VAL", Dbf::Double), (DESC, "DESC", Dbf::String), (OUT, "OUT", Dbf::OutLink)]
     {
-        define(Fact::Field(Field { id, ioc: 1, rtype: "ao".into(), name: name.into(), dbf, menu: None }));
+        define(Fact::from(Field { id, ioc: 1, rtype: "ao".into(), name: name.into(), dbf, menu: None }));
     }
     for (id, function) in SITES {
         let function = function.to_string();
-        define(Fact::CallSite(CallSite { id, ioc: 1, address: 0, function, module: "libdbCore.so".into() }));
+        define(Fact::from(CallSite { id, ioc: 1, address: 0, function, module: "libdbCore.so".into() }));
     }
     for (circuit, port) in [(1, 5064), (2, 5064), (3, 5066)] {
         let ip = Ipv4Addr::new(10, 0, 0, circuit as u8);
-        define(Fact::Circuit(Circuit {
+        define(Fact::from(Circuit {
             id: circuit,
             client: Address::new(ip, 40_000),
             server: Address::new(Ipv4Addr::new(10, 0, 0, 9), port),
@@ -120,7 +120,7 @@ pub fn story() -> Story {
         }));
     }
     for (id, circuit, pv) in [(1, 1, "T:SP"), (2, 2, "T:SP"), (3, 1, ""), (4, 3, "R:FAR"), (5, 1, "ALIAS")] {
-        define(Fact::Channel(Channel {
+        define(Fact::from(Channel {
             id,
             circuit,
             cid: Some(id),
@@ -171,7 +171,7 @@ impl Story {
         let old = if kind == PutKind::Notify { Value::Unknown } else { Value::Double(v - 1.0) };
         let (dbf, count, field) = (Dbf::Double, 1, Some(VAL));
         let put = Put { thread, sp, site: site(from), kind, record, field, dbf, count, requested, old };
-        self.push(time, Fact::Put(put))
+        self.push(time, Fact::from(put))
     }
 
     pub fn process(
@@ -234,7 +234,7 @@ impl Story {
         let (pv, record) = (pv.to_owned(), Some(record));
         self.push(
             time,
-            Fact::CaLinkPut(CaLinkPut { thread, sp, site: 0, record, pv, dbf: Dbf::Double, count: 1, value }),
+            Fact::from(CaLinkPut { thread, sp, site: 0, record, pv, dbf: Dbf::Double, count: 1, value }),
         )
     }
 

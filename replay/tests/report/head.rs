@@ -213,7 +213,7 @@ fn the_page_is_bounded() {
     let mut facts = Vec::new();
     for n in 0..600_u64 {
         let (id, name) = (100 + n as u32, format!("MANY:RECORD:NUMBER:{n}"));
-        facts.push((SECOND, Fact::Record(Record { id, ioc: 1, address: 1, name, rtype: "calc".into() })));
+        facts.push((SECOND, Fact::from(Record { id, ioc: 1, address: 1, name, rtype: "calc".into() })));
     }
     for n in 0..60_000_u64 {
         let (t, id) = (SECOND + n * 1_000_000, 100 + (n % 600) as u32);

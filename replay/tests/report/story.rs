@@ -18,7 +18,7 @@ pub const VALUES: u64 = 150;
 pub const SCRIPTED: u64 = 60;
 
 fn circuit(id: u32, user: &str, host: &str) -> Fact {
-    Fact::Circuit(Circuit {
+    Fact::from(Circuit {
         id,
         client: Address::new(Ipv4Addr::new(10, 0, 0, 6), 42_000 + id as u16),
         server: Address::new(Ipv4Addr::new(10, 0, 0, 9), 5064),
@@ -32,11 +32,11 @@ fn circuit(id: u32, user: &str, host: &str) -> Fact {
 fn channel(id: u32, circuit: u32, pv: &str) -> Fact {
     let (cid, sid) = (Some(id), Some(id));
     let (dbr, count, origin) = (Some(6), Some(1), Origin::Opened);
-    Fact::Channel(Channel { id, circuit, cid, sid, pv: pv.into(), dbr, count, origin })
+    Fact::from(Channel { id, circuit, cid, sid, pv: pv.into(), dbr, count, origin })
 }
 
 fn record(id: u32, name: &str, rtype: &str) -> Fact {
-    Fact::Record(Record { id, ioc: 1, address: 4096, name: name.into(), rtype: rtype.into() })
+    Fact::from(Record { id, ioc: 1, address: 4096, name: name.into(), rtype: rtype.into() })
 }
 
 /// What happens.
@@ -78,7 +78,7 @@ pub fn facts() -> Vec<(u64, Fact)> {
     }
     facts.push((
         20 * SECOND,
-        Fact::CallSite(CallSite {
+        Fact::from(CallSite {
             id: 4,
             ioc: 1,
             address: 2,

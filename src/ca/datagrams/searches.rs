@@ -116,7 +116,7 @@ impl Entry {
             not_found: std::mem::take(&mut self.not_found),
             answers: std::mem::take(&mut self.answers),
         };
-        out.push(Event { time: now, fact: Fact::Searches(searches) });
+        out.push(Event { time: now, fact: Fact::from(searches) });
     }
 }
 
@@ -264,7 +264,7 @@ impl Searches {
                     one_in: 1,
                     most: Vec::new(),
                 };
-                out.push(Event { time: now, fact: Fact::SearchLoad(note) });
+                out.push(Event { time: now, fact: Fact::from(note) });
                 Loads::starting(now)
             });
         }
@@ -457,7 +457,7 @@ impl Searches {
                     one_in: load.one_in,
                     most,
                 };
-                out.push(Event { time: now, fact: Fact::SearchLoad(note) });
+                out.push(Event { time: now, fact: Fact::from(note) });
             }
         }
     }

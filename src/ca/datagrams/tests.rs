@@ -86,11 +86,11 @@ impl Network {
 }
 
 fn searches(facts: &[Fact]) -> Vec<&iocrec_log::event::Searches> {
-    facts.iter().filter_map(|fact| if let Fact::Searches(it) = fact { Some(it) } else { None }).collect()
+    facts.iter().filter_map(|fact| if let Fact::Searches(it) = fact { Some(&**it) } else { None }).collect()
 }
 
 fn loads(facts: &[Fact]) -> Vec<&SearchLoad> {
-    facts.iter().filter_map(|fact| if let Fact::SearchLoad(it) = fact { Some(it) } else { None }).collect()
+    facts.iter().filter_map(|fact| if let Fact::SearchLoad(it) = fact { Some(&**it) } else { None }).collect()
 }
 
 fn beacons(facts: &[Fact]) -> Vec<(BeaconsNoted, u32, u32)> {

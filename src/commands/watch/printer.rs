@@ -293,7 +293,7 @@ impl<W: Write> Sink for Printer<W> {
                 });
             }
             Fact::CaAnswer(answer) => self.answer(&answer),
-            Fact::Put(put) => self.put(event.time, put),
+            Fact::Put(put) => self.put(event.time, *put),
             Fact::Process(process) => self.process(process.thread, process.record),
             // if dbProcess cannot be found; an active record began before the put
             Fact::RsetProcess(process) if !process.active => self.process(process.thread, process.record),
@@ -369,9 +369,9 @@ mod tests {
         let record = Record { id: 3, ioc: 1, address: 0, name, rtype };
         let thread = ServerThread { thread: 2, circuit: 1 };
         let known = [
-            Fact::Circuit(circuit),
-            Fact::Channel(channel),
-            Fact::Record(record),
+            Fact::from(circuit),
+            Fact::from(channel),
+            Fact::from(record),
             Fact::ServerThread(thread),
         ];
         for fact in known.into_iter().chain(facts) {
@@ -409,7 +409,7 @@ mod tests {
         let (kind, dbf, value) = (PutKind::PutField, Dbf::Long, Value::Int(7));
         let (requested, old) = (value.clone(), value);
         let inside =
-            Fact::Put(Put { thread, sp, site, kind, record, field: None, dbf, count: 1, requested, old });
+            Fact::from(Put { thread, sp, site, kind, record, field: None, dbf, count: 1, requested, old });
         let process = |active| Process { thread, sp, site, record, active };
         for (process, status) in [
             (Fact::Process(process(false)), &["ok"][..]),

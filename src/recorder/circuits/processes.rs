@@ -228,7 +228,7 @@ mod tests {
 
     fn opened(processes: &mut ClientProcesses, circuit: CircuitId) {
         let facts = [
-            Fact::Circuit(Circuit {
+            Fact::from(Circuit {
                 id: circuit,
                 client: at(40_000),
                 server: at(5064),

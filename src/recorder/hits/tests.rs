@@ -103,7 +103,7 @@ fn a_put_has_its_field_and_is_followed_up() {
         requested: Value::Double(2.5),
         old: Value::Double(1.0),
     };
-    assert_eq!(*fact, expected);
+    assert_eq!(**fact, expected);
     let read = |bench: &mut Bench, now: u64| {
         bench.clock.monotonic.set(now);
         bench.with(PID, |ioc, env| ioc.read_due(env, now));
@@ -160,7 +160,7 @@ fn links_causes_and_chains_that_were_left_out() {
         count: 1,
         value: Value::Double(2.5),
     };
-    assert_eq!(facts, [Fact::CaLinkPut(expected)]);
+    assert_eq!(facts, [Fact::from(expected)]);
     // the address in a request may be a record, or anything: it does not define one
     let cause = |user| Body::Cause { kind: CauseKind::ScanOnce, user };
     for (user, record) in [(record, Some(1)), (other, None)] {

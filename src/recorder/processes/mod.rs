@@ -36,6 +36,7 @@ use crate::recorder::processes::answers::Answers;
 use crate::recorder::processes::ports::PortSearch;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::registry::Registry;
+use crate::recorder::run::SURVEY;
 use crate::recorder::shortfall::Shortfall;
 use crate::recorder::sources::{Resting, Source, ROUND};
 
@@ -64,6 +65,8 @@ pub struct Processes {
     ports: PortSearch,
     /// The processes that do not answer.
     answers: Answers,
+    /// Whether processes are recorded that the user has not named.
+    looks_for_others: bool,
     /// Time of the last look for new processes, monotonic.
     looked: u64,
     /// Lists of /proc still to be made, one each second, since processes have started.
@@ -86,6 +89,7 @@ impl Processes {
             since: now,
             ports: PortSearch::default(),
             answers: Answers::default(),
+            looks_for_others: options.pids.is_empty(),
             looked: 0,
             lists: 1,
             list_by: 0,
@@ -336,7 +340,9 @@ impl Source for Processes {
     }
 
     fn rest(&mut self, cx: &Resting<'_>) -> Duration {
-        let look = self.looked.saturating_add(LOOK).saturating_sub(cx.now);
+        // where the IOCs are named, others don't matter
+        let interval = if self.looks_for_others { LOOK } else { SURVEY };
+        let look = self.looked.saturating_add(interval).saturating_sub(cx.now);
         let iocs_are_gone = cx.iocs.iter().any(|ioc| ioc.database_is_gone);
         let is_deaf = self.inspector.descriptor().is_none();
         let rest = Duration::from_nanos(look).min(self.ports.rest(cx.now));

@@ -1,8 +1,9 @@
 //! The ports of Channel Access and PV Access servers: of IOCs, and of other CA servers.
 //!
 //! To find the servers means reading all processes' descriptors, so it is done when a socket has begun or ceased to
-//! listen, which is looked at every few seconds; once a minute if IOCs live in other network namespaces, of which the
-//! kernel does not tell that; and every ten minutes for a socket that a process was given by another. IOCs that have just started are looked at each second. A new server counts as not an IOC once an inspection that began after it started to
+//! listen, which is looked at every few seconds, and each second for IOCs that have just started; once a minute if IOCs
+//! live in other network namespaces, of which the kernel does not tell that; and every ten minutes for a socket that a
+//! process was given by another. A new server counts as not an IOC once an inspection that began after it started to
 //! serve has found no EPICS Base: IOCs map Base before they serve.
 
 use std::collections::{HashMap, HashSet};
@@ -91,9 +92,13 @@ impl PortSearch {
             }
             Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect(), at_once })
         } else {
-            let young: Vec<u32> =
-                cx.iocs.iter().filter(|ioc| now < ioc.young_until).map(|ioc| ioc.pid).collect();
-            (!young.is_empty()).then_some(Request::ServersAmong { iocs: young })
+            let young: Vec<&TracedIoc> = cx.iocs.iter().filter(|ioc| now < ioc.young_until).collect();
+            // the kernel tells of this namespace alone
+            let is_news = !young.is_empty() && {
+                let here = cx.env.procfs().namespace(std::process::id());
+                young.iter().any(|ioc| ioc.namespace != here) || !inspector.listen_the_same()
+            };
+            is_news.then(|| Request::ServersAmong { iocs: young.iter().map(|ioc| ioc.pid).collect() })
         };
         self.is_asked = request.is_some_and(|request| inspector.request(request));
     }

@@ -56,7 +56,7 @@ impl Fields {
         });
         let id = env.run.ids.field();
         let known = KnownField { id, reread: Reread::after_put_to(&name) };
-        env.push(time, Fact::Field(Field { id, ioc, rtype, name, dbf, menu }));
+        env.push(time, Fact::from(Field { id, ioc, rtype, name, dbf, menu }));
         *place.insert(Some(known))
     }
 }

@@ -121,7 +121,7 @@ impl Records {
         }
         let id = env.run.ids.record();
         place.insert(Some(id));
-        env.push(time, Fact::Record(Record { id, ioc: owner.id, address, name, rtype }));
+        env.push(time, Fact::from(Record { id, ioc: owner.id, address, name, rtype }));
         Some(id)
     }
 }

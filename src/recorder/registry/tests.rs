@@ -1,6 +1,6 @@
 //! Tests of the registry: everything is defined once, and forgotten with its process.
 
-use iocrec_log::event::{Fact, PactCheck, Record};
+use iocrec_log::event::{Fact, PactCheck};
 
 use crate::inspector::{FoundRecord, Request};
 use crate::recorder::env::limits::MAX_CALL_SITES;
@@ -17,7 +17,7 @@ fn found(address: u64, name: &str, states: &[&str]) -> FoundRecord {
 
 fn names(bench: &Bench) -> Vec<(u32, String)> {
     let name = |fact: Fact| match fact {
-        Fact::Record(Record { id, name, .. }) => Some((id, name)),
+        Fact::Record(record) => Some((record.id, record.name)),
         _ => None,
     };
     bench.facts().into_iter().filter_map(name).collect()

@@ -391,7 +391,7 @@ impl CaptureFiles {
             recorder: env!("CARGO_PKG_VERSION").into(),
             utc_offset: clock::utc_offset(),
         };
-        cx.env.push(time, Fact::Host(host));
+        cx.env.push(time, Fact::from(host));
         self.note_clock(cx, time);
         let reason = || "packets are read from a capture file".to_owned();
         let refused = vec![(Tier::Ring, reason()), (Tier::Perf, reason())];

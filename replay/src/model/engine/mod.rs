@@ -125,12 +125,13 @@ impl Engine {
             Fact::CaAnswer(answer) => self.answer(time, &answer),
             Fact::PvaPut(put) => self.pva_put(time, &put),
             Fact::PvaAnswer(answer) => self.pva_answer(time, &answer),
-            Fact::Put(put) => self.put(time, put),
+            Fact::Put(put) => self.put(time, *put),
             Fact::Process(process) => self.process(time, process),
             Fact::RsetProcess(process) => self.rset_process(time, process),
             Fact::Complete(complete) => self.complete(time, complete),
             Fact::Cause(cause) => self.cause(time, cause),
-            Fact::CaLinkPut(put) => self.link(time, put),
+            Fact::CaLinkPut(put) => self.link(time, *put),
+            Fact::CaClientPut(put) => self.run.asks_to_put(time, put.thread),
             Fact::RecordScan(scanned) => {
                 let context = self.run.context();
                 let list = scanned.list.and_then(|list| context.scan_list(list));

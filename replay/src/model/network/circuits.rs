@@ -1,6 +1,6 @@
 //! Circuits: who connected, how each ended, what was refused, who could not keep up.
 
-use super::{push, text, Kind, NetLine, Reading, Who, MAX_NAMES};
+use super::{push, Kind, NetLine, Reading, Who, MAX_NAMES};
 use crate::model::run::ioc_of_circuit;
 use epics::eca;
 use iocrec_log::event::{
@@ -217,9 +217,10 @@ impl Circuits {
     fn ends(&self, reading: &Reading, circuit: CircuitId, line: &mut NetLine) {
         let context = reading.context;
         let Some(of) = context.circuit(circuit) else { return };
-        line.client =
-            Who { address: text(of.client), user: of.user.clone(), host: of.host.clone(), ..Who::default() };
-        line.servers = vec![text(of.server)];
+        let [client, server] = context.addresses(circuit);
+        let address = client.unwrap_or_default();
+        line.client = Who { address, user: of.user.clone(), host: of.host.clone(), ..Who::default() };
+        line.servers = server.into_iter().collect();
         if let Some(ioc) = ioc_of_circuit(context, circuit) {
             line.ioc.clone_from(&ioc.name);
         }

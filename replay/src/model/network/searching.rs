@@ -128,7 +128,7 @@ impl Searching {
                     let ioc = sender.ioc.and_then(|ioc| reading.context.ioc(ioc));
                     ioc.map(|ioc| self.ioc_names.insert(client.clone(), ioc.name.clone()));
                     self.own.insert(sender.client.ip);
-                    self.senders.insert(client, sender.clone());
+                    self.senders.insert(client, Sender::clone(sender));
                 }
             }
             Fact::Channel(channel) if channel.sid.is_some() && !channel.pv.is_empty() => {
