@@ -9,7 +9,7 @@
 //! Segments are decoded on other threads, a few ahead of the current one. With a start time, segments and blocks that
 //! are `KEEP` older are not read.
 
-use super::clock::{created, SetLater};
+use super::clock::{created, SetLater, Steps};
 use super::open_chains;
 use super::queue::Queue;
 use super::quiet::{without_hits, Span};
@@ -94,6 +94,9 @@ pub struct Source {
     /// The first segment to be read.
     first: Option<SegmentFile>,
     notices: Rc<Notices>,
+    /// The steps of the wall clock, and whether it was reported that it was set back.
+    steps: Steps,
+    set_back: bool,
     /// Monotonic time of the earliest hits wanted.
     since: u64,
     /// The time when the machine's clock was set, if it was not set at the beginning.
@@ -237,6 +240,8 @@ impl Source {
         Source {
             run: Rc::new(Run::sharing(set, budget)),
             set,
+            steps: Steps::default(),
+            set_back: false,
             begins: None,
             scan: Scan::new(&files, Blocks::Since(since)),
             select: None,
@@ -446,6 +451,13 @@ impl Source {
     fn take_some(&mut self, events: &mut Vec<Event>, repeats: bool) {
         events.retain(|event| {
             if event.fact.class() == Class::Definition {
+                if let Fact::Clock(clock) = &event.fact {
+                    let step = self.steps.take(event.time, clock.wall);
+                    if let Some(by) = step.and_then(|step| step.back()).filter(|_| !self.set_back) {
+                        self.set_back = true;
+                        self.notices.report(&Notice::ClockSetBack { host: self.run.host(), by });
+                    }
+                }
                 if !repeats {
                     self.run.apply(event.time, &event.fact);
                     if let Some(name) = defines(&event.fact) {
