@@ -11,7 +11,7 @@ use crate::ca;
 use crate::net::flows::Mark;
 use crate::net::fragments::Fragments;
 use crate::net::frames::{Frame, Strange};
-use crate::net::packet::Segment;
+use crate::net::packet::{End, Segment};
 use crate::net::protocol::Decoder;
 use crate::net::served::Served;
 use crate::net::Namespace;
@@ -152,6 +152,24 @@ impl Protocols {
             false => fragments.tick(now, &mut sink),
         }
         self.fragments = fragments;
+    }
+
+    /// From now on, what a client is said to send on a connection whose opening was not seen waits for a sign that the
+    /// connection exists.
+    pub fn expect_confirmation(&mut self) {
+        self.all().into_iter().for_each(Decoder::expect_confirmation);
+    }
+
+    /// The connections whose clients' data has begun to wait for that: namespace, client and server.
+    pub fn take_unconfirmed(&mut self) -> Vec<(Namespace, End, End)> {
+        self.all().into_iter().flat_map(Decoder::take_unconfirmed).collect()
+    }
+
+    /// This connection exists: the kernel has a socket for it.
+    pub fn confirm(&mut self, namespace: Namespace, ends: (End, End), out: &mut Vec<Event>) {
+        for decoder in self.all() {
+            decoder.confirm(namespace, ends.0, ends.1, out);
+        }
     }
 
     /// Sets the servers of each captured network namespace. Connections in namespaces that are no longer among them are

@@ -102,6 +102,7 @@ fn refers(fact: &Fact) -> Refers {
         Fact::Put(of) => Refers { put: Some((of.kind, of.site)), ..hit(of.thread, Some(of.record)) },
         Fact::Cause(of) => hit(of.thread, of.record),
         Fact::CaLinkPut(of) => Refers { link_put: true, ..hit(of.thread, of.record) },
+        Fact::CaClientPut(of) => hit(of.thread, None),
         Fact::CaPut(of) => {
             Refers { circuit: Some(of.circuit), channel: Some(of.channel), ..Refers::default() }
         }
@@ -130,7 +131,7 @@ fn assert_true(about: &About, events: &[Event]) {
             Fact::Process(_) | Fact::RsetProcess(_) => classes.processing(),
             Fact::Complete(of) => classes.processing() && (of.severity == 0 || classes.alarms()),
             Fact::Cause(_) => classes.causes(),
-            Fact::CaLinkPut(_) => classes.link_puts(),
+            Fact::CaLinkPut(_) | Fact::CaClientPut(_) => classes.link_puts(),
             Fact::PactCheck(_) | Fact::FieldValue(_) => classes.readings(),
             Fact::Snapshot(_) | Fact::Properties(_) | Fact::SnapshotEnd(_) => classes.snapshots(),
             Fact::PvaPut(_) | Fact::PvaAnswer(_) | Fact::PvaMonitor(_) => classes.network(),

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 15] = [
+const GOLDEN: [&str; 16] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -28,6 +28,7 @@ const GOLDEN: [&str; 15] = [
     "v1-traffic",
     "v1-forgotten",
     "v1-processes",
+    "v1-outputs",
     "v1-pva-searches",
 ];
 
@@ -385,6 +386,11 @@ fn hits() -> Vec<Fact> {
             names: vec!["CAS-TCP".into(), "sncRamp".into()],
             is_whole: true,
         }),
+        Fact::OutputLinks(OutputLinks {
+            record: 3,
+            links: vec![OutputLink { field: 4, text: "OTHER:SP.VAL CA NMS".into() }],
+        }),
+        Fact::CaClientPut(CaClientPut { thread: 2, sp: -96, site: 5, channel: 0x55AA_0001_0040 }),
         Fact::AccessRights(AccessRights { channel: 7, circuit: 6, rights: 1 }),
         Fact::from(CircuitTraffic {
             circuit: 6,

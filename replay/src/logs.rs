@@ -4,6 +4,7 @@ use crate::alarms::Alarms;
 use crate::chains::Chains;
 use crate::events::Events;
 use crate::filter::Filter;
+use crate::model::peers::Peers;
 use crate::model::replay::Replay;
 use crate::model::selection::Interest;
 use crate::model::source::{group, Source};
@@ -110,7 +111,8 @@ impl OpenOptions {
             });
             return Err(OpenError { reasons: reasons.collect() });
         }
-        Ok(Logs { runs, without_index: self.without_index, notices: Rc::new(self.notices) })
+        let peers = Rc::new(Peers::new(&runs));
+        Ok(Logs { runs, without_index: self.without_index, notices: Rc::new(self.notices), peers })
     }
 }
 
@@ -120,6 +122,8 @@ pub struct Logs {
     runs: Vec<Vec<SegmentFile>>,
     without_index: bool,
     notices: Rc<Notices>,
+    /// The circuits that several of them have.
+    peers: Rc<Peers>,
 }
 
 impl Logs {
@@ -144,7 +148,8 @@ impl Logs {
     }
 
     fn with(&self, notices: Rc<Notices>) -> Logs {
-        Logs { runs: self.runs.clone(), without_index: self.without_index, notices }
+        let peers = Rc::clone(&self.peers);
+        Logs { runs: self.runs.clone(), without_index: self.without_index, notices, peers }
     }
 
     /// Whether what blocks say of themselves is used.
@@ -294,7 +299,7 @@ impl Logs {
             let source = Source::recent(files, recent.since, &budget, &self.notices);
             source.asked_for(Interest::Records(vec![record.to_owned()]))
         };
-        Replay::new(self.runs.iter().map(source).collect(), recent.until, &self.notices)
+        Replay::new(self.acquainted(self.runs.iter().map(source)), recent.until, &self.notices)
     }
 
     /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.
@@ -319,7 +324,21 @@ impl Logs {
     /// The events of all runs from `since` (wall-clock time) on.
     fn sources(&self, since: Option<i64>) -> Vec<Source> {
         let budget = budget(self.runs.iter().flatten());
-        self.runs.iter().map(|files| Source::new(files, since, &budget, &self.notices)).collect()
+        self.acquainted(self.runs.iter().map(|files| Source::new(files, since, &budget, &self.notices)))
+    }
+
+    /// The sources of all runs, each of which knows the others.
+    fn acquainted(&self, sources: impl Iterator<Item = Source>) -> Vec<Source> {
+        let sources: Vec<Source> = sources.collect();
+        for (number, source) in sources.iter().enumerate() {
+            source.run.is_one_of(&self.peers, number);
+        }
+        sources
+    }
+
+    /// The circuits that several runs have.
+    pub(crate) fn peers(&self) -> &Rc<Peers> {
+        &self.peers
     }
 }
 

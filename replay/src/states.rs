@@ -16,7 +16,9 @@ fn fold(logs: &Logs, filter: &Filter, mut states: Vec<(i64, State)>) -> Vec<Stat
     let filter = &filter.until(until);
     for entry in logs.history(filter) {
         let time = match &entry {
-            Entry::Process { time, .. } => *time,
+            Entry::Process { time, .. } | Entry::Attached { time, .. } | Entry::Disabled { time, .. } => {
+                *time
+            }
             // something unseen may have begun long before it was noted
             Entry::Value(line) => line.unseen.as_ref().map_or(line.time, |unseen| unseen.since),
         };

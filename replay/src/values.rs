@@ -4,9 +4,9 @@
 //! can come. Snapshots and what went unseen are put between them by their time.
 
 use crate::filter::{Filter, Pattern};
-use crate::model::chain::Chain;
+use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
-use crate::model::names::{address, IocProcess, Names};
+use crate::model::names::{address, IocProcess, Named, Names};
 use crate::model::notes::{Note, What};
 use crate::model::numbered::Keyed;
 use crate::model::replay::{Replay, Step};
@@ -42,6 +42,22 @@ pub enum Entry {
         run: Rc<Run>,
         /// Its number there.
         ioc: IocId,
+    },
+    /// The processing of its records is recorded from about then on.
+    Attached {
+        /// When that was noted, nanoseconds since 1970 UTC.
+        time: i64,
+        /// The process.
+        process: Rc<IocProcess>,
+    },
+    /// A record had to process and did not, since it was disabled: it may have a DISABLE alarm, which no hit shows.
+    Disabled {
+        /// When, nanoseconds since 1970 UTC.
+        time: i64,
+        /// The process.
+        process: Rc<IocProcess>,
+        /// The record.
+        record: Rc<str>,
     },
 }
 
@@ -86,6 +102,7 @@ impl<'a> History<'a> {
 
     /// Takes the values of a chain.
     fn take(&mut self, chain: Chain) {
+        self.take_disabled(&chain);
         let mut found = Vec::new();
         each_value(&chain, self.filter, &mut self.names, &mut |line, path| found.push((line, path.to_vec())));
         if found.is_empty() {
@@ -98,6 +115,22 @@ impl<'a> History<'a> {
             let origin = by_chain.then(|| Origin { chain: Rc::clone(&chain), path });
             let root = root.clone().filter(|_| by_chain);
             self.wait(line.time, Entry::Value(Box::new(ValueLine { origin, root, ..line })));
+        }
+    }
+
+    /// Takes the records of a chain that were disabled.
+    fn take_disabled(&mut self, chain: &Chain) {
+        let context = chain.run.context();
+        for span in &chain.spans {
+            let SpanKind::Process(process) = &span.kind else { continue };
+            if !matches!(process.outcome, Outcome::Disabled | Outcome::Skipped) {
+                continue;
+            }
+            let named = self.names.field(&chain.run, &context, process.record, "VAL", || None, self.filter);
+            if let Some(Named { process, record, .. }) = named {
+                let time = chain.run.wall(span.start);
+                self.wait(time, Entry::Disabled { time, process, record });
+            }
         }
     }
 
@@ -156,6 +189,7 @@ impl<'a> History<'a> {
             }
             What::Attached { ioc, since, cause } => {
                 let process = self.process(&run, ioc);
+                self.wait(time, Entry::Attached { time, process: Rc::clone(&process) });
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
                 let cause = if left.is_some() { NO_RECORDER.to_owned() } else { cause };
@@ -380,6 +414,7 @@ impl Iterator for Values<'_> {
                         gaps.runs.push((process, run, ioc));
                     }
                 }
+                Entry::Attached { .. } | Entry::Disabled { .. } => {}
             }
         }
     }

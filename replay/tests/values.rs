@@ -222,6 +222,39 @@ fn logs() -> Vec<(PathBuf, Option<tempfile::TempDir>)> {
     logs
 }
 
+/// In the packet tier records process unseen.
+#[test]
+fn without_probes_nothing_that_was_read_stays_certain() {
+    let tier = Fact::Tier(TierChoice { tier: Tier::Packet, refused: vec![] });
+    let ioc =
+        |time| (time, definitions("box1").into_iter().find(|fact| matches!(fact, Fact::Ioc(_))).unwrap());
+    let events =
+        vec![(1, tier), ioc(2), snapshot(100 * MS, 1, 7.5), (9 * SECOND, Fact::Mark("later".into()))];
+    let log = log_of(events);
+    let doubt = "may have changed since: the processing of its records is not recorded";
+    assert_eq!(at(log.path(), "T:SP", 6 * SECOND), (Value::Double(7.5), Some(doubt.into())));
+}
+
+/// No hit shows the alarm of a disabled record (DISS).
+#[test]
+fn a_disabled_record_has_an_unknown_alarm() {
+    let mut events = vec![snapshot(100 * MS, 2, 5.0)];
+    for second in 1..4 {
+        let begun = Process { thread: 3, sp: -100, site: 2, record: 2, active: false };
+        events.push((second * SECOND, Fact::Process(begun)));
+    }
+    events.extend(processed(4 * SECOND, 2, 6.0));
+    events.push((9 * SECOND, Fact::Mark("later".into())));
+    let log = log_of(events);
+    let alarm = |time: u64| {
+        let field = fields(log.path(), wall(time)).into_iter().find(|field| field.pv() == "T:CALC").unwrap();
+        (field.value().clone(), field.seen.unwrap().alarm)
+    };
+    assert_eq!(alarm(SECOND / 2), (Value::Double(5.0), Some((1, 4))));
+    assert_eq!(alarm(3500 * MS), (Value::Double(5.0), None));
+    assert_eq!(alarm(6 * SECOND), (Value::Double(6.0), Some((0, 0))));
+}
+
 /// A field's name: host, IOC, PV.
 type Name = (String, String, String);
 

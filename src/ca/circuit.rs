@@ -230,6 +230,7 @@ impl Protocol for ChannelAccess {
     fn on_unbelieved(&mut self, circuit: &mut Circuit, time: u64, what: Unbelieved) {
         let kind = match what {
             Unbelieved::Data => Kind::ForgedData,
+            Unbelieved::Unconfirmed => Kind::Unconfirmed,
             Unbelieved::Changed => Kind::ChangedData,
             Unbelieved::Reset => Kind::ForgedResets,
             Unbelieved::Opening => Kind::ForgedOpenings,

@@ -17,6 +17,8 @@ pub enum Kind {
     Channels,
     /// Segments of data that are not believed.
     ForgedData,
+    /// Segments of clients on connections of which the server has shown nothing.
+    Unconfirmed,
     /// Segments that were sent again with other bytes.
     ChangedData,
     /// Resets that are not believed.
@@ -33,6 +35,7 @@ impl losses::Kind for Kind {
         Kind::Circuits,
         Kind::Channels,
         Kind::ForgedData,
+        Kind::Unconfirmed,
         Kind::ChangedData,
         Kind::ForgedResets,
         Kind::ForgedOpenings,
@@ -47,6 +50,9 @@ impl losses::Kind for Kind {
             Kind::Channels => "channels forgotten: more are open than are kept",
             Kind::ForgedData => {
                 "TCP segments not believed: they fit neither what was sent nor what was acknowledged"
+            }
+            Kind::Unconfirmed => {
+                "TCP segments to servers that did not confirm them, on connections whose opening was not seen: not decoded"
             }
             Kind::ChangedData => "TCP segments repeated with other bytes: the first ones count",
             Kind::ForgedResets => {

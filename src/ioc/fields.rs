@@ -142,6 +142,11 @@ impl LinkParts {
         Some(LinkParts { kind, mask: u16_at(bytes, offsets.mask), from })
     }
 
+    /// Whether it leads over Channel Access.
+    pub(super) fn is_ca(self) -> bool {
+        self.kind == CA_LINK
+    }
+
     /// Whether it names no source.
     pub(super) fn is_constant(self) -> bool {
         self.kind == CONSTANT

@@ -260,6 +260,14 @@ impl TypeLayout {
         self.links.iter().filter(move |link| numbering.dbf(link.dbf) == Some(Dbf::InLink))
     }
 
+    /// Its links that write: output links and forward links.
+    pub(super) fn outputs(&self, numbering: Numbering) -> impl Iterator<Item = (&FieldAt, Dbf)> + '_ {
+        let of = move |link: &FieldAt| {
+            numbering.dbf(link.dbf).filter(|dbf| matches!(dbf, Dbf::OutLink | Dbf::FwdLink))
+        };
+        self.links.iter().filter_map(move |link| Some((link, of(link)?)))
+    }
+
     /// Location of its value.
     pub(super) fn form(&self) -> Form {
         self.form

@@ -22,7 +22,7 @@ use crate::ioc::layout::{Form, Layout, Place, TypeLayout};
 use crate::linux::memory::Memory;
 use crate::linux::width::{u16_at, u32_at, Width};
 
-pub use links::links;
+pub use links::{links, outputs};
 pub use properties::properties;
 
 /// Longest string in VAL: MAX_STRING_SIZE; types from elsewhere have longer ones.

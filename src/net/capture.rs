@@ -2,8 +2,8 @@
 //!
 //! One socket captures what clients send to servers, the other what servers send: so whatever servers send in bulk, no
 //! put is lost for want of room. [`Capture::drain`] passes on the packets of both in the order of their times. A packet
-//! of one ring waits until the other ring has handed over all that is older: as long as a ring may keep a block
-//! to itself, `BEHIND`, or until the other ring hands over something newer.
+//! of one ring waits until the other ring has handed over all that is older: until that is empty, or hands over something
+//! newer, or as long as a ring may keep a block to itself, `BEHIND`.
 //!
 //! One capture watches all interfaces, so that one ring keeps the packets of all of them in the order in which they were
 //! seen; the filter picks out named interfaces by their index. The sockets are "cooked" (SOCK_DGRAM): packets begin with
@@ -35,6 +35,10 @@ use crate::net::tap::Tap;
 /// Time after which a packet does not wait for the other ring any longer. The kernel looks after RETIRE whether a block
 /// is still the one of its last look, so it may take twice that to hand it over; timers are late at times.
 const BEHIND: Duration = Duration::from_millis(2 * RETIRE as u64 + 20);
+
+/// Time within which the kernel has written a packet to both rings: it takes microseconds, unless the processor is taken
+/// from it.
+const WRITTEN: Duration = Duration::from_millis(5);
 
 /// A packet.
 #[derive(Clone, Copy, Debug)]
@@ -251,7 +255,8 @@ impl Capture {
         self.adopt();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let behind = if self.hurries { Duration::ZERO } else { BEHIND };
-        let old = i64::try_from(now.saturating_sub(behind).as_nanos()).unwrap_or(i64::MAX);
+        let before = |time: Duration| i64::try_from(now.saturating_sub(time).as_nanos()).unwrap_or(i64::MAX);
+        let (old, written) = (before(behind), before(WRITTEN));
         let [requests, answers] = &mut self.taps;
         requests.look();
         answers.look();
@@ -259,10 +264,14 @@ impl Capture {
         while let Some(from_client) = match (requests.next(), answers.next()) {
             (Some(request), Some(answer)) => Some(request <= answer),
             (Some(request), None) => {
-                (request <= answers.through().max(old) || requests.is_full()).then_some(true)
+                let is_next =
+                    request <= answers.through().max(old) || request <= written && answers.is_idle();
+                (is_next || requests.is_full()).then_some(true)
             }
             (None, Some(answer)) => {
-                (answer <= requests.through().max(old) || answers.is_full()).then_some(false)
+                let is_next =
+                    answer <= requests.through().max(old) || answer <= written && requests.is_idle();
+                (is_next || answers.is_full()).then_some(false)
             }
             (None, None) => None,
         } {

@@ -1,5 +1,6 @@
 //! One TCP connection: its two streams, its end, and what is believed of it. See [`connections`](crate::net::connections).
 
+use crate::net::awaited::{Awaited, PATIENCE};
 use crate::net::connections::Limits;
 use crate::net::openings::Opening;
 use crate::net::packet::{End, Segment};
@@ -36,6 +37,10 @@ pub(super) struct Connection<S> {
     from_server: Direction,
     /// The protocol's state of the connection.
     pub state: S,
+    /// What its client has sent while nothing shows that it exists; `None` once something has.
+    awaited: Option<Awaited>,
+    /// Whether it has just begun to wait.
+    begins_to_await: bool,
     /// Time at which one side closed.
     half_closed: Option<(u64, Side)>,
     closed: Option<Closed>,
@@ -78,6 +83,8 @@ impl<S> Connection<S> {
             from_client: Direction::default(),
             from_server: Direction::default(),
             state,
+            awaited: None,
+            begins_to_await: false,
             half_closed: None,
             closed: None,
             last: 0,
@@ -88,6 +95,81 @@ impl<S> Connection<S> {
     /// Its time of closing, if it is closed.
     pub fn closed_at(&self) -> Option<u64> {
         self.closed.map(|closed| closed.at)
+    }
+
+    /// From now on holds back what its client sends until its server shows itself.
+    pub fn await_server(&mut self) {
+        self.awaited = Some(Awaited::default());
+    }
+
+    /// Whether it waits for its server.
+    pub fn awaits(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// Whether it has begun to wait since the last call.
+    pub fn begins_to_await(&mut self) -> bool {
+        std::mem::take(&mut self.begins_to_await) && self.awaits()
+    }
+
+    /// It exists: passes on what waits, as far as it fits what the server acknowledges.
+    pub fn confirm<P: Protocol<Connection = S>>(
+        &mut self,
+        acknowledged: Option<u32>,
+        shared: &mut Shared<P>,
+    ) {
+        let Some(mut awaited) = self.awaited.take() else { return };
+        *shared.buffered = shared.buffered.saturating_sub(awaited.bytes());
+        let (source, destination) = (self.client, self.server);
+        for held in awaited.take() {
+            if held.fits(acknowledged) {
+                self.segment(held.time, &held.segment(source, destination), shared);
+            } else {
+                shared.protocol.on_unbelieved(&mut self.state, held.time, Unbelieved::Data);
+            }
+        }
+    }
+
+    /// Holds back a segment of the client.
+    fn hold<P: Protocol<Connection = S>>(&mut self, time: u64, segment: &Segment, shared: &mut Shared<P>) {
+        let Some(awaited) = &mut self.awaited else { return };
+        if segment.length == 0 && !segment.fin {
+            return;
+        }
+        self.begins_to_await |= awaited.bytes() == 0;
+        let others = shared.buffered.saturating_sub(awaited.bytes());
+        let room = shared.limits.buffered.min(shared.limits.all_buffered.saturating_sub(others));
+        let gone = awaited.hold(time, segment, room);
+        *shared.buffered = others + awaited.bytes();
+        self.count_unconfirmed(gone, time, shared);
+    }
+
+    /// Drops what has waited since `before` or longer.
+    fn give_up_awaited<P: Protocol<Connection = S>>(
+        &mut self,
+        before: u64,
+        now: u64,
+        shared: &mut Shared<P>,
+    ) {
+        let Some(awaited) = self.awaited.as_mut().filter(|awaited| awaited.bytes() > 0) else { return };
+        let others = shared.buffered.saturating_sub(awaited.bytes());
+        let gone = awaited.drop_before(before);
+        *shared.buffered = others + awaited.bytes();
+        self.count_unconfirmed(gone, now, shared);
+    }
+
+    fn count_unconfirmed<P: Protocol<Connection = S>>(
+        &mut self,
+        count: u64,
+        time: u64,
+        shared: &mut Shared<P>,
+    ) {
+        for _ in 0..count {
+            shared.protocol.on_unbelieved(&mut self.state, time, Unbelieved::Unconfirmed);
+        }
+        if count > 0 {
+            shared.protocol.on_delivered(&mut self.state, Side::Client, time, shared.out);
+        }
     }
 
     /// Whether no byte of it has been seen, and no opening.
@@ -215,6 +297,12 @@ impl<S> Connection<S> {
         }
         self.last = time;
         let side = self.sender(segment);
+        if self.awaits() {
+            if side == Side::Client {
+                return self.hold(time, segment, shared);
+            }
+            self.confirm(segment.acknowledged, shared);
+        }
         let expected = self.stream_of(side).next().is_none_or(|next| next == segment.sequence);
         let filtered = shared.limits.filtered;
         let evidence = if expected { Evidence::Sure } else { self.evidence(side, time, segment, filtered) };
@@ -314,6 +402,12 @@ impl<S> Connection<S> {
             return;
         }
         let side = self.sender(segment);
+        if side == Side::Server
+            && self.awaited.as_ref().is_some_and(|held| held.is_refused_by(segment.sequence))
+        {
+            // the server has no such connection
+            return self.give_up_awaited(time, time, shared);
+        }
         let stream = self.stream_of(side);
         let sequence = Some(segment.sequence);
         let exact = [stream.next(), stream.end(), stream.last_acknowledged()].contains(&sequence);
@@ -348,6 +442,7 @@ impl<S> Connection<S> {
         if self.closed.is_some() {
             return;
         }
+        self.give_up_awaited(u64::MAX, self.last, shared);
         for side in [Side::Client, Side::Server] {
             self.deliver(side, shared, |stream, pieces| stream.flush(pieces));
         }
@@ -367,6 +462,7 @@ impl<S> Connection<S> {
         if let Some(closed) = self.closed {
             return !old(closed.at);
         }
+        self.give_up_awaited(now.saturating_sub(PATIENCE), now, shared);
         if self.from_client.stream.buffered() + self.from_server.stream.buffered() > 0 {
             let before = now.saturating_sub(shared.limits.wait);
             for side in [Side::Client, Side::Server] {

@@ -60,7 +60,14 @@ pub struct Connections<P: Protocol> {
     /// The protocol, with the state that its connections share.
     pub protocol: P,
     buffered: usize,
+    /// Whether clients' data waits for a sign that their connection exists.
+    confirms: bool,
+    /// Connections on which it has begun to wait.
+    unconfirmed: Vec<Key>,
 }
+
+/// Connections whose sockets are looked for at a time.
+const MAX_UNCONFIRMED: usize = 1024;
 
 /// The two ends of a connection, the lower first, in their network namespace: another namespace may have a connection
 /// between the same addresses and ports.
@@ -83,6 +90,33 @@ impl<P: Protocol> Connections<P> {
             openings: Openings::default(),
             protocol,
             buffered: 0,
+            confirms: false,
+            unconfirmed: Vec::new(),
+        }
+    }
+
+    /// See [`Decoder::expect_confirmation`](crate::net::protocol::Decoder::expect_confirmation).
+    pub fn expect_confirmation(&mut self) {
+        self.confirms = true;
+    }
+
+    /// See [`Decoder::take_unconfirmed`](crate::net::protocol::Decoder::take_unconfirmed).
+    pub fn take_unconfirmed(&mut self) -> Vec<(Namespace, End, End)> {
+        let found = std::mem::take(&mut self.unconfirmed).into_iter().filter_map(|key| {
+            let connection = self.table.get(&key).filter(|connection| connection.awaits())?;
+            Some((key.0, connection.client, connection.server))
+        });
+        found.collect()
+    }
+
+    /// This connection exists.
+    pub fn confirm(&mut self, namespace: Namespace, client: End, server: End, out: &mut P::Output) {
+        let key = Key::new(namespace, client, server);
+        let (mut shared, table) = self.shared(out);
+        if let Some(connection) = table.get_mut(&key).filter(|connection| connection.client == client) {
+            connection.confirm(None, &mut shared);
+            let class = connection.class(shared.protocol);
+            table.touch(&key, class);
         }
     }
 
@@ -168,7 +202,13 @@ impl<P: Protocol> Connections<P> {
             return;
         }
         if segment.syn {
-            self.opening(&key, time, segment);
+            if self.opening(&key, time, segment) {
+                let (mut shared, table) = self.shared(out);
+                table
+                    .get_mut(&key)
+                    .into_iter()
+                    .for_each(|known| known.confirm(segment.acknowledged, &mut shared));
+            }
             return;
         }
         // Openings are rare, so the usual segment is compared with none.
@@ -205,7 +245,11 @@ impl<P: Protocol> Connections<P> {
             connection.segment(time, segment, &mut shared);
         }
         let class = connection.class(shared.protocol);
+        let begins = connection.begins_to_await();
         table.touch(&key, class);
+        if begins && self.unconfirmed.len() < MAX_UNCONFIRMED {
+            self.unconfirmed.push(key);
+        }
     }
 
     /// The opening that this segment continues: exactly, if there is a connection that it would replace.
@@ -255,10 +299,17 @@ impl<P: Protocol> Connections<P> {
             let client = if from_client { segment.source } else { segment.destination };
             let mut connection = self.connection(namespace, client, server_of(client), Start::Opened);
             connection.open(opening, &mut self.protocol);
+            if self.confirms && opening.server.is_none() {
+                connection.await_server();
+            }
             return Some(connection);
         }
         let client = self.client_of(namespace, segment)?;
-        Some(self.connection(namespace, client, server_of(client), Start::MidStream))
+        let mut connection = self.connection(namespace, client, server_of(client), Start::MidStream);
+        if self.confirms {
+            connection.await_server();
+        }
+        Some(connection)
     }
 
     /// Does the work that is due by time alone: gives up waiting for missing bytes, forgets closed connections. Call it
@@ -295,6 +346,8 @@ impl<P: Protocol> Connections<P> {
             let connection = self.connection(namespace, client, server, Start::Adopted);
             self.insert(now, connection, out);
         }
+        let (mut shared, table) = self.shared(out);
+        table.get_mut(&key).into_iter().for_each(|known| known.confirm(None, &mut shared));
         // It is a circuit, whatever its packets have shown.
         self.table.touch(&key, RECOGNIZED);
         let connection = self.table.get_mut(&key)?;
@@ -379,10 +432,13 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// Remembers a SYN, or the SYN that answers it, until data follow.
-    fn opening(&mut self, key: &Key, time: u64, segment: &Segment) {
+    /// Remembers a SYN, or the SYN that answers it, until data follow. True if it answers that of a connection of which
+    /// only the client's data have come.
+    fn opening(&mut self, key: &Key, time: u64, segment: &Segment) -> bool {
         let is_new = self.openings.note(key, time, segment);
-        let Some(known) = self.table.get_mut(key).filter(|known| known.closed_at().is_none()) else { return };
+        let Some(known) = self.table.get_mut(key).filter(|known| known.closed_at().is_none()) else {
+            return false;
+        };
         let (client, server) = match segment.acknowledged {
             None => (Some(segment.sequence), None),
             Some(next) => (Some(next.wrapping_sub(1)), Some(segment.sequence)),
@@ -393,9 +449,11 @@ impl<P: Protocol> Connections<P> {
                 known.start(Side::Server, server, &mut self.protocol);
             }
             self.openings.forget(key);
+            return server.is_some();
         } else if is_new && server.is_none() && !known.is_unseen() {
             self.protocol.on_unbelieved(&mut known.state, time, Unbelieved::Opening);
         }
+        false
     }
 
     /// Counts what belongs to no connection.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::net::connections::Connections;
-use crate::net::packet::Segment;
+use crate::net::packet::{End, Segment};
 use crate::net::protocol::{self, Protocol};
 use crate::net::served::Served;
 use crate::net::Namespace;
@@ -49,6 +49,18 @@ impl<P: Protocol> protocol::Decoder for Decoder<P> {
     fn serves(&self, namespace: Namespace, segment: &Segment) -> bool {
         let serves = |end| self.connections.serves(namespace, end);
         serves(segment.source) || serves(segment.destination)
+    }
+
+    fn expect_confirmation(&mut self) {
+        self.connections.expect_confirmation();
+    }
+
+    fn take_unconfirmed(&mut self) -> Vec<(Namespace, End, End)> {
+        self.connections.take_unconfirmed()
+    }
+
+    fn confirm(&mut self, namespace: Namespace, client: End, server: End, out: &mut P::Output) {
+        self.connections.confirm(namespace, client, server, out);
     }
 
     fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {

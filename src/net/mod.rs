@@ -1,6 +1,7 @@
 //! Passive capture of TCP: captures packets in network namespaces, reads their headers, and puts each direction of a
 //! connection back into order. Knows no protocol above TCP.
 
+mod awaited;
 pub mod capture;
 pub mod capture_file;
 pub mod captures;

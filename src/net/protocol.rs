@@ -103,6 +103,8 @@ pub enum Unbelieved {
     Changed,
     /// A reset that does not have the sequence number that a reset must have.
     Reset,
+    /// Data of a client on a connection of which its server has shown nothing: not even that it received them.
+    Unconfirmed,
     /// The opening of a connection that is open already, and that goes on until the opening is answered.
     Opening,
 }
@@ -217,6 +219,16 @@ pub trait Decoder {
 
     /// Whether the segment comes from or goes to a port of this protocol's servers.
     fn serves(&self, namespace: Namespace, segment: &Segment) -> bool;
+
+    /// From now on, what a client is said to send on a connection whose opening was not seen waits for a sign that the
+    /// connection exists.
+    fn expect_confirmation(&mut self);
+
+    /// The connections whose clients' data has begun to wait for that: namespace, client and server.
+    fn take_unconfirmed(&mut self) -> Vec<(Namespace, End, End)>;
+
+    /// This connection exists: the kernel has a socket for it.
+    fn confirm(&mut self, namespace: Namespace, client: End, server: End, out: &mut Self::Output);
 
     /// Takes a segment that was captured at `time`.
     fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Self::Output);

@@ -100,6 +100,16 @@ impl Ring {
         Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(self.next * self.size), self.size) })
     }
 
+    /// Whether no packet waits in it: neither in a block that was handed over nor in the one that the kernel fills, which
+    /// counts a packet before it writes it.
+    pub fn is_empty(&self) -> bool {
+        let count = std::mem::offset_of!(libc::tpacket_block_desc, hdr)
+            + std::mem::offset_of!(libc::tpacket_hdr_v1, num_pkts);
+        // a block that has been handed over meanwhile is not empty either: so the status is asked last
+        self.word(count).load(Ordering::Acquire) == 0
+            && self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
+    }
+
     /// Returns the oldest block to the kernel.
     pub fn release(&mut self) {
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -115,9 +125,14 @@ impl Ring {
     fn status(&self) -> &AtomicU32 {
         let status = std::mem::offset_of!(libc::tpacket_block_desc, hdr)
             + std::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
-        // SAFETY: the status lies in the block, aligned, for as long as the mapping lasts, and is shared with the kernel
-        // only as a whole word.
-        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(self.next * self.size + status).cast()) }
+        self.word(status)
+    }
+
+    /// A word of the next block's header.
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: the word lies in the block, aligned, for as long as the mapping lasts, and is shared with the kernel
+        // only as a whole.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(self.next * self.size + offset).cast()) }
     }
 }
 

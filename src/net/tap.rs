@@ -147,6 +147,11 @@ impl Tap {
         }
     }
 
+    /// Whether no packet is on its way: none waits here or in the ring, not even where the kernel still writes.
+    pub fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.ring.as_ref().is_none_or(Ring::is_empty)
+    }
+
     /// The ring has handed over all packets up to this time.
     pub fn through(&self) -> i64 {
         self.through

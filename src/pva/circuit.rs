@@ -177,10 +177,11 @@ impl Protocol for PvAccess {
         connection.session.end(time, end, &mut self.ids, &mut self.types, out);
     }
 
-    fn on_unbelieved(&mut self, connection: &mut Connection, time: u64, _: Unbelieved) {
+    fn on_unbelieved(&mut self, connection: &mut Connection, time: u64, what: Unbelieved) {
         if !connection.sides.is_foreign() {
             let (client, server) = connection.ends();
-            self.losses.add(Kind::Unbelieved, 1, time, client, server);
+            let kind = if what == Unbelieved::Unconfirmed { Kind::Unconfirmed } else { Kind::Unbelieved };
+            self.losses.add(kind, 1, time, client, server);
         }
     }
 

@@ -21,6 +21,8 @@ pub enum Kind {
     Types,
     /// TCP segments that are not what they say.
     Unbelieved,
+    /// Segments of clients on connections of which the server has shown nothing.
+    Unconfirmed,
 }
 
 impl losses::Kind for Kind {
@@ -33,6 +35,7 @@ impl losses::Kind for Kind {
         Kind::Channels,
         Kind::Types,
         Kind::Unbelieved,
+        Kind::Unconfirmed,
     ];
 
     fn what(self) -> &'static str {
@@ -43,6 +46,9 @@ impl losses::Kind for Kind {
             Kind::Encrypted => "bytes are encrypted (TLS): puts over PVAccess can't be seen in them",
             Kind::Circuits => "PVAccess circuits forgotten: more are open than are kept",
             Kind::Channels => "PVAccess channels or requests forgotten: more are open than are kept",
+            Kind::Unconfirmed => {
+                "TCP segments to servers that did not confirm them, on connections whose opening was not seen: not decoded"
+            }
             Kind::Unbelieved => "TCP segments not believed: they do not fit their PVAccess circuit",
             Kind::Types => "PVAccess types forgotten: more are in use than are kept",
         }

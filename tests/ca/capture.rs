@@ -114,6 +114,33 @@ fn ports_can_be_changed_and_quiet_packets_come_soon() {
     assert!(sent.elapsed() < Duration::from_secs(1));
 }
 
+/// What a client sends waits for answers only where there are some.
+#[test]
+fn a_packet_does_not_wait_for_an_empty_ring() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let server = listener.local_addr().expect("address");
+    let Some(mut capture) = open("lo", &[server.port()]) else { return };
+    let mut decoder = Decoder::new(Limits::default());
+    serve(&mut decoder, &[server.port()]);
+    let mut client = TcpStream::connect(server).expect("connect");
+    client.set_nodelay(true).expect("nodelay");
+    collect(&mut capture, &mut decoder, &mut Vec::new(), 1);
+    for number in 0..5 {
+        std::thread::sleep(Duration::from_millis(150));
+        capture.drain(&mut |_| ());
+        client.write_all(&put(false, 1, number, &[1.0])).expect("write");
+        // SAFETY: the capture keeps its descriptors open.
+        let fds = capture.fds().map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+        let mut fds = fds.map(|fd| nix::poll::PollFd::new(fd, nix::poll::PollFlags::POLLIN));
+        assert!(nix::poll::poll(&mut fds, 5000u16).expect("poll") > 0, "nothing comes");
+        // the kernel may still have been writing to the other one
+        std::thread::sleep(Duration::from_millis(6));
+        let mut taken = 0;
+        capture.drain(&mut |_| taken += 1);
+        assert!(taken == 1 && !capture.holds(), "{taken}");
+    }
+}
+
 #[test]
 fn what_a_user_can_get_wrong() {
     match Capture::open(&["no-such0".into()], &Ports::of(&SERVICE, &[5064])) {

@@ -423,3 +423,94 @@ fn twenty_thousand_channels_of_two_clients_are_named() {
     let others = w.out.iter().filter(|e| !matches!(e.fact, Fact::CaPut(_) | Fact::Circuit(_))).count();
     assert_eq!(others, 0, "{:?}", w.facts().iter().find(|f| !f.starts_with("put")));
 }
+
+/// A put from a port that is in no use, of which no opening was seen: it is a put only if the server shows that it has it.
+#[test]
+fn puts_on_connections_that_nobody_confirms_are_none() {
+    let awaiting = || {
+        let mut w = Wire::new();
+        w.decoder.expect_confirmation();
+        w.client(&[version(), put(false, 7, 1, &[1.0]), put(false, 7, 2, &[2.0])].concat());
+        assert_eq!(w.facts(), [""; 0], "it waits");
+        w
+    };
+    let refused = "to servers that did not confirm them";
+    // nobody answers
+    let mut w = awaiting();
+    w.wait(5_000);
+    let facts = w.facts();
+    assert_eq!((puts(&facts).len(), counted(&facts, refused)), (0, 1), "{facts:?}");
+    // the server refuses: with what the segment acknowledged, as the kernel does
+    let mut w = awaiting();
+    let sequence = w.seq[1];
+    w.raw(false, sequence, None, RST, b"");
+    w.wait(1_000);
+    let facts = w.facts();
+    assert_eq!((puts(&facts).len(), counted(&facts, refused)), (0, 1), "{facts:?}");
+    // somebody else's refusal
+    let mut w = awaiting();
+    w.raw(false, sequence + 9, None, RST, b"");
+    w.server(b"");
+    let facts = w.facts();
+    assert_eq!((puts(&facts), counted(&facts, refused)), (vec![1, 2], 0), "{facts:?}");
+    // the server acknowledges, sends, or its socket is found; the puts have their own times
+    for confirm in [
+        (|w: &mut Wire| w.raw(false, w.seq[1], None, 0, b"")) as fn(&mut Wire),
+        |w| w.server(&message(19, 6, 1, 1, 2, b"")),
+        |w| w.decoder.confirm(0, w.client.into(), w.server.into(), &mut w.out),
+    ] {
+        let mut w = awaiting();
+        assert_eq!(w.decoder.take_unconfirmed(), [(0, w.client.into(), w.server.into())]);
+        let then = w.time;
+        w.wait(900);
+        confirm(&mut w);
+        assert!(w
+            .out
+            .iter()
+            .filter(|event| matches!(event.fact, Fact::CaPut(_)))
+            .all(|put| put.time == then));
+        let facts = w.facts();
+        assert_eq!((puts(&facts), counted(&facts, refused)), (vec![1, 2], 0), "{facts:?}");
+        // from now on nothing waits
+        w.client(&put(false, 7, 3, &[3.0]));
+        assert_eq!(puts(&w.facts()), [3]);
+        assert!(w.decoder.take_unconfirmed().is_empty());
+    }
+    // the server goes on with something else: it does not have these
+    let mut w = awaiting();
+    let far = w.seq[0].wrapping_add(500 << 20);
+    w.raw(false, w.seq[1], Some(far), 0, b"");
+    let facts = w.facts();
+    assert_eq!(puts(&facts).len(), 0, "{facts:?}");
+    // an opening that nobody answered is none
+    let mut w = Wire::new();
+    w.decoder.expect_confirmation();
+    let first = w.seq[0];
+    w.raw(true, first.wrapping_sub(1), None, SYN, b"");
+    w.client(&[version(), put(false, 7, 1, &[1.0])].concat());
+    assert_eq!(puts(&w.facts()).len(), 0);
+    // its answer may come late
+    w.raw(false, w.seq[1].wrapping_sub(1), Some(first), SYN, b"");
+    assert_eq!(puts(&w.facts()), [1]);
+    // the recorder ends
+    let mut w = awaiting();
+    let end = w.time;
+    w.decoder.finish(end, &mut w.out);
+    let facts = w.facts();
+    assert_eq!((puts(&facts).len(), counted(&facts, refused)), (0, 1), "{facts:?}");
+}
+
+/// A flood of blind puts from ports without end: memory is bounded, and each counts.
+#[test]
+fn a_flood_of_blind_puts_is_counted() {
+    let mut w = Wire::new();
+    w.decoder.expect_confirmation();
+    for number in 0..20_000_u32 {
+        w.client = Address { ip: 0x0a01_0000 | number >> 12, port: 20_000 + (number & 0xfff) as u16 };
+        w.raw(true, number, Some(number), 0, &[version(), put(false, 7, number, &[1.0; 40])].concat());
+        assert!(w.decoder.take_unconfirmed().len() <= 1);
+    }
+    w.wait(60_000);
+    let facts = w.facts();
+    assert_eq!((puts(&facts).len(), counted(&facts, "to servers that did not confirm them")), (0, 20_000));
+}

@@ -27,6 +27,7 @@ mod live;
 mod moving;
 mod namespaces;
 mod other_users;
+mod otherside;
 mod outcomes;
 mod packaging;
 mod paths;

@@ -17,6 +17,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.talk.pid()
+    }
+
     fn ask(&mut self, command: Value) -> Value {
         self.talk.send(&command.to_string());
         let answer = self.talk.line_as_json();

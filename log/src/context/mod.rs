@@ -324,6 +324,11 @@ impl Context {
         self.in_force.processes.get(circuit)
     }
 
+    /// The links that write over Channel Access, with their records' numbers, as far as known.
+    pub fn output_links(&self) -> impl Iterator<Item = (RecordId, &[OutputLink])> {
+        self.in_force.output_links.iter().map(|(record, links)| (record, links.as_slice()))
+    }
+
     /// The names of an IOC's threads, where known.
     pub fn thread_names(&self, ioc: IocId) -> Option<&ThreadNames> {
         self.in_force.thread_names.get(ioc)

@@ -167,6 +167,21 @@ pub struct CaLinkPut {
     pub value: Value,
 }
 
+/// `ca_array_put` or `ca_array_put_callback` entered in a recorded IOC: one of its threads puts as a client. That thread is
+/// the one of the CA links, or a program's: a sequencer's, or Python's. The message may be sent later, when the thread
+/// flushes its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaClientPut {
+    /// Thread.
+    pub thread: ThreadId,
+    /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
+    pub sp: i64,
+    /// The caller.
+    pub site: CallSiteId,
+    /// Address of the channel (chid), the same for each put to it while it exists.
+    pub channel: u64,
+}
+
 /// The state of a record some time after it began to process, if it was not seen to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PactCheck {

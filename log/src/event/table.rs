@@ -183,12 +183,16 @@ macro_rules! for_each_fact {
             64 CircuitProcess(CircuitProcess) "circuit_process" Definition in processes: Table<CircuitProcess>;
             /// The names of an IOC's threads.
             65 ThreadNames(ThreadNames) "thread_names" Definition in thread_names: Table<ThreadNames>;
+            /// The links of a record that write over Channel Access.
+            66 OutputLinks(OutputLinks) "output_links" Definition in output_links: Table<OutputLinks>;
+            /// An IOC's thread asked libca to put.
+            67 CaClientPut(CaClientPut) "ca_client_put" Hit;
             /// Searches of PVAccess for a name.
-            66 PvaSearches(Box<PvaSearches>) "pva_searches" Hit;
+            68 PvaSearches(Box<PvaSearches>) "pva_searches" Hit;
             /// All datagrams of PVAccess.
-            67 PvaSearchLoad(Box<SearchLoad>) "pva_search_load" Hit;
+            69 PvaSearchLoad(Box<SearchLoad>) "pva_search_load" Hit;
             /// Beacons of a server of PVAccess.
-            68 PvaBeacons(Box<PvaBeacons>) "pva_beacons" Hit;
+            70 PvaBeacons(Box<PvaBeacons>) "pva_beacons" Hit;
         }
     };
 }

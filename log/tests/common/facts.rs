@@ -412,6 +412,14 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (id(), vec(text(), 0..4), any::<bool>())
             .prop_map(|(ioc, names, is_whole)| Fact::ThreadNames(ThreadNames { ioc, names, is_whole }))
             .boxed(),
+        (id(), vec((id(), text()).prop_map(|(field, text)| OutputLink { field, text }), 0..3))
+            .prop_map(|(record, links)| Fact::OutputLinks(OutputLinks { record, links }))
+            .boxed(),
+        (id(), any::<i64>(), id(), any::<u64>())
+            .prop_map(|(thread, sp, site, channel)| {
+                Fact::CaClientPut(CaClientPut { thread, sp, site, channel })
+            })
+            .boxed(),
         (searches(), vec(guid(), 0..3))
             .prop_map(|(searches, guids)| Fact::from(PvaSearches { searches, guids }))
             .boxed(),

@@ -112,6 +112,9 @@ impl Known {
     }
 }
 
+/// The name of the thread that carries out puts through CA links.
+pub const CA_LINKS: &str = "dbCaLink";
+
 /// Purpose of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -142,7 +145,7 @@ pub fn role(context: &Context, thread: ThreadId) -> Role {
         "CAS-client" => Role::CaServer,
         // pvxs has one thread for all clients, QSRV1 one per connection.
         "PVXTCP" | "TCP-rx" => Role::PvaServer,
-        "dbCaLink" => Role::CaLink,
+        CA_LINKS => Role::CaLink,
         "scanOnce" => Role::ScanOnce,
         "cbLow" | "cbMedium" | "cbHigh" => Role::Callback,
         "_main_" => Role::Main,

@@ -2,9 +2,11 @@
 //!
 //! A client program has a circuit for each server that it talks to, so it is in the list once for each.
 
+use super::client::Client;
 use super::clock::SetLater;
 use super::network::end_names;
-use super::putlog::{each_put, PutLine};
+use super::peers::{self, Ends, Peers};
+use super::putlog::{each_put, ProcessLine, PutLine};
 use super::run::ioc_of_circuit;
 use crate::filter::Filter;
 use crate::logs::{budget, Logs};
@@ -66,6 +68,8 @@ pub struct ClientLine {
     pub client_ioc: String,
     /// See `client_ioc`.
     pub program: String,
+    /// The process that it is, if a log tells.
+    pub process: Option<Box<ProcessLine>>,
     /// The client's CA minor version; 0 if not seen.
     pub minor: u16,
     /// Whether it speaks PVAccess, and how it introduced itself there.
@@ -100,6 +104,8 @@ pub struct ClientLine {
     pub last_put: Option<(i64, String)>,
     /// PVs written to, up to a limit, with the number of puts to each.
     pub written: HashMap<Rc<str>, u64>,
+    /// Its ends, to find it in other logs.
+    ends: Option<Ends>,
 }
 
 impl ClientLine {
@@ -159,8 +165,12 @@ impl Clients {
     /// Reads the circuits of all runs, and what came on them in the filter's time range.
     pub fn read(logs: &Logs, filter: &Filter) -> Clients {
         let mut found = Clients::default();
-        for run in logs.runs() {
+        for (number, run) in logs.runs().iter().enumerate() {
+            let first = found.lines.len();
             found.run(run);
+            for place in first..found.lines.len() {
+                found.learn(place, logs.peers(), number);
+            }
         }
         let puts = Filter { since: filter.since, until: filter.until, ..Filter::default() };
         // Whatever came on a circuit can matter to the put log.
@@ -318,6 +328,23 @@ impl Clients {
                 line.client_ioc.clone_from(&client.name);
                 line.program.clone_from(&client.exe);
             }
+            line.ends = context.circuit(*circuit).map(|of| (of.client, of.server, peers::place(context, of)));
+            line.process = Client::of(context, *circuit).map(|of| Box::new(ProcessLine::of(of, None)));
+        }
+    }
+
+    /// Looks up in the logs of other hosts which process a client of this run was.
+    fn learn(&mut self, place: usize, peers: &Peers, run: usize) {
+        let Some(line) = self.lines.get_mut(place) else { return };
+        let is_known = line.process.as_ref().is_some_and(|of| of.ioc.is_some() || !of.holders.is_empty());
+        let Some(ends) = line.ends.filter(|_| !is_known) else { return };
+        if let Some((_, joined, client)) = peers.find(run, ends, line.seen) {
+            let process = ProcessLine::of((*client).clone(), Some(joined));
+            if let Some((name, _, program)) = &process.ioc {
+                line.client_ioc.clone_from(name);
+                line.program.clone_from(program);
+            }
+            line.process = Some(Box::new(process));
         }
     }
 
@@ -377,6 +404,7 @@ impl ClientLine {
             client_host: circuit.host.clone(),
             client_ioc: String::new(),
             program: String::new(),
+            process: None,
             minor: circuit.minor,
             is_pva: false,
             method: String::new(),
@@ -394,6 +422,7 @@ impl ClientLine {
             unknown: 0,
             last_put: None,
             written: HashMap::new(),
+            ends: None,
         }
     }
 }

@@ -9,20 +9,20 @@
 
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
+use super::peers::{self, Ends, Peers};
 use super::run;
 use super::value;
 use epics::pv::{link_target, Pv};
-use iocrec_log::context::Context;
-use iocrec_log::event::{Address, CircuitId, IocId, RecordId, Value};
+use iocrec_log::event::{IocId, RecordId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 const SECOND: i64 = crate::time::SECOND as i64;
 /// Longest time that a link's put takes to reach its target.
 const LINK_WAIT: i64 = SECOND;
-/// Largest difference between the clocks of two hosts. NTP on a control network keeps to milliseconds.
+/// Largest difference between the clocks of two hosts, apart from what circuits that both saw beginning show ([`Peers`]).
+/// NTP on a control network keeps to milliseconds.
 const HOST_SKEW: i64 = SECOND / 10;
 /// Limit of disorder among times on one host: hits and packets are timed in different places of the kernel.
 const OWN_SKEW: i64 = SECOND / 1000;
@@ -54,10 +54,6 @@ type Target = (String, String);
 type LinkOf = (usize, u32);
 /// A record of a run (as an address, only compared).
 type RecordOf = (usize, RecordId);
-/// A circuit's ends, client and server: the same on whichever host it was seen. Each network namespace has its own
-/// loopback: there a number for host and namespace is added, else 0.
-type Ends = (Address, Address, u64);
-
 /// A put through a link.
 struct Sent {
     /// The chain that contains it.
@@ -102,8 +98,11 @@ pub struct Order {
     cleared: i64,
     /// Circuits learned to belong to an IOC's links.
     link_circuits: HashSet<Ends>,
-    /// Runs that chains have come from, as addresses.
-    runs: HashSet<usize>,
+    /// Runs that chains have come from, as addresses, and the number of each among all that are read.
+    runs: HashMap<usize, Option<usize>>,
+    /// What is known of their clocks, if there are several; and their largest difference.
+    peers: Option<Rc<Peers>>,
+    most_ahead: i64,
     /// The latest of them.
     latest_run: usize,
 }
@@ -138,7 +137,9 @@ impl Order {
             sent_count: 0,
             cleared: 0,
             link_circuits: HashSet::new(),
-            runs: HashSet::new(),
+            runs: HashMap::new(),
+            peers: None,
+            most_ahead: 0,
             latest_run: 0,
         }
     }
@@ -160,7 +161,7 @@ impl Order {
         self.count += 1;
         if self.latest_run != address(&chain) {
             self.latest_run = address(&chain);
-            self.runs.insert(self.latest_run);
+            self.meet(&chain);
         }
         let has_links = || chain.spans.iter().any(|span| matches!(span.kind, SpanKind::Link(_)));
         if !self.notes_puts && (self.runs.len() > 1 || has_links()) {
@@ -189,6 +190,43 @@ impl Order {
         self.hold(key, chain);
     }
 
+    /// Notes the run of a chain.
+    fn meet(&mut self, chain: &Chain) {
+        if self.runs.contains_key(&address(chain)) {
+            return;
+        }
+        let known = chain.run.peers();
+        self.runs.insert(address(chain), known.as_ref().map(|(_, number)| *number));
+        // known from the first chain on: it is held for as long as a clock may be ahead
+        if let Some((peers, _)) = known.filter(|_| self.peers.is_none()) {
+            self.most_ahead = peers.most_ahead();
+            self.peers = Some(peers);
+        }
+    }
+
+    /// How far the clock of one run (as an address) is ahead of another's, nanoseconds.
+    fn ahead(&self, of: usize, before: usize) -> i64 {
+        if of == before || self.most_ahead == 0 {
+            return 0;
+        }
+        let number = |run| self.runs.get(&run).copied().flatten();
+        match (&self.peers, number(of), number(before)) {
+            (Some(peers), Some(of), Some(before)) => peers.ahead(of, before),
+            _ => 0,
+        }
+    }
+
+    /// The different values of that, for all runs before this one.
+    fn differences(&self, before: usize) -> Vec<i64> {
+        if self.most_ahead == 0 {
+            return vec![0];
+        }
+        let mut all: Vec<i64> = self.runs.keys().map(|of| self.ahead(*of, before)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     fn hold(&mut self, key: Key, chain: Chain) {
         let (weight, plain) = (weight(&chain, 0), is_plain(&chain));
         self.held += weight;
@@ -215,7 +253,8 @@ impl Order {
             }
             let Some(Held { chain, .. }) = self.chains.get(&first) else { break };
             let key = self.leader(first, chain).or_else(|| self.before(first, chain)).unwrap_or(first);
-            let waits = self.chains.get(&key).map_or(i64::MIN, |held| waits_until(&held.chain, 0));
+            let most = self.most_ahead;
+            let waits = self.chains.get(&key).map_or(i64::MIN, |held| waits_until(&held.chain, most, 0));
             let due = due && waits < until;
             if !due && !full {
                 break;
@@ -223,7 +262,7 @@ impl Order {
             let Some(mut chain) = self.take(key) else { break };
             self.resolve(&mut chain, 0);
             // The chain that a link led to may have links of its own.
-            let due = due && waits_until(&chain, 0) < until;
+            let due = due && waits_until(&chain, most, 0) < until;
             if !due && !full {
                 self.hold(key, chain);
                 break;
@@ -236,7 +275,7 @@ impl Order {
         if until.saturating_sub(LINK_WAIT) > self.cleared {
             self.cleared = until;
             let oldest = self.chains.first_key_value().map_or(until, |(key, _)| key.0.min(until));
-            let keep = oldest.saturating_sub(2 * LINK_WAIT);
+            let keep = oldest.saturating_sub(2 * LINK_WAIT + self.most_ahead);
             self.sent.retain(|_, senders| {
                 senders.retain(|_, sent| {
                     *sent = sent.split_off(&(keep, 0, 0));
@@ -258,13 +297,19 @@ impl Order {
 
     /// A chain whose link made this put, although by its host's clock it began later.
     fn leader(&self, key: Key, chain: &Chain) -> Option<Key> {
-        let after = (key.0.saturating_add(1), 0, 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX, u64::MAX);
+        let latest = key.0.saturating_add(HOST_SKEW).saturating_add(self.most_ahead);
+        let after = (key.0.saturating_add(1), 0, 0)..=(latest, u64::MAX, u64::MAX);
         if self.sent.is_empty() {
             return None;
         }
         let own = address(chain);
         let others = self.sent.get(&put_target(chain)?)?.iter().filter(|(of, _)| of.0 != own);
-        let later = others.flat_map(|(_, sent)| sent.range(after.clone()).take(MAX_UNDER_WAY));
+        let later = others.flat_map(|(of, sent)| {
+            let by_its_clock = key.0.saturating_sub(self.ahead(own, of.0));
+            let can_be = around(by_its_clock, LINK_WAIT, HOST_SKEW);
+            let sent = sent.range(after.clone()).take(MAX_UNDER_WAY);
+            sent.filter(move |(time, _)| can_be.contains(time))
+        });
         let held = later.filter(|(_, sent)| self.chains.contains_key(&sent.chain));
         held.min_by_key(|(time, _)| **time).map(|(_, sent)| sent.chain)
     }
@@ -285,7 +330,6 @@ impl Order {
         }
         let (Some(ends), Some(target)) = (ends(chain), put_target(chain)) else { return false };
         let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return false };
-        let near = around(key.0, HOST_SKEW, HOST_SKEW);
         let same_put = |other: &Chain| {
             let Some(Span { kind: SpanKind::Put(theirs), .. }) = other.root() else { return None };
             let (own, their) = (put.packet.as_ref()?, theirs.packet.as_ref()?);
@@ -296,10 +340,19 @@ impl Order {
             same.then_some(theirs.kind.is_some())
         };
         let mut copies = Vec::new();
-        for other in
-            self.puts.get(&target).into_iter().flat_map(|keys| keys.range(near.clone()).take(MAX_COPIES))
-        {
-            match self.chains.get(other).and_then(|held| same_put(&held.chain)) {
+        let own = address(chain);
+        let this: &Order = self;
+        let keys = this.puts.get(&target);
+        let near = this.differences(own).into_iter().flat_map(|ahead| {
+            let near = around(key.0.saturating_add(ahead), HOST_SKEW, HOST_SKEW);
+            let near = keys.into_iter().flat_map(move |keys| keys.range(near.clone()).take(MAX_COPIES));
+            near.filter(move |other| {
+                let other = this.chains.get(other).map(|held| address(&held.chain));
+                other.is_some_and(|other| this.ahead(other, own) == ahead)
+            })
+        });
+        for other in near {
+            match this.chains.get(other).and_then(|held| same_put(&held.chain)) {
                 Some(true) if put.kind.is_none() => return true,
                 // One for one: a client may write the same value twice in that time.
                 Some(_) if copies.is_empty() => copies.push(*other),
@@ -356,6 +409,19 @@ impl Order {
         }
     }
 
+    /// The IOC of this run that is the client of the circuit on which another run's chain began, by its socket. `None` if
+    /// that is not known, or if it is another run's.
+    fn client_elsewhere(&self, own: usize, chain: &Chain) -> Option<IocId> {
+        let (peers, number) = (self.peers.as_ref()?, self.runs.get(&own).copied().flatten()?);
+        let of = self.runs.get(&address(chain)).copied().flatten()?;
+        let root = chain.root()?;
+        let context = chain.run.context();
+        let circuit = context.circuit(root.packet()?.circuit)?;
+        let ends = (circuit.client, circuit.server, peers::place(&context, circuit));
+        let (run, _, client) = peers.find(of, ends, chain.run.wall(root.start))?;
+        client.ioc.filter(|_| run == number)
+    }
+
     /// The put that the link made, if only one fits. `ioc`: the link's IOC, in its own run.
     fn target(&mut self, own: usize, ioc: Option<IocId>, time: i64, link: &LinkSpan) -> Option<Key> {
         let target = link_key(link);
@@ -363,19 +429,30 @@ impl Order {
         let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
         // those of them on circuits whose client is known to be the link's IOC
         let mut certain: HashSet<Key> = HashSet::new();
-        let in_time = around(time, HOST_SKEW, LINK_WAIT);
         let senders = self.sent.get(&target)?;
-        for key in self.puts.get(&target)?.range(in_time).take(MAX_UNDER_WAY) {
+        let puts = self.puts.get(&target)?;
+        let near = self.differences(own).into_iter().flat_map(|ahead| {
+            let in_time = around(time.saturating_add(ahead), HOST_SKEW, LINK_WAIT);
+            puts.range(in_time).take(MAX_UNDER_WAY).map(move |key| (ahead, key))
+        });
+        for (ahead, key) in near {
             let Held { chain, .. } = self.chains.get(key)?;
+            if self.ahead(address(chain), own) != ahead {
+                continue;
+            }
+            // by the clock of the link's host
+            let put_at = key.0.saturating_sub(ahead);
             let skew = if address(chain) == own { OWN_SKEW } else { HOST_SKEW };
             let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { continue };
             let differs = value::same_through_link(&link.value, &put.requested) == Some(false);
-            let client = if address(chain) == own { client(chain) } else { None };
+            let client =
+                if address(chain) == own { client(chain) } else { self.client_elsewhere(own, chain) };
             let others = client.is_some_and(|client| Some(client) != ioc);
-            if key.0 < time.saturating_sub(skew) || differs || others {
+            if put_at < time.saturating_sub(skew) || differs || others {
                 continue;
             }
-            if !has_rival(senders, mine, time, key.0, skew, &put.requested) {
+            let at = |run: usize| key.0.saturating_sub(self.ahead(address(chain), run));
+            if !has_rival(senders, mine, time, &at, skew, &put.requested) {
                 found.push((*key, ends(chain), put.kind.is_some()));
                 certain.extend(client.map(|_| *key));
             }
@@ -395,19 +472,31 @@ impl Order {
             self.link_circuits.extend(ends);
         }
         // Seen at both ends of the circuit: take the end where the target's IOC was recorded as well.
-        let copies = found.iter().filter(|(key, ..)| key.0 <= first.0.saturating_add(HOST_SKEW));
+        let latest = first.0.saturating_add(HOST_SKEW).saturating_add(self.most_ahead);
+        let copies = found.iter().filter(|(key, ..)| key.0 <= latest);
         copies.filter(|(.., inside)| *inside).map(|(key, ..)| *key).min().or(Some(first))
     }
 }
 
-/// Whether another put of a link can have made the put `requested` at `put`, which link `mine` can have made at `time`.
-/// A put of another link makes it doubtful; a later one of the same link explains it better if it sent the same value.
-fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, requested: &Value) -> bool {
-    let before = around(put, LINK_WAIT, skew);
+/// Whether another put of a link can have made the put `requested`, which link `mine` can have made at `time`. `put`: the
+/// time of that put by the clock of a run. A put of another link makes it doubtful; a later one of the same link explains
+/// it better if it sent the same value.
+fn has_rival(
+    senders: &Senders,
+    mine: LinkOf,
+    time: i64,
+    put: &dyn Fn(usize) -> i64,
+    skew: i64,
+    requested: &Value,
+) -> bool {
     let mut others = senders.iter().filter(|(of, _)| **of != mine);
-    if senders.len() > MAX_SENDERS || others.any(|(_, sent)| sent.range(before.clone()).next().is_some()) {
+    let can_have = |(of, sent): (&LinkOf, &BTreeMap<Key, Sent>)| {
+        sent.range(around(put(of.0), LINK_WAIT, skew)).next().is_some()
+    };
+    if senders.len() > MAX_SENDERS || others.any(can_have) {
         return true;
     }
+    let put = put(mine.0);
     let Some(own) = senders.get(&mine) else { return false };
     let later = (time.saturating_add(1), 0, 0)..=(put.max(time.saturating_add(1)), u64::MAX, u64::MAX);
     let same = |sent: &Sent| value::same_through_link(&sent.value, requested) != Some(false);
@@ -433,8 +522,9 @@ fn written(key: Key, chain: &Chain) -> Option<(RecordOf, (u64, u64))> {
     Some(((address(chain), put.record?), (put.written?, key.2)))
 }
 
-/// Wall-clock time until which puts may arrive that the chain's links made, or that were carried out before its own.
-fn waits_until(chain: &Chain, depth: usize) -> i64 {
+/// Wall-clock time until which puts may arrive that the chain's links made, or that were carried out before its own. `most`:
+/// how far the clock of another host may be ahead.
+fn waits_until(chain: &Chain, most: i64, depth: usize) -> i64 {
     let written = chain.root().and_then(|root| match &root.kind {
         SpanKind::Put(put) => Some(chain.run.wall(put.written?).saturating_add(1)),
         _ => None,
@@ -442,15 +532,15 @@ fn waits_until(chain: &Chain, depth: usize) -> i64 {
     // The same put may be in another host's log.
     let copies = ends(chain)
         .and_then(|_| chain.root())
-        .map(|root| chain.run.wall(root.start).saturating_add(HOST_SKEW));
+        .map(|root| chain.run.wall(root.start).saturating_add(HOST_SKEW).saturating_add(most));
     let links = chain.spans.iter().filter_map(|span| match &span.kind {
         SpanKind::Link(link) => Some((span.start, link)),
         _ => None,
     });
     let links = links.map(|(start, link)| match &link.target {
-        Some(target) if depth < MAX_DEPTH => waits_until(target, depth + 1),
+        Some(target) if depth < MAX_DEPTH => waits_until(target, most, depth + 1),
         _ if link.resolved => i64::MIN,
-        _ => chain.run.wall(start).saturating_add(LINK_WAIT),
+        _ => chain.run.wall(start).saturating_add(LINK_WAIT).saturating_add(most),
     });
     links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
 }
@@ -467,16 +557,7 @@ fn ends(chain: &Chain) -> Option<Ends> {
     let context = chain.run.context();
     // the addresses of IPv6 are not compared
     let circuit = context.circuit(packet.circuit).filter(|of| of.client.ip != 0 && of.server.ip != 0)?;
-    let place = if circuit.server.ip >> 24 == 127 { place(&context, packet.circuit) } else { 0 };
-    Some((circuit.client, circuit.server, place))
-}
-
-/// A number for the host in its current boot and the network namespace of a circuit.
-fn place(context: &Context, circuit: CircuitId) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    context.host().map(|host| (&host.boot_id, &host.name)).hash(&mut hasher);
-    context.circuit_ends(circuit).map(|ends| ends.namespace).hash(&mut hasher);
-    hasher.finish()
+    Some((circuit.client, circuit.server, peers::place(&context, circuit)))
 }
 
 /// Weight of a chain and of those that its links led to.

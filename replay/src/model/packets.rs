@@ -13,7 +13,7 @@ use crate::time::SECOND;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Longest wait of a message for its hit: a server that is busy for longer is stuck.
 const HIT_WAIT: u64 = 10 * SECOND;
@@ -24,8 +24,8 @@ const MAX_WAITING: usize = 50_000;
 /// Messages waiting on all circuits, and threads, circuits and channels remembered; a bound for hostile logs.
 const MAX_HELD: usize = 1_000_000;
 
-/// Messages on a circuit that a hit is compared with, the first and the latest before it: with more, a log that lost
-/// millions of hits takes for ever.
+/// Messages on a circuit that a hit is compared with: the first, the latest before it, and the first of the same value.
+/// With more, a log that lost millions of hits takes for ever.
 const WINDOW: usize = 256;
 /// A message is captured before its hit, but by another clock (1 ms is generous).
 const CLOCK_ERROR: u64 = SECOND / 1000;
@@ -46,8 +46,45 @@ struct WaitingHit {
 struct Waiting {
     time: u64,
     at: SpanRef,
+    /// Its number on the circuit; later ones have higher numbers.
+    number: u64,
     /// Fingerprint of its value, see [`print()`].
     print: Option<u64>,
+}
+
+/// The messages that wait on a circuit, in order of arrival.
+#[derive(Default)]
+struct Queue {
+    messages: VecDeque<Waiting>,
+    /// Number of the next message.
+    next: u64,
+    /// Fingerprints and numbers of messages. After thousands of hits were lost, it leads to the message of the next
+    /// one. Holds some that no longer wait, at most as many as do.
+    prints: BTreeSet<(u64, u64)>,
+}
+
+impl Queue {
+    fn push(&mut self, time: u64, at: SpanRef, print: Option<u64>) {
+        self.messages.push_back(Waiting { time, at, number: self.next, print });
+        if let Some(print) = print {
+            self.prints.insert((print, self.next));
+        }
+        self.next += 1;
+        if self.prints.len() > 2 * self.messages.len() + WINDOW {
+            let first = self.messages.front().map_or(self.next, |first| first.number);
+            self.prints.retain(|(_, number)| *number >= first);
+        }
+    }
+
+    /// Places of the first messages with this fingerprint.
+    fn with_print(&self, print: u64) -> impl Iterator<Item = usize> + '_ {
+        let first = self.messages.front().map_or(self.next, |first| first.number);
+        let numbers = self.prints.range((print, first)..=(print, u64::MAX)).map(|(_, number)| *number);
+        numbers.take(WINDOW).filter_map(|number| {
+            let place = self.messages.partition_point(|message| message.number < number);
+            self.messages.get(place).filter(|message| message.number == number).map(|_| place)
+        })
+    }
 }
 
 /// A hit to find the message of.
@@ -114,7 +151,7 @@ type Request = (CircuitId, u32, bool);
 #[derive(Default)]
 pub struct Packets {
     /// Puts waiting for their hits, in order of arrival.
-    queues: Numbered<CircuitId, VecDeque<Waiting>>,
+    queues: Numbered<CircuitId, Queue>,
     /// The circuit that a thread serves, and the reverse.
     circuits: Numbered<ThreadId, CircuitId>,
     threads: Numbered<CircuitId, ThreadId>,
@@ -166,11 +203,11 @@ impl Packets {
         let message = chains.put(at);
         // The protocol's CHAR is converted before it is compared.
         let print = message.filter(|put| put.dbf != Dbf::UChar).and_then(|put| print(&put.requested));
-        queue.push_back(Waiting { time, at, print });
+        queue.push(time, at, print);
         self.asked.entry(request).or_default().push_back(at);
         self.asked_count += 1;
-        if queue.len() > MAX_WAITING {
-            return queue.pop_front().map(|old| old.at);
+        if queue.messages.len() > MAX_WAITING {
+            return queue.messages.pop_front().map(|old| old.at);
         }
         None
     }
@@ -200,7 +237,7 @@ impl Packets {
 
     /// Drops a put that will have no hit (it was denied). Returns whether it was waiting for one.
     pub fn give_up(&mut self, circuit: CircuitId, at: SpanRef) -> bool {
-        let Some(queue) = self.queues.get_mut(&circuit) else { return false };
+        let Some(Queue { messages: queue, .. }) = self.queues.get_mut(&circuit) else { return false };
         // It was sent a moment ago, so it is among the last.
         let place = queue.iter().rposition(|waiting| waiting.at.chain == at.chain);
         place.is_some_and(|place| queue.remove(place).is_some())
@@ -256,7 +293,7 @@ impl Packets {
         context: &Context,
         circuit: CircuitId,
     ) -> Vec<(ThreadId, u64, SpanRef)> {
-        let message = self.queues.get(&circuit).and_then(|queue| queue.back()).copied();
+        let message = self.queues.get(&circuit).and_then(|queue| queue.messages.back()).copied();
         let Some(message) = message.filter(|_| (1..=FEW).contains(&self.hits.len())) else {
             return Vec::new();
         };
@@ -286,15 +323,15 @@ impl Packets {
 
     /// Drops messages that have waited long enough for a hit.
     pub fn expire(&mut self, chains: &OpenChains, now: u64, mut release: impl FnMut(SpanRef)) {
-        self.queues.retain(|_, queue| {
+        self.queues.retain(|_, Queue { messages: queue, .. }| {
             while queue.front().is_some_and(|first| first.time.saturating_add(HIT_WAIT) <= now) {
                 queue.pop_front().into_iter().for_each(|old| release(old.at));
             }
             !queue.is_empty()
         });
         // The number of open chains is bounded.
-        if self.queues.values().map(VecDeque::len).sum::<usize>() > MAX_HELD {
-            self.queues.retain(|_, queue| {
+        if self.queues.values().map(|queue| queue.messages.len()).sum::<usize>() > MAX_HELD {
+            self.queues.retain(|_, Queue { messages: queue, .. }| {
                 queue.retain(|waiting| chains.resolve(waiting.at).is_some());
                 !queue.is_empty()
             });
@@ -348,7 +385,7 @@ impl Packets {
             None => None,
         };
         let Some((circuit, place)) = found else { return Match::None };
-        let Some(queue) = self.queues.get_mut(&circuit) else { return Match::None };
+        let Some(Queue { messages: queue, .. }) = self.queues.get_mut(&circuit) else { return Match::None };
         queue.drain(..place).for_each(|passed| release(passed.at));
         let Some(message) = queue.pop_front() else { return Match::None };
         release(message.at);
@@ -383,7 +420,7 @@ impl Packets {
                 return None;
             }
             let place = self.place(chains, context, circuit, hit).0?;
-            Some(Fitting { circuit, place, time: queue.get(place)?.time })
+            Some(Fitting { circuit, place, time: queue.messages.get(place)?.time })
         })
     }
 
@@ -396,12 +433,15 @@ impl Packets {
         circuit: CircuitId,
         hit: Hit,
     ) -> (Option<usize>, Option<usize>) {
-        let Some(queue) = self.queues.get(&circuit) else { return (None, None) };
+        let Some(waiting) = self.queues.get(&circuit) else { return (None, None) };
+        let queue = &waiting.messages;
         // if hits were lost, the message is a recent one rather than the first
         let ago = queue.partition_point(|waiting| waiting.time <= hit.time.saturating_add(CLOCK_ERROR));
         let recent = ago.saturating_sub(WINDOW).max(WINDOW)..ago;
+        let alike = hit.print.into_iter().flat_map(|print| waiting.with_print(print));
+        let alike = alike.take_while(|place| *place < ago);
         let mut valued = None;
-        for place in (0..WINDOW.min(queue.len())).chain(recent) {
+        for place in (0..WINDOW.min(queue.len())).chain(recent).chain(alike) {
             let Some(message) = queue.get(place).filter(|message| !hit.differs(message)) else { continue };
             match self.fits(chains, context, message, hit) {
                 Some(Fit::Named) => return (Some(place), valued),

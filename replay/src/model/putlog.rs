@@ -2,6 +2,7 @@
 
 use super::caller::{self, Caller, Role};
 use super::chain::{Chain, Completed, Outcome as End, Packet, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
+use super::client::{self, Client, Holder, Joined, Part};
 use super::enum_strings;
 use super::outcome::{self, Outcome};
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
@@ -132,6 +133,35 @@ pub struct PutLine {
     pub protocol: Option<&'static str>,
     /// What PVAccess adds, if it came by that.
     pub pva: Option<Box<PvaLine>>,
+    /// The process behind the client, if a log tells.
+    pub process: Option<Box<ProcessLine>>,
+}
+
+/// The process that made a put, as the kernel of its host and the probes there told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessLine {
+    /// Its host, by the name that its recorder gives it.
+    pub host: Option<String>,
+    /// The processes that held the client's socket, the one that had it first before the others: mostly one. None: the
+    /// client is on its host, but no process was found.
+    pub holders: Vec<Holder>,
+    /// Number of further ones.
+    pub more: u32,
+    /// Whether all processes were looked at.
+    pub is_whole: bool,
+    /// The recorded IOC that it is, with its pid and program.
+    pub ioc: Option<(String, u32, String)>,
+    /// The record whose link made the put, with the link's field if that is known.
+    pub record: Option<String>,
+    /// The thread that did it.
+    pub thread: Option<String>,
+    /// If these are not known: what may have done it.
+    pub part: Part,
+    /// How far the clock of its host is ahead of that of the put's host, nanoseconds; `None` if they are one host, or if it is
+    /// not known.
+    pub ahead: Option<i64>,
+    /// Whether another host's log tells.
+    pub is_joined: bool,
 }
 
 /// What PVAccess adds to a put.
@@ -154,10 +184,35 @@ pub struct PvaLine {
     pub members: Vec<PutLine>,
 }
 
+impl ProcessLine {
+    /// A client, and how another log was joined that tells of it.
+    pub fn of(client: Client, joined: Option<Joined>) -> ProcessLine {
+        ProcessLine {
+            host: Some(client.host).filter(|host| !host.is_empty()),
+            holders: client.holders,
+            more: client.more,
+            is_whole: client.is_whole,
+            ioc: client.named,
+            ahead: joined.and_then(|joined| joined.ahead),
+            is_joined: joined.is_some(),
+            ..ProcessLine::default()
+        }
+    }
+
+    /// The only process that can be it.
+    pub fn only(&self) -> Option<&Holder> {
+        match self.holders.as_slice() {
+            [only] if self.more == 0 => Some(only),
+            _ => None,
+        }
+    }
+}
+
 impl PutLine {
     /// The puts to records that it consists of: those to a group's members, otherwise itself.
     pub fn to_records(self) -> Vec<PutLine> {
-        let PutLine { user, client_host, client, server, client_ioc, protocol, source, .. } = self.clone();
+        let PutLine { user, client_host, client, server, client_ioc, protocol, source, process, .. } =
+            self.clone();
         let of_group = |member: PutLine| PutLine {
             user: user.clone(),
             client_host: client_host.clone(),
@@ -166,6 +221,7 @@ impl PutLine {
             client_ioc: client_ioc.clone(),
             protocol,
             source,
+            process: process.clone(),
             ..member
         };
         match self.pva {
@@ -321,6 +377,36 @@ fn client_ioc(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     context.ioc(context.circuit_ends(circuit)?.client?)
 }
 
+/// The process that made a put that arrived on a circuit. `cause`: the record whose link is known to have made it.
+fn process(
+    run: &run::Run,
+    circuit: CircuitId,
+    pv: Option<&str>,
+    time: i64,
+    cause: Option<&str>,
+) -> Option<ProcessLine> {
+    let behind = client::behind(run, circuit, time)?;
+    let part = pv.and_then(|pv| client::part(run, &behind, pv, time)).unwrap_or_default();
+    let client::Behind { client, joined, .. } = behind;
+    let of_links = part.threads.as_slice() == [caller::CA_LINKS];
+    let (record, thread) = match (cause, part.threads.as_slice(), part.links.as_slice()) {
+        (Some(record), ..) => {
+            let link =
+                part.links.iter().find(|link| link.rsplit_once('.').is_some_and(|(of, _)| of == record));
+            (Some(link.map_or(record, String::as_str)), Some(caller::CA_LINKS))
+        }
+        (None, [thread], [link]) if of_links => (Some(link.as_str()), Some(thread.as_str())),
+        (None, [thread], _) => (None, Some(thread.as_str())),
+        _ => (None, None),
+    };
+    Some(ProcessLine {
+        record: record.filter(|record| !record.is_empty()).map(str::to_owned),
+        thread: thread.map(str::to_owned),
+        part,
+        ..ProcessLine::of(client, joined)
+    })
+}
+
 /// Whether a put arrived on a circuit with one recorded IOC as client and another as server.
 fn is_of_another_ioc(context: &Context, span: &Span, put: &PutSpan) -> bool {
     let ends = circuit(context, span, put).and_then(|circuit| context.circuit_ends(circuit));
@@ -372,7 +458,7 @@ fn line(
     cause: Option<&str>,
 ) -> PutLine {
     let circuit_id = circuit(context, span, put).filter(|_| span.parent.is_none());
-    let client_ioc = circuit_id.and_then(|circuit| client_ioc(context, circuit));
+    let own_ioc = circuit_id.and_then(|circuit| client_ioc(context, circuit));
     let circuit = circuit_id.and_then(|circuit| context.circuit(circuit));
     let channel = put.packet.as_ref().and_then(|packet| context.channel(packet.channel));
     let named = channel.map(|channel| channel.pv.as_str()).filter(|pv| !pv.is_empty());
@@ -425,11 +511,23 @@ fn line(
     let pva = put.packet.as_ref().and_then(|packet| pva_line(chain, context, number, packet));
     let members = pva.as_ref().map(|pva| pva.members.as_slice()).unwrap_or_default();
     let inexact = inexact || members.iter().any(|member| member.inexact);
+    let time = chain.run.wall(span.start);
+    let process =
+        circuit_id.and_then(|circuit| process(&chain.run, circuit, pv.as_deref(), time, cause)).map(Box::new);
+    let client_ioc = match own_ioc {
+        Some(ioc) => Some(ioc.name.clone()),
+        None => process.as_ref().and_then(|process| process.ioc.as_ref()).map(|(name, ..)| name.clone()),
+    };
+    let via = match (via, &client_ioc) {
+        // by the log of the client's host
+        (Via::CaWrite | Via::CaWriteNotify | Via::Pva, Some(_)) => Via::CaLink,
+        _ => via,
+    };
     let word = |value| enum_strings::word(context, put.record, put.field, value);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
-        time: chain.run.wall(span.start),
+        time,
         host: text(&chain.run.host()),
         ioc: ioc.and_then(|ioc| text(&ioc.name)),
         pv,
@@ -476,7 +574,7 @@ fn line(
         inexact,
         cause_record: cause.and_then(text),
         acknowledges,
-        client_ioc: client_ioc.and_then(|ioc| text(&ioc.name)),
+        client_ioc: client_ioc.filter(|ioc| !ioc.is_empty()),
         ended: chain.run.wall(answered.unwrap_or(span.end).max(span.start)),
         processed: processed(chain, number, put).map(|time| chain.run.wall(time)),
         rtype: put.record.and_then(|record| text(context.record(record)?.rtype)),
@@ -484,6 +582,7 @@ fn line(
         wrote: put.wrote,
         protocol: put.packet.as_ref().map(|packet| if packet.pva.is_some() { "pva" } else { "ca" }),
         pva,
+        process,
     }
 }
 

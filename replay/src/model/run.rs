@@ -1,11 +1,13 @@
 //! A recorder's run: the definitions that its hits refer to.
 
+use super::client::Outputs;
 use super::clock::SetLater;
 use super::links::Links;
 use super::numbered::Numbered;
+use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, Properties, RecordId, ThreadId};
+use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId};
 use std::cell::{Cell, Ref, RefCell};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -25,6 +27,10 @@ pub struct Run {
     /// The most elements that arrays can have (NELM).
     rooms: RefCell<Numbered<RecordId, u32>>,
     changes: Cell<u64>,
+    /// The links that write over Channel Access.
+    outputs: RefCell<Outputs>,
+    /// All runs that are read together, and the number of this one among them.
+    peers: RefCell<Option<(Rc<Peers>, usize)>>,
 }
 
 impl Run {
@@ -41,6 +47,31 @@ impl Run {
     fn with(set: Option<SetLater>, mut context: Context) -> Run {
         set.inspect(|set| set.apply_to(&mut context));
         Run { context: RefCell::new(context), ..Run::default() }
+    }
+
+    /// Tells it the runs that are read together with it, and its number among them.
+    pub fn is_one_of(&self, peers: &Rc<Peers>, number: usize) {
+        *self.peers.borrow_mut() = Some((Rc::clone(peers), number));
+    }
+
+    /// The runs that are read together, and the number of this one.
+    pub fn peers(&self) -> Option<(Rc<Peers>, usize)> {
+        self.peers.borrow().clone()
+    }
+
+    /// The links of an IOC that write to a PV over Channel Access, as `RECORD.FIELD`.
+    pub fn writers(&self, ioc: IocId, pv: &str) -> Vec<String> {
+        self.outputs.borrow().of(&self.context.borrow(), ioc, pv)
+    }
+
+    /// Notes that a thread asked libca to put.
+    pub fn asks_to_put(&self, time: u64, thread: ThreadId) {
+        let Some((peers, number)) = self.peers() else { return };
+        let context = self.context();
+        if let Some(thread) = context.thread(thread) {
+            let wall = context.wall(time).unwrap_or(i64::MAX);
+            peers.asks(number, thread.ioc, wall, &thread.name);
+        }
     }
 
     /// Notes the properties of records.
@@ -92,6 +123,9 @@ impl Run {
     /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
         self.context.borrow_mut().apply(time, fact);
+        if let Fact::OutputLinks(of) = fact {
+            self.outputs.borrow_mut().note(of);
+        }
         self.changes.set(self.changes.get() + 1);
     }
 

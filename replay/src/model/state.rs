@@ -5,8 +5,11 @@
 //!
 //! - a value is **known** if nothing went unseen after it was last seen;
 //! - it is **in doubt** if something did: it may have changed since. The state says what, and keeps the value;
-//! - it is **unknown** if the field was never seen, if a put with an unknown result wrote it, or if its IOC has ended:
-//!   the values of a process are gone with it.
+//! - it is **unknown** if the field was never seen, if a put with an unknown result wrote it, if its record has processed
+//!   and its value was not recorded, or if its IOC has ended: the values of a process are gone with it.
+//!
+//! A record that is disabled may have a DISABLE alarm, which no hit shows: its alarm is unknown until it is seen again.
+//! Where an IOC is not probed, as in the packet tier, its records process unseen: all that was read is in doubt.
 //!
 //! After chain sampling has left out chains that begin with a record, the value of that record is in doubt, and those of
 //! records that last processed in a chain which began there. A record that processes only in chains that were left out
@@ -22,7 +25,7 @@ use super::unseen::{Kind, Unseen};
 use super::value::same;
 use crate::filter::Filter;
 use crate::values::Entry;
-use iocrec_log::event::{IocId, Properties, Value};
+use iocrec_log::event::{IocId, Properties, Tier, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -104,6 +107,24 @@ struct Process {
     of: Option<(Rc<Run>, IocId)>,
     ended: Option<String>,
     doubt: Option<Doubt>,
+    /// Whether processing is recorded, as far as the log says so.
+    attached: bool,
+}
+
+impl Process {
+    /// Why a value may change without a trace at any time: nothing of the process is recorded but packets and readings.
+    fn blind(&self, seen: &Seen) -> Option<&'static str> {
+        let (run, ioc) = self.of.as_ref()?;
+        let context = run.context();
+        if self.attached || seen.line.source == ValueSource::Process {
+            return None;
+        }
+        let by_packets = context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
+        // Logs of old recorders don't say since when an IOC was recorded. They have no snapshots either.
+        let not_probed = context.ioc(*ioc).is_some_and(|ioc| !ioc.not_probed.is_empty());
+        (by_packets || not_probed && seen.line.source == ValueSource::Snapshot)
+            .then_some("the processing of its records is not recorded")
+    }
 }
 
 /// The state at a time.
@@ -159,7 +180,15 @@ impl State {
                 known.of = Some((run, ioc));
                 known.ended = None;
             }
-            Entry::Process { .. } => {}
+            Entry::Attached { time, process } if time <= self.time => {
+                self.processes.entry(process).or_default().attached = true;
+            }
+            Entry::Disabled { time, process, record } if time <= self.time => {
+                if let Some(seen) = self.fields.get_mut(&(process, record, Rc::from("VAL"))) {
+                    seen.alarm = None;
+                }
+            }
+            Entry::Process { .. } | Entry::Attached { .. } | Entry::Disabled { .. } => {}
             Entry::Value(line) => match &line.unseen {
                 Some(unseen) => self.unseen(unseen),
                 None if line.time <= self.time => self.value(*line),
@@ -177,7 +206,9 @@ impl State {
         }
         let equal = before.and_then(|before| same(&before.line.value, &line.value));
         let read = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
-        let was_certain = before.is_some_and(|before| self.doubt(&key, before).is_none());
+        let of = self.processes.get(&key.0);
+        let sees = |before: &Seen| of.and_then(|process| process.blind(before)).is_none();
+        let was_certain = before.is_some_and(|before| self.doubt(&key, before).is_none() && sees(before));
         let changed_now = equal == Some(false) && was_certain && !read;
         let (first, set) = match (equal, before) {
             // as it was, and it can't have been another in between
@@ -235,7 +266,9 @@ impl State {
                 }
             }
             (_, Some(process), _) => {
-                worse(&mut self.processes.entry(Rc::clone(process)).or_default().doubt, doubt);
+                let of = self.processes.entry(Rc::clone(process)).or_default();
+                of.attached &= !(unseen.open && unseen.time <= self.time);
+                worse(&mut of.doubt, doubt);
             }
             (_, None, _) => {
                 let mut known = self.runs.remove(&unseen.run);
@@ -268,9 +301,14 @@ impl State {
             let ended = self.processes.get(&key.0).and_then(|process| process.ended.as_ref());
             let doubt = match (&seen.line.value, ended) {
                 (_, Some(ended)) => Some(ended.clone()),
+                (Value::Unknown, None) if seen.line.source == ValueSource::Process => {
+                    Some("its record has processed since, and its value was not recorded".to_owned())
+                }
                 (Value::Unknown, None) => Some("a put with an unknown result wrote it".to_owned()),
                 (_, None) => {
-                    self.doubt(&key, &seen).map(|doubt| format!("may have changed since: {}", doubt.words))
+                    let blind = self.processes.get(&key.0).and_then(|process| process.blind(&seen));
+                    let words = self.doubt(&key, &seen).map(|doubt| doubt.words.as_str()).or(blind);
+                    words.map(|words| format!("may have changed since: {words}"))
                 }
             };
             let of = seen.line.of.clone();

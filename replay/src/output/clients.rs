@@ -1,7 +1,9 @@
 //! Clients: a line for each circuit.
 
+use super::puts::process;
 use super::rows::{self, Row};
 use super::wording::counted;
+use super::wording::put::process_name;
 use crate::model::clients::{ClientLine, Ended};
 use crate::output::format::Format;
 use crate::time::Zone;
@@ -60,6 +62,8 @@ pub struct Line<'a> {
     /// How it ended, and the side that ended it, as in `iocreplay net`; null if that is not known.
     end_reason: Option<&'static str>,
     ended_by: Option<&'static str>,
+    /// The process, as in `iocreplay puts`; null if no log tells.
+    process: serde_json::Value,
 }
 
 impl Row for ClientLine {
@@ -100,6 +104,7 @@ impl Row for ClientLine {
             method: known(&self.method),
             end_reason: self.how.map(|(reason, _)| reason),
             ended_by: self.how.map(|(_, by)| by).filter(|by| !by.is_empty()),
+            process: self.process.as_deref().map_or(serde_json::Value::Null, process),
         }
     }
 
@@ -139,6 +144,9 @@ impl Row for ClientLine {
         }
         if !self.client_ioc.is_empty() {
             let _ = write!(line, "  is IOC {} ({})", self.client_ioc, self.program);
+        }
+        if let Some(by) = self.process.as_deref().and_then(process_name) {
+            let _ = write!(line, "  is {by}");
         }
         let most: Vec<String> =
             self.most_written().iter().take(MOST).map(|(pv, count)| format!("{pv} {count}x")).collect();

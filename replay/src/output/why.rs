@@ -8,6 +8,7 @@ pub use self::sources::{Lead, Link, MAX_SOURCES};
 pub use self::inputs::{Change, Source};
 
 use self::sources::Meanwhile;
+use super::puts::process;
 use super::wording::alarm;
 use super::wording::cause::cause;
 use super::wording::put::{change, who};
@@ -278,6 +279,7 @@ impl<'a> Why<'a> {
             user: put.as_ref().and_then(|put| put.user.clone()),
             client_host: put.as_ref().and_then(|put| put.client_host.clone()),
             client: put.as_ref().and_then(|put| put.client.clone()),
+            process: put.as_ref().and_then(|put| put.process.as_deref()).map(process),
             chain: steps,
             read,
             asked: match self.ask {
@@ -660,6 +662,8 @@ pub struct Answer {
     meanwhile: Vec<Meanwhile>,
     /// Number of such puts that are not listed.
     meanwhile_more: u64,
+    /// The process that made the put at the root, as in `iocreplay puts`; null if no log tells.
+    process: Option<serde_json::Value>,
     #[serde(skip)]
     text: (Option<String>, String),
     #[serde(skip)]

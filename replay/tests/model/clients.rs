@@ -96,6 +96,22 @@ fn hits_lag_behind_on_a_busy_server_but_keep_their_order() {
     assert!(puts.iter().enumerate().all(|(n, put)| put.requested == Value::Double(f64::from(n as u32 % 3))));
 }
 
+/// The client sent all before the server began, and most hits were lost.
+#[test]
+fn a_flood_of_which_hits_were_lost_counts_each_put_once() {
+    let mut story = story();
+    for n in 0..3000_u32 {
+        story.packet(SECOND + u64::from(n), 1, 1, false, f64::from(n));
+    }
+    for n in (0..300_u32).chain(1500..1510).chain(2990..3000) {
+        story.write(2 * SECOND + u64::from(n) * MS / 10, CLIENT, SP, f64::from(n));
+    }
+    let puts = story.puts();
+    assert_eq!(puts.len(), 3000);
+    assert_eq!(puts.iter().filter(|put| put.source == "both").count(), 320);
+    assert!(puts.iter().all(|put| put.source != "probe"));
+}
+
 #[test]
 fn a_message_timed_a_little_after_its_hit() {
     let mut story = story();

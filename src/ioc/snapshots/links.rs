@@ -1,5 +1,5 @@
 //! The input links of a record, its device support, and how many elements its array can have: where its value comes
-//! from, and what fits into it.
+//! from, and what fits into it. And where it goes to over Channel Access: other links that write show when they do.
 //!
 //! A link is a structure, and its text lies behind a pointer. Other members of the structure change whenever another
 //! link to the same record does, so a sample keeps only what the text is made of.
@@ -21,7 +21,7 @@ const AT_ONCE: u64 = 64;
 /// Bytes of a page: what is behind its end may not be mapped.
 const PAGE: u64 = 4096;
 
-/// An input link, as read.
+/// An input link, or one that writes over Channel Access, as read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Input {
     /// Address of the field's description.
@@ -29,13 +29,16 @@ pub(super) struct Input {
     parts: LinkParts,
     /// Its name or text.
     text: Box<[u8]>,
+    /// Its type, if it writes.
+    writes: Option<Dbf>,
 }
 
 /// The spans of a type's records that hold its input links and the rest.
 pub(super) fn spans(width: Width, layout: &Layout, rtype: &TypeLayout) -> Vec<Span> {
     let size = Link::of(width, layout.numbering).bytes as u16;
     let fits = |at: u16| u32::from(at) + u32::from(size) <= rtype.record_bytes;
-    let links = rtype.inputs(layout.numbering).filter(|link| fits(link.offset));
+    let outputs = rtype.outputs(layout.numbering).map(|(link, _)| link);
+    let links = rtype.inputs(layout.numbering).chain(outputs).filter(|link| fits(link.offset));
     let spans = links.map(|link| Span { at: link.offset, size });
     spans.chain(others(rtype).filter_map(place).map(Span::from)).collect()
 }
@@ -63,12 +66,14 @@ pub(super) fn read_inputs(
         let (Some(rtype), Some(spans)) = (layout.types.get(&own.rtype), spans_of.get(&own.rtype)) else {
             continue;
         };
-        let inputs = rtype.inputs(layout.numbering).filter_map(|link| {
+        let read = |link: &FieldAt, writes| {
             let bytes = part(spans, &own.bytes, link.offset, offsets.bytes as u16)?;
             let parts = LinkParts::of(width, &offsets, bytes)?;
-            Some(Input { description: link.description, parts, text: Box::default() })
-        });
-        own.links = inputs.collect();
+            Some(Input { description: link.description, parts, text: Box::default(), writes })
+        };
+        let inputs = rtype.inputs(layout.numbering).filter_map(|link| read(link, None));
+        let outputs = rtype.outputs(layout.numbering).filter_map(|(link, dbf)| read(link, Some(dbf)));
+        own.links = inputs.chain(outputs.filter(|output| output.parts.is_ca())).collect();
         let rest = others(rtype).filter_map(place);
         own.bytes = rest
             .filter_map(|place| part(spans, &own.bytes, place.offset, place.size))
@@ -105,8 +110,10 @@ pub(super) fn read_inputs(
 pub fn links(layout: &Layout, sample: &Sample) -> Vec<(u64, Value)> {
     let Some(rtype) = layout.types.get(&sample.rtype) else { return Vec::new() };
     let Some((sdis, tsel)) = rtype.common_inputs else { return Vec::new() };
-    let told =
-        |input: &&Input| !input.parts.is_constant() || input.description == sdis || input.description == tsel;
+    let told = |input: &&Input| {
+        input.writes.is_none()
+            && (!input.parts.is_constant() || input.description == sdis || input.description == tsel)
+    };
     let value = |input: &Input| {
         let text = link_text(input.text.to_vec(), input.parts.kind, input.parts.mask, Dbf::InLink);
         (input.description, text.unwrap_or(Value::Unknown))
@@ -121,4 +128,16 @@ pub fn links(layout: &Layout, sample: &Sample) -> Vec<(u64, Value)> {
         found.extend(value.map(|value| (other.description, value)));
     }
     found
+}
+
+/// The links of such a sample that write over Channel Access, each with the address of the field's description, and its text.
+pub fn outputs(sample: &Sample) -> Vec<(u64, Vec<u8>)> {
+    let text = |link: &Input| {
+        let text = link_text(link.text.to_vec(), link.parts.kind, link.parts.mask, link.writes?)?;
+        match text {
+            Value::Text(text) => Some((link.description, text)),
+            _ => None,
+        }
+    };
+    sample.links.iter().filter_map(text).collect()
 }

@@ -20,6 +20,7 @@ use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
+use crate::net::packet::End;
 use crate::net::served::{Listener, Served};
 use crate::net::Namespace;
 use crate::recorder::circuits::places::Places;
@@ -175,7 +176,17 @@ pub struct EndFinder {
     open: HashMap<CircuitId, Open>,
     /// Circuits in the look that is under way.
     asked: Vec<CircuitId>,
+    /// Connections of which nothing but their clients' packets shows that they exist, with the looks still to be made.
+    doubted: Vec<(Doubted, u8)>,
+    /// Those that exist.
+    confirmed: Vec<Doubted>,
 }
+
+/// A connection: the namespace of its packets, client and server.
+type Doubted = (Namespace, Address, Address);
+
+/// Doubted connections that are looked for at a time: an attacker may name many.
+const MAX_DOUBTED: usize = 1024;
 
 impl EndFinder {
     /// Takes the places of the processes that are traced now.
@@ -231,14 +242,16 @@ impl EndFinder {
         if let Some(look) = look {
             return Some(self.take(now, look, events));
         }
-        let due = self.moved || self.open.values().any(|open| open.tries > 0);
+        let due = self.moved || !self.doubted.is_empty() || self.open.values().any(|open| open.tries > 0);
         if self.busy || !due || now < self.next_look {
             return None;
         }
         self.asked =
             self.open.iter().filter(|(_, open)| open.tries > 0).map(|(&circuit, _)| circuit).collect();
         let pairs = self.asked.iter().filter_map(|circuit| self.open.get(circuit));
-        let asked = pairs.flat_map(|open| [(open.client, open.server), (open.server, open.client)]).collect();
+        let doubted = self.doubted.iter().map(|((_, client, server), _)| (*client, *server));
+        let pairs = pairs.map(|open| (open.client, open.server)).chain(doubted);
+        let asked = pairs.flat_map(|(client, server)| [(client, server), (server, client)]).collect();
         let job = Job { places: self.places.clone(), asked };
         self.moved = false;
         if self.searcher.is_none() && !at_once {
@@ -253,15 +266,39 @@ impl EndFinder {
         }
     }
 
+    /// Looks for the sockets of these connections, too. Those of IPv6 are left out: servers answer every request of
+    /// PVAccess.
+    pub fn look_for(&mut self, connections: Vec<(Namespace, End, End)>) {
+        let wanted = connections
+            .into_iter()
+            .filter_map(|(namespace, client, server)| Some(((namespace, client.v4()?, server.v4()?), TRIES)));
+        let room = MAX_DOUBTED.saturating_sub(self.doubted.len());
+        self.doubted.extend(wanted.take(room));
+    }
+
+    /// Those that have been found since the last call.
+    pub fn take_confirmed(&mut self) -> Vec<Doubted> {
+        std::mem::take(&mut self.confirmed)
+    }
+
     /// Whether it looks, or should soon.
     pub fn is_busy(&self) -> bool {
-        self.busy || self.moved || self.open.values().any(|open| open.tries > 0)
+        self.busy || self.moved || !self.doubted.is_empty() || self.open.values().any(|open| open.tries > 0)
     }
 
     fn take(&mut self, now: u64, look: Look, events: &mut Vec<Event>) -> (Vec<Served>, Places) {
         self.busy = false;
         self.next_look = now.saturating_add(PAUSE.max(look.took.saturating_mul(SHARE)));
         let served = look.served();
+        let confirmed = &mut self.confirmed;
+        self.doubted.retain_mut(|(of, tries)| {
+            let found = look.ends(of.0, of.1, of.2).iter().any(Option::is_some);
+            if found {
+                confirmed.push(*of);
+            }
+            *tries = tries.saturating_sub(1);
+            !found && *tries > 0
+        });
         for circuit in std::mem::take(&mut self.asked) {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.ends.namespace, open.client, open.server);

@@ -57,6 +57,7 @@ impl Default for Circuits {
         let mut protocols = Protocols::default();
         protocols.ca.report_ends();
         protocols.pva.report_ends();
+        protocols.expect_confirmation();
         Circuits {
             protocols,
             unwanted: HashSet::new(),
@@ -78,7 +79,9 @@ impl Circuits {
 
     /// For packets from a file: nobody knows the processes at the ends.
     pub fn of_file() -> Circuits {
-        Circuits { protocols: Protocols::of_file(), ..Circuits::default() }
+        let mut protocols = Protocols::of_file();
+        protocols.expect_confirmation();
+        Circuits { protocols, ..Circuits::default() }
     }
 
     /// Sets the ports of the servers in a file, all of whose packets count as of one network namespace, 0.
@@ -144,7 +147,12 @@ impl Circuits {
     pub fn find_ends(&mut self, env: &mut Env<'_>, now: u64, at_once: bool) -> bool {
         self.processes.step(now, &self.places, !env.options.no_command_lines, &mut self.events);
         self.hand_over(env);
-        let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) else { return false };
+        self.ends.look_for(self.protocols.take_unconfirmed());
+        let found = self.ends.step(now, at_once, &mut self.events);
+        for (namespace, client, server) in self.ends.take_confirmed() {
+            self.protocols.confirm(namespace, (client.into(), server.into()), &mut self.events);
+        }
+        let Some((served, places)) = found else { return false };
         self.hand_over(env);
         self.protocols.set_served(now, &served, &mut self.events);
         if places != self.places {

@@ -13,12 +13,16 @@
 //! Promises: nothing that was read counts unless the process and its database are still the same afterwards; a step
 //! costs a few system calls and the memory of [`BATCH`] records.
 
-use iocrec_log::event::{Fact, FieldValue, RecordId, Snapshot, SnapshotEnd};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use iocrec_log::event::{Fact, FieldValue, OutputLink, OutputLinks, RecordId, Snapshot, SnapshotEnd};
 use iocrec_log::writer::packed_size;
 
 use crate::ioc::locks::{locks, Lock};
 use crate::ioc::snapshots::{self, Sample, What};
 use crate::ioc::Database;
+use crate::linux::text::printable;
 use crate::recorder::env::Env;
 use crate::recorder::registry::fields::Fields;
 use crate::recorder::registry::owner::Owner;
@@ -31,6 +35,8 @@ const TRIES: u8 = 6;
 /// Quarters of what a round may take that its values may take. The rest is for properties, which would else have no
 /// turn where the values alone are too many.
 const QUARTERS_FOR_VALUES: usize = 3;
+/// Records whose links that write over Channel Access are remembered; those of more are written each time.
+const MAX_OUTPUTS: usize = 20_000;
 /// Bytes that the end of a round takes in the log, at most.
 const END_BYTES: usize = 40;
 
@@ -77,6 +83,8 @@ struct Pass {
     /// Number of records for which there was no room, and the record before the first of them.
     left: u32,
     last: RecordId,
+    /// What was written of each record's links that write over Channel Access, as a hash.
+    outputs: HashMap<RecordId, u64>,
 }
 
 /// A round that is under way.
@@ -100,6 +108,8 @@ pub struct Snapshots {
     round: Option<Round>,
     /// The records after which the next pass for values, for properties, and for links begins.
     last: [RecordId; 3],
+    /// See [`Pass::outputs`].
+    outputs: HashMap<RecordId, u64>,
 }
 
 impl Pass {
@@ -109,7 +119,51 @@ impl Pass {
         let first = order.partition_point(|(record, _)| *record <= last);
         order.rotate_left(first);
         let (next, pending) = (0, Vec::new());
-        Pass { what, order, next, pending, budget, taken: 0, unread: 0, left: 0, last: 0 }
+        Pass {
+            what,
+            order,
+            next,
+            pending,
+            budget,
+            taken: 0,
+            unread: 0,
+            left: 0,
+            last: 0,
+            outputs: HashMap::new(),
+        }
+    }
+
+    /// The fact of a record's links that write over Channel Access, if they have changed since they were written.
+    fn outputs(
+        &self,
+        env: &mut Env<'_>,
+        time: u64,
+        owner: Owner<'_>,
+        fields: &mut Fields,
+        (record, sample): (RecordId, &Sample),
+    ) -> Option<Fact> {
+        let found = snapshots::outputs(sample);
+        if found.is_empty() && !self.outputs.contains_key(&record) {
+            return None;
+        }
+        let links = found.into_iter().filter_map(|(description, text)| {
+            let field = fields.get(env, time, owner, description)?.id;
+            Some(OutputLink { field, text: printable(&text) })
+        });
+        let links: Vec<_> = links.collect();
+        let same = self.outputs.get(&record) == Some(&hash_of(&links));
+        (!same).then_some(Fact::OutputLinks(OutputLinks { record, links }))
+    }
+
+    /// Notes that a fact is written.
+    fn note(&mut self, fact: &Fact) {
+        match fact {
+            Fact::OutputLinks(of) if of.links.is_empty() => _ = self.outputs.remove(&of.record),
+            Fact::OutputLinks(of) if self.outputs.len() < MAX_OUTPUTS => {
+                self.outputs.insert(of.record, hash_of(&of.links));
+            }
+            _ => {}
+        }
     }
 
     fn addresses(&self, places: impl Iterator<Item = usize>) -> Vec<u64> {
@@ -156,7 +210,9 @@ impl Pass {
                             let field = fields.get(env, look.time, owner, description)?.id;
                             Some(Fact::FieldValue(FieldValue { record, field, value }))
                         });
-                    Some(links.collect())
+                    let mut facts: Vec<Fact> = links.collect();
+                    facts.extend(self.outputs(env, look.time, owner, fields, (record, sample)));
+                    Some(facts)
                 }
             });
             pending.tries += 1;
@@ -237,7 +293,10 @@ impl Pass {
         self.taken = self.taken.saturating_add(number(read.len()));
         let without_room = places.get(read.len()..).unwrap_or_default();
         for Read { time, facts, .. } in read {
-            facts.into_iter().for_each(|fact| env.push(time, fact));
+            for fact in facts {
+                self.note(&fact);
+                env.push(time, fact);
+            }
         }
         if !without_room.is_empty() {
             self.leave(without_room);
@@ -304,7 +363,10 @@ impl Snapshots {
                 // of the rest, links have an equal share
                 Pass::new(What::Properties, records, *of_properties, round.budget / 2)
             }
-            What::Properties => Pass::new(What::Links, records, *of_links, round.budget),
+            What::Properties => {
+                let pass = Pass::new(What::Links, records, *of_links, round.budget);
+                Pass { outputs: std::mem::take(&mut self.outputs), ..pass }
+            }
             What::Links => return spent + self.end(env, owner),
         };
         let ended = std::mem::replace(&mut round.pass, next);
@@ -325,6 +387,9 @@ impl Snapshots {
         };
         if !pass.has_ended() {
             pass.leave(&[]);
+        }
+        if pass.what == What::Links {
+            self.outputs = std::mem::take(&mut pass.outputs);
         }
         let [of_values, of_properties, of_links] = &mut self.last;
         *match pass.what {
@@ -351,6 +416,12 @@ fn is_same(env: &Env<'_>, owner: Owner<'_>, image: Option<(u64, u64)>) -> bool {
         && !env.procfs().is_zombie(pid)
         && env.procfs().image(pid) == image
         && owner.process.database() != Database::Gone
+}
+
+fn hash_of(links: &[OutputLink]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    links.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn number(count: usize) -> u32 {

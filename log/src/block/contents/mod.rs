@@ -154,7 +154,7 @@ fn class(number: u16) -> u16 {
         16 => 0, // by its function
         17 | 18 | 31 => FLAG_PROCESSING,
         19 => FLAG_CAUSES,
-        20 => FLAG_LINK_PUTS,
+        20 | 67 => FLAG_LINK_PUTS,
         21 | 22 | 30 | 32..=34 | 47 => FLAG_NOTES,
         28 | 38 => FLAG_READINGS,
         39..=41 => FLAG_SNAPSHOTS,
@@ -213,6 +213,7 @@ impl Reference {
                 Reference::Hit { thread: hit.thread, record: Some(hit.record), link_put: false }
             }
             Fact::CaLinkPut(hit) => Reference::Hit { thread: hit.thread, record: hit.record, link_put: true },
+            Fact::CaClientPut(hit) => Reference::Hit { thread: hit.thread, record: None, link_put: false },
             Fact::PactCheck(check) => Reference::Record(check.record),
             Fact::FieldValue(held) => Reference::Record(held.record),
             Fact::Snapshot(found) => Reference::Record(found.record),

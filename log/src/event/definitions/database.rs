@@ -208,3 +208,48 @@ impl Definition for RecordScan {
         0
     }
 }
+
+/// A link that writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OutputLink {
+    /// Its field: OUT, LNK1, FLNK ...
+    pub field: FieldId,
+    /// Its text: the PV's name, then how it is written to (`A:SP.VAL CA NMS`).
+    pub text: String,
+}
+
+/// The links of a record that write to PVs over Channel Access, as read from the IOC's memory with the record's input links.
+/// Written when they have changed since they were last read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputLinks {
+    /// The record.
+    pub record: RecordId,
+    /// The links; none if the record has no such link any more.
+    pub links: Vec<OutputLink>,
+}
+
+impl Definition for OutputLinks {
+    type Kept = Vec<OutputLink>;
+    const OWNED_BY: OwnedBy = OwnedBy::Record;
+
+    fn key(&self) -> u32 {
+        self.record
+    }
+
+    fn begin(&self, _: Option<&Self::Kept>) -> Begin<Self::Kept> {
+        if self.links.is_empty() {
+            Begin::End
+        } else {
+            Begin::Keep(self.links.clone())
+        }
+    }
+
+    fn again(record: u32, links: &Self::Kept) -> impl Iterator<Item = Self> {
+        std::iter::once(OutputLinks { record, links: links.clone() })
+    }
+
+    fn heap(links: &Self::Kept) -> usize {
+        let text = |link: &OutputLink| allocated(link.text.len());
+        allocated(std::mem::size_of_val(links.as_slice())) + links.iter().map(text).sum::<usize>()
+    }
+}

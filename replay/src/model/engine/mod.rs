@@ -131,6 +131,7 @@ impl Engine {
             Fact::Complete(complete) => self.complete(time, complete),
             Fact::Cause(cause) => self.cause(time, cause),
             Fact::CaLinkPut(put) => self.link(time, *put),
+            Fact::CaClientPut(put) => self.run.asks_to_put(time, put.thread),
             Fact::RecordScan(scanned) => {
                 let context = self.run.context();
                 let list = scanned.list.and_then(|list| context.scan_list(list));

@@ -1,9 +1,10 @@
 //! The keys of puts in JSON lines and CSV.
 
-use crate::model::putlog::PutLine;
+use crate::model::client::Holder;
+use crate::model::putlog::{ProcessLine, PutLine};
 use crate::model::value;
 use crate::time::Zone;
-use iocrec_log::event::Value;
+use iocrec_log::event::{SocketHolder, Value};
 use serde::Serialize;
 
 /// The keys of a JSON line, and the columns of CSV. They never change; add new ones at the end.
@@ -44,6 +45,7 @@ pub struct Line<'a> {
     message: Option<&'a str>,
     result: serde_json::Value,
     members: serde_json::Value,
+    process: serde_json::Value,
 }
 
 /// The keys and values of a put.
@@ -90,7 +92,54 @@ pub fn line<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
             [] => serde_json::Value::Null,
             members => members.iter().map(member).collect(),
         },
+        process: put.process.as_deref().map_or(serde_json::Value::Null, process),
     }
+}
+
+/// The process that made the put. Its pid and what goes with it are those of the only one that can have made it.
+pub fn process(of: &ProcessLine) -> serde_json::Value {
+    let holder = |holder: &Holder| {
+        serde_json::json!({
+            "pid": holder.of.pid,
+            "program": holder.of.program,
+            "command": command(&holder.of),
+            "command_cut": holder.of.is_cut,
+            "user": holder.of.user,
+            "ioc": holder.ioc,
+        })
+    };
+    let only = of.only();
+    let (pid, program) = match (only, &of.ioc) {
+        (Some(only), _) => (Some(only.of.pid), Some(only.of.program.as_str())),
+        (None, Some((_, pid, program))) if of.holders.is_empty() => (Some(*pid), Some(program.as_str())),
+        _ => (None, None),
+    };
+    serde_json::json!({
+        "host": of.host,
+        "pid": pid,
+        "program": program,
+        "command": only.and_then(|only| command(&only.of)),
+        "command_cut": only.map(|only| only.of.is_cut),
+        "user": only.map(|only| only.of.user.as_str()),
+        "ioc": of.ioc.as_ref().map(|(name, ..)| name),
+        "record": of.record,
+        "thread": of.thread,
+        "may_be_records": if of.record.is_none() { of.part.links.as_slice() } else { &[] },
+        "may_be_threads": match (&of.thread, of.part.threads.is_empty()) {
+            (Some(_), _) => &[],
+            (None, true) => of.part.programs.as_slice(),
+            (None, false) => of.part.threads.as_slice(),
+        },
+        "holders": if only.is_some() { Vec::new() } else { of.holders.iter().map(holder).collect() },
+        "more_holders": of.more,
+        "all_looked_at": of.is_whole,
+        "by_other_log": of.is_joined,
+        "clock_ahead_ms": of.ahead.map(|ahead| ahead as f64 / 1e6),
+    })
+}
+
+fn command(of: &SocketHolder) -> Option<String> {
+    Some(of.command.join(" ")).filter(|command| !command.is_empty())
 }
 
 /// Fields by name.
@@ -146,7 +195,7 @@ mod tests {
                 r#""callback_ms":null,"thread":"CAS-client","source":"both","inexact":false,"#,
                 r#""cause_record":null,"old_text":null,"new_text":null,"requested_cut":false,"#,
                 r#""old_cut":null,"new_cut":null,"client_ioc":null,"protocol":"ca","request":null,"#,
-                r#""fields":null,"options":null,"message":null,"result":null,"members":null}"#,
+                r#""fields":null,"options":null,"message":null,"result":null,"members":null,"process":null}"#,
                 "\n"
             )
         );

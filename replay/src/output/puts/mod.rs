@@ -7,6 +7,8 @@ pub mod sample;
 pub mod script;
 pub mod text;
 
+pub use self::jsonl::process;
+
 use super::format::{UnknownFormat, Writer};
 use super::rows::{self, Row};
 use crate::model::putlog::PutLine;

@@ -42,5 +42,6 @@ pub fn put() -> PutLine {
         wrote: true,
         protocol: Some("ca"),
         pva: None,
+        process: None,
     }
 }

@@ -1,0 +1,286 @@
+//! The other side of a put: the process that made it, and of an IOC the link, as compared with what was started.
+
+use crate::rig::own_program::{Build, Own};
+use crate::rig::{iocreplay, json_lines, rig_file, run, wait_until, Rig, IOCREC};
+use serde_json::{json, Value};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+const PORT: u16 = 5174;
+const DOUBLE: u16 = 6;
+const NOTIFY: bool = true;
+
+fn text(rig: &Rig, command: &str, arguments: &[&str]) -> String {
+    String::from_utf8_lossy(&rig.replay(command, arguments).stdout).into_owned()
+}
+
+/// The processes of the puts of this value.
+fn processes(puts: &[Value], value: f64) -> Vec<&Value> {
+    puts.iter().filter(|put| put["requested"].as_f64() == Some(value)).map(|put| &put["process"]).collect()
+}
+
+#[test]
+fn the_process_of_a_client_is_named() {
+    for tier in ["ring", "packet"] {
+        let Some(rig) = Rig::new(&format!("process-{tier}")) else { return };
+        let ioc = rig.ioc("served", PORT, "puts.db", &[]);
+        let mut recorder = rig.record(&["--tier", tier, "--pid", &ioc.pid_argument()]);
+        let mut first = rig.client("libca", &[PORT], &[]);
+        let source = if tier == "ring" { "both" } else { "packet" };
+        rig.wait_until_recording(&mut first, "PUT:DOUBLE", source);
+        // one that was there before, one that comes, one in another network with an address of its own
+        let mut second = rig.client("caproto", &[PORT], &["--user", "somebody"]);
+        let addresses = [&mut first, &mut second].map(|client| client.connect("PUT:DOUBLE"));
+        first.put("PUT:DOUBLE", DOUBLE, json!(4001.0), NOTIFY);
+        second.put("PUT:DOUBLE", DOUBLE, json!(4002.0), NOTIFY);
+        let named = |value: f64, pid: u32| {
+            let puts = rig.puts(&["--pv", "PUT:DOUBLE"]);
+            let found = processes(&puts, value);
+            found.len() == 1 && found[0]["pid"] == pid && found[0]["program"] == "client.py"
+        };
+        wait_until("both are named", || named(4001.0, first.pid()) && named(4002.0, second.pid()));
+        let pids = [first.pid(), second.pid()];
+        drop(second);
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        let puts = rig.puts(&["--pv", "PUT:DOUBLE"]);
+        let process = processes(&puts, 4002.0)[0];
+        assert_eq!((&process["all_looked_at"], &process["by_other_log"]), (&json!(true), &json!(false)));
+        assert!(
+            process["command"].as_str().is_some_and(|line| line.contains("client.py caproto")),
+            "{process}"
+        );
+        assert_eq!((&process["ioc"], &process["holders"]), (&Value::Null, &json!([])), "{process}");
+        let clients = json_lines(&rig.replay("clients", &["--format", "jsonl"]).stdout);
+        for (address, pid) in addresses.iter().zip(pids) {
+            let line = clients.iter().find(|line| line["client"] == *address).expect("its circuit");
+            assert_eq!(line["process"]["pid"], pid, "{line}");
+            let said = format!("(client.py pid {pid})");
+            assert!(text(&rig, "puts", &["--pv", "PUT:DOUBLE"]).contains(&said), "{said}");
+        }
+        let why = rig.why("PUT:DOUBLE");
+        assert!(
+            String::from_utf8_lossy(&why.stdout).contains(&format!("client.py pid {}", pids[1])),
+            "{why:?}"
+        );
+    }
+}
+
+/// Each in a network of its own, at the same addresses: loopback is another network in each.
+#[test]
+fn clients_in_two_networks_are_not_mixed_up() {
+    let Some(rig) = Rig::new("process-networks") else { return };
+    let mut pairs = Vec::new();
+    for name in ["left", "right"] {
+        let ioc = rig.ioc_apart(name, PORT, "puts.db", &[]);
+        let client = rig.client_beside(ioc.pid(), "libca", PORT, &[]);
+        pairs.push((name, ioc, client));
+    }
+    let pids = [pairs[0].1.pid_argument(), pairs[1].1.pid_argument()];
+    let mut recorder = rig.record(&["--tier", "packet", "--pid", &pids[0], "--pid", &pids[1]]);
+    let of = |name: &str, puts: &[Value]| -> Vec<Value> {
+        let last = puts.iter().rfind(|put| put["ioc"] == name && !put["process"]["pid"].is_null());
+        last.into_iter().map(|put| put["process"]["pid"].clone()).collect()
+    };
+    wait_until("both are named", || {
+        pairs.iter_mut().for_each(|(_, _, client)| _ = client.put("PUT:DOUBLE", DOUBLE, json!(1.0), NOTIFY));
+        let puts = rig.puts(&[]);
+        pairs.iter().all(|(name, ..)| !of(name, &puts).is_empty())
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = rig.puts(&[]);
+    for (name, _, client) in &pairs {
+        let wrong = |put: &&Value| {
+            put["ioc"] == *name && !put["process"]["pid"].is_null() && put["process"]["pid"] != client.pid()
+        };
+        assert_eq!(puts.iter().find(wrong), None, "{name}");
+        assert_eq!(of(name, &puts), [json!(client.pid())], "{name}");
+    }
+}
+
+/// A process may call itself anything, and share its circuit.
+#[test]
+fn a_shared_circuit_and_a_hostile_name() {
+    let Some(rig) = Rig::new("process-shared") else { return };
+    let ioc = rig.ioc("served", PORT, "puts.db", &[]);
+    let mut recorder = rig.record(&["--tier", "packet", "--pid", &ioc.pid_argument()]);
+    let mut probe = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut probe, "PUT:DOUBLE", "packet");
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg0("evil\n\u{1b}[31mname").arg("-S").arg(rig_file("sharing_client.py"));
+    command.args([&PORT.to_string(), "PUT:DOUBLE", "--password=hunter2"]);
+    let mut hostile = rig.ioc_by("hostile", &mut command);
+    // before the circuit says anything: who holds it is looked for when it does
+    let child: u32 = hostile.command("fork")[0].parse().expect("a number");
+    hostile.command("put 4100");
+    wait_until("it is seen", || !processes(&rig.puts(&["--pv", "PUT:DOUBLE"]), 4100.0).is_empty());
+    wait_until("they are named", || {
+        let puts = rig.puts(&["--pv", "PUT:DOUBLE"]);
+        processes(&puts, 4100.0)[0]["holders"].as_array().is_some_and(|holders| holders.len() == 2)
+    });
+    let pid = hostile.pid();
+    drop(hostile);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = rig.puts(&["--pv", "PUT:DOUBLE"]);
+    let process = processes(&puts, 4100.0)[0];
+    assert_eq!(process["pid"], Value::Null, "{process}");
+    let holders = process["holders"].as_array().expect("a list");
+    assert_eq!([&holders[0]["pid"], &holders[1]["pid"]], [&json!(pid), &json!(child)], "{process}");
+    let command = holders[0]["command"].as_str().expect("a text");
+    assert!(command.contains("***") && !command.contains("hunter2"), "{command}");
+    for (command, arguments) in [("puts", &[][..]), ("clients", &[]), ("traces", &[])] {
+        let text = text(&rig, command, arguments);
+        assert!(text.contains(&format!("pid {pid}")) && text.contains(&format!("pid {child}")), "{text}");
+        assert!(text.contains("which share it") && !text.contains('\u{1b}'), "{text}");
+        assert!(!text.lines().any(|line| line.starts_with("name")), "{text}");
+    }
+}
+
+/// An IOC whose dbCaPutLinkCallback can't be probed: a CA link is known by its text, and by its IOC's process.
+#[test]
+fn a_link_that_cannot_be_probed_is_found() {
+    for patched in [false, true] {
+        let Some(rig) = Rig::new(&format!("link-unprobed-{patched}")) else { return };
+        let Some(own) = Own::build(&rig, Build::Shared) else { return };
+        let second = rig.ioc("second", PORT + 10, "second.db", &[]);
+        let mut command = own.command(PORT, "first.db", &[]);
+        command.env("EPICS_CA_ADDR_LIST", format!("127.0.0.1:{PORT} 127.0.0.1:{}", PORT + 10));
+        let mut first = rig.ioc_by("own", &mut command);
+        if patched {
+            first.command("patch dbCaPutLinkCallback");
+        }
+        let pids = [first.pid_argument(), second.pid_argument()];
+        let mut recorder = rig.record(&["--tier", "ring", "--pid", &pids[0], "--pid", &pids[1]]);
+        let mut probe = rig.client("libca", &[PORT + 10], &[]);
+        rig.wait_until_recording(&mut probe, "TWO:READY", "both");
+        let mut client = rig.client("libca", &[PORT], &[]);
+        rig.wait_until_recording(&mut client, "ONE:READY", "both");
+        let mut value = 50.0;
+        wait_until("the link is known", || {
+            value += 1.0;
+            client.put("ONE:SP", DOUBLE, json!(value), NOTIFY);
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let puts = rig.puts(&["--pv", "TWO:SP", "--all"]);
+            puts.last().is_some_and(|put| {
+                put["process"]["pid"] == first.pid() && put["process"].to_string().contains("ONE:LINK.OUT")
+            })
+        });
+        for value in [500.0, 501.0] {
+            client.put("ONE:SP", DOUBLE, json!(value), NOTIFY);
+            wait_until("the link writes", || probe.get("TWO:SP").as_f64() == Some(2.0 * value));
+        }
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        let iocs = text(&rig, "iocs", &["--json"]);
+        assert_eq!(iocs.contains("dbCaPutLinkCallback"), patched, "{iocs}");
+        let puts = rig.puts(&["--pv", "TWO:SP", "--all"]);
+        for value in [1000.0, 1002.0] {
+            let put =
+                puts.iter().find(|put| put["requested"].as_f64() == Some(value)).expect("the link's put");
+            let process = &put["process"];
+            assert_eq!((&put["via"], &put["client_ioc"]), (&json!("ca_link"), &json!("own")), "{put}");
+            assert_eq!((&process["pid"], &process["ioc"]), (&json!(first.pid()), &json!("own")), "{put}");
+            assert_eq!(put["cause_record"].is_null(), patched, "{put}");
+            if patched {
+                assert!(process.to_string().contains("ONE:LINK.OUT"), "{put}");
+            } else {
+                assert_eq!(
+                    (&process["record"], &process["thread"]),
+                    (&json!("ONE:LINK.OUT"), &json!("dbCaLink")),
+                    "{put}"
+                );
+            }
+        }
+        let why = rig.why("TWO:SP");
+        let why = String::from_utf8_lossy(&why.stdout);
+        assert!(why.contains("ONE:LINK") && (!patched || why.contains("IOC own")), "{why}");
+    }
+}
+
+/// Two recorders that each see one of the two processes, as on two hosts, with clocks that differ.
+#[test]
+fn the_log_of_the_clients_host_names_it() {
+    let Some(rig) = Rig::new("process-hosts") else { return };
+    let library = rig.path("clock.so");
+    let mut compile = Command::new("gcc");
+    compile.args(["-shared", "-fPIC", "-O2", "-o", &library]).arg(rig_file("late_clock.c"));
+    crate::rig::own_program::succeed(&mut compile);
+    let find = (PORT + 10).to_string();
+    let second = rig.ioc("second", PORT + 10, "second.db", &[]);
+    let first = rig.ioc_with("first", PORT, "first.db", &["--find", &find]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    client.put("ONE:SP", DOUBLE, json!(1.0), NOTIFY);
+    // the server's host does not have the client's process
+    let empty = rig.path("empty");
+    fs::create_dir(&empty).expect("a directory");
+    let mut near = Command::new("unshare");
+    let hide = format!("mount --bind {empty} /proc/{} && exec \"$@\"", first.pid());
+    near.args(["--mount", "--propagation", "private", "sh", "-c", &hide, "sh", IOCREC, "record"]);
+    near.args([
+        "--dir",
+        &rig.path("near"),
+        "--flush",
+        "300ms",
+        "--tier",
+        "ring",
+        "--pid",
+        &second.pid_argument(),
+    ]);
+    let mut far = Command::new("unshare");
+    far.args(["--uts", "sh", "-c", "hostname far-host && exec \"$@\"", "sh", IOCREC, "record"]);
+    far.args([
+        "--dir",
+        &rig.path("far"),
+        "--flush",
+        "300ms",
+        "--tier",
+        "ring",
+        "--pid",
+        &first.pid_argument(),
+    ]);
+    far.args(["--port", &find]).env("LD_PRELOAD", &library).env("CLOCK_IS_LATE_BY", "3");
+    let mut recorders = [rig.by("near", &mut near), rig.by("far", &mut far)];
+    let puts = |logs: &[&str]| -> Vec<Value> {
+        let mut command = Command::new(iocreplay());
+        command.args(["puts", "--format", "jsonl", "--all", "--pv", "TWO:SP"]);
+        command.args(logs.iter().map(|log| rig.path(log)));
+        json_lines(&run(&mut command).stdout)
+    };
+    // the circuit was there before them
+    let mut value = 10.0;
+    wait_until("both record", || {
+        value += 1.0;
+        client.put("ONE:SP", DOUBLE, json!(value), NOTIFY);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let sees = |log, source: &str| puts(&[log]).iter().any(|put| put["source"] == source);
+        rig_has(&rig, "near") && rig_has(&rig, "far") && sees("near", "both") && sees("far", "packet")
+    });
+    for value in [600.0, 601.0] {
+        client.put("ONE:SP", DOUBLE, json!(value), NOTIFY);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(1000));
+    for recorder in &mut recorders {
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+    }
+    let alone = puts(&["near"]);
+    let of = |puts: &[Value], value: f64| -> Vec<Value> {
+        puts.iter().filter(|put| put["requested"].as_f64() == Some(value)).cloned().collect()
+    };
+    assert!(of(&alone, 1200.0)[0]["process"]["pid"].is_null(), "{:?}", of(&alone, 1200.0));
+    let both = puts(&["near", "far"]);
+    for value in [1200.0, 1202.0] {
+        let found = of(&both, value);
+        let with_ioc: Vec<&Value> = found.iter().filter(|put| put["ioc"] == "second").collect();
+        assert_eq!(with_ioc.len(), 1, "{found:?}");
+        let process = &with_ioc[0]["process"];
+        assert_eq!((&process["pid"], &process["ioc"]), (&json!(first.pid()), &json!("first")), "{found:?}");
+        assert_eq!(
+            (&process["host"], &process["by_other_log"]),
+            (&json!("far-host"), &json!(true)),
+            "{found:?}"
+        );
+    }
+}
+
+fn rig_has(rig: &Rig, log: &str) -> bool {
+    fs::read_dir(rig.path(log)).is_ok_and(|mut files| files.next().is_some())
+}
