@@ -142,6 +142,9 @@ impl<W: Write> Printer<W> {
 
     /// Takes a put inside an IOC, which carries out one on the network or is one of the IOC's own.
     fn put(&mut self, time: u64, put: Put) {
+        if put.kind != PutKind::Notify && self.pva.hit(time, &put, &self.context) {
+            return;
+        }
         let notify = match put.kind {
             PutKind::Notify => {
                 self.notifying.insert(put.thread, put.record);
@@ -150,7 +153,7 @@ impl<W: Write> Printer<W> {
             PutKind::PutField => false,
             // the value of a put with callback; other dbPuts come from links or belong to a dbPutField
             PutKind::Put if self.notifying.remove(&put.thread) == Some(put.record) => true,
-            PutKind::Put => return self.pva.hit(time, &put, &self.context),
+            PutKind::Put => return,
         };
         let record = self.record(put.record);
         let name = match put.field.and_then(|id| self.context.field(id)) {

@@ -42,6 +42,7 @@ struct Waiting {
 struct Inside {
     time: u64,
     names: Vec<String>,
+    thread: String,
     requested: String,
     old: String,
 }
@@ -119,14 +120,16 @@ impl Puts {
         waiting.status = Some((time, status));
     }
 
-    /// Takes a put inside an IOC.
-    pub fn hit(&mut self, time: u64, put: &Put, context: &Context) {
+    /// Takes a put inside an IOC, if a server's thread carries it out; returns whether it does.
+    pub fn hit(&mut self, time: u64, put: &Put, context: &Context) -> bool {
         let name = context.thread(put.thread).map_or("", |thread| thread.name.as_str());
-        let Some(record) = context.record(put.record).filter(|_| SERVERS.contains(&name)) else { return };
+        let Some(record) = context.record(put.record).filter(|_| SERVERS.contains(&name)) else { return false };
         let mut names = vec![record.name.to_string()];
         names.extend(context.aliases(put.record).iter().map(|alias| alias.to_string()));
         let (requested, old) = (text(&put.requested), text(&put.old));
-        self.inside.push_back(Inside { time, names, requested, old });
+        let thread = name.to_owned();
+        self.inside.push_back(Inside { time, names, thread, requested, old });
+        true
     }
 
     fn join(&mut self) {
@@ -174,7 +177,10 @@ impl Puts {
         }
         let old = |inside: &Inside| now >= inside.time.saturating_add(WAIT_ANSWER + WAIT_HIT);
         while self.inside.front().is_some_and(old) || self.inside.len() > MOST {
-            self.inside.pop_front();
+            // a member of a group, or its packet was missed
+            let Some(Inside { time, names, thread, requested, old }) = self.inside.pop_front() else { break };
+            let name = names.into_iter().next().unwrap_or_default();
+            lines.push((time, format!("Put: {name} {requested} by {thread} old={old}")));
         }
         lines
     }
