@@ -39,6 +39,7 @@ pub mod event;
 pub mod format;
 pub mod glob;
 mod name;
+pub mod pva_value;
 pub mod reader;
 pub mod storage;
 pub mod value;

@@ -167,7 +167,10 @@ impl Framer {
                 if let Some(whole) = &mut self.whole {
                     whole.length += u64::from(length);
                     // what was cut off a put is not missed; a type may be
-                    self.missed |= whole.keeps && cause != Gap::Elided;
+                    if whole.keeps && cause != Gap::Elided {
+                        self.missed = true;
+                        self.lost += u64::from(length);
+                    }
                     whole.keeps = false;
                 }
                 self.complete(time, sink);

@@ -39,7 +39,7 @@ pub mod peers;
 pub mod profile;
 pub mod properties;
 pub mod putlog;
-pub mod pva_value;
+pub use iocrec_log::pva_value;
 mod queue;
 pub mod quiet;
 pub mod replay;

@@ -1,6 +1,7 @@
 //! `iocrec watch`: prints the events that a log would get, one line each, as they happen.
 
 mod printer;
+mod pvaccess;
 
 use iocrec_cli::command;
 

@@ -20,6 +20,7 @@ use iocrec_log::event::{
 };
 use iocrec_log::value::{from_channel_access, text};
 
+use crate::commands::watch::pvaccess::Puts;
 use crate::linux::clock;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
@@ -88,6 +89,7 @@ pub struct Printer<W: Write> {
     inside: VecDeque<Inside>,
     /// Threads inside a put with callback, and the record of that put.
     notifying: HashMap<ThreadId, RecordId>,
+    pva: Puts,
     failed: bool,
     /// Whether lines begin with their times: those that are printed later than they happened.
     times: bool,
@@ -102,6 +104,7 @@ impl<W: Write> Printer<W> {
             waiting: VecDeque::new(),
             inside: VecDeque::new(),
             notifying: HashMap::new(),
+            pva: Puts::default(),
             failed: false,
             times: false,
         }
@@ -139,6 +142,9 @@ impl<W: Write> Printer<W> {
 
     /// Takes a put inside an IOC, which carries out one on the network or is one of the IOC's own.
     fn put(&mut self, time: u64, put: Put) {
+        if put.kind != PutKind::Notify && self.pva.hit(time, &put, &self.context) {
+            return;
+        }
         let notify = match put.kind {
             PutKind::Notify => {
                 self.notifying.insert(put.thread, put.record);
@@ -293,6 +299,8 @@ impl<W: Write> Sink for Printer<W> {
                 });
             }
             Fact::CaAnswer(answer) => self.answer(&answer),
+            Fact::PvaPut(put) => self.pva.put(event.time, &put, &self.context),
+            Fact::PvaAnswer(answer) => self.pva.answer(event.time, &answer),
             Fact::Put(put) => self.put(event.time, *put),
             Fact::Process(process) => self.process(process.thread, process.record),
             // if dbProcess cannot be found; an active record began before the put
@@ -339,10 +347,14 @@ impl<W: Write> Sink for Printer<W> {
 
     fn tick(&mut self, now: u64) {
         self.print_waiting(now);
+        for (time, line) in self.pva.lines(now) {
+            let time = self.time(time);
+            self.line(&format!("{time}{line}"));
+        }
     }
 
     fn rest(&self) -> Duration {
-        if self.waiting.is_empty() && self.inside.is_empty() {
+        if self.waiting.is_empty() && self.inside.is_empty() && self.pva.is_empty() {
             UNTIL_WOKEN
         } else {
             ROUND

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 const MAX_SERVERS: usize = 10_000;
 /// A server that has just started sends beacons 20 ms apart, then ever more seldom: number 10 comes after some 20 s.
 const YOUNG: u32 = 10;
+/// The interval of PVAccess at first, nanoseconds: later ones are longer.
+const PVA_INTERVAL: i64 = 15_000_000_000;
 /// The first interval, nanoseconds; each is twice as long as the one before.
 const FIRST_INTERVAL: i64 = 20_000_000;
 
@@ -67,7 +69,10 @@ impl Beaconing {
         }
         // The recorder began then, and knew nothing before: a server whose beacon has this number may be older. Some
         // count from 1, and a busy one is late.
-        let age = FIRST_INTERVAL << (of.last.min(YOUNG) + 2);
+        let age = match pva {
+            Some(_) => PVA_INTERVAL.saturating_mul(i64::from(of.last.min(YOUNG)) + 1),
+            None => FIRST_INTERVAL << (of.last.min(YOUNG) + 2),
+        };
         let soon = seen.saturating_sub(reading.began) < age.max(5_000_000_000);
         let (kind, reason) = match of.noted {
             BeaconsNoted::First if of.last < YOUNG && !soon => (Kind::ServerStarted, "first_beacon"),

@@ -4,12 +4,12 @@
 //! than the recording), the usual forms of a put to a record still show its value: the set of changed fields has bit 1
 //! alone, and what follows is as long as a number, or as a text's size says.
 
+use crate::context::Context;
+use crate::event::{Array, Dbf, PvaTypeId, PvaValue, Value};
 use epics::pva::cursor::text;
 use epics::pva::types::{describe, Registry, Scalar};
 use epics::pva::value::{self, Visitor};
 use epics::pva::{Cursor, Fault, Leaf, Read};
-use iocrec_log::context::Context;
-use iocrec_log::event::{Array, Dbf, PvaTypeId, PvaValue, Value};
 
 /// Fields that are kept of a value: no record and few groups have as many.
 const MAX_FIELDS: usize = 200;
@@ -65,7 +65,7 @@ pub fn options(context: &Context, value: &PvaValue) -> Vec<(String, String)> {
             name,
             match value {
                 Value::Text(bytes) => text(&bytes),
-                other => super::value::text(&other),
+                other => crate::value::text(&other),
             },
         ))
     };
@@ -246,7 +246,7 @@ fn many(scalar: Scalar, count: usize, bytes: &[u8], big_endian: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Fact, PvaType};
+    use crate::event::{Fact, PvaType};
 
     fn context(descriptions: &[&[u8]]) -> Context {
         let mut context = Context::default();
@@ -293,7 +293,8 @@ mod tests {
         let expected = Array { dbf: Dbf::UShort, count: 4, bytes: vec![1, 0, 2, 0] };
         assert_eq!((found.fields, found.is_cut), (vec![("a".to_owned(), Value::Array(expected))], true));
         let texts = many(Scalar::STRING, 2, b"\x01a\x02bc", false);
-        assert_eq!(super::super::value::json(&texts), serde_json::json!(["a", "bc"]));
+        let both = [&b"a"[..], b"bc"].map(|text| [text, &[0; TEXT][text.len()..]].concat()).concat();
+        assert_eq!(texts, Value::Array(Array { dbf: Dbf::String, count: 2, bytes: both }));
     }
 
     #[test]
