@@ -500,7 +500,7 @@ impl Iterator for Source {
         self.started = true;
         loop {
             let mut first = self.pending.front().map(|event| event.time);
-            if !first.is_some_and(|first| first.saturating_add(WINDOW) < self.newest) {
+            if first.is_none_or(|first| first.saturating_add(WINDOW) >= self.newest) {
                 self.fill();
                 first = self.pending.front().map(|event| event.time);
             }
