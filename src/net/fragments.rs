@@ -315,7 +315,7 @@ mod tests {
         let mut bytes = vec![0x45, 0];
         bytes.extend((20 + inside.len() as u16).to_be_bytes());
         bytes.extend([0, number]);
-        bytes.extend((place as u16 / 8 | u16::from(more) << 13).to_be_bytes());
+        bytes.extend(((place as u16 / 8) | (u16::from(more) << 13)).to_be_bytes());
         bytes.extend([64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
         bytes.extend_from_slice(inside);
         bytes

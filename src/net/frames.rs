@@ -181,7 +181,7 @@ fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
         IP_IN_IP | IPV6_IN_IP => return Inside::Ip(at),
         FRAGMENT => {
             let of_segment = |part: &u8| matches!(*part, TCP | IP_IN_IP | IPV6_IN_IP | GRE);
-            return match packet.get(at).is_some_and(|part| of_segment(part)) {
+            return match packet.get(at).is_some_and(of_segment) {
                 true => Inside::Frame(Frame::of_fragment(packet, original_length)),
                 false => Inside::Frame(Frame::default()),
             };

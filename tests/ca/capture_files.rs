@@ -625,7 +625,7 @@ fn interfaces_in_turn() {
         let at = number % LINKS.len();
         let wall = BEGIN as u64 + time;
         let (seconds, rest) = (wall / 1_000_000_000, wall % 1_000_000_000);
-        let ticks = [wall, wall / 1000, seconds << 30 | (rest << 30) / 1_000_000_000][at % 3];
+        let ticks = [wall, wall / 1000, (seconds << 30) | ((rest << 30) / 1_000_000_000)][at % 3];
         file.extend(enhanced(order, at as u32, ticks, &linked(LINKS[at].1, ip), usize::MAX));
         file.extend(enhanced(order, LINKS.len() as u32, wall, b"a radio's", usize::MAX));
     }
