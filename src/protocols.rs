@@ -3,6 +3,8 @@
 //! All share one capture, so each packet goes to one decoder: the first that serves its port, else the first in the
 //! list, which may recognize it by its content.
 
+pub mod datagrams;
+
 use iocrec_log::event::{Event, Fact, Loss, LossSource};
 
 use crate::ca;

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 15] = [
+const GOLDEN: [&str; 16] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -29,6 +29,7 @@ const GOLDEN: [&str; 15] = [
     "v1-forgotten",
     "v1-processes",
     "v1-outputs",
+    "v1-pva-searches",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -433,6 +434,47 @@ fn hits() -> Vec<Fact> {
         }),
         Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
         Fact::ChannelForgotten(8),
+        Fact::from(PvaSearches {
+            searches: Searches {
+                namespace: 0,
+                client: at([10, 0, 0, 7], 40_312),
+                tcp: false,
+                name: "LINAC:IMAGE".into(),
+                count: 3,
+                since: 19 * SECOND,
+                last: 20 * SECOND,
+                not_found: 0,
+                answers: vec![(at([10, 0, 0, 3], 5075), 1)],
+            },
+            guids: vec![(1..13).collect()],
+        }),
+        Fact::PvaSearchLoad(Box::new(SearchLoad {
+            namespace: 0,
+            since: 18 * SECOND,
+            datagrams: 4,
+            names: 3,
+            left_out: 0,
+            cut: 0,
+            unread: 0,
+            one_in: 1,
+            most: Vec::new(),
+        })),
+        Fact::from(PvaBeacons {
+            beacons: Beacons {
+                namespace: 0,
+                server: at([10, 0, 0, 3], 5075),
+                noted: BeaconsNoted::Restarted,
+                count: 1,
+                since: 19 * SECOND,
+                seen: 19 * SECOND,
+                last: 0,
+                expected: 0,
+                gap: 9 * SECOND,
+                version: 2,
+            },
+            guid: (1..13).collect(),
+            before: (2..14).collect(),
+        }),
         Fact::ChannelEnd(7),
         Fact::CircuitForgotten(5),
         Fact::CircuitEnd(6),

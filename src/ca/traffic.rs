@@ -12,7 +12,7 @@ use iocrec_log::event::{
 };
 
 use crate::ca::channels::Channels;
-use crate::ca::datagrams::{Asking, Searches};
+use crate::ca::datagrams::FACTS;
 use crate::ca::message::{
     self, Header, ACCESS_RIGHTS, CLEAR_CHANNEL, CREATE_CHAN, CREATE_CH_FAIL, ECHO, ERROR, EVENTS_OFF,
     EVENTS_ON, EVENT_ADD, EVENT_CANCEL, NOT_FOUND, READ, READ_NOTIFY, SEARCH, SERVER_DISCONN, VERSION, WRITE,
@@ -20,6 +20,7 @@ use crate::ca::message::{
 };
 
 use crate::net::protocol::Side;
+use crate::net::udp::searches::{self, Answer, Asking, Searches};
 use crate::net::Namespace;
 
 const SECOND: u64 = 1_000_000_000;
@@ -110,7 +111,7 @@ struct Channel {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Traffic {
     circuits: HashMap<CircuitId, Circuit>,
     channels: HashMap<ChannelId, Channel>,
@@ -118,6 +119,13 @@ pub struct Traffic {
     searches: Searches,
     noted: u64,
     checked: u64,
+}
+
+impl Default for Traffic {
+    fn default() -> Traffic {
+        let searches = Searches::new(searches::Limits::default(), FACTS);
+        Traffic { circuits: HashMap::new(), channels: HashMap::new(), searches, noted: 0, checked: 0 }
+    }
 }
 
 impl Circuit {
@@ -263,7 +271,8 @@ impl Traffic {
     ) {
         if header.command == SEARCH {
             let asking = Asking { client: end.client, tcp: true, cid: header.p1 };
-            self.searches.request(end.namespace, asking, payload, time);
+            let name = payload.get(..message::text_length(payload)).unwrap_or_default();
+            self.searches.request(end.namespace, asking, name, time);
         }
         let channel = |sid| channels.by_sid(id, sid).and_then(|place| channels.id(place));
         let Some(circuit) = self.circuit(id, time) else { return };
@@ -346,7 +355,8 @@ impl Traffic {
             let ip = if header.p1 == u32::MAX { end.server.ip } else { header.p1 };
             let server = is_there.then_some(Address { ip, port: header.dbr });
             let asking = Asking { client: end.client, tcp: true, cid };
-            self.searches.answer(end.namespace, asking, server, time);
+            let answer = server.map(|server| Answer { server, guid: None });
+            self.searches.answer(end.namespace, asking, answer, time);
         }
         let by_cid = |cid| channels.by_cid(id, cid).and_then(|place| channels.id(place));
         let by_sid = |sid| channels.by_sid(id, sid).and_then(|place| channels.id(place));

@@ -28,6 +28,12 @@ pub const FROM_SERVER: u8 = 0x40;
 /// Flag: numbers have their highest byte first.
 pub const BIG_ENDIAN: u8 = 0x80;
 
+/// A server is there.
+pub const BEACON: u8 = 0;
+/// Who has these names?
+pub const SEARCH: u8 = 3;
+/// The answer to that.
+pub const SEARCH_RESPONSE: u8 = 4;
 /// The client's identity; from the server the methods that it accepts.
 pub const CONNECTION_VALIDATION: u8 = 1;
 /// Channels, and their answers.
@@ -56,6 +62,8 @@ pub const MESSAGE: u8 = 18;
 pub const RPC: u8 = 20;
 /// The client does not wait for a request's answer any longer.
 pub const CANCEL_REQUEST: u8 = 21;
+/// What follows in a datagram was sent to this address before.
+pub const ORIGIN_TAG: u8 = 22;
 /// Highest command.
 const LAST_COMMAND: u8 = 22;
 /// Highest command of a control message.

@@ -12,6 +12,7 @@
 //! bytes the types of that direction are forgotten: a put whose type is unknown is logged without it.
 
 mod circuit;
+pub mod datagrams;
 mod decoder;
 mod filter;
 mod framer;
@@ -22,6 +23,7 @@ mod session;
 mod types;
 
 pub use circuit::SERVICE;
+pub use datagrams::servers_in;
 pub use decoder::{Decoder, Limits};
 pub use mark::begins_circuit;
 pub use session::FIRST_ID;

@@ -9,6 +9,7 @@ use crate::linux::signals;
 use crate::net::capture_file::CaptureFile;
 use crate::net::flows::Flows;
 use crate::net::service::Ports;
+use crate::protocols::datagrams::Selection;
 use crate::protocols::MARKS;
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::env::{Machine, Run};
@@ -33,7 +34,7 @@ pub fn read(
     ports.add(&ca::SERVICE, &options.ports);
     let named = options.ports.iter().map(|port| ("EPICS_CAS_SERVER_PORT", port.to_string()));
     let named: Vec<_> = named.chain(ca::servers::port_variables()).collect();
-    let selected = ca::datagrams::selected(named.iter().map(|(name, value)| (*name, value.as_str())));
+    let selected = Selection::of(named.iter().map(|(name, value)| (*name, value.as_str())));
     let flows = Flows::new(MARKS, ports);
     let duration = options.duration.take();
     let machine = Machine {

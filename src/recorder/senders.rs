@@ -10,9 +10,9 @@ use std::thread;
 
 use iocrec_log::event::{Address, Sender};
 
-use crate::ca::datagrams::scope;
 use crate::ioc::script;
 use crate::linux::{clock, process, sockets, user};
+use crate::net::udp::scope;
 use crate::net::Namespace;
 
 /// Least time between two looks, nanoseconds; and as a multiple of the processor time of the last one.

@@ -7,4 +7,5 @@ mod fuzz;
 mod messages;
 #[path = "../rig/packets.rs"]
 mod packets;
+mod properties;
 mod wire;

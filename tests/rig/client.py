@@ -15,7 +15,9 @@ the end) or "error". A put without callback is followed by a read on the same ci
 has carried it out when the answer comes.
 
 p4p speaks PVAccess, to the servers that ioc.py --pva has beside those ports: it takes "put" (of a PV, in
-its own type) and "get", and knows no "address".
+its own type) and "get", and knows no "address". It also takes
+
+    {"do": "rpc", "pv": PV, "arguments": {NAME: NUMBER, ...}}    a call; the result's value
 
 --user and --host are what the client claims to be (libca: the user is that of --uid; the host name
 is set in a UTS namespace of its own, which needs root). --address is where the servers are, instead
@@ -205,6 +207,13 @@ class P4pClient:
     def get(self, pv):
         return self.context.get(pv, timeout=TIMEOUT).value
 
+    def rpc(self, pv, arguments):
+        from p4p.nt import NTURI
+
+        types = [(name, "d") for name in arguments]
+        call = NTURI(types).wrap(pv, kws=arguments)
+        return self.context.rpc(pv, call, timeout=TIMEOUT).value
+
 
 def obey(client, command):
     pv = command["pv"]
@@ -215,6 +224,8 @@ def obey(client, command):
         answer["status"] = client.put(pv, command["dbr"], command["value"], command["notify"])
     elif command["do"] == "get":
         answer["value"] = client.get(pv)
+    elif command["do"] == "rpc":
+        answer["value"] = client.rpc(pv, command["arguments"])
     elif command["do"] == "flood":
         client.flood(pv, command["count"])
     else:

@@ -57,6 +57,20 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Calls a PV (RPC) with these arguments. Returns the result's value, or the error.
+    pub fn rpc(&mut self, pv: &str, arguments: Value) -> Value {
+        self.talk.send(&json!({"do": "rpc", "pv": pv, "arguments": arguments}).to_string());
+        self.talk.line_as_json()
+    }
+
+    /// Reads or puts, and returns the answer, whatever it is.
+    pub fn tries(&mut self, command: Value) -> Value {
+        self.talk.send(&command.to_string());
+        self.talk.line_as_json()
+    }
+}
+
 impl Rig {
     /// Starts a client and waits until it takes commands.
     pub fn client(&self, library: &str, ports: &[u16], options: &[&str]) -> Client {
@@ -84,6 +98,17 @@ impl Rig {
         let mut talk = Talk::start("raw_client", &mut command, &self.dir);
         let who = talk.line_as_json();
         (talk, who)
+    }
+
+    /// Starts a PVAccess server without records, with one PV of that name.
+    pub fn pva_server(&self, port: u16, search_port: u16, pv: &str) -> Talk {
+        let mut command = python("pva_server.py");
+        command.arg(port.to_string()).arg(search_port.to_string()).arg(pv);
+        command.env("EPICS_PVAS_SERVER_PORT", port.to_string());
+        command.env("EPICS_PVAS_BROADCAST_PORT", search_port.to_string());
+        let mut talk = Talk::start("pva_server", &mut command, &self.dir);
+        talk.lines_until("ready");
+        talk
     }
 
     /// Starts a Channel Access server that is not EPICS Base, with one PV of that name.

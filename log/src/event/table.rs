@@ -187,6 +187,12 @@ macro_rules! for_each_fact {
             66 OutputLinks(OutputLinks) "output_links" Definition in output_links: Table<OutputLinks>;
             /// An IOC's thread asked libca to put.
             67 CaClientPut(CaClientPut) "ca_client_put" Hit;
+            /// Searches of PVAccess for a name.
+            68 PvaSearches(Box<PvaSearches>) "pva_searches" Hit;
+            /// All datagrams of PVAccess.
+            69 PvaSearchLoad(Box<SearchLoad>) "pva_search_load" Hit;
+            /// Beacons of a server of PVAccess.
+            70 PvaBeacons(Box<PvaBeacons>) "pva_beacons" Hit;
         }
     };
 }
@@ -263,4 +269,5 @@ macro_rules! boxed {
         })*
     };
 }
-boxed!(Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic);
+boxed!(Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic PvaSearches
+    PvaBeacons);

@@ -1,4 +1,4 @@
-//! Channel Access traffic beside puts: searches, beacons, ends of circuits and channels, requests, slow clients.
+//! Traffic beside puts: searches, beacons, ends of circuits and channels, requests, slow clients.
 //!
 //! Most of it is counted, not listed: a fact stands for everything since its `since`, and its time is that of counting
 //! up. A recorder sees only what passes its own interfaces: other hosts' broadcasts, but not the answers
@@ -73,6 +73,9 @@ pub enum BeaconsNoted {
     Overdue,
     /// The first one after some were overdue.
     Again,
+    /// The server has another GUID than before: it was started again, or another one has its address. Only servers of
+    /// PVAccess have GUIDs.
+    Restarted,
 }
 
 /// Beacons of one server.
@@ -99,6 +102,26 @@ pub struct Beacons {
     pub gap: u64,
     /// The protocol's minor version that they claim.
     pub version: u16,
+}
+
+/// Searches of PVAccess.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PvaSearches {
+    /// As for Channel Access, but the client is where it wants answers.
+    pub searches: Searches,
+    /// The GUID (12 bytes) of each server in the answers, in their order: servers with several addresses have one.
+    pub guids: Vec<Vec<u8>>,
+}
+
+/// Beacons of one server of PVAccess.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PvaBeacons {
+    /// As for Channel Access. Their numbers end at 255 and begin again.
+    pub beacons: Beacons,
+    /// The server's GUID, 12 bytes.
+    pub guid: Vec<u8>,
+    /// The GUID before it, if this was noted because it changed; else empty.
+    pub before: Vec<u8>,
 }
 
 /// The process behind a sender of searches, if its socket is on the recorded machine and was found.

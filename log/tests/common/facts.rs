@@ -105,14 +105,6 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         LossSource::Storage,
     ]);
     let scan_kind = one_of(&[ScanKind::Periodic, ScanKind::Event, ScanKind::IoInterrupt]);
-    let noted = one_of(&[
-        BeaconsNoted::First,
-        BeaconsNoted::InStep,
-        BeaconsNoted::OutOfStep,
-        BeaconsNoted::Early,
-        BeaconsNoted::Overdue,
-        BeaconsNoted::Again,
-    ]);
     let side = one_of(&[CircuitSide::Client, CircuitSide::Server]);
     let close = one_of(&[
         CloseReason::Closed,
@@ -354,31 +346,9 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::PvaMessage(PvaMessage { circuit, channel, command, level, text })
             })
             .boxed(),
-        (
-            (any::<u64>(), address(), any::<bool>()),
-            text(),
-            any::<[u32; 2]>(),
-            any::<[u64; 2]>(),
-            counted(any::<u32>()),
-        )
-            .prop_map(|((namespace, client, tcp), name, [count, not_found], [since, last], answers)| {
-                Fact::from(Searches { namespace, client, tcp, name, count, since, last, not_found, answers })
-            })
-            .boxed(),
-        (any::<[u64; 7]>(), any::<u32>(), counted(any::<u64>()))
-            .prop_map(|([namespace, since, datagrams, names, left_out, cut, unread], one_in, most)| {
-                let load =
-                    SearchLoad { namespace, since, datagrams, names, left_out, cut, unread, one_in, most };
-                Fact::from(load)
-            })
-            .boxed(),
-        (address(), noted, any::<[u64; 4]>(), any::<[u32; 3]>(), any::<u16>())
-            .prop_map(|(server, noted, [namespace, since, seen, gap], [count, last, expected], version)| {
-                let beacons =
-                    Beacons { namespace, server, noted, count, since, seen, last, expected, gap, version };
-                Fact::Beacons(beacons)
-            })
-            .boxed(),
+        searches().prop_map(Fact::from).boxed(),
+        load().prop_map(Fact::from).boxed(),
+        beacons().prop_map(Fact::Beacons).boxed(),
         (any::<u64>(), address(), any::<u32>(), text(), text(), any::<Option<u32>>())
             .prop_map(|(namespace, client, pid, program, user, ioc)| {
                 Fact::from(Sender { namespace, client, pid, program, user, ioc })
@@ -450,6 +420,13 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::CaClientPut(CaClientPut { thread, sp, site, channel })
             })
             .boxed(),
+        (searches(), vec(guid(), 0..3))
+            .prop_map(|(searches, guids)| Fact::from(PvaSearches { searches, guids }))
+            .boxed(),
+        load().prop_map(|load| Fact::PvaSearchLoad(Box::new(load))).boxed(),
+        (beacons(), guid(), guid())
+            .prop_map(|(beacons, guid, before)| Fact::from(PvaBeacons { beacons, guid, before }))
+            .boxed(),
     ]
 }
 
@@ -462,6 +439,65 @@ fn holder() -> impl Strategy<Value = SocketHolder> {
             command,
             is_cut,
             user,
+        },
+    )
+}
+
+fn guid() -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 0..14)
+}
+
+fn searches() -> impl Strategy<Value = Searches> {
+    (
+        (any::<u64>(), address(), any::<bool>()),
+        text(),
+        any::<[u32; 2]>(),
+        any::<[u64; 2]>(),
+        counted(any::<u32>()),
+    )
+        .prop_map(|((namespace, client, tcp), name, [count, not_found], [since, last], answers)| {
+            Searches { namespace, client, tcp, name, count, since, last, not_found, answers }
+        })
+}
+
+fn load() -> impl Strategy<Value = SearchLoad> {
+    (any::<[u64; 7]>(), any::<u32>(), counted(any::<u64>())).prop_map(
+        |([namespace, since, datagrams, names, left_out, cut, unread], one_in, most)| SearchLoad {
+            namespace,
+            since,
+            datagrams,
+            names,
+            left_out,
+            cut,
+            unread,
+            one_in,
+            most,
+        },
+    )
+}
+
+fn beacons() -> impl Strategy<Value = Beacons> {
+    let noted = one_of(&[
+        BeaconsNoted::First,
+        BeaconsNoted::InStep,
+        BeaconsNoted::OutOfStep,
+        BeaconsNoted::Early,
+        BeaconsNoted::Overdue,
+        BeaconsNoted::Again,
+        BeaconsNoted::Restarted,
+    ]);
+    (address(), noted, any::<[u64; 4]>(), any::<[u32; 3]>(), any::<u16>()).prop_map(
+        |(server, noted, [namespace, since, seen, gap], [count, last, expected], version)| Beacons {
+            namespace,
+            server,
+            noted,
+            count,
+            since,
+            seen,
+            last,
+            expected,
+            gap,
+            version,
         },
     )
 }

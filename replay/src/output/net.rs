@@ -17,6 +17,8 @@ pub struct Line<'a> {
     time: String,
     host: Option<&'a str>,
     kind: &'static str,
+    /// `ca` or `pva`.
+    protocol: &'static str,
     pv: Option<&'a str>,
     /// Address of the client, and what is known of it.
     client: Option<&'a str>,
@@ -54,6 +56,7 @@ impl Row for NetLine {
             time: zone.format(self.since, 9),
             host: known(&self.host),
             kind: self.kind.name(),
+            protocol: if self.is_pva { "pva" } else { "ca" },
             pv: known(&self.pv),
             client: known(&self.client.address),
             user: known(&self.client.user),
@@ -76,7 +79,8 @@ impl Row for NetLine {
     }
 
     fn text(&self, zone: &Zone) -> String {
-        let mut line = format!("{}  {}", zone.format(self.since, 3), what(self, zone));
+        let protocol = if self.is_pva { "PVAccess: " } else { "" };
+        let mut line = format!("{}  {protocol}{}", zone.format(self.since, 3), what(self, zone));
         if !self.text.is_empty() && self.kind != Kind::SearchStorm {
             line += "; ";
             line += &self.text;

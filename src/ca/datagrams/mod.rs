@@ -1,7 +1,8 @@
 //! Channel Access over UDP: who searches for which names, who answers, and the servers' beacons.
 //!
 //! A datagram holds many messages. Searches come from clients by the thousand and say the same again and again, so they
-//! are counted by sender and name (`searches`); beacons are followed server by server (`beacons`).
+//! are counted by sender and name ([`searches`](crate::net::udp::searches)); beacons are followed server by server
+//! ([`beacons`](crate::net::udp::beacons)).
 //!
 //! An answer repeats the client's number for the channel, not the name: it is matched with the request that carried it.
 //! A datagram that crosses several interfaces, or namespaces, appears on each; it counts once.
@@ -9,22 +10,17 @@
 //! Promises: no input causes a panic or makes memory grow; counts are exact until a table is full, and what is counted
 //! under no name is counted all the same ([`SearchLoad`](iocrec_log::event::SearchLoad)).
 
-mod beacons;
-mod busiest;
-mod copies;
-mod searches;
-
 use std::collections::HashMap;
 
 use iocrec_log::event::{Address, Event, Fact, Registrations};
 
 use crate::ca::message::{self, Header, NOT_FOUND, REPEATER_CONFIRM, REPEATER_REGISTER, RSRV_IS_UP, SEARCH};
+use crate::net::udp::beacons::{Beacon, Manner, Servers};
+use crate::net::udp::copies::Copies;
 use crate::net::udp::datagram::Datagram;
-use crate::net::udp::Selected;
+use crate::net::udp::searches::{self, Answer, Asking, Searches};
+use crate::net::udp::{scope, Scope, Seen, Selected};
 use crate::net::Namespace;
-use beacons::Servers;
-use copies::Copies;
-pub use searches::{Asking, Searches};
 
 /// UDP ports of servers and of repeaters, unless somebody says otherwise.
 const PORTS: (u16, u16) = (5064, 5065);
@@ -34,19 +30,6 @@ const MAX_REPEATERS: usize = 64;
 const REGISTRATIONS: u64 = 60_000_000_000;
 /// Messages of a datagram that are looked at: more than fit in the longest that Ethernet carries.
 const MAX_MESSAGES: usize = 128;
-
-/// Where something was seen: addresses of loopback interfaces mean something else in each namespace, all others are
-/// taken for the same everywhere.
-pub type Scope = Namespace;
-
-/// The scope of an address that was seen in a namespace.
-pub fn scope(namespace: Namespace, ip: u32) -> Scope {
-    if ip >> 24 == 127 {
-        namespace
-    } else {
-        0
-    }
-}
 
 /// The ports at which datagrams of Channel Access are taken: the usual ones, and those of processes' environments.
 pub fn selected<'a>(environments: impl Iterator<Item = (&'a str, &'a str)>) -> Selected {
@@ -68,22 +51,18 @@ pub fn selected<'a>(environments: impl Iterator<Item = (&'a str, &'a str)>) -> S
         ports.sort_unstable_by_key(|port| (*port != usual, *port));
         ports.dedup();
     }
-    Selected { asked, told, answers: &[REPEATER_CONFIRM] }
+    Selected { asked, told, answers: &[REPEATER_CONFIRM], begins: &[] }
 }
 
-/// A datagram's place and time.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// The namespace in which it was captured.
-    pub namespace: Namespace,
-    /// The interface's index there.
-    pub interface: i32,
-    /// Monotonic time, nanoseconds.
-    pub time: u64,
-}
+/// How searches are logged.
+pub const FACTS: searches::Facts =
+    searches::Facts { searches: |searches, _| Fact::from(searches), load: |load| Fact::from(load) };
+/// How servers of EPICS Base send beacons: EPICS_CAS_BEACON_PERIOD is 15 s by default.
+const MANNER: Manner =
+    Manner { period: 15_000_000_000, highest: u32::MAX, fact: |beacons, _, _| Fact::Beacons(beacons) };
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Datagrams {
     /// The ports in each namespace.
     selected: HashMap<Namespace, Selected>,
@@ -93,6 +72,19 @@ pub struct Datagrams {
     repeaters: HashMap<(Scope, Address), Registrations>,
     copies: Copies,
     counted: u64,
+}
+
+impl Default for Datagrams {
+    fn default() -> Datagrams {
+        Datagrams {
+            selected: HashMap::new(),
+            searches: Searches::new(searches::Limits::default(), FACTS),
+            servers: Servers::new(MANNER),
+            repeaters: HashMap::new(),
+            copies: Copies::default(),
+            counted: 0,
+        }
+    }
 }
 
 impl Datagrams {
@@ -134,13 +126,15 @@ impl Datagrams {
                 // The rest of a name that was cut off is not known.
                 SEARCH if to_server && is_request(&header, payload) && payload.len() == size => {
                     let asking = Asking { client: from, tcp: false, cid: header.p1 };
-                    self.searches.request(seen.namespace, asking, payload, seen.time);
+                    let name = payload.get(..message::text_length(payload)).unwrap_or_default();
+                    self.searches.request(seen.namespace, asking, name, seen.time);
                 }
                 SEARCH if from_server && !is_request(&header, payload) => {
                     let ip = if header.p1 == u32::MAX { from.ip } else { header.p1 };
                     let server = Address { ip, port: header.dbr };
                     let asking = Asking { client: to, tcp: false, cid: header.p2 };
-                    self.searches.answer(seen.namespace, asking, Some(server), seen.time);
+                    let answer = Answer { server, guid: None };
+                    self.searches.answer(seen.namespace, asking, Some(answer), seen.time);
                 }
                 NOT_FOUND if from_server => {
                     let asking = Asking { client: to, tcp: false, cid: header.p1 };
@@ -149,7 +143,8 @@ impl Datagrams {
                 RSRV_IS_UP if to_repeater && !from_repeater => {
                     let ip = if header.p2 == 0 { from.ip } else { header.p2 };
                     let server = Address { ip, port: u16::try_from(header.count).unwrap_or(0) };
-                    self.servers.beacon(seen, server, header.p1, header.dbr, out);
+                    let (number, version) = (header.p1, header.dbr);
+                    self.servers.beacon(seen, Beacon { server, number, version, guid: None }, out);
                 }
                 REPEATER_REGISTER if to_repeater => self.registration(seen, to, false),
                 REPEATER_CONFIRM if from_repeater => self.registration(seen, from, true),

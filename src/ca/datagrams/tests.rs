@@ -292,13 +292,13 @@ proptest! {
     /// Whatever the table can hold: each request is in one report, or counted as left out.
     #[test]
     fn no_request_is_lost(traffic in traffic(), entries in 1..60_usize, burst in 0..40_u32, rate in 0..9_u32) {
-        let mut searches = Searches::new(searches::Limits { entries, burst, rate });
+        let mut searches = Searches::new(searches::Limits { entries, burst, rate }, FACTS);
         let (mut out, mut truth, mut time) = (Vec::new(), BTreeMap::new(), 0);
         searches.set_places(&[HERE], 0, &mut out);
         for (pause, who, name, is_answer) in traffic {
             let asking = Asking { client: client(who), tcp: false, cid: name };
             if is_answer {
-                searches.answer(HERE, asking, Some(at(SERVER, 5064)), time);
+                searches.answer(HERE, asking, Some(Answer { server: at(SERVER, 5064), guid: None }), time);
             } else {
                 searches.request(HERE, asking, format!("PV{name}").as_bytes(), time);
                 *truth.entry((client(who), format!("PV{name}"))).or_insert(0_u64) += 1;

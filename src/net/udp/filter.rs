@@ -2,9 +2,10 @@
 //! IPv4 header.
 
 use crate::net::program::Program;
+use crate::net::udp::datagram::Datagram;
 use libc::{
-    sock_filter, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,
-    BPF_MSH,
+    sock_filter, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JSET, BPF_K, BPF_LD,
+    BPF_LDX, BPF_MSH, BPF_W,
 };
 
 /// Datagrams at these ports are taken.
@@ -16,6 +17,30 @@ pub struct Selected {
     pub told: Vec<u16>,
     /// First 16 bits of payloads from the ports in `told`; others from there are copies of what was sent to them.
     pub answers: &'static [u16],
+    /// All whose payload begins so, whatever their ports: masks of the first 32 bits, and what they must be then.
+    pub begins: &'static [(u32, u32)],
+}
+
+impl Selected {
+    /// Whether a datagram is among these.
+    pub fn takes(&self, datagram: &Datagram) -> bool {
+        let ends = [datagram.source.port, datagram.destination.port];
+        let first = datagram.payload.first_chunk().map(|first| u32::from_be_bytes(*first));
+        let begins = |&(mask, value): &(u32, u32)| first.is_some_and(|first| first & mask == value);
+        ends.iter().any(|port| self.asked.contains(port) || self.told.contains(port))
+            || self.begins.iter().any(begins)
+    }
+
+    /// These and what another protocol takes, which has neither [`Selected::told`] nor answers.
+    pub fn with(mut self, other: &Selected) -> Selected {
+        // the usual ones of both first: a filter takes only so many
+        let at = self.asked.len().min(1);
+        self.asked.splice(at..at, other.asked.iter().copied());
+        let mut known = std::collections::HashSet::new();
+        self.asked.retain(|port| known.insert(*port));
+        self.begins = other.begins;
+        self
+    }
 }
 
 /// How much of the datagrams is taken.
@@ -61,6 +86,18 @@ pub(super) fn build(selected: &Selected, interfaces: &[u32], taking: Taking) -> 
     p.op(BPF_LDX | BPF_B | BPF_MSH, 0);
     let first = |ports: &[u16]| ports.iter().take(MAX_PORTS).copied().collect::<Vec<u16>>();
     p.ports(2, &first(&selected.told), |p| p.ret(taking.bytes));
+    if !selected.begins.is_empty() {
+        // X is the length of the IP header, the length of the datagram is at 4, its payload at 8
+        p.op(BPF_LD | BPF_H | BPF_IND, 4);
+        p.when(BPF_JGE, 12, |p| {
+            for &(mask, value) in selected.begins {
+                p.op(BPF_LD | BPF_W | BPF_IND, 8);
+                p.op(BPF_ALU | BPF_AND | BPF_K, mask);
+                p.jump(BPF_JEQ, value, 0, 1);
+                p.ret(taking.bytes);
+            }
+        });
+    }
     p.ports(2, &first(&selected.asked), |p| {
         if taking.one_in > 1 {
             p.ancillary(libc::SKF_AD_RANDOM);

@@ -4,11 +4,43 @@
 //! Unlike TCP, datagrams are few and mean something each alone, so they are queued by the kernel and read when the
 //! recorder comes by; they wake nobody. The queue is bounded, and what does not fit is counted. When more come than are
 //! worth reading, the filter passes one in so many, chosen by chance, and cuts it: [`Taking`].
+//!
+//! What the protocols' datagrams have in common is counted here: [`searches`], [`beacons`].
 
+pub mod beacons;
+mod busiest;
+pub mod copies;
 pub mod datagram;
 mod filter;
 pub mod places;
+pub mod searches;
 mod socket;
 
 pub use filter::{Selected, Taking};
 pub use socket::{Received, Socket};
+
+use crate::net::Namespace;
+
+/// Where something was seen: addresses of loopback interfaces mean something else in each namespace, all others are
+/// taken for the same everywhere.
+pub type Scope = Namespace;
+
+/// The scope of an address that was seen in a namespace.
+pub fn scope(namespace: Namespace, ip: u32) -> Scope {
+    if ip >> 24 == 127 {
+        namespace
+    } else {
+        0
+    }
+}
+
+/// A datagram's place and time.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The namespace in which it was captured.
+    pub namespace: Namespace,
+    /// The interface's index there.
+    pub interface: i32,
+    /// Monotonic time, nanoseconds.
+    pub time: u64,
+}

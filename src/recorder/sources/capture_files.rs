@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Tier, TierChoice};
 
-use crate::ca;
-use crate::ca::datagrams::{Datagrams, Seen};
 use crate::linux::clock::{self, Clock as _};
 use crate::net::capture_file::link::{inner, Inner};
 use crate::net::capture_file::{CaptureFile, FileError, Next, Packet, Problem};
@@ -21,12 +19,13 @@ use crate::net::fragments::Fragments;
 use crate::net::frames::{Frame, Strange};
 use crate::net::packet::Segment;
 use crate::net::udp::datagram::Datagram;
-use crate::net::udp::Selected;
-use crate::pva;
+use crate::net::udp::Seen;
+use crate::protocols::datagrams::{Datagrams, Selection};
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::context::Context;
 use crate::recorder::sources::{Source, ROUND};
 use crate::terminal::Progress;
+use crate::{ca, pva};
 
 /// Packets of a round: some milliseconds of work.
 const BATCH: usize = 4096;
@@ -94,7 +93,7 @@ pub struct CaptureFiles {
     loopbacks: BTreeSet<(u32, u32)>,
     datagrams: Datagrams,
     /// Ports of the datagrams that are taken.
-    selected: Selected,
+    selected: Selection,
     /// Facts of the datagrams; reused.
     facts: Vec<Event>,
     /// Time of the last work of each second.
@@ -120,7 +119,7 @@ impl CaptureFiles {
     pub fn new(
         files: Vec<CaptureFile>,
         flows: Flows,
-        selected: Selected,
+        selected: Selection,
         clock: CaptureClock,
         duration: Option<Duration>,
         outcome: Rc<RefCell<Outcome>>,
@@ -346,17 +345,12 @@ impl CaptureFiles {
         *if protocol == Some(UDP) { &mut outcome.udp } else { &mut outcome.other_ip } += 1;
     }
 
-    /// Counts a datagram, if it is of Channel Access; and learns the servers that it names.
+    /// Counts a datagram, if it is of a known protocol; and learns the servers that it names.
     fn datagram(&mut self, cx: &mut Context<'_>, time: u64, interface: u32, datagram: &Datagram) -> bool {
-        let ports = [datagram.source.port, datagram.destination.port];
-        if !ports.iter().any(|port| self.selected.asked.contains(port) || self.selected.told.contains(port)) {
+        if !self.selected.takes(datagram) {
             return false;
         }
-        let mut is_new = false;
-        for server in ca::servers_in(datagram, &self.selected) {
-            is_new |= self.flows.learn(&ca::SERVICE, server);
-        }
-        if is_new {
+        if self.selected.learn(datagram, &mut self.flows) {
             cx.circuits.serve(time, self.flows.ports());
         }
         let seen = Seen { namespace: 0, interface: interface.cast_signed(), time };
@@ -399,7 +393,7 @@ impl CaptureFiles {
         cx.circuits.serve(time, self.flows.ports());
         self.counted = time;
         let selected = [(0, self.selected.clone())].into();
-        self.datagrams.set_selected(time, selected, &mut self.facts);
+        self.datagrams.set_selected(time, &selected, &mut self.facts);
     }
 
     fn note_clock(&self, cx: &mut Context<'_>, time: u64) {

@@ -1,4 +1,4 @@
-//! Searches and beacons: Channel Access datagrams in the network namespaces of all traced processes.
+//! Searches and beacons: datagrams of Channel Access and PVAccess in the network namespaces of all traced processes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::RawFd;
@@ -7,11 +7,12 @@ use std::time::Duration;
 use iocrec_log::event::{Event, Fact, Sender};
 use nix::net::if_::if_nametoindex;
 
-use crate::ca::datagrams::{selected, Datagrams as Counts, Seen};
 use crate::linux::process;
 use crate::net::udp::datagram::Datagram;
 use crate::net::udp::places::{Places, Wanted};
+use crate::net::udp::Seen;
 use crate::net::Namespace;
+use crate::protocols::datagrams::{Datagrams as Counts, Selection};
 use crate::recorder::context::Context;
 use crate::recorder::senders::Senders;
 use crate::recorder::sources::calm::Calm;
@@ -22,6 +23,7 @@ use crate::recorder::sources::{Resting, Source, ROUND, UNTIL_WOKEN};
 pub struct Datagrams {
     places: Places,
     wanted: BTreeMap<Namespace, Wanted>,
+    selected: HashMap<Namespace, Selection>,
     counts: Counts,
     senders: Senders,
     calm: Calm,
@@ -42,6 +44,7 @@ impl Datagrams {
         Datagrams {
             places: Places::new(here, indices.collect()),
             wanted: BTreeMap::new(),
+            selected: HashMap::new(),
             counts: Counts::default(),
             senders: Senders::default(),
             calm: Calm::default(),
@@ -75,12 +78,15 @@ impl Datagrams {
                 environment.extend(ports.map(|port| ("EPICS_CAS_SERVER_PORT".to_owned(), port.to_string())));
             }
         }
-        let wanted = found.into_iter().map(|(namespace, (pid, environment))| {
+        self.wanted.clear();
+        self.selected.clear();
+        for (namespace, (pid, environment)) in found {
             let set = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             let named = named.iter().map(|(name, value)| (*name, value.as_str()));
-            (namespace, Wanted { pid, selected: selected(set.chain(named)) })
-        });
-        self.wanted = wanted.collect();
+            let selection = Selection::of(set.chain(named));
+            self.wanted.insert(namespace, Wanted { pid, selected: selection.both() });
+            self.selected.insert(namespace, selection);
+        }
     }
 
     fn follow(&mut self, cx: &mut Context<'_>) {
@@ -88,12 +94,10 @@ impl Datagrams {
         let failures = self.places.follow(now, &self.wanted);
         let said = |why| format!("searches and beacons are not recorded: {why}");
         cx.env.messages.extend(failures.iter().map(said));
-        let open: HashMap<_, _> = self
-            .places
-            .open()
-            .filter_map(|namespace| Some((namespace, self.wanted.get(&namespace)?.selected.clone())))
-            .collect();
-        self.counts.set_selected(now, open, &mut self.out);
+        let open = self.places.open();
+        let open: HashMap<_, _> =
+            open.filter_map(|namespace| Some((namespace, self.selected.get(&namespace)?.clone()))).collect();
+        self.counts.set_selected(now, &open, &mut self.out);
         self.hand_over(cx);
     }
 }
@@ -147,7 +151,7 @@ impl Source for Datagrams {
             self.counts.left_out(namespace, fared.one_in, fared.lost);
         }
         self.counts.second(now, &mut self.out);
-        for (namespace, client) in self.counts.searches.take_senders() {
+        for (namespace, client) in self.counts.take_senders() {
             if let Some(wanted) = self.wanted.get(&namespace) {
                 self.senders.find(now, namespace, client, wanted.pid);
             }

@@ -1,7 +1,7 @@
 //! Beacons: servers that start, start again, and fall silent.
 
 use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading};
-use iocrec_log::event::{Beacons, BeaconsNoted, Fact, Registrations};
+use iocrec_log::event::{Beacons, BeaconsNoted, Fact, PvaBeacons, Registrations};
 use std::collections::HashMap;
 
 /// Servers; a bound for hostile logs.
@@ -16,7 +16,14 @@ struct Note {
     since: i64,
     last: Option<i64>,
     beacons: Beacons,
+    is_pva: bool,
+    guids: String,
     reason: &'static str,
+}
+
+/// A GUID as text. Logs are hostile: no more of it than there should be.
+fn hex(guid: &[u8]) -> String {
+    guid.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// See the module.
@@ -24,8 +31,8 @@ struct Note {
 pub struct Beaconing {
     notes: Vec<Note>,
     /// The note in `notes` of servers that are silent.
-    silent: HashMap<Place, usize>,
-    servers: HashMap<Place, ()>,
+    silent: HashMap<(bool, Place), usize>,
+    servers: HashMap<(bool, Place), ()>,
     repeaters: Vec<(i64, i64, Registrations)>,
     left_out: u64,
 }
@@ -33,7 +40,8 @@ pub struct Beaconing {
 impl Beaconing {
     pub(super) fn take(&mut self, reading: &Reading, time: u64, fact: &Fact) {
         match fact {
-            Fact::Beacons(beacons) => self.beacons(reading, beacons),
+            Fact::Beacons(beacons) => self.beacons(reading, beacons, None),
+            Fact::PvaBeacons(of) => self.beacons(reading, &of.beacons, Some(of)),
             Fact::Registrations(of) => {
                 let noted = (reading.wall(of.since), reading.wall(time), *of);
                 push(&mut self.repeaters, noted, &mut self.left_out);
@@ -42,9 +50,10 @@ impl Beaconing {
         }
     }
 
-    fn beacons(&mut self, reading: &Reading, of: &Beacons) {
+    /// `pva`: the whole fact, with PVAccess.
+    fn beacons(&mut self, reading: &Reading, of: &Beacons, pva: Option<&PvaBeacons>) {
         let seen = reading.wall(of.seen);
-        let server = place(of.namespace, of.server);
+        let server = (pva.is_some(), place(of.namespace, of.server));
         if self.servers.len() >= MAX_SERVERS && !self.servers.contains_key(&server) {
             self.left_out += 1;
             return;
@@ -63,6 +72,9 @@ impl Beaconing {
         let (kind, reason) = match of.noted {
             BeaconsNoted::First if of.last < YOUNG && !soon => (Kind::ServerStarted, "first_beacon"),
             BeaconsNoted::First if !is_known => (Kind::ServerSeen, "first_seen"),
+            BeaconsNoted::Restarted => (Kind::ServerRestarted, "new_guid"),
+            // PVAccess counts to 255, so a low number may be a later one
+            BeaconsNoted::OutOfStep if pva.is_some() => (Kind::BeaconsIrregular, "numbers_skipped"),
             BeaconsNoted::OutOfStep if of.last < of.expected && of.last < YOUNG => {
                 (Kind::ServerRestarted, "numbers_begin_again")
             }
@@ -75,7 +87,12 @@ impl Beaconing {
         if kind == Kind::BeaconsMissing {
             self.silent.insert(server, self.notes.len());
         }
-        let note = Note { kind, since: seen, last: None, beacons: *of, reason };
+        let guids = pva.map_or(String::new(), |of| match of.before.is_empty() {
+            true => format!("GUID {}", hex(&of.guid)),
+            false => format!("GUID {} instead of {}", hex(&of.guid), hex(&of.before)),
+        });
+        let is_pva = pva.is_some();
+        let note = Note { kind, since: seen, last: None, beacons: *of, is_pva, guids, reason };
         push(&mut self.notes, note, &mut self.left_out);
     }
 
@@ -88,9 +105,14 @@ impl Beaconing {
             let of = note.beacons;
             line.servers = vec![text(of.server)];
             line.ioc = iocs.get(&place(of.namespace, of.server)).cloned().unwrap_or_default();
+            line.is_pva = note.is_pva;
             line.reason = note.reason;
             line.last = note.last;
             line.text = match note.kind {
+                _ if note.reason == "new_guid" => note.guids,
+                Kind::ServerStarted | Kind::ServerSeen if note.is_pva => {
+                    format!("beacon number {}, {}", of.last, note.guids)
+                }
                 Kind::ServerStarted | Kind::ServerSeen => format!("beacon number {}", of.last),
                 Kind::BeaconsMissing => String::new(),
                 _ => format!("beacon number {} instead of {}", of.last, of.expected),

@@ -1,6 +1,6 @@
 //! Circuits: who connected, how each ended, what was refused, who could not keep up.
 
-use super::{push, Kind, NetLine, Reading, Who, MAX_NAMES};
+use super::{is_pva, push, Kind, NetLine, Reading, Who, MAX_NAMES};
 use crate::model::run::ioc_of_circuit;
 use epics::eca;
 use iocrec_log::event::{
@@ -8,6 +8,8 @@ use iocrec_log::event::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The command of PVAccess that makes a channel.
+const CREATE_CHANNEL: u16 = 7;
 /// Circuits; a bound for hostile logs.
 const MAX_CIRCUITS: usize = 100_000;
 
@@ -171,6 +173,15 @@ impl Circuits {
                     None => self.left_out += 1,
                 }
             }
+            // the number of the command, and of an error
+            Fact::PvaMessage(of) if of.command == CREATE_CHANNEL && of.level >= 2 => {
+                let channel = of.channel.and_then(|channel| reading.context.channel(channel));
+                let pv = channel.map(|channel| channel.pv.as_str());
+                if let Some(open) = self.open.get_mut(&of.circuit) {
+                    let key = (Kind::ChannelRefused, "create_failed");
+                    open.refused.entry(key).or_default().add(1, wall, wall, pv);
+                }
+            }
             Fact::CaError(of) => {
                 let channel = of.channel.and_then(|channel| reading.context.channel(channel));
                 let Some(open) = self.open.get_mut(&of.circuit) else { return };
@@ -221,6 +232,7 @@ impl Circuits {
         let address = client.unwrap_or_default();
         line.client = Who { address, user: of.user.clone(), host: of.host.clone(), ..Who::default() };
         line.servers = server.into_iter().collect();
+        line.is_pva = is_pva(context, circuit);
         if let Some(ioc) = ioc_of_circuit(context, circuit) {
             line.ioc.clone_from(&ioc.name);
         }

@@ -14,7 +14,7 @@ use crate::filter::Filter;
 use crate::logs::{budget, Logs};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Address, Fact};
+use iocrec_log::event::{Address, CircuitId, Fact};
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -129,6 +129,8 @@ pub struct NetLine {
     pub kind: Kind,
     /// Host that recorded it; empty if unknown.
     pub host: Rc<str>,
+    /// Whether it is about PVAccess, not Channel Access.
+    pub is_pva: bool,
     /// Wall-clock time of its beginning.
     pub since: i64,
     /// Wall-clock time of its end, or of the last of it that was seen.
@@ -164,6 +166,7 @@ impl NetLine {
         NetLine {
             kind,
             host: Rc::clone(host),
+            is_pva: false,
             since,
             last: None,
             pv: String::new(),
@@ -301,9 +304,12 @@ impl Network {
                 beaconing.take(&reading, time, fact);
                 self.searching.take(&reading, time, fact);
                 self.is_recorded |= Fact::KINDS.get(usize::from(fact.number())).is_some_and(|kind| {
-                    matches!(kind.name, "search_load" | "circuit_closed" | "circuit_traffic" | "beacons")
+                    matches!(
+                        kind.name,
+                        "search_load" | "circuit_closed" | "circuit_traffic" | "beacons" | "pva_search_load"
+                    )
                 });
-                self.has_datagrams |= matches!(fact, Fact::SearchLoad(_));
+                self.has_datagrams |= matches!(fact, Fact::SearchLoad(_) | Fact::PvaSearchLoad(_));
             }
         }
         let (_, end) = span.unwrap_or_default();
@@ -319,6 +325,11 @@ impl Network {
 /// An address as text.
 fn text(address: Address) -> String {
     address.to_string()
+}
+
+/// Whether a circuit speaks PVAccess.
+fn is_pva(context: &Context, circuit: CircuitId) -> bool {
+    context.in_force().pva_circuits.get(circuit).is_some()
 }
 
 /// Adds to a list that is bounded.

@@ -1,6 +1,6 @@
 //! Searches: by client and name, with the servers that answer.
 
-use super::{is_loopback, place, push, text, Kind, NetLine, Reading, Who};
+use super::{is_loopback, is_pva, place, push, text, Kind, NetLine, Reading, Who};
 use iocrec_log::event::{Address, Fact, SearchLoad, Searches, Sender};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -30,14 +30,15 @@ struct Client {
     namespace: u64,
     address: Address,
     tcp: bool,
+    pva: bool,
 }
 
 impl Client {
-    fn new(host: &Rc<str>, namespace: u64, address: Address, tcp: bool) -> Client {
+    fn new(host: &Rc<str>, namespace: u64, address: Address, tcp: bool, pva: bool) -> Client {
         if is_loopback(address) {
-            Client { host: Rc::clone(host), namespace, address, tcp }
+            Client { host: Rc::clone(host), namespace, address, tcp, pva }
         } else {
-            Client { host: "".into(), namespace: 0, address, tcp }
+            Client { host: "".into(), namespace: 0, address, tcp, pva }
         }
     }
 }
@@ -51,6 +52,8 @@ struct Search {
     count: u64,
     not_found: u64,
     answers: BTreeMap<Address, u64>,
+    /// The GUIDs of these, with PVAccess.
+    guids: BTreeMap<Address, Vec<u8>>,
     /// End of the log in which it was seen last.
     log_ends: i64,
 }
@@ -59,6 +62,7 @@ struct Search {
 #[derive(Debug)]
 struct Partial {
     host: Rc<str>,
+    pva: bool,
     namespace: u64,
     since: i64,
     end: i64,
@@ -69,7 +73,10 @@ impl Partial {
     fn concerns(&self, client: &Client, search: &Search) -> bool {
         let is_elsewhere =
             is_loopback(client.address) && (&*self.host, self.namespace) != (&*client.host, client.namespace);
-        !is_elsewhere && self.since <= search.last.saturating_add(SECOND) && self.end >= search.since
+        !is_elsewhere
+            && self.pva == client.pva
+            && self.since <= search.last.saturating_add(SECOND)
+            && self.end >= search.since
     }
 }
 
@@ -87,6 +94,7 @@ struct Served {
 #[derive(Debug)]
 struct Storm {
     host: Rc<str>,
+    pva: bool,
     since: i64,
     last: i64,
     names: u64,
@@ -98,6 +106,9 @@ struct Storm {
     namespace: u64,
 }
 
+/// A name, as it is meant in a host's namespace by one protocol.
+type Place<'a> = (&'a str, &'a str, u64, bool);
+
 /// See the module.
 #[derive(Default)]
 pub struct Searching {
@@ -105,8 +116,8 @@ pub struct Searching {
     senders: HashMap<Client, Sender>,
     /// The name of the IOC that a sender is.
     ioc_names: HashMap<Client, String>,
-    /// Names of channels that were made, with the servers that made them, and how many of these there are.
-    channels: HashMap<String, Vec<Served>>,
+    /// Names of channels that were made, by whether over PVAccess, with the servers that made them, and how many of these there are.
+    channels: HashMap<(bool, String), Vec<Served>>,
     served: usize,
     /// Addresses of recorded hosts.
     own: HashSet<u32>,
@@ -120,15 +131,20 @@ pub struct Searching {
 impl Searching {
     pub(super) fn take(&mut self, reading: &Reading, time: u64, fact: &Fact) {
         match fact {
-            Fact::Searches(searches) => self.searches(reading, searches),
-            Fact::SearchLoad(load) => self.load(reading, load, reading.wall(time)),
+            Fact::Searches(searches) => self.searches(reading, searches, None),
+            Fact::SearchLoad(load) => self.load(reading, load, false, reading.wall(time)),
+            Fact::PvaSearches(of) => self.searches(reading, &of.searches, Some(&of.guids)),
+            Fact::PvaSearchLoad(load) => self.load(reading, load, true, reading.wall(time)),
             Fact::Sender(sender) => {
-                let client = Client::new(reading.host, sender.namespace, sender.client, false);
-                if self.senders.len() < MAX_SEARCHES {
-                    let ioc = sender.ioc.and_then(|ioc| reading.context.ioc(ioc));
-                    ioc.map(|ioc| self.ioc_names.insert(client.clone(), ioc.name.clone()));
-                    self.own.insert(sender.client.ip);
-                    self.senders.insert(client, Sender::clone(sender));
+                // a socket is of one protocol, whichever that is
+                for pva in [false, true] {
+                    let client = Client::new(reading.host, sender.namespace, sender.client, false, pva);
+                    if self.senders.len() < MAX_SEARCHES {
+                        let ioc = sender.ioc.and_then(|ioc| reading.context.ioc(ioc));
+                        ioc.map(|ioc| self.ioc_names.insert(client.clone(), ioc.name.clone()));
+                        self.own.insert(sender.client.ip);
+                        self.senders.insert(client, Sender::clone(sender));
+                    }
                 }
             }
             Fact::Channel(channel) if channel.sid.is_some() && !channel.pv.is_empty() => {
@@ -136,7 +152,8 @@ impl Searching {
                     let namespace = reading.context.circuit_ends(circuit.id).map_or(0, |ends| ends.namespace);
                     let namespace = place(namespace, circuit.client).0;
                     let (server, ip, since) = (circuit.server, circuit.client.ip, reading.wall(time));
-                    self.serves(&channel.pv, Served { server, ip, namespace, since });
+                    let key = (is_pva(reading.context, circuit.id), channel.pv.clone());
+                    self.serves(key, Served { server, ip, namespace, since });
                 }
             }
             Fact::CircuitEnds(ends) => {
@@ -152,8 +169,8 @@ impl Searching {
     }
 
     /// A server made a channel of this name.
-    fn serves(&mut self, name: &str, served: Served) {
-        if let Some(known) = self.channels.get_mut(name) {
+    fn serves(&mut self, name: (bool, String), served: Served) {
+        if let Some(known) = self.channels.get_mut(&name) {
             let same = |of: &&mut Served| {
                 (of.server, of.ip, of.namespace) == (served.server, served.ip, served.namespace)
             };
@@ -162,15 +179,17 @@ impl Searching {
                 return;
             }
         }
-        let known = self.channels.get(name).map_or(0, Vec::len);
+        let known = self.channels.get(&name).map_or(0, Vec::len);
         if self.served < MAX_SEARCHES && known < MAX_SERVERS {
             self.served += 1;
-            self.channels.entry(name.to_owned()).or_default().push(served);
+            self.channels.entry(name).or_default().push(served);
         }
     }
 
-    fn searches(&mut self, reading: &Reading, of: &Searches) {
-        let key = (Client::new(reading.host, of.namespace, of.client, of.tcp), of.name.clone());
+    /// `guids`: those of the servers that answered, with PVAccess.
+    fn searches(&mut self, reading: &Reading, of: &Searches, guids: Option<&Vec<Vec<u8>>>) {
+        let client = Client::new(reading.host, of.namespace, of.client, of.tcp, guids.is_some());
+        let key = (client, of.name.clone());
         if self.searches.len() >= MAX_SEARCHES && !self.searches.contains_key(&key) {
             self.left_out += 1;
             return;
@@ -183,6 +202,7 @@ impl Searching {
             count: 0,
             not_found: 0,
             answers: BTreeMap::new(),
+            guids: BTreeMap::new(),
             log_ends: i64::MIN,
         });
         // Another host may have seen the same datagrams.
@@ -197,15 +217,18 @@ impl Searching {
         for (server, count) in &of.answers {
             *search.answers.entry(*server).or_default() += u64::from(*count);
         }
+        for ((server, _), guid) in of.answers.iter().zip(guids.into_iter().flatten()) {
+            search.guids.insert(*server, guid.clone());
+        }
     }
 
     /// Takes a note of the load, which was written when it ended.
-    fn load(&mut self, reading: &Reading, load: &SearchLoad, end: i64) {
+    fn load(&mut self, reading: &Reading, load: &SearchLoad, pva: bool, end: i64) {
         let since = reading.wall(load.since);
         let is_partial = load.one_in > 1 || load.left_out > 0 || load.cut > 0 || load.unread > 0;
         if is_partial && self.gaps.len() < MAX_SEARCHES {
             let (host, namespace) = (Rc::clone(reading.host), load.namespace);
-            self.gaps.push(Partial { host, namespace, since, end });
+            self.gaps.push(Partial { host, pva, namespace, since, end });
         }
         let length = end.saturating_sub(since).max(SECOND / 10);
         let names = load.names.saturating_mul(u64::from(load.one_in.max(1)));
@@ -215,6 +238,7 @@ impl Searching {
         }
         let goes_on = |storm: &&mut Storm| {
             storm.host == *reading.host
+                && storm.pva == pva
                 && storm.namespace == load.namespace
                 && since.saturating_sub(storm.last) < PAUSE
         };
@@ -223,6 +247,7 @@ impl Searching {
             None => {
                 let storm = Storm {
                     host: Rc::clone(reading.host),
+                    pva,
                     since,
                     last: since,
                     names: 0,
@@ -274,7 +299,11 @@ impl Searching {
     fn served(&self, client: &Client, name: &str) -> Option<&Served> {
         let (namespace, _) = place(client.namespace, client.address);
         let here = |served: &&Served| (served.ip, served.namespace) == (client.address.ip, namespace);
-        self.channels.get(name)?.iter().filter(here).min_by_key(|served| served.since)
+        self.channels
+            .get(&(client.pva, name.to_owned()))?
+            .iter()
+            .filter(here)
+            .min_by_key(|served| served.since)
     }
 
     /// The lines, and how much was left out.
@@ -282,15 +311,18 @@ impl Searching {
         let mut lines = Vec::new();
         let mut left_out = self.left_out;
         // Clients with loopback addresses are each in a network of their own: other servers may have the name there.
-        let mut servers: BTreeMap<(&str, &str, u64), BTreeMap<Address, u64>> = BTreeMap::new();
+        let mut servers: BTreeMap<Place, BTreeMap<Address, u64>> = BTreeMap::new();
+        let mut guids: BTreeMap<Place, BTreeMap<Address, &[u8]>> = BTreeMap::new();
         for ((client, name), search) in &self.searches {
+            let place = (name.as_str(), &*client.host, client.namespace, client.pva);
             for (server, count) in &search.answers {
-                let of_name = servers.entry((name, &client.host, client.namespace)).or_default();
-                *of_name.entry(*server).or_default() += count;
+                *servers.entry(place).or_default().entry(*server).or_default() += count;
             }
+            let known = search.guids.iter().map(|(server, guid)| (*server, guid.as_slice()));
+            guids.entry(place).or_default().extend(known);
         }
         for ((client, name), search) in &self.searches {
-            let of_name = servers.get(&(name.as_str(), &*client.host, client.namespace));
+            let of_name = servers.get(&(name.as_str(), &*client.host, client.namespace, client.pva));
             let is_own = is_loopback(client.address)
                 || self.own.contains(&client.address.ip)
                 || self.senders.contains_key(client);
@@ -308,6 +340,7 @@ impl Searching {
             let mut line = NetLine::new(kind, &search.host, search.since);
             line.last = Some(search.last);
             line.pv.clone_from(name);
+            line.is_pva = client.pva;
             line.client = self.who(client);
             line.count = search.count;
             line.at_least = missed;
@@ -326,16 +359,21 @@ impl Searching {
                 line.servers.push(text(served.server));
                 line.served_since = Some(served.since);
             } else if search.answers.is_empty() {
-                let made = || Some(&self.channels.get(name)?.first()?.server);
+                let made = || Some(&self.channels.get(&(client.pva, name.clone()))?.first()?.server);
                 let others = of_name.and_then(|of| of.keys().next()).or_else(made);
                 line.text = others
                     .map_or(String::new(), |at| format!("server {at} has it, seen elsewhere in these logs"));
             }
             push(&mut lines, line, &mut left_out);
         }
-        for ((name, host, namespace), servers) in servers.iter().filter(|(_, servers)| servers.len() > 1) {
+        for (place @ (name, host, namespace, pva), servers) in servers.iter().filter(|(_, of)| of.len() > 1) {
+            let guids = guids.get(place).filter(|guids| guids.len() == servers.len());
+            // one server with several addresses has one GUID
+            if guids.is_some_and(|guids| guids.values().collect::<HashSet<_>>().len() == 1) {
+                continue;
+            }
             let of_name = self.searches.iter().filter(|((client, of), search)| {
-                (of.as_str(), &*client.host, client.namespace) == (*name, *host, *namespace)
+                (of.as_str(), &*client.host, client.namespace, client.pva) == (*name, *host, *namespace, *pva)
                     && !search.answers.is_empty()
             });
             let all: Vec<(&Client, &Search)> =
@@ -348,10 +386,17 @@ impl Searching {
             let mut line = NetLine::new(Kind::SeveralServers, &first.host, since);
             line.last = all.iter().map(|(_, search)| search.last).max();
             line.pv = (*name).to_owned();
+            line.is_pva = *pva;
             line.servers = servers.keys().map(|server| text(*server)).collect();
             line.count = servers.values().sum();
             let ports: HashSet<u16> = servers.keys().map(|server| server.port).collect();
-            if ports.len() < servers.len() {
+            let ips: HashSet<u32> = servers.keys().map(|server| server.ip).collect();
+            if guids.is_some() {
+                if ips.len() < servers.len() {
+                    line.text =
+                        "those on the same host may be one server before and after a restart".to_owned();
+                }
+            } else if ports.len() < servers.len() {
                 line.text = "those with the same port may be one server with several addresses".to_owned();
             }
             if all.len() == 1 {
@@ -362,13 +407,14 @@ impl Searching {
         for storm in &self.storms {
             let mut line = NetLine::new(Kind::SearchStorm, &storm.host, storm.since);
             line.last = Some(storm.last);
+            line.is_pva = storm.pva;
             line.count = storm.names;
             line.at_least = storm.at_least;
             line.reason = if storm.one_in > 1 { "estimated" } else { "counted" };
             let mut most: Vec<(&Address, &u64)> = storm.most.iter().collect();
             most.sort_by_key(|(address, count)| (std::cmp::Reverse(**count), **address));
             let named = |address: &Address| {
-                let client = Client::new(&storm.host, storm.namespace, *address, false);
+                let client = Client::new(&storm.host, storm.namespace, *address, false, storm.pva);
                 self.who(&client)
             };
             if let Some((address, _)) = most.first() {

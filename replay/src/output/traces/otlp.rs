@@ -241,8 +241,11 @@ fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec
         }
         None => {
             // A server that is not on this host or was not inspected: use its address.
-            let server = span.packet().and_then(|packet| context.circuit(packet.circuit));
-            let name = server.map_or_else(|| "unknown".to_owned(), |circuit| circuit.server.to_string());
+            let server = span.packet().and_then(|packet| {
+                let [_, server] = context.addresses(packet.circuit);
+                server
+            });
+            let name = server.unwrap_or_else(|| "unknown".to_owned());
             text(&mut attributes, "service.name", &name);
         }
     }
@@ -392,8 +395,8 @@ fn describe_link(otlp: &mut OtlpSpan, context: &Context, link: &LinkSpan) {
     let target_context = target.run.context();
     let Some(root) = target.root() else { return };
     if let Some(packet) = root.packet() {
-        if let Some(circuit) = target_context.circuit(packet.circuit) {
-            text(attributes, "server.address", &circuit.server.to_string());
+        if let [_, Some(server)] = target_context.addresses(packet.circuit) {
+            text(attributes, "server.address", &server);
         }
     }
     text(attributes, "service.peer.name", ioc(&target_context, root).map_or("", |ioc| ioc.name.as_str()));
@@ -465,9 +468,11 @@ impl Hash {
         }
         match &span.kind {
             SpanKind::Put(put) => {
-                if let Some(circuit) = put.packet.as_ref().and_then(|packet| context.circuit(packet.circuit))
+                let packet = put.packet.as_ref();
+                if let Some([Some(client), Some(server)]) =
+                    packet.map(|packet| context.addresses(packet.circuit))
                 {
-                    hash = hash.text(&circuit.client.to_string()).text(&circuit.server.to_string());
+                    hash = hash.text(&client).text(&server);
                 }
                 let record = put.record.map(|record| record_name(&context, record)).unwrap_or_default();
                 hash.text("put").text(&record).text(field_name(&context, put.field).unwrap_or_default())

@@ -3,8 +3,8 @@
 //!
 //! What comes twice from the same interface was sent twice.
 
-use crate::ca::datagrams::Seen;
 use crate::net::udp::datagram::Datagram;
+use crate::net::udp::Seen;
 use crate::net::Namespace;
 use std::hash::{BuildHasher, RandomState};
 

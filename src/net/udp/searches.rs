@@ -13,7 +13,7 @@ use iocrec_log::event::{self, Address, Event, Fact, SearchLoad};
 
 use super::busiest::Busiest;
 use super::{scope, Scope};
-use crate::ca::message;
+use crate::linux::text::printable;
 use crate::net::Namespace;
 
 const SECOND: u64 = 1_000_000_000;
@@ -68,6 +68,27 @@ pub struct Asking {
     pub cid: u32,
 }
 
+/// An answer that a server has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The server.
+    pub server: Address,
+    /// Its GUID, in PVAccess.
+    pub guid: Guid,
+}
+
+/// A server's GUID; PVAccess alone has them.
+pub type Guid = Option<[u8; 12]>;
+
+/// How a protocol's counts become facts.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Searches, with the GUID of each server that answered.
+    pub searches: fn(event::Searches, Vec<Guid>) -> Fact,
+    /// A load.
+    pub load: fn(SearchLoad) -> Fact,
+}
+
 #[derive(Debug)]
 struct Entry {
     namespace: Namespace,
@@ -79,7 +100,7 @@ struct Entry {
     since: u64,
     last: u64,
     not_found: u32,
-    answers: Vec<(Address, u32)>,
+    answers: Vec<(Answer, u32)>,
     /// Whether anybody has ever answered.
     is_answered: bool,
     /// Time and number of the reports so far.
@@ -102,21 +123,23 @@ impl Entry {
             }
     }
 
-    fn report(&mut self, now: u64, out: &mut Vec<Event>) {
+    fn report(&mut self, now: u64, facts: &Facts, out: &mut Vec<Event>) {
         self.reported = now;
         self.reports = self.reports.saturating_add(1);
+        let answers = std::mem::take(&mut self.answers);
+        let guids = answers.iter().map(|(answer, _)| answer.guid).collect();
         let searches = event::Searches {
             namespace: self.namespace,
             client: self.client,
             tcp: self.tcp,
-            name: message::text(&self.name),
+            name: printable(&self.name),
             count: std::mem::take(&mut self.count),
             since: self.since,
             last: self.last,
             not_found: std::mem::take(&mut self.not_found),
-            answers: std::mem::take(&mut self.answers),
+            answers: answers.into_iter().map(|(answer, count)| (answer.server, count)).collect(),
         };
-        out.push(Event { time: now, fact: Fact::from(searches) });
+        out.push(Event { time: now, fact: (facts.searches)(searches, guids) });
     }
 }
 
@@ -213,6 +236,7 @@ struct Numbers {
 #[derive(Debug)]
 pub struct Searches {
     limits: Limits,
+    facts: Facts,
     hasher: RandomState,
     entries: HashMap<u64, Entry>,
     /// Entries of each sender: one must not take the places of all others.
@@ -226,17 +250,12 @@ pub struct Searches {
     senders: Vec<(Namespace, Address)>,
 }
 
-impl Default for Searches {
-    fn default() -> Searches {
-        Searches::new(Limits::default())
-    }
-}
-
 impl Searches {
     /// Nothing counted yet.
-    pub fn new(limits: Limits) -> Searches {
+    pub fn new(limits: Limits, facts: Facts) -> Searches {
         Searches {
             limits,
+            facts,
             hasher: RandomState::new(),
             entries: HashMap::new(),
             held: HashMap::new(),
@@ -250,6 +269,7 @@ impl Searches {
 
     /// Counts in these namespaces from now on, and in no others.
     pub fn set_places(&mut self, namespaces: &[Namespace], now: u64, out: &mut Vec<Event>) {
+        let facts = self.facts;
         self.loads.retain(|namespace, _| namespaces.contains(namespace));
         for &namespace in namespaces.iter().take(MAX_PLACES) {
             self.loads.entry(namespace).or_insert_with(|| {
@@ -264,7 +284,7 @@ impl Searches {
                     one_in: 1,
                     most: Vec::new(),
                 };
-                out.push(Event { time: now, fact: Fact::from(note) });
+                out.push(Event { time: now, fact: (facts.load)(note) });
                 Loads::starting(now)
             });
         }
@@ -288,10 +308,9 @@ impl Searches {
         }
     }
 
-    /// Counts a request for the name in this payload.
-    pub fn request(&mut self, namespace: Namespace, asking: Asking, payload: &[u8], time: u64) {
+    /// Counts a request for a name.
+    pub fn request(&mut self, namespace: Namespace, asking: Asking, name: &[u8], time: u64) {
         let Asking { client, tcp, cid } = asking;
-        let name = payload.get(..message::text_length(payload)).unwrap_or_default();
         if name.is_empty() {
             return;
         }
@@ -344,7 +363,7 @@ impl Searches {
     }
 
     /// Counts an answer: from this server, or that the name is not there.
-    pub fn answer(&mut self, namespace: Namespace, asking: Asking, server: Option<Address>, time: u64) {
+    pub fn answer(&mut self, namespace: Namespace, asking: Asking, answer: Option<Answer>, time: u64) {
         let key = (scope(namespace, asking.client.ip), asking.client, asking.tcp, asking.cid);
         let hash = self.numbers.new.get(&key).or_else(|| self.numbers.old.get(&key));
         // An answer to a request that was not seen, or not kept, says nothing about a name.
@@ -353,15 +372,15 @@ impl Searches {
             entry.since = time;
         }
         entry.last = entry.last.max(time);
-        let Some(server) = server else {
+        let Some(answer) = answer else {
             entry.not_found = entry.not_found.saturating_add(1);
             return;
         };
         entry.is_answered = true;
         let has_room = entry.answers.len() < MAX_SERVERS;
-        match entry.answers.iter_mut().find(|(known, _)| *known == server) {
+        match entry.answers.iter_mut().find(|(known, _)| *known == answer) {
             Some((_, count)) => *count = count.saturating_add(1),
-            None if has_room => entry.answers.push((server, 1)),
+            None if has_room => entry.answers.push((answer, 1)),
             None => {}
         }
     }
@@ -426,7 +445,7 @@ impl Searches {
         self.ration -= due.len() as u32;
         for (is_answered, _, hash) in due {
             let Some(entry) = self.entries.get_mut(&hash) else { continue };
-            entry.report(now, out);
+            entry.report(now, &self.facts, out);
             let sender = (entry.namespace, entry.client);
             let is_new = self.senders.len() < 2 * MOST && !self.senders.contains(&sender);
             if !is_answered && !entry.tcp && is_new {
@@ -436,6 +455,7 @@ impl Searches {
     }
 
     fn note_loads(&mut self, now: u64, out: &mut Vec<Event>, is_end: bool) {
+        let facts = self.facts;
         for (namespace, loads) in &mut self.loads {
             let mut noted = loads.end_second(now);
             if is_end {
@@ -457,7 +477,7 @@ impl Searches {
                     one_in: load.one_in,
                     most,
                 };
-                out.push(Event { time: now, fact: Fact::from(note) });
+                out.push(Event { time: now, fact: (facts.load)(note) });
             }
         }
     }

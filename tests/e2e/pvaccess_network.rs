@@ -1,0 +1,109 @@
+//! PVAccess beside puts to records: searches, servers that come and go, servers without records, calls.
+
+use crate::rig::{json_lines, wait_until, Rig};
+use serde_json::{json, Value};
+use std::thread::sleep;
+use std::time::Duration;
+
+const PORT: u16 = 5274;
+/// Where ioc.py serves PVAccess, and is searched for.
+const PVA: u16 = PORT + 1000;
+const SEARCH: u16 = PORT + 2000;
+/// Where the server without records is.
+const OTHER: u16 = 6290;
+
+fn net(rig: &Rig, arguments: &[&str]) -> Vec<Value> {
+    let all = [&["--format", "jsonl", "--all"], arguments].concat();
+    let lines = json_lines(&rig.replay("net", &all).stdout);
+    lines.into_iter().filter(|line| line["protocol"] == "pva").collect()
+}
+
+fn of(lines: &[Value], kind: &str) -> Vec<Value> {
+    lines.iter().filter(|line| line["kind"] == kind).cloned().collect()
+}
+
+#[test]
+fn the_network_of_pvaccess_is_told_as_it_was() {
+    let Some(rig) = Rig::new("pvaccess-network") else { return };
+    let ioc = rig.ioc_with("network", PORT, "pvaccess.db", &["--pva", "pvxs"]);
+    let server = rig.pva_server(OTHER, SEARCH, "PVA:SP");
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut ca = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut ca, "PVA:READY", "both");
+    let mut client = rig.client("p4p", &[PORT], &[]);
+    // two have it; nobody has the other, and the client waits for 20 s
+    client.get("PVA:SP");
+    let missing = client.tries(json!({"do": "get", "pv": "PVA:NOBODY"}));
+    assert!(missing["error"].as_str().is_some_and(|error| error.contains("Timeout")), "{missing}");
+    // another server takes its place
+    drop(server);
+    let again = rig.pva_server(OTHER, SEARCH, "PVA:OTHER");
+    wait_until("the recorder has seen it start again", || {
+        !of(&net(&rig, &[]), "server_restarted").is_empty()
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    drop((again, ioc));
+    let lines = net(&rig, &[]);
+    let several = of(&lines, "several_servers");
+    let servers = json!([format!("127.0.0.1:{PVA}"), format!("127.0.0.1:{OTHER}")]);
+    assert!(several.iter().any(|line| line["pv"] == "PVA:SP" && line["servers"] == servers), "{lines:#?}");
+    let unanswered = net(&rig, &["--pv", "PVA:NOBODY", "--kind", "unanswered"]);
+    let [nobody] = &unanswered[..] else { panic!("one name: {lines:#?}") };
+    assert!(nobody["count"].as_u64() >= Some(5) && nobody["at_least"] == false, "{nobody}");
+    assert_eq!(
+        (&nobody["program"], &nobody["user"], &nobody["reason"]),
+        (&json!("client.py"), &json!("root"), &json!("no_answer_seen"))
+    );
+    let restarted = of(&lines, "server_restarted");
+    let [restarted] = &restarted[..] else { panic!("one server: {lines:#?}") };
+    assert_eq!(restarted["servers"], json!([format!("127.0.0.1:{OTHER}")]));
+    assert_eq!(restarted["reason"], "new_guid");
+    assert!(restarted["text"].as_str().is_some_and(|text| text.contains(" instead of ")), "{restarted}");
+    let text = String::from_utf8(rig.replay("net", &["--pv", "PVA:NOBODY"]).stdout).unwrap();
+    assert!(text.contains("PVAccess: PVA:NOBODY searched for by"), "{text}");
+}
+
+/// Puts and calls to a server without records: nothing but its answers shows what came of them.
+#[test]
+fn puts_and_calls_without_records() {
+    let Some(rig) = Rig::new("pvaccess-calls") else { return };
+    let ioc = rig.ioc_with("calls", PORT, "pvaccess.db", &["--pva", "pvxs"]);
+    let server = rig.pva_server(OTHER, SEARCH, "CALL:SUM");
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--pid", &server.pid().to_string()]);
+    let mut ca = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut ca, "PVA:READY", "both");
+    let mut client = rig.client("p4p", &[PORT], &[]);
+    client.put("CALL:SUM", 6, json!(2.5), false);
+    let refused =
+        client.tries(json!({"do": "put", "pv": "CALL:SUM", "dbr": 6, "value": -1.0, "notify": false}));
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains("no negative values")), "{refused}");
+    assert_eq!(client.rpc("CALL:SUM", json!({"a": 3.0, "b": 4.5}))["value"], 7.5);
+    let refused = client.rpc("CALL:SUM", json!({"a": 3.0}));
+    assert!(
+        refused["error"].as_str().is_some_and(|error| error.contains("a and b are missing")),
+        "{refused}"
+    );
+    sleep(Duration::from_millis(500));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    drop((server, ioc));
+    let puts: Vec<Value> = rig.puts(&[]).into_iter().filter(|line| line["pv"] == "CALL:SUM").collect();
+    let expected = [
+        json!({"request": "put", "requested": 2.5, "status": "ok", "fields": {"value": 2.5}}),
+        json!({"request": "put", "requested": -1.0, "status": "failed", "message": "no negative values"}),
+        json!({"request": "rpc", "status": "ok"}),
+        json!({"request": "rpc", "status": "failed", "message": "a and b are missing"}),
+    ];
+    assert_eq!(puts.len(), expected.len(), "{puts:#?}");
+    for (line, expected) in puts.iter().zip(expected) {
+        for (key, value) in expected.as_object().unwrap() {
+            assert_eq!(line[key], *value, "{key} of {line:#}");
+        }
+        for (key, value) in [("protocol", json!("pva")), ("user", json!("root")), ("source", json!("packet"))]
+        {
+            assert_eq!(line[key], value, "{key} of {line:#}");
+        }
+        assert_eq!(line["server"], format!("127.0.0.1:{OTHER}"), "{line:#}");
+    }
+    let fields = &puts[2]["fields"];
+    assert_eq!((&fields["query.a"], &fields["query.b"]), (&json!(3.0), &json!(4.5)), "{fields:#}");
+}
