@@ -197,10 +197,13 @@ fn target(text: &str) -> (String, String) {
     (pv.record.to_owned(), pv.field.to_owned())
 }
 
+/// A put that libca was asked for: wall-clock time and the thread's name.
+type OneAsked = (i64, Rc<str>);
+
 /// The puts that an IOC's threads asked libca for.
 #[derive(Debug, Default)]
 pub struct Asked {
-    by_ioc: HashMap<(usize, IocId), VecDeque<(i64, Rc<str>)>>,
+    by_ioc: HashMap<(usize, IocId), VecDeque<OneAsked>>,
 }
 
 impl Asked {
