@@ -4,7 +4,9 @@ use crate::alarms::Alarms;
 use crate::chains::Chains;
 use crate::events::Events;
 use crate::filter::Filter;
+use crate::model::names::address;
 use crate::model::peers::Peers;
+use crate::model::quiet::Span;
 use crate::model::replay::Replay;
 use crate::model::selection::Interest;
 use crate::model::source::{group, Source};
@@ -261,6 +263,33 @@ impl Logs {
         History::new(Replay::new(sources, until, &self.notices), filter)
     }
 
+    /// The same of these records alone, which are the filter's.
+    pub fn history_of<'a>(&self, filter: &'a Filter, records: Vec<String>) -> History<'a> {
+        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
+        let interest = Interest::Records(records);
+        let sources = self.sources(filter.since).into_iter();
+        let sources = sources.map(|source| source.asked_for(interest.clone())).collect();
+        History::new(Replay::new(sources, until, &self.notices), filter)
+    }
+
+    /// The same without the hits in spans of each run. Also the numbers of the runs in what went unseen.
+    pub fn history_without<'a>(
+        &self,
+        filter: &'a Filter,
+        spans: Vec<Vec<Span>>,
+    ) -> (History<'a>, Vec<usize>) {
+        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
+        let sources = self.sources(filter.since).into_iter().zip(spans);
+        let sources: Vec<Source> = sources
+            .map(|(source, spans)| match spans.as_slice() {
+                [] => source,
+                _ => source.without_hits(spans),
+            })
+            .collect();
+        let runs = sources.iter().map(|source| address(&source.run)).collect();
+        (History::new(Replay::new(sources, until, &self.notices), filter), runs)
+    }
+
     /// The changes of alarms that match, in order of time; then the alarms that last at the end.
     ///
     /// ```
@@ -287,6 +316,16 @@ impl Logs {
         let mut sources = self.sources(filter.since);
         if self.uses_index() {
             sources = sources.into_iter().map(|source| source.asked_for(Interest::Puts)).collect();
+        }
+        Replay::new(sources, filter.until.unwrap_or(i64::MAX), &self.notices)
+    }
+
+    /// The chains in the filter's time range that may concern records of these names; others may be missing or lack parts.
+    pub fn replay_of(&self, filter: &Filter, records: Vec<String>) -> Replay {
+        let mut sources = self.sources(filter.since);
+        if self.uses_index() {
+            let interest = Interest::Records(records);
+            sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
         }
         Replay::new(sources, filter.until.unwrap_or(i64::MAX), &self.notices)
     }

@@ -45,7 +45,9 @@ pub enum Kind {
 pub struct Held {
     hosts: BTreeSet<String>,
     iocs: BTreeSet<String>,
+    any_ioc: bool,
     users: BTreeSet<String>,
+    clients: bool,
     /// Wall-clock times of the first event, and of the last or the last reading of the clock: where nothing happened, it
     /// shows that the recorder ran.
     span: Option<(i64, i64)>,
@@ -72,8 +74,14 @@ impl Held {
     fn event(&mut self, context: &mut Context, time: u64, fact: &Fact) {
         match fact {
             Fact::Host(host) => remember(&mut self.hosts, &host.name),
-            Fact::Ioc(ioc) => remember(&mut self.iocs, &ioc.name),
-            Fact::Circuit(circuit) => remember(&mut self.users, &circuit.user),
+            Fact::Ioc(ioc) => {
+                self.any_ioc = true;
+                remember(&mut self.iocs, &ioc.name);
+            }
+            Fact::Circuit(circuit) => {
+                self.clients = true;
+                remember(&mut self.users, &circuit.user);
+            }
             Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
             Fact::CaPut(_) | Fact::PvaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
@@ -125,8 +133,9 @@ impl Held {
     }
 }
 
+/// Remembers a name; an empty one is not known.
 fn remember(names: &mut BTreeSet<String>, name: &str) {
-    if name.len() <= MAX_LENGTH && names.len() < MAX_NAMES {
+    if !name.is_empty() && name.len() <= MAX_LENGTH && names.len() < MAX_NAMES {
         names.insert(name.to_owned());
     }
 }
@@ -167,8 +176,8 @@ impl Held {
     /// Says so if the logs hold nothing of the kind, whatever the filter.
     fn nothing_of(&self, kind: Kind) -> Option<String> {
         let line = match kind {
-            Kind::Iocs if self.iocs.is_empty() => "no IOC ran while these logs were recorded",
-            Kind::Records if self.iocs.is_empty() => {
+            Kind::Iocs if !self.any_ioc => "no IOC ran while these logs were recorded",
+            Kind::Records if !self.any_ioc => {
                 "no IOC ran while these logs were recorded, so there are no records"
             }
             Kind::Alarms if !self.processing && self.packets_only => {
@@ -178,7 +187,7 @@ impl Held {
             Kind::Alarms if !self.processing => {
                 "these logs hold no alarms: no record processed, or recording was off (--no-process)"
             }
-            Kind::Clients if self.users.is_empty() => {
+            Kind::Clients if !self.clients => {
                 "these logs hold no Channel Access clients: none was connected, or recording was off (--no-puts)"
             }
             Kind::Chains if !self.processing && !self.puts && self.packets_only => {

@@ -3,6 +3,7 @@
 //! A [`Notice`] holds the facts; its `Display` is the sentence. [`Notices`] passes each to the handler of whoever
 //! opened the logs, and remembers whether anything could not be read.
 
+use crate::time::duration;
 use iocrec_log::reader::{Cause, Damage, ReadError};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -52,6 +53,13 @@ pub enum Notice {
         /// Number of runs read at once.
         limit: usize,
     },
+    /// A machine's clock was set back while it was recorded.
+    ClockSetBack {
+        /// The host; empty if unknown.
+        host: String,
+        /// By how much, nanoseconds.
+        by: u64,
+    },
     /// Chains came after others that began later.
     ChainsOutOfOrder {
         /// Number of chains.
@@ -69,9 +77,10 @@ impl Notice {
             | Notice::MoreDamage { .. }
             | Notice::Truncated { .. }
             | Notice::DefinitionsLeftOut { .. } => true,
-            Notice::MissingSegments { .. } | Notice::RunsOverlap { .. } | Notice::ChainsOutOfOrder { .. } => {
-                false
-            }
+            Notice::MissingSegments { .. }
+            | Notice::RunsOverlap { .. }
+            | Notice::ClockSetBack { .. }
+            | Notice::ChainsOutOfOrder { .. } => false,
         }
     }
 }
@@ -114,6 +123,13 @@ impl fmt::Display for Notice {
                 f,
                 "more than {limit} recorders' runs overlap, which is more than is read at once: chains of different \
                  runs may be out of order, and not joined; name fewer logs"
+            ),
+            Notice::ClockSetBack { host, by } => write!(
+                f,
+                "the clock of {} was set back by {}: what happened before and after that is mixed here, so what seems \
+                 earlier, later or last may not be; iocreplay info says when",
+                if host.is_empty() { "a host" } else { host },
+                duration(*by)
             ),
             Notice::ChainsOutOfOrder { count } => write!(
                 f,

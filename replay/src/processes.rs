@@ -6,7 +6,7 @@ use crate::inventory::{End, Inventory};
 use crate::logs::Logs;
 use crate::notices::Notices;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Ioc, IocId};
+use iocrec_log::event::{Ioc, IocId, Tier};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -34,6 +34,8 @@ pub struct Process {
     pub recorded: Option<i64>,
     /// The times during which it ran unseen.
     pub unseen: Vec<Unseen>,
+    /// Whether a run had packets alone of it, and so no processing and no alarms.
+    pub packets_only: bool,
 }
 
 /// A span of time in which a process ran unseen, in wall-clock time.
@@ -92,6 +94,7 @@ impl Processes {
                 process.unseen.push(Unseen { from, to: span.to.unwrap_or(i64::MAX), cause });
             }
             process.unseen.truncate(MAX_SPANS);
+            process.packets_only |= context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
             process.recorded = process.recorded.or(first.max(begin));
             process.until = process.until.max(until);
             process.end = process.end.take().or(ended.cloned());

@@ -87,7 +87,7 @@ fn of_run(files: &[SegmentFile], record: &str, filter: &Filter) -> Option<Option
 }
 
 /// What the blocks of a segment say of themselves; `None` if something in it can't be read.
-fn abouts(file: &SegmentFile) -> Option<Vec<About>> {
+pub fn abouts(file: &SegmentFile) -> Option<Vec<About>> {
     let mut segment = Segment::open(&file.path).ok()?;
     let mut all = Vec::new();
     while let Some(found) = segment.next_about() {

@@ -105,15 +105,21 @@ impl Scan {
     }
 
     fn open_next(&mut self) -> Option<Part> {
-        while self.opened.len() < AHEAD {
-            let Some(file) = self.files.pop_front() else { break };
-            let choose = self.choose.as_ref();
-            let opened = Ahead::open(&file.path, |segment| prepare(segment, &file, self.blocks, choose));
-            self.opened.push_back((opened, file));
-        }
         let before = self.file.take().map_or(0, |file| file.size);
         self.before = self.before.saturating_add(before);
-        let (opened, file) = self.opened.pop_front()?;
+        let (mut opened, file) = match self.opened.pop_front() {
+            Some(first) => first,
+            None => self.open()?,
+        };
+        // The thread that has read the segment before is free for the first that has none.
+        let ahead = self.opened.iter_mut().map(|(segment, _)| segment);
+        for segment in std::iter::once(&mut opened).chain(ahead).flatten() {
+            segment.start();
+        }
+        while self.opened.len() + 1 < AHEAD {
+            let Some(next) = self.open() else { break };
+            self.opened.push_back(next);
+        }
         self.file = Some(file);
         Some(match opened {
             Ok(segment) => {
@@ -127,6 +133,13 @@ impl Scan {
 }
 
 impl Scan {
+    fn open(&mut self) -> Option<(Result<Ahead, ReadError>, SegmentFile)> {
+        let file = self.files.pop_front()?;
+        let choose = self.choose.as_ref();
+        let opened = Ahead::open(&file.path, |segment| prepare(segment, &file, self.blocks, choose));
+        Some((opened, file))
+    }
+
     /// Tells how far the scan is.
     fn tell(&mut self, block: &Block) {
         let Some(share) = &mut self.share else { return };

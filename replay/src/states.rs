@@ -1,46 +1,62 @@
-//! The state of all fields at given times: one pass over the logs.
+//! The state of all fields at given times: the fold of the history up to them.
+//!
+//! Most of a log says nothing about a time much later: what changes often has changed since, and what does not change has
+//! the value that it had. So [`around`] folds the beginning of each run and the time before the one that is asked for, and
+//! of the part between only looks at the bare facts, which tell whether that gives the same. Where it may not, as with
+//! losses in that part, everything is read.
+
+pub mod around;
 
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::state::State;
 use crate::time::SECOND;
-use crate::values::Entry;
+use crate::values::{Entry, History};
 
 /// Time after which the recorder has noted what went unseen: losses within a flush and a turn of its loop, a
 /// detachment within its checks once a second.
 pub const NOTED: i64 = 30 * SECOND as i64;
 
 /// Entries of the history: both states need them, the earlier one not all.
-fn fold(logs: &Logs, filter: &Filter, mut states: Vec<(i64, State)>) -> Vec<State> {
-    let until = states.iter().map(|(time, _)| *time).max().unwrap_or(i64::MAX).saturating_add(1);
-    let filter = &filter.until(until);
-    for entry in logs.history(filter) {
-        let time = match &entry {
-            Entry::Process { time, .. } | Entry::Attached { time, .. } | Entry::Disabled { time, .. } => {
-                *time
-            }
-            // something unseen may have begun long before it was noted
-            Entry::Value(line) => line.unseen.as_ref().map_or(line.time, |unseen| unseen.since),
-        };
-        if let [(_, first), rest @ ..] = states.as_mut_slice() {
-            for (_, state) in rest.iter_mut().filter(|(until, _)| time <= *until) {
+fn fold(
+    history: History,
+    mut states: Vec<State>,
+    mut each: impl FnMut(&Entry, &mut [State]) -> bool,
+) -> Option<Vec<State>> {
+    for entry in history {
+        if !each(&entry, &mut states) {
+            return None;
+        }
+        let time = entry.time();
+        if let [first, rest @ ..] = states.as_mut_slice() {
+            for state in rest.iter_mut().filter(|state| time <= state.time()) {
                 state.take(entry.clone());
             }
             first.take(entry);
         }
     }
-    states.into_iter().map(|(_, state)| state).collect()
+    Some(states)
+}
+
+/// The states at these times, the latest first, by `make`.
+fn states(logs: &Logs, filter: &Filter, make: &dyn Fn() -> Vec<State>) -> Vec<State> {
+    let latest = make().first().map_or(i64::MAX, State::time);
+    let filter = &filter.until(latest.saturating_add(1));
+    if let Some(states) = around::states(logs, filter, make) {
+        return states;
+    }
+    fold(logs.history(filter), make(), |_, _| true).unwrap_or_default()
 }
 
 /// The state at this time (nanoseconds since 1970 UTC), of the fields that the filter selects. Its times don't matter.
 pub fn at(logs: &Logs, filter: &Filter, time: i64) -> State {
-    fold(logs, filter, vec![(time, State::at(time))]).pop().unwrap_or_else(|| State::at(time))
+    states(logs, filter, &|| vec![State::at(time)]).pop().unwrap_or_else(|| State::at(time))
 }
 
 /// The states at two times. The second counts the changes since the first, and knows the last of each field.
 pub fn between(logs: &Logs, filter: &Filter, first: i64, second: i64) -> (State, State) {
-    let later = (second, State::at(second).counting_from(first));
-    let mut states = fold(logs, filter, vec![later, (first, State::at(first))]);
+    let make = || vec![State::at(second).counting_from(first), State::at(first)];
+    let mut states = states(logs, filter, &make);
     let before = states.pop().unwrap_or_else(|| State::at(first));
     (before, states.pop().unwrap_or_else(|| State::at(second)))
 }

@@ -2,7 +2,7 @@
 
 use crate::attached::{Attached, Gap, Spans};
 use crate::logs;
-use crate::model::clock::SetLater;
+use crate::model::clock::{SetLater, Step, Steps};
 use crate::names::{linkage_name, source_name, tier_name};
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
@@ -40,6 +40,8 @@ pub struct RunSummary {
     /// The time when the machine's clock was set, if it was not set at the beginning: earlier times are computed back
     /// from it.
     pub(crate) clock_set: Option<String>,
+    /// Times when the clock was set while it was recorded.
+    pub(crate) clock_steps: Vec<ClockStep>,
     /// Resolution of times in nanoseconds; they were rounded down to multiples of it.
     pub(crate) time_step: u64,
     pub(crate) segments: usize,
@@ -121,6 +123,17 @@ pub(crate) struct ThinningInfo {
 pub(crate) struct MarkInfo {
     pub(crate) time: String,
     pub(crate) text: String,
+}
+
+/// A clock that was set.
+#[derive(Serialize)]
+pub(crate) struct ClockStep {
+    /// What it would have shown.
+    pub(crate) from: String,
+    /// What it showed.
+    pub(crate) to: String,
+    /// Seconds by which it was set forward; negative: back.
+    pub(crate) by_s: f64,
 }
 
 /// A span of time whose segments are kept.
@@ -208,6 +221,8 @@ struct Builder {
     counts: BTreeMap<u16, u64>,
     bytes: u64,
     clock_set: Option<i64>,
+    steps: Steps,
+    clock_steps: Vec<Step>,
     time_step: u64,
     first_segment: u32,
     /// Whether the current segment is the first that could be opened.
@@ -297,6 +312,9 @@ impl Builder {
         self.spans.take(event.time, &event.fact, &self.context);
         self.snapshots.take(wall, &event.fact);
         match &event.fact {
+            Fact::Clock(clock) if self.clock_steps.len() < MAX_LISTED => {
+                self.clock_steps.extend(self.steps.take(event.time, clock.wall));
+            }
             Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
                 self.iocs.insert(ioc.id, Ioc::clone(ioc));
             }
@@ -396,6 +414,15 @@ impl Builder {
             first: self.span.map(|(first, _)| zone.format(first, 9)),
             last: self.span.map(|(_, last)| zone.format(last, 9)),
             clock_set: self.clock_set.map(|wall| zone.format(wall, 3)),
+            clock_steps: self
+                .clock_steps
+                .iter()
+                .map(|step| ClockStep {
+                    from: zone.format(step.from, 3),
+                    to: zone.format(step.to, 3),
+                    by_s: step.to.saturating_sub(step.from) as f64 / crate::time::SECOND as f64,
+                })
+                .collect(),
             time_step: self.time_step.max(1),
             segments,
             bytes: self.bytes,

@@ -14,7 +14,7 @@ use crate::model::to_setting::setting;
 use crate::model::value::{long_text, same};
 use crate::states;
 use crate::values::Entry;
-use iocrec_log::event::{Dbf, Value};
+use iocrec_log::event::{Array, Dbf, Value};
 use std::collections::HashMap;
 
 /// Fields whose puts are remembered; a bound for hostile logs.
@@ -201,7 +201,8 @@ fn judge(name: &Name, series: Series, now: Option<FieldState>, before: Option<&V
     if same(&old, &new) == Some(true) && after.is_none() {
         return None;
     }
-    let obstacle = obstacle(field, &old, &new, &last, after.as_ref(), now.as_ref());
+    let obstacle = obstacle(field, &old, &new, &last, after.as_ref(), now.as_ref())
+        .or_else(|| is_other_type(&first.old, &last.old).then_some(Obstacle::OtherType));
     let doubt = now.as_ref().and_then(|now| now.doubt.clone());
     setting.cut = Some(false);
     setting.text = first.old_text.clone();
@@ -235,6 +236,17 @@ fn obstacle(
         (_, Value::Unknown) => Some(Obstacle::UnknownAfter),
         _ if last.new_cut != Some(false) => Some(Obstacle::PartAfter),
         _ => None,
+    }
+}
+
+/// Whether the values that two puts found in a field can't be of the same type. Arrays of one element may be noted as one.
+fn is_other_type(first: &Value, last: &Value) -> bool {
+    let is_text = |array: &Array| array.dbf == Dbf::String;
+    match (first, last) {
+        (Value::Unknown, _) | (_, Value::Unknown) => false,
+        (Value::Array(first), Value::Array(last)) => is_text(first) != is_text(last),
+        (Value::Array(array), _) | (_, Value::Array(array)) => array.count != 1,
+        (first, last) => matches!(first, Value::Text(_)) != matches!(last, Value::Text(_)),
     }
 }
 

@@ -61,6 +61,18 @@ pub enum Entry {
     },
 }
 
+impl Entry {
+    /// When it was; of something unseen, since when: it may have begun long before it was noted.
+    pub fn time(&self) -> i64 {
+        match self {
+            Entry::Process { time, .. } | Entry::Attached { time, .. } | Entry::Disabled { time, .. } => {
+                *time
+            }
+            Entry::Value(line) => line.unseen.as_ref().map_or(line.time, |unseen| unseen.since),
+        }
+    }
+}
+
 /// Everything that a log shows of values, in order of time: also repeated values, and what went unseen in any IOC.
 pub struct History<'a> {
     replay: Replay,
@@ -389,7 +401,7 @@ impl<'a> Values<'a> {
 }
 
 /// Whether a pattern of the filter matches the record or a field of it.
-fn has_record(filter: &Filter, record: &str) -> bool {
+pub fn has_record(filter: &Filter, record: &str) -> bool {
     let matches = |pattern: &Pattern| {
         let of_field = pattern.text().rsplit_once('.').map(|(record, _)| Pattern::from(record));
         pattern.matches(record) || of_field.is_some_and(|pattern| pattern.matches(record))

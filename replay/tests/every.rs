@@ -43,8 +43,9 @@ fn every_command_reads_sound_logs() {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let (code, out, err) = common::run(here.path(), &words);
             let what = format!("{words:?} on {}: {err}", file.display());
-            // 1: nothing of the kind is in it
-            assert!(code == 0 || (code == 1 && out.is_empty() && err.lines().count() == 1), "{code} {what}");
+            // 1: nothing of the kind is in it, which a line says. The clocks of golden logs may stand still.
+            let reasons = err.lines().filter(|line| !line.contains(" was set back by ")).count();
+            assert!(code == 0 || (code == 1 && out.is_empty() && reasons == 1), "{code} {what}");
             assert!(err.lines().all(|line| line.starts_with("iocreplay: ")), "{what}");
         }
     }

@@ -44,3 +44,36 @@ fn a_log_without_hits_says_so() {
     let out = info(vec![]);
     assert!(out.contains("nothing happened"), "{out}");
 }
+
+/// The clock of a log's machine is set by an hour in the middle, and what info and values say of that.
+fn stepped(by: i64) -> (String, String, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut facts = common::happenings();
+    let (time, hour) = (2 * SECOND + SECOND / 2, 3600 * SECOND as i64);
+    facts.push((time, Fact::Clock(Clock { wall: common::WALL + time as i64 + by * hour })));
+    facts.sort_by_key(|(time, _)| *time);
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    let (_, info, quiet) = run(directory.path(), &["info", "--utc", "log"]);
+    assert_eq!(quiet, "");
+    let (code, _, err) = run(directory.path(), &["alarms", "--utc", "log"]);
+    assert_eq!(code, 0, "{err}");
+    let (_, page, _) = run(directory.path(), &["report", "--utc", "log"]);
+    assert_eq!(page.contains("The clock was set back by 3600.000 s"), by < 0, "{by}");
+    let (_, json, _) = run(directory.path(), &["info", "--json", "--utc", "log"]);
+    (info, err, json)
+}
+
+#[test]
+fn a_clock_that_was_set_back_is_said() {
+    let (info, err, json) = stepped(-1);
+    let from = "from 2026-09-21T14:13:22.500+00:00 to 2026-09-21T13:13:22.500+00:00";
+    assert!(info.contains(&format!("clock     set back by 3600.000 s, {from}: times in between")), "{info}");
+    assert!(err.contains("the clock of box1 was set back by 3600.000 s"), "{err}");
+    assert_eq!(err.matches("set back").count(), 1, "{err}");
+    assert!(json.contains("\"by_s\": -3600.0"), "{json}");
+    let (info, err, _) = stepped(1);
+    assert!(info.contains("clock     set forward by 3600.000 s, from 2026-09-21T14:13:22.500"), "{info}");
+    assert!(!err.contains("clock"), "{err}");
+    let (info, err, _) = stepped(0);
+    assert!(!info.contains("clock     set") && !err.contains("clock"), "{info}{err}");
+}

@@ -260,3 +260,42 @@ fn an_alias_is_its_record() {
     let without = ask(&["at", "2100-01-01", "--exclude", "T:OLDNAME"]);
     assert!(!without.1.contains("T:SP"), "{}", without.1);
 }
+
+/// A put that is read by a scanned record, which is read by another one, and so on: seven of them, each scanned at its
+/// own time.
+#[test]
+fn a_long_way_of_scanned_records_leads_to_the_put() {
+    const LEVELS: u32 = 7;
+    let mut events = Vec::new();
+    for level in 1..=LEVELS {
+        let (id, name) = (100 + level, format!("T:D{level}"));
+        let record = Record { id, ioc: 1, address: u64::from(id), name, rtype: "calc".into() };
+        events.push((MS, Fact::from(record)));
+        let source = if level == 1 { "T:SP".to_owned() } else { format!("T:D{}", level - 1) };
+        events.extend(links(SECOND, id, &[(INPA, &format!("{source} NPP NMS"))]));
+    }
+    events.extend(written(100 * SECOND, (1, 1), 1.0, 2.0));
+    // Each is scanned every ten seconds, a second after the one that it reads.
+    for turn in 0..30 {
+        for level in 1..=LEVELS {
+            let time = turn * 10 * SECOND + u64::from(level) * SECOND;
+            let value = if time > 100 * SECOND { 2.0 } else { 1.0 };
+            events.extend(scan(OTHER, time, 100 + level, value * f64::from(level)));
+        }
+    }
+    let (why, text) = ask(events, &[&format!("T:D{LEVELS}")]);
+    let mut at = &why;
+    for level in (1..=LEVELS).rev() {
+        assert_eq!(at["pv"], format!("T:D{level}"), "{at:#}");
+        assert_eq!(
+            (&at["from"], &at["to"]),
+            (&json!(f64::from(level)), &json!(2.0 * f64::from(level))),
+            "{at:#}"
+        );
+        let sources = at["sources"].as_array().unwrap();
+        assert_eq!((sources.len(), &sources[0]["since_last"]), (1, &json!(true)), "{at:#}");
+        at = &sources[0]["change"];
+    }
+    assert_eq!((&at["pv"], &at["from"], &at["to"]), (&json!("T:SP"), &json!(1.0), &json!(2.0)), "{at:#}");
+    assert!(text.contains("T:SP changed from 1 to 2 at"), "{text}");
+}

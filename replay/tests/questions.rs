@@ -549,6 +549,83 @@ fn clients_that_come_and_go() {
     assert!(before.contains("before 2026-09-21T14:13:22.000+00:00 still connected at the end"), "{before}");
 }
 
+/// Two processes of one name and port, one after the other. The second one's circuit was too short-lived for the recorder
+/// to see whose socket it was.
+#[test]
+fn clients_of_a_restarted_ioc() {
+    let mut story = Story::new();
+    story.put(2 * SECOND, 1, 1.0, 2.0);
+    story.tell(3 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGKILL".into() }));
+    let Some(Fact::Ioc(first)) = common::definitions("box1").into_iter().find(|f| matches!(f, Fact::Ioc(_)))
+    else {
+        panic!("an IOC")
+    };
+    story.tell(4 * SECOND, Fact::from(Ioc { id: 9, pid: 900, start: 4 * SECOND, ..*first }));
+    let thread = Thread { id: 90, ioc: 9, tid: 1090, name: "CAS-client".into(), stack: 1 << 40 };
+    story.tell(4 * SECOND, Fact::Thread(thread));
+    let (name, rtype) = ("T:SP".into(), "ao".into());
+    story.tell(4 * SECOND, Fact::from(Record { id: 91, ioc: 9, address: 4096, name, rtype }));
+    let client = Address { ip: 0x0a00_0007, port: 50_010 };
+    let server = Address { ip: 0x0a00_0009, port: 5064 };
+    let (user, host, origin) = ("visitor".into(), "there".into(), Origin::Opened);
+    story.tell(5 * SECOND, Fact::from(Circuit { id: 10, client, server, user, host, minor: 13, origin }));
+    let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
+    let channel =
+        Channel { id: 10, circuit: 10, cid, sid, pv: "T:SP".into(), dbr, count, origin: Origin::Opened };
+    story.tell(5 * SECOND, Fact::from(channel));
+    let ends = CircuitEnds { circuit: 10, namespace: 7, server: None, client: None };
+    story.tell(5 * SECOND, Fact::CircuitEnds(ends));
+    story.tell(5 * SECOND + MS, ca_put(10, 10, false, 1, 3.0));
+    story.tell(5 * SECOND + 2 * MS, put(PutKind::PutField, 90, -1000, 1, (91, 1), 1.0, 3.0));
+    story.tell(6 * SECOND, Fact::IocEnd(IocEnd { ioc: 9, how: "exit status 0".into() }));
+    let directory = story.written();
+    let row = rows(directory.path(), &["clients", "log", "--user", "visitor", "--format", "jsonl"]);
+    assert_eq!(keys(&row[0], &["ioc", "state", "puts"]), r#""demo" "ioc_ended" 1"#, "{row:?}");
+    let (_, last, _) = run(directory.path(), &["last", "demo", "log", "--utc"]);
+    assert!(last.contains("demo on box1, pid 900"), "{last}");
+    assert!(last.contains("clients     visitor@there 10.0.0.7:50010, 1 channel, 1 put"), "{last}");
+    assert!(
+        !last.contains("alice@console3 10.0.0.5:41001, "),
+        "she was connected to the process before: {last}"
+    );
+}
+
+/// In the packet tier nobody knows what records do, and the log is older than the IOC.
+#[test]
+fn the_last_minute_by_packets_alone() {
+    let mut story = Story::new();
+    story.tell(1, Fact::Tier(TierChoice { tier: Tier::Packet, refused: vec![] }));
+    story.tell(2 * SECOND, ca_put(1, 1, false, 1, 3.0));
+    story.tell(6 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() }));
+    let (_, last, _) = run(story.written().path(), &["last", "demo", "log", "--utc"]);
+    assert!(last.contains("it had run for 5.000 s; only its last 5.000 s are recorded"), "{last}");
+    assert!(last.contains("processing and alarms: packets do not show them"), "{last}");
+    assert!(last.contains("alarms      not known: recorded from packets alone"), "{last}");
+    assert!(!last.contains("nothing is known to be missing"), "{last}");
+}
+
+/// A client that comes for one put, as caput does, after which next to nothing happens for minutes: all of that is read
+/// at once, and the put keeps its name.
+#[test]
+fn a_put_before_a_quiet_time() {
+    let mut story = Story::new();
+    let client = Address { ip: 0x0a00_0007, port: 50_010 };
+    let server = Address { ip: 0x0a00_0009, port: 5064 };
+    let (user, host, origin) = ("visitor".into(), "there".into(), Origin::Opened);
+    story.tell(2 * SECOND, Fact::from(Circuit { id: 10, client, server, user, host, minor: 13, origin }));
+    let (cid, sid, dbr, count) = (Some(1), Some(1), Some(6), Some(1));
+    let (pv, origin) = ("T:SP".into(), Origin::Opened);
+    story.tell(2 * SECOND, Fact::from(Channel { id: 10, circuit: 10, cid, sid, pv, dbr, count, origin }));
+    story.tell(2 * SECOND + MS, ca_put(10, 10, false, 1, 3.0));
+    story.tell(3 * SECOND, Fact::CircuitEnd(10));
+    for second in 3..300 {
+        story.tell(second * SECOND + MS, Fact::Mark(String::new()));
+    }
+    let directory = story.written();
+    let text = works(directory.path(), &["puts", "log", "--utc"]);
+    assert!(text.contains("visitor@there 10.0.0.7:50010"), "{text}");
+}
+
 /// A put whose circuit was closed at once, after which nothing happened for an hour, keeps its name.
 #[test]
 fn a_put_before_a_long_silence() {

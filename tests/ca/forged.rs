@@ -424,6 +424,27 @@ fn twenty_thousand_channels_of_two_clients_are_named() {
     assert_eq!(others, 0, "{:?}", w.facts().iter().find(|f| !f.starts_with("put")));
 }
 
+/// How far changed bytes are noticed: in the last four segments of a side, in their first 512 bytes. The first bytes count
+/// always.
+#[test]
+fn changed_bytes_are_noticed_for_a_while() {
+    let changed = "repeated with other bytes";
+    for (later, at, noticed) in [(0, 20, 1), (3, 20, 1), (4, 20, 0), (0, 700, 0)] {
+        let mut w = with_channel();
+        let sequence = w.seq[0];
+        let first = put(false, 7, 1, &[1.0; 100]);
+        w.client(&first);
+        (0..later).for_each(|number| w.client(&put(false, 7, 2 + number, &[2.0])));
+        let mut other = first.clone();
+        other[at] ^= 1;
+        w.raw(true, sequence, None, 0, &other);
+        w.wait(2_000);
+        let facts = w.facts();
+        assert_eq!(counted(&facts, changed), noticed, "{later} {at}: {facts:?}");
+        assert_eq!(puts(&facts).len() as u32, 1 + later);
+    }
+}
+
 /// A put from a port that is in no use, of which no opening was seen: it is a put only if the server shows that it has it.
 #[test]
 fn puts_on_connections_that_nobody_confirms_are_none() {

@@ -4,6 +4,7 @@ use crate::rig::Rig;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 const PORT: u16 = 5074;
 /// Where the bulk comes from: another address than the IOC's, with the same port.
 const BULK: &str = "127.0.0.2:5074";
-const PUTS: u32 = 100;
+const PUTS: u32 = 200;
 /// Bytes of an array.
 const ARRAY: usize = 80_000;
 /// Bytes of a long put.
@@ -31,6 +32,14 @@ fn long(command: u16, dbr: u16, first: u32, payload: &[u8]) -> Vec<u8> {
 struct Bulk {
     ends: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
+    /// Less than this tests nothing.
+    least: u64,
+}
+
+impl Bulk {
+    fn new(least: u64) -> Bulk {
+        Bulk { ends: Arc::new(AtomicBool::new(false)), sent: Arc::new(AtomicU64::new(0)), least }
+    }
 }
 
 impl Drop for Bulk {
@@ -41,8 +50,8 @@ impl Drop for Bulk {
 
 /// Sends a message again and again, from the server or from the client.
 fn bulk(message: Vec<u8>, from_server: bool, pause: Duration) -> Bulk {
-    let (ends, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let bulk = Bulk { ends: ends.clone(), sent: sent.clone() };
+    let bulk = Bulk::new(8_000_000);
+    let (ends, sent) = (bulk.ends.clone(), bulk.sent.clone());
     let listener = TcpListener::bind(BULK).expect("the port on another address");
     let client = TcpStream::connect(BULK).expect("connect");
     let (server, _) = listener.accept().expect("accept");
@@ -76,9 +85,9 @@ fn puts_beside(name: &str, tier: &str, begin: impl FnOnce() -> Bulk) {
         client.put("PUT:LONG", 5, json!(number), true);
         std::thread::sleep(Duration::from_millis(5));
     }
-    let megabytes = bulk.sent.load(Ordering::Relaxed) as f64 / 1e6;
-    eprintln!("{name}: {megabytes:.0} MB in {:?}", started.elapsed());
-    assert!(megabytes > 8.0, "nothing is tested");
+    let sent = bulk.sent.load(Ordering::Relaxed);
+    eprintln!("{name}: {sent} in {:?}", started.elapsed());
+    assert!(sent > bulk.least, "nothing is tested");
     drop(bulk);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let puts = rig.puts(&["--pv", "PUT:LONG"]);
@@ -121,4 +130,80 @@ fn no_put_is_lost_beside_long_puts() {
 #[test]
 fn no_put_is_lost_beside_long_puts_on_the_packet_tier() {
     puts_beside("bulk-puts-packet", "packet", long_puts);
+}
+
+/// Checksum of the IP protocols.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// An opening of a connection (SYN) to the IOC, from another address and port each time.
+fn opening(number: u32) -> Vec<u8> {
+    let [_, a, b, c] = (number % 0x00ff_fffe + 2).to_be_bytes();
+    let addresses = [127, a, b, c, 127, 0, 0, 1];
+    let mut tcp = Vec::new();
+    tcp.extend((1024 + (number % 60_000) as u16).to_be_bytes());
+    tcp.extend(PORT.to_be_bytes());
+    tcp.extend(number.wrapping_mul(0x9e37_79b1).to_be_bytes());
+    // no acknowledgement; 20 bytes, SYN, a window; checksum and urgent pointer
+    tcp.extend([0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
+    let sum = checksum(&[&addresses[..], &[0, 6, 0, 20], &tcp].concat());
+    tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+    // the kernel fills in the checksum
+    [&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0][..], &addresses, &tcp].concat()
+}
+
+/// 20,000 openings a second.
+fn openings() -> Bulk {
+    const AT_ONCE: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(5);
+    let bulk = Bulk::new(10_000);
+    let (ends, sent) = (bulk.ends.clone(), bulk.sent.clone());
+    // SAFETY: no pointers are passed.
+    let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };
+    assert!(raw >= 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    let raw = unsafe { OwnedFd::from_raw_fd(raw) };
+    let to = libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: 0,
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_zero: [0; 8],
+    };
+    std::thread::spawn(move || {
+        let mut next = Instant::now();
+        for number in 0.. {
+            let segment = opening(number);
+            // SAFETY: both live until the call returns, and have these sizes.
+            let done = unsafe {
+                let address = (&raw const to).cast();
+                let length = size_of::<libc::sockaddr_in>() as u32;
+                libc::sendto(raw.as_raw_fd(), segment.as_ptr().cast(), segment.len(), 0, address, length)
+            };
+            if done < 0 || ends.load(Ordering::Relaxed) {
+                break;
+            }
+            sent.fetch_add(1, Ordering::Relaxed);
+            if (number + 1) % AT_ONCE == 0 {
+                next += PAUSE;
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        }
+    });
+    bulk
+}
+
+#[test]
+fn no_put_is_lost_beside_a_flood_of_openings() {
+    puts_beside("bulk-openings-ring", "ring", openings);
+}
+
+#[test]
+fn no_put_is_lost_beside_a_flood_of_openings_on_the_packet_tier() {
+    puts_beside("bulk-openings-packet", "packet", openings);
 }

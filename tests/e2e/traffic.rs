@@ -29,8 +29,9 @@ fn the_network_is_told_as_it_was() {
     let mut recorder = rig.record(&["--port", &port]);
     let mut client = rig.client("libca", &[PORT, OTHER], &[]);
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
-    client.connect("PUT:LONG");
-    // from now on everybody may read it, and nobody write
+    let client_address = client.connect("PUT:LONG");
+    client.connect("PUT:DOUBLES");
+    // from now on everybody may read it, and nobody write: also by the channel that is open
     client.connect("PUT:DOUBLES.ASG");
     client.put("PUT:DOUBLES.ASG", 0, json!("LOCKED"), true);
     let (mut raw, who) = rig.raw_client(PORT);
@@ -96,9 +97,23 @@ fn the_network_is_told_as_it_was() {
         locked.iter().any(|line| line["pv"] == "PUT:DOUBLES" && line["reason"] == "no_write"),
         "{locked:?}"
     );
-    let died: Vec<&Value> =
-        of(&lines, "disconnected").into_iter().filter(|line| line["by"] == "server").collect();
-    assert!(died.iter().any(|line| line["user"] == json!(client.user)), "the IOC was killed: {lines:#?}");
+    let changed = |line: &&Value| {
+        line["pv"] == "PUT:DOUBLES" && line["client"] == *client_address && line["reason"] == "no_write"
+    };
+    assert!(locked.iter().any(changed), "rights that change while a channel is open: {locked:#?}");
+    // killed by a signal: the kernel ends its circuits
+    let died = |line: &&&Value| {
+        line["by"] == "server" && line["user"] == json!(client.user) && line["client"] == *client_address
+    };
+    let died: Vec<&Value> = of(&lines, "disconnected").into_iter().filter(|line| died(&line)).collect();
+    let [died] = &died[..] else { panic!("the IOC was killed: {lines:#?}") };
+    assert!(
+        ["reset", "half_closed", "closed"].map(|reason| json!(reason)).contains(&died["reason"]),
+        "{died}"
+    );
+    let clients = json_lines(&rig.replay("clients", &["--format", "jsonl"]).stdout);
+    let circuit = clients.iter().find(|line| line["client"] == *client_address).expect("its circuit");
+    assert!(!circuit["disconnected"].is_null(), "it has ended: {circuit}");
     // one client alone
     let raw_lines = net(&rig, &["--user", "raw"]);
     assert!(!raw_lines.is_empty() && raw_lines.iter().all(|line| line["user"] == "raw"));

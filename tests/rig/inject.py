@@ -1,6 +1,6 @@
 """Sends TCP segments with the addresses of a circuit's ends and random sequence numbers, until it is killed.
 
-    inject.py KIND CLIENT:PORT SERVER:PORT     KIND: reset, open, data, or all
+    inject.py KIND CLIENT:PORT SERVER:PORT     KIND: reset, open, data, blind, or all
 
 Some thousand a second, as anybody on the network could. Needs root.
 """
@@ -39,10 +39,13 @@ def main():
     kind, *ends = sys.argv[1:]
     client, server = ((ip, int(port)) for ip, port in (end.rsplit(":", 1) for end in ends))
     number = lambda: random.getrandbits(32)
+    # from ports that are in no use
+    blind = lambda: (number(), number(), ACK, put(66666.0) * random.randrange(1, 50))
     kinds = {
         "reset": lambda: (number(), number(), random.choice([RST, RST | ACK]), b""),
         "open": lambda: (number(), 0, SYN, b""),
         "data": lambda: (number(), number(), ACK, put(66666.0) * random.randrange(1, 50)),
+        "blind": blind,
     }
     chosen = list(kinds.values()) if kind == "all" else [kinds[kind]]
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
@@ -53,6 +56,8 @@ def main():
                 # an opening comes from the client, or is none
                 there = [(client, server)] if make is kinds["open"] else [(client, server), (server, client)]
                 source, destination = random.choice(there)
+                if make is blind:
+                    source, destination = (client[0], random.randrange(2000, 20000)), server
                 raw.sendto(segment(source, destination, *make()), (destination[0], 0))
             time.sleep(0.005)
 

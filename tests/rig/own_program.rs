@@ -67,6 +67,11 @@ impl Own {
         succeed(Command::new("strip").arg(&self.program));
     }
 
+    /// Removes one symbol.
+    pub fn strip_one(&self, symbol: &str) {
+        succeed(Command::new("strip").args(["--strip-symbol", symbol, &self.program]));
+    }
+
     /// Removes all symbols except one.
     pub fn strip_but(&self, symbol: &str) {
         succeed(Command::new("strip").args(["--keep-symbol", symbol, &self.program]));

@@ -9,7 +9,7 @@
 use super::batch::Batch;
 use super::layout::*;
 use super::predict::{Coded, Hit, Order, Pasts, Step, WHOLE};
-use super::template::{append, take_postcard, Number, Rest, Template};
+use super::template::{append, take_postcard, Number, Rest, Small, Template};
 use super::{varint, LeftOut, Shapes, Unpacked, Wanted};
 use crate::event::{Event, Fact};
 use crate::format::BlockHeader;
@@ -155,16 +155,23 @@ enum Does {
     Skip,
 }
 
+/// The lengths of a body's columns, and what follows them.
+#[inline]
+fn lengths(mut body: &[u8]) -> Option<(&[u8], [usize; COLUMNS])> {
+    let mut lengths = [0; COLUMNS];
+    for length in &mut lengths {
+        *length = usize::try_from(varint::take(&mut body)?).ok()?;
+    }
+    Some((body, lengths))
+}
+
 /// The unread rest of a body's columns.
 struct Left<'a>([&'a [u8]; COLUMNS]);
 
 impl<'a> Left<'a> {
     #[inline]
-    fn of(mut body: &'a [u8]) -> Option<Self> {
-        let mut lengths = [0; COLUMNS];
-        for length in &mut lengths {
-            *length = usize::try_from(varint::take(&mut body)?).ok()?;
-        }
+    fn of(body: &'a [u8]) -> Option<Self> {
+        let (mut body, lengths) = lengths(body)?;
         let mut columns = [body; COLUMNS];
         for (column, length) in columns.iter_mut().zip(lengths) {
             (*column, body) = body.split_at_checked(length)?;
@@ -205,87 +212,98 @@ impl Reader {
         let mut left_out = [0_u32; Fact::KINDS.len()];
         let mut span: Option<(u64, u64)> = None;
         // Each event has a byte in the column of low bytes.
-        let most = (header.count as usize).min(left.column(LOW_TIMES).len());
-        let mut events = Vec::with_capacity(if wanted.is_none() { most } else { 0 });
-        for _ in 0..header.count {
-            let shape = self.order.shape(Step::of(left.number(SHAPES)?)?)?;
-            let first = self.order.came(shape);
-            let (process, fact) = if shape == WHOLE {
-                (false, Some(take_postcard(left.column(FACTS))?))
-            } else {
-                let plan = self.plans.get(shape as usize - 1)?;
-                let about = &self.templates;
-                let fact =
-                    Self::hit(&mut self.numbers, about, (shape, first), plan, &mut left, &mut left_out)?;
-                (plan.process, fact)
+        let lows = std::mem::take(left.column(LOW_TIMES));
+        if lows.len() != header.count as usize {
+            return None;
+        }
+        let mut steps = std::mem::take(left.column(SHAPES));
+        let mut events = Vec::with_capacity(if wanted.is_none() { lows.len() } else { 0 });
+        for low in lows {
+            let (shape, first) = self.order.next(varint::take(&mut steps)?)?;
+            let plan = match shape {
+                WHOLE => None,
+                _ => Some(self.plans.get(shape as usize - 1)?),
             };
+            let process = plan.is_some_and(|plan| plan.process);
             let high = left.number(if process { PROCESS_TIMES } else { OTHER_TIMES })?;
-            let passed = high.checked_mul(1 << 8)? | u64::from(left.byte(LOW_TIMES)?);
-            time = time.wrapping_add(passed);
-            match fact {
-                Some(fact) => events.push(Event { time, fact }),
-                None => {
-                    let (first, last) = span.unwrap_or((time, time));
-                    span = Some((first.min(time), last.max(time)));
+            time = time.wrapping_add(high.checked_mul(1 << 8)? | u64::from(*low));
+            let Some(plan) = plan else {
+                events.push(Event { time, fact: take_postcard(left.column(FACTS))? });
+                continue;
+            };
+            let &Plan { template, record, .. } = plan;
+            if plan.does != Does::Skip {
+                let hit = Hit { shape, template, first };
+                let numbers = Self::numbers(&mut self.numbers, hit, plan, &mut left)?;
+                if plan.does == Does::Give {
+                    let about = self.templates.get(template as usize)?;
+                    let rest = Rest { record, numbers };
+                    match about.small(rest) {
+                        // In its place at once, because a fact is large.
+                        Some(Small::Process(hit)) => events.push(Event { time, fact: Fact::Process(hit) }),
+                        Some(Small::Complete(hit)) => events.push(Event { time, fact: Fact::Complete(hit) }),
+                        None => {
+                            let fact = about.fact(rest, left.column(FACTS))?;
+                            events.push(Event { time, fact });
+                        }
+                    }
+                    continue;
+                }
+            } else {
+                for _ in 0..plan.count {
+                    Self::pass_number(&mut left)?;
                 }
             }
+            // Its values that are not numbers are passed over, too.
+            if plan.has_bytes {
+                let about = self.templates.get(template as usize)?;
+                about.fact(Rest { record, numbers: [0, 0] }, left.column(FACTS))?;
+            }
+            if let Some(count) = left_out.get_mut(usize::from(plan.kind)) {
+                *count += 1;
+            }
+            let (earliest, latest) = span.unwrap_or((time, time));
+            span = Some((earliest.min(time), latest.max(time)));
         }
         let counts = (0..).zip(left_out).filter(|(_, count)| *count > 0).collect();
-        left.is_empty().then_some(Unpacked { events, left_out: LeftOut { counts, span } })
+        let read = steps.is_empty() && left.is_empty();
+        read.then_some(Unpacked { events, left_out: LeftOut { counts, span } })
     }
 
-    /// The shapes of an unpacked body's hits, in order; `None` if it holds anything in these columns that a writer would
-    /// not have written. Looks at no other column.
+    /// The shapes of a body's hits, in order; `None` if it holds anything in these columns that a writer would not have
+    /// written. Looks at no other column: `body` may end [after these](Reader::shapes_end).
     #[inline]
     pub fn shapes(&mut self, header: &BlockHeader, body: &[u8]) -> Option<Shapes> {
-        let mut left = Left::of(body)?;
+        let (mut columns, lengths) = lengths(body)?;
+        let mut left = Left([&[]; COLUMNS]);
+        for (place, length) in lengths.into_iter().enumerate().take(SHAPES + 1) {
+            (*left.column(place), columns) = columns.split_at_checked(length)?;
+        }
+        // Each event has a byte in the column of low bytes.
+        if lengths[LOW_TIMES] != header.count as usize {
+            return None;
+        }
         self.define(&mut left)?;
         let shape = |&(template, record): &(u32, u32)| {
             self.templates.get(template as usize).map(|template| template.shape(record))
         };
         let shapes = self.shapes.iter().map(shape).collect::<Option<_>>()?;
-        // Each event has a byte in the column of low bytes.
-        let most = (header.count as usize).min(left.column(LOW_TIMES).len());
-        let mut order = Vec::with_capacity(most);
+        let mut steps = std::mem::take(left.column(SHAPES));
+        // Each has at least a byte.
+        let mut order = Vec::with_capacity((header.count as usize).min(steps.len()));
         for _ in 0..header.count {
-            let shape = self.order.shape(Step::of(left.number(SHAPES)?)?)?;
-            self.order.came(shape);
+            let (shape, _) = self.order.next(varint::take(&mut steps)?)?;
             order.extend(shape.checked_sub(1)); // others are whole facts
         }
-        left.column(SHAPES).is_empty().then_some(Shapes { shapes, order })
+        steps.is_empty().then_some(Shapes { shapes, order })
     }
 
-    /// The next hit of a shape, if it is wanted.
+    /// The end of the columns that [`Reader::shapes`] looks at, by the beginning of a body; `None` if it is too short.
     #[inline]
-    fn hit(
-        pasts: &mut Pasts,
-        templates: &[Template],
-        (shape, first): (u32, bool),
-        plan: &Plan,
-        left: &mut Left,
-        left_out: &mut [u32],
-    ) -> Option<Option<Fact>> {
-        let &Plan { template, record, .. } = plan;
-        if plan.does == Does::Skip {
-            for _ in 0..plan.count {
-                Self::pass_number(left)?;
-            }
-        } else {
-            let numbers = Self::numbers(pasts, Hit { shape, template, first }, plan.numbers, left)?;
-            if plan.does == Does::Give {
-                let about = templates.get(template as usize)?;
-                return about.fact(Rest { record, numbers }, left.column(FACTS)).map(Some);
-            }
-        }
-        // Its values that are not numbers are passed over, too.
-        if plan.has_bytes {
-            let about = templates.get(template as usize)?;
-            about.fact(Rest { record, numbers: [0, 0] }, left.column(FACTS))?;
-        }
-        if let Some(count) = left_out.get_mut(usize::from(plan.kind)) {
-            *count += 1;
-        }
-        Some(None)
+    pub fn shapes_end(begin: &[u8]) -> Option<usize> {
+        let (rest, lengths) = lengths(begin)?;
+        let columns = lengths.into_iter().take(SHAPES + 1).try_fold(0_usize, usize::checked_add)?;
+        columns.checked_add(begin.len() - rest.len())
     }
 
     /// Decides how the events of each shape are read.
@@ -342,22 +360,35 @@ impl Reader {
     }
 
     #[inline]
-    fn numbers(past: &mut Pasts, hit: Hit, numbers: [Number; 2], left: &mut Left) -> Option<[u64; 2]> {
-        let mut values = [0, 0];
-        for (number, value) in numbers.into_iter().zip(&mut values) {
-            if !number.is_there() {
-                continue;
+    fn numbers(past: &mut Pasts, hit: Hit, plan: &Plan, left: &mut Left) -> Option<[u64; 2]> {
+        match (plan.count, plan.numbers) {
+            (0, _) => Some([0, 0]),
+            (1, [number @ Number::First { .. }, _]) => {
+                let coded = Self::coded(left)?;
+                Some([past.only(hit, number, coded)?, 0])
             }
-            let coded = match left.byte(NUMBERS)? {
-                0 => Coded::Last,
-                1 => Coded::Onward,
-                2 => Coded::Older,
-                how => Coded::Difference(varint::unzigzag(Self::difference(how - DIFFERENCE, left)?) as u64),
-            };
-            *value = past.past(hit, number).value(number, coded)?;
+            (_, numbers) => {
+                let mut values = [0, 0];
+                for (number, value) in numbers.into_iter().zip(&mut values) {
+                    if number.is_there() {
+                        let coded = Self::coded(left)?;
+                        *value = past.past(hit, number).value(number, coded)?;
+                    }
+                }
+                past.came(hit, numbers, values);
+                Some(values)
+            }
         }
-        past.came(hit, numbers, values);
-        Some(values)
+    }
+
+    #[inline]
+    fn coded(left: &mut Left) -> Option<Coded> {
+        Some(match left.byte(NUMBERS)? {
+            0 => Coded::Last,
+            1 => Coded::Onward,
+            2 => Coded::Older,
+            how => Coded::Difference(varint::unzigzag(Self::difference(how - DIFFERENCE, left)?) as u64),
+        })
     }
 
     /// Passes over a number.

@@ -30,7 +30,7 @@ use crate::format::{
 use columns::Columns;
 use layout::COLUMNS;
 use std::io;
-use zstd::zstd_safe::{compress_bound, CParameter};
+use zstd::zstd_safe::{compress_bound, find_frame_compressed_size, CParameter};
 
 /// Minimum size of a column that is packed by itself, bytes: it gets an entropy table of its own, and noise is kept
 /// apart from the rest. This costs about 15 bytes per frame and saves 4 % (chain of constants) to 8 % (noise).
@@ -258,8 +258,24 @@ impl Unpacker {
     /// The shapes of its hits, if [they have any](Unpacker::has_shapes).
     #[inline]
     pub fn shapes(&mut self, header: &BlockHeader, body: &[u8]) -> Option<Shapes> {
-        self.unpack_body(header, body)?;
-        self.columns.shapes(header, &self.raw)
+        let length = self.unpack_begin(header, body)?;
+        self.columns.shapes(header, self.raw.get(..length)?)
+    }
+
+    /// Unpacks as many frames as [`shapes`](Unpacker::shapes) needs. Returns the length of their content.
+    fn unpack_begin(&mut self, header: &BlockHeader, mut body: &[u8]) -> Option<usize> {
+        self.raw.resize(header.raw as usize, 0);
+        let mut length = 0;
+        while columns::Reader::shapes_end(self.raw.get(..length)?).is_none_or(|end| length < end) {
+            let (frame, rest) = body.split_at_checked(find_frame_compressed_size(body).ok()?)?;
+            body = rest;
+            let room = self.raw.get_mut(length..)?;
+            if frame.is_empty() {
+                return None;
+            }
+            length += self.zstd.decompress_to_buffer(frame, room).ok()?;
+        }
+        Some(length)
     }
 
     fn unpack_body(&mut self, header: &BlockHeader, body: &[u8]) -> Option<()> {

@@ -126,6 +126,21 @@ impl Order {
         ((shape as usize) < self.shapes.len()).then_some(shape)
     }
 
+    /// The next shape by its code ([`Step::code`]), and whether it comes for the first time; `None` if there is no such
+    /// shape. Notes that it came.
+    #[inline]
+    pub fn next(&mut self, code: u64) -> Option<(u32, bool)> {
+        if code == 0 {
+            // Nearly always: it came before, in the latest thread, after the same shape. Only the thread's last changes.
+            let shape = self.predicted(0)?;
+            let [latest, ..] = self.recent;
+            *self.last.get_mut(latest as usize)? = shape;
+            return Some((shape, false));
+        }
+        let shape = self.shape(Step::of(code)?)?;
+        Some((shape, self.came(shape)))
+    }
+
     /// Notes that `shape` came. Returns whether it came for the first time.
     #[inline]
     pub fn came(&mut self, shape: u32) -> bool {
@@ -284,6 +299,23 @@ impl Pasts {
                 _ => past.add(value),
             }
         }
+        self.keep(hit, own);
+    }
+
+    /// The number of a hit with only one number, [`Number::First`], with this encoding; `None` if no number has it. Notes
+    /// that it came.
+    #[inline]
+    pub fn only(&mut self, hit: Hit, number: Number, coded: Coded) -> Option<u64> {
+        let mut own = self.own(hit);
+        let [first, _] = &mut own;
+        let value = first.value(number, coded)?;
+        first.add(value);
+        self.keep(hit, own);
+        Some(value)
+    }
+
+    #[inline]
+    fn keep(&mut self, hit: Hit, own: [Past; 2]) {
         if let Some(shape) = self.shapes.get_mut(hit.shape as usize) {
             *shape = own;
         }

@@ -134,6 +134,12 @@ pub(super) struct Rest {
     pub numbers: [u64; 2],
 }
 
+/// A fact of one of the kinds that most are of.
+pub(super) enum Small {
+    Process(Process),
+    Complete(Complete),
+}
+
 /// The only type in a client's put that is a 64-bit float.
 const DBR_DOUBLE: u16 = epics::Dbr::DOUBLE.0;
 /// Two empty texts, and an empty payload, as postcard: a skeleton holds them in place of [`Class::Bytes`].
@@ -225,6 +231,22 @@ impl Template {
                 Fact::CaAnswer(CaAnswer { circuit, ioid, notify, status, text: String::new() })
             }
         })
+    }
+
+    /// The fact with this template, if it is of the two kinds that most are of, and has no value but numbers.
+    #[inline]
+    pub fn small(&self, rest: Rest) -> Option<Small> {
+        let Rest { record, numbers: [first, _] } = rest;
+        match *self {
+            Template::Process { place: Place { thread, sp, site }, active } => {
+                Some(Small::Process(Process { thread, sp, site, record, active }))
+            }
+            Template::Complete { place: Place { thread, sp, site }, value, severity, status } => {
+                let value = give_number(value, first)?;
+                Some(Small::Complete(Complete { thread, sp, site, record, value, severity, status }))
+            }
+            _ => None,
+        }
     }
 
     /// The template as a fact. Everything that the template leaves open is zero or empty. The stack pointer is the
@@ -381,13 +403,22 @@ fn take_value(value: &Value, number: &mut u64, bytes: &mut Vec<u8>) -> Class {
 
 #[inline]
 fn give_value(class: Class, number: u64, bytes: &mut &[u8]) -> Option<Value> {
+    match class {
+        Class::Bytes => take_postcard(bytes),
+        _ => give_number(class, number),
+    }
+}
+
+/// A value that is a number, or unknown.
+#[inline]
+fn give_number(class: Class, number: u64) -> Option<Value> {
     Some(match class {
         Class::Unknown => Value::Unknown,
         Class::Int => Value::Int(number as i64),
         Class::UInt => Value::UInt(number),
         Class::Float => Value::Float(f32::from_bits(u32::try_from(number).ok()?)),
         Class::Double => Value::Double(f64::from_bits(number)),
-        Class::Bytes => take_postcard(bytes)?,
+        Class::Bytes => return None,
     })
 }
 

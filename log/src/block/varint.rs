@@ -24,6 +24,18 @@ pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
 /// Takes a number off the front; `None` if it is truncated or too large for 64 bits.
 #[inline]
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
+    match bytes.split_first() {
+        // Nearly all numbers are small.
+        Some((&byte, rest)) if byte & 0x80 == 0 => {
+            *bytes = rest;
+            Some(byte.into())
+        }
+        _ => take_long(bytes),
+    }
+}
+
+#[inline]
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;

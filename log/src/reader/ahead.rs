@@ -2,7 +2,7 @@
 //!
 //! Promises: blocks are those of [`Segment::next_block`], in the same order. All [`Ahead`]s of a process together use
 //! no more threads than it has CPUs, and no more than [`MAX_THREADS`]. Each thread holds at most three blocks, of at
-//! most 5 MB each. If no thread is available, blocks are decoded on demand.
+//! most 5 MB each. Small segments, and those for which no thread is available, are decoded on demand.
 
 use super::error::{Damage, ReadError};
 use super::segment::{Block, Segment};
@@ -18,6 +18,9 @@ use std::thread;
 const MAX_THREADS: usize = 4;
 /// Number of blocks that wait to be fetched from a thread.
 const WAITING: usize = 1;
+/// Bytes from which on a thread pays: some ten thousand events take a millisecond to decode, a thread a twentieth of it
+/// to start.
+const WORTH: u64 = 32 << 10;
 
 /// Number of threads in the whole process that are decoding.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -57,35 +60,47 @@ impl Drop for Permit {
 }
 
 impl Ahead {
-    /// Opens a segment and begins to decode it. `prepare` may make it [skip](Segment::only) blocks.
+    /// Opens a segment and begins to decode it, if it is large enough and a thread is available. `prepare` may make it
+    /// [skip](Segment::only) blocks.
     ///
     /// # Errors
     /// Those of [`Segment::open`].
     pub fn open(path: &Path, prepare: impl Fn(&mut Segment)) -> Result<Self, ReadError> {
         let mut segment = Segment::open(path)?;
         prepare(&mut segment);
-        let header = *segment.header();
-        let Some(permit) = Permit::get() else {
-            return Ok(Ahead { header, from: From::Here(Box::new(segment)) });
-        };
+        let mut ahead = Ahead { header: *segment.header(), from: From::Here(Box::new(segment)) };
+        ahead.start();
+        Ok(ahead)
+    }
+
+    /// Begins to decode it, if it is large enough and a thread has become available. Returns whether a thread works on it.
+    pub fn start(&mut self) -> bool {
+        match &self.from {
+            From::Thread(_) => return true,
+            From::Here(segment) if segment.left() < WORTH => return false,
+            From::Here(_) => {}
+        }
+        let Some(permit) = Permit::get() else { return false };
+        let (hand_over, handed_over) = sync_channel::<Box<Segment>>(1);
         let (send, receive) = sync_channel(WAITING);
         let work = move || {
+            // Dropped before the channel is closed, so that whoever sees the segment's end can start another.
             let _permit = permit;
+            let Ok(mut segment) = handed_over.recv() else { return };
             while let Some(found) = segment.next_block() {
                 if send.send(found).is_err() {
                     return; // the reader is gone
                 }
             }
         };
-        match thread::Builder::new().name("decode".into()).spawn(work) {
-            Ok(_) => Ok(Ahead { header, from: From::Thread(receive) }),
-            // The closure of the thread that was not started has taken the segment.
-            Err(_) => {
-                let mut segment = Segment::open(path)?;
-                prepare(&mut segment);
-                Ok(Ahead { header, from: From::Here(Box::new(segment)) })
-            }
+        if thread::Builder::new().name("decode".into()).spawn(work).is_err() {
+            return false;
         }
+        if let From::Here(segment) = std::mem::replace(&mut self.from, From::Thread(receive)) {
+            // The thread waits for it, so this can't fail.
+            let _ = hand_over.send(segment);
+        }
+        true
     }
 
     /// The segment's header.

@@ -186,6 +186,11 @@ impl<R: Read + Seek> Segment<R> {
         &self.header
     }
 
+    /// Number of bytes that are yet to be read.
+    pub fn left(&self) -> u64 {
+        self.window.left()
+    }
+
     /// From now on, skips blocks that hold neither events between two monotonic times (inclusive) nor definitions that
     /// such events could need. Only whole blocks are skipped, so some earlier and later events still come.
     pub fn only(&mut self, since: u64, until: u64) {

@@ -91,7 +91,7 @@ impl Command for Why {
             let recent = find_recent(&logs, search(), Pv::new(pv).record, &filter, &zone, &mut missed);
             recent.or_else(|| {
                 missed = Missed::default();
-                find(logs.replay(&filter), search(), &zone, &mut missed)
+                find(of(&logs, &filter, pv), search(), &zone, &mut missed)
             })
         });
         let Some(mut answer) = found else {
@@ -127,6 +127,11 @@ fn find_recent(
     }
     let answer = conclude(search, zone, missed)?;
     Some(answer.counted_since(recent.since, zone))
+}
+
+/// The chains that may concern a PV's record.
+fn of(logs: &Logs, filter: &Filter, pv: &str) -> Replay {
+    logs.replay_of(filter, vec![Pv::new(pv).record.to_owned()])
 }
 
 /// Searches the logs, and notes when something was missed.
@@ -175,13 +180,13 @@ fn follow(
         let (since, until, begun) = answer.lead().times();
         let filter = Filter { since: Some(since), until: Some(until), ..Filter::default() };
         let search = output::why::Why::new(&link.1, &filter).begun_by(begun);
-        let mut change = find(logs.replay(&filter), search, zone, missed);
+        let mut change = find(of(logs, &filter, &link.1), search, zone, missed);
         // The value before it is further back.
         if change.as_ref().is_some_and(Answer::is_in_doubt) && *left >= WHOLE {
             *left -= WHOLE;
             let filter = Filter { since: None, ..filter };
             let search = output::why::Why::new(&link.1, &filter).begun_by(begun);
-            change = find(logs.replay(&filter), search, zone, missed);
+            change = find(of(logs, &filter, &link.1), search, zone, missed);
         } else {
             change = change.map(|change| change.counted_since(since, zone));
         }
@@ -233,7 +238,8 @@ fn follow_inputs(
             .collect();
         let (since, until) = answer.reach();
         let filter = Filter { since: Some(since), until: Some(until), ..Filter::default() };
-        take(logs.replay(&filter), &mut searches, missed);
+        let records = filters.iter().map(|(pv, ..)| Pv::new(pv).record.to_owned()).collect();
+        take(logs.replay_of(&filter, records), &mut searches, missed);
         let found: Vec<Option<Answer>> =
             searches.into_iter().map(|search| conclude(search, zone, missed)).collect();
         let mut found = found.into_iter().map(|found| found.map(|found| found.counted_since(since, zone)));

@@ -6,6 +6,7 @@
 
 use super::pva_value::Sent;
 use super::run::Run;
+use super::spans::Spans;
 use super::value;
 use iocrec_log::event::{
     CallSiteId, CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, PvaKind, RecordId, ScanListId,
@@ -19,7 +20,7 @@ pub struct Chain {
     /// The run that recorded it.
     pub run: Rc<Run>,
     /// The spans, root first. Never empty.
-    pub spans: Vec<Span>,
+    pub spans: Spans,
     /// Whether it was given out before its end was seen: an asynchronous record took too long, or the log ends.
     pub open: bool,
     /// Rises in the order in which the run saw chains begin. It decides the order of equal times, which messages that

@@ -56,6 +56,8 @@ pub struct ClientLine {
     pub host: Rc<str>,
     /// The IOC that serves it; empty if unknown.
     pub ioc: String,
+    /// The number of its process, if known.
+    pub ioc_pid: Option<u32>,
     /// The client's address.
     pub client: String,
     /// The server's address.
@@ -145,10 +147,21 @@ pub struct Clients {
     /// By host, client's and server's address: the circuits with these ends, in order of time.
     by_ends: HashMap<(Rc<str>, String, String), Vec<usize>>,
     names: usize,
+    /// The IOCs that ended.
+    lives: Vec<Life>,
     /// Number of circuits that were left out because there are too many.
     pub left_out: u64,
     /// Number of puts that came on no circuit that is known: by pvAccess, or from the IOC's shell.
     pub without_circuit: u64,
+}
+
+/// An IOC that ended. Times are wall-clock time, nanoseconds since 1970 UTC.
+struct Life {
+    host: Rc<str>,
+    ioc: String,
+    pid: u32,
+    began: i64,
+    ended: i64,
 }
 
 /// A run being read.
@@ -310,6 +323,12 @@ impl Clients {
     /// Looks up whose processes are at the ends of a run's circuits.
     fn owners(&mut self, reading: &Reading) {
         let context = &reading.context;
+        for (ioc, ended) in &reading.ended {
+            if let (Some(ioc), true) = (context.ioc(*ioc), self.lives.len() < MAX_CIRCUITS) {
+                let (host, began) = (Rc::clone(&reading.host), context.wall(ioc.start).unwrap_or(i64::MIN));
+                self.lives.push(Life { host, ioc: ioc.name.clone(), pid: ioc.pid, began, ended: *ended });
+            }
+        }
         let mut channels: HashMap<CircuitId, u64> = HashMap::new();
         for channel in context.in_force().channels.values() {
             *channels.entry(channel.circuit).or_default() += 1;
@@ -319,6 +338,7 @@ impl Clients {
             line.channels = channels.get(circuit).copied().unwrap_or(0);
             if let Some(ioc) = ioc_of_circuit(context, *circuit) {
                 line.ioc.clone_from(&ioc.name);
+                line.ioc_pid = Some(ioc.pid);
                 if let Some(ended) = reading.ended.get(&ioc.id).filter(|_| line.ended == Ended::No) {
                     (line.disconnected, line.ended) = (Some(*ended), Ended::IocEnded);
                 }
@@ -366,6 +386,19 @@ impl Clients {
             return;
         };
         line.puts += 1;
+        if let (true, Some(ioc)) = (line.ioc.is_empty(), &put.ioc) {
+            // The thread that carried the put out shows whose circuit it is.
+            line.ioc.clone_from(ioc);
+            let lived = |life: &&Life| (life.began..=life.ended).contains(&put.time);
+            let of = |life: &&Life| life.ioc == *ioc && life.host == line.host;
+            let mut lives = self.lives.iter().filter(of).filter(lived);
+            if let (Some(life), None) = (lives.next(), lives.next()) {
+                line.ioc_pid = Some(life.pid);
+                if line.ended == Ended::No {
+                    (line.disconnected, line.ended) = (Some(life.ended), Ended::IocEnded);
+                }
+            }
+        }
         match &*put.status {
             "ok" => {}
             "denied" => line.denied += 1,
@@ -398,6 +431,7 @@ impl ClientLine {
         ClientLine {
             host: Rc::clone(&ends.0),
             ioc: String::new(),
+            ioc_pid: None,
             client: ends.1.clone(),
             server: ends.2.clone(),
             user: circuit.user.clone(),

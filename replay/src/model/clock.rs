@@ -1,4 +1,4 @@
-//! Runs that began before their machine's clock was set.
+//! Runs that began before their machine's clock was set, and clocks that were set while a run lasted.
 //!
 //! A box without a battery-backed clock boots in 1970 and learns the time later. Its monotonic clock runs evenly
 //! throughout, so once the wall clock was right, the times of all earlier events are known. But a log is read from its
@@ -45,6 +45,45 @@ impl SetLater {
     /// Wall-clock time of an earlier monotonic time.
     pub fn wall(&self, time: u64) -> i64 {
         self.wall.saturating_add(time.wrapping_sub(self.time) as i64)
+    }
+}
+
+/// Smallest step of a wall clock that is noted. The kernel slews it and the monotonic clock alike, so what changes the
+/// difference of the two is a step; less than this is what reading them one after the other costs on a busy machine.
+const LEAST_STEP: i64 = crate::time::SECOND as i64 / 10;
+
+/// A wall clock that was set while it was recorded. Times are nanoseconds since 1970 UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it would have shown.
+    pub from: i64,
+    /// What it showed.
+    pub to: i64,
+}
+
+impl Step {
+    /// By how much it was set back, if it was: times from then on come twice.
+    pub fn back(&self) -> Option<u64> {
+        u64::try_from(self.from.saturating_sub(self.to)).ok().filter(|by| *by > 0)
+    }
+}
+
+/// Finds the steps of a run's wall clock.
+#[derive(Default)]
+pub struct Steps {
+    /// The latest reading that can be right: monotonic time and wall clock.
+    latest: Option<(u64, i64)>,
+}
+
+impl Steps {
+    /// Takes a reading of the clock; returns the step that it shows.
+    pub fn take(&mut self, time: u64, wall: i64) -> Option<Step> {
+        if !can_be_right(wall) {
+            return None;
+        }
+        let (noted, before) = self.latest.replace((time, wall))?;
+        let from = before.saturating_add(time.wrapping_sub(noted) as i64);
+        (from.abs_diff(wall) >= LEAST_STEP.unsigned_abs()).then_some(Step { from, to: wall })
     }
 }
 

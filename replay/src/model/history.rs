@@ -111,6 +111,11 @@ impl ValueLine {
         }
     }
 
+    /// Its process, record and field.
+    pub fn key(&self) -> (Rc<IocProcess>, Rc<str>, Rc<str>) {
+        (Rc::clone(&self.process), Rc::clone(&self.record), Rc::clone(&self.field))
+    }
+
     /// The record's properties, as far as they were read.
     pub fn properties(&self) -> Option<Rc<Properties>> {
         let of = self.of.as_ref()?;

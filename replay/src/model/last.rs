@@ -156,7 +156,7 @@ impl Last {
         let (number, others) = choose(&processes, filter)?;
         let process = processes.get(number)?.clone();
         let (end, ending) = ending(&process, filter.until, logs.end());
-        let recorded = process.recorded.unwrap_or(i64::MIN);
+        let recorded = process.recorded.max(process.started).unwrap_or(i64::MIN);
         let from = end.saturating_sub(MINUTE).max(recorded.min(end));
         let before = from.saturating_sub(BEFORE).max(recorded.min(from));
         let mut last = Last {
@@ -195,7 +195,12 @@ impl Last {
                 _ => {}
             }
         }
+        let pid = last.process.pid;
         let connected = |line: &ClientLine| {
+            // an earlier or later process of that name had others
+            if line.ioc_pid.is_some_and(|own| own != pid) {
+                return false;
+            }
             let begun = line.connected.unwrap_or(line.seen);
             let gone = line.disconnected.filter(|_| line.ended == Ended::Closed);
             begun <= end && gone.is_none_or(|gone| gone >= end.saturating_sub(AT_END))
@@ -236,6 +241,10 @@ impl Last {
         self.not_seen.extend(unseen);
         let (from, end) = (self.from, self.end);
         self.not_seen.retain(|seen| seen.from < end && seen.to > from);
+        if self.process.packets_only {
+            let cause = "processing and alarms: packets do not show them".to_owned();
+            self.not_seen.push(NotSeen { from, to: end, cause });
+        }
         self.not_seen.sort_by_key(|seen| seen.from);
         for seen in &mut self.not_seen {
             (seen.from, seen.to) = (seen.from.max(from), seen.to.min(end));

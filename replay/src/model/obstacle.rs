@@ -101,6 +101,8 @@ pub enum Obstacle {
     UnknownAfter,
     /// Only a part of its value after the put is known.
     PartAfter,
+    /// Between the puts it became a field of another type: its IOC was started anew with another record of that name.
+    OtherType,
     /// A link or code in the IOC made the put.
     MadeInside,
     /// The put was refused.
@@ -173,6 +175,7 @@ impl fmt::Display for Obstacle {
             Obstacle::UnknownBefore => "its value before the put is not known, or not all of it",
             Obstacle::UnknownAfter => "its value after the put is not known",
             Obstacle::PartAfter => "only a part of its value after the put is known",
+            Obstacle::OtherType => "its record has another type now than at the first of these puts",
             Obstacle::MadeInside => "made by a link or by code in the IOC",
             Obstacle::Refused => "refused",
             Obstacle::Acknowledges => "it acknowledges an alarm, which caput can't",

@@ -10,6 +10,7 @@
 
 use super::chain::{Chain, PutSpan, Span, SpanKind};
 use super::run::Run;
+use super::spans::Spans;
 use super::starts::Starts;
 use crate::time::SECOND;
 use iocrec_log::event::{Dbf, Value};
@@ -53,7 +54,7 @@ enum Slot {
 struct OpenChain {
     /// See [`Chain::serial`].
     serial: u64,
-    spans: Vec<Span>,
+    spans: Spans,
     /// Weight of the spans when they were added.
     weight: usize,
     /// Number of reasons to wait.
@@ -97,7 +98,7 @@ impl OpenChains {
     pub fn begin(&mut self, mut span: Span) -> SpanRef {
         span.parent = None;
         let (start, weight) = (span.start, 1 + span.weight());
-        let (serial, spans) = (self.begun, vec![span]);
+        let (serial, spans) = (self.begun, Spans::of(span));
         self.begun += 1;
         let open_chain = OpenChain { serial, spans, weight, ready: true, ..OpenChain::default() };
         let chain = self.slots.insert(Slot::OpenChain(open_chain));
@@ -227,7 +228,7 @@ impl OpenChains {
         let offset = into.spans.len() - usize::from(merge);
         let root = if merge { onto.span } else { offset };
         let began = into.spans.first().map(|root| root.start);
-        for (number, mut span) in taken.spans.into_iter().enumerate() {
+        for (number, mut span) in taken.spans.take().into_iter().enumerate() {
             if number == 0 && merge {
                 if let Some(packet) = into.spans.get_mut(onto.span) {
                     unite(packet, span);

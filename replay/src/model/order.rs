@@ -65,17 +65,23 @@ struct Sent {
 /// Puts through the links to one target, link by link.
 type Senders = HashMap<LinkOf, BTreeMap<Key, Sent>>;
 
+/// Plain chains that a chain may come after although it began before them, and still be put among them.
+const OVERTAKEN: usize = 16;
+
 /// A chain that is held.
 struct Held {
     chain: Chain,
     weight: usize,
-    /// Whether anything can be in its way: a put or a CA link. Most chains have neither.
-    plain: bool,
 }
 
 /// Holds chains until they can be given out.
 pub struct Order {
+    /// Chains that anything can be in the way of: that have a put or a CA link.
     chains: BTreeMap<Key, Held>,
+    /// Most of the others, in order.
+    plain: VecDeque<(Key, Held)>,
+    /// The rest of them, which came late.
+    late_plain: BTreeMap<Key, Held>,
     count: u64,
     /// Weight of `chains`, and its limit.
     held: usize,
@@ -125,6 +131,8 @@ impl Order {
     pub fn holding(most: usize) -> Self {
         Order {
             chains: BTreeMap::new(),
+            plain: VecDeque::new(),
+            late_plain: BTreeMap::new(),
             count: 0,
             held: 0,
             most,
@@ -151,7 +159,17 @@ impl Order {
 
     /// Start of the earliest chain that is held (wall-clock time).
     pub fn earliest(&self) -> Option<i64> {
-        self.chains.first_key_value().map(|(key, _)| key.0)
+        self.first().map(|key| key.0)
+    }
+
+    fn first(&self) -> Option<Key> {
+        let chain = self.chains.first_key_value().map(|(key, _)| *key);
+        chain.into_iter().chain(self.first_plain()).min()
+    }
+
+    fn first_plain(&self) -> Option<Key> {
+        let late = self.late_plain.first_key_value().map(|(key, _)| *key);
+        self.plain.front().map(|(key, _)| *key).into_iter().chain(late).min()
     }
 
     /// Takes a chain that has ended.
@@ -228,24 +246,43 @@ impl Order {
     }
 
     fn hold(&mut self, key: Key, chain: Chain) {
-        let (weight, plain) = (weight(&chain, 0), is_plain(&chain));
+        if let Some(weight) = plain_weight(&chain) {
+            self.held += weight;
+            return self.hold_plain(key, Held { chain, weight });
+        }
+        let weight = weight(&chain, 0);
         self.held += weight;
         if let Some((record, at)) = written(key, &chain) {
             self.written.entry(record).or_default().insert(at, key);
         }
-        self.chains.insert(key, Held { chain, weight, plain });
+        self.chains.insert(key, Held { chain, weight });
+    }
+
+    fn hold_plain(&mut self, key: Key, held: Held) {
+        let after = self.plain.iter().rev().take(OVERTAKEN).take_while(|(other, _)| *other > key).count();
+        match self.plain.len() - after {
+            place if after < OVERTAKEN || place == 0 => self.plain.insert(place, (key, held)),
+            _ => _ = self.late_plain.insert(key, held),
+        }
+    }
+
+    fn take_plain(&mut self, key: Key) -> Option<Held> {
+        match self.plain.front() {
+            Some((first, _)) if *first == key => self.plain.pop_front().map(|(_, held)| held),
+            _ => self.late_plain.remove(&key),
+        }
     }
 
     /// Moves the chains that began before `until` to `ready`; no more of these will come.
     pub fn release(&mut self, until: i64, ready: &mut VecDeque<Chain>) {
-        while let Some(earliest) = self.chains.first_entry() {
-            let (first, full) = (*earliest.key(), self.held > self.most);
+        while let Some(first) = self.first() {
+            let full = self.held > self.most;
             let due = first.0 < until;
-            if earliest.get().plain {
+            if self.chains.first_key_value().is_none_or(|(key, _)| *key != first) {
                 if !due && !full {
                     break;
                 }
-                let Held { chain, weight, .. } = earliest.remove();
+                let Some(Held { chain, weight }) = self.take_plain(first) else { break };
                 self.held = self.held.saturating_sub(weight);
                 self.note_given_out(first, due);
                 ready.push_back(chain);
@@ -274,7 +311,7 @@ impl Order {
         }
         if until.saturating_sub(LINK_WAIT) > self.cleared {
             self.cleared = until;
-            let oldest = self.chains.first_key_value().map_or(until, |(key, _)| key.0.min(until));
+            let oldest = self.first().map_or(until, |key| key.0.min(until));
             let keep = oldest.saturating_sub(2 * LINK_WAIT + self.most_ahead);
             self.sent.retain(|_, senders| {
                 senders.retain(|_, sent| {
@@ -366,7 +403,7 @@ impl Order {
     }
 
     fn take(&mut self, key: Key) -> Option<Chain> {
-        let Held { chain, weight, .. } = self.chains.remove(&key)?;
+        let Held { chain, weight } = self.chains.remove(&key)?;
         self.held = self.held.saturating_sub(weight);
         if let Some((record, at)) = written(key, &chain) {
             if let Some(puts) = self.written.get_mut(&record) {
@@ -509,10 +546,16 @@ fn around(time: i64, before: i64, after: i64) -> RangeInclusive<Key> {
     (time.saturating_sub(before), 0, 0)..=(time.saturating_add(after), u64::MAX, u64::MAX)
 }
 
-/// Whether the chain has neither links nor a put as its root, so that nothing decides when it is given out but its time.
-fn is_plain(chain: &Chain) -> bool {
-    let waits = |span: &Span| matches!(span.kind, SpanKind::Link(_));
-    !matches!(chain.root(), Some(Span { kind: SpanKind::Put(_), .. })) && !chain.spans.iter().any(waits)
+/// Weight of a chain that has neither links nor a put as its root, so that nothing decides when it is given out but its
+/// time.
+fn plain_weight(chain: &Chain) -> Option<usize> {
+    if matches!(chain.root(), Some(Span { kind: SpanKind::Put(_), .. })) {
+        return None;
+    }
+    chain.spans.iter().try_fold(1, |sum, span| match span.kind {
+        SpanKind::Link(_) => None,
+        _ => Some(sum + span.weight()),
+    })
 }
 
 /// For a chain that begins with a put: its record, and its place among the record's puts in the order they were carried

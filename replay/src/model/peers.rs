@@ -208,7 +208,10 @@ impl Found {
     fn end(&mut self, reading: &mut Reading, time: u64, id: CircuitId, lasts: bool) {
         let Some((since, opened)) = reading.open.remove(&id) else { return };
         let context = &reading.context;
-        let Some(circuit) = context.circuit(id).filter(|_| self.count < MAX_CIRCUITS) else { return };
+        // the addresses of IPv6 are not compared
+        let compared = |circuit: &&Circuit| circuit.client.ip != 0 && circuit.server.ip != 0;
+        let circuit = context.circuit(id).filter(compared).filter(|_| self.count < MAX_CIRCUITS);
+        let Some(circuit) = circuit else { return };
         let (Some(since), Some(until)) = (context.wall(since), context.wall(time)) else { return };
         self.count += 1;
         let client = Client::of(context, id).filter(Client::is_known).map(Rc::new);

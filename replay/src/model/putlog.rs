@@ -608,7 +608,11 @@ pub fn ioc_of_span(context: &Context, span: &Span) -> String {
 
 /// The same, borrowed.
 pub fn ioc_name<'a>(context: &'a Context, span: &Span) -> &'a str {
+    ioc(context, span).map_or("", |ioc| ioc.name.as_str())
+}
+
+/// The IOC in which a span took place.
+pub fn ioc<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
     let by_thread = span.thread.and_then(|thread| run::ioc_of_thread(context, thread));
-    let ioc = by_thread.or_else(|| ioc_of_circuit(context, span.packet()?.circuit));
-    ioc.map_or("", |ioc| ioc.name.as_str())
+    by_thread.or_else(|| ioc_of_circuit(context, span.packet()?.circuit))
 }

@@ -7,6 +7,7 @@
 
 use iocrec_log::event::Event;
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 use std::vec;
 
@@ -78,6 +79,9 @@ impl Run {
 pub struct Queue {
     runs: Vec<Run>,
     heads: BinaryHeap<Head>,
+    /// Time before which the first run has all events: that of the first event of any other run. It saves most looks at
+    /// the heads.
+    alone: u64,
     length: usize,
     blocks: u64,
 }
@@ -97,16 +101,33 @@ impl Queue {
     /// Takes the earliest.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
-        let mut head = self.heads.peek_mut()?;
-        let Reverse((.., number)) = *head;
+        let Reverse((.., number)) = *self.heads.peek()?;
         let run = self.runs.get_mut(number)?;
         let event = run.next();
         self.length -= usize::from(event.is_some());
-        match run.first() {
-            Some((block, next)) => *head = Reverse((next.time, block, number)),
-            None => _ = std::collections::binary_heap::PeekMut::pop(head),
+        // While its run stays the first, its head in the heap may keep an earlier time.
+        if run.first().is_none_or(|(_, next)| next.time >= self.alone) {
+            self.change_run();
         }
         event
+    }
+
+    /// Puts the run that was the first in its place, and finds out until when the new first one has the earliest events.
+    fn change_run(&mut self) {
+        self.settle();
+        // The two that may come after the top of a heap are its children.
+        let next = self.heads.as_slice().iter().skip(1).take(2);
+        self.alone = next.map(|Reverse((time, ..))| *time).min().unwrap_or(u64::MAX);
+    }
+
+    /// Gives the first run's head its true time.
+    fn settle(&mut self) {
+        let Some(mut head) = self.heads.peek_mut() else { return };
+        let Reverse((.., number)) = *head;
+        match self.runs.get(number).and_then(Run::first) {
+            Some((block, next)) => *head = Reverse((next.time, block, number)),
+            None => _ = PeekMut::pop(head),
+        }
     }
 
     /// Adds a block's events. `sorted`: they are in order of time already, as the caller has seen.
@@ -116,6 +137,7 @@ impl Queue {
         }
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
         let (first, last, length) = (first.time, last.time, events.len());
+        self.settle();
         self.length += length;
         self.blocks += 1;
         let block = self.blocks;
@@ -132,6 +154,7 @@ impl Queue {
                 self.begin(first, block, Run { parts, length, last });
             }
         }
+        self.change_run();
     }
 
     /// Begins a run, in the place of a finished one if there is one.

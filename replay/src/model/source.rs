@@ -9,9 +9,10 @@
 //! Segments are decoded on other threads, a few ahead of the current one. With a start time, segments and blocks that
 //! are `KEEP` older are not read.
 
-use super::clock::{created, SetLater};
+use super::clock::{created, SetLater, Steps};
 use super::open_chains;
 use super::queue::Queue;
+use super::quiet::{without_hits, Span};
 use super::run::Run;
 use super::selection::{Interest, Selection};
 use super::value;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 const SILENCE: u64 = SECOND;
 /// Longest delay after which an event may be read and still come before another.
 const WINDOW: u64 = 2 * SECOND;
-/// Limit of the events that wait to be sorted, about 18 MB, whatever their times; and of the bytes of their values. These
+/// Limit of the events that wait to be sorted, about 9 MB, whatever their times; and of the bytes of their values. These
 /// are eight of the recorder's largest blocks. It writes such a block as soon as it is full, so where there are more in
 /// two seconds, none comes that late.
 const MAX_PENDING: usize = 130_000;
@@ -69,7 +70,7 @@ pub enum Item {
     Event(Event),
     /// A definition that has ended for good.
     Ended(Fact),
-    /// Nothing happened until this time, and ends are due that what came before may still need: give that out first.
+    /// Ends are due at this time that what came before may still need: give that out first.
     Passed(u64),
     /// Something is missing here: the next items do not continue the earlier ones.
     Gap,
@@ -93,6 +94,9 @@ pub struct Source {
     /// The first segment to be read.
     first: Option<SegmentFile>,
     notices: Rc<Notices>,
+    /// The steps of the wall clock, and whether it was reported that it was set back.
+    steps: Steps,
+    set_back: bool,
     /// Monotonic time of the earliest hits wanted.
     since: u64,
     /// The time when the machine's clock was set, if it was not set at the beginning.
@@ -118,6 +122,8 @@ pub struct Source {
     newest: u64,
     /// Whether something is missing after the pending events.
     gap: bool,
+    /// The time of the last [`Item::Passed`].
+    told: u64,
     /// Ends that have not taken effect yet, and the latest end of each definition.
     ends: VecDeque<(u64, Fact)>,
     /// Time of the last item.
@@ -234,6 +240,8 @@ impl Source {
         Source {
             run: Rc::new(Run::sharing(set, budget)),
             set,
+            steps: Steps::default(),
+            set_back: false,
             begins: None,
             scan: Scan::new(&files, Blocks::Since(since)),
             select: None,
@@ -250,6 +258,7 @@ impl Source {
             pending_bytes: 0,
             newest: 0,
             gap: false,
+            told: 0,
             ends: VecDeque::new(),
             passed: 0,
             last_end: HashMap::new(),
@@ -260,6 +269,12 @@ impl Source {
     pub fn asked_for(mut self, interest: Interest) -> Self {
         let files = self.scan.unopened().cloned().collect();
         self.select = Some((files, Blocks::Since(self.since), interest));
+        self
+    }
+
+    /// Gives no hits of blocks in these spans.
+    pub fn without_hits(mut self, spans: Vec<Span>) -> Self {
+        self.scan.choose(without_hits(spans));
         self
     }
 
@@ -410,11 +425,39 @@ impl Source {
         }
         let unread = unread(&block);
         let mut events = block.events;
-        // The only look at all of them: they come from another processor's memory.
-        let (mut sorted, mut latest) = (true, 0);
-        events.retain(|event| {
+        // The only look at most of them: they come from another processor's memory.
+        let (mut sorted, mut latest, mut heap, mut all_wanted) = (true, 0, 0, true);
+        for event in &events {
             self.newest = self.newest.max(event.time);
+            sorted &= latest <= event.time;
+            latest = event.time;
+            heap += bytes(&event.fact);
+            all_wanted &= event.fact.class() != Class::Definition && event.time >= self.since;
+        }
+        if all_wanted {
+            self.pending_bytes += heap;
+            self.pending.push(events, sorted);
+        } else {
+            self.take_some(&mut events, repeats);
+            let sorted = events.is_sorted_by_key(|event| event.time);
+            self.pending.push(events, sorted);
+        }
+        let unread: Vec<Event> = unread.into_iter().filter(|event| event.time >= self.since).collect();
+        let sorted = unread.is_sorted_by_key(|event| event.time);
+        self.pending.push(unread, sorted);
+    }
+
+    /// Applies definitions, and keeps the events that are to be given out.
+    fn take_some(&mut self, events: &mut Vec<Event>, repeats: bool) {
+        events.retain(|event| {
             if event.fact.class() == Class::Definition {
+                if let Fact::Clock(clock) = &event.fact {
+                    let step = self.steps.take(event.time, clock.wall);
+                    if let Some(by) = step.and_then(|step| step.back()).filter(|_| !self.set_back) {
+                        self.set_back = true;
+                        self.notices.report(&Notice::ClockSetBack { host: self.run.host(), by });
+                    }
+                }
                 if !repeats {
                     self.run.apply(event.time, &event.fact);
                     if let Some(name) = defines(&event.fact) {
@@ -436,14 +479,8 @@ impl Source {
                 return false; // it is in a block only because of others that are wanted
             }
             self.pending_bytes += bytes(&event.fact);
-            sorted &= latest <= event.time;
-            latest = event.time;
             true
         });
-        self.pending.push(events, sorted);
-        let unread: Vec<Event> = unread.into_iter().filter(|event| event.time >= self.since).collect();
-        let sorted = unread.is_sorted_by_key(|event| event.time);
-        self.pending.push(unread, sorted);
     }
 }
 
@@ -462,12 +499,22 @@ impl Iterator for Source {
     fn next(&mut self) -> Option<Item> {
         self.started = true;
         loop {
-            self.fill();
-            let now = self.pending.front().map_or(self.newest, |event| event.time);
+            let mut first = self.pending.front().map(|event| event.time);
+            if !first.is_some_and(|first| first.saturating_add(WINDOW) < self.newest) {
+                self.fill();
+                first = self.pending.front().map(|event| event.time);
+            }
+            let now = first.unwrap_or(self.newest);
             let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
-            if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
-                if now > self.passed.saturating_add(SILENCE) {
-                    self.passed = now;
+            let is_due = self.ends.front().is_some_and(due);
+            if self.ends.len() > MAX_ENDS || is_due {
+                // A batch may span minutes where few blocks are read: its chains still need the names.
+                let chain_waits =
+                    |(time, _): &(u64, Fact)| self.told < time.saturating_add(open_chains::LIMIT);
+                let first = is_due && self.ends.front().is_some_and(chain_waits);
+                if first || now > self.passed.saturating_add(SILENCE) {
+                    self.passed = self.passed.max(now);
+                    self.told = now;
                     return Some(Item::Passed(now));
                 }
                 if let Some(ended) = self.end() {
@@ -478,8 +525,11 @@ impl Iterator for Source {
             let Some(event) = self.pending.pop() else {
                 return std::mem::take(&mut self.gap).then_some(Item::Gap);
             };
-            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
             self.passed = self.passed.max(event.time);
+            if matches!(event.fact, Fact::Process(_)) {
+                return Some(Item::Event(event)); // nearly half of them
+            }
+            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
             let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
             self.last_end.insert(name, event.time);
             if matches!(event.fact, Fact::IocEnd(_)) {

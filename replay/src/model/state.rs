@@ -161,6 +161,33 @@ impl State {
         self
     }
 
+    /// The time.
+    pub fn time(&self) -> i64 {
+        self.time
+    }
+
+    /// All fields that were seen.
+    pub fn fields(&self) -> impl Iterator<Item = (&Key, &Seen)> {
+        self.fields.iter()
+    }
+
+    /// What was seen of a field.
+    pub fn seen(&self, key: &Key) -> Option<&Seen> {
+        self.fields.get(key)
+    }
+
+    /// Forgets what was seen of a field.
+    pub fn forget(&mut self, key: &Key) {
+        self.fields.remove(key);
+    }
+
+    /// Takes what another state of the same time knows of the fields of these records, instead of what this one does.
+    pub fn replace(&mut self, records: &HashSet<String>, other: State) {
+        self.fields.retain(|(_, record, _), _| !records.contains(&**record));
+        let theirs = other.fields.into_iter().filter(|((_, record, _), _)| records.contains(&**record));
+        self.fields.extend(theirs);
+    }
+
     /// Number of chains that chain sampling left out before the time.
     pub fn chains_left_out(&self) -> u64 {
         self.chains_left_out
@@ -198,7 +225,7 @@ impl State {
     }
 
     fn value(&mut self, line: ValueLine) {
-        let key = (Rc::clone(&line.process), Rc::clone(&line.record), Rc::clone(&line.field));
+        let key = line.key();
         let before = self.fields.get(&key);
         if before.is_none() && self.fields.len() >= MAX_FIELDS {
             self.full = true;

@@ -2,7 +2,7 @@
 
 use crate::out::{add, line, Out};
 use crate::summary::{LossInfo, PinInfo, RunSummary, ThinnedInfo, ThinningInfo};
-use crate::time::duration;
+use crate::time::{duration, SECOND};
 use serde::Serialize;
 use std::io;
 
@@ -44,6 +44,14 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
     }
     if let Some(set) = &run.clock_set {
         line!(out, "clock     was not set before {set}: earlier times are computed back from it")?;
+    }
+    for step in &run.clock_steps {
+        let by = duration((step.by_s.abs() * SECOND as f64) as u64);
+        let (way, twice) = match step.by_s < 0.0 {
+            true => ("back", ": times in between can come twice"),
+            false => ("forward", ""),
+        };
+        line!(out, "clock     set {way} by {by}, from {} to {}{twice}", step.from, step.to)?;
     }
     add!(out, "segments  {}, {} bytes", run.segments, run.bytes);
     if run.missing_segments > 0 {

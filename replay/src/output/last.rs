@@ -298,6 +298,9 @@ pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     clients(out, last)
 }
 
+/// Of an IOC without probes.
+const NOT_SEEN: &str = "not known: recorded from packets alone";
+
 fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let process = &last.process;
     let end = zone.format(last.end, 3);
@@ -346,7 +349,10 @@ fn begun(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         lines.push(format!("{} {pv}: put with callback not answered, {}", clock(put.time, zone), who(put)));
     }
     if lines.is_empty() {
-        return part.line("no record was seen to begin and not to complete");
+        return part.line(match last.process.packets_only {
+            true => NOT_SEEN,
+            false => "no record was seen to begin and not to complete",
+        });
     }
     part.lines(&lines, MOST_BEGUN, true, "earlier records that were not seen to complete")
 }
@@ -370,7 +376,10 @@ fn begun_text(begun: &Begun, end: i64, zone: &Zone) -> String {
 fn threads(out: &mut Out, last: &Last) -> io::Result<()> {
     let mut part = Part { out, name: "threads" };
     if last.threads.is_empty() {
-        return part.line("no thread was seen to do anything");
+        return part.line(match last.process.packets_only {
+            true => NOT_SEEN,
+            false => "no thread was seen to do anything",
+        });
     }
     let compared = last.before < last.from;
     let before = |text: &str| if compared { format!(" {text:>10}") } else { String::new() };
@@ -432,6 +441,7 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let lines: Vec<String> = last.alarms.iter().map(text).collect();
     part.lines(&lines, MOST_ALARMS, true, "earlier changes; see iocreplay alarms")?;
     match (lines.is_empty(), last.in_alarm) {
+        (true, 0) if last.process.packets_only => part.line(NOT_SEEN),
         (true, 0) => part.line("none"),
         (_, 1) => part.line("1 record was in alarm at the end"),
         (_, count) => part.line(&format!("{count} records were in alarm at the end")),

@@ -1,12 +1,14 @@
 //! Causes of a PV's change: the chain from the record up to its root, and from there to what the root followed.
 
 mod inputs;
+mod life;
 mod sources;
 
 pub use self::sources::{Lead, Link, MAX_SOURCES};
 
 pub use self::inputs::{Change, Source};
 
+use self::life::Life;
 use self::sources::Meanwhile;
 use super::puts::process;
 use super::wording::alarm;
@@ -17,7 +19,7 @@ use crate::model::alarms::Alarm;
 use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use crate::model::enum_strings::{self, severity_name};
-use crate::model::putlog::{ioc_of_span, root_put, PutLine};
+use crate::model::putlog::{self, ioc_of_span, root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::value;
 use crate::out::{add, line, Out};
@@ -44,6 +46,8 @@ struct Moment {
     /// The path to the span: for each chain a span's number, first those of the CA links that lead on, last the
     /// record's own.
     path: Vec<usize>,
+    /// The process that it happened in; `None` if the log does not know it.
+    life: Option<Life>,
 }
 
 /// Knowledge of the PV in one IOC.
@@ -61,8 +65,8 @@ struct Seen {
     previous: Option<i64>,
     /// The latest alarm.
     alarm: Option<Alarm>,
-    /// What the recorder read of the record since the latest of these.
-    read: VecDeque<(i64, Value, Alarm)>,
+    /// What the recorder read of the record since the latest of these, and of which process.
+    read: VecDeque<(i64, Value, Alarm, Option<Life>)>,
     count: u64,
     /// Time of the first value that may have been a change: the value before it is unknown.
     in_doubt: Option<i64>,
@@ -70,6 +74,8 @@ struct Seen {
     unknown: u64,
     /// Time of the last value that may have been a change, or is unknown.
     doubt: Option<i64>,
+    /// Whether the IOC was started anew, and only what was seen since then counts.
+    anew: bool,
 }
 
 /// What was before a change.
@@ -81,6 +87,8 @@ struct Before {
     seen: Option<i64>,
     /// When the record began to process the last time before.
     processed: Option<i64>,
+    /// If this was the first in a new process: when the record was last seen in the one before, and its value then.
+    anew: Option<(i64, Option<Value>)>,
 }
 
 /// What is asked for.
@@ -105,6 +113,17 @@ pub struct Why<'a> {
     seen: HashMap<(String, String), Seen>,
 }
 
+/// A value of the PV that a chain led to.
+struct Found {
+    /// Host and name of the IOC.
+    place: (String, String),
+    time: i64,
+    value: Value,
+    alarm: Option<Alarm>,
+    path: Vec<usize>,
+    life: Option<Life>,
+}
+
 impl<'a> Why<'a> {
     /// Prepares a search for `name`, a record or record.FIELD, within the filter's times.
     pub fn new(name: &'a str, filter: &'a Filter) -> Self {
@@ -126,10 +145,10 @@ impl<'a> Why<'a> {
         let chain = chain.into();
         let mut found = Vec::new();
         self.search(&chain, &mut Vec::new(), &mut found);
-        for (key, time, (value, alarm), path) in found {
-            let seen = self.seen.entry(key).or_default();
+        for Found { place, time, value, alarm, path, life } in found {
+            let seen = self.seen.entry(place).or_default();
             let place = seen.held.partition_point(|moment| moment.time <= time);
-            seen.held.insert(place, Moment { time, value, alarm, chain: Rc::clone(&chain), path });
+            seen.held.insert(place, Moment { time, value, alarm, chain: Rc::clone(&chain), path, life });
             if seen.held.len() > HELD {
                 seen.settle(self.ask);
             }
@@ -147,22 +166,18 @@ impl<'a> Why<'a> {
         if self.pv.field != "VAL" {
             return;
         }
-        let ioc = context.ioc(record.ioc).map(|ioc| ioc.name.clone()).unwrap_or_default();
+        let ioc = context.ioc(record.ioc);
+        let life = Life::of(&context, ioc);
+        let ioc = ioc.map(|ioc| ioc.name.clone()).unwrap_or_default();
         let seen = self.seen.entry((aside.run.host(), ioc)).or_default();
         if seen.read.len() >= HELD {
             seen.read.pop_front();
         }
-        seen.read.push_back((aside.time, snapshot.value.clone(), (snapshot.severity, snapshot.status)));
+        seen.read.push_back((aside.time, snapshot.value.clone(), (snapshot.severity, snapshot.status), life));
     }
 
     /// Finds the spans of the chain in which the PV got a value.
-    #[allow(clippy::type_complexity)]
-    fn search(
-        &self,
-        chain: &Chain,
-        above: &mut Vec<usize>,
-        found: &mut Vec<((String, String), i64, (Value, Option<Alarm>), Vec<usize>)>,
-    ) {
+    fn search(&self, chain: &Chain, above: &mut Vec<usize>, found: &mut Vec<Found>) {
         let context = chain.run.context();
         for (number, span) in chain.spans.iter().enumerate() {
             above.push(number);
@@ -196,11 +211,13 @@ impl<'a> Why<'a> {
                 && (self.begun == i64::MAX || chain.run.wall(span.start) <= self.begun)
                 && (self.ask == Ask::Value || alarm.is_some())
             {
-                let (host, ioc) = (chain.run.host(), ioc_of_span(&context, span));
+                let (host, process) = (chain.run.host(), putlog::ioc(&context, span));
+                let ioc = process.map(|ioc| ioc.name.clone()).unwrap_or_default();
                 let wanted =
                     |glob: &Option<Pattern>, name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
                 if wanted(&self.filter.host, &host) && wanted(&self.filter.ioc, &ioc) {
-                    found.push(((host, ioc), time, (value, alarm), above.clone()));
+                    let (place, life) = ((host, ioc), Life::of(&context, process));
+                    found.push(Found { place, time, value, alarm, path: above.clone(), life });
                 }
             }
             above.pop();
@@ -241,6 +258,7 @@ impl<'a> Why<'a> {
                 (last.clone_ref(), Before { seen, processed, ..Before::default() }, false)
             }
         };
+        let anew = before.anew.filter(|_| changed);
         let from = before.value.filter(|_| changed);
         let last_time = last.time.max(moment.time);
         let mut steps = Vec::new();
@@ -294,9 +312,12 @@ impl<'a> Why<'a> {
             device: None,
             begun_by: None,
             missed: None,
+            first_since_start: anew.is_some(),
+            started_anew: seen.anew,
             inputs: None,
             meanwhile: Vec::new(),
             meanwhile_more: 0,
+            anew: anew.map(|(time, value)| (zone.format(time, 9), value.as_ref().map(value::text))),
             text: (from.as_ref().map(value::text), value::text(&moment.value)),
             alarms: (before.alarm.filter(|_| changed), moment.alarm),
             lead,
@@ -306,9 +327,9 @@ impl<'a> Why<'a> {
 
 impl Moment {
     fn clone_ref(&self) -> Moment {
-        let Moment { time, value, alarm, chain, path } = self;
+        let Moment { time, value, alarm, chain, path, life } = self;
         let (value, chain, path) = (value.clone(), Rc::clone(chain), path.clone());
-        Moment { time: *time, value, alarm: *alarm, chain, path }
+        Moment { time: *time, value, alarm: *alarm, chain, path, life: life.clone() }
     }
 }
 
@@ -355,9 +376,9 @@ impl Seen {
         let began = moment.chain.root().map_or(i64::MIN, |root| moment.chain.run.wall(root.start));
         let last = self.last.as_ref().map_or(i64::MIN, |last| last.time);
         let mut found = None;
-        while self.read.front().is_some_and(|(time, _, _)| *time < began) {
-            let Some((time, value, alarm)) = self.read.pop_front() else { break };
-            if time > last {
+        while self.read.front().is_some_and(|(time, ..)| *time < began) {
+            let Some((time, value, alarm, life)) = self.read.pop_front() else { break };
+            if time > last && !Life::began_after(moment.life.as_ref(), life.as_ref()) {
                 if value != Value::Unknown {
                     self.value = Some(value);
                 }
@@ -374,12 +395,26 @@ impl Seen {
         (changed, self.last.as_ref().map(|moment| moment.time))
     }
 
+    /// Forgets what a former process had, if this is the first moment of another. Returns when that was last seen, and
+    /// its value then.
+    fn begin_anew(&mut self, moment: &Moment) -> Option<(i64, Option<Value>)> {
+        let last = self.last.as_ref()?;
+        if !Life::began_after(moment.life.as_ref(), last.life.as_ref()) {
+            return None;
+        }
+        let (time, value) = (last.time, self.value.take());
+        let held = (std::mem::take(&mut self.held), std::mem::take(&mut self.read));
+        *self = Seen { held: held.0, read: held.1, last: self.last.take(), anew: true, ..Seen::default() };
+        Some((time, value))
+    }
+
     /// Evaluates the earliest of the moments held.
     fn settle(&mut self, ask: Ask) {
         let Some(moment) = self.held.pop_front() else { return };
+        let anew = self.begin_anew(&moment);
         self.count += 1;
         let read = self.read_before(&moment);
-        let seen = read.or(self.last.as_ref().map(|last| last.time));
+        let seen = read.or(self.last.as_ref().filter(|_| anew.is_none()).map(|last| last.time));
         let began = moment.began();
         let processed = self.processed.1;
         self.processed = (processed, began.or(processed));
@@ -395,8 +430,10 @@ impl Seen {
             if ask == Ask::Value && same.is_none() {
                 self.doubt = Some(moment.time);
             }
-            if ask == Ask::Value && same == Some(false) {
-                let before = Before { value: before.clone(), alarm: alarm_before, seen, processed };
+            // A process begins with its own values, even if they are as those before.
+            if ask == Ask::Value && (same == Some(false) || (anew.is_some() && read.is_none())) {
+                let value = before.clone().filter(|_| same == Some(false));
+                let before = Before { value, alarm: alarm_before, seen, processed, anew: anew.clone() };
                 self.changed = Some((moment.clone_ref(), before));
             }
             self.value = Some(moment.value.clone());
@@ -409,9 +446,9 @@ impl Seen {
             match alarm_before {
                 Some(before) if before == alarm => {}
                 // An alarm that was never seen to begin has begun at some time.
-                None if alarm.0 == 0 => self.in_doubt = Some(moment.time),
+                None if alarm.0 == 0 && anew.is_none() => self.in_doubt = Some(moment.time),
                 alarm => {
-                    let before = Before { value: None, alarm, seen, processed };
+                    let before = Before { value: None, alarm, seen, processed, anew };
                     self.changed = Some((moment.clone_ref(), before));
                 }
             }
@@ -656,6 +693,10 @@ pub struct Answer {
     begun_by: Option<String>,
     /// What may have been missed since `last_before`, so that the value before may have been another.
     missed: Option<String>,
+    /// Whether its IOC was started anew in the logs: what is said here is about its last process.
+    started_anew: bool,
+    /// Whether this is the record's first value, or its first alarm, in that process.
+    first_since_start: bool,
     /// What the log does not tell of the record's inputs, if the chain did not begin by a put.
     inputs: Option<&'static str>,
     /// If the chain did not begin by a put: puts to the same IOC since `last_before`. They need not have to do with it.
@@ -664,6 +705,9 @@ pub struct Answer {
     meanwhile_more: u64,
     /// The process that made the put at the root, as in `iocreplay puts`; null if no log tells.
     process: Option<serde_json::Value>,
+    /// If this is the first in a process started anew: when the record was last seen in the one before, and its value.
+    #[serde(skip)]
+    anew: Option<(String, Option<String>)>,
     #[serde(skip)]
     text: (Option<String>, String),
     #[serde(skip)]
@@ -725,18 +769,21 @@ impl Answer {
             ((None, to), true) => line!(out, "{pv} became {to} at {time}{place}")?,
             ((_, to), false) => {
                 // A single write without a known value before may well have been a change.
+                let within = self.within();
                 let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
-                    (true, _) => ("did not change in these logs", String::new()),
+                    (true, _) => (format!("did not change {within}"), String::new()),
                     (false, 1) if self.counted_since.is_some() => {
-                        ("may have changed", ", its value before was not looked for".into())
+                        ("may have changed".to_owned(), ", its value before was not looked for".into())
                     }
-                    (false, 1) => ("may have changed in these logs", ", its value before is unknown".into()),
+                    (false, 1) => {
+                        (format!("may have changed {within}"), ", its value before is unknown".into())
+                    }
                     (false, _) if self.values_unknown > 0 => (
-                        "is not known to have changed in these logs",
+                        format!("is not known to have changed {within}"),
                         format!(", {} times with an unknown value", self.values_unknown),
                     ),
                     (false, _) => (
-                        "may have changed in these logs with the first of these, and not since",
+                        format!("may have changed {within} with the first of these, and not since"),
                         ", its value before them is unknown".into(),
                     ),
                 };
@@ -751,7 +798,23 @@ impl Answer {
         if self.changed && self.written_since {
             line!(out, "It was processed or written again, without a change, last at {last_written}.")?;
         }
+        self.write_anew(out)?;
         self.write_missed(out)
+    }
+
+    /// The part of the logs that counts.
+    pub(super) fn within(&self) -> &'static str {
+        match self.started_anew {
+            true => "since its IOC was started anew",
+            false => "in these logs",
+        }
+    }
+
+    /// Says if the IOC had been started anew since the record was seen before.
+    pub(super) fn write_anew(&self, out: &mut Out) -> io::Result<()> {
+        let Some((time, value)) = &self.anew else { return Ok(()) };
+        let value = value.as_ref().map(|value| format!(", with the value {value}")).unwrap_or_default();
+        line!(out, "Its IOC had been started anew: before that, it was last seen at {time}{value}.")
     }
 
     /// Writes it as one JSON object.

@@ -1,6 +1,7 @@
 //! The report's page: its verdict, its key moments and its data.
 
 use super::truth::{record_of, time};
+use super::values::ALARMS_BY_PUT;
 use super::{is_right, plant, Plant};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -171,4 +172,27 @@ fn the_page_has_every_alarm() {
         }
     }
     is_right(&wrong);
+}
+
+/// Alarms that a put led to, by links or not, name whoever put.
+#[test]
+fn the_page_names_who_led_to_an_alarm() {
+    let Some(plant) = plant("the_page_names_who_led_to_an_alarm") else { return };
+    let (page, truth) = (Page::of(plant), &plant.truth);
+    let mut seen = 0;
+    let rows = page.rows("alarms", "time").zip(page.rows("alarms", "record"));
+    for ((at, record), cause) in rows.zip(page.rows("alarms", "cause")) {
+        let (at, record) = (page.time(at), page.record(record));
+        let Some((_, source)) = ALARMS_BY_PUT.iter().find(|(name, _)| *name == record) else { continue };
+        let put = truth.puts().iter().rev().find(|put| put["pv"] == *source && time(put, "begin") <= at);
+        let (Some(put), Some(cause)) = (put, cause.as_u64()) else { continue };
+        let cause = &page.data["causes"][cause as usize];
+        let text = |part: usize| page.string(&cause[part]);
+        let client = truth.client(&put["client"]).expect("a client");
+        assert_eq!(cause[0], "put", "{record}: {cause}");
+        assert_eq!(text(1), *source, "{record}");
+        assert!(text(3).contains(client["user"].as_str().expect("a user")), "{record}: {}", text(3));
+        seen += 1;
+    }
+    assert!(seen >= 15, "{seen}");
 }

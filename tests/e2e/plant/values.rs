@@ -139,6 +139,22 @@ fn alarms_changed_as_the_observer_saw_them() {
     assert!(found.is_empty(), "records that had no alarms: {found:?}");
 }
 
+/// The log's times are those of the probes, a reading has the time of its record: on a busy machine the latter is earlier.
+const NEAR: i64 = 50_000_000;
+/// Records that go into alarm because of a put, mostly by way of links, and what is put to.
+pub const ALARMS_BY_PUT: [(&str, &str); 10] = [
+    ("LI:TEMP1", "LI:TEMP1:RAW"),
+    ("LI:MAG1:FIELD", "LI:MAG1:SP"),
+    ("LI:MAG1:GRADIENT", "LI:MAG1:SP"),
+    ("LI:OPTICS:SUM", "LI:MAG1:SP"),
+    ("LI:PUMP:RATIO", "LI:PUMP:RATIO.B"),
+    ("LI:PUMP:SUM", "LI:PUMP:RATIO.B"),
+    ("LI:MODE", "LI:MODE"),
+    ("LI:WATER:FLOW", "LI:WATER:FLOW"),
+    ("RF:AMP:RB", "LI:RF:REQ"),
+    ("LI:BEAM:ENERGY", "LI:RF:REQ"),
+];
+
 /// Alarms of records behind links have the put at their root.
 #[test]
 fn alarms_have_their_causes() {
@@ -146,18 +162,7 @@ fn alarms_have_their_causes() {
     let truth = &plant.truth;
     let (_, out, _) = plant.outcome(&["alarms", "--all", "--utc", "--format", "jsonl"]);
     let lines = crate::rig::json_lines(out.as_bytes());
-    let sources = [
-        ("LI:TEMP1", "LI:TEMP1:RAW"),
-        ("LI:MAG1:FIELD", "LI:MAG1:SP"),
-        ("LI:MAG1:GRADIENT", "LI:MAG1:SP"),
-        ("LI:OPTICS:SUM", "LI:MAG1:SP"),
-        ("LI:PUMP:RATIO", "LI:PUMP:RATIO.B"),
-        ("LI:PUMP:SUM", "LI:PUMP:RATIO.B"),
-        ("LI:MODE", "LI:MODE"),
-        ("LI:WATER:FLOW", "LI:WATER:FLOW"),
-        ("RF:AMP:RB", "LI:RF:REQ"),
-        ("LI:BEAM:ENERGY", "LI:RF:REQ"),
-    ];
+    let sources = ALARMS_BY_PUT;
     let mut seen = 0;
     for line in lines.iter().filter(|line| line["what"] == "change" && line["source"] == "process") {
         let Some((_, source)) = sources.iter().find(|(record, _)| line["record"] == **record) else {
@@ -172,6 +177,83 @@ fn alarms_have_their_causes() {
         seen += 1;
     }
     assert!(seen >= 20, "{seen}");
+}
+
+/// Each alarm lasted until the alarm of its record changed again, and came from the one before.
+#[test]
+fn alarms_lasted_as_long_as_they_did() {
+    let Some(plant) = plant("plant-alarm-lengths") else { return };
+    let (_, out, _) = plant.outcome(&["alarms", "--all", "--utc", "--format", "jsonl"]);
+    let lines = crate::rig::json_lines(out.as_bytes());
+    let mut compared = 0;
+    for (record, _) in ALARMS_BY_PUT {
+        let events = plant.truth.part("events")[record].as_array().expect("events").iter().map(state);
+        let mut changes: Vec<State> = Vec::new();
+        for event in events {
+            if changes.last().is_none_or(|last| !last.has_alarm_of(&event)) {
+                changes.push(event);
+            }
+        }
+        let own = |line: &&Value| {
+            line["record"] == record && line["what"] == "change" && line["source"] == "process"
+        };
+        for line in lines.iter().filter(own) {
+            let at = nanoseconds(&line["time"]);
+            let Some(place) = changes.iter().position(|change| (change.time - at).abs() < NEAR) else {
+                continue;
+            };
+            let before = place.checked_sub(1).and_then(|before| changes.get(before));
+            if let Some(before) = before {
+                assert_eq!(
+                    (&line["from_severity"], &line["from_status"]),
+                    (&before.severity, &before.status),
+                    "{line}"
+                );
+            }
+            let Some(next) = changes.get(place + 1).filter(|_| line["severity"] != "NO_ALARM") else {
+                continue;
+            };
+            let truth = (next.time - changes[place].time) as f64 / 1e9;
+            let lasted = line["lasted_s"].as_f64().expect("how long");
+            assert!((lasted - truth).abs() < 0.01 && line["until"] == "left", "{line}: {truth}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 8, "{compared}");
+}
+
+/// `why --alarm` names whoever put, for the last alarm before each of these moments.
+#[test]
+fn why_of_an_alarm_names_who_put() {
+    let Some(plant) = plant("plant-why-alarm") else { return };
+    let truth = &plant.truth;
+    let (_, out, _) = plant.outcome(&["alarms", "--all", "--utc", "--format", "jsonl"]);
+    let lines = crate::rig::json_lines(out.as_bytes());
+    let mut asked = 0;
+    for (record, source) in ALARMS_BY_PUT {
+        let own = |line: &&Value| {
+            line["record"] == record && line["what"] == "change" && line["source"] == "process"
+        };
+        let Some(line) = lines.iter().rev().find(own) else { continue };
+        let when = nanoseconds(&line["time"]);
+        let at = iso(when + 1_000_000);
+        let why = plant.object(&["why", "--alarm", "--json", "--utc", "--at", &at, record]);
+        assert_eq!((&why["asked"], &why["time"]), (&json!("alarm"), &line["time"]), "{why}");
+        let keys = |key: &str| [&why[key]["severity"], &why[key]["status"]];
+        assert_eq!(keys("to_alarm"), [&line["severity"], &line["status"]], "{why}");
+        assert_eq!(keys("from_alarm"), [&line["from_severity"], &line["from_status"]], "{why}");
+        let put = truth.puts().iter().rev().find(|put| put["pv"] == *source && time(put, "begin") <= when);
+        let client = truth.client(&put.expect("a put")["client"]).expect("a client");
+        // the put is the root of its chain, or what the CP links on the way lead to
+        let user = client["user"].as_str().expect("a user");
+        let begun_by = why["begun_by"].as_str().unwrap_or_default();
+        assert!(
+            why["user"] == user || begun_by.contains(&format!(" {source} ")) && begun_by.contains(user),
+            "{why}"
+        );
+        asked += 1;
+    }
+    assert!(asked >= 8, "{asked}");
 }
 
 /// Who acknowledged; what flaps; what is still in alarm.

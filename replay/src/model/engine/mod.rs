@@ -12,7 +12,7 @@ mod pvaccess;
 
 use super::caller::{Caller, Known, Role};
 use super::chain::Chain;
-use super::numbered::Numbered;
+use super::numbered::{Dense, Numbered};
 use super::open_chains::{OpenChains, SpanRef};
 use super::packets::Packets;
 use super::requests::{Callback, Requests};
@@ -57,7 +57,7 @@ pub struct Engine {
     threads: Threads,
     known: Known,
     /// Processing that has begun but not completed.
-    open: Numbered<RecordId, SpanRef>,
+    open: Dense<SpanRef>,
     /// Puts with callback that have yet to write: if they find their record busy, a callback thread carries them out
     /// later, one after the other.
     notifies: Numbered<RecordId, VecDeque<SpanRef>>,
@@ -93,7 +93,7 @@ impl Engine {
             run,
             threads: Threads::default(),
             known: Known::default(),
-            open: Numbered::default(),
+            open: Dense::default(),
             notifies: Numbered::default(),
             meanwhile: Numbered::default(),
             asked: Numbered::default(),
@@ -221,7 +221,7 @@ impl Engine {
     fn leave_completed(&mut self, thread: ThreadId, time: u64) {
         while let Some(state) = self.threads.get(thread) {
             let Some(top) = state.frames.last() else { break };
-            if top.within != In::Process || self.open.contains_key(&top.record) {
+            if top.within != In::Process || self.open.contains(top.record) {
                 break;
             }
             let live = state.frames.len() - 1;
@@ -281,7 +281,7 @@ impl Engine {
         for thread in idle {
             let Some(state) = self.threads.get(thread) else { continue };
             let waits = state.frames.iter().any(|frame| {
-                let open = frame.within == In::Process && self.open.contains_key(&frame.record);
+                let open = frame.within == In::Process && self.open.contains(frame.record);
                 open && self.chains.resolve(frame.at).is_some()
             });
             if !waits {

@@ -81,11 +81,13 @@ impl Engine {
             }
             self.chains.release(older);
         }
-        if let Some(meanwhile) = self.meanwhile.remove(&record) {
-            self.chains.release(meanwhile);
+        if !self.meanwhile.is_empty() {
+            if let Some(meanwhile) = self.meanwhile.remove(&record) {
+                self.chains.release(meanwhile);
+            }
         }
         if self.open.len() > MAX_RECORDS {
-            self.open.remove(&record);
+            self.open.remove(record);
         } else {
             self.chains.hold(at); // for its completion
         }
@@ -283,7 +285,7 @@ impl Engine {
             .frames
             .iter()
             .rposition(|frame| frame.within == In::Process && frame.record == record);
-        let open = self.open.remove(&record);
+        let open = self.open.remove(record);
         let open = open.filter(|at| self.chains.resolve(*at).is_some());
         let Some(at) = open else {
             // It began before the recording, or its chain has been given out.
@@ -342,7 +344,7 @@ impl Engine {
     fn delay(&mut self, time: u64, thread: ThreadId, sp: i64, callback: Callback, within: Option<SpanRef>) {
         let is_open = |at: &SpanRef| match self.chains.span(*at) {
             Some(Span { kind: SpanKind::Process(process), .. }) => {
-                let open = self.open.get(&process.record).and_then(|open| self.chains.resolve(*open));
+                let open = self.open.get(process.record).and_then(|open| self.chains.resolve(*open));
                 open.zip(self.chains.resolve(*at))
                     .is_some_and(|(open, at)| (open.chain, open.span) == (at.chain, at.span))
             }
@@ -443,7 +445,7 @@ impl Engine {
             }
             (CauseKind::ScanOnce, None) => {}
             (_, record) => {
-                let of_record = record.and_then(|record| self.open.get(&record).copied());
+                let of_record = record.and_then(|record| self.open.get(record).copied());
                 let at = of_record.or(within.filter(|_| processing.is_some()));
                 let span = at.and_then(|at| self.chains.span_mut(at));
                 if let Some(Span { kind: SpanKind::Process(process), .. }) = span {
@@ -455,7 +457,7 @@ impl Engine {
 
     /// Handles the recorder's check of a record that it had not seen complete.
     pub(super) fn pact_check(&mut self, _time: u64, check: PactCheck) {
-        let Some(&at) = self.open.get(&check.record) else { return };
+        let Some(&at) = self.open.get(check.record) else { return };
         let Some(Span { kind: SpanKind::Process(process), .. }) = self.chains.span_mut(at) else { return };
         process.outcome = match (check.active, check.disabled) {
             (true, _) => Outcome::Waiting,
@@ -463,7 +465,7 @@ impl Engine {
             (false, false) => Outcome::Skipped,
         };
         if !check.active {
-            self.open.remove(&check.record);
+            self.open.remove(check.record);
             self.chains.release(at); // its completion
         }
     }
@@ -475,7 +477,7 @@ impl Engine {
         let own = state.frames.iter().rev().find(|frame| {
             frame.within == In::Process && put.record.is_none_or(|record| record == frame.record)
         });
-        let open = put.record.and_then(|record| self.open.get(&record).copied());
+        let open = put.record.and_then(|record| self.open.get(record).copied());
         // Other frames are stale: only a record that is processing follows its links.
         let parent = own.map(|frame| frame.at).or(open);
         let CaLinkPut { thread, record, pv, value, .. } = put;

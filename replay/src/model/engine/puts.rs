@@ -113,10 +113,8 @@ impl Engine {
                 return;
             }
         }
-        let processing = state
-            .frames
-            .iter()
-            .any(|frame| frame.within == In::Process && self.open.contains_key(&frame.record));
+        let processing =
+            state.frames.iter().any(|frame| frame.within == In::Process && self.open.contains(frame.record));
         let inside = processing && !entry;
         let at = match top {
             Some((_, _, at)) if inside => self.chains.add(at, put_span(time, put)),
@@ -162,7 +160,7 @@ impl Engine {
 
     /// Notes a put to a record during its processing: it may make the record process once more.
     fn note_meanwhile(&mut self, record: RecordId, at: SpanRef) {
-        if self.open.contains_key(&record) && self.meanwhile.len() < MAX_RECORDS {
+        if self.open.contains(record) && self.meanwhile.len() < MAX_RECORDS {
             self.chains.hold(at);
             if let Some(earlier) = self.meanwhile.insert(record, at) {
                 self.chains.release(earlier);

@@ -328,7 +328,7 @@ fn records(facts: &Facts, numbers: &HashMap<u32, usize>) -> Records {
         records.busy_ms.push((record.busy / 1000) as f64 / 1e3);
         records.longest_ms.push((record.longest / 1000) as f64 / 1e3);
         records.rate.push(record.peak.rate());
-        let counted = place < MAX_COUNTED && !record.processed.bins().is_empty();
+        let counted = place < MAX_COUNTED && !record.processed.has_no_bins();
         records.bins.push(counted.then(|| {
             // Those that process most come first and may have the most.
             let most = (room / 100).clamp(16, MAX_BINS);

@@ -5,6 +5,7 @@
 use super::clock::{count, length, plural};
 use super::collect::puts::{UNKNOWN, WIRE_ONLY};
 use super::facts::Facts;
+use crate::time::duration;
 use iocrec_log::event::Linkage;
 use std::collections::BTreeMap;
 
@@ -134,6 +135,13 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
         }
         if run.clock_set.is_some() {
             items.push(item("The clock was set late", "earlier times are computed back from then."));
+        }
+        if let Some(by) = run.set_back.first().and_then(|step| step.back()) {
+            let what = format!("The clock was set back by {}", duration(by));
+            items.push(item(
+                what,
+                "what happened before and after that is mixed; what seems last may not be.",
+            ));
         }
     }
     let not_listed = facts.found.notes.not_listed;

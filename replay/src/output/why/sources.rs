@@ -359,11 +359,13 @@ impl Answer {
                 let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
                 line!(
                     out,
-                    "The alarm of {pv} did not change in these logs (processed {times}, {to}); the last time at \
-                     {time}{place}"
+                    "The alarm of {pv} did not change {} (processed {times}, {to}); the last time at \
+                     {time}{place}",
+                    self.within()
                 )?;
             }
         }
+        self.write_anew(out)?;
         self.write_missed(out)
     }
 

@@ -18,12 +18,17 @@ pub struct Counts {
     bins: Vec<u32>,
     most: usize,
     total: u64,
+    /// The latest bin that was counted in, and what was counted since that is not in it yet: times come in order, and
+    /// the bins of many records are far away in memory.
+    latest: i64,
+    since: u32,
 }
 
 impl Counts {
     /// Counts in at most so many bins; without any, only a total.
     pub fn new(most: usize) -> Self {
-        Counts { shift: NARROWEST, first: 0, bins: Vec::new(), most, total: 0 }
+        let bins = Vec::new();
+        Counts { shift: NARROWEST, first: 0, bins, most, total: 0, latest: 0, since: 0 }
     }
 
     /// Counts one at this time.
@@ -32,6 +37,11 @@ impl Counts {
         if self.most == 0 {
             return;
         }
+        if wall >> self.shift == self.latest && !self.bins.is_empty() {
+            self.since = self.since.saturating_add(1);
+            return;
+        }
+        self.catch_up();
         loop {
             let bin = wall >> self.shift;
             if self.bins.is_empty() {
@@ -45,6 +55,7 @@ impl Counts {
                     if let Some(count) = self.bins.get_mut(place) {
                         *count = count.saturating_add(1);
                     }
+                    self.latest = bin;
                     return;
                 }
             } else {
@@ -64,7 +75,17 @@ impl Counts {
     }
 
     /// Joins bins in pairs.
+    /// Counts in the latest bin what was counted since.
+    fn catch_up(&mut self) {
+        let since = std::mem::take(&mut self.since);
+        let place = usize::try_from(self.latest.saturating_sub(self.first)).ok();
+        if let Some(count) = place.and_then(|place| self.bins.get_mut(place)) {
+            *count = count.saturating_add(since);
+        }
+    }
+
     fn widen(&mut self) {
+        self.catch_up();
         let odd = usize::from(self.first & 1 == 1);
         let mut joined = vec![0_u32; (self.bins.len() + odd).div_ceil(2)];
         for (place, count) in self.bins.iter().enumerate() {
@@ -74,6 +95,7 @@ impl Counts {
         }
         self.bins = joined;
         self.first >>= 1;
+        self.latest >>= 1;
         self.shift += 1;
     }
 
@@ -100,8 +122,14 @@ impl Counts {
     }
 
     /// The counts.
-    pub fn bins(&self) -> &[u32] {
+    pub fn bins(&mut self) -> &[u32] {
+        self.catch_up();
         &self.bins
+    }
+
+    /// Whether there are no bins: nothing was counted, or only the total.
+    pub fn has_no_bins(&self) -> bool {
+        self.bins.is_empty()
     }
 }
 

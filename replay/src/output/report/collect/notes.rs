@@ -5,11 +5,11 @@
 use crate::inventory::Inventory;
 use crate::logs;
 use crate::model::asides::{Aside, What};
-use crate::model::clock::{created, SetLater};
+use crate::model::clock::{created, SetLater, Step, Steps};
 use crate::names::{source_name, tier_name};
 use crate::scan::{Blocks, Part, Scan};
 use crate::Logs;
-use iocrec_log::event::{Fact, Tier};
+use iocrec_log::event::{Event, Fact, Tier};
 use iocrec_log::reader::SegmentFile;
 
 /// Losses, gaps and marks kept of a run; a bound for hostile logs.
@@ -116,6 +116,8 @@ pub struct RunNotes {
     pub refused: u64,
     /// Wall-clock time when the machine's clock was set, if that was later than the start.
     pub clock_set: Option<i64>,
+    /// The steps by which the clock was set back while it was recorded.
+    pub set_back: Vec<Step>,
     expected: Option<u32>,
 }
 
@@ -134,6 +136,7 @@ impl RunNotes {
             notes.inventory.set_later(set);
             notes.clock_set = Some(set.wall);
         }
+        let mut steps = Steps::default();
         for part in Scan::new(files, Blocks::Definitions) {
             match part {
                 Part::Segment(header) => {
@@ -148,13 +151,23 @@ impl RunNotes {
                     notes.expected = Some(header.sequence.saturating_add(1));
                 }
                 Part::Block(block) => {
-                    block.events.iter().for_each(|event| notes.inventory.take(event.time, &event.fact));
+                    for event in &block.events {
+                        notes.inventory.take(event.time, &event.fact);
+                        notes.clock(&mut steps, event);
+                    }
                 }
                 Part::Damage(_) | Part::Unreadable(_) => {}
             }
         }
         notes.refused = notes.inventory.context().refused();
         notes
+    }
+
+    /// Notes if the clock was set back.
+    fn clock(&mut self, steps: &mut Steps, event: &Event) {
+        let Fact::Clock(clock) = &event.fact else { return };
+        let step = steps.take(event.time, clock.wall).filter(|step| step.back().is_some());
+        self.set_back.extend(step.filter(|_| self.set_back.len() < MAX_LISTED));
     }
 
     fn gap(&mut self, from: i64, to: i64, cause: &str, ioc: Option<u32>) {

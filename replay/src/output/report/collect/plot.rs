@@ -21,12 +21,14 @@ pub struct Plot {
     shift: u32,
     /// Number of values that were seen.
     seen: u64,
+    /// The last point: those of many records are far away in memory.
+    last: Option<Point>,
 }
 
 impl Plot {
     /// A plot of at most so many points.
     pub fn new(most: usize) -> Self {
-        Plot { points: Vec::new(), most: most.max(8), shift: 0, seen: 0 }
+        Plot { points: Vec::new(), most: most.max(8), shift: 0, seen: 0, last: None }
     }
 
     /// Allows more points; only before any have been joined.
@@ -43,18 +45,16 @@ impl Plot {
     pub fn add(&mut self, time: i64, value: f64) {
         self.seen += 1;
         let point = Point { time, value };
-        match self.points.last() {
-            Some(last) if time >= last.time => {
-                if last.value == value || (last.value.is_nan() && value.is_nan()) {
-                    return;
-                }
-                self.points.push(point);
-            }
-            Some(_) => {
+        match self.last {
+            Some(last) if time < last.time => {
                 let place = self.points.partition_point(|other| other.time <= time);
                 self.points.insert(place, point);
             }
-            None => self.points.push(point),
+            Some(last) if last.value == value || (last.value.is_nan() && value.is_nan()) => return,
+            _ => {
+                self.points.push(point);
+                self.last = Some(point);
+            }
         }
         // Spans have up to four points each; reducing at twice the number keeps the work per value constant.
         if self.points.len() >= self.most + self.most / 2
@@ -67,14 +67,17 @@ impl Plot {
     /// Makes spans so wide that the points fit, and leave room for others.
     fn reduce(&mut self) {
         self.shift = self.shift.max(10);
+        let mut kept = Vec::with_capacity(self.points.len());
         loop {
-            let reduced = reduced(&self.points, self.shift);
-            if reduced.len() <= self.most * 3 / 4 || self.shift >= 62 {
-                self.points = reduced;
-                return;
+            reduced(&self.points, self.shift, &mut kept);
+            if kept.len() <= self.most * 3 / 4 || self.shift >= 62 {
+                break;
             }
             self.shift += 1;
         }
+        self.points.clear();
+        self.points.extend_from_slice(&kept);
+        self.last = self.points.last().copied();
     }
 
     /// The points in order of time, and whether some were left out.
@@ -97,17 +100,23 @@ impl Plot {
 }
 
 /// The first, lowest, highest and last value of each span, in order of time.
-fn reduced(points: &[Point], shift: u32) -> Vec<Point> {
-    let mut kept: Vec<Point> = Vec::new();
+fn reduced(points: &[Point], shift: u32, kept: &mut Vec<Point>) {
+    kept.clear();
     for span in points.chunk_by(|a, b| a.time >> shift == b.time >> shift) {
         let by_value = |a: &&Point, b: &&Point| a.value.total_cmp(&b.value);
         let chosen = [span.first(), span.iter().min_by(by_value), span.iter().max_by(by_value), span.last()];
-        let mut chosen: Vec<Point> = chosen.into_iter().flatten().copied().collect();
+        let [Some(first), Some(lowest), Some(highest), Some(last)] = chosen else { continue };
+        let mut chosen = [*first, *lowest, *highest, *last];
         chosen.sort_by_key(|point| point.time);
-        chosen.dedup_by(|a, b| a.time == b.time && a.value.total_cmp(&b.value).is_eq());
-        kept.extend(chosen);
+        let mut before: Option<Point> = None;
+        for point in chosen {
+            let same = |other: Point| other.time == point.time && other.value.total_cmp(&point.value).is_eq();
+            if !before.is_some_and(same) {
+                kept.push(point);
+                before = Some(point);
+            }
+        }
     }
-    kept
 }
 
 #[cfg(test)]

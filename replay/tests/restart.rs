@@ -1,0 +1,133 @@
+//! An IOC that is started anew: what a record had in its former process is gone, and so is what was done to that.
+
+mod common;
+
+use common::{complete, process, put, write_events, CLIENT, MS, SCAN, SECOND};
+use iocrec_log::event::*;
+use serde_json::Value as Json;
+
+/// The second process of the IOC `demo`, its thread, and its records T:SP, which is a string, and T:CALC.
+const IOC: u32 = 9;
+const THREAD: u32 = 70;
+const SP: u32 = 40;
+const CALC: u32 = 41;
+const TEXT: u32 = 60;
+
+fn text(text: &str) -> Value {
+    Value::Text(text.as_bytes().to_vec())
+}
+
+/// alice puts to T:SP, T:CALC is scanned; the IOC ends and starts again, where both have other values.
+fn log() -> tempfile::TempDir {
+    let mut all = Vec::new();
+    let mut tell = |time: u64, fact: Fact| all.push((time, fact));
+    for (time, old, new) in [(SECOND, 1.0, 2.0), (SECOND + 10 * MS, 2.0, 3.0)] {
+        tell(time, put(PutKind::PutField, CLIENT, -1000, 1, (1, 1), old, new));
+        tell(time + 10, put(PutKind::Put, CLIENT, -1200, 0, (1, 1), old, new));
+        tell(time + 20, process(CLIENT, -1200, 0, 1));
+        tell(time + 30, complete(CLIENT, -1300, 1, new, 0));
+    }
+    tell(2 * SECOND, process(SCAN, -100, 2, 2));
+    tell(2 * SECOND + 10, complete(SCAN, -200, 2, 5.0, 0));
+    tell(3 * SECOND, put(PutKind::PutField, CLIENT, -1000, 1, (1, 1), 3.0, 4.0));
+    tell(3 * SECOND + 10, put(PutKind::Put, CLIENT, -1200, 0, (1, 1), 3.0, 4.0));
+    tell(3 * SECOND + 20, process(CLIENT, -1200, 0, 1));
+    tell(3 * SECOND + 30, complete(CLIENT, -1300, 1, 4.0, 0));
+    tell(4 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGKILL".into() }));
+    let demo = common::definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.name == "demo" => Some(ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    tell(5 * SECOND, Fact::from(Ioc { id: IOC, pid: 500, start: 5_000_000_000, ..*demo }));
+    tell(
+        5 * SECOND,
+        Fact::Thread(Thread { id: THREAD, ioc: IOC, tid: 500, name: "demo".into(), stack: 1 << 40 }),
+    );
+    for (id, name, rtype) in [(SP, "T:SP", "stringout"), (CALC, "T:CALC", "calc")] {
+        tell(
+            5 * SECOND,
+            Fact::from(Record { id, ioc: IOC, address: 1, name: name.into(), rtype: rtype.into() }),
+        );
+    }
+    let field = Field {
+        id: TEXT,
+        ioc: IOC,
+        rtype: "stringout".into(),
+        name: "VAL".into(),
+        dbf: Dbf::String,
+        menu: None,
+    };
+    tell(5 * SECOND, Fact::from(field));
+    tell(6 * SECOND, process(THREAD, -100, 0, CALC));
+    tell(6 * SECOND + 10, complete(THREAD, -200, CALC, 5.0, 0));
+    let outer = Put {
+        thread: THREAD,
+        sp: -1000,
+        site: 1,
+        kind: PutKind::PutField,
+        record: SP,
+        field: Some(TEXT),
+        dbf: Dbf::String,
+        count: 1,
+        requested: text("new"),
+        old: Value::Unknown,
+    };
+    let inner = Put { sp: -1200, site: 0, kind: PutKind::Put, old: text("first"), ..outer.clone() };
+    tell(7 * SECOND, Fact::from(outer));
+    tell(7 * SECOND + 10, Fact::from(inner));
+    tell(7 * SECOND + 20, process(THREAD, -1200, 0, SP));
+    let done = Complete {
+        thread: THREAD,
+        sp: -1300,
+        site: 0,
+        record: SP,
+        value: text("new"),
+        severity: 0,
+        status: 0,
+    };
+    tell(7 * SECOND + 30, Fact::Complete(done));
+    let log = tempfile::tempdir().unwrap();
+    write_events(&log.path().join("log"), "box1", 7, all);
+    log
+}
+
+fn ask(log: &tempfile::TempDir, words: &[&str]) -> String {
+    let (code, out, err) = common::run(log.path(), &[words, &["log", "--utc"]].concat());
+    assert_eq!(code, 0, "{err}");
+    out
+}
+
+#[test]
+fn why_does_not_look_behind_a_restart() {
+    let log = log();
+    // It had 5 before, too; but that was another process, and the put to T:SP was made to that one.
+    let out = ask(&log, &["why", "T:CALC"]);
+    assert!(out.starts_with("T:CALC became 5 at 2026-09-21T14:13:26."), "{out}");
+    assert!(
+        out.contains(
+            "\nIts IOC had been started anew: before that, it was last seen at 2026-09-21T14:13:22."
+        ),
+        "{out}"
+    );
+    assert!(!out.contains("alice"), "{out}");
+    let why: Json = serde_json::from_str(&ask(&log, &["why", "T:CALC", "--json"])).unwrap();
+    assert_eq!(why["changed"], true);
+    assert_eq!(why["from"], Json::Null);
+    assert_eq!(why["first_since_start"], true);
+    assert_eq!(why["meanwhile"], serde_json::json!([]));
+    // The put itself shows what was there.
+    let out = ask(&log, &["why", "T:SP"]);
+    assert!(out.starts_with("T:SP changed from \"first\" to \"new\" at 2026-09-21T14:13:27."), "{out}");
+    let before: Json =
+        serde_json::from_str(&ask(&log, &["why", "T:SP", "--at", "2026-09-21T14:13:24Z", "--json"])).unwrap();
+    assert_eq!((&before["from"], &before["started_anew"]), (&serde_json::json!(3.0), &Json::Bool(false)));
+}
+
+#[test]
+fn undo_does_not_put_a_number_where_a_text_is_now() {
+    let log = log();
+    let script = ask(&log, &["undo", "--since", "2026-09-21T14:13:20Z"]);
+    assert!(script.contains("# not put back: its record has another type now"), "{script}");
+    assert!(!script.contains("back one new"), "{script}");
+}
