@@ -33,7 +33,7 @@ use libc::{
 /// Messages of a segment that a rule may inspect: the first depth whose program the kernel accepts is used. The kernel
 /// accepts 4096 instructions, but a socket's option memory, which must hold the program in use and the next one, may be
 /// as small as 10 KiB (on 32-bit machines): enough for 15 messages of Channel Access.
-pub const DEPTHS: [usize; 3] = [96, 15, 0];
+pub const DEPTHS: [usize; 3] = [94, 15, 0];
 
 /// Maximum number of ports: as many as fit beside the deepest rule.
 pub const MAX_PORTS: usize = 256;

@@ -95,7 +95,10 @@ impl Network {
     }
 }
 
-fn found(facts: &[Fact]) -> Vec<(String, u32, Vec<(Address, u32)>, usize)> {
+/// A name, how often it was searched, who answered how often, and the number of GUIDs.
+type Searched = (String, u32, Vec<(Address, u32)>, usize);
+
+fn found(facts: &[Fact]) -> Vec<Searched> {
     let of = |fact: &Fact| match fact {
         Fact::PvaSearches(of) => {
             assert_eq!(of.searches.client, at(CLIENT, 40_001));
