@@ -45,9 +45,7 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
     }
     let is_value = field.is_some_and(|field| field.name == "VAL");
     let completed = if is_value { completed(chain, number, put) } else { None };
-    // A record type's attributes (RTYP, VERS) have the description of NAME, but are not in the record.
-    let is_name = field.is_some_and(|field| field.name == "NAME");
-    let after = put.after.as_deref().filter(|_| !is_name);
+    let after = put.after.as_deref();
     let asked = asked(context, put, field);
     let evidence = match (completed, after) {
         (Some(value), _) => Some((value, true)),
