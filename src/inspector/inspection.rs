@@ -69,7 +69,7 @@ impl Tools {
             || size.is_some_and(|size| size > 0)
                 && entry.known.size == size
                 && !entry.known.unanswered
-                && !self.finder.is_undecided(pid);
+                && !entry.known.undecided;
         if entry.known.ioc.is_none() && may_skip {
             entry.known.size = size;
             // one that is left out may change its user without changing its size
@@ -87,6 +87,7 @@ impl Tools {
         let mut refused = None;
         if entry.known.ioc.is_none() {
             refused = self.find(&mut entry);
+            entry.known.undecided = self.finder.is_undecided(pid);
         }
         if let (Some(followed), None) = (&mut entry.known.ioc, refused) {
             let before = followed.state();

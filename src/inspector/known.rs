@@ -12,6 +12,8 @@ pub(super) struct Known {
     pub size: Option<u64>,
     /// Whether it did not answer and that was reported.
     pub unanswered: bool,
+    /// Whether it must be examined again though its size is the same. Here, since another thread may do that.
+    pub undecided: bool,
     /// Its state if it is an IOC.
     pub ioc: Option<Followed>,
     /// Shows whether its size has changed, and the thread by which it does: that of the probes, which must live as long

@@ -72,7 +72,7 @@ pub struct Finder {
     /// Bytes of constants that may still be read.
     constants_left: u64,
     /// Processes that may still turn out to be IOCs: `constants_left` did not suffice to search their programs, or the
-    /// programs hold EPICS Base but no record database yet.
+    /// programs hold EPICS Base but no record database yet, or one that is not whole yet.
     undecided: HashSet<u32>,
     /// Reasons for which processes that look like IOCs were refused when they were last examined.
     refused: HashMap<u32, Refusal>,
@@ -118,6 +118,8 @@ impl Finder {
         match ioc.layout {
             Err(error) if !defined(&ioc.modules, "dbProcess") => {
                 self.refused.insert(pid, Refusal::NoDatabase(error));
+                // a small database fits into memory that the process has already
+                self.undecided.insert(pid);
                 Ok(None)
             }
             _ => Ok(Some(ioc)),

