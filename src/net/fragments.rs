@@ -2,7 +2,7 @@
 //!
 //! TCP avoids fragments, but a tunnel with a smaller packet size makes them. A packet is put together once all its parts
 //! have come, in any order, whole; until then its first part is held back, too. Parts that overlap are nobody's honest
-//! doing, and end it (RFC 5722). What is not complete after [`AGE`], or is pushed out, counts; of it, the first part alone
+//! doing, and end it (RFC 5722). What is not complete after a time, or is pushed out, counts; of it, the first part alone
 //! is decoded.
 //!
 //! Bounds: [`PACKETS`] packets of at most 64 KiB, [`HELD`] bytes together.

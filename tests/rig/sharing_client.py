@@ -48,7 +48,6 @@ class Circuit:
             if command == wanted:
                 return second
 
-
     def open(self, pv):
         self.socket.sendall(
             message(VERSION, 0, 13)

@@ -221,7 +221,7 @@ impl Asked {
         all.push_back((time, name.unwrap_or_else(|| thread.into())));
     }
 
-    /// The threads that asked for one in [`FLUSH`] before a put was seen at a wall-clock time, in alphabetical order. `None`
+    /// The threads that asked for one in `FLUSH` before a put was seen at a wall-clock time, in alphabetical order. `None`
     /// if nothing is known of the time before it.
     pub fn threads(&self, run: usize, ioc: IocId, time: i64) -> Option<Vec<String>> {
         let all = self.by_ioc.get(&(run, ioc))?;

@@ -1,7 +1,7 @@
 //! Channel Access over UDP: who searches for which names, who answers, and the servers' beacons.
 //!
 //! A datagram holds many messages. Searches come from clients by the thousand and say the same again and again, so they
-//! are counted by sender and name ([`searches`](crate::net::udp::searches)); beacons are followed server by server
+//! are counted by sender and name ([`searches`]); beacons are followed server by server
 //! ([`beacons`](crate::net::udp::beacons)).
 //!
 //! An answer repeats the client's number for the channel, not the name: it is matched with the request that carried it.

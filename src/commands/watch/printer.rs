@@ -380,12 +380,8 @@ mod tests {
         let (name, rtype) = ("T:SP".into(), "ao".into());
         let record = Record { id: 3, ioc: 1, address: 0, name, rtype };
         let thread = ServerThread { thread: 2, circuit: 1 };
-        let known = [
-            Fact::from(circuit),
-            Fact::from(channel),
-            Fact::from(record),
-            Fact::ServerThread(thread),
-        ];
+        let known =
+            [Fact::from(circuit), Fact::from(channel), Fact::from(record), Fact::ServerThread(thread)];
         for fact in known.into_iter().chain(facts) {
             printer.push(Event { time: 1, fact });
         }

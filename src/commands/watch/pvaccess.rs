@@ -91,7 +91,8 @@ impl Puts {
             rest += &format!(" {name}={value}");
         }
         let ends = context.circuit_ends(put.circuit);
-        for (name, ioc) in [("ioc", ends.and_then(|of| of.server)), ("by_ioc", ends.and_then(|of| of.client))] {
+        for (name, ioc) in [("ioc", ends.and_then(|of| of.server)), ("by_ioc", ends.and_then(|of| of.client))]
+        {
             if let Some(ioc) = ioc.and_then(|ioc| context.ioc(ioc)) {
                 rest += &format!(" {name}={}", ioc.name);
             }
@@ -99,8 +100,7 @@ impl Puts {
         let pv = context.channel(put.channel).map_or_else(String::new, |channel| channel.pv.clone());
         let value = found.main().filter(|_| !found.is_cut).map(text);
         let (circuit, ioid, kind, shown) = (put.circuit, put.ioid, put.kind, shown.join(" "));
-        let waiting =
-            Waiting { time, circuit, ioid, kind, pv, shown, value, rest, status: None, old: None };
+        let waiting = Waiting { time, circuit, ioid, kind, pv, shown, value, rest, status: None, old: None };
         self.waiting.push_back(waiting);
     }
 
@@ -123,7 +123,9 @@ impl Puts {
     /// Takes a put inside an IOC, if a server's thread carries it out; returns whether it does.
     pub fn hit(&mut self, time: u64, put: &Put, context: &Context) -> bool {
         let name = context.thread(put.thread).map_or("", |thread| thread.name.as_str());
-        let Some(record) = context.record(put.record).filter(|_| SERVERS.contains(&name)) else { return false };
+        let Some(record) = context.record(put.record).filter(|_| SERVERS.contains(&name)) else {
+            return false;
+        };
         let mut names = vec![record.name.to_string()];
         names.extend(context.aliases(put.record).iter().map(|alias| alias.to_string()));
         let (requested, old) = (text(&put.requested), text(&put.old));
@@ -161,7 +163,8 @@ impl Puts {
             if now < until && self.waiting.len() <= MOST {
                 break;
             }
-            let Some(Waiting { time, kind, pv, shown, rest, status, old, .. }) = self.waiting.pop_front() else {
+            let Some(Waiting { time, kind, pv, shown, rest, status, old, .. }) = self.waiting.pop_front()
+            else {
                 break;
             };
             let what = if kind == PvaKind::Rpc { "Call" } else { "Write" };
