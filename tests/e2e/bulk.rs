@@ -69,9 +69,23 @@ fn bulk(message: Vec<u8>, from_server: bool, pause: Duration) -> Bulk {
     bulk
 }
 
+/// How often the scene is repeated where other work keeps the recorder, built without optimization, from its rings.
+const ATTEMPTS: usize = 3;
+
 /// Records puts beside bulk. (Of the bulk itself packets may be lost until its flow is known.)
-fn puts_beside(name: &str, tier: &str, begin: impl FnOnce() -> Bulk) {
-    let Some(rig) = Rig::new(name) else { return };
+fn puts_beside(name: &str, tier: &str, begin: impl Fn() -> Bulk) {
+    for attempt in 1..=ATTEMPTS {
+        let Some(rig) = Rig::alone(name) else { return };
+        let Err(missing) = attempt_beside(&rig, name, tier, &begin) else { return };
+        // what is missing is never unsaid
+        assert!(missing.contains("\nloss "), "{missing}");
+        assert!(attempt < ATTEMPTS, "{missing}");
+        eprintln!("{name}: once more: {missing}");
+    }
+}
+
+/// Returns what is missing, with the log's losses.
+fn attempt_beside(rig: &Rig, name: &str, tier: &str, begin: impl Fn() -> Bulk) -> Result<(), String> {
     let ioc = rig.ioc("bulk", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
@@ -91,17 +105,24 @@ fn puts_beside(name: &str, tier: &str, begin: impl FnOnce() -> Bulk) {
     drop(bulk);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let puts = rig.puts(&["--pv", "PUT:LONG"]);
-    let requested: Vec<Option<f64>> = puts.iter().map(|put| put["requested"].as_f64()).collect();
-    let all: Vec<Option<f64>> = (0..PUTS).map(|number| Some(number.into())).collect();
     let info = rig.replay("info", &[]);
     let text = String::from_utf8_lossy(&info.stdout);
-    assert_eq!(requested, all, "each once, in order: {text}");
-    assert!(puts.iter().all(|put| put["user"].is_string()), "each has its user");
+    let requested: Vec<Option<f64>> = puts.iter().map(|put| put["requested"].as_f64()).collect();
+    let all: Vec<Option<f64>> = (0..PUTS).map(|number| Some(number.into())).collect();
+    if requested != all {
+        let made_up = requested.iter().any(|requested| !all.contains(requested));
+        assert!(!made_up && requested.is_sorted(), "in order, and none that was not sent: {requested:?}");
+        return Err(format!("{} of {PUTS} puts: {text}", requested.len()));
+    }
+    if !puts.iter().all(|put| put["user"].is_string()) {
+        return Err(format!("a put without its user: {text}"));
+    }
     let answered = puts.iter().filter(|put| put["status"] == "ok").count();
     eprintln!("{name}: {answered} of {PUTS} answers");
-    if tier != "packet" {
-        assert_eq!(answered, PUTS as usize, "each has its answer: {text}");
+    if tier != "packet" && answered != PUTS as usize {
+        return Err(format!("{answered} of {PUTS} answers: {text}"));
     }
+    Ok(())
 }
 
 fn waveforms() -> Bulk {
