@@ -40,6 +40,19 @@ fn read_into(log: &str, file: &str, more: &[&str]) -> String {
     said
 }
 
+/// An offset near the middle of a pcap file at which a packet is cut: 7 bytes into its data.
+fn within_a_packet(file: &[u8]) -> usize {
+    // the file's header, then for each packet: seconds, fraction, stored length, length on the wire
+    const HEADER: usize = 24;
+    const PACKET: usize = 16;
+    let mut at = HEADER;
+    while at < file.len() / 2 {
+        let stored = file[at + 8..at + 12].try_into().expect("4 bytes");
+        at += PACKET + u32::from_ne_bytes(stored) as usize;
+    }
+    at + PACKET + 7
+}
+
 #[test]
 fn a_capture_has_the_puts_that_were_made() {
     let Some(rig) = Rig::new("capture_files") else { return };
@@ -120,7 +133,7 @@ fn a_capture_has_the_puts_that_were_made() {
     // cut in the middle: one line, exit 1, and what came before is in the log
     let bytes = fs::read(&capture).expect("the capture");
     let cut = rig.path("cut.pcap");
-    fs::write(&cut, &bytes[..bytes.len() / 2 - 7]).expect("a file");
+    fs::write(&cut, &bytes[..within_a_packet(&bytes)]).expect("a file");
     let log = rig.path("cut");
     fs::create_dir(&log).and_then(|()| chown(&log, Some(NOBODY), Some(NOBODY))).expect("root may");
     let output = as_nobody(&["record", "--dir", &log, "--read", &cut]);
