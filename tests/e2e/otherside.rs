@@ -217,20 +217,20 @@ fn the_thread_of_an_ioc_that_puts_is_named() {
         rig.wait_until_recording(&mut client, "ONE:READY", "both");
         // two programs of the same IOC: their channels have the same number, each in its own context
         first.command("program sncRamp TWO:SP");
-        first.command("program sncOther TWO:OTHER");
+        first.command("program other TWO:OTHER");
         let mut value = 5000.0;
         wait_until("its process is known", || {
             value += 1.0;
             first.command(&format!("put sncRamp {value}"));
-            first.command(&format!("put sncOther {value}"));
+            first.command(&format!("put other {value}"));
             let puts = rig.puts(&["--all"]);
             ["TWO:SP", "TWO:OTHER"].iter().all(|pv| {
                 puts.iter().any(|put| put["pv"] == *pv && put["process"]["pid"] == first.pid())
             })
         });
         let made = [("put", "sncRamp", "TWO:SP", 701.0), ("notify", "sncRamp", "TWO:SP", 702.0)];
-        let made = made.into_iter().chain([("notify", "sncOther", "TWO:OTHER", 703.0)]);
-        let made: Vec<_> = made.chain([("put", "sncOther", "TWO:OTHER", 704.0)]).collect();
+        let made = made.into_iter().chain([("notify", "other", "TWO:OTHER", 703.0)]);
+        let made: Vec<_> = made.chain([("put", "other", "TWO:OTHER", 704.0)]).collect();
         for (how, program, _, value) in &made {
             first.command(&format!("{how} {program} {value}"));
         }
@@ -252,13 +252,17 @@ fn the_thread_of_an_ioc_that_puts_is_named() {
             assert_eq!((&process["ioc"], &process["thread"]), (&json!("own"), &json!(program)), "{process}");
             assert_eq!((&process["record"], &process["may_be_threads"]), (&Value::Null, &json!([])));
             let text = text(&rig, "puts", &["--all", "--pv", pv]);
-            assert!(text.contains(&format!("thread {program}")), "{text}");
+            let (sequencer, said) = match *program {
+                "sncRamp" => (json!("sncRamp"), "(program sncRamp, "),
+                _ => (Value::Null, "(thread other, "),
+            };
+            assert!(process["sequencer_program"] == sequencer && text.contains(said), "{process} {text}");
         }
         let link = of("TWO:SP", 705.0);
         assert_eq!(link["record"], "ONE:LINK.OUT", "{link}");
         linked.push(link["thread"].clone());
         let why = String::from_utf8_lossy(&rig.why("TWO:OTHER").stdout).into_owned();
-        assert!(why.contains("sncOther"), "{why}");
+        assert!(why.contains("thread other"), "{why}");
     }
     assert_eq!(linked, ["dbCaLink"; 3]);
 }

@@ -13,7 +13,7 @@
  * More commands: "leave" ends the main thread, if it was started with "later"; "anonymous" takes the names from all
  * threads, as 3.14 has them; "fork PV" puts to a PV in a forked child and says how that ended;
  * "program NAME PV" starts a thread of that name that connects to a PV as a client, as a sequencer program
- * does; "put NAME VALUE" and "notify NAME VALUE" let it put, without and with callback;
+ * does, with functions of the sequencer's names if its name begins with "snc"; "put NAME VALUE" and "notify NAME VALUE" let it put, without and with callback;
  * "name TYPE ffs" makes libc's ffs() the function that processes the records of a type, and says its address; "name TYPE
  * inside" makes it an address one byte behind; "patch FUNCTION" changes the code of a function in memory, but not what
  * it does.

@@ -19,6 +19,26 @@ static void written(struct event_handler_args unused)
     (void)unused;
 }
 
+/* These two have the names of the sequencer's functions, and call as they do: not as the last thing. */
+__attribute__((noinline)) int pvVarPutNoBlock(chid channel, double *value)
+{
+    int status = ca_put(DBR_DOUBLE, channel, value);
+
+    return status != ECA_NORMAL;
+}
+
+__attribute__((noinline)) int pvVarPutCallback(chid channel, double *value)
+{
+    int status = ca_put_callback(DBR_DOUBLE, channel, value, written, NULL);
+
+    return status != ECA_NORMAL;
+}
+
+static int is_sequencer(const struct program *program)
+{
+    return !strncmp(program->name, "snc", 3);
+}
+
 static void run_program(void *own)
 {
     struct program *program = own;
@@ -32,7 +52,11 @@ static void run_program(void *own)
     if (write(program->done[1], "", 1) != 1)
         exit(1);
     while (read(program->told[0], &how, 1) == 1 && read(program->told[0], &value, sizeof value) == sizeof value) {
-        if (how == 'n')
+        if (is_sequencer(program) && (how == 'n' ? pvVarPutCallback : pvVarPutNoBlock)(channel, &value))
+            exit(1);
+        else if (is_sequencer(program))
+            ;
+        else if (how == 'n')
             ca_put_callback(DBR_DOUBLE, channel, &value, written, NULL);
         else
             ca_put(DBR_DOUBLE, channel, &value);

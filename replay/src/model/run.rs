@@ -1,6 +1,7 @@
 //! A recorder's run: the definitions that its hits refer to.
 
 use super::asked::Ask;
+use super::caller;
 use super::client::Outputs;
 use super::clock::SetLater;
 use super::links::Links;
@@ -81,7 +82,9 @@ impl Run {
         let channel = id.and_then(|id| context.in_force().client_channels.get(id));
         let channel = channel.map(|channel| (channel.cid, channel.pv.as_str()));
         let is_sampled = context.chain_sampling().is_some_and(|sampling| sampling.chains > 0);
-        peers.asks(number, thread.ioc, &Ask { time: wall, thread: &thread.name, channel, is_sampled });
+        let by_sequencer = caller::is_sequencer(&context, put.site);
+        let ask = Ask { time: wall, thread: &thread.name, channel, by_sequencer, is_sampled };
+        peers.asks(number, thread.ioc, &ask);
     }
 
     /// Notes that hits were lost between two times.
