@@ -3,7 +3,8 @@
 use super::asked::Ask;
 use super::caller;
 use super::client::Outputs;
-use super::clock::SetLater;
+use super::clock::{SetLater, Step};
+use super::course::Course;
 use super::links::Links;
 use super::numbered::Numbered;
 use super::peers::Peers;
@@ -39,6 +40,8 @@ pub struct Run {
     client_channels: RefCell<HashMap<(IocId, u64), u32>>,
     /// All runs that are read together, and the number of this one among them.
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
+    /// Where its clock was set back.
+    course: RefCell<Course>,
 }
 
 impl Run {
@@ -169,6 +172,22 @@ impl Run {
     /// recorded the wall clock.
     pub fn wall(&self, time: u64) -> i64 {
         self.context().wall(time).unwrap_or_else(|| i64::try_from(time).unwrap_or(i64::MAX))
+    }
+
+    /// The place of a monotonic time in the order of time: as [`Run::wall`], but never earlier than what came before, also
+    /// where the machine's clock was set back.
+    pub fn even(&self, time: u64) -> i64 {
+        self.course.borrow().even(time, self.wall(time))
+    }
+
+    /// Tells it where its clock was set back.
+    pub fn runs_in(&self, course: Course) {
+        *self.course.borrow_mut() = course;
+    }
+
+    /// Notes a step of its clock.
+    pub fn clock_steps(&self, time: u64, step: Step) {
+        self.course.borrow().note(time, step);
     }
 
     /// Name of the host; empty if unknown.
