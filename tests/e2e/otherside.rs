@@ -224,9 +224,9 @@ fn the_thread_of_an_ioc_that_puts_is_named() {
             first.command(&format!("put sncRamp {value}"));
             first.command(&format!("put other {value}"));
             let puts = rig.puts(&["--all"]);
-            ["TWO:SP", "TWO:OTHER"].iter().all(|pv| {
-                puts.iter().any(|put| put["pv"] == *pv && put["process"]["pid"] == first.pid())
-            })
+            ["TWO:SP", "TWO:OTHER"]
+                .iter()
+                .all(|pv| puts.iter().any(|put| put["pv"] == *pv && put["process"]["pid"] == first.pid()))
         });
         let made = [("put", "sncRamp", "TWO:SP", 701.0), ("notify", "sncRamp", "TWO:SP", 702.0)];
         let made = made.into_iter().chain([("notify", "other", "TWO:OTHER", 703.0)]);

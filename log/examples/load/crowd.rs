@@ -32,7 +32,13 @@ impl Crowd {
         let mut facts = Vec::new();
         for circuit in 1..=self.circuits {
             let (id, name) = (SERVER_THREAD + circuit, "CAS-client".into());
-            facts.push(Fact::Thread(Thread { id, ioc: 1, tid: 5000 + circuit, name, stack: u64::from(id) << 20 }));
+            facts.push(Fact::Thread(Thread {
+                id,
+                ioc: 1,
+                tid: 5000 + circuit,
+                name,
+                stack: u64::from(id) << 20,
+            }));
             facts.push(Fact::from(Circuit {
                 id: circuit,
                 client: Address { ip: 0x0a00_0000 + circuit / 16, port: 40_000 + (circuit % 16) as u16 },

@@ -245,8 +245,7 @@ mod tests {
         assert_eq!(names(&asked, 21 * FLUSH, ANY), None);
         assert!(asked.by_ioc[&(0, 1)].count <= MAX_SPELLS);
         let channel = Some((1, "A"));
-        let sampled =
-            Ask { time: last, thread: "other", channel, by_sequencer: false, is_sampled: true };
+        let sampled = Ask { time: last, thread: "other", channel, by_sequencer: false, is_sampled: true };
         asked.note(0, 1, &sampled);
         let found = asked.threads(0, 1, last, ANY).unwrap();
         assert_eq!((found.names.len(), found.may_be_others), (2, true));

@@ -214,8 +214,8 @@ pub fn part(run: &Run, behind: &Behind, cid: Option<u32>, pv: &str, time: i64) -
         let by_its_clock = time.saturating_add(behind.joined.and_then(|joined| joined.ahead).unwrap_or(0));
         peers.threads(behind.run.unwrap_or(own), ioc, by_its_clock, (cid, pv))
     });
-    let (mut threads, by_sequencer, may_be_others) = asked
-        .map_or_else(Default::default, |found| (found.names, found.by_sequencer, found.may_be_others));
+    let (mut threads, by_sequencer, may_be_others) =
+        asked.map_or_else(Default::default, |found| (found.names, found.by_sequencer, found.may_be_others));
     let mut programs: Vec<String> = match (&behind.client.threads, threads.is_empty()) {
         (Some(names), true) => {
             names.names.iter().filter(|name| !is_of_base(name)).take(MAX_RECORDS).cloned().collect()

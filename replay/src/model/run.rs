@@ -10,7 +10,9 @@ use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Address, CaClientPut, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId};
+use iocrec_log::event::{
+    Address, CaClientPut, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
+};
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt::Write as _;

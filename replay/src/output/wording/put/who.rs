@@ -162,12 +162,7 @@ mod tests {
         assert_eq!(by(ioc.clone()), format!("{claimed} (caput pid 812)"));
         let part = |links: &[&str], threads: &[&str], programs: &[&str]| {
             let all = |of: &[&str]| of.iter().map(ToString::to_string).collect();
-            Part {
-                links: all(links),
-                threads: all(threads),
-                sequencer: None,
-                programs: all(programs),
-            }
+            Part { links: all(links), threads: all(threads), sequencer: None, programs: all(programs) }
         };
         let maybe =
             ProcessLine { part: part(&["A.OUT", "B.OUT"], &[], &["sncRamp", "python3"]), ..ioc.clone() };
