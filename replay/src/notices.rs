@@ -60,6 +60,11 @@ pub enum Notice {
         /// By how much, nanoseconds.
         by: u64,
     },
+    /// An IOC was recorded without the processing of its records, as the operator wished.
+    NoProcessing {
+        /// The IOC.
+        ioc: String,
+    },
     /// Chains came after others that began later.
     ChainsOutOfOrder {
         /// Number of chains.
@@ -80,6 +85,7 @@ impl Notice {
             Notice::MissingSegments { .. }
             | Notice::RunsOverlap { .. }
             | Notice::ClockSetBack { .. }
+            | Notice::NoProcessing { .. }
             | Notice::ChainsOutOfOrder { .. } => false,
         }
     }
@@ -130,6 +136,12 @@ impl fmt::Display for Notice {
                  earlier, later or last may not be; iocreplay info says when",
                 if host.is_empty() { "a host" } else { host },
                 duration(*by)
+            ),
+            Notice::NoProcessing { ioc } => write!(
+                f,
+                "{} was recorded with --no-process: there are no chains, causes and alarms of it, and of values only \
+                 those of puts and snapshots",
+                if ioc.is_empty() { "an IOC" } else { ioc }
             ),
             Notice::ChainsOutOfOrder { count } => write!(
                 f,

@@ -97,6 +97,8 @@ pub struct Store {
     flush: Duration,
     /// Earliest time of the next batch that is not full.
     next: u64,
+    /// Time of the last tick.
+    ticked: u64,
 }
 
 /// Why a request was not carried out.
@@ -307,6 +309,7 @@ impl Store {
             dropped_since: 0,
             flush,
             next: 0,
+            ticked: 0,
         })
     }
 
@@ -395,6 +398,7 @@ impl Sink for Store {
     }
 
     fn tick(&mut self, now: u64) {
+        self.ticked = now;
         self.heartbeat.beat(if matches!(self.pace, Pace::Live) { now } else { clock::monotonic() });
         if self.waiting.len() < MAX_WAITING {
             self.note_dropped(now);
@@ -406,11 +410,11 @@ impl Sink for Store {
     }
 
     fn rest(&self) -> Duration {
-        // what waits goes to the writer as soon as that can take it
+        // what waits goes to the writer as soon as that can take it, and its time has come
         if self.waiting.is_empty() {
             UNTIL_WOKEN
         } else {
-            ROUND
+            Duration::from_nanos(self.next.saturating_sub(self.ticked)).max(ROUND)
         }
     }
 

@@ -10,12 +10,15 @@
 pub mod activity;
 pub mod alarms;
 pub mod asides;
+pub mod asked;
+pub mod attribute;
 pub mod caller;
 pub mod chain;
 pub mod client;
 pub mod clients;
 pub mod clock;
 pub mod contention;
+pub mod course;
 pub mod engine;
 pub mod enum_strings;
 pub mod episodes;
