@@ -120,12 +120,20 @@ pub fn served_connections(pid: u32, ports: &[u16]) -> Vec<AnyConnection> {
             let mut words = line.split_ascii_whitespace().skip(1);
             let end = |word| {
                 let v4 = |at: Address| (standing_for(Ipv4Addr::from(at.ip)), at.port);
-                if table == "net/tcp" { address(word).map(v4) } else { address6(word) }
+                if table == "net/tcp" {
+                    address(word).map(v4)
+                } else {
+                    address6(word)
+                }
             };
             let (local, remote) = (end(words.next()?)?, end(words.next()?)?);
             let state = words.next()?;
             let inode = words.nth(5)?.parse().ok()?;
-            (state == ESTABLISHED && ports.contains(&local.1)).then_some(AnyConnection { local, remote, inode })
+            (state == ESTABLISHED && ports.contains(&local.1)).then_some(AnyConnection {
+                local,
+                remote,
+                inode,
+            })
         }));
     }
     found

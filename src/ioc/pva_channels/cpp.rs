@@ -82,11 +82,8 @@ fn texts_of(memory: &Memory, strings: &[u64]) -> Vec<Option<String>> {
     let old = memory.each_some::<{ OLD_HEAD as usize }>(
         &heads.iter().map(|(_, head)| word(head, 0).wrapping_sub(OLD_HEAD)).collect::<Vec<u64>>(),
     );
-    let places: Vec<Vec<(u64, usize)>> = heads
-        .iter()
-        .zip(old)
-        .map(|((at, head), old)| place(*at, head, &old).into_iter().collect())
-        .collect();
+    let places: Vec<Vec<(u64, usize)>> =
+        heads.iter().zip(old).map(|((at, head), old)| place(*at, head, &old).into_iter().collect()).collect();
     memory.groups(&places).into_iter().map(|bytes| readable(&bytes?)).collect()
 }
 

@@ -26,7 +26,7 @@ pub const CONNECTION: usize = 1536;
 const MAX_CHANNELS: usize = 20_000;
 /// Bytes of a channel, and of its requester, that are looked at.
 const CHANNEL: usize = 64;
-const REQUESTER: usize = 160;
+const REQUESTER: usize = 256;
 
 /// An end of a connection: an IPv6 address, or one that stands for an IPv4 address, and a port.
 pub type End = (u128, u16);
@@ -78,9 +78,7 @@ impl Object<'_> {
         let family = i32::from(u16_at(&self.bytes, at));
         let port = u16::from_be(u16_at(&self.bytes, at + 2));
         let ip = match family {
-            libc::AF_INET => {
-                standing_for(Ipv4Addr::from(*self.bytes.get(at + 4..)?.first_chunk::<4>()?))
-            }
+            libc::AF_INET => standing_for(Ipv4Addr::from(*self.bytes.get(at + 4..)?.first_chunk::<4>()?)),
             libc::AF_INET6 => u128::from_be_bytes(*self.bytes.get(at + 8..)?.first_chunk::<16>()?),
             _ => return None,
         };
@@ -133,9 +131,8 @@ impl Object<'_> {
         let requesters = self.memory.each_some::<REQUESTER>(&requesters);
         let found = own.into_iter().zip(requesters).filter_map(|((sid, cid, channel, at), requester)| {
             let word = |at| Width::Bits64.pointer(&requester, at);
-            let back = (8..64).step_by(8).find(|&back| {
-                word(back) == channel && word(back + 16) == self.address
-            })?;
+            let back =
+                (8..160).step_by(8).find(|&back| word(back) == channel && word(back + 16) == self.address)?;
             let name = back + 32;
             let is_own = cpp::STRINGS.iter().any(|bytes| u32_at(&requester, name + bytes) == cid);
             is_own.then(|| (sid, cid, at.saturating_add(name as u64)))

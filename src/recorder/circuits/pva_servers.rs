@@ -132,9 +132,13 @@ impl PvaServers {
         let Ok(namespace) = process::namespace(pid) else { return };
         let mut news = false;
         for circuit in found {
-            let ends = (End::v6(circuit.client.0, circuit.client.1), End::v6(circuit.server.0, circuit.server.1));
-            let channels: Vec<(u32, u32, &str)> =
-                circuit.channels.iter().map(|channel| (channel.cid, channel.sid, channel.pv.as_str())).collect();
+            let ends =
+                (End::v6(circuit.client.0, circuit.client.1), End::v6(circuit.server.0, circuit.server.1));
+            let channels: Vec<(u32, u32, &str)> = circuit
+                .channels
+                .iter()
+                .map(|channel| (channel.cid, channel.sid, channel.pv.as_str()))
+                .collect();
             let seed =
                 Seed { user: &circuit.identity.user, method: &circuit.identity.method, channels: &channels };
             let id = decoder.seed(namespace, now, ends, &seed, events);
