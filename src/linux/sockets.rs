@@ -51,6 +51,23 @@ pub struct Connection {
     pub inode: u64,
 }
 
+/// An established connection of either IP version. IPv4 addresses are the IPv6 addresses that stand for them
+/// (::ffff:0:0/96).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnyConnection {
+    /// This end: address and port.
+    pub local: (u128, u16),
+    /// The other end.
+    pub remote: (u128, u16),
+    /// The socket's inode.
+    pub inode: u64,
+}
+
+/// The IPv6 address that stands for an IPv4 address.
+pub fn standing_for(ip: Ipv4Addr) -> u128 {
+    u128::from(ip.to_ipv6_mapped())
+}
+
 /// A row of /proc/net/tcp.
 struct Row<'a> {
     local: Address,
@@ -101,6 +118,35 @@ pub fn connections(pid: u32) -> Vec<Connection> {
         }
     });
     connections
+}
+
+/// The established TCP connections in a process's network namespace, of both IP versions, whose own end has one of these
+/// ports.
+pub fn served_connections(pid: u32, ports: &[u16]) -> Vec<AnyConnection> {
+    let mut found = Vec::new();
+    for table in ["net/tcp", "net/tcp6"] {
+        let text = process::text(process::directory(pid).join(table)).unwrap_or_default();
+        found.extend(text.lines().skip(1).filter_map(|line| {
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let end = |word| {
+                let v4 = |at: Address| (standing_for(Ipv4Addr::from(at.ip)), at.port);
+                if table == "net/tcp" {
+                    address(word).map(v4)
+                } else {
+                    address6(word)
+                }
+            };
+            let (local, remote) = (end(words.next()?)?, end(words.next()?)?);
+            let state = words.next()?;
+            let inode = words.nth(5)?.parse().ok()?;
+            (state == ESTABLISHED && ports.contains(&local.1)).then_some(AnyConnection {
+                local,
+                remote,
+                inode,
+            })
+        }));
+    }
+    found
 }
 
 /// The sockets of a network namespace.
