@@ -44,6 +44,8 @@ pub(super) struct Connection<S> {
     /// Time at which one side closed.
     half_closed: Option<(u64, Side)>,
     closed: Option<Closed>,
+    /// Whether the client's window is closed.
+    is_stalled: bool,
     /// Time of the last packet or adoption.
     pub last: u64,
     /// Time of the last adoption; 0 for never.
@@ -87,6 +89,7 @@ impl<S> Connection<S> {
             begins_to_await: false,
             half_closed: None,
             closed: None,
+            is_stalled: false,
             last: 0,
             adopted: 0,
         }
@@ -312,6 +315,10 @@ impl<S> Connection<S> {
             }
             if let Some(stamp) = segment.stamp() {
                 self.direction_mut(side).stamp = Some((stamp, time));
+            }
+            if side == Side::Client && (segment.closes_window || self.is_stalled) {
+                self.is_stalled = segment.closes_window;
+                shared.protocol.on_window(&mut self.state, time, self.is_stalled, shared.out);
             }
         }
         if segment.length > 0 || segment.fin {
