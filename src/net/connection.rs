@@ -352,7 +352,9 @@ impl<S> Connection<S> {
         }
         let (client, server) = (self.from_client.stream.is_over(), self.from_server.stream.is_over());
         if client && server {
-            let (_, first) = self.half_closed.unwrap_or((time, side));
+            // an end that waited for bytes before it, until this segment acknowledged them, came before this one
+            let latest = if segment.fin { side.peer() } else { side };
+            let (_, first) = self.half_closed.unwrap_or((time, latest));
             self.end(time, Closing::Finished(first), shared);
         } else if client || server {
             let first = if client { Side::Client } else { Side::Server };
