@@ -10,6 +10,7 @@
 pub mod activity;
 pub mod alarms;
 pub mod asides;
+pub mod asked;
 pub mod caller;
 pub mod chain;
 pub mod client;

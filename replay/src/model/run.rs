@@ -1,5 +1,6 @@
 //! A recorder's run: the definitions that its hits refer to.
 
+use super::asked::Ask;
 use super::client::Outputs;
 use super::clock::SetLater;
 use super::links::Links;
@@ -7,8 +8,9 @@ use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId};
+use iocrec_log::event::{Address, CaClientPut, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId};
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -16,6 +18,9 @@ use std::sync::Arc;
 
 /// Arrays whose room is remembered; a bound for hostile logs.
 const MAX_ROOMS: usize = 100_000;
+
+/// Channels of IOCs as clients that are found by their addresses; a bound for hostile logs.
+const MAX_CHANNELS: usize = 200_000;
 
 /// One run of one recorder on one host. Everything read from it shares it: chains look names up in it when they are
 /// printed, and it is dropped with the last of them.
@@ -29,6 +34,8 @@ pub struct Run {
     changes: Cell<u64>,
     /// The links that write over Channel Access.
     outputs: RefCell<Outputs>,
+    /// By IOC and address, the numbers of the channels of IOCs as clients.
+    client_channels: RefCell<HashMap<(IocId, u64), u32>>,
     /// All runs that are read together, and the number of this one among them.
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
 }
@@ -65,13 +72,23 @@ impl Run {
     }
 
     /// Notes that a thread asked libca to put.
-    pub fn asks_to_put(&self, time: u64, thread: ThreadId) {
+    pub fn asks_to_put(&self, time: u64, put: &CaClientPut) {
         let Some((peers, number)) = self.peers() else { return };
         let context = self.context();
-        if let Some(thread) = context.thread(thread) {
-            let wall = context.wall(time).unwrap_or(i64::MAX);
-            peers.asks(number, thread.ioc, wall, &thread.name);
-        }
+        let Some(thread) = context.thread(put.thread) else { return };
+        let Some(wall) = context.wall(time) else { return };
+        let id = self.client_channels.borrow().get(&(thread.ioc, put.channel)).copied();
+        let channel = id.and_then(|id| context.in_force().client_channels.get(id));
+        let channel = channel.map(|channel| (channel.cid, channel.pv.as_str()));
+        let is_sampled = context.chain_sampling().is_some_and(|sampling| sampling.chains > 0);
+        peers.asks(number, thread.ioc, &Ask { time: wall, thread: &thread.name, channel, is_sampled });
+    }
+
+    /// Notes that hits were lost between two times.
+    pub fn lost_hits(&self, since: u64, until: u64) {
+        let Some((peers, number)) = self.peers() else { return };
+        let context = self.context();
+        peers.lost(number, context.wall(since).unwrap_or(i64::MIN), context.wall(until).unwrap_or(i64::MAX));
     }
 
     /// Notes the properties of records.
@@ -125,6 +142,12 @@ impl Run {
         self.context.borrow_mut().apply(time, fact);
         if let Fact::OutputLinks(of) = fact {
             self.outputs.borrow_mut().note(of);
+        }
+        if let Fact::ClientChannel(of) = fact {
+            let mut channels = self.client_channels.borrow_mut();
+            if channels.len() < MAX_CHANNELS {
+                channels.insert((of.ioc, of.address), of.id);
+            }
         }
         self.changes.set(self.changes.get() + 1);
     }

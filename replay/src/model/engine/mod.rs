@@ -131,7 +131,7 @@ impl Engine {
             Fact::Complete(complete) => self.complete(time, complete),
             Fact::Cause(cause) => self.cause(time, cause),
             Fact::CaLinkPut(put) => self.link(time, *put),
-            Fact::CaClientPut(put) => self.run.asks_to_put(time, put.thread),
+            Fact::CaClientPut(put) => self.run.asks_to_put(time, &put),
             Fact::RecordScan(scanned) => {
                 let context = self.run.context();
                 let list = scanned.list.and_then(|list| context.scan_list(list));
@@ -142,6 +142,7 @@ impl Engine {
             // Requests may be missing too: a record could then be matched with another's request.
             Fact::Loss(Loss { source: LossSource::Hits, since, .. }) => {
                 self.requests.clear();
+                self.run.lost_hits(since, time);
                 self.disturb_all(since);
             }
             _ => {}
