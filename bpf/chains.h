@@ -133,6 +133,7 @@ INLINE int client_put_left_out(struct process_layout *process, __u64 channel)
 	place = bpf_map_lookup_elem(&client_places, &at);
 	if (!place)
 		return 0;
+	COMPARED(place);
 	time = bpf_ktime_get_ns();
 	if (time - place->window >= process->window) {
 		place->window = time;

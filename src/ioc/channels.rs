@@ -119,7 +119,7 @@ impl Libraries {
 }
 
 /// Returns the addresses of the words whose value is in `wanted`.
-fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
+pub(super) fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
     let pagemap = process::directory(pid).join("pagemap");
     let end = Instant::now() + MAX_TIME;
     let mut buffer = vec![0; CHUNK];

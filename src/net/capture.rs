@@ -32,9 +32,12 @@ use crate::net::service::Ports;
 use crate::net::stateful::{self, Stateful};
 use crate::net::tap::Tap;
 
-/// Time after which a packet does not wait for the other ring any longer. The kernel looks after RETIRE whether a block
-/// is still the one of its last look, so it may take twice that to hand it over; timers are late at times.
-const BEHIND: Duration = Duration::from_millis(2 * RETIRE as u64 + 20);
+/// Time within which the kernel hands over a packet. It looks after RETIRE whether a block is still the one of its last
+/// look, so it may take twice that; timers are late at times.
+pub const HANDED_OVER: Duration = Duration::from_millis(2 * RETIRE as u64 + 20);
+
+/// Time after which a packet does not wait for the other ring any longer.
+const BEHIND: Duration = HANDED_OVER;
 
 /// Time within which the kernel has written a packet to both rings: it takes microseconds, unless the processor is taken
 /// from it.
@@ -163,7 +166,10 @@ impl Capture {
         let indices = indices(&interfaces)?;
         let mut taps = [Tap::new(Side::Client)?, Tap::new(Side::Server)?];
         set_filter(&taps, None, &indices, ports)?;
-        taps.iter_mut().try_for_each(|tap| tap.begin(blocks))?;
+        // one after the other, without a wait in between: so the kernel's timers hand over the blocks of both at the same
+        // time, and wake the recorder once
+        taps.iter_mut().try_for_each(|tap| tap.make_ring(blocks))?;
+        taps.iter().try_for_each(Tap::begin)?;
         let mut loading = None;
         if filtering == Filtering::Stateful && indices.len() <= stateful::INTERFACES {
             // smaller captures are those of further namespaces

@@ -37,6 +37,11 @@ impl End {
         Some(Address { ip, port: self.port })
     }
 
+    /// Its IPv6 address, or the one that stands for its IPv4 address, and its port.
+    pub fn any(self) -> (u128, u16) {
+        (self.ip, self.port)
+    }
+
     /// Its address as the log has it: IP address 0 if it is one of IPv6, which is told elsewhere.
     pub fn address(self) -> Address {
         self.v4().unwrap_or(Address { ip: 0, port: self.port })

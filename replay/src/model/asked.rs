@@ -33,6 +33,8 @@ struct Spell {
     first: i64,
     last: i64,
     thread: Rc<str>,
+    /// Whether the sequencer's code asked for all of them.
+    by_sequencer: bool,
     /// Whether puts are missing: chains were sampled.
     is_sampled: bool,
 }
@@ -46,6 +48,8 @@ pub struct Ask<'a> {
     pub thread: &'a str,
     /// Where to, if the log holds that.
     pub channel: Option<Channel<'a>>,
+    /// Whether the sequencer's code asked.
+    pub by_sequencer: bool,
     /// Whether other puts may have been left out, since chains were sampled.
     pub is_sampled: bool,
 }
@@ -55,6 +59,8 @@ pub struct Ask<'a> {
 pub struct Threads {
     /// Their names, in alphabetical order.
     pub names: Vec<String>,
+    /// Whether all of them are the sequencer's.
+    pub by_sequencer: bool,
     /// Whether others may have made it, too.
     pub may_be_others: bool,
 }
@@ -78,7 +84,7 @@ pub struct Asked {
 impl Asked {
     /// Notes one. Times of an IOC rise.
     pub fn note(&mut self, run: usize, ioc: IocId, ask: &Ask<'_>) {
-        let Ask { time, thread, channel, is_sampled } = *ask;
+        let Ask { time, thread, channel, by_sequencer, is_sampled } = *ask;
         if self.by_ioc.len() >= MAX_IOCS && !self.by_ioc.contains_key(&(run, ioc)) {
             return;
         }
@@ -92,12 +98,13 @@ impl Asked {
             Some(last) if *last.thread == *thread && time.saturating_sub(last.last) <= SPELL => {
                 last.last = last.last.max(time);
                 last.is_sampled |= is_sampled;
+                last.by_sequencer &= by_sequencer;
             }
             last => {
                 // most come from the same thread: its name is held once
                 let name = last.filter(|last| *last.thread == *thread).map(|last| Rc::clone(&last.thread));
                 let thread = name.unwrap_or_else(|| thread.into());
-                spells.push_back(Spell { first: time, last: time, thread, is_sampled });
+                spells.push_back(Spell { first: time, last: time, thread, by_sequencer, is_sampled });
                 of.count += 1;
             }
         }
@@ -138,16 +145,17 @@ impl Asked {
         let spells = of.by_channel.iter().filter(|(key, _)| may_be(key)).flat_map(|(_, spells)| {
             spells.iter().rev().skip_while(|spell| spell.first > end).take_while(|spell| spell.last >= begin)
         });
-        let mut may_be_others = false;
+        let (mut by_sequencer, mut may_be_others) = (true, false);
         let mut names: Vec<String> = spells
             .map(|spell| {
                 may_be_others |= spell.is_sampled;
+                by_sequencer &= spell.by_sequencer;
                 spell.thread.to_string()
             })
             .collect();
         names.sort_unstable();
         names.dedup();
-        (!names.is_empty()).then_some(Threads { names, may_be_others })
+        (!names.is_empty()).then_some(Threads { names, by_sequencer, may_be_others })
     }
 }
 
@@ -175,7 +183,7 @@ mod tests {
     const ANY: (Option<u32>, &str) = (Some(1), "A");
 
     fn ask(asked: &mut Asked, ioc: IocId, time: i64, thread: &str, channel: Option<Channel<'_>>) {
-        asked.note(0, ioc, &Ask { time, thread, channel, is_sampled: false });
+        asked.note(0, ioc, &Ask { time, thread, channel, by_sequencer: thread == "seq", is_sampled: false });
     }
 
     fn names(asked: &Asked, time: i64, channel: (Option<u32>, &str)) -> Option<Vec<String>> {
@@ -214,6 +222,15 @@ mod tests {
     }
 
     #[test]
+    fn the_sequencer_is_known_by_its_code() {
+        let mut asked = Asked::default();
+        ask(&mut asked, 1, 1000, "seq", Some((1, "A")));
+        assert!(asked.threads(0, 1, 1000, ANY).unwrap().by_sequencer);
+        ask(&mut asked, 1, 1000, "dbCaLink", Some((1, "A")));
+        assert!(!asked.threads(0, 1, 1000, ANY).unwrap().by_sequencer);
+    }
+
+    #[test]
     fn what_is_lost_or_forgotten_is_unknown() {
         let mut asked = Asked::default();
         ask(&mut asked, 1, 10 * FLUSH, "ramp", Some((1, "A")));
@@ -227,7 +244,8 @@ mod tests {
         assert_eq!(names(&asked, last, ANY).unwrap(), ["ramp"]);
         assert_eq!(names(&asked, 21 * FLUSH, ANY), None);
         assert!(asked.by_ioc[&(0, 1)].count <= MAX_SPELLS);
-        let sampled = Ask { time: last, thread: "other", channel: Some((1, "A")), is_sampled: true };
+        let channel = Some((1, "A"));
+        let sampled = Ask { time: last, thread: "other", channel, by_sequencer: false, is_sampled: true };
         asked.note(0, 1, &sampled);
         let found = asked.threads(0, 1, last, ANY).unwrap();
         assert_eq!((found.names.len(), found.may_be_others), (2, true));

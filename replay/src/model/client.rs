@@ -195,6 +195,8 @@ pub struct Part {
     pub links: Vec<String>,
     /// The threads that asked libca to put just before.
     pub threads: Vec<String>,
+    /// The sequencer program whose thread it is, if the sequencer's code asked.
+    pub sequencer: Option<String>,
     /// If none are known: its threads that are not EPICS Base's own.
     pub programs: Vec<String>,
 }
@@ -212,8 +214,8 @@ pub fn part(run: &Run, behind: &Behind, cid: Option<u32>, pv: &str, time: i64) -
         let by_its_clock = time.saturating_add(behind.joined.and_then(|joined| joined.ahead).unwrap_or(0));
         peers.threads(behind.run.unwrap_or(own), ioc, by_its_clock, (cid, pv))
     });
-    let (mut threads, may_be_others) =
-        asked.map_or_else(Default::default, |found| (found.names, found.may_be_others));
+    let (mut threads, by_sequencer, may_be_others) =
+        asked.map_or_else(Default::default, |found| (found.names, found.by_sequencer, found.may_be_others));
     let mut programs: Vec<String> = match (&behind.client.threads, threads.is_empty()) {
         (Some(names), true) => {
             names.names.iter().filter(|name| !is_of_base(name)).take(MAX_RECORDS).cloned().collect()
@@ -223,7 +225,21 @@ pub fn part(run: &Run, behind: &Behind, cid: Option<u32>, pv: &str, time: i64) -
     if may_be_others {
         programs.append(&mut threads);
     }
-    Some(Part { links, threads, programs })
+    let sequencer = match threads.as_slice() {
+        [thread] if by_sequencer => Some(program_of(thread, behind.client.threads.as_deref())),
+        _ => None,
+    };
+    Some(Part { links, threads, sequencer, programs })
+}
+
+/// The sequencer program of one of its threads: the first state set's thread has the program's name, the others `_1`, `_2`
+/// behind it.
+fn program_of(thread: &str, all: Option<&ThreadNames>) -> String {
+    let base = thread.rsplit_once('_').filter(|(base, number)| {
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && all.is_some_and(|all| all.names.iter().any(|name| name == base))
+    });
+    base.map_or(thread, |(base, _)| base).to_owned()
 }
 
 /// Whether EPICS Base gives this name to threads of its own that put nothing as a client, or to those of its libraries.
@@ -274,6 +290,15 @@ mod tests {
         assert_eq!(outputs.of(&context, 1, "T:SP.VAL"), ["A:ONE.?", "A:TWO.?"], "VAL is the same");
         assert_eq!(outputs.of(&context, 2, "T:SP.DESC"), ["B:ONE.?"]);
         assert_eq!(outputs.of(&context, 2, "T:SP.EGU"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn programs_of_state_sets() {
+        let names = ["ramp", "ramp_1", "late_2"].map(str::to_owned).to_vec();
+        let all = ThreadNames { ioc: 1, names, is_whole: true };
+        let of = |thread| program_of(thread, Some(&all));
+        assert_eq!(["ramp", "ramp_1", "ramp_x", "late_2"].map(of), ["ramp", "ramp", "ramp_x", "late_2"]);
+        assert_eq!(program_of("ramp_1", None), "ramp_1");
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! A recorder's run: the definitions that its hits refer to.
 
 use super::asked::Ask;
+use super::caller;
 use super::client::Outputs;
-use super::clock::SetLater;
+use super::clock::{SetLater, Step};
+use super::course::Course;
 use super::links::Links;
 use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Address, CaClientPut, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId};
+use iocrec_log::event::{
+    Address, CaClientPut, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
+};
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -38,6 +42,8 @@ pub struct Run {
     client_channels: RefCell<HashMap<(IocId, u64), u32>>,
     /// All runs that are read together, and the number of this one among them.
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
+    /// Where its clock was set back.
+    course: RefCell<Course>,
 }
 
 impl Run {
@@ -81,7 +87,9 @@ impl Run {
         let channel = id.and_then(|id| context.in_force().client_channels.get(id));
         let channel = channel.map(|channel| (channel.cid, channel.pv.as_str()));
         let is_sampled = context.chain_sampling().is_some_and(|sampling| sampling.chains > 0);
-        peers.asks(number, thread.ioc, &Ask { time: wall, thread: &thread.name, channel, is_sampled });
+        let by_sequencer = caller::is_sequencer(&context, put.site);
+        let ask = Ask { time: wall, thread: &thread.name, channel, by_sequencer, is_sampled };
+        peers.asks(number, thread.ioc, &ask);
     }
 
     /// Notes that hits were lost between two times.
@@ -166,6 +174,22 @@ impl Run {
     /// recorded the wall clock.
     pub fn wall(&self, time: u64) -> i64 {
         self.context().wall(time).unwrap_or_else(|| i64::try_from(time).unwrap_or(i64::MAX))
+    }
+
+    /// The place of a monotonic time in the order of time: as [`Run::wall`], but never earlier than what came before, also
+    /// where the machine's clock was set back.
+    pub fn even(&self, time: u64) -> i64 {
+        self.course.borrow().even(time, self.wall(time))
+    }
+
+    /// Tells it where its clock was set back.
+    pub fn runs_in(&self, course: Course) {
+        *self.course.borrow_mut() = course;
+    }
+
+    /// Notes a step of its clock.
+    pub fn clock_steps(&self, time: u64, step: Step) {
+        self.course.borrow().note(time, step);
     }
 
     /// Name of the host; empty if unknown.

@@ -8,6 +8,9 @@ use super::Session;
 impl Session {
     /// Takes the client's request for a channel.
     pub(super) fn create(&mut self, time: u64, cid: u32, pv: String, context: &mut Context) {
+        if self.is_seeded(cid, &pv) {
+            return;
+        }
         if let Some(id) = self.by_cid.get(&cid).copied() {
             self.close(time, id, context);
         }
@@ -34,7 +37,7 @@ impl Session {
         }
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         time: u64,
         cid: Option<u32>,
@@ -58,7 +61,7 @@ impl Session {
     }
 
     /// Stores and reports a channel.
-    fn replace(&mut self, time: u64, channel: Channel, context: &mut Context) {
+    pub(super) fn replace(&mut self, time: u64, channel: Channel, context: &mut Context) {
         self.by_sid.extend(channel.sid.map(|sid| (sid, channel.id)));
         self.by_cid.extend(channel.cid.map(|cid| (cid, channel.id)));
         context.emit(time, Fact::from(channel.clone()));

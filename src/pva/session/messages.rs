@@ -15,7 +15,7 @@ use crate::pva::message::{
 };
 
 /// Longest name of a channel: QSRV1 accepts no longer ones.
-const LONGEST_NAME: usize = 500;
+pub(super) const LONGEST_NAME: usize = 500;
 
 impl Session {
     pub(super) fn request(&mut self, time: u64, message: &Message, context: &mut Context) -> Read<()> {

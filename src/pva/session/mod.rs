@@ -9,6 +9,7 @@ mod context;
 mod messages;
 mod monitors;
 mod requests;
+mod seed;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,6 +27,7 @@ use crate::pva::types::{Known, Types};
 use claims::Claims;
 pub use context::{Context, Ids, SessionLimits, FIRST_ID};
 use requests::Request;
+pub use seed::Seed;
 
 /// Bytes to keep of a server's text.
 const KEPT_TEXT: usize = 512;
