@@ -105,7 +105,16 @@ fn names_from_the_memory_of_a_p4p_server() {
     let Some(rig) = Rig::new("pvaccess-memory-p4p") else { return };
     let server = rig.pva_server(PVA, PORT + 2000, "P4P:PV");
     let mut clients = ["operator1", "operator2"].map(|user| older(PVA, user, &["P4P:PV"]));
-    let mut recorder = rig.record(&["--pid", &server.pid().to_string()]);
+    let pid = server.pid().to_string();
+    let mut recorder = rig.record(&["--pid", &pid]);
+    wait_until("the recorder knows the server", || {
+        // on a busy machine it may end before the process counts as a server
+        let knows = recorder.errors().contains("recording");
+        if !knows && !recorder.runs() {
+            recorder = rig.record(&["--pid", &pid]);
+        }
+        knows
+    });
     until_named(&rig, &mut clients[0]);
     clients[1].put(0, 3.5);
     assert!(recorder.stop().success(), "{}", recorder.errors());
@@ -172,7 +181,8 @@ fn groups_of_pvxs() {
 fn at_once(server: &str) {
     const CLIENTS: usize = 10;
     const ROUNDS: usize = 20;
-    const FIRST: f64 = 1000.0;
+    /// The record limits its values to 100.
+    const FIRST: f64 = 20.0;
     let Some(rig) = Rig::new(&format!("pvaccess-at-once-{server}")) else { return };
     let ioc = rig.ioc_with("pvaccess", PORT, "pvaccess.db", &["--pva", server]);
     let mut clients: Vec<Older> =
@@ -181,6 +191,11 @@ fn at_once(server: &str) {
     let addresses: Vec<String> = others.iter_mut().map(|client| client.connect("PVA:SP")).collect();
     let mut recorder = record(&rig, &ioc.pid_argument());
     until_named(&rig, &mut clients[0]);
+    // prepared anew, so that packets show the type
+    for client in &mut clients {
+        let (sid, _) = client.requests[0];
+        client.requests[0].1 = client.client.prepare(11, sid, NONE).0;
+    }
     for round in 0..ROUNDS {
         let value = FIRST + round as f64;
         std::thread::scope(|scope| {
