@@ -216,10 +216,24 @@ fn channel(memory: &Memory, object: u64) -> Option<(u64, ClientChannel)> {
     let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, offsets.channel_bytes)?;
     let sid = u32_at(&bytes, offsets.sid);
     let pv = memory.string(width.pointer(&bytes, offsets.name), MAX_NAME)?;
-    // a backslash means that other characters were escaped; no PV has one
-    let good = !pv.is_empty() && pv.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\\');
+    let good = is_pv(&pv);
     let channel = ClientChannel { cid: u32_at(&bytes, offsets.cid), sid, pv };
     (good && sid != NO_SID).then(|| (width.pointer(&bytes, offsets.circuit), channel))
+}
+
+/// The PV of the channel with this chid (an oldChannelNotify, which refers to the nciu) and number, as its program named
+/// it.
+pub fn pv(memory: &Memory, chid: u64, cid: u32) -> Option<String> {
+    let (offsets, width) = (CaClient::of(memory.width()), memory.width());
+    let object = memory.pointer(chid.checked_add(offsets.of_chid)?)?;
+    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, offsets.channel_bytes)?;
+    let pv = memory.string(width.pointer(&bytes, offsets.name), MAX_NAME)?;
+    (u32_at(&bytes, offsets.cid) == cid && is_pv(&pv)).then_some(pv)
+}
+
+/// Whether this can be a PV's name. A backslash means that other characters were escaped; no PV has one.
+fn is_pv(pv: &str) -> bool {
+    !pv.is_empty() && pv.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\\')
 }
 
 /// Reads a tcpiiu: the client's end and the server's end.

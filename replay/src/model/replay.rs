@@ -197,9 +197,26 @@ impl Reading {
     ) {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
-        for _ in 0..BATCH {
-            // Alone, a run is read as far as it goes.
-            let alone = limit == i64::MAX;
+        // Alone, a run is read as far as it goes.
+        let alone = limit == i64::MAX;
+        let mut left = BATCH;
+        while left > 0 {
+            if self.notes.as_ref().is_none_or(Notes::is_calm) {
+                let (events, until) = source.ahead();
+                let run = Rc::clone(&source.run);
+                let wanted = |time| alone || run.wall(time) <= limit;
+                let taken = engine.push_scans(events, until, left, wanted, done);
+                if taken > 0 {
+                    source.pass(taken, engine.now());
+                    self.notes.iter_mut().for_each(|notes| notes.passed(engine.now()));
+                    left = left.saturating_sub(taken);
+                    if !alone && source.peek().is_none_or(|next| next > limit) {
+                        break;
+                    }
+                    continue;
+                }
+            }
+            left -= 1;
             match source.next() {
                 Some(Item::Event(event)) => {
                     source.run.note(&event.fact);
@@ -246,7 +263,7 @@ impl Reading {
     /// Lets time pass in the run up to `wall`, since a run with few events must not hold up the others.
     fn idle(&mut self, wall: i64, done: &mut Vec<Chain>) {
         let Some(engine) = &mut self.engine else { return };
-        let passed = wall.saturating_sub(self.source.run.wall(engine.now()));
+        let passed = wall.saturating_sub(self.source.run.even(engine.now()));
         if let Some(passed) = u64::try_from(passed).ok().filter(|passed| *passed > SECOND) {
             engine.tick(engine.now().saturating_add(passed).min(self.source.next_time()), done);
         }
@@ -256,7 +273,7 @@ impl Reading {
     fn settled(&mut self) -> i64 {
         let next = self.next.unwrap_or(i64::MAX);
         match self.engine.as_mut().and_then(Engine::oldest) {
-            Some(oldest) => self.source.run.wall(oldest).min(next),
+            Some(oldest) => self.source.run.even(oldest).min(next),
             None => next,
         }
     }

@@ -21,9 +21,9 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
-use iocrec_log::event::{Class, Event, Fact, PvaValue, SegmentEnd, Unpinned};
+use iocrec_log::event::{Class, Event, Fact, Ioc, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Block, Cause, Choice, SegmentFile};
+use iocrec_log::reader::{Block, Cause, Choice, Glance, SegmentFile};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -295,8 +295,8 @@ impl Source {
         }
         self.fill();
         match self.pending.front() {
-            Some(event) => Some(self.run.wall(event.time)),
-            None if self.gap => Some(self.run.wall(self.newest)),
+            Some(event) => Some(self.run.even(event.time)),
+            None if self.gap => Some(self.run.even(self.newest)),
             None => None,
         }
     }
@@ -314,6 +314,24 @@ impl Source {
     /// Monotonic time of the next item already read.
     pub fn next_time(&self) -> u64 {
         self.pending.front().map_or(self.newest, |event| event.time)
+    }
+
+    /// The next events, as far as they are in one piece: those before the time that is returned too are the next items,
+    /// and nothing comes between them.
+    pub fn ahead(&self) -> (&[Event], u64) {
+        if !self.started || self.ends.len() > MAX_ENDS {
+            return (&[], 0);
+        }
+        let (events, until) = self.pending.ahead();
+        let until = until.min(self.newest.saturating_sub(WINDOW));
+        let due = self.ends.front().map_or(u64::MAX, |(time, _)| time.saturating_add(KEEP));
+        (events, until.min(due))
+    }
+
+    /// Passes over as many of these, the last of which came at this time. They must be hits without values of any size.
+    pub fn pass(&mut self, count: usize, time: u64) {
+        self.pending.pass(count);
+        self.passed = self.passed.max(time);
     }
 
     /// Applies the oldest end, unless its number has been reused since.
@@ -427,12 +445,22 @@ impl Source {
         let mut events = block.events;
         // The only look at most of them: they come from another processor's memory.
         let (mut sorted, mut latest, mut heap, mut all_wanted) = (true, 0, 0, true);
-        for event in &events {
-            self.newest = self.newest.max(event.time);
-            sorted &= latest <= event.time;
-            latest = event.time;
-            heap += bytes(&event.fact);
-            all_wanted &= event.fact.class() != Class::Definition && event.time >= self.since;
+        if let Some(Glance { others, in_order: true }) = &block.glance {
+            latest = events.last().map_or(0, |last| last.time);
+            all_wanted = events.first().is_none_or(|first| first.time >= self.since);
+            for other in others.iter().filter_map(|place| events.get(*place as usize)) {
+                heap += bytes(&other.fact);
+                all_wanted &= other.fact.class() != Class::Definition;
+            }
+            self.newest = self.newest.max(latest);
+        } else {
+            for event in &events {
+                self.newest = self.newest.max(event.time);
+                sorted &= latest <= event.time;
+                latest = event.time;
+                heap += bytes(&event.fact);
+                all_wanted &= event.fact.class() != Class::Definition && event.time >= self.since;
+            }
         }
         if all_wanted {
             self.pending_bytes += heap;
@@ -453,9 +481,19 @@ impl Source {
             if event.fact.class() == Class::Definition {
                 if let Fact::Clock(clock) = &event.fact {
                     let step = self.steps.take(event.time, clock.wall);
+                    if let Some(step) = step {
+                        self.run.clock_steps(event.time, step);
+                    }
                     if let Some(by) = step.and_then(|step| step.back()).filter(|_| !self.set_back) {
                         self.set_back = true;
                         self.notices.report(&Notice::ClockSetBack { host: self.run.host(), by });
+                    }
+                }
+                if let Fact::Ioc(ioc) = &event.fact {
+                    let is_new = ioc.leaves_out_processing()
+                        && !self.run.context().ioc(ioc.id).is_some_and(Ioc::leaves_out_processing);
+                    if is_new {
+                        self.notices.report(&Notice::NoProcessing { ioc: ioc.name.clone() });
                     }
                 }
                 if !repeats {

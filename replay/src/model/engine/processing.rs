@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// Empties the thread's stack: nothing on it calls what begins now.
-    fn begin_root(&mut self, thread: ThreadId, time: u64) {
+    pub(super) fn begin_root(&mut self, thread: ThreadId, time: u64) {
         self.unwind(thread, time);
         let state = self.threads.of(thread);
         state.orphans.clear();
@@ -165,7 +165,9 @@ impl Engine {
             asked: None,
             for_link: false,
         });
-        self.chains.begin(Span { parent: None, thread: Some(process.thread), start: time, end: time, kind });
+        let thread = Some(process.thread);
+        let at = self.chains.begin(Span { parent: None, thread, start: time, end: time, kind });
+        self.disturb(record, at);
     }
 
     /// Finds the parent span and the trigger of a record's processing.

@@ -4,13 +4,25 @@ mod who;
 
 pub use self::who::{process_name, who};
 
+use crate::model::contention::is_refused;
 use crate::model::putlog::PutLine;
 use crate::model::{enum_strings, outcome, value};
 use iocrec_log::event::{Dbf, Value};
+use std::fmt::Write as _;
 
-/// `OLD -> NEW`, and the requested value if it is different.
+/// In place of the value afterwards.
+const NOT_KNOWN: &str = "not known";
+/// The same where the server said that it refused.
+const NOT_WRITTEN: &str = "not written";
+/// Behind a value that nobody read: the put is known to have been accepted, the record may have made another of it.
+const AS_ASKED: &str = "as asked, not read back";
+/// Behind a value that was read when something else may have written it.
+const READ_LATER: &str = "read later, perhaps another's";
+
+/// `OLD -> NEW`, and the requested value if it is different. What was asked for never looks like a result: it is said
+/// where the value afterwards is not known, or only follows from the request.
 pub fn change(put: &PutLine) -> String {
-    let Change { old, new, asked, unchanged, acknowledges } = parts(put);
+    let Change { old, new, asked, unchanged, doubt, acknowledges } = parts(put);
     let mut change = String::new();
     if acknowledges {
         return new;
@@ -23,6 +35,9 @@ pub fn change(put: &PutLine) -> String {
     change.push_str(&new);
     if unchanged {
         change.push_str(", not changed");
+    }
+    if let Some(doubt) = doubt {
+        let _ = write!(change, " ({doubt})");
     }
     if let Some(asked) = asked {
         change.push_str(" (asked for ");
@@ -37,12 +52,14 @@ pub fn change(put: &PutLine) -> String {
 pub struct Change {
     /// The value before, if known.
     pub old: Option<String>,
-    /// The value afterwards; the requested one where that is not known.
+    /// The value afterwards; words where it is not known.
     pub new: String,
-    /// The requested value, if the value afterwards is known and another.
+    /// The requested value, if it is not shown by `new`.
     pub asked: Option<String>,
     /// Whether the value is known to have stayed as it was, though another was requested.
     pub unchanged: bool,
+    /// Why `new` may not be what the put left.
+    pub doubt: Option<&'static str>,
     /// Whether it acknowledges an alarm: `new` says so in words.
     pub acknowledges: bool,
 }
@@ -73,15 +90,26 @@ pub fn parts(put: &PutLine) -> Change {
         text
     };
     let before = (old != Value::Unknown).then(|| text(&old, put.old_cut, put.old_text.as_deref()));
-    if let Some(new) = in_parts(put).filter(|_| new == Value::Unknown) {
-        return Change { old: before, new, ..Change::default() };
-    }
     if new == Value::Unknown {
-        let new = text(&requested, put.requested_cut, None);
-        return Change { old: before, new, ..Change::default() };
+        let new = if is_refused(put) { NOT_WRITTEN } else { NOT_KNOWN };
+        let asked = match in_parts(put) {
+            // no value was asked for, or those of members, which say themselves what became of them
+            Some((new, false)) => return Change { old: before, new, ..Change::default() },
+            Some((asked, true)) => asked,
+            None if requested == Value::Unknown => {
+                return Change { old: before, new: new.to_owned(), ..Change::default() }
+            }
+            None => text(&requested, put.requested_cut, None),
+        };
+        return Change { old: before, new: new.to_owned(), asked: Some(asked), ..Change::default() };
     }
     let mut change =
         Change { old: before, new: text(&new, put.new_cut, put.new_text.as_deref()), ..Change::default() };
+    change.doubt = match (put.inexact, put.as_asked) {
+        (true, true) => Some(AS_ASKED),
+        (true, false) => Some(READ_LATER),
+        (false, _) => None,
+    };
     // A number sent as text equals the number.
     let as_number = value::convert(&requested, Dbf::Double);
     let is_requested = |word: &String| requested == Value::Text(word.clone().into_bytes());
@@ -99,27 +127,27 @@ pub fn parts(put: &PutLine) -> Change {
     change
 }
 
-/// What PVAccess asked for, if that is more or less than one value.
-fn in_parts(put: &PutLine) -> Option<String> {
+/// What PVAccess asked for, if that is more or less than one value; and whether it is values to be written.
+fn in_parts(put: &PutLine) -> Option<(String, bool)> {
     let pva = put.pva.as_ref()?;
     if !pva.members.is_empty() {
         let member = |put: &PutLine| {
             let name = put.pv.as_deref().unwrap_or("?");
             format!("{name} {}", change(put))
         };
-        return Some(shortened(pva.members.iter().map(member), pva.is_cut));
+        return Some((shortened(pva.members.iter().map(member), pva.is_cut), false));
     }
     let fields = || {
         let field = |(name, found): &(String, Value)| format!("{name}={}", value::text(found));
         shortened(pva.fields.iter().map(field), pva.is_cut)
     };
     match pva.request {
-        "process" => Some("process".to_owned()),
-        "rpc" => Some(format!("call({})", fields())),
+        "process" => Some(("process".to_owned(), false)),
+        "rpc" => Some((format!("call({})", fields()), false)),
         _ if put.requested != Value::Unknown => None,
-        _ if pva.fields.is_empty() && !pva.is_cut => Some("no field".to_owned()),
+        _ if pva.fields.is_empty() && !pva.is_cut => Some(("no field".to_owned(), false)),
         _ if pva.fields.is_empty() => None,
-        _ => Some(fields()),
+        _ => Some((fields(), true)),
     }
 }
 
@@ -175,7 +203,13 @@ mod tests {
     #[test]
     fn what_is_not_known_is_left_out() {
         let denied = PutLine { old: Value::Unknown, new: Value::Unknown, status: "denied".into(), ..put() };
-        assert_eq!(change(&denied), "-> 12");
+        assert_eq!(change(&denied), "-> not written (asked for 12)");
+        let unanswered = PutLine { status: "unknown".into(), ..denied };
+        assert_eq!(change(&unanswered), "-> not known (asked for 12)");
+        let on_the_wire = PutLine { inexact: true, as_asked: true, new: Value::Double(12.0), ..put() };
+        assert_eq!(change(&on_the_wire), "1.5 -> 12 (as asked, not read back)");
+        let limited = PutLine { new: Value::Double(10.0), as_asked: false, ..on_the_wire };
+        assert_eq!(change(&limited), "1.5 -> 10 (read later, perhaps another's) (asked for 12)");
         let text = PutLine { requested: Value::Text(b"10".to_vec()), ..put() };
         assert_eq!(change(&text), "1.5 -> 10");
         let refused = PutLine {
@@ -186,7 +220,10 @@ mod tests {
             ..put()
         };
         assert_eq!(change(&refused), r#"5 -> 5, not changed (asked for "bad")"#);
-        assert_eq!(change(&PutLine { inexact: true, ..refused }), r#"5 -> 5 (asked for "bad")"#);
+        assert_eq!(
+            change(&PutLine { inexact: true, ..refused }),
+            r#"5 -> 5 (read later, perhaps another's) (asked for "bad")"#
+        );
         let link = PutLine {
             requested: Value::Text(b"A:B".to_vec()),
             old: Value::Text(vec![b'x'; 40]),
