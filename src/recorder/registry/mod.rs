@@ -8,6 +8,7 @@
 
 pub mod after_puts;
 pub mod call_sites;
+mod disabled;
 pub mod endings;
 pub mod fields;
 pub mod hash;
