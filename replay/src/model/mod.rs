@@ -10,6 +10,7 @@
 pub mod activity;
 pub mod alarms;
 pub mod asides;
+pub mod asked;
 pub mod attribute;
 pub mod caller;
 pub mod chain;
@@ -44,6 +45,7 @@ pub mod putlog;
 pub use iocrec_log::pva_value;
 mod queue;
 pub mod quiet;
+pub mod recorded;
 pub mod replay;
 pub mod requests;
 pub mod run;

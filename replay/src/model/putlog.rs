@@ -251,7 +251,7 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
     let context = chain.run.context();
     for (number, span) in chain.spans.iter().enumerate() {
         match &span.kind {
-            SpanKind::Put(put) if put.only_processes => {}
+            SpanKind::Put(put) if put.only_processes || put.is_one_of_several => {}
             // a part of the put to its group
             SpanKind::Put(_) if span.parent.is_some_and(|parent| is_group(chain, parent)) => {}
             SpanKind::Put(put) => {
@@ -309,6 +309,7 @@ fn set_by_python(
         wrote: true,
         written: None,
         only_processes: false,
+        is_one_of_several: false,
         packet: None,
     };
     let line = line(chain, context, number, span, &put, Via::Python, None);
@@ -391,16 +392,16 @@ fn client_ioc(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     context.ioc(context.circuit_ends(circuit)?.client?)
 }
 
-/// The process that made a put that arrived on a circuit. `cause`: the record whose link is known to have made it.
+/// The process that made a put that arrived on a circuit, by the client's number for its channel. `cause`: the record whose link is known to have made it.
 fn process(
     run: &run::Run,
-    circuit: CircuitId,
+    (circuit, cid): (CircuitId, Option<u32>),
     pv: Option<&str>,
     time: i64,
     cause: Option<&str>,
 ) -> Option<ProcessLine> {
     let behind = client::behind(run, circuit, time)?;
-    let part = pv.and_then(|pv| client::part(run, &behind, pv, time)).unwrap_or_default();
+    let part = pv.and_then(|pv| client::part(run, &behind, cid, pv, time)).unwrap_or_default();
     let client::Behind { client, joined, .. } = behind;
     let of_links = part.threads.as_slice() == [caller::CA_LINKS];
     let (record, thread) = match (cause, part.threads.as_slice(), part.links.as_slice()) {
@@ -528,8 +529,10 @@ fn line(
     let members = pva.as_ref().map(|pva| pva.members.as_slice()).unwrap_or_default();
     let inexact = inexact || members.iter().any(|member| member.inexact);
     let time = chain.run.wall(span.start);
-    let process =
-        circuit_id.and_then(|circuit| process(&chain.run, circuit, pv.as_deref(), time, cause)).map(Box::new);
+    let cid = channel.and_then(|channel| channel.cid);
+    let process = circuit_id
+        .and_then(|circuit| process(&chain.run, (circuit, cid), pv.as_deref(), time, cause))
+        .map(Box::new);
     let client_ioc = match own_ioc {
         Some(ioc) => Some(ioc.name.clone()),
         None => process.as_ref().and_then(|process| process.ioc.as_ref()).map(|(name, ..)| name.clone()),

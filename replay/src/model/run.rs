@@ -1,5 +1,7 @@
 //! A recorder's run: the definitions that its hits refer to.
 
+use super::asked::Ask;
+use super::caller;
 use super::client::Outputs;
 use super::clock::{SetLater, Step};
 use super::course::Course;
@@ -8,8 +10,11 @@ use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId};
+use iocrec_log::event::{
+    Address, CaClientPut, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
+};
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -17,6 +22,19 @@ use std::sync::Arc;
 
 /// Arrays whose room is remembered; a bound for hostile logs.
 const MAX_ROOMS: usize = 100_000;
+
+/// Channels of IOCs as clients that are found by their addresses; a bound for hostile logs.
+const MAX_CHANNELS: usize = 200_000;
+
+/// A pair of clocks, and the monotonic times for which it counts.
+#[derive(Clone, Copy)]
+struct Pair {
+    noted: u64,
+    wall: i64,
+    next: u64,
+    /// [`Run::changes`] when it was looked up.
+    changes: u64,
+}
 
 /// One run of one recorder on one host. Everything read from it shares it: chains look names up in it when they are
 /// printed, and it is dropped with the last of them.
@@ -28,8 +46,13 @@ pub struct Run {
     /// The most elements that arrays can have (NELM).
     rooms: RefCell<Numbered<RecordId, u32>>,
     changes: Cell<u64>,
+    /// The pair of clocks that was used last.
+    pair: Cell<Option<Pair>>,
+    meanings: Cell<u64>,
     /// The links that write over Channel Access.
     outputs: RefCell<Outputs>,
+    /// By IOC and address, the numbers of the channels of IOCs as clients.
+    client_channels: RefCell<HashMap<(IocId, u64), u32>>,
     /// All runs that are read together, and the number of this one among them.
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
     /// Where its clock was set back.
@@ -68,13 +91,25 @@ impl Run {
     }
 
     /// Notes that a thread asked libca to put.
-    pub fn asks_to_put(&self, time: u64, thread: ThreadId) {
+    pub fn asks_to_put(&self, time: u64, put: &CaClientPut) {
         let Some((peers, number)) = self.peers() else { return };
         let context = self.context();
-        if let Some(thread) = context.thread(thread) {
-            let wall = context.wall(time).unwrap_or(i64::MAX);
-            peers.asks(number, thread.ioc, wall, &thread.name);
-        }
+        let Some(thread) = context.thread(put.thread) else { return };
+        let Some(wall) = context.wall(time) else { return };
+        let id = self.client_channels.borrow().get(&(thread.ioc, put.channel)).copied();
+        let channel = id.and_then(|id| context.in_force().client_channels.get(id));
+        let channel = channel.map(|channel| (channel.cid, channel.pv.as_str()));
+        let is_sampled = context.chain_sampling().is_some_and(|sampling| sampling.chains > 0);
+        let by_sequencer = caller::is_sequencer(&context, put.site);
+        let ask = Ask { time: wall, thread: &thread.name, channel, by_sequencer, is_sampled };
+        peers.asks(number, thread.ioc, &ask);
+    }
+
+    /// Notes that hits were lost between two times.
+    pub fn lost_hits(&self, since: u64, until: u64) {
+        let Some((peers, number)) = self.peers() else { return };
+        let context = self.context();
+        peers.lost(number, context.wall(since).unwrap_or(i64::MIN), context.wall(until).unwrap_or(i64::MAX));
     }
 
     /// Notes the properties of records.
@@ -129,12 +164,27 @@ impl Run {
         if let Fact::OutputLinks(of) = fact {
             self.outputs.borrow_mut().note(of);
         }
+        if let Fact::ClientChannel(of) = fact {
+            let mut channels = self.client_channels.borrow_mut();
+            if channels.len() < MAX_CHANNELS {
+                channels.insert((of.ioc, of.address), of.id);
+            }
+        }
         self.changes.set(self.changes.get() + 1);
+        if !is_of_network(fact) {
+            self.meanings.set(self.meanings.get() + 1);
+        }
     }
 
     /// Rises whenever a definition comes or ends: what was looked up before may have changed.
     pub fn changes(&self) -> u64 {
         self.changes.get()
+    }
+
+    /// Rises whenever a definition comes or ends that can change what hits mean: one of a thread, function, record ...,
+    /// not one of a client or of the clock, of which many come all the time.
+    pub fn meanings(&self) -> u64 {
+        self.meanings.get()
     }
 
     /// The definitions.
@@ -145,6 +195,17 @@ impl Run {
     /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time; the monotonic time itself if the run never
     /// recorded the wall clock.
     pub fn wall(&self, time: u64) -> i64 {
+        let fits =
+            |pair: &Pair| (pair.noted..pair.next).contains(&time) && pair.changes == self.changes.get();
+        if let Some(pair) = self.pair.get().filter(fits) {
+            return pair.wall.saturating_add(time.wrapping_sub(pair.noted) as i64);
+        }
+        self.pair.set(self.context().clocks_at(time).map(|(noted, wall, next)| Pair {
+            noted,
+            wall,
+            next,
+            changes: self.changes.get(),
+        }));
         self.context().wall(time).unwrap_or_else(|| i64::try_from(time).unwrap_or(i64::MAX))
     }
 
@@ -168,6 +229,23 @@ impl Run {
     pub fn host(&self) -> String {
         self.context().host().map(|host| host.name.clone()).unwrap_or_default()
     }
+}
+
+/// Whether a definition or end concerns only clients, or the clock.
+fn is_of_network(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Clock(_)
+            | Fact::Circuit(_)
+            | Fact::CircuitEnds(_)
+            | Fact::CircuitProcess(_)
+            | Fact::CircuitEnd(_)
+            | Fact::CircuitForgotten(_)
+            | Fact::Channel(_)
+            | Fact::ChannelEnd(_)
+            | Fact::ChannelForgotten(_)
+            | Fact::ServerThread(_)
+    )
 }
 
 /// Name of a record, or its number if the log does not hold the name.

@@ -304,11 +304,7 @@ fn what_something_else_may_have_written_is_not_certain() {
     assert_eq!(unit("ao", other), ok(false), "a put to another field of an ao changes only that");
     assert_eq!(unit("motor", other), unknown());
     let unnamed = |story: &mut Story| write_text(story, SECOND + 100 * MS, 33, "x", "y");
-    assert_eq!(
-        unit("ao", unnamed),
-        ok(false),
-        "a field whose number is known is another"
-    );
+    assert_eq!(unit("ao", unnamed), ok(false), "a field whose number is known is another");
     let scanned = |story: &mut Story| {
         story.process(SECOND + 100 * MS, SCAN, -100, "scanList", SP);
         story.complete(SECOND + 101 * MS, SCAN, -200, SP, 1.0);

@@ -33,7 +33,11 @@ fn by(of: &ProcessLine, is_link: bool) -> Option<String> {
         (Some(link), ..) => words.push(format!("CA link {link}")),
         (None, Some(caller::CA_LINKS), _) if of.part.links.is_empty() => words.push("CA link".to_owned()),
         (None, Some(caller::CA_LINKS), _) => words.push(format!("CA link {}", of.part.links.join(" or "))),
-        (None, Some(thread), _) => words.push(format!("thread {thread}")),
+        (None, Some(thread), _) => words.push(match of.part.sequencer.as_deref() {
+            Some(program) if program == thread => format!("program {program}"),
+            Some(program) => format!("program {program}, its thread {thread}"),
+            None => format!("thread {thread}"),
+        }),
         (None, None, Some(_)) => {
             let mut may_be = of.part.links.iter().map(|link| format!("CA link {link}")).collect::<Vec<_>>();
             let threads = if of.part.threads.is_empty() { &of.part.programs } else { &of.part.threads };
@@ -158,7 +162,7 @@ mod tests {
         assert_eq!(by(ioc.clone()), format!("{claimed} (caput pid 812)"));
         let part = |links: &[&str], threads: &[&str], programs: &[&str]| {
             let all = |of: &[&str]| of.iter().map(ToString::to_string).collect();
-            Part { links: all(links), threads: all(threads), programs: all(programs) }
+            Part { links: all(links), threads: all(threads), sequencer: None, programs: all(programs) }
         };
         let maybe =
             ProcessLine { part: part(&["A.OUT", "B.OUT"], &[], &["sncRamp", "python3"]), ..ioc.clone() };
@@ -167,6 +171,13 @@ mod tests {
             by(ProcessLine { thread: Some(thread.into()), part: part(links, &[thread], &[]), ..ioc.clone() })
         };
         assert!(thread("sncRamp", &["A.OUT"]).contains("(thread sncRamp, "), "links don't matter then");
+        let program = |thread: &str| {
+            let sequencer = Some("ramp".to_owned());
+            let part = Part { sequencer, ..part(&[], &[thread], &[]) };
+            by(ProcessLine { thread: Some(thread.into()), part, ..ioc.clone() })
+        };
+        assert!(program("ramp").contains("(program ramp, "));
+        assert!(program("ramp_1").contains("(program ramp, its thread ramp_1, "));
         assert!(thread("dbCaLink", &["A.OUT", "B.OUT"]).contains("(CA link A.OUT or B.OUT, "));
         assert!(thread("dbCaLink", &[]).contains("(CA link, "));
         let known = by(ProcessLine { record: Some("A.OUT".into()), thread: Some("dbCaLink".into()), ..ioc });
