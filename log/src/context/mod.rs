@@ -299,6 +299,16 @@ impl Context {
         ]
     }
 
+    /// An address of a fact as text; `None` if it is one of IPv6 that is not told.
+    pub fn address(&self, address: Address) -> Option<String> {
+        if address.ip >= Ip6::END {
+            return Some(address.to_string());
+        }
+        let ip =
+            self.in_force.ip6.get(address.ip).and_then(|known| <[u8; 16]>::try_from(&*known.bytes).ok())?;
+        Some(format!("[{}]:{}", Ipv6Addr::from(ip), address.port))
+    }
+
     /// A channel that is open.
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
         self.in_force.channels.get(id)
@@ -339,6 +349,12 @@ impl Context {
     /// others. `None` before the first pair is known.
     pub fn wall(&self, time: u64) -> Option<i64> {
         self.in_force.clocks.wall(time)
+    }
+
+    /// The pair of clocks that [`Context::wall`] uses for a time, monotonic and wall-clock, and the monotonic time of the
+    /// next pair. `None` before the first pair.
+    pub fn clocks_at(&self, time: u64) -> Option<(u64, i64, u64)> {
+        self.in_force.clocks.at(time)
     }
 
     /// Number of definitions that were left out because of [`MAX_HELD`] or a [`Budget`].
