@@ -8,8 +8,8 @@ use iocrec_log::event::{Dbf, Field, RecordId, Value};
 /// Fields that show what the record does, and that nobody writes to restore it.
 const READ_ONLY: [&str; 5] = ["STAT", "SEVR", "NSTA", "NSEV", "PACT"];
 
-/// Types of records whose value comes from their inputs.
-const INPUTS: [&str; 16] = [
+/// Types of records whose value comes from their inputs: written, it is computed anew.
+const INPUTS: [&str; 19] = [
     "ai",
     "bi",
     "longin",
@@ -19,6 +19,7 @@ const INPUTS: [&str; 16] = [
     "mbbi",
     "mbbiDirect",
     "calc",
+    "calcout",
     "sub",
     "sel",
     "compress",
@@ -26,6 +27,8 @@ const INPUTS: [&str; 16] = [
     "event",
     "subArray",
     "aai",
+    "aSub",
+    "printf",
 ];
 
 /// The state as a setting. A value in doubt is marked inexact.

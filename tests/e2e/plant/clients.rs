@@ -41,6 +41,9 @@ fn clients_are_those_that_were_there() {
             assert_eq!(line["client_host"], client["host"], "{line}");
             assert_eq!(line["server"], format!("127.0.0.1:{port}"), "{line}");
             assert!(line["client_ioc"].is_null(), "{line}");
+            // the program behind the claim, with its process
+            assert_eq!(line["process"]["pid"], client["pid"], "{line}");
+            assert_eq!(line["process"]["program"], "client.py", "{line}");
             let own: Vec<&Value> = puts(truth, client, ioc).collect();
             let refused = |outcome: &str| own.iter().filter(|put| put["outcome"] == outcome).count();
             assert_eq!(line["puts"], own.len(), "{line}");

@@ -9,9 +9,13 @@
 mod chains;
 mod clients;
 mod ends;
+mod kinds;
+mod listing;
 mod moments;
+mod network;
 mod puts;
 mod report;
+mod restoring;
 mod running;
 mod sound;
 mod states;
@@ -50,16 +54,21 @@ pub fn plant(test: &str) -> Option<&'static Plant> {
     Some(PLANT.get_or_init(record))
 }
 
-/// Records the plant where the next run replaces it.
 fn record() -> Plant {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plant");
+    record_with("record.py", "plant", &[])
+}
+
+/// Records what a script of tests/rig/plant acts out, where the next run replaces it.
+pub fn record_with(script: &str, name: &str, arguments: &[&str]) -> Plant {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&directory); // there may be none
                                                  // Nothing else runs: what a busy machine loses would not be the truth.
-    let _rig = Rig::alone("plant").expect("root");
-    let mut script = rig::python("plant/record.py");
-    script.arg(&directory).env("IOCREC", rig::IOCREC);
+    let _rig = Rig::alone(name).expect("root");
+    let path = format!("plant/{script}");
+    let mut script = rig::python(&path);
+    script.arg(&directory).args(arguments).env("IOCREC", rig::IOCREC);
     let output = rig::run_within(&mut script, PATIENCE);
-    assert!(output.status.success(), "record.py: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
     Plant::of(directory)
 }
 
@@ -93,6 +102,14 @@ impl Plant {
     /// The lines of a listing, as JSON.
     pub fn lines(&self, arguments: &[&str]) -> Vec<Value> {
         json_lines(self.replay(&[arguments, &["--format", "jsonl"]].concat()).as_bytes())
+    }
+
+    /// The PVs of which `at` says something at a moment.
+    pub fn lines_of_at(&self, moment: &str) -> Vec<String> {
+        let when = iso(self.truth.moment(moment));
+        let (_, out, _) = self.outcome(&["at", &when, "--format", "jsonl"]);
+        let lines = json_lines(out.as_bytes());
+        lines.iter().map(|line| line["pv"].as_str().expect("a PV").to_owned()).collect()
     }
 
     /// One JSON object.

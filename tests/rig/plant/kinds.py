@@ -24,12 +24,7 @@ WORDS = ("", "a", "closed for maintenance", "50 % & more", "it's \"odd\"", "tab\
 # Longer than a DBR_STRING.
 TEXTS = ("", "short", "a text that is longer than the forty characters of a DBR_STRING", "é" * 60, "a,b;c|d\\e")
 PAUSE = 0.03
-
-
-def states(prefix, choices):
-    """The fields of the states of mbbi and mbbo."""
-    names = ("ZR", "ON", "TW", "TH", "FR", "FV")
-    return "".join(f'    field({name}{prefix}, "{choice}")\n' for name, choice in zip(names, choices))
+COMMANDS = ("K:COMPRESS.RES", "K:HISTOGRAM.CMD")
 
 
 def database():
@@ -115,7 +110,10 @@ class Kinds(Plant):
                 # the other client library has a mind of its own about text
                 if dbr in (STRING, CHAR, ENUM):
                     client = self.random.choice(("ada", "cy"))
-                self.put(client, pv, dbr, value, notify=self.random.random() < 0.3, pause=PAUSE)
+                notify = self.random.random() < 0.3
+                # a command leaves nothing by which to tell whether it was carried out
+                outcome = "unknown" if pv in COMMANDS and not notify else "ok"
+                self.put(client, pv, dbr, value, notify=notify, outcome=outcome, pause=PAUSE)
             time.sleep(0.5)
             self.moment(f"T{part}")
         self.events = self.observer.ask(do="events")

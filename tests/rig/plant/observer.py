@@ -18,11 +18,12 @@ import ctypes
 import json
 import math
 import os
+import struct
 import sys
 import time
 
 TIMEOUT = 20.0
-STRING = 0
+STRING, FLOAT = 0, 2
 
 
 def plain(value, is_array):
@@ -36,6 +37,20 @@ def plain(value, is_array):
     if isinstance(value, float) and not math.isfinite(value):
         value = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return [value] if is_array else value
+
+
+def shortest(value):
+    """The number with the fewest digits that is this 32-bit one."""
+    if not isinstance(value, float):
+        return value
+    for digits in range(1, 10):
+        near = float(f"{value:.{digits}g}")
+        try:
+            if struct.unpack("f", struct.pack("f", near))[0] == value:
+                return near
+        except OverflowError:
+            pass
+    return value
 
 
 class Observer:
@@ -66,6 +81,8 @@ class Observer:
 
     def reading(self, pv, data):
         value = plain(data["value"], self.ca.element_count(self.channels[pv]) > 1)
+        if self.ca.field_type(self.channels[pv]) == FLOAT:
+            value = [shortest(one) for one in value] if isinstance(value, list) else shortest(value)
         if pv in self.wide:
             value = int(value)
         if pv in self.long:
