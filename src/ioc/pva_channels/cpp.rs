@@ -29,7 +29,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 /// Whether this may be the address of a structure.
 pub fn may_point(address: u64) -> bool {
-    address > 0xffff && address % 8 == 0 && address < 1 << 56
+    address > 0xffff && address.is_multiple_of(8) && address < 1 << 56
 }
 
 /// The number of entries of the map whose head is in `bytes` at `at`, and `address` in memory; `None` if there is no map

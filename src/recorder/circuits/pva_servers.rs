@@ -93,11 +93,12 @@ impl PvaServers {
                 let opened = circuit.origin == Origin::Opened;
                 self.open.insert(circuit.id, (circuit.client, circuit.server, opened));
             }
-            Fact::Channel(channel) if channel.circuit > FIRST_ID && channel.pv.is_empty() => {
-                // where packets show the beginning, they have shown the names
-                if self.open.get(&channel.circuit).is_some_and(|(.., opened)| !opened) {
-                    self.unnamed.entry(channel.circuit).or_insert(0);
-                }
+            // where packets show the beginning, they have shown the names
+            Fact::Channel(channel)
+                if channel.pv.is_empty()
+                    && self.open.get(&channel.circuit).is_some_and(|(.., opened)| !opened) =>
+            {
+                self.unnamed.entry(channel.circuit).or_insert(0);
             }
             Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => {
                 self.open.remove(circuit);
