@@ -1,6 +1,8 @@
 //! Turns hits of the probes into facts: addresses into ids, bytes into values.
 
-use iocrec_log::event::{CaClientPut, CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Process, Put, PutKind, Value};
+use iocrec_log::event::{
+    CaClientPut, CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Process, Put, PutKind, Value,
+};
 
 use epics::dbf::Numbering;
 

@@ -6,6 +6,7 @@ use iocrec_log::event::{
     AccessRights, CaError, ChannelId, CircuitId, CircuitTraffic, EchoLate, Event, EventsOff, Fact, Message,
 };
 
+use super::stall::Stall;
 use super::SECOND;
 use crate::ca::message::{self, Header};
 
@@ -61,6 +62,8 @@ pub(super) struct Circuit {
     pub(super) restricted: BTreeMap<ChannelId, u16>,
     /// The channels of subscriptions, by the client's numbers.
     pub(super) subscriptions: HashMap<u32, ChannelId>,
+    /// The client's closed window.
+    pub(super) stall: Option<Stall>,
     /// Whether nothing the server sent was left unread so far.
     pub(super) complete: bool,
 }
@@ -81,6 +84,7 @@ impl Circuit {
             priority: 0,
             restricted: BTreeMap::new(),
             subscriptions: HashMap::new(),
+            stall: None,
             complete: true,
         }
     }

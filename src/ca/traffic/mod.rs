@@ -6,6 +6,7 @@
 
 mod circuit;
 mod messages;
+mod stall;
 
 use std::collections::HashMap;
 
@@ -85,9 +86,17 @@ impl Traffic {
         }
     }
 
+    /// A client's window is closed, or open again.
+    pub fn window(&mut self, id: CircuitId, time: u64, is_closed: bool, out: &mut Vec<Event>) {
+        if let Some(circuit) = self.circuit(id, time) {
+            circuit.window(id, time, is_closed, out);
+        }
+    }
+
     /// A circuit is over.
     pub fn end(&mut self, id: CircuitId, time: u64, out: &mut Vec<Event>) {
         let Some(mut circuit) = self.circuits.remove(&id) else { return };
+        circuit.window(id, time, false, out);
         circuit.note_unusual(id, time, true, out);
         if circuit.is_worth_noting() && time.saturating_sub(circuit.opened) >= BRIEF {
             circuit.note(id, time, out);
