@@ -20,7 +20,7 @@ use iocrec_log::event::{
 };
 use iocrec_log::value::{from_channel_access, text};
 
-use crate::commands::watch::pvaccess::Puts;
+use crate::commands::watch::pvaccess::{refused, Puts};
 use crate::linux::clock;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
@@ -301,6 +301,12 @@ impl<W: Write> Sink for Printer<W> {
             Fact::CaAnswer(answer) => self.answer(&answer),
             Fact::PvaPut(put) => self.pva.put(event.time, &put, &self.context),
             Fact::PvaAnswer(answer) => self.pva.answer(event.time, &answer),
+            Fact::PvaMessage(said) => {
+                if let Some(line) = refused(&said, &self.context) {
+                    let time = self.time(event.time);
+                    self.line(&format!("{time}{line}"));
+                }
+            }
             Fact::Put(put) => self.put(event.time, *put),
             Fact::Process(process) => self.process(process.thread, process.record),
             // if dbProcess cannot be found; an active record began before the put
@@ -365,7 +371,9 @@ impl<W: Write> Sink for Printer<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Address, Channel, Dbf, Origin, Process, Record, ServerThread};
+    use iocrec_log::event::{
+        Address, Channel, Dbf, Origin, Process, PvaAnswer, PvaKind, PvaMessage, PvaPut, PvaValue, Record, ServerThread,
+    };
 
     /// The lines printed for these facts, with a circuit, a channel and a record that are known.
     fn seen(facts: impl IntoIterator<Item = Fact>) -> String {
@@ -398,6 +406,35 @@ mod tests {
 
     fn statuses(printed: &str) -> Vec<&str> {
         printed.lines().filter_map(|line| Some(line.split_once("status=")?.1)).collect()
+    }
+
+    #[test]
+    fn refusals_over_pvaccess_have_the_servers_text() {
+        let of = |command, level, text: &str| {
+            let text = text.into();
+            Fact::PvaMessage(PvaMessage { circuit: 1, channel: Some(1), command, level, text })
+        };
+        let put = |ioid| {
+            let (kind, options, value) = (PvaKind::Put, PvaValue::default(), PvaValue::default());
+            Fact::PvaPut(Box::new(PvaPut { circuit: 1, channel: 1, ioid, kind, options, value }))
+        };
+        let answer = |ioid, status, text: &str| {
+            let (kind, text, value) = (PvaKind::Put, text.into(), PvaValue::default());
+            Fact::PvaAnswer(Box::new(PvaAnswer { circuit: 1, ioid, kind, status, text, value }))
+        };
+        let printed = seen([
+            of(12, 2, "Not Implemented"),
+            of(12, 1, "a warning"),
+            of(7, 2, "no such channel"),
+            put(1),
+            put(2),
+            answer(1, 2, "Put not permitted"),
+            answer(2, 3, ""),
+        ]);
+        let refused: Vec<&str> = printed.lines().filter(|line| line.contains("Refused")).collect();
+        let [line] = &refused[..] else { panic!("{printed}") };
+        assert!(line.ends_with("T:SP (put_get) from 127.0.0.1:5064 to 127.0.0.1:5064: Not Implemented"), "{line}");
+        assert_eq!(statuses(&printed), ["error: Put not permitted", "error"]);
     }
 
     #[test]

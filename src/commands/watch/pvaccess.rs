@@ -7,9 +7,11 @@ use std::collections::VecDeque;
 
 use epics::Pv;
 use iocrec_log::context::Context;
-use iocrec_log::event::{CircuitId, Put, PvaAnswer, PvaKind, PvaPut};
+use iocrec_log::event::{CircuitId, Put, PvaAnswer, PvaKind, PvaMessage, PvaPut};
 use iocrec_log::pva_value::{options, sent};
 use iocrec_log::value::text;
+
+use crate::pva::message::{PROCESS, PUT, PUT_GET, RPC};
 
 /// Threads of QSRV and of pvxs that carry out puts.
 const SERVERS: [&str; 2] = ["TCP-rx", "PVXTCP"];
@@ -45,6 +47,26 @@ struct Inside {
     thread: String,
     requested: String,
     old: String,
+}
+
+/// The line of a request that the server refused before it was made: when the client prepared it.
+pub fn refused(said: &PvaMessage, context: &Context) -> Option<String> {
+    // warnings are no refusals
+    if said.level < 2 {
+        return None;
+    }
+    let what = match u8::try_from(said.command).ok()? {
+        PUT => "put",
+        PUT_GET => "put_get",
+        PROCESS => "process",
+        RPC => "rpc",
+        _ => return None,
+    };
+    let pv = said.channel.and_then(|channel| context.channel(channel)).map(|channel| channel.pv.as_str());
+    let pv = pv.filter(|pv| !pv.is_empty()).unwrap_or("(channel opened before)");
+    let [client, server] = context.addresses(said.circuit).map(|end| end.unwrap_or_else(|| "?".to_owned()));
+    let text = if said.text.is_empty() { "no reason is given" } else { &said.text };
+    Some(format!("Refused: {pv} ({what}) from {client} to {server}: {text}"))
 }
 
 /// The puts that wait for something. See the module.
