@@ -10,6 +10,7 @@ use super::naming::Naming;
 use super::numbered::Keyed;
 use crate::filter::Filter;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Steps for each doubling of a duration: quantiles are exact to 3 %.
 const STEPS: f64 = 24.0;
@@ -83,35 +84,50 @@ pub struct OfChain {
 /// First and last moment in which anything of an IOC was seen, wall-clock time.
 pub type Seen = (i64, i64);
 
+/// What is known of a record's IOC.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Nothing yet.
+    New,
+    /// It is not selected.
+    Unwanted,
+    /// Its place among those that were seen.
+    Ioc(usize),
+}
+
 /// Activity of records and chains.
 #[derive(Default)]
 pub struct Activity {
     /// By number of the record.
-    pub records: Keyed<usize, OfRecord>,
+    records: Vec<OfRecord>,
     /// By number of the record that a chain begins with, and the kind of cause.
     pub chains: Keyed<(usize, &'static str), OfChain>,
-    /// When each IOC was seen: host and IOC, by the number of any record. See [`Activity::seconds`].
-    seen: Keyed<(std::rc::Rc<str>, std::rc::Rc<str>), Seen>,
+    /// When each IOC was seen. See [`Activity::seconds`].
+    seen: Vec<Seen>,
+    /// The place of each there, by host and name; and of the IOC of each record, by its number.
+    places: Keyed<(Rc<str>, Rc<str>), usize>,
+    place_of: Vec<Of>,
+    /// Own times of a chain, whose memory is used again.
+    own: Vec<Option<u64>>,
 }
 
 impl Activity {
     /// Takes a chain, and those that its CA links led to.
     pub fn take(&mut self, chain: &Chain, filter: &Filter, naming: &mut Naming) {
         self.take_chain(chain, naming);
-        let own = own_times(chain);
+        let mut own = std::mem::take(&mut self.own);
+        own_times(chain, &mut own);
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {
                     let Outcome::Completed(_) = process.outcome else { continue };
                     let record = naming.of(chain, span, process.record);
-                    let name = naming.name(record);
-                    if !filter.field(&name.record, "VAL") || !filter.place(&name.host, &name.ioc) {
-                        continue;
-                    }
+                    let Some(place) = self.place(record, filter, naming) else { continue };
                     let end = chain.run.wall(span.end);
-                    let seen = self.seen.entry((name.host, name.ioc)).or_insert((end, end));
-                    *seen = (seen.0.min(end), seen.1.max(end));
-                    let of = self.records.entry(record).or_default();
+                    if let Some(seen) = self.seen.get_mut(place) {
+                        *seen = (seen.0.min(end), seen.1.max(end));
+                    }
+                    let Some(of) = self.records.get_mut(record) else { continue };
                     of.count += 1;
                     match own.get(number).copied().flatten() {
                         Some(time) => of.time += time,
@@ -126,6 +142,35 @@ impl Activity {
                 SpanKind::Put(_) => {}
             }
         }
+        self.own = own;
+    }
+
+    /// The place of the record's IOC, if it is selected.
+    fn place(&mut self, record: usize, filter: &Filter, naming: &Naming) -> Option<usize> {
+        if let Some(Of::Ioc(place)) = self.place_of.get(record) {
+            return Some(*place);
+        }
+        if self.place_of.len() <= record {
+            self.place_of.resize(record + 1, Of::New);
+            self.records.resize(record + 1, OfRecord::default());
+        }
+        let of = self.place_of.get_mut(record).filter(|of| **of == Of::New)?;
+        let name = naming.name(record);
+        if !filter.field(&name.record, "VAL") || !filter.place(&name.host, &name.ioc) {
+            *of = Of::Unwanted;
+            return None;
+        }
+        let place = *self.places.entry((name.host, name.ioc)).or_insert(self.seen.len());
+        if place == self.seen.len() {
+            self.seen.push((i64::MAX, i64::MIN));
+        }
+        *of = Of::Ioc(place);
+        Some(place)
+    }
+
+    /// The records that processed to the end, by number.
+    pub fn records(&self) -> impl Iterator<Item = (usize, &OfRecord)> {
+        self.records.iter().enumerate().filter(|(_, of)| of.count > 0)
     }
 
     fn take_chain(&mut self, chain: &Chain, naming: &mut Naming) {
@@ -154,7 +199,7 @@ impl Activity {
     /// rate.
     pub fn seconds(&self, naming: &Naming, record: usize) -> Option<f64> {
         let name = naming.name(record);
-        let (first, last) = self.seen.get(&(name.host, name.ioc))?;
+        let (first, last) = self.seen.get(*self.places.get(&(name.host, name.ioc))?)?;
         let seconds = last.saturating_sub(*first) as f64 / 1e9;
         (seconds >= 1.0).then_some(seconds)
     }
@@ -175,12 +220,10 @@ fn is_timed(span: &Span) -> bool {
 }
 
 /// For each span its duration without that of the processing below it; `None` if that is not known.
-pub fn own_times(chain: &Chain) -> Vec<Option<u64>> {
-    let mut own: Vec<Option<u64>> = chain
-        .spans
-        .iter()
-        .map(|span| (is_timed(span) && span.end > span.start).then(|| span.end - span.start))
-        .collect();
+pub fn own_times(chain: &Chain, own: &mut Vec<Option<u64>>) {
+    own.clear();
+    let time = |span: &Span| (is_timed(span) && span.end > span.start).then(|| span.end - span.start);
+    own.extend(chain.spans.iter().map(time));
     for span in chain.spans.iter().filter(|span| is_done(span) && is_timed(span)) {
         // Forward links are followed after the parent's end; what is inside of it is what it called.
         let Some(parent) = span.parent else { continue };
@@ -192,7 +235,6 @@ pub fn own_times(chain: &Chain) -> Vec<Option<u64>> {
             }
         }
     }
-    own
 }
 
 #[cfg(test)]
