@@ -114,6 +114,37 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 	return 0;
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << CLIENT_BITS);
+	__type(key, __u32);
+	__type(value, struct client_place);
+} client_places SEC(".maps");
+
+/* A put as a client: `channel` is its chid. */
+INLINE int client_put_left_out(struct process_layout *process, __u64 channel)
+{
+	__u32 at = CLIENT_PLACE(channel);
+	struct client_place *place;
+	__u64 time;
+
+	if (!process->chains)
+		return 0;
+	place = bpf_map_lookup_elem(&client_places, &at);
+	if (!place)
+		return 0;
+	COMPARED(place);
+	time = bpf_ktime_get_ns();
+	if (time - place->window >= process->window) {
+		place->window = time;
+		place->puts = 0;
+	}
+	if (place->puts >= process->chains)
+		return 1;
+	place->puts++;
+	return 0;
+}
+
 /* Whether a record is unwanted; for use without chain sampling. */
 INLINE int is_unwanted(__u64 id, __u64 record)
 {

@@ -24,6 +24,7 @@ enum kind {
 	KIND_POST_EVENT = 13,
 	KIND_THINNED = 14,
 	KIND_RSET_PROCESS = 15,
+	KIND_CLIENT_PUT = 16,
 };
 
 /* A scalar string field or DBR_STRING element: MAX_STRING_SIZE of epicsTypes.h */
@@ -136,8 +137,8 @@ struct link_put {
 };
 
 struct cause {
-	struct hit hit; /* object: CALLBACK *, IOSCANPVT, EVENTPVT, or the record for scanOnce */
-	__u64 user;     /* the record it names, or CALLBACK.user, which may be one */
+	struct hit hit; /* object: CALLBACK *, IOSCANPVT, EVENTPVT, the record for scanOnce, or the chid of a client's put */
+	__u64 user;     /* the record it names, or CALLBACK.user, which may be one; of a channel its CID, 0: not read */
 };
 
 /* Chains that were left out; sent with a later one that is kept. */
@@ -275,6 +276,19 @@ struct thread_state {
 };
 
 /*
+ * Puts of an IOC's threads as clients (array `client_places`, by channel), if chains are sampled: as many are kept of a
+ * channel as of the chains of a record. Channels that share a place share these.
+ */
+struct client_place {
+	__u64 window; /* start of the window in which puts are counted */
+	__u32 puts;   /* kept in this window */
+	__u32 unused;
+};
+
+#define CLIENT_BITS 10
+#define CLIENT_PLACE(channel) PLACE((__u32)((channel) >> 4), CLIENT_BITS)
+
+/*
  * The put from outside that a thread executes (array `put_places`, by thread id): its activity in deeper frames on the
  * record that the put writes to is part of that put. Another thread may have taken the place; then the put is unknown.
  */
@@ -292,6 +306,7 @@ struct put_place {
 #endif
 #define PUT_PLACE(tid) PLACE((__u32)(tid), PUT_BITS)
 
+_Static_assert(sizeof(struct client_place) == 16, "client_place");
 _Static_assert(sizeof(struct put_place) == 24, "put_place");
 _Static_assert(sizeof(struct record_key) == 16, "record_key");
 _Static_assert(sizeof(struct record_state) == 32, "record_state");

@@ -324,6 +324,36 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 	return 0;
 }
 
+/*
+ * A chid is the address of an oldChannelNotify (oldAccess.h): virtual table, context, nciu &. In an nciu (nciu.h, cac.h)
+ * the number follows its virtual table and the cacChannelNotify &. Both are the same in all Bases since 3.14.
+ */
+#define CHANNEL_IO (2 * sizeof(__pointer))
+#define CHANNEL_CID (2 * sizeof(__pointer))
+
+/*
+ * ca_array_put(chtype, unsigned long count, chid, const void *) and ca_array_put_callback(the same, ...): a thread of the
+ * IOC puts as a client.
+ */
+SEC("uprobe") int ca_array_put(struct pt_regs *regs)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	TRACED(process, id);
+	__u64 channel = ARGUMENT3(regs);
+	__u32 cid = 0;
+
+	if (client_put_left_out(process, channel))
+		return 0;
+	OPEN(cause, cause);
+	begin(&cause->hit, regs, id, KIND_CLIENT_PUT, channel);
+	no_alarm(&cause->hit);
+	RETURN_ADDRESS(&cause->hit.caller, regs);
+	bpf_probe_read_user(&cid, sizeof(cid), (void *)(read_pointer(channel + CHANNEL_IO) + CHANNEL_CID));
+	cause->user = cid;
+	SEND(regs, cause, &cause->hit);
+	return 0;
+}
+
 /* CALLBACK.user: callback.h, {function, int priority, void *user, ...} */
 #define CALLBACK_USER (2 * sizeof(__pointer))
 

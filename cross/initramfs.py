@@ -117,6 +117,7 @@ def epics(guest, root):
             "-o",
             root / "bin/own_ioc",
             TOP / "tests/rig/own_ioc.c",
+            TOP / "tests/rig/own_threads.c",
             *includes,
             "-Wl,--no-as-needed",
             *linked,

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 16] = [
+const GOLDEN: [&str; 17] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -30,6 +30,7 @@ const GOLDEN: [&str; 16] = [
     "v1-processes",
     "v1-outputs",
     "v1-pva-searches",
+    "v1-stalls",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -391,6 +392,19 @@ fn hits() -> Vec<Fact> {
             links: vec![OutputLink { field: 4, text: "OTHER:SP.VAL CA NMS".into() }],
         }),
         Fact::CaClientPut(CaClientPut { thread: 2, sp: -96, site: 5, channel: 0x55AA_0001_0040 }),
+        Fact::from(ClientChannel {
+            id: 1,
+            ioc: 1,
+            address: 0x55AA_0001_0040,
+            cid: 3,
+            pv: "OTHER:SP.VAL".into(),
+        }),
+        Fact::ClientStalled(ClientStalled {
+            circuit: 6,
+            since: 9 * SECOND,
+            until: 11 * SECOND,
+            is_over: false,
+        }),
         Fact::AccessRights(AccessRights { channel: 7, circuit: 6, rights: 1 }),
         Fact::from(CircuitTraffic {
             circuit: 6,

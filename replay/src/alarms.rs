@@ -72,20 +72,23 @@ pub struct Alarms<'a> {
     fold: Fold,
     /// Time of the last state that was taken.
     now: i64,
+    until: Option<i64>,
     end: Option<i64>,
     finished: bool,
 }
 
 impl<'a> Alarms<'a> {
-    /// The alarms of these chains, each with its cause as `wording` puts it. `end`: of the logs.
+    /// The alarms of these chains, each with its cause as `wording` puts it. `until`, the filter's, and `end`, of the logs,
+    /// are places in the order of time.
     pub(crate) fn new(
         replay: Replay,
         filter: &'a Filter,
         processes: Processes,
-        end: Option<i64>,
+        (until, end): (Option<i64>, Option<i64>),
         wording: Wording,
     ) -> Self {
         Alarms {
+            until,
             replay: replay.with_asides(),
             filter,
             minimum: 0,
@@ -169,7 +172,8 @@ impl<'a> Alarms<'a> {
         for span in &chain.spans {
             match &span.kind {
                 SpanKind::Process(process) => {
-                    let (begun, time) = (chain.run.wall(span.start), chain.run.wall(span.end));
+                    let (begun, time) = (chain.run.even(span.start), chain.run.even(span.end));
+                    let ahead = chain.run.wall(span.end).saturating_sub(time);
                     match &process.outcome {
                         End::Completed(done) => {
                             let alarm = (done.severity, done.status);
@@ -178,14 +182,14 @@ impl<'a> Alarms<'a> {
                                 chain,
                                 process.record,
                                 begun,
-                                time,
+                                (time, ahead),
                                 alarm,
                                 &done.value,
                                 cause,
                             );
                         }
                         // It got another alarm then: DISABLE, with the severity of its DISS.
-                        End::Disabled => self.disabled(chain, process.record, time),
+                        End::Disabled => self.disabled(chain, process.record, (time, ahead)),
                         _ => {}
                     }
                 }
@@ -194,7 +198,7 @@ impl<'a> Alarms<'a> {
                     acknowledges |= outcome::acknowledges(&context, put);
                     if let Some(record) = put.record.filter(|_| is_value(&context, put)) {
                         drop(context);
-                        let time = chain.run.wall(put.written.unwrap_or(span.end));
+                        let time = chain.run.even(put.written.unwrap_or(span.end));
                         self.written(top, chain, record, time, cause);
                     }
                 }
@@ -217,7 +221,7 @@ impl<'a> Alarms<'a> {
                     Some(record) => self.record(&chain.run, record).map(|(number, _)| number),
                     None => self.named(&put),
                 };
-                self.wait(put.time, Waiting::Acknowledged(number, Box::new(put)));
+                self.wait(put.even, Waiting::Acknowledged(number, Box::new(put)));
             }
         }
     }
@@ -242,7 +246,7 @@ impl<'a> Alarms<'a> {
         chain: &Chain,
         record: RecordId,
         begun: i64,
-        time: i64,
+        (time, ahead): (i64, i64),
         alarm: Alarm,
         value: &Value,
         cause: &mut Option<Rc<Cause>>,
@@ -272,7 +276,8 @@ impl<'a> Alarms<'a> {
         };
         drop(context);
         let (alarm, source, gap) = (Some(alarm), Source::Process, None);
-        let state = State { time, begun, alarm, value, text, cause, source, seen, gap, unprocessed: false };
+        let state =
+            State { time, ahead, begun, alarm, value, text, cause, source, seen, gap, unprocessed: false };
         self.wait(time, Waiting::State(number, Shown::by(chain), state));
     }
 
@@ -290,37 +295,40 @@ impl<'a> Alarms<'a> {
         self.origins.changed(number, time, time, cause);
     }
 
-    fn disabled(&mut self, chain: &Chain, record: RecordId, time: i64) {
+    fn disabled(&mut self, chain: &Chain, record: RecordId, (time, ahead): (i64, i64)) {
         let Some((number, last)) = self.record(&chain.run, record) else { return };
         if last.taken.is_some_and(|(taken, alarm, _)| taken <= time && alarm.is_none()) {
             return;
         }
         let seen = last.seen;
         last.taken = Some((time, None, Source::Process));
-        let state = State { seen, ..unknown(time) };
+        let state = State { seen, ahead, ..unknown(time) };
         self.wait(time, Waiting::State(number, Shown::by(chain), state));
     }
 
     /// Takes a fact beside the chains.
     fn aside(&mut self, aside: Aside) {
-        let Aside { time, at, run, what } = aside;
+        let Aside { time: shown, at, run, what } = aside;
+        let time = run.even(at);
         let key = Rc::as_ptr(&run) as usize;
         match what {
-            Beside::Fact(Fact::Snapshot(snapshot)) => self.snapshot(&run, time, snapshot),
+            Beside::Fact(Fact::Snapshot(snapshot)) => {
+                self.snapshot(&run, (time, shown.saturating_sub(time)), snapshot)
+            }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Hits => {
                 let cause = format!("{} hits lost: {}", loss.count, loss.cause);
-                self.missed(key, None, run.wall(loss.since), time, cause);
+                self.missed(key, None, run.even(loss.since), time, cause);
             }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Storage => {
                 let cause = format!("{} events not stored: {}", loss.count, loss.cause);
-                self.missed(key, None, run.wall(loss.since), time, cause);
+                self.missed(key, None, run.even(loss.since), time, cause);
             }
             Beside::Fact(Fact::ChainsLeftOut(left)) => {
                 let cause = format!("{} chains were left out (chain sampling)", left.count);
-                self.missed(key, Some(left.record), run.wall(left.since), time, cause);
+                self.missed(key, Some(left.record), run.even(left.since), time, cause);
             }
             Beside::Missing => {
-                let (from, cause) = (run.wall(at), "a part of the log is missing".to_owned());
+                let (from, cause) = (run.even(at), "a part of the log is missing".to_owned());
                 self.missed(key, None, from, from.saturating_add(1), cause);
             }
             Beside::Fact(_) => {}
@@ -352,7 +360,7 @@ impl<'a> Alarms<'a> {
     }
 
     /// The recorder has read a record.
-    fn snapshot(&mut self, run: &Rc<Run>, time: i64, snapshot: Snapshot) {
+    fn snapshot(&mut self, run: &Rc<Run>, (time, ahead): (i64, i64), snapshot: Snapshot) {
         let Snapshot { record, value, severity, status, stamp } = snapshot;
         let alarm = (severity, status);
         let Some((number, last)) = self.record(run, record) else { return };
@@ -369,6 +377,7 @@ impl<'a> Alarms<'a> {
             text,
             source: Source::Snapshot,
             seen,
+            ahead,
             unprocessed: stamp.is_none(),
             ..unknown(time)
         };
@@ -408,7 +417,7 @@ impl<'a> Alarms<'a> {
     /// Ends the log: what lasts, lasts until then.
     fn finish(&mut self) {
         self.finished = true;
-        let until = self.filter.until.unwrap_or(i64::MAX);
+        let until = self.until.unwrap_or(i64::MAX);
         self.settle(until);
         let (processes, end) = (&self.processes, self.end.unwrap_or(self.now));
         self.fold.finish(|place| {
@@ -428,6 +437,7 @@ impl Iterator for Alarms<'_> {
     fn next(&mut self) -> Option<AlarmLine> {
         loop {
             while let Some(line) = self.fold.next_line(self.now) {
+                let line = line.shown();
                 if self.wants(&line) {
                     return Some(line);
                 }
@@ -442,12 +452,12 @@ impl Iterator for Alarms<'_> {
             }
             let next = self.replay.next();
             let began =
-                next.as_ref().map(|chain| chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start)));
+                next.as_ref().map(|chain| chain.root().map_or(i64::MIN, |root| chain.run.even(root.start)));
             while let Some(aside) = self.replay.aside(began.unwrap_or(i64::MAX)) {
                 self.aside(aside);
             }
             match (next, began) {
-                (Some(chain), Some(began)) if self.filter.until.is_none_or(|until| began < until) => {
+                (Some(chain), Some(began)) if self.until.is_none_or(|until| began < until) => {
                     self.settle(began.saturating_sub(WAIT));
                     self.chain = Some((began, chain));
                 }
@@ -471,6 +481,7 @@ impl Shown {
 fn unknown(time: i64) -> State {
     State {
         time,
+        ahead: 0,
         begun: time,
         alarm: None,
         value: Value::Unknown,

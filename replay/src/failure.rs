@@ -64,6 +64,8 @@ pub enum UsageError {
         /// The conflict.
         conflict: Conflict,
     },
+    /// `-o` has an empty name, as an unset variable of a script gives.
+    EmptyOutput,
     /// A page would be printed on a terminal.
     ReportToTerminal,
 }
@@ -106,6 +108,9 @@ impl fmt::Display for UsageError {
                     Conflict::NamedLikeSegment => "has a name that makes it part of a log",
                 };
                 write!(f, "-o {} {conflict}; name another file", file.display())
+            }
+            UsageError::EmptyOutput => {
+                f.write_str("-o has an empty file name; name a file, or leave out -o for standard output")
             }
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",

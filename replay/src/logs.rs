@@ -4,6 +4,7 @@ use crate::alarms::Alarms;
 use crate::chains::Chains;
 use crate::events::Events;
 use crate::filter::Filter;
+use crate::model::course::Course;
 use crate::model::names::address;
 use crate::model::peers::Peers;
 use crate::model::quiet::Span;
@@ -19,7 +20,9 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::states::NOTED;
 use crate::values::{History, Values};
 use iocrec_log::context::{Budget, Context};
+use iocrec_log::event::{Fact, Host};
 use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -114,7 +117,8 @@ impl OpenOptions {
             return Err(OpenError { reasons: reasons.collect() });
         }
         let peers = Rc::new(Peers::new(&runs));
-        Ok(Logs { runs, without_index: self.without_index, notices: Rc::new(self.notices), peers })
+        let (notices, courses) = (Rc::new(self.notices), Rc::default());
+        Ok(Logs { runs, without_index: self.without_index, notices, peers, courses })
     }
 }
 
@@ -126,6 +130,7 @@ pub struct Logs {
     notices: Rc<Notices>,
     /// The circuits that several of them have.
     peers: Rc<Peers>,
+    courses: Rc<OnceCell<Vec<Course>>>,
 }
 
 impl Logs {
@@ -150,8 +155,8 @@ impl Logs {
     }
 
     fn with(&self, notices: Rc<Notices>) -> Logs {
-        let peers = Rc::clone(&self.peers);
-        Logs { runs: self.runs.clone(), without_index: self.without_index, notices, peers }
+        let (peers, courses) = (Rc::clone(&self.peers), Rc::clone(&self.courses));
+        Logs { runs: self.runs.clone(), without_index: self.without_index, notices, peers, courses }
     }
 
     /// Whether what blocks say of themselves is used.
@@ -260,7 +265,7 @@ impl Logs {
             let interest = Interest::Records(names);
             sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
         }
-        History::new(Replay::new(sources, until, &self.notices), filter)
+        History::new(Replay::new(sources, self.until(until), &self.notices), filter)
     }
 
     /// The same of these records alone, which are the filter's.
@@ -269,7 +274,7 @@ impl Logs {
         let interest = Interest::Records(records);
         let sources = self.sources(filter.since).into_iter();
         let sources = sources.map(|source| source.asked_for(interest.clone())).collect();
-        History::new(Replay::new(sources, until, &self.notices), filter)
+        History::new(Replay::new(sources, self.until(until), &self.notices), filter)
     }
 
     /// The same without the hits in spans of each run. Also the numbers of the runs in what went unseen.
@@ -287,7 +292,7 @@ impl Logs {
             })
             .collect();
         let runs = sources.iter().map(|source| address(&source.run)).collect();
-        (History::new(Replay::new(sources, until, &self.notices), filter), runs)
+        (History::new(Replay::new(sources, self.until(until), &self.notices), filter), runs)
     }
 
     /// The changes of alarms that match, in order of time; then the alarms that last at the end.
@@ -302,12 +307,18 @@ impl Logs {
     /// # Ok::<(), iocreplay::OpenError>(())
     /// ```
     pub fn alarms<'a>(&self, filter: &'a Filter) -> Alarms<'a> {
-        Alarms::new(self.replay(filter), filter, Processes::read(self), self.end(), cause)
+        Alarms::new(
+            self.replay(filter),
+            filter,
+            Processes::read(self),
+            (filter.until.map(|until| self.even(until)), self.end()),
+            cause,
+        )
     }
 
     /// All chains in the filter's time range.
     pub fn replay(&self, filter: &Filter) -> Replay {
-        Replay::new(self.sources(filter.since), filter.until.unwrap_or(i64::MAX), &self.notices)
+        Replay::new(self.sources(filter.since), self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
     }
 
     /// What can matter to the put log, in the filter's time range: chains of puts from outside are complete in what a put
@@ -317,7 +328,7 @@ impl Logs {
         if self.uses_index() {
             sources = sources.into_iter().map(|source| source.asked_for(Interest::Puts)).collect();
         }
-        Replay::new(sources, filter.until.unwrap_or(i64::MAX), &self.notices)
+        Replay::new(sources, self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
     }
 
     /// The chains in the filter's time range that may concern records of these names; others may be missing or lack parts.
@@ -327,7 +338,7 @@ impl Logs {
             let interest = Interest::Records(records);
             sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
         }
-        Replay::new(sources, filter.until.unwrap_or(i64::MAX), &self.notices)
+        Replay::new(sources, self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
     }
 
     /// The chains that began in a [recent](Recent) part of the logs and may concern the record; the first ones may lack
@@ -338,26 +349,27 @@ impl Logs {
             let source = Source::recent(files, recent.since, &budget, &self.notices);
             source.asked_for(Interest::Records(vec![record.to_owned()]))
         };
-        Replay::new(self.acquainted(self.runs.iter().map(source)), recent.until, &self.notices)
+        Replay::new(self.acquainted(self.runs.iter().map(source)), self.until(recent.until), &self.notices)
     }
 
     /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.
     pub fn end(&self) -> Option<i64> {
-        self.runs.iter().filter_map(|files| self.end_of(files)).max()
+        let ends = self.runs.iter().zip(self.courses()).filter_map(|(files, course)| {
+            let (time, wall) = last_event(files)?;
+            Some((course.even(time, wall), wall))
+        });
+        ends.max().map(|(_, wall)| wall)
+    }
+
+    /// The last place in the order of time at which a machine's clock showed this time.
+    pub(crate) fn even(&self, wall: i64) -> i64 {
+        let set_back = self.courses().iter().filter(|course| course.is_set_back());
+        set_back.map(|course| course.last_shown(wall).0).max().unwrap_or(wall)
     }
 
     /// Wall-clock time of the last event of a run. Reads its last segment.
     pub fn end_of(&self, run: &[SegmentFile]) -> Option<i64> {
-        let mut context = Context::default();
-        let mut last = None;
-        for part in Scan::new(run.last(), Blocks::All) {
-            let Part::Block(block) = part else { continue };
-            for event in &block.events {
-                context.apply(event.time, &event.fact);
-                last = last.max(Some(event.time));
-            }
-        }
-        context.wall(last?)
+        last_event(run).map(|(_, wall)| wall)
     }
 
     /// The events of all runs from `since` (wall-clock time) on.
@@ -371,14 +383,71 @@ impl Logs {
         let sources: Vec<Source> = sources.collect();
         for (number, source) in sources.iter().enumerate() {
             source.run.is_one_of(&self.peers, number);
+            if let Some(course) = self.courses().get(number).filter(|course| course.is_set_back()) {
+                source.run.runs_in(course.clone());
+            }
         }
         sources
+    }
+
+    /// The course of time of each run: where its machine's clock was set back.
+    pub fn courses(&self) -> &[Course] {
+        self.courses.get_or_init(|| Course::of_runs(&self.runs))
+    }
+
+    /// Reports clocks that were set back, for an answer that is in the order of the clock.
+    pub fn report_mixed(&self) {
+        let set_back = self.courses().iter().zip(&self.runs);
+        for (by, files) in set_back.filter_map(|(course, files)| Some((course.back()?, files))) {
+            let host = host(files).map(|host| host.name).unwrap_or_default();
+            self.notices.report(&Notice::MixedByClock { host, by });
+        }
+    }
+
+    /// The boot of each run, as its log names it; empty if unknown.
+    pub(crate) fn boots(&self) -> Vec<String> {
+        self.runs.iter().map(|files| host(files).map(|host| host.boot_id).unwrap_or_default()).collect()
+    }
+
+    /// Where to end, if nothing from that wall-clock time on is wanted: nowhere, if a clock was set back.
+    fn until(&self, wall: i64) -> i64 {
+        match self.courses().iter().any(Course::is_set_back) {
+            true => i64::MAX,
+            false => wall,
+        }
     }
 
     /// The circuits that several runs have.
     pub(crate) fn peers(&self) -> &Rc<Peers> {
         &self.peers
     }
+}
+
+/// The host of a run, by its first segment.
+pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
+    for part in Scan::one(files.first()?, Blocks::Definitions).ok()? {
+        let Part::Block(block) = part else { continue };
+        for event in &block.events {
+            if let Fact::Host(host) = &event.fact {
+                return Some(Host::clone(host));
+            }
+        }
+    }
+    None
+}
+
+/// Monotonic and wall-clock time of the last event of a run. Reads its last segment.
+fn last_event(run: &[SegmentFile]) -> Option<(u64, i64)> {
+    let mut context = Context::default();
+    let mut last = None;
+    for part in Scan::new(run.last(), Blocks::All) {
+        let Part::Block(block) = part else { continue };
+        for event in &block.events {
+            context.apply(event.time, &event.fact);
+            last = last.max(Some(event.time));
+        }
+    }
+    Some((last?, context.wall(last?)?))
 }
 
 /// The memory budget for the definitions in these files.

@@ -74,7 +74,7 @@ impl Iterator for Puts<'_> {
             });
             match replay.next() {
                 Some(chain) => {
-                    let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
+                    let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
                     self.chain = Some((began, chain));
                 }
                 None => return self.waiting.pop_first().map(|(_, put)| put),
@@ -97,8 +97,8 @@ struct PutOrder(HashMap<(Option<String>, Option<String>), i64>);
 impl PutOrder {
     /// The time that determines the place of a put from a chain that began at `began`.
     fn place(&mut self, began: i64, put: &PutLine) -> i64 {
-        if put.time != began {
-            return put.time;
+        if put.even != began {
+            return put.even;
         }
         if self.0.len() > MAX_RECORDS {
             self.0.retain(|_, last| *last > began);

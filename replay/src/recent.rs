@@ -3,6 +3,7 @@
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::clock::SetLater;
+use crate::model::course::Course;
 use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::context::Context;
@@ -32,6 +33,9 @@ pub struct Recent {
 impl Recent {
     /// The latest part that concerns a record, in the filter's time range. `None` if everything must be read.
     pub fn find(logs: &Logs, record: &str, filter: &Filter) -> Option<Recent> {
+        if logs.courses().iter().any(Course::is_set_back) {
+            return None; // the end by the clock is not the end
+        }
         let runs = logs.runs().iter();
         // Of several runs the one that touched it last: the others changed it earlier.
         let found = runs.map(|files| of_run(files, record, filter)).collect::<Option<Vec<_>>>()?;

@@ -94,6 +94,17 @@ impl Scan {
         Ok(Scan { segment, file: Some(file.clone()), share: None, ..Scan::new([], blocks) })
     }
 
+    /// The same, asking before a block is unpacked.
+    ///
+    /// # Errors
+    /// See [`Segment::open`].
+    pub fn one_choosing(file: &SegmentFile, choose: Arc<Choose>) -> Result<Self, ReadError> {
+        let mut segment = Segment::open(&file.path)?;
+        prepare(&mut segment, file, Blocks::All, Some(&choose));
+        let segment = Some(Open::Here(Box::new(segment)));
+        Ok(Scan { segment, file: Some(file.clone()), share: None, ..Scan::new([], Blocks::All) })
+    }
+
     /// The segments that are yet to be opened.
     pub fn unopened(&self) -> impl Iterator<Item = &SegmentFile> {
         self.files.iter()

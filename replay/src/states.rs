@@ -9,6 +9,7 @@ pub mod around;
 
 use crate::filter::Filter;
 use crate::logs::Logs;
+use crate::model::course::Course;
 use crate::model::state::State;
 use crate::time::SECOND;
 use crate::values::{Entry, History};
@@ -29,7 +30,7 @@ fn fold(
         }
         let time = entry.time();
         if let [first, rest @ ..] = states.as_mut_slice() {
-            for state in rest.iter_mut().filter(|state| time <= state.time()) {
+            for state in rest.iter_mut().filter(|state| state.reaches(time)) {
                 state.take(entry.clone());
             }
             first.take(entry);
@@ -41,6 +42,21 @@ fn fold(
 /// The states at these times, the latest first, by `make`.
 fn states(logs: &Logs, filter: &Filter, make: &dyn Fn() -> Vec<State>) -> Vec<State> {
     let latest = make().first().map_or(i64::MAX, State::time);
+    let courses = logs.courses();
+    if courses.iter().any(Course::is_set_back) {
+        // times come twice: the order decides what was before
+        let make = || {
+            let mut states = make();
+            for (course, boot) in courses.iter().zip(logs.boots()).filter(|(course, _)| course.is_set_back())
+            {
+                for state in &mut states {
+                    state.stands_at(&boot, |wall| course.last_shown(wall).0);
+                }
+            }
+            states
+        };
+        return fold(logs.history(filter), make(), |_, _| true).unwrap_or_default();
+    }
     let filter = &filter.until(latest.saturating_add(1));
     if let Some(states) = around::states(logs, filter, make) {
         return states;

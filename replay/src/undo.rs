@@ -6,6 +6,7 @@
 
 use crate::filter::Filter;
 use crate::logs::Logs;
+use crate::model::course::Course;
 use crate::model::obstacle::Obstacle;
 use crate::model::putlog::PutLine;
 use crate::model::setting::Setting;
@@ -101,7 +102,7 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
             None => plan.unchanged += 1,
         }
     }
-    plan.fields.sort_by(|a, b| (b.last.time, &a.setting.pv).cmp(&(a.last.time, &b.setting.pv)));
+    plan.fields.sort_by(|a, b| (b.last.even, &a.setting.pv).cmp(&(a.last.even, &b.setting.pv)));
     plan
 }
 
@@ -151,21 +152,24 @@ fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> H
     let wanted: HashMap<&Name, i64> = all
         .iter()
         .filter(|(_, series)| lacks(series))
-        .map(|(name, series)| (name, series.first.time))
+        .map(|(name, series)| (name, series.first.even))
         .collect();
     let mut before: HashMap<Name, Value> = HashMap::new();
-    let Some(last) = wanted.values().max().copied() else { return before };
+    let lacking = all.values().filter(|series| lacks(series));
+    let Some(last) = lacking.map(|series| series.first.time).max() else { return before };
     let logs = logs.without_notices();
-    for entry in logs.history(&filter.until(last)) {
+    let is_even = !logs.courses().iter().any(Course::is_set_back);
+    let filter = if is_even { filter.until(last) } else { filter.clone() };
+    for entry in logs.history(&filter) {
         let Entry::Value(line) = entry else { continue };
         if let Some(unseen) = &line.unseen {
             // until the next value, nothing is certain
-            before.retain(|name, _| wanted.get(name).is_some_and(|time| *time <= unseen.since));
+            before.retain(|name, _| wanted.get(name).is_some_and(|time| *time <= unseen.even.0));
             continue;
         }
         let name =
             [line.host.to_string(), line.ioc.to_string(), line.record.to_string(), line.field.to_string()];
-        if wanted.get(&name).is_none_or(|time| line.time >= *time) {
+        if wanted.get(&name).is_none_or(|time| line.even >= *time) {
             continue;
         }
         let agrees = before.get(&name).is_some_and(|known| same(known, &line.value) == Some(true));
@@ -225,7 +229,7 @@ fn obstacle(
         return Some(Obstacle::WrittenLater(after.user.clone()));
     }
     let changed = now.is_some_and(|now| {
-        let read_after = now.seen.as_ref().is_some_and(|seen| seen.line.time >= last.time);
+        let read_after = now.seen.as_ref().is_some_and(|seen| seen.line.even >= last.even);
         read_after && now.is_certain() && same(now.value(), new) == Some(false)
     });
     if changed {

@@ -7,7 +7,7 @@ use crate::filter::{Filter, Pattern};
 use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
 use crate::model::names::{address, IocProcess, Named, Names};
-use crate::model::notes::{Note, What};
+use crate::model::notes::{Moment, Note, What};
 use crate::model::numbered::Keyed;
 use crate::model::replay::{Replay, Step};
 use crate::model::run::Run;
@@ -34,7 +34,7 @@ pub enum Entry {
     Value(Box<ValueLine>),
     /// The log names this process as an IOC. Not repeated as long as it is recorded.
     Process {
-        /// When, nanoseconds since 1970 UTC.
+        /// When: its place in the order of time.
         time: i64,
         /// The process.
         process: Rc<IocProcess>,
@@ -45,14 +45,14 @@ pub enum Entry {
     },
     /// The processing of its records is recorded from about then on.
     Attached {
-        /// When that was noted, nanoseconds since 1970 UTC.
+        /// When that was noted: its place in the order of time.
         time: i64,
         /// The process.
         process: Rc<IocProcess>,
     },
     /// A record had to process and did not, since it was disabled: it may have a DISABLE alarm, which no hit shows.
     Disabled {
-        /// When, nanoseconds since 1970 UTC.
+        /// When: its place in the order of time.
         time: i64,
         /// The process.
         process: Rc<IocProcess>,
@@ -62,13 +62,13 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// When it was; of something unseen, since when: it may have begun long before it was noted.
+    /// Its place in the order of time; of something unseen, since when: it may have begun long before it was noted.
     pub fn time(&self) -> i64 {
         match self {
             Entry::Process { time, .. } | Entry::Attached { time, .. } | Entry::Disabled { time, .. } => {
                 *time
             }
-            Entry::Value(line) => line.unseen.as_ref().map_or(line.time, |unseen| unseen.since),
+            Entry::Value(line) => line.unseen.as_ref().map_or(line.even, |unseen| unseen.even.0),
         }
     }
 }
@@ -79,14 +79,14 @@ pub struct History<'a> {
     filter: &'a Filter,
     /// The next chain to take values from.
     chain: Option<Chain>,
-    /// Wall-clock time before which nothing more comes.
+    /// Place in the order of time before which nothing more comes.
     settled: i64,
     ended: bool,
     waiting: BTreeMap<(i64, u64), Entry>,
     count: u64,
     names: Names,
     /// When each process was last known to be recorded in a run that has ended.
-    left: HashMap<Rc<IocProcess>, i64>,
+    left: HashMap<Rc<IocProcess>, Moment>,
     /// IOCs recorded in each run.
     recorded: HashMap<usize, Vec<Rc<IocProcess>>>,
 }
@@ -126,7 +126,7 @@ impl<'a> History<'a> {
             let by_chain = line.source != ValueSource::Found;
             let origin = by_chain.then(|| Origin { chain: Rc::clone(&chain), path });
             let root = root.clone().filter(|_| by_chain);
-            self.wait(line.time, Entry::Value(Box::new(ValueLine { origin, root, ..line })));
+            self.wait(line.even, Entry::Value(Box::new(ValueLine { origin, root, ..line })));
         }
     }
 
@@ -140,7 +140,7 @@ impl<'a> History<'a> {
             }
             let named = self.names.field(&chain.run, &context, process.record, "VAL", || None, self.filter);
             if let Some(Named { process, record, .. }) = named {
-                let time = chain.run.wall(span.start);
+                let time = chain.run.even(span.start);
                 self.wait(time, Entry::Disabled { time, process, record });
             }
         }
@@ -150,9 +150,11 @@ impl<'a> History<'a> {
     fn note(&mut self, note: Note) {
         let Note { time, run, what } = note;
         let number = address(&run);
-        let unseen = |kind, since: i64, process| Unseen {
-            time,
-            since: since.min(time),
+        let even = time.even;
+        let unseen = |kind, since: Moment, process| Unseen {
+            time: time.wall,
+            since: since.min(time).wall,
+            even: (since.min(time).even, time.even),
             open: false,
             process,
             run: number,
@@ -164,9 +166,9 @@ impl<'a> History<'a> {
         match what {
             What::Begin => {}
             What::Snapshot(snapshot) => {
-                let line = ValueLine::of_snapshot(&run, time, &snapshot, &mut self.names, self.filter);
-                if let Some(line) = line {
-                    self.wait(time, Entry::Value(Box::new(line)));
+                let line = ValueLine::of_snapshot(&run, time.wall, &snapshot, &mut self.names, self.filter);
+                if let Some(line) = line.map(|line| ValueLine { even, ..line }) {
+                    self.wait(even, Entry::Value(Box::new(line)));
                 }
             }
             What::Ioc(ioc) => {
@@ -175,7 +177,7 @@ impl<'a> History<'a> {
                 if !recorded.contains(&process) && recorded.len() < MAX_FIELDS {
                     recorded.push(Rc::clone(&process));
                     self.restarted(&process, time, &run);
-                    self.wait(time, Entry::Process { time, process, run, ioc });
+                    self.wait(even, Entry::Process { time: even, process, run, ioc });
                 }
             }
             What::End => {
@@ -201,7 +203,7 @@ impl<'a> History<'a> {
             }
             What::Attached { ioc, since, cause } => {
                 let process = self.process(&run, ioc);
-                self.wait(time, Entry::Attached { time, process: Rc::clone(&process) });
+                self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process) });
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
                 let cause = if left.is_some() { NO_RECORDER.to_owned() } else { cause };
@@ -228,11 +230,11 @@ impl<'a> History<'a> {
 
     /// Notes the end of processes that this one, which has the same name and host, must have followed unseen: it was
     /// started after the run that recorded them had ended.
-    fn restarted(&mut self, process: &Rc<IocProcess>, time: i64, run: &Rc<Run>) {
+    fn restarted(&mut self, process: &Rc<IocProcess>, time: Moment, run: &Rc<Run>) {
         let started = run.wall(process.start);
-        let follows = |before: &IocProcess, left: i64| {
+        let follows = |before: &IocProcess, left: Moment| {
             let same = before.host == process.host && before.ioc == process.ioc && !process.ioc.is_empty();
-            let later = before.boot != process.boot || started.saturating_add(CLOCK_STEP) > left;
+            let later = before.boot != process.boot || started.saturating_add(CLOCK_STEP) > left.wall;
             same && *before != **process && later
         };
         let before: Vec<_> = self
@@ -244,8 +246,9 @@ impl<'a> History<'a> {
         for (before, since) in before {
             self.left.remove(&before);
             let unseen = Unseen {
-                time,
-                since: since.min(time),
+                time: time.wall,
+                since: since.min(time).wall,
+                even: (since.min(time).even, time.even),
                 open: true,
                 process: Some(before),
                 run: address(run),
@@ -268,7 +271,7 @@ impl<'a> History<'a> {
             Some(process) => Rc::clone(process),
             None => self.names.process(run, &run.context(), None),
         };
-        self.wait(unseen.time, Entry::Value(Box::new(ValueLine::of_unseen(unseen, process))));
+        self.wait(unseen.even.1, Entry::Value(Box::new(ValueLine::of_unseen(unseen, process))));
     }
 
     /// Reads on.
@@ -281,7 +284,7 @@ impl<'a> History<'a> {
         notes.into_iter().for_each(|note| self.note(note));
         match step {
             Step::Chain(chain) => {
-                let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
+                let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
                 self.settled = self.settled.max(began);
                 self.chain = Some(chain);
             }

@@ -76,6 +76,8 @@ shared_enum! {
         Thinned as "KIND_THINNED" = 14,
         /// A record type's process routine.
         RsetProcess as "KIND_RSET_PROCESS" = 15,
+        /// ca_array_put or ca_array_put_callback.
+        ClientPut as "KIND_CLIENT_PUT" = 16,
     }
 
     /// Form of a record's value.
@@ -193,9 +195,10 @@ shared! {
 
     /// `struct cause`.
     Cause {
-        /// Its head; `object` is a CALLBACK, an IOSCANPVT, an EVENTPVT, or the record for scanOnce.
+        /// Its head; `object` is a CALLBACK, an IOSCANPVT, an EVENTPVT, the record for scanOnce, or the chid of a
+        /// client's put.
         hit: Hit,
-        /// The record named, or CALLBACK.user, which may be one.
+        /// The record named, or CALLBACK.user, which may be one; of a channel its CID, 0 if it could not be read.
         user: u64,
     }
 
@@ -418,4 +421,5 @@ programs! {
     SCAN_ONCE = "scan_once" reads 1;
     SCAN_IO_REQUEST = "scan_io_request" reads 1;
     POST_EVENT = "post_event" reads 1;
+    CA_ARRAY_PUT = "ca_array_put" reads 3;
 }

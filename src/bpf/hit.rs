@@ -107,6 +107,11 @@ pub enum Body<'a> {
         /// The record named, or an address that may be one.
         user: u64,
     },
+    /// ca_array_put or ca_array_put_callback; the head's object is the chid.
+    ClientPut {
+        /// The channel's number (CID); `None` if it could not be read.
+        cid: Option<u32>,
+    },
 }
 
 /// At most `bytes` of `sample` from `at`.
@@ -148,6 +153,11 @@ pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
         Kind::ScanOnce => cause(CauseKind::ScanOnce)?,
         Kind::ScanIoRequest => cause(CauseKind::ScanIoRequest)?,
         Kind::PostEvent => cause(CauseKind::PostEvent)?,
+        Kind::ClientPut => {
+            // libca counts from 1
+            let cid = u32::try_from(contract::Cause::read(sample)?.user).ok().filter(|&cid| cid != 0);
+            Body::ClientPut { cid }
+        }
         Kind::Thinned => {
             let contract::Thinned { since, count, .. } = contract::Thinned::read(sample)?;
             Body::ChainsLeftOut { since, count }
@@ -261,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_sample_panics(sample in prop::collection::vec(any::<u8>(), 0..500), kind in 0u16..17) {
+        fn no_sample_panics(sample in prop::collection::vec(any::<u8>(), 0..500), kind in 0u16..18) {
             let mut sample = sample;
             if sample.len() > 42 {
                 sample[40..42].copy_from_slice(&kind.to_ne_bytes());

@@ -32,13 +32,17 @@ pub enum Function {
     ScanIoRequest,
     /// `postEvent`, in 3.14 `post_event`.
     PostEvent,
+    /// `ca_array_put` of libca: one of the IOC's threads puts as a client.
+    CaArrayPut,
+    /// `ca_array_put_callback`.
+    CaArrayPutCallback,
     /// `rset->process`: the function that processes the records of a type. It has no symbol of its own; its address is
     /// in each record type.
     RsetProcess,
 }
 
 /// All functions that can have a symbol.
-pub const NAMED: [Function; 13] = [
+pub const NAMED: [Function; 15] = [
     Function::DbProcess,
     Function::RecGblFwdLink,
     Function::DbPut,
@@ -52,6 +56,8 @@ pub const NAMED: [Function; 13] = [
     Function::ScanOnce,
     Function::ScanIoRequest,
     Function::PostEvent,
+    Function::CaArrayPut,
+    Function::CaArrayPutCallback,
 ];
 
 impl Function {
@@ -72,6 +78,8 @@ impl Function {
             Function::ScanOnce => &["scanOnceCallback", "scanOnce"],
             Function::ScanIoRequest => &["scanIoRequest"],
             Function::PostEvent => &["postEvent", "post_event"],
+            Function::CaArrayPut => &["ca_array_put"],
+            Function::CaArrayPutCallback => &["ca_array_put_callback"],
             Function::RsetProcess => &[],
         }
     }

@@ -16,6 +16,7 @@
 //! | `snapshots` | values, alarms and properties of many records at once |
 //! | `ports`, `clients`, `threads` | its servers' ports, Channel Access clients and threads |
 //! | `channels` | the channels of other Channel Access clients on this machine |
+//! | `pva_channels` | the channels of PVAccess servers' clients, from the servers' memory |
 
 pub mod channels;
 pub mod clients;
@@ -31,6 +32,7 @@ mod module;
 pub(crate) mod offsets;
 pub mod ports;
 mod process;
+pub mod pva_channels;
 pub mod records;
 pub mod redact;
 pub mod scanning;

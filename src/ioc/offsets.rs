@@ -400,6 +400,8 @@ pub struct CaClient {
     /// Bytes of a virtual table before the address that objects hold (Itanium C++ ABI: offset to top, type
     /// information).
     pub table_head: u64,
+    /// oldChannelNotify, to which a chid points: `io`, the nciu.
+    pub of_chid: u64,
     /// nciu: `id`, `pNameStr`, `piiu` (its circuit), `sid`.
     pub cid: usize,
     pub name: usize,
@@ -422,6 +424,7 @@ impl CaClient {
     pub fn of(width: Width) -> &'static CaClient {
         const BITS64: CaClient = CaClient {
             table_head: 16,
+            of_chid: 16,
             cid: 16,
             name: 104,
             circuit: 112,
@@ -433,6 +436,7 @@ impl CaClient {
         };
         const BITS32: CaClient = CaClient {
             table_head: 8,
+            of_chid: 8,
             cid: 8,
             name: 52,
             circuit: 56,

@@ -113,6 +113,19 @@ impl Memory {
         addresses.into_iter().map(|address| self.bytes(address)).collect()
     }
 
+    /// Like [`Memory::each`], but what can't be read is zero, up to its first unmapped byte.
+    pub fn each_some<const N: usize>(&self, addresses: &[u64]) -> Vec<[u8; N]> {
+        let read = self.each(addresses.iter().copied()).into_iter().zip(addresses);
+        let some = |(whole, &address): (Option<[u8; N]>, &u64)| {
+            whole.unwrap_or_else(|| {
+                let mut bytes = [0; N];
+                self.read_some(address, &mut bytes);
+                bytes
+            })
+        };
+        read.map(some).collect()
+    }
+
     /// Like [`Memory::each`], but reads only the first `some` bytes; the rest are zero.
     pub fn each_head<const N: usize>(
         &self,

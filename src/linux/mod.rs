@@ -4,7 +4,8 @@
 //!
 //! Inside, each line uses only those above it:
 //!
-//! * [`text`], [`width`], [`clock`], [`signals`], [`config`], [`machine`]
+//! * [`text`], [`width`], [`clock`], [`signals`], [`config`], [`machine`],
+//!   [`sock_diag`]: the kernel's answers about sockets
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
 //! * [`process`], [`user`], [`memory`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
@@ -29,6 +30,7 @@ pub mod process;
 pub mod procfs;
 pub mod reader;
 pub mod signals;
+pub mod sock_diag;
 pub mod sockets;
 pub mod text;
 pub mod user;

@@ -1,4 +1,5 @@
-//! TCP sockets and the processes that hold them, from /proc, in the network namespace of a process.
+//! TCP sockets and the processes that hold them, in the network namespace of a process: in the recorder's own by
+//! sock_diag, in others, and where the kernel has no sock_diag, from /proc.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,12 +10,18 @@ use std::path::Path;
 use iocrec_log::event::Address;
 
 use crate::linux::process;
+use crate::linux::sock_diag::{self, Diag};
 
 /// States of connections in /proc/net/tcp (TCP_ESTABLISHED, TCP_CLOSE_WAIT, TCP_LISTEN). In CLOSE_WAIT the other end
 /// has closed the connection, but its owner still has it.
 const ESTABLISHED: &str = "01";
 const CLOSE_WAIT: &str = "08";
 const LISTEN: &str = "0A";
+
+/// Connections that are asked for one by one. More cost as much as all connections of a usual machine.
+const FEW: usize = 1024;
+/// Interfaces that sockets are bound to, on which each connection is asked for.
+const MAX_INTERFACES: usize = 8;
 
 /// An IPv4 address of this machine, or a range of them, as for loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +49,23 @@ pub struct Connection {
     pub remote: Address,
     /// The socket's inode, which identifies it in descriptors.
     pub inode: u64,
+}
+
+/// An established connection of either IP version. IPv4 addresses are the IPv6 addresses that stand for them
+/// (::ffff:0:0/96).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnyConnection {
+    /// This end: address and port.
+    pub local: (u128, u16),
+    /// The other end.
+    pub remote: (u128, u16),
+    /// The socket's inode.
+    pub inode: u64,
+}
+
+/// The IPv6 address that stands for an IPv4 address.
+pub fn standing_for(ip: Ipv4Addr) -> u128 {
+    u128::from(ip.to_ipv6_mapped())
 }
 
 /// A row of /proc/net/tcp.
@@ -84,6 +108,9 @@ fn rows_of(pid: u32, tables: [&str; 2], each: &mut dyn FnMut(Row)) {
 
 /// The established IPv4 connections in a process's network namespace.
 pub fn connections(pid: u32) -> Vec<Connection> {
+    if let Some(connections) = own(pid).and_then(|mut diag| established(&mut diag)) {
+        return connections;
+    }
     let mut connections = Vec::new();
     rows(pid, &mut |row| {
         if row.state == ESTABLISHED {
@@ -91,6 +118,35 @@ pub fn connections(pid: u32) -> Vec<Connection> {
         }
     });
     connections
+}
+
+/// The established TCP connections in a process's network namespace, of both IP versions, whose own end has one of these
+/// ports.
+pub fn served_connections(pid: u32, ports: &[u16]) -> Vec<AnyConnection> {
+    let mut found = Vec::new();
+    for table in ["net/tcp", "net/tcp6"] {
+        let text = process::text(process::directory(pid).join(table)).unwrap_or_default();
+        found.extend(text.lines().skip(1).filter_map(|line| {
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let end = |word| {
+                let v4 = |at: Address| (standing_for(Ipv4Addr::from(at.ip)), at.port);
+                if table == "net/tcp" {
+                    address(word).map(v4)
+                } else {
+                    address6(word)
+                }
+            };
+            let (local, remote) = (end(words.next()?)?, end(words.next()?)?);
+            let state = words.next()?;
+            let inode = words.nth(5)?.parse().ok()?;
+            (state == ESTABLISHED && ports.contains(&local.1)).then_some(AnyConnection {
+                local,
+                remote,
+                inode,
+            })
+        }));
+    }
+    found
 }
 
 /// The sockets of a network namespace.
@@ -110,8 +166,87 @@ pub struct Sockets {
 
 /// The sockets of a process's network namespace: all listening ones, and those of the `asked` connections.
 pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
-    let mut sockets = Sockets { local: local(pid), local6: local6(pid), ..Sockets::default() };
-    sockets.listeners6 = listeners6(pid);
+    let mut sockets =
+        own(pid).and_then(|mut diag| asked_of(&mut diag, asked)).unwrap_or_else(|| read(pid, asked));
+    (sockets.local, sockets.local6) = (local(pid), local6(pid));
+    sockets
+}
+
+/// A way to ask the kernel for the sockets of a process's network namespace, if that is the recorder's own, named by its
+/// own process, and the kernel answers.
+fn own(pid: u32) -> Option<Diag> {
+    (pid == std::process::id()).then(Diag::open).flatten()
+}
+
+/// The established connections; `None` if the kernel doesn't tell.
+fn established(diag: &mut Diag) -> Option<Vec<Connection>> {
+    let mut connections = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let told = diag.each(family, libc::IPPROTO_TCP, &[sock_diag::ESTABLISHED], &mut |row| {
+            if let (Some(local), Some(remote)) = (row.v4(0), row.v4(1)) {
+                connections.push(Connection { local, remote, inode: row.inode });
+            }
+        });
+        // a kernel without IPv6
+        if told.is_none() && family == libc::AF_INET {
+            return None;
+        }
+    }
+    Some(connections)
+}
+
+/// What [`look`] finds, without the local addresses; `None` if the kernel doesn't tell. A connection is looked for where
+/// its socket is bound to no interface, or to one that a listening socket is bound to, too.
+fn asked_of(diag: &mut Diag, asked: &HashSet<(Address, Address)>) -> Option<Sockets> {
+    let mut sockets = Sockets::default();
+    let mut interfaces = vec![0];
+    let states: &[u8] = if asked.len() > FEW {
+        &[sock_diag::LISTEN, sock_diag::ESTABLISHED, sock_diag::CLOSE_WAIT]
+    } else {
+        &[sock_diag::LISTEN]
+    };
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let told = diag.each(family, libc::IPPROTO_TCP, states, &mut |row| {
+            if row.state != sock_diag::LISTEN {
+                sockets.connections.extend(wanted(&row, asked));
+                return;
+            }
+            if !interfaces.contains(&row.interface) && interfaces.len() <= MAX_INTERFACES {
+                interfaces.push(row.interface);
+            }
+            sockets.listeners.extend(row.v4(0).map(|at| (at, row.inode)));
+            if let (libc::AF_INET6, [ip, _], [port, _]) = (i32::from(row.family), row.addresses, row.ports) {
+                sockets.listeners6.push((u128::from_be_bytes(ip), port, row.inode));
+            }
+        });
+        // a kernel without IPv6
+        if told.is_none() && family == libc::AF_INET {
+            return None;
+        }
+    }
+    if asked.len() <= FEW {
+        for &(local, remote) in asked {
+            for &interface in &interfaces {
+                if let Some(row) = diag.find(local, remote, interface)? {
+                    sockets.connections.extend(wanted(&row, asked));
+                    break;
+                }
+            }
+        }
+    }
+    Some(sockets)
+}
+
+/// A socket, if it has one of these connections, and a process has the socket.
+fn wanted(row: &sock_diag::Row, asked: &HashSet<(Address, Address)>) -> Option<((Address, Address), u64)> {
+    let ends = (row.v4(0)?, row.v4(1)?);
+    let is_open = [sock_diag::ESTABLISHED, sock_diag::CLOSE_WAIT].contains(&row.state);
+    (is_open && row.inode != 0 && asked.contains(&ends)).then_some((ends, row.inode))
+}
+
+/// The same, from /proc.
+fn read(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
+    let mut sockets = Sockets { listeners6: listeners6(pid), ..Sockets::default() };
     rows(pid, &mut |row| match row.state {
         LISTEN => sockets.listeners.push((row.local, row.inode)),
         // 0: nobody has accepted it yet
@@ -264,6 +399,14 @@ mod tests {
         let asked = HashSet::from([(client, server)]);
         let sockets = look(pid, &asked);
         assert_eq!(sockets.connections.len(), 1, "what was asked for");
+        // both ways tell the same, of sockets that other tests do not open and close
+        let told = |from: &Sockets| {
+            (from.connections.clone(), from.listeners.iter().copied().find(|(at, _)| *at == server))
+        };
+        assert_eq!(told(&read(pid, &asked)), told(&sockets));
+        let many: HashSet<_> =
+            (1..=FEW as u16).map(|port| (server, Address { port, ..client })).chain(asked.clone()).collect();
+        assert_eq!(look(pid, &many).connections, sockets.connections, "among many");
         let listening = sockets.listeners.iter().find(|(address, _)| *address == server).unwrap();
         assert_eq!(holders(&HashSet::from([listening.1]))[&pid], [listening.1]);
         assert!(sockets.local.iter().any(|local| local.has(0x7f00_0007)), "{:?}", sockets.local);
@@ -293,6 +436,10 @@ mod tests {
         // a machine may have no IPv6
         let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
         let port = listener.local_addr().unwrap().port();
+        assert!(read(std::process::id(), &HashSet::new())
+            .listeners6
+            .iter()
+            .any(|found| (found.0, found.1) == (1, port)));
         let sockets = look(std::process::id(), &HashSet::new());
         assert!(sockets.listeners6.iter().any(|found| (found.0, found.1) == (1, port)), "{sockets:?}");
         assert!(sockets.local6.contains(&1));

@@ -32,9 +32,12 @@ use crate::net::service::Ports;
 use crate::net::stateful::{self, Stateful};
 use crate::net::tap::Tap;
 
-/// Time after which a packet does not wait for the other ring any longer. The kernel looks after RETIRE whether a block
-/// is still the one of its last look, so it may take twice that to hand it over; timers are late at times.
-const BEHIND: Duration = Duration::from_millis(2 * RETIRE as u64 + 20);
+/// Time within which the kernel hands over a packet. It looks after RETIRE whether a block is still the one of its last
+/// look, so it may take twice that; timers are late at times.
+pub const HANDED_OVER: Duration = Duration::from_millis(2 * RETIRE as u64 + 20);
+
+/// Time after which a packet does not wait for the other ring any longer.
+const BEHIND: Duration = HANDED_OVER;
 
 /// Time within which the kernel has written a packet to both rings: it takes microseconds, unless the processor is taken
 /// from it.
@@ -163,7 +166,8 @@ impl Capture {
         let indices = indices(&interfaces)?;
         let mut taps = [Tap::new(Side::Client)?, Tap::new(Side::Server)?];
         set_filter(&taps, None, &indices, ports)?;
-        taps.iter_mut().try_for_each(|tap| tap.begin(blocks))?;
+        make_rings(&mut taps, blocks)?;
+        taps.iter().try_for_each(Tap::begin)?;
         let mut loading = None;
         if filtering == Filtering::Stateful && indices.len() <= stateful::INTERFACES {
             // smaller captures are those of further namespaces
@@ -294,6 +298,26 @@ impl Capture {
     /// servers.
     pub fn losses(&self) -> [u64; 2] {
         self.taps.each_ref().map(Tap::losses)
+    }
+}
+
+/// Makes both rings at the same time, so that the kernel's timers hand over the blocks of both at the same time, and wake
+/// the recorder once. One after the other they would be 10 ms apart, since the kernel waits once it has made one.
+fn make_rings([requests, answers]: &mut [Tap; 2], blocks: usize) -> Result<(), CaptureError> {
+    thread::scope(|scope| {
+        let other =
+            thread::Builder::new().name("ring".into()).spawn_scoped(scope, || answers.make_ring(blocks));
+        let made = requests.make_ring(blocks);
+        match other {
+            Ok(other) => made.and(other.join().unwrap_or(Err(CaptureError::System("thread", Errno::EAGAIN)))),
+            // without a thread to spare: at different times
+            Err(_) => made,
+        }
+    })?;
+    if answers.has_ring() {
+        Ok(())
+    } else {
+        answers.make_ring(blocks)
     }
 }
 

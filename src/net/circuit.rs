@@ -49,6 +49,11 @@ impl Circuit {
         self.id
     }
 
+    /// Whether its opening was captured.
+    pub fn is_opened(&self) -> bool {
+        self.origin == Origin::Opened
+    }
+
     /// Its number; the next after `last` and a report if it has none yet.
     pub fn number(&mut self, time: u64, last: &mut CircuitId, out: &mut Vec<Event>) -> CircuitId {
         if let Some(id) = self.id {

@@ -103,9 +103,19 @@ impl Tap {
         attached.map_err(|errno| CaptureError::System("SO_ATTACH_BPF", errno))
     }
 
-    /// Begins to receive, into a ring of so many blocks. It must have a filter.
-    pub fn begin(&mut self, blocks: usize) -> Result<(), CaptureError> {
+    /// Gives it a ring of so many blocks.
+    pub fn make_ring(&mut self, blocks: usize) -> Result<(), CaptureError> {
         self.ring = Some(Ring::new(&self.socket, blocks)?);
+        Ok(())
+    }
+
+    /// Whether it has a ring.
+    pub fn has_ring(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// Begins to receive. It must have a filter and a ring.
+    pub fn begin(&self) -> Result<(), CaptureError> {
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
             // Only a socket for all protocols sees outgoing packets.

@@ -26,7 +26,7 @@ const fn spec(function: Function, program: Program, core: bool, puts: bool) -> S
 pub static PROCESS_ROUTINE: Spec = spec(Function::RsetProcess, contract::PROCESS_ROUTINE, true, false);
 
 /// All others.
-pub static CATALOG: [Spec; 13] = [
+pub static CATALOG: [Spec; 15] = [
     spec(Function::DbProcess, contract::DB_PROCESS, true, false),
     spec(Function::RecGblFwdLink, contract::REC_GBL_FWD_LINK, true, false),
     spec(Function::DbPut, contract::DB_PUT, true, true),
@@ -40,4 +40,6 @@ pub static CATALOG: [Spec; 13] = [
     spec(Function::ScanOnce, contract::SCAN_ONCE, false, false),
     spec(Function::ScanIoRequest, contract::SCAN_IO_REQUEST, false, false),
     spec(Function::PostEvent, contract::POST_EVENT, false, false),
+    spec(Function::CaArrayPut, contract::CA_ARRAY_PUT, false, true),
+    spec(Function::CaArrayPutCallback, contract::CA_ARRAY_PUT, false, true),
 ];

@@ -1,7 +1,9 @@
-//! Reasons why parts of an IOC are not probed. The sentences are made here and nowhere else, and nothing parses them.
+//! Reasons why parts of an IOC are not probed. The sentences are made here, but for two that readers know; nothing parses
+//! them.
 
 use std::fmt::{self, Display, Formatter};
 
+use iocrec_log::event::{NO_PROCESSING, NO_PUTS};
 use object::Architecture;
 
 use crate::ioc::functions::Function;
@@ -16,6 +18,10 @@ pub enum NotProbed {
     PacketTier,
     /// Nothing of this process.
     Process(Unprobed),
+    /// The functions for processing, as the operator wished.
+    NoProcessing,
+    /// The functions for puts, as the operator wished.
+    NoPuts,
     /// None of its functions but the process routines of record types: its program is stripped.
     Stripped,
     /// This function, which has no symbol.
@@ -63,6 +69,8 @@ impl Display for NotProbed {
         match self {
             NotProbed::PacketTier => f.write_str("the packet tier has no probes"),
             NotProbed::Process(why) => why.fmt(f),
+            NotProbed::NoProcessing => f.write_str(NO_PROCESSING),
+            NotProbed::NoPuts => f.write_str(NO_PUTS),
             NotProbed::Stripped => write!(
                 f,
                 "its program has no symbols: puts are taken from packets alone, and {ROUTINES_ALONE}"

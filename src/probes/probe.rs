@@ -232,8 +232,10 @@ pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probe
 /// Places all probes.
 pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) -> Placed {
     let mut probes = Probes::none(ioc.pid);
+    let unwanted = [(!process).then_some(NotProbed::NoProcessing), (!puts).then_some(NotProbed::NoPuts)];
+    let unwanted = unwanted.into_iter().flatten();
     if ioc.is_stripped() {
-        return Placed { probes, not_probed: vec![NotProbed::Stripped] };
+        return Placed { probes, not_probed: [NotProbed::Stripped].into_iter().chain(unwanted).collect() };
     }
     let wanted = |spec: &&'static Spec| if spec.puts { puts } else { process };
     let mut place = |spec: &'static Spec| {
@@ -241,7 +243,8 @@ pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) 
         let added = probes.add(attacher, spec, &target);
         added.map_err(|error| NotProbed::Function(target.symbol, error.into()))
     };
-    let not_probed = CATALOG.iter().filter(wanted).filter_map(|spec| place(spec).err()).collect();
+    let not_placed = CATALOG.iter().filter(wanted).filter_map(|spec| place(spec).err());
+    let not_probed = not_placed.chain(unwanted).collect();
     Placed { probes, not_probed }
 }
 

@@ -13,7 +13,7 @@ use crate::pva::filter;
 use crate::pva::framer::{Framer, Message, KEPT};
 use crate::pva::losses::Kind;
 use crate::pva::message::{Header, FROM_SERVER};
-use crate::pva::session::{Context, Ids, Session, SessionLimits};
+use crate::pva::session::{Context, Ids, Seed, Session, SessionLimits};
 use crate::pva::types::Types;
 
 /// First byte of a TLS handshake.
@@ -73,6 +73,18 @@ impl PvAccess {
     /// From now on reports the ends of each circuit.
     pub fn report_ends(&mut self) {
         self.reports_ends = true;
+    }
+
+    /// Adds the state read from the server's memory. See [`Session::seed`].
+    pub fn seed(
+        &mut self,
+        connection: &mut Connection,
+        now: u64,
+        seed: &Seed<'_>,
+        out: &mut Vec<Event>,
+    ) -> Option<CircuitId> {
+        let mut context = Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
+        connection.session.seed(now, seed, &mut context)
     }
 
     /// Passes a piece of one side to its framer, and the messages that this completes to the session.

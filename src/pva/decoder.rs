@@ -1,9 +1,12 @@
 //! From packets to facts: the PVAccess connections, behind the recorder's interface to decoders.
 
+use iocrec_log::event::{CircuitId, Event};
+
 use crate::net::connections::{self, Connections};
-use crate::net::decoder;
+use crate::net::packet::End;
+use crate::net::{decoder, Namespace};
 use crate::pva::circuit::PvAccess;
-use crate::pva::session::SessionLimits;
+use crate::pva::session::{Seed, SessionLimits};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -57,5 +60,19 @@ impl Decoder {
     /// sockets show it.
     pub fn report_ends(&mut self) {
         self.connections.protocol.report_ends();
+    }
+
+    /// Adds a circuit and channels that were read from the server's memory at `now`; returns its number. `None` if
+    /// packets show it from its beginning, and name it.
+    pub fn seed(
+        &mut self,
+        namespace: Namespace,
+        now: u64,
+        (client, server): (End, End),
+        seed: &Seed<'_>,
+        out: &mut Vec<Event>,
+    ) -> Option<CircuitId> {
+        let (protocol, circuit) = self.connections.adopt(namespace, now, client, server, out)?;
+        protocol.seed(circuit, now, seed, out)
     }
 }

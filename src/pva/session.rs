@@ -3,6 +3,8 @@
 //! A client prepares a request (INIT) and then carries it out, once or often: the server's answer to INIT has the
 //! structure that the bits of later puts count. Ids are the circuit's own and begin with the same numbers on each.
 
+mod seed;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use epics::pva::cursor::text;
@@ -21,6 +23,7 @@ use crate::pva::message::{
     CANCEL_REQUEST, CONNECTION_VALIDATED, CONNECTION_VALIDATION, CREATE_CHANNEL, DESTROY_CHANNEL,
     DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, PUT_GET, RPC,
 };
+pub use crate::pva::session::seed::Seed;
 use crate::pva::types::{Known, TypeRef, Types};
 
 /// Numbers of circuits and channels begin here, so that they differ from those of Channel Access.
@@ -644,6 +647,9 @@ impl Session {
 
     /// Takes the client's request for a channel.
     fn create(&mut self, time: u64, cid: u32, pv: String, context: &mut Context) {
+        if self.is_seeded(cid, &pv) {
+            return;
+        }
         if let Some(id) = self.by_cid.get(&cid).copied() {
             self.close(time, id, context);
         }

@@ -1,6 +1,8 @@
 //! Turns hits of the probes into facts: addresses into ids, bytes into values.
 
-use iocrec_log::event::{CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Process, Put, PutKind, Value};
+use iocrec_log::event::{
+    CaClientPut, CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Process, Put, PutKind, Value,
+};
 
 use epics::dbf::Numbering;
 
@@ -99,6 +101,13 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
         Body::ChainsLeftOut { since, count } => {
             let Some(record) = ioc.record(env, time, head.object) else { return new };
             Fact::ChainsLeftOut(ChainsLeftOut { record, count, since })
+        }
+        Body::ClientPut { cid } => {
+            let site = ioc.call_site(env, time, head.caller);
+            if let Some(cid) = cid {
+                ioc.client_channel(env, time, head.object, cid);
+            }
+            Fact::CaClientPut(CaClientPut { thread, sp, site, channel: head.object })
         }
         Body::Cause { kind, user } => {
             let record = ioc.records.id(user);

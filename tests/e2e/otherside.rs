@@ -198,6 +198,75 @@ fn a_link_that_cannot_be_probed_is_found() {
     }
 }
 
+/// A put by a program within an IOC is that thread's, whichever way Base is linked, and a CA link's is none of its.
+#[test]
+fn the_thread_of_an_ioc_that_puts_is_named() {
+    let mut linked = Vec::new();
+    for build in [Build::Shared, Build::Static, Build::Unexported] {
+        let Some(rig) = Rig::new(&format!("program-{build:?}")) else { return };
+        let Some(own) = Own::build(&rig, build) else { return };
+        let second = rig.ioc("second", PORT + 10, "second.db", &[]);
+        let mut command = own.command(PORT, "first.db", &[]);
+        command.env("EPICS_CA_ADDR_LIST", format!("127.0.0.1:{PORT} 127.0.0.1:{}", PORT + 10));
+        let mut first = rig.ioc_by("own", &mut command);
+        let pids = [first.pid_argument(), second.pid_argument()];
+        let mut recorder = rig.record(&["--tier", "ring", "--pid", &pids[0], "--pid", &pids[1]]);
+        let mut probe = rig.client("libca", &[PORT + 10], &[]);
+        rig.wait_until_recording(&mut probe, "TWO:READY", "both");
+        let mut client = rig.client("libca", &[PORT], &[]);
+        rig.wait_until_recording(&mut client, "ONE:READY", "both");
+        // two programs of the same IOC: their channels have the same number, each in its own context
+        first.command("program sncRamp TWO:SP");
+        first.command("program other TWO:OTHER");
+        let mut value = 5000.0;
+        wait_until("its process is known", || {
+            value += 1.0;
+            first.command(&format!("put sncRamp {value}"));
+            first.command(&format!("put other {value}"));
+            let puts = rig.puts(&["--all"]);
+            ["TWO:SP", "TWO:OTHER"]
+                .iter()
+                .all(|pv| puts.iter().any(|put| put["pv"] == *pv && put["process"]["pid"] == first.pid()))
+        });
+        let made = [("put", "sncRamp", "TWO:SP", 701.0), ("notify", "sncRamp", "TWO:SP", 702.0)];
+        let made = made.into_iter().chain([("notify", "other", "TWO:OTHER", 703.0)]);
+        let made: Vec<_> = made.chain([("put", "other", "TWO:OTHER", 704.0)]).collect();
+        for (how, program, _, value) in &made {
+            first.command(&format!("{how} {program} {value}"));
+        }
+        // the link's channel has the same number and PV as that of sncRamp, which asks within a second: not told apart
+        std::thread::sleep(std::time::Duration::from_millis(1200));
+        client.put("ONE:SP", DOUBLE, json!(352.5), NOTIFY);
+        wait_until("the link writes", || probe.get("TWO:SP").as_f64() == Some(705.0));
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        let puts = rig.puts(&["--all"]);
+        let of = |pv: &str, value: f64| {
+            let mut found =
+                puts.iter().filter(|put| put["pv"] == pv && put["requested"].as_f64() == Some(value));
+            let put = found.next().unwrap_or_else(|| panic!("{build:?}: {pv} {value} in {puts:?}"));
+            assert_eq!(found.next(), None);
+            put["process"].clone()
+        };
+        for (_, program, pv, value) in &made {
+            let process = of(pv, *value);
+            assert_eq!((&process["ioc"], &process["thread"]), (&json!("own"), &json!(program)), "{process}");
+            assert_eq!((&process["record"], &process["may_be_threads"]), (&Value::Null, &json!([])));
+            let text = text(&rig, "puts", &["--all", "--pv", pv]);
+            let (sequencer, said) = match *program {
+                "sncRamp" => (json!("sncRamp"), "(program sncRamp, "),
+                _ => (Value::Null, "(thread other, "),
+            };
+            assert!(process["sequencer_program"] == sequencer && text.contains(said), "{process} {text}");
+        }
+        let link = of("TWO:SP", 705.0);
+        assert_eq!(link["record"], "ONE:LINK.OUT", "{link}");
+        linked.push(link["thread"].clone());
+        let why = String::from_utf8_lossy(&rig.why("TWO:OTHER").stdout).into_owned();
+        assert!(why.contains("thread other"), "{why}");
+    }
+    assert_eq!(linked, ["dbCaLink"; 3]);
+}
+
 /// Two recorders that each see one of the two processes, as on two hosts, with clocks that differ.
 #[test]
 fn the_log_of_the_clients_host_names_it() {

@@ -170,7 +170,7 @@ fn puts_to_qsrv_by_packets_alone() {
     truth("qsrv", "packet");
 }
 
-/// Circuits that were open before the recorder: names come from what the puts do.
+/// Circuits that were open before the recorder: names and users come from the memory of the server.
 fn older_than_the_recorder(server: &str) {
     let Some(rig) = Rig::new(&format!("pvaccess-older-{server}")) else { return };
     let ioc = ioc(&rig, server);
@@ -188,7 +188,7 @@ fn older_than_the_recorder(server: &str) {
     let expected: Vec<Value> = (0..5)
         .flat_map(|turn| {
             [("PVA:SP", json!(f64::from(10 + turn))), ("PVA:STILL", json!(20 + turn))]
-                .map(|(pv, value)| json!({"pv": pv, "requested": value, "new": value, "status": "ok", "source": "both", "client": client.address, "user": null}))
+                .map(|(pv, value)| json!({"pv": pv, "requested": value, "new": value, "status": "ok", "source": "both", "client": client.address, "user": "operator"}))
         })
         .collect();
     compare(&log, &expected);

@@ -12,6 +12,8 @@
  *
  * More commands: "leave" ends the main thread, if it was started with "later"; "anonymous" takes the names from all
  * threads, as 3.14 has them; "fork PV" puts to a PV in a forked child and says how that ended;
+ * "program NAME PV" starts a thread of that name that connects to a PV as a client, as a sequencer program
+ * does, with functions of the sequencer's names if its name begins with "snc"; "put NAME VALUE" and "notify NAME VALUE" let it put, without and with callback;
  * "name TYPE ffs" makes libc's ffs() the function that processes the records of a type, and says its address; "name TYPE
  * inside" makes it an address one byte behind; "patch FUNCTION" changes the code of a function in memory, but not what
  * it does.
@@ -43,6 +45,9 @@
 
 long REGISTER(DBBASE *);
 void testdbCleanup(void);
+/* own_threads.c */
+void start_program(char *name);
+void tell_program(char how, char *name);
 
 static const char *program, *definitions;
 static int slow, alone;
@@ -183,6 +188,12 @@ static void *obey(void *unused)
                 exit(1);
         } else if (!strncmp(line, "fork ", 5)) {
             fork_and_put(line + 5);
+        } else if (!strncmp(line, "program ", 8)) {
+            start_program(line + 8);
+        } else if (!strncmp(line, "put ", 4)) {
+            tell_program('p', line + 4);
+        } else if (!strncmp(line, "notify ", 7)) {
+            tell_program('n', line + 7);
         } else if (!strncmp(line, "name ", 5)) {
             char *space = strchr(line + 5, ' ');
 

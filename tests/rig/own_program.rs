@@ -45,7 +45,7 @@ impl Own {
         };
         let program = rig.path(&format!("{build:?}{}", more.concat()).to_lowercase());
         let mut command = compiler(&base, &program);
-        command.args(more).arg(rig_file("own_ioc.c"));
+        command.args(more).arg(rig_file("own_ioc.c")).arg(rig_file("own_threads.c"));
         if shared {
             command
                 .args(["-no-pie", "-fno-pic"])

@@ -1,11 +1,15 @@
 //! Synthetic logs, shaped like those of real IOCs, for the examples that measure reading.
 //!
-//! There are three loads. [`Load::Scanning`]: a thousand records scanned ten times a second in chains of four, some of
+//! There are five loads. [`Load::Scanning`]: a thousand records scanned ten times a second in chains of four, some of
 //! them in alarm now and then, and a client that puts every three seconds. [`Load::Mixture`]: two scan threads with a
 //! thousand records each, half of them noisy, in chains of four, and a client that puts. [`Load::Losses`]: two clients
 //! that put as fast as they can while a recorder that gets no CPU loses nine tenths of the hits, so that most messages
-//! wait for hits that never come.
+//! wait for hits that never come. [`Load::Flood`] and [`Load::Crowd`]: very many puts to very many PVs (see [`crowd`]);
+//! they end by themselves, whatever size is asked for.
 
+pub mod crowd;
+
+use crowd::Crowd;
 use iocrec_log::event::{
     Address, CaAnswer, CaPut, CallSite, Channel, Circuit, Clock, Complete, Dbf, Event, Fact, Field, Host,
     Ioc, Linkage, Loss, LossSource, Origin, Process, Put, PutKind, Record, ServerThread, Thread, Tier,
@@ -44,6 +48,10 @@ pub enum Load {
     Mixture,
     /// A flood of puts, with few of their hits.
     Losses,
+    /// A flood of puts to 10,000 PVs.
+    Flood,
+    /// Puts to 100,000 PVs on 2,000 circuits.
+    Crowd,
 }
 
 impl Load {
@@ -53,6 +61,8 @@ impl Load {
             "scanning" => Some(Load::Scanning),
             "mixture" => Some(Load::Mixture),
             "losses" => Some(Load::Losses),
+            "flood" => Some(Load::Flood),
+            "crowd" => Some(Load::Crowd),
             _ => None,
         }
     }
@@ -102,6 +112,18 @@ pub fn machine() -> Vec<Fact> {
     ]
 }
 
+/// The field that is put to, and the callers.
+fn sites() -> Vec<Fact> {
+    let (rtype, name, dbf) = ("ao".into(), "VAL".into(), Dbf::Double);
+    let mut facts = vec![Fact::from(Field { id: 1, ioc: 1, rtype, name, dbf, menu: None })];
+    for (id, function) in (1..).zip(SITES) {
+        let (function, module) = (function.into(), "libdbCore.so.3.23".into());
+        let address = 0x7f00_4567_8000 + u64::from(id);
+        facts.push(Fact::from(CallSite { id, ioc: 1, address, function, module }));
+    }
+    facts
+}
+
 fn definitions() -> Vec<Fact> {
     let thread = |id: u32, name: &str| {
         let (name, stack) = (name.into(), 0x7f00_0000_0000 + (u64::from(id) << 20));
@@ -112,23 +134,8 @@ fn definitions() -> Vec<Fact> {
         Fact::from(Record { id, ioc: 1, address, name, rtype: rtype.into() })
     };
     let mut facts = machine();
-    facts.extend([
-        thread(SCAN_THREADS[0], "scan-0.1"),
-        thread(SCAN_THREADS[1], "scan-0.1"),
-        Fact::from(Field {
-            id: 1,
-            ioc: 1,
-            rtype: "ao".into(),
-            name: "VAL".into(),
-            dbf: Dbf::Double,
-            menu: None,
-        }),
-    ]);
-    for (id, function) in (1..).zip(SITES) {
-        let (function, module) = (function.into(), "libdbCore.so.3.23".into());
-        let address = 0x7f00_4567_8000 + u64::from(id);
-        facts.push(Fact::from(CallSite { id, ioc: 1, address, function, module }));
-    }
+    facts.extend([thread(SCAN_THREADS[0], "scan-0.1"), thread(SCAN_THREADS[1], "scan-0.1")]);
+    facts.extend(sites());
     facts.extend((0..SCANNED * SCAN_THREADS.len() as u32).map(|id| {
         let rtype = ["ai", "calc", "ao", "longin"][id as usize % 4];
         record(id, format!("LINAC:BPM{:04}:X{}", id / CHAIN, id % CHAIN), rtype)
@@ -187,8 +194,13 @@ fn message(out: &mut Vec<Fact>, client: u32, notify: bool, ioid: u32) {
 
 /// Carries out a put in the IOC.
 fn carried_out(out: &mut Vec<Fact>, client: u32, notify: bool, ioid: u32) {
-    let (thread, record) = (SERVER_THREAD + client, PUT_TO + client);
-    let (old, new) = (Value::Double(f64::from(ioid) - 1.0), Value::Double(f64::from(ioid)));
+    let (thread, record, value) = (SERVER_THREAD + client, PUT_TO + client, f64::from(ioid));
+    carry_out(out, thread, record, notify, (value - 1.0, value));
+}
+
+/// The same in this thread, with the values before and after.
+fn carry_out(out: &mut Vec<Fact>, thread: u32, record: u32, notify: bool, (old, new): (f64, f64)) {
+    let (old, new) = (Value::Double(old), Value::Double(new));
     let kind = if notify { PutKind::Notify } else { PutKind::PutField };
     let put = |sp, site, kind, requested, old| {
         let (field, dbf, count) = (Some(1), Dbf::Double, 1);
@@ -261,6 +273,11 @@ fn losses(out: &mut Vec<Fact>, turn: u64, time: u64) {
 
 /// Writes a log of at least this many bytes. Returns the number of events.
 pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Error>> {
+    match load {
+        Load::Flood => return write_crowd(directory, crowd::FLOOD),
+        Load::Crowd => return write_crowd(directory, crowd::CROWD),
+        Load::Scanning | Load::Mixture | Load::Losses => {}
+    }
     let options = Options { max_disk: 2 * bytes + (64 << 20), ..Options::default() };
     // The segments' headers must agree with the events, or a reader could not tell where a time is.
     let wall = Rc::new(Cell::new(BEGUN));
@@ -276,6 +293,7 @@ pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Er
             Load::Scanning => scanning(&mut facts, turn, &mut noise),
             Load::Mixture => mixture(&mut facts, turn, &mut noise),
             Load::Losses => losses(&mut facts, turn, begun),
+            Load::Flood | Load::Crowd => {}
         }
         for fact in facts.drain(..) {
             time += 800 + noise.next() % 1000;
@@ -287,6 +305,33 @@ pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Er
         writer.tick(time);
     }
     writer.close(time);
+    if writer.status().lost > 0 {
+        return Err("events were lost".into());
+    }
+    Ok(events)
+}
+
+/// Writes the log of a crowd.
+fn write_crowd(directory: &Path, crowd: Crowd) -> Result<u64, Box<dyn Error>> {
+    let options = Options { max_disk: 1 << 30, ..Options::default() };
+    let wall = Rc::new(Cell::new(BEGUN));
+    let clocked = Clocked { storage: Directory::open(directory)?, wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(clocked, options, 1)?;
+    let (mut events, mut ticked, mut last) = (0, SECOND, SECOND);
+    let facts = machine().into_iter().chain(sites()).chain(crowd.definitions());
+    let facts = facts.map(|fact| Event { time: SECOND, fact });
+    for event in facts.chain(crowd.puts(2 * SECOND)) {
+        last = last.max(event.time);
+        events += 1;
+        writer.push(event);
+        // as the recorder's loop does
+        if last >= ticked + SECOND / 10 {
+            ticked = last;
+            wall.set(BEGUN + (last - SECOND) as i64);
+            writer.tick(last);
+        }
+    }
+    writer.close(last);
     if writer.status().lost > 0 {
         return Err("events were lost".into());
     }

@@ -169,7 +169,7 @@ pub struct CaLinkPut {
 
 /// `ca_array_put` or `ca_array_put_callback` entered in a recorded IOC: one of its threads puts as a client. That thread is
 /// the one of the CA links, or a program's: a sequencer's, or Python's. The message may be sent later, when the thread
-/// flushes its requests. (No recorder has written it yet.)
+/// flushes its requests. The first recorders wrote none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaClientPut {
     /// Thread.

@@ -193,6 +193,10 @@ macro_rules! for_each_fact {
             69 PvaSearchLoad(Box<SearchLoad>) "pva_search_load" Hit;
             /// Beacons of a server of PVAccess.
             70 PvaBeacons(Box<PvaBeacons>) "pva_beacons" Hit;
+            /// A channel to which an IOC's threads put as clients.
+            71 ClientChannel(Box<ClientChannel>) "client_channel" Definition in client_channels: Table<ClientChannel>;
+            /// A client has taken nothing from its circuit for a while.
+            72 ClientStalled(ClientStalled) "client_stalled" Hit;
         }
     };
 }
@@ -269,5 +273,5 @@ macro_rules! boxed {
         })*
     };
 }
-boxed!(Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic PvaSearches
+boxed!(ClientChannel Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic PvaSearches
     PvaBeacons);

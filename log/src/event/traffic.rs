@@ -376,6 +376,21 @@ pub struct EventsOff {
     pub is_off: bool,
 }
 
+/// A client has taken nothing from its circuit for a while: its window was closed, and the server tried in vain to send
+/// more. Written when that has lasted for a second or longer, again while it lasts, and when it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientStalled {
+    /// The circuit.
+    pub circuit: CircuitId,
+    /// Monotonic time at which its window was first seen closed.
+    pub since: u64,
+    /// Monotonic time at which it was last seen closed; if it is over, at which it was first seen open, or the circuit
+    /// ended.
+    pub until: u64,
+    /// Whether it is over.
+    pub is_over: bool,
+}
+
 /// A server did not answer an ECHO within five seconds, after which clients call it unresponsive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EchoLate {

@@ -427,6 +427,14 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (beacons(), guid(), guid())
             .prop_map(|(beacons, guid, before)| Fact::from(PvaBeacons { beacons, guid, before }))
             .boxed(),
+        (id(), id(), any::<u64>(), any::<u32>(), text())
+            .prop_map(|(id, ioc, address, cid, pv)| Fact::from(ClientChannel { id, ioc, address, cid, pv }))
+            .boxed(),
+        (id(), any::<[u64; 2]>(), any::<bool>())
+            .prop_map(|(circuit, [since, until], is_over)| {
+                Fact::ClientStalled(ClientStalled { circuit, since, until, is_over })
+            })
+            .boxed(),
     ]
 }
 

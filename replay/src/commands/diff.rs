@@ -73,7 +73,9 @@ impl Command for Diff {
         } else {
             summarize(&rows);
         }
-        let shown = |row: &DiffRow| matches!(row.difference(), Difference::Changed | Difference::Unknown);
+        let shown = |row: &DiffRow| {
+            matches!(row.difference(), Difference::Changed | Difference::Unknown | Difference::Ended)
+        };
         let rows = rows.into_iter().filter(shown);
         match self.format {
             Chosen::Rows(format) => {
@@ -135,6 +137,7 @@ fn summarize(rows: &[DiffRow]) {
     let mut parts = vec![format!("{changed} of {} PVs had another value", rows.len())];
     for (count, words) in [
         (unknown, "are unknown at one of the times"),
+        (count(Difference::Ended), "are gone: their IOC has ended"),
         (count(Difference::Back), "changed and had the same value again"),
         (count(Difference::Doubtful), "had the same value, but may have changed unseen"),
         (count(Difference::Nothing), "are unknown at both times"),

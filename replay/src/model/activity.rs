@@ -10,7 +10,6 @@ use super::naming::Naming;
 use super::numbered::Keyed;
 use crate::filter::Filter;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// Steps for each doubling of a duration: quantiles are exact to 3 %.
 const STEPS: f64 = 24.0;
@@ -22,6 +21,8 @@ const MAX_CHAINS: usize = 200_000;
 pub struct Durations {
     counts: BTreeMap<u16, u64>,
     count: u64,
+    /// The shortest; 0 if there is none.
+    min: u64,
     max: u64,
 }
 
@@ -30,6 +31,7 @@ impl Durations {
     pub fn add(&mut self, nanoseconds: u64) {
         let step = ((nanoseconds.max(1) as f64).log2() * STEPS) as u16;
         *self.counts.entry(step).or_default() += 1;
+        self.min = if self.count == 0 { nanoseconds } else { self.min.min(nanoseconds) };
         self.count += 1;
         self.max = self.max.max(nanoseconds);
     }
@@ -52,7 +54,7 @@ impl Durations {
             seen += count;
             if seen >= wanted {
                 let middle = ((f64::from(*step) + 0.5) / STEPS).exp2();
-                return Some((middle as u64).min(self.max));
+                return Some((middle as u64).clamp(self.min, self.max));
             }
         }
         None
@@ -81,20 +83,6 @@ pub struct OfChain {
     pub records: u64,
 }
 
-/// First and last moment in which anything of an IOC was seen, wall-clock time.
-pub type Seen = (i64, i64);
-
-/// What is known of a record's IOC.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
-    /// Nothing yet.
-    New,
-    /// It is not selected.
-    Unwanted,
-    /// Its place among those that were seen.
-    Ioc(usize),
-}
-
 /// Activity of records and chains.
 #[derive(Default)]
 pub struct Activity {
@@ -102,11 +90,8 @@ pub struct Activity {
     records: Vec<OfRecord>,
     /// By number of the record that a chain begins with, and the kind of cause.
     pub chains: Keyed<(usize, &'static str), OfChain>,
-    /// When each IOC was seen. See [`Activity::seconds`].
-    seen: Vec<Seen>,
-    /// The place of each there, by host and name; and of the IOC of each record, by its number.
-    places: Keyed<(Rc<str>, Rc<str>), usize>,
-    place_of: Vec<Of>,
+    /// Whether each record is selected, by number, as far as that was looked at.
+    wanted: Vec<Option<bool>>,
     /// Own times of a chain, whose memory is used again.
     own: Vec<Option<u64>>,
 }
@@ -122,10 +107,8 @@ impl Activity {
                 SpanKind::Process(process) => {
                     let Outcome::Completed(_) = process.outcome else { continue };
                     let record = naming.of(chain, span, process.record);
-                    let Some(place) = self.place(record, filter, naming) else { continue };
-                    let end = chain.run.wall(span.end);
-                    if let Some(seen) = self.seen.get_mut(place) {
-                        *seen = (seen.0.min(end), seen.1.max(end));
+                    if !self.wants(record, filter, naming) {
+                        continue;
                     }
                     let Some(of) = self.records.get_mut(record) else { continue };
                     of.count += 1;
@@ -145,27 +128,21 @@ impl Activity {
         self.own = own;
     }
 
-    /// The place of the record's IOC, if it is selected.
-    fn place(&mut self, record: usize, filter: &Filter, naming: &Naming) -> Option<usize> {
-        if let Some(Of::Ioc(place)) = self.place_of.get(record) {
-            return Some(*place);
+    /// Whether the record is selected. Makes room for it.
+    fn wants(&mut self, record: usize, filter: &Filter, naming: &Naming) -> bool {
+        if let Some(Some(wanted)) = self.wanted.get(record) {
+            return *wanted;
         }
-        if self.place_of.len() <= record {
-            self.place_of.resize(record + 1, Of::New);
+        if self.wanted.len() <= record {
+            self.wanted.resize(record + 1, None);
             self.records.resize(record + 1, OfRecord::default());
         }
-        let of = self.place_of.get_mut(record).filter(|of| **of == Of::New)?;
         let name = naming.name(record);
-        if !filter.field(&name.record, "VAL") || !filter.place(&name.host, &name.ioc) {
-            *of = Of::Unwanted;
-            return None;
+        let wanted = filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc);
+        if let Some(known) = self.wanted.get_mut(record) {
+            *known = Some(wanted);
         }
-        let place = *self.places.entry((name.host, name.ioc)).or_insert(self.seen.len());
-        if place == self.seen.len() {
-            self.seen.push((i64::MAX, i64::MIN));
-        }
-        *of = Of::Ioc(place);
-        Some(place)
+        wanted
     }
 
     /// The records that processed to the end, by number.
@@ -193,15 +170,6 @@ impl Activity {
             Some(end) => of.durations.add(end.saturating_sub(root.start)),
             None => of.untimed += 1,
         }
-    }
-
-    /// Seconds in which anything of the record's IOC was seen; `None` if that is less than a second, too short for a
-    /// rate.
-    pub fn seconds(&self, naming: &Naming, record: usize) -> Option<f64> {
-        let name = naming.name(record);
-        let (first, last) = self.seen.get(*self.places.get(&(name.host, name.ioc))?)?;
-        let seconds = last.saturating_sub(*first) as f64 / 1e9;
-        (seconds >= 1.0).then_some(seconds)
     }
 }
 
@@ -252,5 +220,9 @@ mod tests {
         assert_eq!((durations.max(), durations.count()), (Some(1_000_000), 1000));
         durations.add(0);
         assert!(durations.quantile(0.0001).unwrap() <= 1);
+        // of one, each is that one
+        let mut one = Durations::default();
+        one.add(3_310_001);
+        assert_eq!([0.5, 0.99].map(|share| one.quantile(share)), [Some(3_310_001); 2]);
     }
 }

@@ -112,6 +112,8 @@ pub struct AlarmLine {
     pub what: What,
     /// Wall-clock time, nanoseconds since 1970 UTC; of a summary, that of its first change.
     pub time: i64,
+    /// The machine's clock then, ahead of `time`: see [`AlarmLine::shown`].
+    pub ahead: i64,
     /// The record.
     pub place: Place,
     /// The alarm before, if known.
@@ -148,6 +150,8 @@ pub struct AlarmLine {
 pub struct State {
     /// Wall-clock time.
     pub time: i64,
+    /// The machine's clock then, ahead of `time`: not 0 where it was set back later.
+    pub ahead: i64,
     /// Begin of the processing that shows it; `time` if it was read.
     pub begun: i64,
     /// The alarm; `None`: unknown from then on, because the record was disabled.
@@ -168,11 +172,19 @@ pub struct State {
     pub unprocessed: bool,
 }
 
+impl AlarmLine {
+    /// With its time as the machine's clock had it, instead of its place in the order of time.
+    pub fn shown(self) -> AlarmLine {
+        AlarmLine { time: self.time.saturating_add(self.ahead), ahead: 0, ..self }
+    }
+}
+
 /// What is known of a record.
 struct Known {
     place: Place,
     alarm: Option<Alarm>,
     since: i64,
+    ahead: i64,
     value: Value,
     text: Option<String>,
     cause: Option<Rc<Cause>>,
@@ -192,6 +204,7 @@ impl Known {
             place,
             alarm: None,
             since: 0,
+            ahead: 0,
             value: Value::Unknown,
             text: None,
             cause: None,
@@ -281,6 +294,7 @@ impl Alarms {
             let line = AlarmLine {
                 what: What::Change,
                 time: state.time,
+                ahead: state.ahead,
                 place: known.place.clone(),
                 from,
                 to: Some(alarm),
@@ -299,6 +313,7 @@ impl Alarms {
             self.add(number, known, line);
         }
         (known.alarm, known.since, known.acknowledged) = (Some(alarm), state.time, None);
+        known.ahead = state.ahead;
         known.unprocessed = state.unprocessed;
         (known.value, known.text, known.cause) = (state.value, state.text, state.cause);
     }
@@ -365,7 +380,8 @@ impl Alarms {
         }
         let line = AlarmLine {
             what: What::Acknowledged,
-            time: put.time,
+            time: put.even,
+            ahead: put.time.saturating_sub(put.even),
             place,
             from: alarm,
             to: alarm,
@@ -434,6 +450,7 @@ impl Alarms {
             still.push(AlarmLine {
                 what: What::Still,
                 time: known.since,
+                ahead: known.ahead,
                 place: known.place.clone(),
                 from: None,
                 to: Some(alarm),
@@ -510,6 +527,7 @@ mod tests {
     fn state(time: i64, alarm: Alarm) -> State {
         State {
             time,
+            ahead: 0,
             begun: time,
             alarm: Some(alarm),
             value: Value::Unknown,

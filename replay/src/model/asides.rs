@@ -75,10 +75,10 @@ impl Asides {
         };
         let time = run.wall(at);
         self.count += 1;
-        self.held.insert((time, self.count), Aside { time, at, run: Rc::clone(run), what });
+        self.held.insert((run.even(at), self.count), Aside { time, at, run: Rc::clone(run), what });
     }
 
-    /// The earliest that is older than `before` (wall-clock time).
+    /// The earliest that is older than `before` (in the order of time, [`Run::even`]).
     pub fn take(&mut self, before: i64) -> Option<Aside> {
         let first = self.held.first_entry()?;
         (first.key().0 < before).then(|| first.remove())

@@ -88,6 +88,13 @@ fn by_module(module: &str) -> Caller {
     }
 }
 
+/// Whether a put that libca was asked for was asked for by the sequencer: its functions since 2.2 (pv.c), and before it
+/// (pvCa.cc, C++).
+pub fn is_sequencer(context: &Context, site: CallSiteId) -> bool {
+    let function = context.call_site(site).map_or("", |site| site.function.as_str());
+    matches!(function, "pvVarPutNoBlock" | "pvVarPutCallback") || function.starts_with("_ZN10caVariable3put")
+}
+
 /// Callers and roles that are known, so that names are compared once and not at every hit.
 #[derive(Default)]
 pub struct Known {

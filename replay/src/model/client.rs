@@ -5,11 +5,10 @@
 //! its process has chosen.
 
 use super::run::{field_name, Run};
-use crate::time::SECOND;
 use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, FieldId, IocId, OutputLinks, RecordId, SocketHolder, ThreadNames};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Links to one PV, and threads, that are named as those that may have made a put.
@@ -17,14 +16,6 @@ const MAX_RECORDS: usize = 16;
 /// Links that are remembered, and bytes of the text of one; bounds for hostile logs.
 const MAX_OUTPUTS: usize = 200_000;
 const MAX_TEXT: usize = 1100;
-/// IOCs whose puts as clients are remembered, and such puts of one: more than are made in [`FLUSH`], mostly.
-const MAX_IOCS: usize = 1000;
-const MAX_ASKED: usize = 10_000;
-/// Time after which a put that libca was asked for is on the network: it sends when it is told to flush, which programs do at
-/// once, or when it has nothing else to do.
-const FLUSH: i64 = SECOND as i64;
-/// Disorder among the times of hits and packets.
-const SKEW: i64 = SECOND as i64 / 1000;
 
 /// A process that held the client's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,47 +188,6 @@ fn target(text: &str) -> (String, String) {
     (pv.record.to_owned(), pv.field.to_owned())
 }
 
-/// A put that libca was asked for: wall-clock time and the thread's name.
-type OneAsked = (i64, Rc<str>);
-
-/// The puts that an IOC's threads asked libca for.
-#[derive(Debug, Default)]
-pub struct Asked {
-    by_ioc: HashMap<(usize, IocId), VecDeque<OneAsked>>,
-}
-
-impl Asked {
-    /// Notes one, at a wall-clock time.
-    pub fn note(&mut self, run: usize, ioc: IocId, time: i64, thread: &str) {
-        if self.by_ioc.len() >= MAX_IOCS && !self.by_ioc.contains_key(&(run, ioc)) {
-            return;
-        }
-        let all = self.by_ioc.entry((run, ioc)).or_default();
-        // most come from the same thread: its name is held once
-        let name = all.back().filter(|(_, last)| **last == *thread).map(|(_, last)| Rc::clone(last));
-        if all.len() >= MAX_ASKED {
-            all.pop_front();
-        }
-        all.push_back((time, name.unwrap_or_else(|| thread.into())));
-    }
-
-    /// The threads that asked for one in `FLUSH` before a put was seen at a wall-clock time, in alphabetical order. `None`
-    /// if nothing is known of the time before it.
-    pub fn threads(&self, run: usize, ioc: IocId, time: i64) -> Option<Vec<String>> {
-        let all = self.by_ioc.get(&(run, ioc))?;
-        let begin = time.saturating_sub(FLUSH);
-        let full = all.len() >= MAX_ASKED && all.front().is_some_and(|(first, _)| *first > begin);
-        if full {
-            return None;
-        }
-        let near = all.iter().filter(|(at, _)| (begin..=time.saturating_add(SKEW)).contains(at));
-        let mut names: Vec<String> = near.map(|(_, name)| name.to_string()).collect();
-        names.sort_unstable();
-        names.dedup();
-        Some(names).filter(|names| !names.is_empty())
-    }
-}
-
 /// The part of an IOC that made a put, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
@@ -245,12 +195,15 @@ pub struct Part {
     pub links: Vec<String>,
     /// The threads that asked libca to put just before.
     pub threads: Vec<String>,
+    /// The sequencer program whose thread it is, if the sequencer's code asked.
+    pub sequencer: Option<String>,
     /// If none are known: its threads that are not EPICS Base's own.
     pub programs: Vec<String>,
 }
 
-/// Which part of a client that is an IOC made a put to this PV, seen at a wall-clock time.
-pub fn part(run: &Run, behind: &Behind, pv: &str, time: i64) -> Option<Part> {
+/// Which part of a client that is an IOC made a put to this PV, on the client's channel of this number, seen at a wall-clock
+/// time.
+pub fn part(run: &Run, behind: &Behind, cid: Option<u32>, pv: &str, time: i64) -> Option<Part> {
     let ioc = behind.client.ioc?;
     let links = match (behind.run, run.peers()) {
         (Some(other), Some((peers, _))) => peers.writers(other, ioc, &target(pv)),
@@ -259,16 +212,34 @@ pub fn part(run: &Run, behind: &Behind, pv: &str, time: i64) -> Option<Part> {
     };
     let asked = run.peers().and_then(|(peers, own)| {
         let by_its_clock = time.saturating_add(behind.joined.and_then(|joined| joined.ahead).unwrap_or(0));
-        peers.threads(behind.run.unwrap_or(own), ioc, by_its_clock)
+        peers.threads(behind.run.unwrap_or(own), ioc, by_its_clock, (cid, pv))
     });
-    let threads = asked.unwrap_or_default();
-    let programs = match (&behind.client.threads, threads.is_empty()) {
+    let (mut threads, by_sequencer, may_be_others) =
+        asked.map_or_else(Default::default, |found| (found.names, found.by_sequencer, found.may_be_others));
+    let mut programs: Vec<String> = match (&behind.client.threads, threads.is_empty()) {
         (Some(names), true) => {
             names.names.iter().filter(|name| !is_of_base(name)).take(MAX_RECORDS).cloned().collect()
         }
         _ => Vec::new(),
     };
-    Some(Part { links, threads, programs })
+    if may_be_others {
+        programs.append(&mut threads);
+    }
+    let sequencer = match threads.as_slice() {
+        [thread] if by_sequencer => Some(program_of(thread, behind.client.threads.as_deref())),
+        _ => None,
+    };
+    Some(Part { links, threads, sequencer, programs })
+}
+
+/// The sequencer program of one of its threads: the first state set's thread has the program's name, the others `_1`, `_2`
+/// behind it.
+fn program_of(thread: &str, all: Option<&ThreadNames>) -> String {
+    let base = thread.rsplit_once('_').filter(|(base, number)| {
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && all.is_some_and(|all| all.names.iter().any(|name| name == base))
+    });
+    base.map_or(thread, |(base, _)| base).to_owned()
 }
 
 /// Whether EPICS Base gives this name to threads of its own that put nothing as a client, or to those of its libraries.
@@ -322,20 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_asked_just_before() {
-        let mut asked = Asked::default();
-        assert_eq!(asked.threads(0, 1, 5), None);
-        asked.note(0, 1, 1_000, "dbCaLink");
-        asked.note(0, 1, FLUSH, "sncRamp");
-        asked.note(0, 2, FLUSH, "other");
-        assert_eq!(asked.threads(0, 1, FLUSH + 500).unwrap(), ["dbCaLink", "sncRamp"], "which is not known");
-        assert_eq!(asked.threads(0, 1, FLUSH + 1_001).unwrap(), ["sncRamp"]);
-        assert_eq!(asked.threads(0, 1, 3 * FLUSH), None);
-        assert_eq!(asked.threads(1, 1, FLUSH), None, "another log");
-        for time in 0..MAX_ASKED as i64 {
-            asked.note(0, 1, 2 * FLUSH + time, "fast");
-        }
-        assert_eq!(asked.threads(0, 1, 2 * FLUSH + 5), None, "what was before is forgotten");
+    fn programs_of_state_sets() {
+        let names = ["ramp", "ramp_1", "late_2"].map(str::to_owned).to_vec();
+        let all = ThreadNames { ioc: 1, names, is_whole: true };
+        let of = |thread| program_of(thread, Some(&all));
+        assert_eq!(["ramp", "ramp_1", "ramp_x", "late_2"].map(of), ["ramp", "ramp", "ramp_x", "late_2"]);
+        assert_eq!(program_of("ramp_1", None), "ramp_1");
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl SetLater {
 
 /// Smallest step of a wall clock that is noted. The kernel slews it and the monotonic clock alike, so what changes the
 /// difference of the two is a step; less than this is what reading them one after the other costs on a busy machine.
-const LEAST_STEP: i64 = crate::time::SECOND as i64 / 10;
+pub const LEAST_STEP: i64 = crate::time::SECOND as i64 / 10;
 
 /// A wall clock that was set while it was recorded. Times are nanoseconds since 1970 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::names::{IocProcess, Named, Names};
 use super::run::{self, field_name, has_value, record_name, Run};
 use super::unseen::Unseen;
-use super::{enum_strings, outcome};
+use super::{attribute, enum_strings, outcome};
 use crate::filter::{Filter, Pattern};
 use epics::Pv;
 use iocrec_log::context::Context;
@@ -57,6 +57,8 @@ pub struct ValueLine {
     /// Wall-clock time, nanoseconds since 1970 UTC. The value was there at this time; with `found` and `snapshot`, it
     /// may have been there earlier.
     pub time: i64,
+    /// Its place in the order of time ([`Run::even`]).
+    pub even: i64,
     /// Host; empty if unknown.
     pub host: Rc<str>,
     /// IOC; empty if unknown.
@@ -234,10 +236,13 @@ impl<'a> At<'a> {
                 each(ValueLine { source: ValueSource::Found, ..with(line, context, of, old) });
             }
         }
+        if attribute::is_attribute(context, put) {
+            return; // which no put changes
+        }
         if processes(self.chain, number, put, of.name) {
             return; // its completion has the value
         }
-        let outcome::Outcome { status, new, inexact } = outcome::of(self.chain, context, number, put);
+        let outcome::Outcome { status, new, inexact, .. } = outcome::of(self.chain, context, number, put);
         // An answer other than "ok" is a refusal; "unknown" may be either.
         let refused = status != "ok" && status != "unknown";
         let reached = put.wrote || put.packet.is_some();
@@ -254,7 +259,10 @@ impl<'a> At<'a> {
         let context = self.context;
         if let Some(record) = put.record {
             // Without a name it may be any field.
-            let name = field_name(context, put.field)?;
+            let name = match attribute::of(context, put) {
+                Some(attribute) => Some(attribute).filter(|name| !name.is_empty())?,
+                None => field_name(context, put.field)?,
+            };
             return Some(Field { record: Ok(record), field: put.field, name });
         }
         let packet = put.packet.as_ref()?;
@@ -267,7 +275,7 @@ impl<'a> At<'a> {
 
     /// A line for this field at this monotonic time, if it matches the filter.
     fn line(&mut self, of: Field, time: u64) -> Option<ValueLine> {
-        let time = self.chain.run.wall(time);
+        let (time, even) = (self.chain.run.wall(time), self.chain.run.even(time));
         if !self.filter.time(time) {
             return None;
         }
@@ -285,7 +293,7 @@ impl<'a> At<'a> {
             }
         };
         let of = of.record.ok().map(|record| Of { run: Rc::clone(run), record, field: of.field });
-        Some(ValueLine::new(time, named, of))
+        Some(ValueLine { even, ..ValueLine::new(time, named, of) })
     }
 }
 
@@ -295,6 +303,7 @@ impl ValueLine {
         let Named { process, record, field } = named;
         ValueLine {
             time,
+            even: time,
             host: Rc::clone(&process.host),
             ioc: Rc::clone(&process.ioc),
             record,
@@ -337,7 +346,7 @@ impl ValueLine {
     /// The line of something unseen.
     pub fn of_unseen(unseen: Unseen, process: Rc<IocProcess>) -> ValueLine {
         let named = Named { process, record: unseen.record.clone().unwrap_or_default(), field: "".into() };
-        let line = ValueLine::new(unseen.time, named, None);
+        let line = ValueLine { even: unseen.even.1, ..ValueLine::new(unseen.time, named, None) };
         ValueLine { source: ValueSource::Unseen, unseen: Some(Box::new(unseen)), ..line }
     }
 }

@@ -5,6 +5,9 @@
 //! itself. A put that found its record active made nothing process, so a circle of database links, which EPICS stops
 //! after one turn, is none. That a circle exists does not mean that it never rests: the count says how often its records
 //! processed because of each other.
+//!
+//! A bo with HIGH processes once more, by the callback that it asked for, to return to zero: that ends there. A record
+//! that is processed by its own callback feeds itself only if it asks for another one then.
 
 use super::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use super::naming::{Name, Naming};
@@ -52,6 +55,8 @@ type RootKey = (usize, u64, &'static str, Option<ThreadId>, Option<ScanListId>, 
 pub struct LinksSeen {
     /// By link.
     pub links: Keyed<Link, u64>,
+    /// How often each record processed by its own callback, and did not ask for it in such processing.
+    once_more: Keyed<usize, u64>,
     /// How often each record processed, by number.
     pub processed: Vec<u64>,
     /// Causes of chains: the number of the kind of cause, and the record.
@@ -85,7 +90,11 @@ impl LinksSeen {
                     self.has_processed(to);
                     match source(chain, span, naming) {
                         Some((from, put)) if from != to || !put => {
-                            self.add(Link { from, to, kind: process.trigger.name() }, filter, naming);
+                            let link = Link { from, to, kind: process.trigger.name() };
+                            let is_added = self.add(link, filter, naming);
+                            if is_added && from == to && is_once_more(chain, span) {
+                                *self.once_more.entry(to).or_default() += 1;
+                            }
                         }
                         _ if number == 0 && !by_link => self.add_root(chain, span, to, filter, naming),
                         _ => {}
@@ -109,7 +118,7 @@ impl LinksSeen {
                                 _ => None,
                             });
                             match to {
-                                Some(to) => self.add(Link { from, to, kind: "CA" }, filter, naming),
+                                Some(to) => _ = self.add(Link { from, to, kind: "CA" }, filter, naming),
                                 None => self.add_unrecorded(from, &link.pv, filter, naming),
                             }
                             self.walk(target, true, filter, naming);
@@ -128,18 +137,25 @@ impl LinksSeen {
         self.add(Link { from, to, kind: "CA" }, filter, naming);
     }
 
-    fn add(&mut self, link: Link, filter: &Filter, naming: &Naming) {
+    /// Adds a link; whether it is counted.
+    fn add(&mut self, link: Link, filter: &Filter, naming: &Naming) -> bool {
         let wanted = |number| {
             let name = naming.name(number);
             filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc)
         };
         if let Some(count) = self.links.get_mut(&link) {
             *count += 1;
-        } else if self.links.len() >= MAX_LINKS {
+            return true;
+        }
+        if self.links.len() >= MAX_LINKS {
             self.left_out += 1;
-        } else if wanted(link.from) || wanted(link.to) {
+            return false;
+        }
+        let wanted = wanted(link.from) || wanted(link.to);
+        if wanted {
             self.links.insert(link, 1);
         }
+        wanted
     }
 
     /// Adds the cause of a chain that no record caused.
@@ -148,7 +164,8 @@ impl LinksSeen {
             if process.for_link {
                 if let Some((_, source)) = chain.run.cp_link(span.start, process.record) {
                     let from = self.source_of_link(&source, to, naming);
-                    return self.add(Link { from, to, kind: "CP" }, filter, naming);
+                    self.add(Link { from, to, kind: "CP" }, filter, naming);
+                    return;
                 }
             }
         }
@@ -225,6 +242,25 @@ impl LinksSeen {
     }
 }
 
+impl LinksSeen {
+    /// How often a link was followed, apart from processing that ended what the record had begun itself.
+    fn feeding(&self, link: &Link) -> u64 {
+        let own = link.from == link.to && link.kind == Trigger::Callback.name();
+        let ended = self.once_more.get(&link.to).copied().filter(|_| own).unwrap_or(0);
+        self.links.get(link).copied().unwrap_or(0).saturating_sub(ended)
+    }
+}
+
+/// Whether a record's own callback processes it, which it had asked for in processing that was not caused so.
+fn is_once_more(chain: &Chain, span: &Span) -> bool {
+    let own = |span: &Span| match &span.kind {
+        SpanKind::Process(process) => Some((process.record, process.trigger == Trigger::Callback)),
+        _ => None,
+    };
+    let asked = span.parent.and_then(|parent| own(chain.spans.get(parent)?));
+    own(span).zip(asked).is_some_and(|((record, called), (of, again))| called && record == of && !again)
+}
+
 /// The record whose processing led to a span, and whether through a put.
 fn source(chain: &Chain, span: &Span, naming: &mut Naming) -> Option<(usize, bool)> {
     let mut parent = chain.spans.get(span.parent?)?;
@@ -281,6 +317,7 @@ pub fn loops(seen: &LinksSeen) -> Vec<Loop> {
     let mut next: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut links: Vec<&Link> = seen.links.keys().collect();
     links.sort();
+    links.retain(|link| seen.feeding(link) > 0);
     for link in links {
         next.entry(link.from).or_default().push(link.to);
         next.entry(link.to).or_default();
@@ -289,7 +326,8 @@ pub fn loops(seen: &LinksSeen) -> Vec<Loop> {
         .into_iter()
         .filter_map(|records| {
             let inside = |link: &Link| records.contains(&link.from) && records.contains(&link.to);
-            let count: u64 = seen.links.iter().filter(|(link, _)| inside(link)).map(|(_, count)| count).sum();
+            let count: u64 =
+                seen.links.keys().filter(|link| inside(link)).map(|link| seen.feeding(link)).sum();
             let processed = records.iter().filter_map(|record| seen.processed.get(*record)).sum();
             (count > 0).then_some(Loop { records, count, processed })
         })
@@ -384,6 +422,19 @@ mod tests {
         two.sort();
         assert_eq!(two, [[1, 2], [3, 4]]);
         assert_eq!(of(&[(1, 2), (2, 3), (3, 2), (3, 1)]), [[1, 2, 3]]);
+    }
+
+    #[test]
+    fn a_record_that_its_own_callback_processes_once_feeds_nothing() {
+        let own = Link { from: 1, to: 1, kind: Trigger::Callback.name() };
+        let with = |followed: u64, once_more: u64| {
+            let mut seen = LinksSeen::default();
+            seen.links.insert(own, followed);
+            seen.once_more.insert(1, once_more);
+            loops(&seen).iter().map(|found| found.count).collect::<Vec<_>>()
+        };
+        assert!(with(3, 3).is_empty(), "a bo with HIGH, three times");
+        assert_eq!(with(9, 1), [8], "it asks for its callback again and again");
     }
 
     #[test]

@@ -12,17 +12,36 @@ use std::rc::Rc;
 /// Bytes kept of a cause; a bound for hostile logs.
 const MAX_CAUSE: usize = 200;
 
+/// A moment, nanoseconds since 1970 UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// As the machine's clock had it.
+    pub wall: i64,
+    /// Its place in the order of time ([`Run::even`]).
+    pub even: i64,
+}
+
+impl Moment {
+    /// The earlier one.
+    pub fn min(self, other: Moment) -> Moment {
+        match other.even < self.even {
+            true => other,
+            false => self,
+        }
+    }
+}
+
 /// A note.
 pub struct Note {
-    /// Wall-clock time, nanoseconds since 1970 UTC: of the snapshot, or when it was over or noted.
-    pub time: i64,
+    /// Of the snapshot, or when it was over or noted.
+    pub time: Moment,
     /// Its run.
     pub run: Rc<Run>,
     /// Its content.
     pub what: What,
 }
 
-/// Contents of notes. Times are wall-clock time, nanoseconds since 1970 UTC.
+/// Contents of notes.
 pub enum What {
     /// The first event of the run.
     Begin,
@@ -31,12 +50,12 @@ pub enum What {
     /// Segments are missing or damaged.
     Missing {
         /// The last event before them.
-        since: i64,
+        since: Moment,
     },
     /// Hits were lost.
     Lost {
         /// The time before which nothing was lost.
-        since: i64,
+        since: Moment,
         /// Number of events lost.
         count: u64,
         /// Why.
@@ -49,7 +68,7 @@ pub enum What {
         /// Number of chains.
         count: u64,
         /// Start of the first.
-        since: i64,
+        since: Moment,
     },
     /// An IOC, as soon as the log names it.
     Ioc(IocId),
@@ -58,7 +77,7 @@ pub enum What {
         /// The IOC.
         ioc: IocId,
         /// The last time before that was recorded, or the start of its process.
-        since: i64,
+        since: Moment,
         /// Why there was a gap; empty if the process is older than the run.
         cause: String,
     },
@@ -67,7 +86,7 @@ pub enum What {
         /// The IOC.
         ioc: IocId,
         /// Since when.
-        since: i64,
+        since: Moment,
         /// Why.
         cause: String,
     },
@@ -107,7 +126,7 @@ impl Notes {
                 self.push(event.time, What::Begin, notes);
             }
             if let Some(since) = self.missing.take() {
-                self.push(event.time, What::Missing { since: self.run.wall(since) }, notes);
+                self.push(event.time, What::Missing { since: self.moment(since) }, notes);
             }
             self.last = self.last.max(event.time);
         }
@@ -139,11 +158,15 @@ impl Notes {
     }
 
     fn push(&self, time: u64, what: What, notes: &mut Vec<Note>) {
-        notes.push(Note { time: self.run.wall(time), run: Rc::clone(&self.run), what });
+        notes.push(Note { time: self.moment(time), run: Rc::clone(&self.run), what });
+    }
+
+    fn moment(&self, time: u64) -> Moment {
+        Moment { wall: self.run.wall(time), even: self.run.even(time) }
     }
 
     fn what(&self, fact: &Fact) -> Option<What> {
-        let wall = |time| self.run.wall(time);
+        let wall = |time| self.moment(time);
         let text = |text: &str| text.chars().take(MAX_CAUSE).collect::<String>();
         Some(match fact {
             Fact::Loss(loss) => {

@@ -175,7 +175,7 @@ impl Order {
     /// Takes a chain that has ended.
     pub fn insert(&mut self, chain: Chain) {
         let Some(root) = chain.root() else { return };
-        let key = (chain.run.wall(root.start), chain.serial, self.count);
+        let key = (chain.run.even(root.start), chain.serial, self.count);
         self.count += 1;
         if self.latest_run != address(&chain) {
             self.latest_run = address(&chain);
@@ -193,7 +193,7 @@ impl Order {
         }
         for span in &chain.spans {
             if let SpanKind::Link(link) = &span.kind {
-                let place = (chain.run.wall(span.start), 0, self.count);
+                let place = (chain.run.even(span.start), 0, self.count);
                 self.count += 1;
                 let of = (address(&chain), link.record.unwrap_or(u32::MAX));
                 let sent = Sent { chain: key, value: link.value.clone() };
@@ -430,7 +430,7 @@ impl Order {
         let (run, own) = (Rc::clone(&chain.run), address(chain));
         for span in &mut chain.spans {
             let SpanKind::Link(link) = &mut span.kind else { continue };
-            let time = run.wall(span.start);
+            let time = run.even(span.start);
             let ioc = span.thread.and_then(|thread| Some(run::ioc_of_thread(&run.context(), thread)?.id));
             if !link.resolved && depth < MAX_DEPTH {
                 let target = self.target(own, ioc, time, link).and_then(|key| Some((key, self.take(key)?)));
@@ -569,13 +569,13 @@ fn written(key: Key, chain: &Chain) -> Option<(RecordOf, (u64, u64))> {
 /// how far the clock of another host may be ahead.
 fn waits_until(chain: &Chain, most: i64, depth: usize) -> i64 {
     let written = chain.root().and_then(|root| match &root.kind {
-        SpanKind::Put(put) => Some(chain.run.wall(put.written?).saturating_add(1)),
+        SpanKind::Put(put) => Some(chain.run.even(put.written?).saturating_add(1)),
         _ => None,
     });
     // The same put may be in another host's log.
     let copies = ends(chain)
         .and_then(|_| chain.root())
-        .map(|root| chain.run.wall(root.start).saturating_add(HOST_SKEW).saturating_add(most));
+        .map(|root| chain.run.even(root.start).saturating_add(HOST_SKEW).saturating_add(most));
     let links = chain.spans.iter().filter_map(|span| match &span.kind {
         SpanKind::Link(link) => Some((span.start, link)),
         _ => None,
@@ -583,7 +583,7 @@ fn waits_until(chain: &Chain, most: i64, depth: usize) -> i64 {
     let links = links.map(|(start, link)| match &link.target {
         Some(target) if depth < MAX_DEPTH => waits_until(target, most, depth + 1),
         _ if link.resolved => i64::MIN,
-        _ => chain.run.wall(start).saturating_add(LINK_WAIT).saturating_add(most),
+        _ => chain.run.even(start).saturating_add(LINK_WAIT).saturating_add(most),
     });
     links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
 }

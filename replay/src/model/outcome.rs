@@ -15,7 +15,7 @@
 //! status is unknown then; the value shows the rest.
 
 use super::chain::{Chain, Completed, Outcome as End, PutSpan, Span, SpanKind};
-use super::{enum_strings, value};
+use super::{attribute, enum_strings, value};
 use epics::limits::MAX_STRING_SIZE;
 use epics::{eca, Dbr};
 use iocrec_log::context::Context;
@@ -35,6 +35,8 @@ pub struct Outcome {
     /// `new` is not certain to be the result of the put: it was derived from the requested value, or read when
     /// something else may have changed it.
     pub inexact: bool,
+    /// `new` was not read at all: it is the requested value, of a put that was accepted.
+    pub as_asked: bool,
 }
 
 /// The outcome of the put that is span `number` of the chain.
@@ -42,6 +44,9 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
     let field = put.field.and_then(|field| context.field(field));
     if acknowledges(context, put) {
         return acknowledgement(field, put);
+    }
+    if attribute::is_attribute(context, put) {
+        return of_attribute(put);
     }
     let is_value = field.is_some_and(|field| field.name == "VAL");
     let completed = if is_value { completed(chain, number, put) } else { None };
@@ -62,15 +67,17 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
         _ if is_taken(chain, number, put, field, &asked, evidence) => "ok".into(),
         _ => "unknown".into(),
     };
-    let (new, inexact) = match evidence {
-        Some((value, alone)) => (whole(value, after.filter(|after| after.alone).map(|a| &a.value)), !alone),
-        None if status == "ok" && asked == Value::Unknown => (asked, false),
-        None if status == "ok" => (asked, true),
-        None => (Value::Unknown, false),
+    let (new, inexact, as_asked) = match evidence {
+        Some((value, alone)) => {
+            (whole(value, after.filter(|after| after.alone).map(|a| &a.value)), !alone, false)
+        }
+        None if status == "ok" && asked == Value::Unknown => (asked, false, false),
+        None if status == "ok" => (asked, true, true),
+        None => (Value::Unknown, false, false),
     };
     // a menu's choice requested by its name
     let new = field.and_then(|field| enum_strings::number(context, field, &new)).unwrap_or(new);
-    Outcome { status, new: as_asked(context, put, field, new), inexact }
+    Outcome { status, new: self::as_asked(context, put, field, new), inexact, as_asked }
 }
 
 /// The result of a put by PVAccess, as its server said; `None` if it came otherwise.
@@ -111,6 +118,15 @@ pub fn acknowledged_field(context: &Context, put: &PutSpan) -> Option<&'static s
     }
 }
 
+/// `dbPut` refuses every put to an attribute, so that this keeps its value.
+fn of_attribute(put: &PutSpan) -> Outcome {
+    let status = match put.packet.as_ref().and_then(|packet| packet.answer.as_ref()) {
+        Some(answer) => pva_status(put).map_or_else(|| eca::put_status(answer.status), Cow::from),
+        None => "unknown".into(),
+    };
+    Outcome { status, new: put.old.clone(), inexact: false, as_asked: false }
+}
+
 /// `dbPut` refuses no acknowledgement; only ACKS and ACKT show the result.
 fn acknowledgement(field: Option<&Field>, put: &PutSpan) -> Outcome {
     let answer = put.packet.as_ref().and_then(|packet| packet.answer.as_ref());
@@ -122,7 +138,7 @@ fn acknowledgement(field: Option<&Field>, put: &PutSpan) -> Outcome {
     let own = field.is_some_and(|field| matches!(field.name.as_str(), "ACKS" | "ACKT"));
     let after = put.after.as_ref().filter(|_| own);
     let new = after.map_or(Value::Unknown, |after| after.value.clone());
-    Outcome { status, new, inexact: after.is_some_and(|after| !after.alone) }
+    Outcome { status, new, inexact: after.is_some_and(|after| !after.alone), as_asked: false }
 }
 
 /// Whether an unanswered put is known to have been accepted. `evidence`: the value of the field after it, and whether

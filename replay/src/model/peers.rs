@@ -7,7 +7,8 @@
 //!
 //! The logs are read for this only when a put's client is not known by its own log, and another host's is there.
 
-use super::client::{Asked, Client, Joined, Outputs};
+use super::asked::{Ask, Asked, Threads};
+use super::client::{Client, Joined, Outputs};
 use super::clock::SetLater;
 use crate::logs::budget;
 use crate::scan::{Blocks, Part, Scan};
@@ -97,13 +98,24 @@ impl Peers {
     }
 
     /// Notes that a thread of a run's IOC asked libca to put.
-    pub fn asks(&self, run: usize, ioc: IocId, time: i64, thread: &str) {
-        self.asked.borrow_mut().note(run, ioc, time, thread);
+    pub fn asks(&self, run: usize, ioc: IocId, ask: &Ask<'_>) {
+        self.asked.borrow_mut().note(run, ioc, ask);
     }
 
-    /// The threads of a run's IOC that did just before a wall-clock time.
-    pub fn threads(&self, run: usize, ioc: IocId, time: i64) -> Option<Vec<String>> {
-        self.asked.borrow().threads(run, ioc, time)
+    /// Notes that hits of a run were lost between two wall-clock times.
+    pub fn lost(&self, run: usize, since: i64, until: i64) {
+        self.asked.borrow_mut().lost(run, since, until);
+    }
+
+    /// The threads of a run's IOC that asked for a put to a channel, by its number and PV, just before a wall-clock time.
+    pub fn threads(
+        &self,
+        run: usize,
+        ioc: IocId,
+        time: i64,
+        channel: (Option<u32>, &str),
+    ) -> Option<Threads> {
+        self.asked.borrow().threads(run, ioc, time, channel)
     }
 
     /// How far the clock of one run's host is ahead of another's, nanoseconds; 0 if unknown.

@@ -1,5 +1,6 @@
 //! Puts as people ask for them: who wrote which value, from where, with what result.
 
+use super::attribute;
 use super::caller::{self, Caller, Role};
 use super::chain::{Chain, Completed, Outcome as End, Packet, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use super::client::{self, Client, Holder, Joined, Part};
@@ -59,6 +60,8 @@ impl Via {
 pub struct PutLine {
     /// Wall-clock time, nanoseconds since 1970 UTC.
     pub time: i64,
+    /// Its place in the order of time ([`Run::even`](super::run::Run::even)).
+    pub even: i64,
     /// Host that recorded it.
     pub host: Option<String>,
     /// IOC.
@@ -104,6 +107,8 @@ pub struct PutLine {
     /// `new` is not certain to be the result of the put: it is the requested value, converted to the field's type, or
     /// was read when something else may have changed the field in the meantime.
     pub inexact: bool,
+    /// Whether `new` was not read at all, but is the requested value of a put that was accepted.
+    pub as_asked: bool,
     /// The record whose CA link made it.
     pub cause_record: Option<String>,
     /// Whether the log holds only part of it; `None` if it holds nothing.
@@ -246,7 +251,7 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
     let context = chain.run.context();
     for (number, span) in chain.spans.iter().enumerate() {
         match &span.kind {
-            SpanKind::Put(put) if put.only_processes => {}
+            SpanKind::Put(put) if put.only_processes || put.is_one_of_several => {}
             // a part of the put to its group
             SpanKind::Put(_) if span.parent.is_some_and(|parent| is_group(chain, parent)) => {}
             SpanKind::Put(put) => {
@@ -304,6 +309,7 @@ fn set_by_python(
         wrote: true,
         written: None,
         only_processes: false,
+        is_one_of_several: false,
         packet: None,
     };
     let line = line(chain, context, number, span, &put, Via::Python, None);
@@ -311,7 +317,16 @@ fn set_by_python(
     let (new, status) = (value.clone(), "ok".into());
     let (new_cut, new_text) =
         (outcome::is_cut(value, true), enum_strings::state(context, process.record, value));
-    PutLine { field: Some("VAL".to_owned()), status, new, new_cut, new_text, inexact: false, ..line }
+    PutLine {
+        field: Some("VAL".to_owned()),
+        status,
+        new,
+        new_cut,
+        new_text,
+        inexact: false,
+        as_asked: false,
+        ..line
+    }
 }
 
 /// The line of the put that is the root of a chain.
@@ -377,16 +392,16 @@ fn client_ioc(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     context.ioc(context.circuit_ends(circuit)?.client?)
 }
 
-/// The process that made a put that arrived on a circuit. `cause`: the record whose link is known to have made it.
+/// The process that made a put that arrived on a circuit, by the client's number for its channel. `cause`: the record whose link is known to have made it.
 fn process(
     run: &run::Run,
-    circuit: CircuitId,
+    (circuit, cid): (CircuitId, Option<u32>),
     pv: Option<&str>,
     time: i64,
     cause: Option<&str>,
 ) -> Option<ProcessLine> {
     let behind = client::behind(run, circuit, time)?;
-    let part = pv.and_then(|pv| client::part(run, &behind, pv, time)).unwrap_or_default();
+    let part = pv.and_then(|pv| client::part(run, &behind, cid, pv, time)).unwrap_or_default();
     let client::Behind { client, joined, .. } = behind;
     let of_links = part.threads.as_slice() == [caller::CA_LINKS];
     let (record, thread) = match (cause, part.threads.as_slice(), part.links.as_slice()) {
@@ -465,7 +480,8 @@ fn line(
     let pva = put.packet.as_ref().and_then(|packet| packet.pva.as_ref());
     // a group, or a server without records: its name is no record's, and its parts are no fields
     let is_record = put.record.is_some() || pva.is_none_or(|pva| pva.names_record);
-    let definition = put.field.and_then(|field| context.field(field));
+    let definition = put.field.filter(|_| !attribute::is_attribute(context, put));
+    let definition = definition.and_then(|field| context.field(field));
     let record = match put.record {
         Some(record) => Some(record_name(context, record)),
         None => named.filter(|_| is_record).map(|pv| {
@@ -475,8 +491,9 @@ fn line(
             record.map_or(name, |record| record.name).to_owned()
         }),
     };
+    let attribute = attribute::of(context, put).map(|name| if name.is_empty() { "?" } else { name });
     let field = match put.record {
-        Some(_) => field_name(context, put.field).map(str::to_owned),
+        Some(_) => attribute.or_else(|| field_name(context, put.field)).map(str::to_owned),
         None => named.filter(|_| is_record).map(|pv| Pv::new(pv).field.to_owned()),
     };
     let pv = named.map(str::to_owned).or_else(|| {
@@ -492,7 +509,7 @@ fn line(
     };
     let acknowledges = outcome::acknowledged_field(context, put);
     let field = acknowledges.map(str::to_owned).or(field);
-    let Outcome { status, new, inexact } = outcome::of(chain, context, number, put);
+    let Outcome { status, new, inexact, as_asked } = outcome::of(chain, context, number, put);
     let old = match acknowledges {
         // an old recorder read the record's value there
         Some(_) => Value::Unknown,
@@ -512,8 +529,10 @@ fn line(
     let members = pva.as_ref().map(|pva| pva.members.as_slice()).unwrap_or_default();
     let inexact = inexact || members.iter().any(|member| member.inexact);
     let time = chain.run.wall(span.start);
-    let process =
-        circuit_id.and_then(|circuit| process(&chain.run, circuit, pv.as_deref(), time, cause)).map(Box::new);
+    let cid = channel.and_then(|channel| channel.cid);
+    let process = circuit_id
+        .and_then(|circuit| process(&chain.run, (circuit, cid), pv.as_deref(), time, cause))
+        .map(Box::new);
     let client_ioc = match own_ioc {
         Some(ioc) => Some(ioc.name.clone()),
         None => process.as_ref().and_then(|process| process.ioc.as_ref()).map(|(name, ..)| name.clone()),
@@ -528,6 +547,7 @@ fn line(
     let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
         time,
+        even: chain.run.even(span.start),
         host: text(&chain.run.host()),
         ioc: ioc.and_then(|ioc| text(&ioc.name)),
         pv,
@@ -572,6 +592,7 @@ fn line(
             (None, _) => "probe",
         },
         inexact,
+        as_asked,
         cause_record: cause.and_then(text),
         acknowledges,
         client_ioc: client_ioc.filter(|ioc| !ioc.is_empty()),

@@ -263,7 +263,7 @@ impl Reading {
     /// Lets time pass in the run up to `wall`, since a run with few events must not hold up the others.
     fn idle(&mut self, wall: i64, done: &mut Vec<Chain>) {
         let Some(engine) = &mut self.engine else { return };
-        let passed = wall.saturating_sub(self.source.run.wall(engine.now()));
+        let passed = wall.saturating_sub(self.source.run.even(engine.now()));
         if let Some(passed) = u64::try_from(passed).ok().filter(|passed| *passed > SECOND) {
             engine.tick(engine.now().saturating_add(passed).min(self.source.next_time()), done);
         }
@@ -273,7 +273,7 @@ impl Reading {
     fn settled(&mut self) -> i64 {
         let next = self.next.unwrap_or(i64::MAX);
         match self.engine.as_mut().and_then(Engine::oldest) {
-            Some(oldest) => self.source.run.wall(oldest).min(next),
+            Some(oldest) => self.source.run.even(oldest).min(next),
             None => next,
         }
     }

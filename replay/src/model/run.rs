@@ -1,14 +1,20 @@
 //! A recorder's run: the definitions that its hits refer to.
 
+use super::asked::Ask;
+use super::caller;
 use super::client::Outputs;
-use super::clock::SetLater;
+use super::clock::{SetLater, Step};
+use super::course::Course;
 use super::links::Links;
 use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId};
+use iocrec_log::event::{
+    Address, CaClientPut, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
+};
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -16,6 +22,9 @@ use std::sync::Arc;
 
 /// Arrays whose room is remembered; a bound for hostile logs.
 const MAX_ROOMS: usize = 100_000;
+
+/// Channels of IOCs as clients that are found by their addresses; a bound for hostile logs.
+const MAX_CHANNELS: usize = 200_000;
 
 /// A pair of clocks, and the monotonic times for which it counts.
 #[derive(Clone, Copy)]
@@ -42,8 +51,12 @@ pub struct Run {
     meanings: Cell<u64>,
     /// The links that write over Channel Access.
     outputs: RefCell<Outputs>,
+    /// By IOC and address, the numbers of the channels of IOCs as clients.
+    client_channels: RefCell<HashMap<(IocId, u64), u32>>,
     /// All runs that are read together, and the number of this one among them.
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
+    /// Where its clock was set back.
+    course: RefCell<Course>,
 }
 
 impl Run {
@@ -78,13 +91,25 @@ impl Run {
     }
 
     /// Notes that a thread asked libca to put.
-    pub fn asks_to_put(&self, time: u64, thread: ThreadId) {
+    pub fn asks_to_put(&self, time: u64, put: &CaClientPut) {
         let Some((peers, number)) = self.peers() else { return };
         let context = self.context();
-        if let Some(thread) = context.thread(thread) {
-            let wall = context.wall(time).unwrap_or(i64::MAX);
-            peers.asks(number, thread.ioc, wall, &thread.name);
-        }
+        let Some(thread) = context.thread(put.thread) else { return };
+        let Some(wall) = context.wall(time) else { return };
+        let id = self.client_channels.borrow().get(&(thread.ioc, put.channel)).copied();
+        let channel = id.and_then(|id| context.in_force().client_channels.get(id));
+        let channel = channel.map(|channel| (channel.cid, channel.pv.as_str()));
+        let is_sampled = context.chain_sampling().is_some_and(|sampling| sampling.chains > 0);
+        let by_sequencer = caller::is_sequencer(&context, put.site);
+        let ask = Ask { time: wall, thread: &thread.name, channel, by_sequencer, is_sampled };
+        peers.asks(number, thread.ioc, &ask);
+    }
+
+    /// Notes that hits were lost between two times.
+    pub fn lost_hits(&self, since: u64, until: u64) {
+        let Some((peers, number)) = self.peers() else { return };
+        let context = self.context();
+        peers.lost(number, context.wall(since).unwrap_or(i64::MIN), context.wall(until).unwrap_or(i64::MAX));
     }
 
     /// Notes the properties of records.
@@ -139,6 +164,12 @@ impl Run {
         if let Fact::OutputLinks(of) = fact {
             self.outputs.borrow_mut().note(of);
         }
+        if let Fact::ClientChannel(of) = fact {
+            let mut channels = self.client_channels.borrow_mut();
+            if channels.len() < MAX_CHANNELS {
+                channels.insert((of.ioc, of.address), of.id);
+            }
+        }
         self.changes.set(self.changes.get() + 1);
         if !is_of_network(fact) {
             self.meanings.set(self.meanings.get() + 1);
@@ -176,6 +207,22 @@ impl Run {
             changes: self.changes.get(),
         }));
         self.context().wall(time).unwrap_or_else(|| i64::try_from(time).unwrap_or(i64::MAX))
+    }
+
+    /// The place of a monotonic time in the order of time: as [`Run::wall`], but never earlier than what came before, also
+    /// where the machine's clock was set back.
+    pub fn even(&self, time: u64) -> i64 {
+        self.course.borrow().even(time, self.wall(time))
+    }
+
+    /// Tells it where its clock was set back.
+    pub fn runs_in(&self, course: Course) {
+        *self.course.borrow_mut() = course;
+    }
+
+    /// Notes a step of its clock.
+    pub fn clock_steps(&self, time: u64, step: Step) {
+        self.course.borrow().note(time, step);
     }
 
     /// Name of the host; empty if unknown.

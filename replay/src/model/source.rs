@@ -21,7 +21,7 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
-use iocrec_log::event::{Class, Event, Fact, PvaValue, SegmentEnd, Unpinned};
+use iocrec_log::event::{Class, Event, Fact, Ioc, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{Block, Cause, Choice, Glance, SegmentFile};
 use std::collections::{HashMap, VecDeque};
@@ -295,8 +295,8 @@ impl Source {
         }
         self.fill();
         match self.pending.front() {
-            Some(event) => Some(self.run.wall(event.time)),
-            None if self.gap => Some(self.run.wall(self.newest)),
+            Some(event) => Some(self.run.even(event.time)),
+            None if self.gap => Some(self.run.even(self.newest)),
             None => None,
         }
     }
@@ -481,9 +481,19 @@ impl Source {
             if event.fact.class() == Class::Definition {
                 if let Fact::Clock(clock) = &event.fact {
                     let step = self.steps.take(event.time, clock.wall);
+                    if let Some(step) = step {
+                        self.run.clock_steps(event.time, step);
+                    }
                     if let Some(by) = step.and_then(|step| step.back()).filter(|_| !self.set_back) {
                         self.set_back = true;
                         self.notices.report(&Notice::ClockSetBack { host: self.run.host(), by });
+                    }
+                }
+                if let Fact::Ioc(ioc) = &event.fact {
+                    let is_new = ioc.leaves_out_processing()
+                        && !self.run.context().ioc(ioc.id).is_some_and(Ioc::leaves_out_processing);
+                    if is_new {
+                        self.notices.report(&Notice::NoProcessing { ioc: ioc.name.clone() });
                     }
                 }
                 if !repeats {

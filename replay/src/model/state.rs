@@ -25,7 +25,7 @@ use super::unseen::{Kind, Unseen};
 use super::value::same;
 use crate::filter::Filter;
 use crate::values::Entry;
-use iocrec_log::event::{IocId, Properties, Tier, Value};
+use iocrec_log::event::{Ioc, IocId, Properties, Tier, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -60,6 +60,8 @@ pub struct FieldState {
     pub seen: Option<Box<Seen>>,
     /// Why the value is in doubt or, without a value, unknown.
     pub doubt: Option<String>,
+    /// When its IOC ended, if it has: not before the first time, and by the second.
+    pub ended: Option<(i64, i64)>,
     /// The record in its run.
     pub of: Option<Of>,
 }
@@ -105,7 +107,8 @@ struct Doubt {
 struct Process {
     /// The run that recorded it last, and its number there.
     of: Option<(Rc<Run>, IocId)>,
-    ended: Option<String>,
+    /// Between which times it has ended, and how.
+    ended: Option<((i64, i64), String)>,
     doubt: Option<Doubt>,
     /// Whether processing is recorded, as far as the log says so.
     attached: bool,
@@ -116,6 +119,11 @@ impl Process {
     fn blind(&self, seen: &Seen) -> Option<&'static str> {
         let (run, ioc) = self.of.as_ref()?;
         let context = run.context();
+        if context.ioc(*ioc).is_some_and(Ioc::leaves_out_processing)
+            && seen.line.source != ValueSource::Process
+        {
+            return Some("the processing of its records was not recorded (--no-process)");
+        }
         if self.attached || seen.line.source == ValueSource::Process {
             return None;
         }
@@ -130,6 +138,9 @@ impl Process {
 /// The state at a time.
 pub struct State {
     time: i64,
+    /// The places of that time, and of the one from which changes are counted, in the order of time, for boots whose
+    /// clock was set back.
+    even: HashMap<Rc<str>, (i64, Option<i64>)>,
     /// Changes after this time are counted, and the last is kept.
     count_from: Option<i64>,
     fields: Keyed<Key, Seen>,
@@ -145,6 +156,7 @@ impl State {
     pub fn at(time: i64) -> State {
         State {
             time,
+            even: HashMap::new(),
             count_from: None,
             fields: Keyed::default(),
             processes: BTreeMap::new(),
@@ -159,6 +171,24 @@ impl State {
     pub fn counting_from(mut self, time: i64) -> State {
         self.count_from = Some(time);
         self
+    }
+
+    /// Tells it the places of its times in the order of time, for a boot whose clock was set back.
+    pub fn stands_at(&mut self, boot: &str, even: impl Fn(i64) -> i64) {
+        self.even.insert(boot.into(), (even(self.time), self.count_from.map(even)));
+    }
+
+    /// The place of its time in the order of time, for a process.
+    fn limit(&self, process: &IocProcess) -> i64 {
+        match self.even.is_empty() {
+            true => self.time,
+            false => self.even.get(&process.boot).map_or(self.time, |(even, _)| *even),
+        }
+    }
+
+    /// Whether it may need what comes at this place in the order of time.
+    pub fn reaches(&self, even: i64) -> bool {
+        even <= self.time || self.even.values().any(|(limit, _)| even <= *limit)
     }
 
     /// The time.
@@ -202,23 +232,23 @@ impl State {
     /// before the time on: so the history must go on for a while after it.
     pub fn take(&mut self, entry: Entry) {
         match entry {
-            Entry::Process { time, process, run, ioc } if time <= self.time => {
+            Entry::Process { time, process, run, ioc } if time <= self.limit(&process) => {
                 let known = self.processes.entry(process).or_default();
                 known.of = Some((run, ioc));
                 known.ended = None;
             }
-            Entry::Attached { time, process } if time <= self.time => {
+            Entry::Attached { time, process } if time <= self.limit(&process) => {
                 self.processes.entry(process).or_default().attached = true;
             }
-            Entry::Disabled { time, process, record } if time <= self.time => {
+            Entry::Disabled { time, process, record } if time <= self.limit(&process) => {
                 if let Some(seen) = self.fields.get_mut(&(process, record, Rc::from("VAL"))) {
                     seen.alarm = None;
                 }
             }
             Entry::Process { .. } | Entry::Attached { .. } | Entry::Disabled { .. } => {}
             Entry::Value(line) => match &line.unseen {
-                Some(unseen) => self.unseen(unseen),
-                None if line.time <= self.time => self.value(*line),
+                Some(unseen) => self.unseen(unseen, self.limit(&line.process)),
+                None if line.even <= self.limit(&line.process) => self.value(*line),
                 None => {}
             },
         }
@@ -242,7 +272,8 @@ impl State {
             (Some(true), Some(before)) if was_certain => (before.first, before.set),
             _ => (line.time, (changed_now || line.source == ValueSource::Put).then_some(line.time)),
         };
-        let counted = self.count_from.is_some_and(|from| line.time > from);
+        let from = self.even.get(&key.0.boot).map_or(self.count_from, |(_, from)| *from);
+        let counted = from.is_some_and(|from| line.even > from);
         let change = counted && equal != Some(true);
         let changed = match change {
             true => Some(Rc::new(line.clone())),
@@ -255,23 +286,24 @@ impl State {
         self.fields.insert(key, Seen { line, set, first, alarm, changed, changes });
     }
 
-    fn unseen(&mut self, unseen: &Unseen) {
+    fn unseen(&mut self, unseen: &Unseen, limit: i64) {
+        let (since, over) = unseen.even;
         let has_begun = match unseen.open {
             // what was seen at that very moment was there
-            true => unseen.since < self.time,
-            false => unseen.since <= self.time,
+            true => since < limit,
+            false => since <= limit,
         };
         match unseen.kind {
-            Kind::Ended if unseen.time > self.time => return,
+            Kind::Ended if over > limit => return,
             Kind::Ended => {}
             _ if !has_begun => return,
             _ => {}
         }
         // What lasts on, or was over only after the time asked for, leaves nothing certain that was seen before it.
         let until = match unseen.open {
-            _ if unseen.time > self.time => self.time.saturating_add(1),
-            true => unseen.since.saturating_add(1),
-            false => unseen.time,
+            _ if over > limit => limit.saturating_add(1),
+            true => since.saturating_add(1),
+            false => over,
         };
         let doubt = Doubt { until, words: unseen.words() };
         match (unseen.kind, &unseen.process, &unseen.record) {
@@ -284,7 +316,8 @@ impl State {
             (Kind::LeftOut, ..) => self.chains_left_out = self.chains_left_out.saturating_add(unseen.count),
             (Kind::Ended, Some(process), _) => {
                 let words = unseen.words();
-                self.processes.entry(Rc::clone(process)).or_default().ended = Some(words);
+                let ended = ((unseen.since, unseen.time), words);
+                self.processes.entry(Rc::clone(process)).or_default().ended = Some(ended);
                 for ((of, ..), seen) in &mut self.fields {
                     if of == process {
                         seen.line.value = Value::Unknown;
@@ -294,7 +327,7 @@ impl State {
             }
             (_, Some(process), _) => {
                 let of = self.processes.entry(Rc::clone(process)).or_default();
-                of.attached &= !(unseen.open && unseen.time <= self.time);
+                of.attached &= !(unseen.open && over <= limit);
                 worse(&mut of.doubt, doubt);
             }
             (_, None, _) => {
@@ -315,7 +348,7 @@ impl State {
         [of.and_then(|of| of.doubt.as_ref()), of_run, left(record), of_root]
             .into_iter()
             .flatten()
-            .filter(|doubt| doubt.until > seen.line.time)
+            .filter(|doubt| doubt.until > seen.line.even)
             .max_by_key(|doubt| doubt.until)
     }
 
@@ -327,7 +360,7 @@ impl State {
         for (key, seen) in std::mem::take(&mut self.fields) {
             let ended = self.processes.get(&key.0).and_then(|process| process.ended.as_ref());
             let doubt = match (&seen.line.value, ended) {
-                (_, Some(ended)) => Some(ended.clone()),
+                (_, Some((_, ended))) => Some(ended.clone()),
                 (Value::Unknown, None) if seen.line.source == ValueSource::Process => {
                     Some("its record has processed since, and its value was not recorded".to_owned())
                 }
@@ -338,8 +371,8 @@ impl State {
                     words.map(|words| format!("may have changed since: {words}"))
                 }
             };
-            let of = seen.line.of.clone();
-            all.insert(key.clone(), FieldState { key, seen: Some(Box::new(seen)), doubt, of });
+            let (of, ended) = (seen.line.of.clone(), ended.map(|(when, _)| *when));
+            all.insert(key.clone(), FieldState { key, seen: Some(Box::new(seen)), doubt, ended, of });
         }
         let value: Rc<str> = "VAL".into();
         for (process, about) in &self.processes {
@@ -351,12 +384,15 @@ impl State {
                     continue;
                 }
                 let key = (Rc::clone(process), Rc::from(record.name), Rc::clone(&value));
-                let doubt = about.ended.clone().unwrap_or_else(|| "it was not seen before".to_owned());
+                let ended = about.ended.as_ref().map(|(when, _)| *when);
+                let words = about.ended.as_ref().map(|(_, words)| words.clone());
+                let doubt = words.unwrap_or_else(|| "it was not seen before".to_owned());
                 let of = Of { run: Rc::clone(run), record: record.id, field: None };
                 all.entry(key.clone()).or_insert(FieldState {
                     key,
                     seen: None,
                     doubt: Some(doubt),
+                    ended,
                     of: Some(of),
                 });
             }

@@ -20,6 +20,8 @@ pub struct Unseen {
     pub time: i64,
     /// Nothing went unseen before this time.
     pub since: i64,
+    /// The places of `since` and `time` in the order of time.
+    pub even: (i64, i64),
     /// Whether it lasts on.
     pub open: bool,
     /// The process that it concerns; `None` for all that the run records.

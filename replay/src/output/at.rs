@@ -96,7 +96,7 @@ impl Row for AtRow {
     }
 
     /// `PV  VALUE  ALARM  AGE  IOC  DOUBT`: parts of varying length are padded to their usual width.
-    fn text(&self, _: &Zone) -> String {
+    fn text(&self, zone: &Zone) -> String {
         let field = &self.field;
         let ioc = if field.key.0.ioc.is_empty() { "-" } else { &field.key.0.ioc };
         let seen = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown);
@@ -106,6 +106,9 @@ impl Row for AtRow {
         let mut text = format!("{:<24}  {:<20}  {alarm:<14}  {age:<16}  {ioc:<10}", field.pv(), shown(field));
         if let Some(doubt) = &field.doubt {
             let _ = write!(text, "  {doubt}");
+        }
+        if let Some(when) = field.ended {
+            let _ = write!(text, ", {}", between(when, zone));
         }
         text.truncate(text.trim_end().len());
         text
@@ -120,6 +123,14 @@ impl AtRow {
             // It was there when it was first seen; nobody knows for how long.
             None => format!("over {}", age(self.time.saturating_sub(seen.first))),
         }
+    }
+}
+
+/// When an IOC ended: not before the first time, and by the second.
+pub fn between((since, by): (i64, i64), zone: &Zone) -> String {
+    match since < by {
+        true => format!("between {} and {}", zone.format(since, 3), zone.format(by, 3)),
+        false => format!("at {}", zone.format(by, 3)),
     }
 }
 

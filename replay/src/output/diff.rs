@@ -1,4 +1,5 @@
-//! Differences between two times, a row for each PV that had another value, or is unknown at one of them.
+//! Differences between two times, a row for each PV that had another value, or is unknown at one of them. The value of a
+//! PV whose IOC has ended did not change: it is gone, and its row says when.
 
 use super::at::{known, shown};
 use super::rows::{self, Row};
@@ -41,6 +42,8 @@ pub struct Line {
     after_text: Option<String>,
     after_known: &'static str,
     after_doubt: Option<String>,
+    /// When the IOC ended with which the value is gone, at the latest.
+    ended: Option<String>,
     changes: u64,
     time: Option<String>,
     cause: Option<String>,
@@ -57,6 +60,8 @@ pub enum Difference {
     Changed,
     /// It is unknown at one of the times.
     Unknown,
+    /// Its IOC has ended since the first time, and its value is gone with it.
+    Ended,
     /// It had the same value, but another one in between.
     Back,
     /// It had the same value, if what went unseen did not change it.
@@ -85,12 +90,18 @@ impl DiffRow {
         let certain = |field: &Option<FieldState>| field.as_ref().is_some_and(FieldState::is_certain);
         match (value(&self.before), value(&self.after)) {
             (Value::Unknown, Value::Unknown) => Difference::Nothing,
+            (_, Value::Unknown) if self.ended().is_some() => Difference::Ended,
             (Value::Unknown, _) | (_, Value::Unknown) => Difference::Unknown,
             (before, after) if same(&before, &after) == Some(false) => Difference::Changed,
             _ if changes > 0 || is_new_process => Difference::Back,
             _ if certain(&self.before) && certain(&self.after) => Difference::Same,
             _ => Difference::Doubtful,
         }
+    }
+
+    /// When its IOC ended, if nothing has had the field since.
+    fn ended(&self) -> Option<(i64, i64)> {
+        self.after.as_ref()?.ended
     }
 
     /// The line of the last change in between.
@@ -133,6 +144,10 @@ impl Row for DiffRow {
             after_text: text(&self.after),
             after_known: known(&self.after),
             after_doubt: doubt(&self.after),
+            ended: self
+                .ended()
+                .filter(|_| self.difference() == Difference::Ended)
+                .map(|(_, by)| zone.format(by, 9)),
             changes: self.changes(),
             time: changed.map(|line| zone.format(line.time, 9)),
             cause: origin.map(origin::cause),
@@ -149,7 +164,12 @@ impl Row for DiffRow {
         let pv = self.either().map(FieldState::pv).unwrap_or_default();
         let ioc = self.either().map_or("", |field| &field.key.0.ioc);
         let ioc = if ioc.is_empty() { "-" } else { ioc };
-        let change = format!("{} -> {}", side(&self.before), side(&self.after));
+        let is_gone = self.difference() == Difference::Ended;
+        let ended = self.ended().filter(|_| is_gone).map(|when| super::at::between(when, zone));
+        let change = match &ended {
+            Some(_) => side(&self.before),
+            None => format!("{} -> {}", side(&self.before), side(&self.after)),
+        };
         let mut text = format!("{pv:<24}  {change:<32}  {ioc:<10}");
         match (self.changes(), self.changed()) {
             (_, None) => {}
@@ -163,8 +183,13 @@ impl Row for DiffRow {
             }
         }
         for (when, field) in [("before", &self.before), ("after", &self.after)] {
-            if let Some(doubt) = field.as_ref().and_then(|field| field.doubt.as_ref()) {
-                let _ = write!(text, "  ({when}: {doubt})");
+            let doubt = field.as_ref().and_then(|field| field.doubt.as_ref());
+            match (doubt, &ended) {
+                (Some(doubt), Some(ended)) if when == "after" => {
+                    let _ = write!(text, "  {doubt}, {ended}: the value is gone");
+                }
+                (Some(doubt), _) => drop(write!(text, "  ({when}: {doubt})")),
+                (None, _) => {}
             }
         }
         text.truncate(text.trim_end().len());

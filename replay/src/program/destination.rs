@@ -40,6 +40,9 @@ impl Destination {
     /// Opens the file given with `-o`, if any. `logs` are the logs that will be read.
     pub fn open(named: Option<&Path>, logs: &[PathBuf]) -> Result<Destination, Failure> {
         let Some(path) = named else { return Ok(Destination::standard()) };
+        if path.as_os_str().is_empty() {
+            return Err(UsageError::EmptyOutput.into());
+        }
         let failed = |error| Failure::output(error, Some(path));
         let about = fs::metadata(path);
         // Follow a symbolic link to its target, so that the link stays. A dangling one is replaced.

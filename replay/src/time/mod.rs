@@ -80,6 +80,15 @@ pub struct NotATime(pub String);
 
 impl fmt::Display for NotATime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.0;
+        let civil = text.split(['Z', '+']).next().unwrap_or(text);
+        if text.parse::<Timestamp>().is_ok() || civil.parse::<DateTime>().is_ok() {
+            return write!(
+                f,
+                "'{text}' lies outside of 1677-09-22 to 2262-04-11, the times that a log can hold; write one in it, such \
+                 as 2026-01-31T12:00:00, or leave the option out for no limit"
+            );
+        }
         write!(
             f,
             "'{}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if needed, or 12:00, -10m, yesterday",
@@ -268,6 +277,14 @@ mod tests {
         {
             assert!(refused(text), "{text}");
         }
+        for text in ["9999-12-31", "9999-12-31T00:00:00Z", "2262-04-12"] {
+            let error = zone.parse(text, Boundary::Start).unwrap_err().to_string();
+            assert!(error.contains("lies outside of 1677") && !error.contains("not a time"), "{error}");
+        }
+        assert!(
+            zone.parse("2262-04-11", Boundary::End).is_ok()
+                && zone.parse("1677-09-22", Boundary::End).is_ok()
+        );
     }
 
     #[test]

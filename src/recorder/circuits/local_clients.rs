@@ -14,16 +14,18 @@ use iocrec_log::event::{CircuitId, Event, Fact};
 
 use crate::ca::{Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
-use crate::linux::process;
 use crate::linux::reader::{self, Inspection};
 use crate::linux::sockets::{self, Connection};
+use crate::linux::{clock, process};
 use crate::net::Namespace;
 use crate::recorder::circuits::places::Places;
 
 /// Least time between two reads of a process, nanoseconds: a read copies its heap.
 const PAUSE: u64 = 5_000_000_000;
-/// Least time between two searches for clients, nanoseconds: a search reads all processes' descriptors.
+/// Least time between two searches for clients, nanoseconds, and as a multiple of the processor time of the last one: a
+/// search reads all processes' descriptors.
 const LOOK: u64 = 1_000_000_000;
+const SHARE: u64 = 100;
 
 /// Times that a client is read for a circuit's names: on a busy machine a search may end before it has found them, and
 /// a client that does not use libca never has them.
@@ -101,8 +103,10 @@ impl LocalClients {
     /// Takes over the names found, and requests one more process. `places`: addresses of the servers.
     pub fn step(&mut self, now: u64, places: &Places, decoder: &mut Decoder, events: &mut Vec<Event>) {
         if (self.all || !self.unnamed.is_empty()) && now >= self.next_look {
-            self.next_look = now.saturating_add(LOOK);
+            let began = clock::thread();
             self.look(now, places, decoder);
+            let took = clock::thread().saturating_sub(began);
+            self.next_look = now.saturating_add(LOOK.max(took.saturating_mul(SHARE)));
         }
         if self.searcher.is_none() && !self.due.is_empty() {
             self.searcher = Searcher::start();

@@ -6,6 +6,7 @@ pub mod ends;
 pub mod local_clients;
 pub mod places;
 pub mod processes;
+pub mod pva_servers;
 pub mod server_threads;
 
 use std::collections::HashSet;
@@ -25,6 +26,7 @@ use crate::recorder::circuits::ends::EndFinder;
 use crate::recorder::circuits::local_clients::LocalClients;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::circuits::processes::ClientProcesses;
+use crate::recorder::circuits::pva_servers::PvaServers;
 use crate::recorder::circuits::server_threads::ServerThreads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
@@ -44,6 +46,8 @@ pub struct Circuits {
     processes: ClientProcesses,
     /// Names of channels from clients on this machine.
     local_clients: LocalClients,
+    /// Names of PVAccess channels from servers on this machine.
+    pva_servers: PvaServers,
     /// The network namespaces and CA servers' ports that are recorded, as of the last look.
     places: Places,
     /// Threads that serve them.
@@ -64,6 +68,7 @@ impl Default for Circuits {
             ends: EndFinder::default(),
             processes: ClientProcesses::default(),
             local_clients: LocalClients::default(),
+            pva_servers: PvaServers::default(),
             places: Places::default(),
             server_threads: ServerThreads::default(),
             events: Vec::new(),
@@ -111,9 +116,10 @@ impl Circuits {
         self.protocols.packet(namespace, time, bytes, length, place, &mut self.events);
     }
 
-    /// Takes over names of channels from clients on this machine.
+    /// Takes over names of channels from clients and servers on this machine.
     pub fn name_channels(&mut self, now: u64) {
         self.local_clients.step(now, &self.places, &mut self.protocols.ca, &mut self.events);
+        self.pva_servers.step(now, &self.places, &mut self.protocols.pva, &mut self.events);
     }
 
     /// Does the work that is due at this time.
@@ -124,7 +130,8 @@ impl Circuits {
 
     /// Whether it looks something up, or should soon.
     pub fn is_busy(&self) -> bool {
-        self.ends.is_busy() || self.processes.is_busy() || self.local_clients.is_busy()
+        let finds_names = self.local_clients.is_busy() || self.pva_servers.is_busy();
+        self.ends.is_busy() || self.processes.is_busy() || finds_names
     }
 
     /// Takes the places of the traced processes.
@@ -158,6 +165,7 @@ impl Circuits {
         if places != self.places {
             self.places = places;
             self.local_clients.all_are_due();
+            self.pva_servers.all_are_due();
         }
         true
     }
@@ -224,6 +232,7 @@ impl Circuits {
         let selection = &env.options.selection;
         for event in self.events.drain(..) {
             self.local_clients.notice(&event);
+            self.pva_servers.notice(&event);
             self.ends.notice(&event);
             self.processes.notice(&event);
             match &event.fact {

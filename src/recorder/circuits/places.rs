@@ -21,6 +21,8 @@ pub struct Places {
     /// The processes, in the order of their ids, and whether they are IOCs. A server that is not an IOC may be a
     /// gateway, whose own puts are those of its clients.
     pub recorded: Vec<(IocId, u32, bool)>,
+    /// The processes that serve PVAccess, with their ports.
+    pub pva: BTreeMap<u32, Vec<u16>>,
 }
 
 impl Places {
@@ -32,7 +34,7 @@ impl Places {
         if let Ok(here) = env.procfs().namespace(own) {
             wanted.insert(here, Wanted { pid: own, ports: Ports::of(&ca::SERVICE, named) });
         }
-        let mut recorded = Vec::new();
+        let (mut recorded, mut pva) = (Vec::new(), BTreeMap::new());
         for ioc in iocs.iter_mut() {
             // a process that is just ending keeps its old one
             match env.procfs().namespace(ioc.pid) {
@@ -40,6 +42,9 @@ impl Places {
                 found => ioc.namespace = found,
             }
             recorded.push((ioc.id, ioc.pid, ioc.is_ioc()));
+            if !ioc.about.pva_ports.is_empty() {
+                pva.insert(ioc.pid, ioc.about.pva_ports.clone());
+            }
             let Ok(namespace) = ioc.namespace else { continue };
             let pid = ioc.pid;
             let new = || Wanted { pid, ports: Ports::of(&ca::SERVICE, named) };
@@ -50,7 +55,7 @@ impl Places {
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
         }
         recorded.sort_unstable();
-        Places { wanted, recorded }
+        Places { wanted, recorded, pva }
     }
 
     /// Whether a Channel Access server in that namespace has this port.

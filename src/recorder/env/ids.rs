@@ -12,6 +12,7 @@ pub struct Ids {
     menu: MenuId,
     scan_list: ScanListId,
     call_site: CallSiteId,
+    client_channel: u32,
 }
 
 fn next(last: &mut u32) -> u32 {
@@ -53,5 +54,10 @@ impl Ids {
     /// For a call site.
     pub fn call_site(&mut self) -> CallSiteId {
         next(&mut self.call_site)
+    }
+
+    /// For a channel to which an IOC puts as a client.
+    pub fn client_channel(&mut self) -> u32 {
+        next(&mut self.client_channel)
     }
 }

@@ -169,3 +169,34 @@ fn links_causes_and_chains_that_were_left_out() {
         assert_eq!(facts, [Fact::Cause(Cause { thread: 1, sp: 0, site: 0, kind, object: 99, record })]);
     }
 }
+
+/// A chid leads to an nciu, and that to a name (in this process's memory).
+#[test]
+fn a_put_as_a_client_names_its_channel_once() {
+    let ioc = TestIoc::new(PID);
+    let mut bench = bench(&ioc);
+    let name = b"OTHER:SP\0";
+    let mut channel = [0u8; 128];
+    channel[16..20].copy_from_slice(&7u32.to_ne_bytes());
+    channel[104..112].copy_from_slice(&(name.as_ptr() as u64).to_ne_bytes());
+    let mut chid = [0u8; 24];
+    chid[16..24].copy_from_slice(&(channel.as_ptr() as u64).to_ne_bytes());
+    let address = chid.as_ptr() as u64;
+    let of = |bench: &mut Bench, cid| hit(bench, &head(5, address), Body::ClientPut { cid }).1;
+    let put = |facts: &[Fact]| match facts.last() {
+        Some(Fact::CaClientPut(put)) => put.channel == address,
+        _ => false,
+    };
+    let first = of(&mut bench, Some(7));
+    let [Fact::Thread(_), Fact::ClientChannel(defined), _] = &first[..] else { panic!("{first:?}") };
+    assert!(put(&first));
+    assert_eq!((defined.id, defined.address, defined.cid, defined.pv.as_str()), (1, address, 7, "OTHER:SP"));
+    let again = of(&mut bench, Some(7));
+    assert!(again.len() == 1 && put(&again), "{again:?}");
+    // another channel at the same address, which is gone already
+    let other = of(&mut bench, Some(8));
+    let [Fact::ClientChannel(defined), _] = &other[..] else { panic!("{other:?}") };
+    assert_eq!((defined.id, defined.cid, defined.pv.as_str()), (1, 8, ""));
+    let unread = of(&mut bench, None);
+    assert!(unread.len() == 1 && put(&unread), "{unread:?}");
+}

@@ -46,8 +46,8 @@ const REPORTS: usize = 4;
 /// Interval between looks for new processes while nothing else wakes the loop, nanoseconds: each costs the machine some
 /// 20 µs. While the loop is awake there are more.
 const LOOK: u64 = 500_000_000;
-/// Least time between two looks, nanoseconds: a process that got its number before the one is seen by the other.
-const APART: u64 = 20_000_000;
+/// Least time between two looks, nanoseconds: so while the loop is awake, a process that starts is seen within this.
+const APART: u64 = 100_000_000;
 /// Interval between lists of /proc, nanoseconds; and the number of lists, one each second, after a process has started:
 /// the second one has also those that the first one came too early for.
 const LIST: u64 = 10_000_000_000;

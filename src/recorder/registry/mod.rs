@@ -8,6 +8,7 @@
 
 pub mod after_puts;
 pub mod call_sites;
+pub mod client_channels;
 pub mod endings;
 pub mod fields;
 pub mod hash;

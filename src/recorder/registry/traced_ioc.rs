@@ -17,6 +17,7 @@ use crate::net::Namespace;
 use crate::recorder::env::Env;
 use crate::recorder::registry::after_puts::{AfterPuts, PutTo};
 use crate::recorder::registry::call_sites::CallSites;
+use crate::recorder::registry::client_channels::ClientChannels;
 use crate::recorder::registry::fields::{Fields, KnownField};
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::links::Links;
@@ -84,6 +85,8 @@ pub struct TracedIoc {
     pub fields: Fields,
     /// The places in its code that call probed functions.
     pub call_sites: CallSites,
+    /// The channels to which its threads put as clients.
+    pub client_channels: ClientChannels,
     /// Its scan lists.
     pub scan_lists: ScanLists,
     /// The records that links lie in, and CP links.
@@ -124,6 +127,7 @@ impl TracedIoc {
             records: Records::default(),
             fields: Fields::default(),
             call_sites: CallSites::default(),
+            client_channels: ClientChannels::default(),
             scan_lists: ScanLists::default(),
             links: Links::default(),
             after_puts: AfterPuts::default(),
@@ -218,6 +222,12 @@ impl TracedIoc {
         }
         let Some(process) = &self.process else { return 0 };
         self.call_sites.define(env, time, Owner { id: self.id, process }, address)
+    }
+
+    /// Notes a channel to which one of its threads puts as a client, defined at the first put.
+    pub fn client_channel(&mut self, env: &mut Env<'_>, time: u64, address: u64, cid: u32) {
+        let Some(process) = &self.process else { return };
+        self.client_channels.note(env, time, Owner { id: self.id, process }, address, cid);
     }
 
     /// The address of the record that a struct link lies in.

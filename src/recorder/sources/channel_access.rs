@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iocrec_log::event::LossSource;
 
-use crate::net::capture::Filtering;
+use crate::net::capture::{Filtering, HANDED_OVER};
 use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
@@ -14,6 +14,8 @@ use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
 
 /// Time after the last packet for which rounds go on, nanoseconds: longer than the decoder waits for a missing packet.
 const LULL: u64 = 1_000_000_000;
+/// Interval of these rounds, unless something waits: the decoder's times are seconds.
+const TICK: Duration = Duration::from_millis(200);
 /// Interval between looks at the network namespaces of the processes, nanoseconds: a process hardly ever changes its own.
 /// A namespace that could not be captured is tried again, too.
 pub(super) const LOOK_AGAIN: u64 = 5_000_000_000;
@@ -124,11 +126,13 @@ impl Source for ChannelAccess {
     fn rest(&mut self, cx: &Resting<'_>) -> Duration {
         let Some(captures) = &self.captures else { return UNTIL_WOKEN };
         let is_quiet = cx.now.saturating_sub(self.last_packet) >= LULL;
-        if is_quiet && !captures.holds() && captures.settled() && !cx.circuits.is_busy() {
+        if captures.holds() || !captures.settled() || cx.circuits.is_busy() {
+            ROUND
+        } else if is_quiet {
             // the kernel wakes the loop when it hands over packets
             UNTIL_WOKEN
         } else {
-            ROUND
+            TICK
         }
     }
 
@@ -154,9 +158,8 @@ impl Source for ChannelAccess {
     }
 
     fn stop(&mut self, cx: &mut Context<'_>) {
-        // the kernel hands over the last packets within this time
         if self.captures.is_some() {
-            cx.env.sleep(ROUND);
+            cx.env.sleep(HANDED_OVER);
         }
         if let Some(captures) = &mut self.captures {
             captures.hurry();

@@ -39,6 +39,18 @@ pub struct Ioc {
     pub environment: Vec<(String, String)>,
 }
 
+/// In [`Ioc::not_probed`]: its records' processing is not recorded, as the operator wished. These sentences never change.
+pub const NO_PROCESSING: &str = "processing: not recorded (--no-process)";
+/// The same of puts inside it.
+pub const NO_PUTS: &str = "puts: not recorded (--no-puts)";
+
+impl Ioc {
+    /// Whether the recorder was told not to record processing.
+    pub fn leaves_out_processing(&self) -> bool {
+        self.not_probed.iter().any(|line| line == NO_PROCESSING)
+    }
+}
+
 impl Whole for Ioc {
     const OWNED_BY: OwnedBy = OwnedBy::Run;
 

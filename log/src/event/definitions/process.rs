@@ -4,7 +4,7 @@
 //! recorder looked, which is soon after the circuit was first seen. The recorder looks once for each circuit.
 
 use crate::event::ids::*;
-use crate::event::life::{allocated, texts, Ended, OwnedBy, Whole};
+use crate::event::life::{allocated, owned_by_ioc, texts, Ended, OwnedBy, Whole};
 use serde::{Deserialize, Serialize};
 use std::mem::size_of;
 
@@ -92,5 +92,30 @@ impl Whole for ThreadNames {
 
     fn heap(&self) -> usize {
         texts(&self.names)
+    }
+}
+
+/// A channel of an IOC as a client, defined when one of its threads first puts to it. An address is used again after a
+/// channel is cleared: then another definition replaces this one, under the same number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientChannel {
+    /// Its number.
+    pub id: u32,
+    /// The IOC.
+    pub ioc: IocId,
+    /// Its address in the IOC, as in [`CaClientPut::channel`](crate::event::CaClientPut::channel).
+    pub address: u64,
+    /// The client's number for it (CID), which it also has on its circuit: a program with several contexts of libca may
+    /// have several with the same number.
+    pub cid: u32,
+    /// The PV, as the program named it.
+    pub pv: String,
+}
+
+impl Whole for ClientChannel {
+    owned_by_ioc!();
+
+    fn heap(&self) -> usize {
+        allocated(self.pv.len())
     }
 }

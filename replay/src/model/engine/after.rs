@@ -5,12 +5,13 @@
 //! that.
 
 use super::{Engine, MAX_RECORDS};
+use crate::model::attribute;
 use crate::model::chain::After;
 use crate::model::links::is_cp;
 use crate::model::open_chains::SpanRef;
 use crate::model::value;
 use crate::time::SECOND;
-use iocrec_log::event::{FieldId, FieldValue, RecordId, Value};
+use iocrec_log::event::{FieldId, FieldValue, Ioc, RecordId, Value};
 
 /// An earlier reading may have been made before `dbPut` wrote: it does so within microseconds, unless the thread is
 /// held up. The recorder waits 20 ms.
@@ -29,6 +30,35 @@ const MAX_FIELDS: usize = 64;
 const NOT_PROCESSED: [&str; 11] =
     ["NAME", "DESC", "ASG", "SCAN", "PINI", "PHAS", "EVNT", "DISV", "DISP", "DISS", "PRIO"];
 
+/// Types of EPICS Base of whose fields a put changes one only, if it does not process the record (the .dbd files and
+/// record support of 3.14.12, 3.15.9 and 7.0.8). Others, as mbboDirect with its bits, change several.
+const SINGLE: [&str; 24] = [
+    "ai",
+    "ao",
+    "aai",
+    "aao",
+    "bi",
+    "bo",
+    "calc",
+    "calcout",
+    "dfanout",
+    "event",
+    "fanout",
+    "int64in",
+    "int64out",
+    "longin",
+    "longout",
+    "lsi",
+    "lso",
+    "mbbi",
+    "mbbo",
+    "sel",
+    "seq",
+    "stringin",
+    "stringout",
+    "waveform",
+];
+
 /// The latest put to a field.
 pub(super) struct Written {
     field: FieldId,
@@ -42,7 +72,10 @@ pub(super) struct Written {
 impl Engine {
     /// Watches the field of a put: later events show the result.
     pub(super) fn watch(&mut self, time: u64, record: RecordId, at: SpanRef) {
-        let Some(field) = self.chains.put(at).and_then(|put| put.field) else { return };
+        let Some(put) = self.chains.put(at) else { return };
+        let Some(field) = put.field.filter(|_| !attribute::is_attribute(&self.run.context(), put)) else {
+            return; // the recorder can't read it
+        };
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
             return;
         }
@@ -51,16 +84,43 @@ impl Engine {
             .context()
             .field(field)
             .is_some_and(|field| field.dbf.is_link() || NOT_PROCESSED.contains(&field.name.as_str()));
+        let unseen = self.processes_unseen(record);
         let fields = self.written.entry(record).or_default();
         fields.retain(|written| written.field != field);
         if fields.len() >= MAX_FIELDS {
             fields.remove(0);
         }
-        fields.push(Written { field, time, at, alone: true, settled });
+        fields.push(Written { field, time, at, alone: settled || !unseen, settled });
+    }
+
+    /// Whether processing of the record may be missing in the log.
+    fn processes_unseen(&self, record: RecordId) -> bool {
+        let context = self.run.context();
+        let is_sampled = context.chain_sampling().is_some_and(|sampling| sampling.chains > 0);
+        let ioc = context.record(record).and_then(|record| context.ioc(record.ioc));
+        is_sampled || ioc.is_some_and(Ioc::leaves_out_processing)
+    }
+
+    /// Notes a put to a field of a record: it may change its other fields, too.
+    fn disturb_others(&mut self, record: RecordId, field: Option<FieldId>) {
+        let Some(fields) = self.written.get_mut(&record) else { return };
+        let context = self.run.context();
+        let is_single =
+            field.is_some() && context.record(record).is_some_and(|of| SINGLE.contains(&of.rtype));
+        let others = fields.iter_mut().filter(|written| Some(written.field) != field);
+        for written in others.filter(|written| field.is_none() || !is_single && !written.settled) {
+            written.alone = false;
+        }
     }
 
     /// Takes the value that a put found in the field: it is the result of the put before, which is watched no more.
     pub(super) fn found(&mut self, record: RecordId, field: Option<FieldId>, value: &Value) {
+        if self.written.is_empty()
+            || attribute::is_value_of_attribute(&self.run.context(), record, field, value)
+        {
+            return;
+        }
+        self.disturb_others(record, field);
         let (Some(fields), Some(field)) = (self.written.get_mut(&record), field) else { return };
         let Some(place) = fields.iter().position(|written| written.field == field) else { return };
         let Written { at, alone, .. } = fields.remove(place);

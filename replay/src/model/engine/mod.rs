@@ -135,7 +135,7 @@ impl Engine {
             Fact::Complete(complete) => self.complete(time, complete),
             Fact::Cause(cause) => self.cause(time, cause),
             Fact::CaLinkPut(put) => self.link(time, *put),
-            Fact::CaClientPut(put) => self.run.asks_to_put(time, put.thread),
+            Fact::CaClientPut(put) => self.run.asks_to_put(time, &put),
             Fact::RecordScan(scanned) => {
                 self.scans.clear();
                 let context = self.run.context();
@@ -147,6 +147,7 @@ impl Engine {
             // Requests may be missing too: a record could then be matched with another's request.
             Fact::Loss(Loss { source: LossSource::Hits, since, .. }) => {
                 self.requests.clear();
+                self.run.lost_hits(since, time);
                 self.disturb_all(since);
             }
             _ => {}

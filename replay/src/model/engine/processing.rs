@@ -165,7 +165,9 @@ impl Engine {
             asked: None,
             for_link: false,
         });
-        self.chains.begin(Span { parent: None, thread: Some(process.thread), start: time, end: time, kind });
+        let thread = Some(process.thread);
+        let at = self.chains.begin(Span { parent: None, thread, start: time, end: time, kind });
+        self.disturb(record, at);
     }
 
     /// Finds the parent span and the trigger of a record's processing.

@@ -124,6 +124,7 @@ pub fn process(of: &ProcessLine) -> serde_json::Value {
         "ioc": of.ioc.as_ref().map(|(name, ..)| name),
         "record": of.record,
         "thread": of.thread,
+        "sequencer_program": of.part.sequencer.as_deref().filter(|_| of.thread.is_some()),
         "may_be_records": if of.record.is_none() { of.part.links.as_slice() } else { &[] },
         "may_be_threads": match (&of.thread, of.part.threads.is_empty()) {
             (Some(_), _) => &[],

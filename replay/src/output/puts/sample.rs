@@ -7,6 +7,7 @@ use iocrec_log::event::{Dbf, Value};
 pub fn put() -> PutLine {
     PutLine {
         time: 1_790_000_000_123_456_789,
+        even: 1_790_000_000_123_456_789,
         host: Some("box1".into()),
         ioc: Some("demo".into()),
         pv: Some("T:SP".into()),
@@ -27,6 +28,7 @@ pub fn put() -> PutLine {
         thread: Some("CAS-client".into()),
         source: "both",
         inexact: false,
+        as_asked: false,
         cause_record: None,
         old_text: None,
         new_text: None,

@@ -3,164 +3,29 @@
 //! Everything here is bounded, so that the page stays below 5 MB: the limits are those of [`super::collect`], and the
 //! constants below.
 
-use super::collect::chains::{Shown, StepKind, MAX_ALL_STEPS};
+mod chains;
+mod choice;
+mod plots;
+mod shape;
+
+pub use self::shape::Data;
+
+use self::chains::chains;
+use self::choice::{alarms_to_show, records_to_show};
+use self::plots::plots;
+use self::shape::{Alarms, Bins, Gap, Ioc, Puts, Records, Span};
 use super::collect::counts::Counts;
 use super::collect::places::NONE;
 use super::facts::Facts;
 use super::moments::Moment;
-use super::strings::{shown, Text};
-use serde::Serialize;
-use std::collections::{HashMap, HashSet};
+use super::strings::shown;
+use std::collections::HashMap;
 
-/// Alarm transitions in the page: those to the worst severities first.
-const MAX_ALARMS: usize = 5000;
-/// PVs with a plot.
-const MAX_PLOTS: usize = 40;
 /// Records whose processing can be counted in a chosen time.
 const MAX_COUNTED: usize = 500;
 /// Bins of one record, and numbers for the bins of all: half a MB.
 const MAX_BINS: usize = 2000;
 const MAX_ALL_BINS: usize = 150_000;
-/// Points of all plots: about 1 MB.
-const MAX_POINTS: usize = 56_000;
-
-/// See the module.
-#[derive(Serialize, Default)]
-pub struct Data {
-    base: i64,
-    offset: i32,
-    days: bool,
-    digits: usize,
-    first: f64,
-    last: f64,
-    strings: Vec<String>,
-    iocs: Vec<Ioc>,
-    writers: Vec<(Text, u64)>,
-    puts: Puts,
-    alarms: Alarms,
-    causes: Vec<(&'static str, Text, Text, Text, Text)>,
-    records: Records,
-    plots: Vec<Plot>,
-    chains: Vec<Chain>,
-    chain_total: u64,
-    losses: Vec<Gap>,
-    gaps: Vec<Gap>,
-    marks: Vec<(f64, String)>,
-}
-
-/// From when to when, if known.
-type Span = (Option<f64>, Option<f64>);
-
-#[derive(Serialize)]
-struct Ioc {
-    name: String,
-    host: String,
-    end: Option<f64>,
-    how: String,
-    /// Times in which it was recorded; an end is null if it lasted to the end of the log.
-    recorded: Vec<Span>,
-    bins: Bins,
-}
-
-/// Counts: start of the first bin, width in ms, counts; a negative number stands for so many zeros.
-#[derive(Serialize, Default)]
-struct Bins(f64, f64, Vec<i64>);
-
-#[derive(Serialize, Default)]
-struct Puts {
-    total: u64,
-    time: Vec<f64>,
-    pv: Vec<Text>,
-    record: Vec<i64>,
-    ioc: Vec<i64>,
-    writer: Vec<i64>,
-    from: Vec<Text>,
-    address: Vec<Text>,
-    old: Vec<Text>,
-    new: Vec<Text>,
-    asked: Vec<Text>,
-    status: Vec<Text>,
-    via: Vec<Text>,
-    ms: Vec<Option<f64>>,
-    chain: Vec<i64>,
-    flags: Vec<u16>,
-}
-
-#[derive(Serialize, Default)]
-struct Alarms {
-    total: u64,
-    time: Vec<f64>,
-    record: Vec<i64>,
-    from: Vec<i64>,
-    to: Vec<u16>,
-    status: Vec<Text>,
-    value: Vec<Text>,
-    cause: Vec<i64>,
-    chain: Vec<i64>,
-    gap: Vec<u8>,
-}
-
-#[derive(Serialize, Default)]
-struct Records {
-    total: usize,
-    name: Vec<Text>,
-    rtype: Vec<Text>,
-    ioc: Vec<i64>,
-    processed: Vec<u64>,
-    busy_ms: Vec<f64>,
-    longest_ms: Vec<f64>,
-    rate: Vec<u64>,
-    /// Null for records that are not counted in a chosen time.
-    bins: Vec<Option<Bins>>,
-}
-
-#[derive(Serialize)]
-struct Plot {
-    record: i64,
-    units: Text,
-    states: Vec<Text>,
-    seen: u64,
-    thinned: bool,
-    time: Vec<f64>,
-    value: Vec<Option<f64>>,
-}
-
-#[derive(Serialize)]
-struct Chain {
-    serial: u64,
-    time: f64,
-    ms: f64,
-    cause: i64,
-    title: Text,
-    ioc: i64,
-    iocs: u32,
-    severity: u16,
-    processed: u64,
-    open: bool,
-    /// Steps that are not in the page.
-    left_out: usize,
-    parent: Vec<i64>,
-    kind: Vec<u8>,
-    name: Vec<Text>,
-    detail: Vec<Text>,
-    value: Vec<Text>,
-    severities: Vec<u16>,
-    /// Microseconds from the begin of the chain.
-    start: Vec<f64>,
-    length: Vec<Option<f64>>,
-    place: Vec<i64>,
-    hop: Vec<u8>,
-}
-
-#[derive(Serialize)]
-struct Gap {
-    from: f64,
-    to: f64,
-    count: u64,
-    what: &'static str,
-    cause: String,
-    ioc: i64,
-}
 
 /// A number for the page: -1 for none.
 fn number(number: u32) -> i64 {
@@ -268,47 +133,6 @@ fn bins(facts: &Facts, counts: &Counts, most: usize) -> Bins {
     Bins(facts.clock.ms(counts.start()), width, numbers)
 }
 
-/// The transitions that are shown, by their places: those to the worst severities first, then the earliest.
-fn alarms_to_show(facts: &Facts) -> Vec<usize> {
-    let all = &facts.found.alarms.all;
-    let mut places: Vec<usize> = (0..all.len()).collect();
-    if places.len() > MAX_ALARMS {
-        let worst =
-            |place: &usize| all.get(*place).map_or(0, |found| found.to.severity.max(found.from.unwrap_or(0)));
-        places.sort_by_key(|place| (u16::MAX - worst(place), *place));
-        places.truncate(MAX_ALARMS);
-        places.sort_unstable();
-    }
-    places
-}
-
-/// The records that the page names, with their numbers there: those in alarms, puts and moments, then those that
-/// processed most.
-fn records_to_show(facts: &Facts, moments: &[Moment], kept: &[usize]) -> HashMap<u32, usize> {
-    let all = &facts.found.places.records;
-    let mut chosen: Vec<u32> = Vec::new();
-    let mut seen = HashSet::new();
-    let mut add = |record: u32| {
-        if record != NONE && seen.insert(record) {
-            chosen.push(record);
-        }
-    };
-    let mut most: Vec<u32> = (0..u32::try_from(all.len()).unwrap_or(NONE)).collect();
-    most.sort_by_key(|record| {
-        all.get(index(*record)).map_or(0, |record| u64::MAX - record.processed.total())
-    });
-    most.into_iter().take(MAX_COUNTED).for_each(&mut add);
-    let names: HashSet<&str> = moments.iter().map(|moment| moment.name.as_str()).collect();
-    for (record, info) in all.iter().enumerate() {
-        if names.contains(facts.found.strings.get(info.name)) {
-            add(u32::try_from(record).unwrap_or(NONE));
-        }
-    }
-    kept.iter().filter_map(|place| facts.found.alarms.all.get(*place)).for_each(|found| add(found.record));
-    facts.found.puts.all.iter().for_each(|put| add(put.record));
-    chosen.into_iter().enumerate().map(|(place, record)| (record, place)).collect()
-}
-
 fn place_of(numbers: &HashMap<u32, usize>, record: u32) -> i64 {
     numbers.get(&record).and_then(|place| i64::try_from(*place).ok()).unwrap_or(-1)
 }
@@ -399,114 +223,4 @@ fn alarms(facts: &mut Facts, kept: &[usize], numbers: &HashMap<u32, usize>, caus
         alarms.gap.push(u8::from(found.after_gap));
     }
     alarms
-}
-
-fn plots(facts: &Facts, moments: &[Moment], kept: &[usize], numbers: &HashMap<u32, usize>) -> Vec<Plot> {
-    let all = &facts.found.places.records;
-    let mut chosen: Vec<u32> = Vec::new();
-    let mut seen = HashSet::new();
-    let mut add = |record: u32| {
-        let plot = all.get(index(record)).and_then(|record| record.plot.as_ref());
-        if plot.is_some_and(super::collect::plot::Plot::is_line)
-            && numbers.contains_key(&record)
-            && seen.insert(record)
-        {
-            chosen.push(record);
-        }
-    };
-    for moment in moments {
-        let named =
-            |info: &&super::collect::records::RecordInfo| facts.found.strings.get(info.name) == moment.name;
-        let found = all.iter().position(|info| named(&info));
-        found.and_then(|record| u32::try_from(record).ok()).into_iter().for_each(&mut add);
-    }
-    let alarms = kept.iter().filter_map(|place| facts.found.alarms.all.get(*place));
-    alarms.filter(|found| found.to.severity >= 2).for_each(|found| add(found.record));
-    facts.found.puts.all.iter().for_each(|put| add(put.record));
-    let mut busy: Vec<u32> = numbers.keys().copied().collect();
-    busy.sort_by_key(|record| numbers.get(record));
-    busy.into_iter().for_each(&mut add);
-    let mut room = MAX_POINTS;
-    let mut plots = Vec::new();
-    for record in chosen.into_iter().take(MAX_PLOTS) {
-        let Some(info) = all.get(index(record)) else { continue };
-        let Some(plot) = info.plot.clone() else { continue };
-        let seen = plot.seen();
-        let (points, thinned) = plot.finish();
-        if points.len() > room {
-            continue;
-        }
-        room -= points.len();
-        plots.push(Plot {
-            record: place_of(numbers, record),
-            units: info.units,
-            states: info.states.clone(),
-            seen,
-            thinned,
-            time: points.iter().map(|point| facts.clock.ms(point.time)).collect(),
-            value: points.iter().map(|point| Some(point.value).filter(|value| value.is_finite())).collect(),
-        });
-    }
-    plots
-}
-
-fn chains(facts: &Facts, causes: &mut Causes) -> Vec<Chain> {
-    let mut room = MAX_ALL_STEPS;
-    facts
-        .found
-        .chains
-        .shown()
-        .map(|shown| {
-            // The most notable are shown whole.
-            let most = if room > MAX_ALL_STEPS / 4 { shown.steps.len() } else { shown.steps.len().min(20) };
-            let most = most.min(room.max(1));
-            room = room.saturating_sub(most);
-            chain(facts, shown, most, causes)
-        })
-        .collect()
-}
-
-fn chain(facts: &Facts, shown: &Shown, most: usize, causes: &mut Causes) -> Chain {
-    let mut chain = Chain {
-        serial: shown.serial,
-        time: facts.clock.ms(shown.time),
-        ms: (shown.length / 100) as f64 / 1e4,
-        cause: causes.add(facts, shown.cause),
-        title: shown.title,
-        ioc: number(shown.ioc),
-        iocs: shown.iocs,
-        severity: shown.severity,
-        processed: shown.processed,
-        open: shown.open,
-        left_out: shown.steps.len() - most.min(shown.steps.len()),
-        parent: Vec::new(),
-        kind: Vec::new(),
-        name: Vec::new(),
-        detail: Vec::new(),
-        value: Vec::new(),
-        severities: Vec::new(),
-        start: Vec::new(),
-        length: Vec::new(),
-        place: Vec::new(),
-        hop: Vec::new(),
-    };
-    for step in shown.steps.iter().take(most) {
-        chain.parent.push(step.parent.map_or(-1, i64::from));
-        chain.kind.push(match step.kind {
-            StepKind::Put => 0,
-            StepKind::LinkPut => 1,
-            StepKind::Process => 2,
-            StepKind::CaLink => 3,
-            StepKind::More => 4,
-        });
-        chain.name.push(step.name);
-        chain.detail.push(step.detail);
-        chain.value.push(step.value);
-        chain.severities.push(step.severity);
-        chain.start.push((step.start / 100) as f64 / 10.0);
-        chain.length.push(step.length.map(|length| (length / 100) as f64 / 10.0));
-        chain.place.push(number(step.ioc));
-        chain.hop.push(u8::from(step.hop));
-    }
-    chain
 }

@@ -7,7 +7,7 @@ let ascending = true;
 
 function changeText(put) {
   if (put.flags & ACKNOWLEDGES) return put.value;
-  if (put.flags & DENIED) return `not written (asked ${put.asked || put.value})`;
+  if (put.flags & (DENIED | FAILED)) return `not written (asked ${put.asked || put.value})`;
   const known = put.flags & NEW_KNOWN;
   const old = put.flags & OLD_KNOWN ? put.old + " " : "";
   return `${old}→ ${put.value}${known ? "" : " if it arrived"}${put.asked ? ` (asked ${put.asked})` : ""}`;

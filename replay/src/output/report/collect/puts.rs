@@ -108,8 +108,11 @@ impl Puts {
         focus: Option<(i64, i64)>,
     ) -> u16 {
         self.total += 1;
-        let change = parts(put);
+        let mut change = parts(put);
         let known = put.new != iocrec_log::event::Value::Unknown;
+        if let Some(asked) = change.asked.take_if(|_| !known) {
+            change.new = asked; // which the page says
+        }
         let mut flags = match &*put.status {
             "ok" => 0,
             "denied" => DENIED,

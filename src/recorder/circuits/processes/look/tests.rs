@@ -36,7 +36,8 @@ fn places(recorded: &[u32]) -> Places {
     let pid = std::process::id();
     let namespace = process::namespace(pid).unwrap_or_default();
     let wanted = BTreeMap::from([(namespace, Wanted { pid, ports: Ports::default() })]);
-    Places { wanted, recorded: recorded.iter().map(|pid| (1, *pid, true)).collect() }
+    let recorded = recorded.iter().map(|pid| (1, *pid, true)).collect();
+    Places { wanted, recorded, ..Places::default() }
 }
 
 /// A child that holds this socket, too.

@@ -1,0 +1,226 @@
+//! The last minute of an IOC as one JSON object, with longer lists than fit on a screen.
+
+use super::{known, rate};
+use crate::model::alarms::AlarmLine;
+use crate::model::clients::ClientLine;
+use crate::model::enum_strings::{severity_name, status_name};
+use crate::model::last::{Ending, Last};
+use crate::model::putlog::PutLine;
+use crate::model::value;
+use crate::out::Out;
+use crate::output::wording::put::who;
+use crate::time::{Zone, SECOND};
+use serde::Serialize;
+use std::io;
+
+/// Items of a list in JSON.
+const MOST: usize = 1000;
+
+/// The keys of the JSON object.
+#[derive(Serialize)]
+struct Keys<'a> {
+    host: Option<&'a str>,
+    ioc: &'a str,
+    pid: u32,
+    /// Number of other processes that match.
+    others: usize,
+    /// `ended`, `not_recorded`, `log_ends` or `asked`: what the minute ends with.
+    until: &'static str,
+    /// How the IOC ended, or why it was no longer recorded; null where that is not known.
+    how: Option<&'a str>,
+    started: Option<String>,
+    end: String,
+    uptime_s: Option<f64>,
+    /// Begin of the minute, as far as it was recorded, and of the time with which it is compared.
+    from: String,
+    before: Option<String>,
+    not_seen: Vec<NotSeenKeys<'a>>,
+    /// Whether chains were left out: counts and rates are minima.
+    sampled: bool,
+    begun: Vec<BegunKeys<'a>>,
+    unanswered: Vec<PutKeys<'a>>,
+    threads: Vec<ThreadKeys<'a>>,
+    puts: Vec<PutKeys<'a>>,
+    alarms: Vec<AlarmKeys<'a>>,
+    in_alarm: usize,
+    clients: Vec<ClientKeys<'a>>,
+}
+
+#[derive(Serialize)]
+struct NotSeenKeys<'a> {
+    from: String,
+    to: String,
+    cause: &'a str,
+}
+
+#[derive(Serialize)]
+struct BegunKeys<'a> {
+    time: String,
+    record: &'a str,
+    thread: Option<&'a str>,
+    /// Whether the recorder saw later that it was still active.
+    active: bool,
+    /// Whether it had asked for a callback after a delay.
+    waits: bool,
+    cause: &'a str,
+}
+
+#[derive(Serialize)]
+struct ThreadKeys<'a> {
+    thread: Option<&'a str>,
+    count: usize,
+    last: String,
+    record: Option<&'a str>,
+    /// Records processed in the minute, and in the time before; and per second.
+    processed: u64,
+    processed_before: u64,
+    rate: Option<f64>,
+    rate_before: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct PutKeys<'a> {
+    time: String,
+    pv: Option<&'a str>,
+    old: serde_json::Value,
+    new: serde_json::Value,
+    requested: serde_json::Value,
+    status: &'a str,
+    via: &'static str,
+    by: String,
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    client: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct AlarmKeys<'a> {
+    time: String,
+    record: &'a str,
+    what: &'static str,
+    from_severity: Option<&'static str>,
+    from_status: Option<&'static str>,
+    severity: Option<&'static str>,
+    status: Option<&'static str>,
+    cause: Option<&'a str>,
+    changes: u64,
+}
+
+#[derive(Serialize)]
+struct ClientKeys<'a> {
+    client: &'a str,
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    client_ioc: Option<&'a str>,
+    channels: u64,
+    puts: u64,
+}
+
+/// Writes it as one JSON object.
+///
+/// # Errors
+/// If the output can't be written.
+pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    let time = |time: i64| zone.format(time, 9);
+    let put = |put| put_keys(put, zone);
+    let process = &last.process;
+    let (until, how) = match &last.ending {
+        Ending::Ended(how) => ("ended", known(how)),
+        Ending::NotRecorded(cause) => ("not_recorded", known(cause)),
+        Ending::LogEnds => ("log_ends", None),
+        Ending::Asked => ("asked", None),
+    };
+    let uptime = process.started.map(|started| last.end.saturating_sub(started));
+    out.json(&Keys {
+        host: known(&process.host),
+        ioc: &process.ioc,
+        pid: process.pid,
+        others: last.others,
+        until,
+        how,
+        started: process.started.map(time),
+        end: time(last.end),
+        uptime_s: uptime.map(|uptime| uptime as f64 / SECOND as f64),
+        from: time(last.from),
+        before: (last.before < last.from).then(|| time(last.before)),
+        not_seen: last
+            .not_seen
+            .iter()
+            .map(|seen| NotSeenKeys { from: time(seen.from), to: time(seen.to), cause: &seen.cause })
+            .collect(),
+        sampled: last.sampled,
+        begun: last
+            .begun
+            .iter()
+            .map(|begun| BegunKeys {
+                time: time(begun.time),
+                record: &begun.record,
+                thread: known(&begun.thread),
+                active: begun.active,
+                waits: begun.waits,
+                cause: &begun.cause,
+            })
+            .collect(),
+        unanswered: last.unanswered.iter().map(|unanswered| put(&unanswered.put)).collect(),
+        threads: last
+            .threads
+            .iter()
+            .take(MOST)
+            .map(|thread| ThreadKeys {
+                thread: known(&thread.name),
+                count: thread.threads,
+                last: time(thread.last),
+                record: known(&thread.record),
+                processed: thread.in_minute,
+                processed_before: thread.before,
+                rate: rate(thread.in_minute, last.from, last.end),
+                rate_before: rate(thread.before, last.before, last.from),
+            })
+            .collect(),
+        puts: last.puts.iter().map(put).collect(),
+        alarms: last.alarms.iter().map(|line| alarm_keys(line, zone)).collect(),
+        in_alarm: last.in_alarm,
+        clients: last.clients.iter().take(MOST).map(client_keys).collect(),
+    })
+}
+
+fn put_keys<'a>(put: &'a PutLine, zone: &Zone) -> PutKeys<'a> {
+    PutKeys {
+        time: zone.format(put.time, 9),
+        pv: put.pv.as_deref(),
+        old: value::json(&put.old),
+        new: value::json(&put.new),
+        requested: value::json(&put.requested),
+        status: &put.status,
+        via: put.via.name(),
+        by: who(put),
+        user: put.user.as_deref(),
+        client_host: put.client_host.as_deref(),
+        client: put.client.as_deref(),
+    }
+}
+
+fn alarm_keys<'a>(line: &'a AlarmLine, zone: &Zone) -> AlarmKeys<'a> {
+    AlarmKeys {
+        time: zone.format(line.time, 9),
+        record: &line.place.record,
+        what: line.what.name(),
+        from_severity: line.from.map(|from| severity_name(from.0)),
+        from_status: line.from.map(|from| status_name(from.1)),
+        severity: line.to.map(|to| severity_name(to.0)),
+        status: line.to.map(|to| status_name(to.1)),
+        cause: line.cause.as_ref().map(|cause| &*cause.text),
+        changes: line.changes,
+    }
+}
+
+fn client_keys(line: &ClientLine) -> ClientKeys<'_> {
+    ClientKeys {
+        client: &line.client,
+        user: known(&line.user),
+        client_host: known(&line.client_host),
+        client_ioc: known(&line.client_ioc),
+        channels: line.channels,
+        puts: line.puts,
+    }
+}

@@ -1,0 +1,195 @@
+//! The answer to why a PV changed, as text and as JSON.
+
+use super::inputs::Source;
+use super::sources::{Lead, Link, Meanwhile};
+use super::steps::Step;
+use crate::model::alarms::Alarm;
+use crate::model::enum_strings::{self, severity_name};
+use crate::out::{add, line, Out};
+use crate::output::wording::alarm;
+use crate::time::Zone;
+use serde::Serialize;
+use std::io;
+
+/// The reason why the PV changed.
+#[derive(Serialize)]
+pub struct Answer {
+    pub(super) pv: String,
+    pub(super) host: String,
+    pub(super) ioc: String,
+    /// Time of the change.
+    pub(super) time: String,
+    /// Whether its value is known to have changed.
+    pub(super) changed: bool,
+    pub(super) from: Option<serde_json::Value>,
+    pub(super) to: serde_json::Value,
+    /// Time of the last processing or put.
+    pub(super) last_written: String,
+    /// Whether it was processed or written after the change, with the same value.
+    pub(super) written_since: bool,
+    /// Number of times that it was processed or written, in the part of the logs that was read.
+    pub(super) count: u64,
+    /// Start of that part; null if everything was read. `before_known` and `values_unknown` are about that part, too.
+    pub(super) counted_since: Option<String>,
+    /// Whether the value before the first of them is known. If not, that one may have been a change.
+    pub(super) before_known: bool,
+    /// Number of them after which its value is unknown.
+    pub(super) values_unknown: u64,
+    /// The cause as text.
+    pub(super) cause: String,
+    /// Originator of the put at the root; null if the root is not a put.
+    pub(super) by: Option<String>,
+    pub(super) user: Option<String>,
+    pub(super) client_host: Option<String>,
+    pub(super) client: Option<String>,
+    /// The path from the cause to the PV.
+    pub(super) chain: Vec<Step>,
+    /// The records that were processed as its inputs, in the chain.
+    pub(super) read: Vec<Step>,
+    /// `value` or `alarm`: whose last change this is.
+    pub(super) asked: &'static str,
+    /// The alarms before and since; null where they are not known.
+    pub(super) from_alarm: Option<AlarmKeys>,
+    pub(super) to_alarm: Option<AlarmKeys>,
+    /// When the record was seen to process, or its field to be written, before that.
+    pub(super) last_before: Option<String>,
+    /// If the chain began by a CP link: the links that it may have been, and the last change of the source of each.
+    pub(super) links: Vec<Link>,
+    /// If no put began the chain: the input links of the record, and the last change of the source of each; what
+    /// changed since the record processed before comes first, the latest first. Empty if they are not known.
+    pub(super) sources: Vec<Source>,
+    /// The record's device support, if that is known and it has a choice.
+    pub(super) device: Option<String>,
+    /// What began it all, if each CP link on the way leads on without doubt.
+    pub(super) begun_by: Option<String>,
+    /// What may have been missed since `last_before`, so that the value before may have been another.
+    pub(super) missed: Option<String>,
+    /// Whether its IOC was started anew in the logs: what is said here is about its last process.
+    pub(super) started_anew: bool,
+    /// Whether this is the record's first value, or its first alarm, in that process.
+    pub(super) first_since_start: bool,
+    /// What the log does not tell of the record's inputs, if the chain did not begin by a put.
+    pub(super) inputs: Option<&'static str>,
+    /// If the chain did not begin by a put: puts to the same IOC since `last_before`. They need not have to do with it.
+    pub(super) meanwhile: Vec<Meanwhile>,
+    /// Number of such puts that are not listed.
+    pub(super) meanwhile_more: u64,
+    /// The process that made the put at the root, as in `iocreplay puts`; null if no log tells.
+    pub(super) process: Option<serde_json::Value>,
+    /// If this is the first in a process started anew: when the record was last seen in the one before, and its value.
+    #[serde(skip)]
+    pub(super) anew: Option<(String, Option<String>)>,
+    #[serde(skip)]
+    pub(super) text: (Option<String>, String),
+    #[serde(skip)]
+    pub(super) alarms: (Option<Alarm>, Option<Alarm>),
+    /// Where to look further.
+    #[serde(skip)]
+    pub(super) lead: Lead,
+}
+
+/// An alarm as JSON.
+#[derive(Serialize)]
+pub struct AlarmKeys {
+    pub(super) severity: &'static str,
+    pub(super) status: &'static str,
+}
+
+impl From<Alarm> for AlarmKeys {
+    fn from((severity, status): Alarm) -> Self {
+        AlarmKeys { severity: severity_name(severity), status: enum_strings::status_name(status) }
+    }
+}
+
+impl Answer {
+    /// The answer, found by reading only what was recorded since a time.
+    pub fn counted_since(self, since: i64, zone: &Zone) -> Answer {
+        Answer { counted_since: Some(zone.format(since, 9)), ..self }
+    }
+
+    /// Writes it as text: the change, then its cause, then each step down to the PV; then what the cause followed.
+    pub fn write_text(&self, out: &mut Out) -> io::Result<()> {
+        self.write_change(out)?;
+        line!(out, "Cause: {}", self.cause)?;
+        if let Some(begun_by) = &self.begun_by {
+            line!(out, "Begun by: {begun_by}")?;
+        }
+        for (depth, step) in self.chain.iter().enumerate() {
+            add!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40));
+            step.alarm.inspect(|(severity, status)| alarm::push(out, *severity, *status));
+            line!(out)?;
+        }
+        for step in &self.read {
+            line!(out, "Input: {}  {}", step.time, step.text)?;
+        }
+        self.write_sources(out)
+    }
+
+    fn write_change(&self, out: &mut Out) -> io::Result<()> {
+        let Answer { pv, host, ioc, time, count, last_written, .. } = self;
+        let place = match (ioc.is_empty(), host.is_empty()) {
+            (false, false) => format!("  [{ioc} on {host}]"),
+            (false, true) => format!("  [{ioc}]"),
+            _ => String::new(),
+        };
+        if self.asked == "alarm" {
+            return self.write_alarm(out, &place);
+        }
+        match (&self.text, self.changed) {
+            ((Some(from), to), true) => line!(out, "{pv} changed from {from} to {to} at {time}{place}")?,
+            ((None, to), true) => line!(out, "{pv} became {to} at {time}{place}")?,
+            ((_, to), false) => {
+                // A single write without a known value before may well have been a change.
+                let within = self.within();
+                let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
+                    (true, _) => (format!("did not change {within}"), String::new()),
+                    (false, 1) if self.counted_since.is_some() => {
+                        ("may have changed".to_owned(), ", its value before was not looked for".into())
+                    }
+                    (false, 1) => {
+                        (format!("may have changed {within}"), ", its value before is unknown".into())
+                    }
+                    (false, _) if self.values_unknown > 0 => (
+                        format!("is not known to have changed {within}"),
+                        format!(", {} times with an unknown value", self.values_unknown),
+                    ),
+                    (false, _) => (
+                        format!("may have changed {within} with the first of these, and not since"),
+                        ", its value before them is unknown".into(),
+                    ),
+                };
+                let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+                line!(
+                    out,
+                    "{pv} {what} (processed or written {times}, value {to}{remark}); \
+                     the last time at {time}{place}"
+                )?;
+            }
+        }
+        if self.changed && self.written_since {
+            line!(out, "It was processed or written again, without a change, last at {last_written}.")?;
+        }
+        self.write_anew(out)?;
+        self.write_missed(out)
+    }
+
+    /// The part of the logs that counts.
+    pub(super) fn within(&self) -> &'static str {
+        match self.started_anew {
+            true => "since its IOC was started anew",
+            false => "in these logs",
+        }
+    }
+
+    /// Says if the IOC had been started anew since the record was seen before.
+    pub(super) fn write_anew(&self, out: &mut Out) -> io::Result<()> {
+        let Some((time, value)) = &self.anew else { return Ok(()) };
+        let value = value.as_ref().map(|value| format!(", with the value {value}")).unwrap_or_default();
+        line!(out, "Its IOC had been started anew: before that, it was last seen at {time}{value}.")
+    }
+
+    /// Writes it as one JSON object.
+    pub fn write_json(&self, out: &mut Out) -> io::Result<()> {
+        out.pretty_json(self)
+    }
+}

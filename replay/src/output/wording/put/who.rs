@@ -1,0 +1,186 @@
+//! Who made a put: what the client claims, its circuit, and the process behind it.
+
+use crate::model::caller;
+use crate::model::client::Holder;
+use crate::model::putlog::{ProcessLine, PutLine, Via};
+use crate::time::duration;
+
+/// What may have made a put, of which so many are named in a line.
+const MOST: usize = 3;
+/// Difference of two hosts' clocks that is worth a word, nanoseconds: less is what NTP leaves and the network takes.
+const NOTABLE: u64 = 20_000_000;
+
+/// Who made the put, and from where; for puts within IOCs, the link or code that made it.
+pub fn who(put: &PutLine) -> String {
+    let who = claimed(put);
+    match put.process.as_deref().and_then(|of| by(of, put.cause_record.is_some())) {
+        Some(by) => format!("{who} ({by})"),
+        None => who,
+    }
+}
+
+/// A client's process in words: `caput pid 812`. `None` if none is known.
+pub fn process_name(of: &ProcessLine) -> Option<String> {
+    by(of, false)
+}
+
+/// The process that made a put, in words: `caput pid 812`. `None` if there is nothing to add: a link's record is said
+/// already.
+fn by(of: &ProcessLine, is_link: bool) -> Option<String> {
+    let mut words = Vec::new();
+    match (of.record.as_deref(), of.thread.as_deref(), &of.ioc) {
+        _ if is_link => return of.is_joined.then(|| on_host(of)),
+        (Some(link), ..) => words.push(format!("CA link {link}")),
+        (None, Some(caller::CA_LINKS), _) if of.part.links.is_empty() => words.push("CA link".to_owned()),
+        (None, Some(caller::CA_LINKS), _) => words.push(format!("CA link {}", of.part.links.join(" or "))),
+        (None, Some(thread), _) => words.push(match of.part.sequencer.as_deref() {
+            Some(program) if program == thread => format!("program {program}"),
+            Some(program) => format!("program {program}, its thread {thread}"),
+            None => format!("thread {thread}"),
+        }),
+        (None, None, Some(_)) => {
+            let mut may_be = of.part.links.iter().map(|link| format!("CA link {link}")).collect::<Vec<_>>();
+            let threads = if of.part.threads.is_empty() { &of.part.programs } else { &of.part.threads };
+            may_be.extend(threads.iter().map(|thread| format!("thread {thread}")));
+            if !may_be.is_empty() {
+                let more = may_be.len() > MOST;
+                may_be.truncate(MOST);
+                let more = if more { " or another" } else { "" };
+                words.push(format!("perhaps {}{more}", may_be.join(" or ")));
+            }
+        }
+        (None, None, None) => {}
+    }
+    let process = |holder: &Holder| format!("{} pid {}", holder.of.program, holder.of.pid);
+    match (of.only(), of.holders.as_slice(), &of.ioc) {
+        (Some(only), ..) if of.is_whole || of.ioc.is_some() => words.push(process(only)),
+        (Some(only), ..) => words.push(format!("{}, if no other process shares it", process(only))),
+        (None, [], Some((_, pid, program))) => words.push(format!("{program} pid {pid}")),
+        (None, [], None) => return None,
+        (None, several, _) => {
+            let names: Vec<String> = several.iter().map(process).collect();
+            let more = if of.more > 0 { format!(" or {} more", of.more) } else { String::new() };
+            words.push(format!("one of {}{more}, which share it", names.join(", ")));
+        }
+    }
+    if of.is_joined {
+        words.push(on_host(of));
+    }
+    Some(words.join(", "))
+}
+
+/// The host of a process that another log tells of, and its clock if that is another one.
+fn on_host(of: &ProcessLine) -> String {
+    let host = of.host.as_deref().unwrap_or("another host");
+    match of.ahead {
+        Some(ahead) if ahead.unsigned_abs() >= NOTABLE => {
+            let word = if ahead > 0 { "ahead" } else { "behind" };
+            format!("on {host}, whose clock is {} {word}", duration(ahead.unsigned_abs()))
+        }
+        _ => format!("on {host}"),
+    }
+}
+
+/// Who made the put, by what the client claims and by the circuit.
+fn claimed(put: &PutLine) -> String {
+    let person = match (put.user.as_deref(), put.client_host.as_deref()) {
+        (Some(user), Some(host)) => Some(format!("{user}@{host}")),
+        (Some(user), None) => Some(user.to_owned()),
+        (None, Some(host)) => Some(format!("?@{host}")),
+        (None, None) => None,
+    };
+    match (person, put.client.as_deref(), put.cause_record.as_deref()) {
+        (_, _, Some(record)) => format!("CA link of {record}"),
+        // shown with the claimed user: any program can look like an IOC
+        (person, Some(address), None) if put.via == Via::CaLink => {
+            let ioc = put.client_ioc.as_deref().map_or("an IOC".to_owned(), |ioc| format!("IOC {ioc}"));
+            let person = person.map_or(String::new(), |person| format!(" ({person})"));
+            format!("{ioc}{person} {address}")
+        }
+        (Some(person), Some(address), _) => format!("{person} {address}"),
+        (None, Some(address), _) => format!("? {address}"),
+        (Some(person), None, _) => person,
+        (None, None, _) => match put.via {
+            Via::Dbpf => "IOC shell".to_owned(),
+            Via::DbLink => "a record's link".to_owned(),
+            Via::CaLink => "a CA link".to_owned(),
+            Via::Python => "Python".to_owned(),
+            _ => "?".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::client::Part;
+    use crate::output::puts::sample::put;
+    use iocrec_log::event::SocketHolder;
+
+    #[test]
+    fn what_made_it_if_no_client_did() {
+        let shell = PutLine { user: None, client_host: None, client: None, via: Via::Dbpf, ..put() };
+        assert_eq!(who(&shell), "IOC shell");
+        let link = PutLine { cause_record: Some("A:OUT".into()), ..put() };
+        assert_eq!(who(&link), "CA link of A:OUT");
+        let other = PutLine { via: Via::CaLink, client_ioc: Some("second".into()), ..put() };
+        assert_eq!(who(&other), "IOC second (alice@console3) 10.0.0.5:41022", "never as a person alone");
+    }
+
+    #[test]
+    fn the_process_behind_a_claim() {
+        let holder = |pid, program: &str| Holder {
+            of: SocketHolder {
+                pid,
+                start: 1,
+                program: program.into(),
+                command: Vec::new(),
+                is_cut: false,
+                user: "ops".into(),
+            },
+            ioc: None,
+        };
+        let by = |of: ProcessLine| who(&PutLine { process: Some(Box::new(of)), ..put() });
+        let claimed = "alice@console3 10.0.0.5:41022";
+        let one =
+            ProcessLine { holders: vec![holder(812, "caput")], is_whole: true, ..ProcessLine::default() };
+        assert_eq!(by(one.clone()), format!("{claimed} (caput pid 812)"));
+        let unsure = ProcessLine { is_whole: false, ..one.clone() };
+        assert_eq!(by(unsure), format!("{claimed} (caput pid 812, if no other process shares it)"));
+        let shared = ProcessLine { holders: vec![holder(1, "a"), holder(2, "b")], more: 3, ..one.clone() };
+        assert_eq!(by(shared), format!("{claimed} (one of a pid 1, b pid 2 or 3 more, which share it)"));
+        assert_eq!(by(ProcessLine::default()), claimed, "it is here, but was not found");
+        let far = ProcessLine { host: Some("box2".into()), is_joined: true, ..one.clone() };
+        assert_eq!(by(far.clone()), format!("{claimed} (caput pid 812, on box2)"));
+        let late = ProcessLine { ahead: Some(-2_500_000_000), ..far };
+        assert!(
+            by(late.clone()).ends_with("(caput pid 812, on box2, whose clock is 2.500 s behind)"),
+            "{}",
+            by(late)
+        );
+        let ioc = ProcessLine { ioc: Some(("first".into(), 812, "softIoc".into())), ..one };
+        assert_eq!(by(ioc.clone()), format!("{claimed} (caput pid 812)"));
+        let part = |links: &[&str], threads: &[&str], programs: &[&str]| {
+            let all = |of: &[&str]| of.iter().map(ToString::to_string).collect();
+            Part { links: all(links), threads: all(threads), sequencer: None, programs: all(programs) }
+        };
+        let maybe =
+            ProcessLine { part: part(&["A.OUT", "B.OUT"], &[], &["sncRamp", "python3"]), ..ioc.clone() };
+        assert!(by(maybe).contains("(perhaps CA link A.OUT or CA link B.OUT or thread sncRamp or another, "));
+        let thread = |thread: &str, links: &[&str]| {
+            by(ProcessLine { thread: Some(thread.into()), part: part(links, &[thread], &[]), ..ioc.clone() })
+        };
+        assert!(thread("sncRamp", &["A.OUT"]).contains("(thread sncRamp, "), "links don't matter then");
+        let program = |thread: &str| {
+            let sequencer = Some("ramp".to_owned());
+            let part = Part { sequencer, ..part(&[], &[thread], &[]) };
+            by(ProcessLine { thread: Some(thread.into()), part, ..ioc.clone() })
+        };
+        assert!(program("ramp").contains("(program ramp, "));
+        assert!(program("ramp_1").contains("(program ramp, its thread ramp_1, "));
+        assert!(thread("dbCaLink", &["A.OUT", "B.OUT"]).contains("(CA link A.OUT or B.OUT, "));
+        assert!(thread("dbCaLink", &[]).contains("(CA link, "));
+        let known = by(ProcessLine { record: Some("A.OUT".into()), thread: Some("dbCaLink".into()), ..ioc });
+        assert!(known.contains("(CA link A.OUT, caput pid 812)"), "{known}");
+    }
+}
