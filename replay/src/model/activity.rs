@@ -87,26 +87,30 @@ pub struct OfChain {
 #[derive(Default)]
 pub struct Activity {
     /// By number of the record.
-    pub records: Keyed<usize, OfRecord>,
+    records: Vec<OfRecord>,
     /// By number of the record that a chain begins with, and the kind of cause.
     pub chains: Keyed<(usize, &'static str), OfChain>,
+    /// Whether each record is selected, by number, as far as that was looked at.
+    wanted: Vec<Option<bool>>,
+    /// Own times of a chain, whose memory is used again.
+    own: Vec<Option<u64>>,
 }
 
 impl Activity {
     /// Takes a chain, and those that its CA links led to.
     pub fn take(&mut self, chain: &Chain, filter: &Filter, naming: &mut Naming) {
         self.take_chain(chain, naming);
-        let own = own_times(chain);
+        let mut own = std::mem::take(&mut self.own);
+        own_times(chain, &mut own);
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {
                     let Outcome::Completed(_) = process.outcome else { continue };
                     let record = naming.of(chain, span, process.record);
-                    let name = naming.name(record);
-                    if !filter.field(&name.record, "VAL") || !filter.place(&name.host, &name.ioc) {
+                    if !self.wants(record, filter, naming) {
                         continue;
                     }
-                    let of = self.records.entry(record).or_default();
+                    let Some(of) = self.records.get_mut(record) else { continue };
                     of.count += 1;
                     match own.get(number).copied().flatten() {
                         Some(time) => of.time += time,
@@ -121,6 +125,29 @@ impl Activity {
                 SpanKind::Put(_) => {}
             }
         }
+        self.own = own;
+    }
+
+    /// Whether the record is selected. Makes room for it.
+    fn wants(&mut self, record: usize, filter: &Filter, naming: &Naming) -> bool {
+        if let Some(Some(wanted)) = self.wanted.get(record) {
+            return *wanted;
+        }
+        if self.wanted.len() <= record {
+            self.wanted.resize(record + 1, None);
+            self.records.resize(record + 1, OfRecord::default());
+        }
+        let name = naming.name(record);
+        let wanted = filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc);
+        if let Some(known) = self.wanted.get_mut(record) {
+            *known = Some(wanted);
+        }
+        wanted
+    }
+
+    /// The records that processed to the end, by number.
+    pub fn records(&self) -> impl Iterator<Item = (usize, &OfRecord)> {
+        self.records.iter().enumerate().filter(|(_, of)| of.count > 0)
     }
 
     fn take_chain(&mut self, chain: &Chain, naming: &mut Naming) {
@@ -161,12 +188,10 @@ fn is_timed(span: &Span) -> bool {
 }
 
 /// For each span its duration without that of the processing below it; `None` if that is not known.
-pub fn own_times(chain: &Chain) -> Vec<Option<u64>> {
-    let mut own: Vec<Option<u64>> = chain
-        .spans
-        .iter()
-        .map(|span| (is_timed(span) && span.end > span.start).then(|| span.end - span.start))
-        .collect();
+pub fn own_times(chain: &Chain, own: &mut Vec<Option<u64>>) {
+    own.clear();
+    let time = |span: &Span| (is_timed(span) && span.end > span.start).then(|| span.end - span.start);
+    own.extend(chain.spans.iter().map(time));
     for span in chain.spans.iter().filter(|span| is_done(span) && is_timed(span)) {
         // Forward links are followed after the parent's end; what is inside of it is what it called.
         let Some(parent) = span.parent else { continue };
@@ -178,7 +203,6 @@ pub fn own_times(chain: &Chain) -> Vec<Option<u64>> {
             }
         }
     }
-    own
 }
 
 #[cfg(test)]

@@ -16,16 +16,21 @@ use super::outcome;
 use super::run::record_name;
 use crate::filter::Filter;
 use epics::pv::{link_target, Pv};
+use iocrec_log::event::{ScanListId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 
 /// Links that are remembered; a bound for hostile logs.
 const MAX_LINKS: usize = 200_000;
+/// Wordings of causes that are remembered: threads and lists are few.
+const MAX_LABELS: usize = 10_000;
 
 /// The kind of a link: as [`Trigger::name`] has it, or `CA`.
 pub type Kind = &'static str;
 
 /// A link that was seen: the numbers of two records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     /// The record that it comes from.
     pub from: usize,
@@ -35,6 +40,16 @@ pub struct Link {
     pub kind: Kind,
 }
 
+/// Without the kind: two records are rarely linked in several ways, and it is hashed for every span.
+impl Hash for Link {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.from, self.to).hash(state);
+    }
+}
+
+/// What the wording of a chain's cause depends on: run, its definitions, trigger, thread, list, whether for a link.
+type RootKey = (usize, u64, &'static str, Option<ThreadId>, Option<ScanListId>, bool);
+
 /// Links, and how often they were followed.
 #[derive(Default)]
 pub struct LinksSeen {
@@ -42,10 +57,14 @@ pub struct LinksSeen {
     pub links: Keyed<Link, u64>,
     /// How often each record processed by its own callback, and did not ask for it in such processing.
     once_more: Keyed<usize, u64>,
-    /// How often each record processed.
-    pub processed: Keyed<usize, u64>,
-    /// Causes of chains: the kind of cause, and the record.
-    pub roots: BTreeMap<(String, usize), u64>,
+    /// How often each record processed, by number.
+    pub processed: Vec<u64>,
+    /// Causes of chains: the number of the kind of cause, and the record.
+    roots: Keyed<(usize, usize), u64>,
+    /// Kinds of causes, and their numbers by name and by what is known before they are worded.
+    labels: Vec<String>,
+    label_numbers: Keyed<String, usize>,
+    known_labels: Keyed<RootKey, usize>,
     /// Links that were left out because there are too many.
     pub left_out: u64,
     /// The records that CP links name, by name and the record with the link.
@@ -68,7 +87,7 @@ impl LinksSeen {
                         continue;
                     }
                     let to = naming.of(chain, span, process.record);
-                    *self.processed.entry(to).or_default() += 1;
+                    self.has_processed(to);
                     match source(chain, span, naming) {
                         Some((from, put)) if from != to || !put => {
                             let link = Link { from, to, kind: process.trigger.name() };
@@ -152,11 +171,58 @@ impl LinksSeen {
         }
         let name = naming.name(to);
         if filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc) {
-            let label = root_label(chain, span);
-            if self.roots.len() < MAX_LINKS || self.roots.contains_key(&(label.clone(), to)) {
-                *self.roots.entry((label, to)).or_default() += 1;
+            let label = self.label(chain, span);
+            if let Some(count) = self.roots.get_mut(&(label, to)) {
+                *count += 1;
+            } else if self.roots.len() < MAX_LINKS {
+                self.roots.insert((label, to), 1);
             }
         }
+    }
+
+    fn has_processed(&mut self, record: usize) {
+        if self.processed.len() <= record {
+            self.processed.resize(record + 1, 0);
+        }
+        if let Some(count) = self.processed.get_mut(record) {
+            *count += 1;
+        }
+    }
+
+    /// Causes of chains and how often they were: the kind of cause, and the record.
+    pub fn roots(&self) -> BTreeMap<(&str, usize), u64> {
+        let label = |number: usize| self.labels.get(number).map_or("", String::as_str);
+        self.roots.iter().map(|((number, record), count)| ((label(*number), *record), *count)).collect()
+    }
+
+    /// The number of the kind of a chain's cause.
+    fn label(&mut self, chain: &Chain, root: &Span) -> usize {
+        let key = match &root.kind {
+            SpanKind::Process(of) => {
+                let run = Rc::as_ptr(&chain.run) as usize;
+                // Definitions that change while a run is read change its wording.
+                Some((run, chain.run.changes(), of.trigger.name(), root.thread, of.list, of.for_link))
+            }
+            SpanKind::Put(_) | SpanKind::Link(_) => None,
+        };
+        if let Some(number) = key.and_then(|key| self.known_labels.get(&key)) {
+            return *number;
+        }
+        let label = root_label(chain, root);
+        let number = match self.label_numbers.get(&label) {
+            Some(number) => *number,
+            None if self.labels.len() >= MAX_LINKS => return self.labels.len(),
+            None => {
+                self.label_numbers.insert(label.clone(), self.labels.len());
+                self.labels.push(label);
+                self.labels.len() - 1
+            }
+        };
+        if self.known_labels.len() >= MAX_LABELS {
+            self.known_labels.clear();
+        }
+        self.known_labels.extend(key.map(|key| (key, number)));
+        number
     }
 
     /// The record that a CP link names: one of the same IOC if it has one of that name, else of any.
@@ -262,7 +328,7 @@ pub fn loops(seen: &LinksSeen) -> Vec<Loop> {
             let inside = |link: &Link| records.contains(&link.from) && records.contains(&link.to);
             let count: u64 =
                 seen.links.keys().filter(|link| inside(link)).map(|link| seen.feeding(link)).sum();
-            let processed = records.iter().filter_map(|record| seen.processed.get(record)).sum();
+            let processed = records.iter().filter_map(|record| seen.processed.get(*record)).sum();
             (count > 0).then_some(Loop { records, count, processed })
         })
         .collect();

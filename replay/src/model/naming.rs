@@ -3,7 +3,7 @@
 //! A record has the same number in all runs in which it has the same host, IOC and name.
 
 use super::chain::{Chain, Span};
-use super::numbered::Keyed;
+use super::numbered::{Keyed, OfRecords};
 use super::putlog::ioc_of_span;
 use super::run::{record_name, Run};
 use iocrec_log::event::RecordId;
@@ -29,7 +29,7 @@ pub struct Naming {
     names: Vec<Name>,
     numbers: Keyed<Name, usize>,
     /// By run and number in it. The run is held weakly, so that its address is not used again.
-    known: Keyed<(*const Run, RecordId), usize>,
+    known: OfRecords<u32>,
     runs: Keyed<*const Run, Weak<Run>>,
 }
 
@@ -37,8 +37,8 @@ impl Naming {
     /// The number of a record in a span of the chain.
     pub fn of(&mut self, chain: &Chain, span: &Span, record: RecordId) -> usize {
         let run = Rc::as_ptr(&chain.run);
-        if let Some(number) = self.known.get(&(run, record)) {
-            return *number;
+        if let Some(number) = self.known.get(run as usize, record) {
+            return number as usize;
         }
         self.runs.entry(run).or_insert_with(|| Rc::downgrade(&chain.run));
         let context = chain.run.context();
@@ -51,7 +51,7 @@ impl Naming {
         let lasting = context.record(record).is_some();
         let number = self.number(name);
         if lasting && self.known.len() < MAX_NAMES {
-            self.known.insert((run, record), number);
+            self.known.insert(run as usize, record, number as u32);
         }
         number
     }

@@ -91,9 +91,80 @@ impl<Value> Dense<Value> {
     }
 }
 
+/// Runs whose records are found by index. Where more are read, those of the others are hashed.
+const QUICK_RUNS: usize = 8;
+
+/// A map by run (as an address) and record for what is looked up at every span.
+pub struct OfRecords<Value> {
+    quick: Vec<(usize, Dense<Value>)>,
+    /// The run that was asked for last.
+    latest: usize,
+    others: Keyed<(usize, u32), Value>,
+    length: usize,
+}
+
+impl<Value> Default for OfRecords<Value> {
+    fn default() -> Self {
+        OfRecords { quick: Vec::new(), latest: 0, others: Keyed::default(), length: 0 }
+    }
+}
+
+impl<Value: Copy> OfRecords<Value> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// That of a record.
+    #[inline]
+    pub fn get(&mut self, run: usize, record: u32) -> Option<Value> {
+        match self.quick.get(self.latest) {
+            Some((latest, values)) if *latest == run => values.get(record).copied(),
+            _ => {
+                self.latest = self.quick.iter().position(|(of, _)| *of == run).unwrap_or(usize::MAX);
+                match self.quick.get(self.latest) {
+                    Some((_, values)) => values.get(record).copied(),
+                    None => self.others.get(&(run, record)).copied(),
+                }
+            }
+        }
+    }
+
+    /// Sets that of a record.
+    pub fn insert(&mut self, run: usize, record: u32, value: Value) {
+        let mut place = self.quick.iter().position(|(of, _)| *of == run);
+        if place.is_none() && self.quick.len() < QUICK_RUNS {
+            self.quick.push((run, Dense::default()));
+            place = Some(self.quick.len() - 1);
+        }
+        let before = match place.and_then(|place| self.quick.get_mut(place)) {
+            Some((_, values)) => values.insert(record, value),
+            None => self.others.insert((run, record), value),
+        };
+        self.length += usize::from(before.is_none());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_of_many_runs_are_kept_apart() {
+        let mut map = OfRecords::default();
+        for run in 0..20_usize {
+            for record in [0, 9, u32::MAX] {
+                assert_eq!(map.get(run, record), None);
+                map.insert(run, record, 1);
+                map.insert(run, record, run as u32 ^ record);
+            }
+        }
+        assert_eq!(map.len(), 60);
+        for run in (0..20_usize).rev() {
+            assert_eq!((map.get(run, 9), map.get(run, 8)), (Some(run as u32 ^ 9), None));
+            assert_eq!(map.get(run, u32::MAX), Some(run as u32 ^ u32::MAX));
+        }
+    }
 
     #[test]
     fn low_and_high_numbers_are_kept_alike() {

@@ -6,7 +6,7 @@
 //! and not more than [`PROMPT`] before. Anything else is said to be unknown, not guessed.
 
 use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, SpanKind, Trigger};
-use super::numbered::Keyed;
+use super::numbered::{Keyed, OfRecords};
 use super::outcome;
 use super::putlog::{root_put, PutLine};
 use super::run::{field_name, record_name, Run};
@@ -70,8 +70,8 @@ struct Change {
 /// A record of a run.
 struct Seen {
     name: Rc<str>,
-    /// A number for its value and alarm, if known.
-    state: Option<u64>,
+    /// Its value and alarm, if known.
+    state: Option<Fingerprint>,
     changes: VecDeque<Change>,
 }
 
@@ -83,7 +83,7 @@ pub struct Origins {
     wording: Wording,
     /// The runs whose addresses are used as keys; they keep the addresses from being used again.
     runs: HashMap<usize, Weak<Run>>,
-    numbers: Keyed<(usize, RecordId), Number>,
+    numbers: OfRecords<u32>,
     names: Keyed<Rc<str>, Vec<Number>>,
     records: Vec<Seen>,
     common: Keyed<Common, Rc<Cause>>,
@@ -106,7 +106,7 @@ impl Origins {
         Origins {
             wording,
             runs: HashMap::new(),
-            numbers: Keyed::default(),
+            numbers: OfRecords::default(),
             names: Keyed::default(),
             records: Vec::new(),
             common: Keyed::default(),
@@ -175,8 +175,8 @@ impl Origins {
     /// The number of a record; `None` if there are too many.
     pub fn number(&mut self, run: &Rc<Run>, record: RecordId) -> Option<Number> {
         let key = (Rc::as_ptr(run) as usize, record);
-        if let Some(number) = self.numbers.get(&key) {
-            return Some(*number);
+        if let Some(number) = self.numbers.get(key.0, record) {
+            return Some(number as Number);
         }
         let number = self.records.len();
         if number >= MAX_RECORDS {
@@ -189,7 +189,7 @@ impl Origins {
             namesakes.push(number);
         }
         self.records.push(Seen { name, state: None, changes: VecDeque::new() });
-        self.numbers.insert(key, number);
+        self.numbers.insert(key.0, record, number as u32);
         Some(number)
     }
 
@@ -312,18 +312,24 @@ impl Origins {
     }
 }
 
-/// A number that two states share if they are the same; `None` if the value is unknown.
-fn fingerprint(value: &Value, alarm: (u16, u16)) -> Option<u64> {
-    let mut hasher = DefaultHasher::new();
-    alarm.hash(&mut hasher);
-    match value {
+/// What two states share if they are the same: alarm, kind of value, and a number's bits or a hash.
+type Fingerprint = ((u16, u16), u8, u64);
+
+/// That of a state; `None` if the value is unknown.
+fn fingerprint(value: &Value, alarm: (u16, u16)) -> Option<Fingerprint> {
+    let hash = |hashed: &dyn Fn(&mut DefaultHasher)| {
+        let mut hasher = DefaultHasher::new();
+        hashed(&mut hasher);
+        hasher.finish()
+    };
+    let (kind, bits) = match value {
         Value::Unknown => return None,
-        Value::Int(number) => number.hash(&mut hasher),
-        Value::UInt(number) => number.hash(&mut hasher),
-        Value::Float(number) => number.to_bits().hash(&mut hasher),
-        Value::Double(number) => number.to_bits().hash(&mut hasher),
-        Value::Text(text) => text.hash(&mut hasher),
-        Value::Array(array) => (array.count, &array.bytes).hash(&mut hasher),
-    }
-    Some(hasher.finish())
+        Value::Int(number) => (0, *number as u64),
+        Value::UInt(number) => (1, *number),
+        Value::Float(number) => (2, number.to_bits().into()),
+        Value::Double(number) => (3, number.to_bits()),
+        Value::Text(text) => (4, hash(&|hasher| text.hash(hasher))),
+        Value::Array(array) => (5, hash(&|hasher| (array.count, &array.bytes).hash(hasher))),
+    };
+    Some((alarm, kind, bits))
 }

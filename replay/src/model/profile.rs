@@ -27,7 +27,8 @@ pub struct Profile {
 impl Profile {
     /// Takes a chain, and those that its CA links led to.
     pub fn take(&mut self, chain: &Chain, filter: &Filter) {
-        let own = own_times(chain);
+        let mut own = Vec::new();
+        own_times(chain, &mut own);
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {

@@ -114,12 +114,12 @@ impl Graph {
             count: *count,
             per_second: rate(*count, link.to),
         });
-        let roots = seen.roots.iter().map(|((cause, record), count)| Arrow {
-            from: Node::Cause(cause.clone()),
-            to: naming.name(*record),
+        let roots = seen.roots().into_iter().map(|((cause, record), count)| Arrow {
+            from: Node::Cause(cause.to_owned()),
+            to: naming.name(record),
             kind: cause.split(' ').next().unwrap_or_default().to_owned(),
-            count: *count,
-            per_second: rate(*count, *record),
+            count,
+            per_second: rate(count, record),
         });
         let mut arrows: Vec<Arrow> = links.chain(roots).collect();
         arrows.sort_by(|a, b| (&a.from, &a.to, &a.kind).cmp(&(&b.from, &b.to, &b.kind)));

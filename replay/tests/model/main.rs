@@ -11,6 +11,7 @@ mod outcome;
 mod processing;
 mod puts;
 mod pvaccess;
+mod scans;
 mod story;
 
 use iocrec_log::event::*;

@@ -100,7 +100,7 @@ impl Tables {
     }
 
     fn of_records(&self, section: Section) -> Vec<TopLine> {
-        let all: Vec<(usize, &OfRecord)> = self.activity.records.iter().map(|(n, of)| (*n, of)).collect();
+        let all: Vec<(usize, &OfRecord)> = self.activity.records().collect();
         let by = |of: &OfRecord| if section == Section::Time { of.time } else { of.count };
         let sum: u64 = all.iter().map(|(_, of)| by(of)).sum();
         let mut all: Vec<_> =

@@ -72,6 +72,16 @@ struct Current {
     /// Its cause, once it is needed.
     cause: Option<u32>,
     notable: Notable,
+    /// First and last time of what was seen in its run.
+    reached: Option<(i64, i64)>,
+}
+
+impl Current {
+    /// Something happened at this time.
+    fn reach(&mut self, wall: i64) {
+        let (first, last) = self.reached.unwrap_or((wall, wall));
+        self.reached = Some((first.min(wall), last.max(wall)));
+    }
 }
 
 impl Collected {
@@ -83,7 +93,8 @@ impl Collected {
     /// Takes the next chain, in the order in which they began.
     pub fn take(&mut self, chain: &Chain, filter: &Filter) {
         self.chains.total += 1;
-        let mut current = Current { serial: self.chains.total, cause: None, notable: Notable::default() };
+        let (serial, notable) = (self.chains.total, Notable::default());
+        let mut current = Current { serial, cause: None, notable, reached: None };
         self.visit(chain, chain, &mut current, 0);
         let is_put = matches!(chain.root().map(|root| &root.kind), Some(SpanKind::Put(_)));
         if is_put || current.notable.hops > 0 || current.notable.puts > 0 {
@@ -117,17 +128,19 @@ impl Collected {
                 SpanKind::Put(_) => {
                     current.notable.puts += 1;
                     current.notable.from_outside |= number == 0 && hop == 0;
-                    self.reach(chain.run.wall(span.start));
+                    current.reach(chain.run.wall(span.start));
                 }
                 SpanKind::Link(link) => {
                     if let Some(target) = link.target.as_deref().filter(|_| hop < MAX_HOPS) {
                         current.notable.hops += 1;
+                        self.reached(current);
                         self.visit(target, top, current, hop + 1);
                         self.places.enter(&chain.run);
                     }
                 }
             }
         }
+        self.reached(current);
         // In another run the clock is another.
         let end = chain.spans.iter().map(|span| span.end).max().map_or(i64::MIN, |end| chain.run.wall(end));
         let began = top.root().map_or(end, |root| top.run.wall(root.start));
@@ -153,7 +166,7 @@ impl Collected {
         if current.notable.root == NONE {
             current.notable.root = number;
         }
-        self.reach(wall);
+        current.reach(wall);
         let Some(record) = self.places.record(number) else { return };
         record.processed.add(wall);
         let became_fast = record.peak.add(wall);
@@ -167,7 +180,7 @@ impl Collected {
         let Outcome::Completed(completed) = &process.outcome else { return };
         let took = span.end.saturating_sub(span.start);
         let ended = wall.saturating_add_unsigned(took);
-        self.reach(ended);
+        current.reach(ended);
         let Some(record) = self.places.record(number) else { return };
         record.busy = record.busy.saturating_add(took);
         record.longest = record.longest.max(took);
@@ -243,6 +256,14 @@ impl Collected {
             let cause = Cause::of(chain, followed.as_deref(), &mut self.strings);
             self.causes.add(cause)
         })
+    }
+
+    /// Notes the times of what was seen in the entered run.
+    fn reached(&mut self, current: &mut Current) {
+        if let Some((first, last)) = current.reached.take() {
+            self.reach(first);
+            self.reach(last);
+        }
     }
 
     /// Something happened at this time.
