@@ -65,6 +65,11 @@ pub enum Notice {
         /// The IOC.
         ioc: String,
     },
+    /// Alarms changed too fast to wait for losses that were noted after them.
+    AlarmsHurried {
+        /// Number of changes.
+        count: u64,
+    },
     /// Chains came after others that began later.
     ChainsOutOfOrder {
         /// Number of chains.
@@ -86,6 +91,7 @@ impl Notice {
             | Notice::RunsOverlap { .. }
             | Notice::ClockSetBack { .. }
             | Notice::NoProcessing { .. }
+            | Notice::AlarmsHurried { .. }
             | Notice::ChainsOutOfOrder { .. } => false,
         }
     }
@@ -142,6 +148,11 @@ impl fmt::Display for Notice {
                 "{} was recorded with --no-process: there are no chains, causes and alarms of it, and of values only \
                  those of puts and snapshots",
                 if ioc.is_empty() { "an IOC" } else { ioc }
+            ),
+            Notice::AlarmsHurried { count } => write!(
+                f,
+                "so many alarms changed at a time that {count} changes are shown without waiting for losses that were \
+                 noted after them: what may have been missed just before those is not said"
             ),
             Notice::ChainsOutOfOrder { count } => write!(
                 f,

@@ -109,6 +109,11 @@ impl Replay {
         }
     }
 
+    /// The receiver of notices.
+    pub fn notices(&self) -> &Rc<Notices> {
+        &self.notices
+    }
+
     /// Keeps the facts beside the chains, for [`Replay::aside`].
     pub fn with_asides(mut self) -> Self {
         self.asides = Some(Asides::default());
