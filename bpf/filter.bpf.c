@@ -10,6 +10,7 @@
  * - of a flow whose messages are not known, everything. A flow is known once PROVEN messages that can hardly be
  *   anything else have followed each other, or one with a long header, the first at the beginning of a segment; their
  *   segments pass whole;
+ * - of a client whose messages are known, an acknowledgement that closes its window, and the first that opens it again;
  * - the headers of a packet, after each LEFT_OUT_MOST bytes of a flow that did not pass: so the decoder's sequence
  *   numbers can't wrap unseen.
  *
@@ -30,6 +31,10 @@ enum {
 	INTERFACES = 16,
 	PROVEN = 4,
 	LEFT_OUT_MOST = 16 << 20,
+	/* Milliseconds: of what a flow's closed window is said in less, one packet passes, whoever sends how many. */
+	WINDOW_PAUSE = 100,
+	/* Milliseconds: a server tries a closed window again every two minutes at the latest (tcp(7), TCP_RTO_MAX). */
+	WINDOW_LASTS = 150000,
 	/* Messages of a segment to look at: a full send buffer of RSRV (16 KiB) has up to 1024. More pass whole. */
 	MOST_MESSAGES = 416,
 	/* The same for what clients send, which mostly matters anyway: the verifier takes its time. */
@@ -71,6 +76,8 @@ struct shared {
 	__u32 kept;
 	/* Whether to take the incoming packets of the loopback interface, not the outgoing ones: for tests. */
 	__u32 incoming;
+	/* Milliseconds since the machine's start, at most, until which a window may be closed. 0: none is. */
+	__u64 closed_until;
 };
 
 struct shared shared;
@@ -104,7 +111,8 @@ struct flow {
 	__u32 matters;
 	/* Bytes of it before the first header; NO_PLACE if it completes a header that has passed in part. */
 	__u32 before;
-	__u32 unused;
+	/* When a packet passed last that closed the client's window, in milliseconds; 0: it is open. */
+	__u32 closed;
 };
 
 struct {
@@ -420,6 +428,37 @@ INLINE int over_ip6(struct __sk_buff *skb, const __u8 *ip, int from_client)
 	return ALL;
 }
 
+/*
+ * A bare acknowledgement of a client. Mostly that is all there is to do; one that closes its window says that it takes
+ * nothing more, which is seldom, and so is what opens it again.
+ */
+INLINE int acknowledges(const struct flow_key *key, const __u8 *tcp, __u32 headers)
+{
+	int closes = !(tcp[14] | tcp[15]);
+	struct flow *flow;
+	__u64 now;
+
+	if (!closes && !shared.closed_until)
+		return NOTHING;
+	now = bpf_ktime_get_ns() / 1000000;
+	flow = bpf_map_lookup_elem(&flows, key);
+	if (!closes && now > shared.closed_until)
+		shared.closed_until = 0;
+	if (!flow)
+		return NOTHING;
+	if (!closes) {
+		if (!flow->closed)
+			return NOTHING;
+		flow->closed = 0;
+		return headers;
+	}
+	shared.closed_until = now + WINDOW_LASTS;
+	if (flow->closed && (__u32)now - flow->closed < WINDOW_PAUSE)
+		return NOTHING;
+	flow->closed = (__u32)now | 1;
+	return headers;
+}
+
 /* The number of bytes of a packet to pass. */
 static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_client)
 {
@@ -481,15 +520,15 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	/* packets joined to more than 64 KiB carry no length */
 	total = BIG16(ip, 2);
 	segment.end = total ? total : skb->len;
-	if (segment.end <= segment.begin)
-		return NOTHING;
-	if (protocol == UNKNOWN || segment.end > skb->len)
-		return ALL;
-	segment.sequence = BIG32(tcp, 4);
 	__builtin_memcpy(&key.source, ip + 12, 4);
 	__builtin_memcpy(&key.destination, ip + 16, 4);
 	__builtin_memcpy(&key.ports, tcp, 4);
 	key.interface = skb->ifindex;
+	if (segment.end <= segment.begin)
+		return from_client && protocol != UNKNOWN ? acknowledges(&key, tcp, segment.begin) : NOTHING;
+	if (protocol == UNKNOWN || segment.end > skb->len)
+		return ALL;
+	segment.sequence = BIG32(tcp, 4);
 	flow = bpf_map_lookup_elem(&flows, &key);
 	if (!flow) {
 		struct flow fresh = { .next = segment.sequence, .keen = segment.sequence, .from = segment.sequence };

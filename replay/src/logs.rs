@@ -22,6 +22,7 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::states::NOTED;
 use crate::values::{History, Values};
 use iocrec_log::context::{Budget, Context};
+use iocrec_log::event::{Fact, Host};
 use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -396,20 +397,18 @@ impl Logs {
         self.courses.get_or_init(|| Course::of_runs(&self.runs))
     }
 
+    /// Reports clocks that were set back, for an answer that is in the order of the clock.
+    pub fn report_mixed(&self) {
+        let set_back = self.courses().iter().zip(&self.runs);
+        for (by, files) in set_back.filter_map(|(course, files)| Some((course.back()?, files))) {
+            let host = host(files).map(|host| host.name).unwrap_or_default();
+            self.notices.report(&Notice::MixedByClock { host, by });
+        }
+    }
+
     /// The boot of each run, as its log names it; empty if unknown.
     pub(crate) fn boots(&self) -> Vec<String> {
-        let boot = |files: &Vec<SegmentFile>| {
-            let mut context = Context::default();
-            for part in Scan::one(files.first()?, Blocks::Definitions).ok()? {
-                let Part::Block(block) = part else { continue };
-                block.events.iter().for_each(|event| context.apply(event.time, &event.fact));
-                if let Some(host) = context.host() {
-                    return Some(host.boot_id.clone());
-                }
-            }
-            None
-        };
-        self.runs.iter().map(|files| boot(files).unwrap_or_default()).collect()
+        self.runs.iter().map(|files| host(files).map(|host| host.boot_id).unwrap_or_default()).collect()
     }
 
     /// Where to end, if nothing from that wall-clock time on is wanted: nowhere, if a clock was set back.
@@ -424,6 +423,19 @@ impl Logs {
     pub(crate) fn peers(&self) -> &Rc<Peers> {
         &self.peers
     }
+}
+
+/// The host of a run, by its first segment.
+pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
+    for part in Scan::one(files.first()?, Blocks::Definitions).ok()? {
+        let Part::Block(block) = part else { continue };
+        for event in &block.events {
+            if let Fact::Host(host) = &event.fact {
+                return Some(Host::clone(host));
+            }
+        }
+    }
+    None
 }
 
 /// Monotonic and wall-clock time of the last event of a run. Reads its last segment.

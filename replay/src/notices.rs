@@ -60,6 +60,13 @@ pub enum Notice {
         /// By how much, nanoseconds.
         by: u64,
     },
+    /// The same, where the answer is in the order of the clock.
+    MixedByClock {
+        /// The host; empty if unknown.
+        host: String,
+        /// By how much, nanoseconds.
+        by: u64,
+    },
     /// An IOC was recorded without the processing of its records, as the operator wished.
     NoProcessing {
         /// The IOC.
@@ -90,6 +97,7 @@ impl Notice {
             Notice::MissingSegments { .. }
             | Notice::RunsOverlap { .. }
             | Notice::ClockSetBack { .. }
+            | Notice::MixedByClock { .. }
             | Notice::NoProcessing { .. }
             | Notice::AlarmsHurried { .. }
             | Notice::ChainsOutOfOrder { .. } => false,
@@ -137,6 +145,14 @@ impl fmt::Display for Notice {
                  runs may be out of order, and not joined; name fewer logs"
             ),
             Notice::ClockSetBack { host, by } => write!(
+                f,
+                "the clock of {} was set back by {}: some times come twice. Chains, puts, values and alarms are in the \
+                 order in which they happened, with the times that the machine showed; a range of times takes both; \
+                 iocreplay info says when",
+                if host.is_empty() { "a host" } else { host },
+                duration(*by)
+            ),
+            Notice::MixedByClock { host, by } => write!(
                 f,
                 "the clock of {} was set back by {}: what happened before and after that is mixed here, so what seems \
                  earlier, later or last may not be; iocreplay info says when",

@@ -7,12 +7,19 @@
 
 use crate::bpf::contract::Hit;
 
+/// Where a hit is, and its time.
+#[derive(Clone, Copy)]
+struct Place {
+    time: u64,
+    start: u32,
+    end: u32,
+}
+
 /// Hits in order of arrival.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// Start and end of each.
-    places: Vec<(u32, u32)>,
+    places: Vec<Place>,
 }
 
 impl Batch {
@@ -21,7 +28,8 @@ impl Batch {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(sample);
         self.bytes.extend_from_slice(rest);
-        self.places.push((start, self.bytes.len() as u32));
+        let time = time(&self.bytes, start);
+        self.places.push(Place { time, start, end: self.bytes.len() as u32 });
     }
 
     /// Each hit in turn.
@@ -29,8 +37,8 @@ impl Batch {
         self.places.iter().filter_map(|&place| self.sample(place))
     }
 
-    fn sample(&self, (start, end): (u32, u32)) -> Option<&[u8]> {
-        self.bytes.get(start as usize..end as usize)
+    fn sample(&self, place: Place) -> Option<&[u8]> {
+        self.bytes.get(place.start as usize..place.end as usize)
     }
 
     /// Whether there are none.
@@ -45,13 +53,15 @@ impl Batch {
 
     /// Sorts the hits of several CPUs and buffers by time. Those of each are nearly in order, so this is fast.
     pub(super) fn sort(&mut self) {
-        let bytes = &self.bytes;
-        self.places.sort_by_key(|&(start, _)| time(bytes, start));
+        // the sort of a std that is built for size does not notice that there is nothing to do
+        if !self.places.is_sorted_by_key(|place| place.time) {
+            self.places.sort_by_key(|place| place.time);
+        }
     }
 
     /// Removes and returns hits later than `until` (CLOCK_MONOTONIC, nanoseconds) from sorted ones.
     pub(super) fn split(&mut self, until: u64) -> Batch {
-        let stay = self.places.partition_point(|&(start, _)| time(&self.bytes, start) <= until);
+        let stay = self.places.partition_point(|place| place.time <= until);
         let mut later = Batch::default();
         for place in self.places.split_off(stay) {
             later.push(self.sample(place).unwrap_or_default(), &[]);

@@ -213,6 +213,12 @@ impl Protocol for ChannelAccess {
         }
     }
 
+    fn on_window(&mut self, circuit: &mut Circuit, time: u64, is_closed: bool, out: &mut Vec<Event>) {
+        if let (Some(traffic), Some(id)) = (&mut self.traffic, circuit.id()) {
+            traffic.window(id, time, is_closed, out);
+        }
+    }
+
     fn on_close(&mut self, circuit: &mut Circuit, time: u64, closing: Closing, out: &mut Vec<Event>) {
         circuit.closed_id = circuit.id();
         if let (Some(traffic), Some(id)) = (&mut self.traffic, circuit.id()) {

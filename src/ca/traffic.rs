@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use iocrec_log::event::{
     AccessRights, Address, CaError, ChannelId, ChannelTraffic, CircuitId, CircuitPriority, CircuitTraffic,
-    EchoLate, Event, EventsOff, Fact, Message,
+    ClientStalled, EchoLate, Event, EventsOff, Fact, Message,
 };
 
 use crate::ca::channels::Channels;
@@ -37,6 +37,10 @@ const PATIENCE: u64 = 5 * SECOND;
 const MAX_CIRCUITS: usize = 2048;
 const MAX_CHANNELS: usize = 4096;
 const MAX_SUBSCRIPTIONS: usize = 1024;
+/// Time from which on a client's closed window is noted, and between further notes. A closed window is said again only
+/// when the server tries to send more.
+const STALL: u64 = SECOND;
+const STALL_NOTES: u64 = 30 * SECOND;
 /// Kinds of errors of one circuit; channels of one circuit with restricted rights; bytes of an error's text.
 const MAX_ERRORS: usize = 8;
 const MAX_RESTRICTED: usize = 4096;
@@ -96,8 +100,20 @@ struct Circuit {
     restricted: BTreeMap<ChannelId, u16>,
     /// The channels of subscriptions, by the client's numbers.
     subscriptions: HashMap<u32, ChannelId>,
+    /// The client's closed window.
+    stall: Option<Stall>,
     /// Whether nothing the server sent was left unread so far.
     complete: bool,
+}
+
+/// A client's window that is closed.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    since: u64,
+    /// When it was last seen closed.
+    last: u64,
+    /// Time of the last note; 0: none yet.
+    noted: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,7 +160,35 @@ impl Circuit {
             priority: 0,
             restricted: BTreeMap::new(),
             subscriptions: HashMap::new(),
+            stall: None,
             complete: true,
+        }
+    }
+
+    /// The client's window is closed, or open again.
+    fn window(&mut self, id: CircuitId, time: u64, is_closed: bool, out: &mut Vec<Event>) {
+        let stall = match (&mut self.stall, is_closed) {
+            (None, false) => return,
+            (stall @ None, true) => {
+                *stall = Some(Stall { since: time, last: time, noted: 0 });
+                return;
+            }
+            (Some(stall), _) => stall,
+        };
+        if is_closed {
+            stall.last = stall.last.max(time);
+        }
+        let lasts = stall.last.saturating_sub(stall.since) >= STALL;
+        let is_due = stall.noted == 0 || time.saturating_sub(stall.noted) >= STALL_NOTES;
+        if lasts && (is_due || !is_closed) {
+            stall.noted = time;
+            let Stall { since, last, .. } = *stall;
+            let until = if is_closed { last } else { time };
+            let fact = ClientStalled { circuit: id, since, until, is_over: !is_closed };
+            out.push(Event { time, fact: Fact::ClientStalled(fact) });
+        }
+        if !is_closed {
+            self.stall = None;
         }
     }
 
@@ -404,9 +448,17 @@ impl Traffic {
         }
     }
 
+    /// A client's window is closed, or open again.
+    pub fn window(&mut self, id: CircuitId, time: u64, is_closed: bool, out: &mut Vec<Event>) {
+        if let Some(circuit) = self.circuit(id, time) {
+            circuit.window(id, time, is_closed, out);
+        }
+    }
+
     /// A circuit is over.
     pub fn end(&mut self, id: CircuitId, time: u64, out: &mut Vec<Event>) {
         let Some(mut circuit) = self.circuits.remove(&id) else { return };
+        circuit.window(id, time, false, out);
         circuit.note_unusual(id, time, true, out);
         if circuit.is_worth_noting() && time.saturating_sub(circuit.opened) >= BRIEF {
             circuit.note(id, time, out);

@@ -83,7 +83,7 @@ impl Libraries {
             return Vec::new();
         }
         let memory = Memory::of(pid, if tables.is_32bit { Width::Bits32 } else { Width::Bits64 });
-        let objects = search(pid, &memory, &process::writable(pid), &tables.channel);
+        let objects = search(pid, &memory, &process::writable(pid), &tables.channel, MAX_TIME);
         let connections = sockets::connections(pid);
         let connection = |descriptor| {
             let inode = sockets::inode(pid, descriptor)?;
@@ -118,10 +118,16 @@ impl Libraries {
     }
 }
 
-/// Returns the addresses of the words whose value is in `wanted`.
-pub(super) fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
+/// Returns the addresses of the words whose value is in `wanted`, as far as the search comes in that time.
+pub(super) fn search(
+    pid: u32,
+    memory: &Memory,
+    ranges: &[(u64, u64)],
+    wanted: &[u64],
+    time: Duration,
+) -> Vec<u64> {
     let pagemap = process::directory(pid).join("pagemap");
-    let end = Instant::now() + MAX_TIME;
+    let end = Instant::now() + time;
     let mut buffer = vec![0; CHUNK];
     let (mut found, mut bytes) = (Vec::new(), 0);
     for &(start, stop) in ranges {
@@ -344,7 +350,7 @@ mod tests {
         image.put(channel + 60, &11u32.to_ne_bytes());
         let tables = Tables { channel: vec![0xf7f0_1110], circuit: vec![0xf7f0_2220], is_32bit: true };
         let ranges = [(image.address(0), image.address(PAGE as usize))];
-        let objects = search(std::process::id(), &image.memory(), &ranges, &tables.channel);
+        let objects = search(std::process::id(), &image.memory(), &ranges, &tables.channel, MAX_TIME);
         assert_eq!(objects, [image.address(channel)]);
         let found = read(&image.memory(), &objects, &tables, &connected);
         let expected = ClientChannel { cid: 1, sid: 11, pv: "T:SP".into() };
@@ -378,7 +384,7 @@ mod tests {
         places.iter().for_each(|&place| image[place] = CHANNEL);
         let start = (image.as_ptr() as u64).next_multiple_of(PAGE);
         let end = (image.as_ptr() as u64 + 3 * CHUNK as u64) / PAGE * PAGE;
-        let found = search(std::process::id(), &here(), &[(start, end)], &[CHANNEL]);
+        let found = search(std::process::id(), &here(), &[(start, end)], &[CHANNEL], MAX_TIME);
         let wanted = places.map(|place| &raw const image[place] as u64);
         assert!(wanted.iter().all(|address| found.contains(address)), "{wanted:x?} in {found:x?}");
         assert_eq!(found.len(), wanted.len());

@@ -51,6 +51,7 @@ impl Held {
             destination,
             sequence: self.sequence,
             acknowledged: self.acknowledged,
+            closes_window: false,
             syn: false,
             fin: self.fin,
             reset: false,

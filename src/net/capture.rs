@@ -166,9 +166,7 @@ impl Capture {
         let indices = indices(&interfaces)?;
         let mut taps = [Tap::new(Side::Client)?, Tap::new(Side::Server)?];
         set_filter(&taps, None, &indices, ports)?;
-        // one after the other, without a wait in between: so the kernel's timers hand over the blocks of both at the same
-        // time, and wake the recorder once
-        taps.iter_mut().try_for_each(|tap| tap.make_ring(blocks))?;
+        make_rings(&mut taps, blocks)?;
         taps.iter().try_for_each(Tap::begin)?;
         let mut loading = None;
         if filtering == Filtering::Stateful && indices.len() <= stateful::INTERFACES {
@@ -300,6 +298,26 @@ impl Capture {
     /// servers.
     pub fn losses(&self) -> [u64; 2] {
         self.taps.each_ref().map(Tap::losses)
+    }
+}
+
+/// Makes both rings at the same time, so that the kernel's timers hand over the blocks of both at the same time, and wake
+/// the recorder once. One after the other they would be 10 ms apart, since the kernel waits once it has made one.
+fn make_rings([requests, answers]: &mut [Tap; 2], blocks: usize) -> Result<(), CaptureError> {
+    thread::scope(|scope| {
+        let other =
+            thread::Builder::new().name("ring".into()).spawn_scoped(scope, || answers.make_ring(blocks));
+        let made = requests.make_ring(blocks);
+        match other {
+            Ok(other) => made.and(other.join().unwrap_or(Err(CaptureError::System("thread", Errno::EAGAIN)))),
+            // without a thread to spare: at different times
+            Err(_) => made,
+        }
+    })?;
+    if answers.has_ring() {
+        Ok(())
+    } else {
+        answers.make_ring(blocks)
     }
 }
 

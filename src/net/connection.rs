@@ -44,6 +44,8 @@ pub(super) struct Connection<S> {
     /// Time at which one side closed.
     half_closed: Option<(u64, Side)>,
     closed: Option<Closed>,
+    /// Whether the client's window is closed.
+    is_stalled: bool,
     /// Time of the last packet or adoption.
     pub last: u64,
     /// Time of the last adoption; 0 for never.
@@ -87,6 +89,7 @@ impl<S> Connection<S> {
             begins_to_await: false,
             half_closed: None,
             closed: None,
+            is_stalled: false,
             last: 0,
             adopted: 0,
         }
@@ -313,6 +316,10 @@ impl<S> Connection<S> {
             if let Some(stamp) = segment.stamp() {
                 self.direction_mut(side).stamp = Some((stamp, time));
             }
+            if side == Side::Client && (segment.closes_window || self.is_stalled) {
+                self.is_stalled = segment.closes_window;
+                shared.protocol.on_window(&mut self.state, time, self.is_stalled, shared.out);
+            }
         }
         if segment.length > 0 || segment.fin {
             let unneeded = if expected { 0 } else { shared.protocol.unneeded(&self.state, side) };
@@ -345,7 +352,9 @@ impl<S> Connection<S> {
         }
         let (client, server) = (self.from_client.stream.is_over(), self.from_server.stream.is_over());
         if client && server {
-            let (_, first) = self.half_closed.unwrap_or((time, side));
+            // an end that waited for bytes before it, until this segment acknowledged them, came before this one
+            let latest = if segment.fin { side.peer() } else { side };
+            let (_, first) = self.half_closed.unwrap_or((time, latest));
             self.end(time, Closing::Finished(first), shared);
         } else if client || server {
             let first = if client { Side::Client } else { Side::Server };

@@ -12,7 +12,8 @@
 //!   IP in IP (of usual form: without options), whole;
 //! - on the loopback interface each packet once. The kernel shows it twice: the outgoing one is in order, while the
 //!   incoming ones of a connection may overtake each other on different CPUs;
-//! - no bare acknowledgements: a later segment acknowledges the same.
+//! - no bare acknowledgements, since a later segment acknowledges the same, but those by which a client says that it
+//!   takes nothing more at present (a closed window).
 //!
 //! Each protocol adds a [`Rule`](crate::net::service::Rule) for each direction. A rule may leave out bytes at the end of a
 //! segment, or the whole segment, if nothing in it is of interest. It knows nothing but this segment, so it can judge
@@ -99,7 +100,7 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec
             Side::Server => (source, service.rule),
         };
         p.ports(at, ports, |p| {
-            p.tcp();
+            p.tcp(side == Side::Client);
             rule(p, depth);
             p.ret(ALL);
         });

@@ -84,6 +84,8 @@ pub struct Segment<'a> {
     pub sequence: u32,
     /// The sender has received all bytes before this sequence number, if it says so.
     pub acknowledged: Option<u32>,
+    /// Whether the sender takes nothing more at present: its window is closed.
+    pub closes_window: bool,
     /// Whether it opens the stream.
     pub syn: bool,
     /// Whether it ends the stream.
@@ -152,6 +154,7 @@ impl<'a> Segment<'a> {
             destination: End::v6(ends.destination, u16_at(tcp, 2)),
             sequence: u32_at(tcp, 4),
             acknowledged: (flags & ACK != 0).then(|| u32_at(tcp, 8)),
+            closes_window: u16_at(tcp, 14) == 0,
             syn: flags & SYN != 0,
             fin: flags & FIN != 0,
             reset: flags & RST != 0,

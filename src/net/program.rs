@@ -13,6 +13,8 @@ pub const PAYLOAD: u32 = 0;
 pub const END: u32 = 1;
 /// Scratch memory for a rule's own use.
 pub const OWN: u32 = 2;
+/// Scratch memory: the window of the sender.
+const WINDOW: u32 = 3;
 
 /// A program that is being written.
 ///
@@ -126,9 +128,14 @@ impl Program {
         self.op(BPF_ST, END);
     }
 
-    /// Passes segments that open or end a connection; drops others without payload. X is the offset of the TCP header,
-    /// and afterwards that of the payload; scratch memory has [`END`].
-    pub(super) fn tcp(&mut self) {
+    /// Passes segments that open or end a connection; drops others without payload, except, with `windows`, those that
+    /// close the sender's window. X is the offset of the TCP header, and afterwards that of the payload; scratch memory
+    /// has [`END`].
+    pub(super) fn tcp(&mut self, windows: bool) {
+        if windows {
+            self.op(BPF_LD | BPF_H | BPF_IND, 14);
+            self.op(BPF_ST, WINDOW);
+        }
         self.op(BPF_LD | BPF_B | BPF_IND, 13);
         self.jump(BPF_JSET, 0b111, 0, 1);
         self.ret(ALL);
@@ -139,7 +146,14 @@ impl Program {
         self.op(BPF_ST, PAYLOAD);
         self.op(BPF_LD | BPF_W | BPF_MEM, END);
         self.op(BPF_LDX | BPF_W | BPF_MEM, PAYLOAD);
-        self.jump_x(BPF_JGT, 1, 0);
+        if windows {
+            self.jump_x(BPF_JGT, 4, 0);
+            self.op(BPF_LD | BPF_W | BPF_MEM, WINDOW);
+            self.jump(BPF_JEQ, 0, 0, 1);
+            self.ret(ALL);
+        } else {
+            self.jump_x(BPF_JGT, 1, 0);
+        }
         self.ret(0);
     }
 }

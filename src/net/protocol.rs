@@ -175,6 +175,17 @@ pub trait Protocol {
         out: &mut Self::Output,
     );
 
+    /// The client's window was closed at `time`: it takes nothing more at present. Called for each segment that says so,
+    /// and for the first that does no longer.
+    fn on_window(
+        &mut self,
+        _connection: &mut Self::Connection,
+        _time: u64,
+        _is_closed: bool,
+        _out: &mut Self::Output,
+    ) {
+    }
+
     /// The connection is over; nothing more is delivered to it.
     fn on_close(
         &mut self,

@@ -46,6 +46,7 @@ struct Memory {
     interfaces: [u32; INTERFACES],
     kept: u32,
     incoming: u32,
+    closed_until: u64,
 }
 
 /// See the module.

@@ -109,6 +109,11 @@ impl Tap {
         Ok(())
     }
 
+    /// Whether it has a ring.
+    pub fn has_ring(&self) -> bool {
+        self.ring.is_some()
+    }
+
     /// Begins to receive. It must have a filter and a ring.
     pub fn begin(&self) -> Result<(), CaptureError> {
         let address = libc::sockaddr_ll {

@@ -45,7 +45,7 @@ pub struct Spot {
 }
 
 /// Longest wait for a place that held a different instruction: the kernel takes 0.02 to 0.2 s to remove a probe, and an
-/// IOC has 13.
+/// IOC has 15.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reason why a probe could not be placed.

@@ -87,6 +87,8 @@ pub struct Store {
     pace: Pace,
     waiting: Vec<Event>,
     sender: SyncSender<Order>,
+    /// Empty batches that come back, so that their memory need not be made anew twenty times a second.
+    spare: Receiver<Vec<Event>>,
     notices: Receiver<String>,
     notice: SyncSender<String>,
     report: Arc<Mutex<Report>>,
@@ -182,6 +184,7 @@ struct WriterThread<S: Storage> {
     triggers: Triggers,
     report: Arc<Mutex<Report>>,
     notice: SyncSender<String>,
+    spare: SyncSender<Vec<Event>>,
     each_second: Vec<Box<dyn FnMut() + Send>>,
 }
 
@@ -197,7 +200,12 @@ impl<S: Storage> WriterThread<S> {
             let order = orders.recv_timeout(rest);
             let is_idle = order.is_err();
             match order {
-                Ok(Order::Events(batch)) => self.store(batch),
+                Ok(Order::Events(mut batch)) => {
+                    self.store(&mut batch);
+                    if batch.capacity() <= 2 * BATCH {
+                        let _ = self.spare.try_send(batch);
+                    }
+                }
                 Ok(Order::Mark { time, text, outcome }) => {
                     // the client may have gone
                     let _ = outcome.send(self.writer.mark(time, &text));
@@ -229,12 +237,13 @@ impl<S: Storage> WriterThread<S> {
         self.writer.status().clone()
     }
 
-    fn store(&mut self, batch: Vec<Event>) {
+    /// Stores the events, and empties the batch.
+    fn store(&mut self, batch: &mut Vec<Event>) {
         // not locked while the disk is written to: clients are still answered
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         batch.iter().for_each(|event| report.count(event));
         drop(report);
-        for event in batch {
+        for event in batch.drain(..) {
             let cause = self.triggers.check(&event, self.writer.context());
             if let Some(line) = self.triggers.cannot_see(&event.fact) {
                 let _ = self.notice.try_send(line.into());
@@ -284,6 +293,7 @@ impl Store {
         let (sender, orders) = sync_channel(UNDER_WAY);
         // notices are few, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
+        let (spare, spares) = sync_channel(1);
         let report = Arc::new(Mutex::new(report));
         let flush = writer.options().flush;
         let thread = WriterThread {
@@ -293,6 +303,7 @@ impl Store {
             triggers,
             report: report.clone(),
             notice: notice.clone(),
+            spare,
             each_second: Vec::new(),
         };
         let writer = thread::Builder::new().name("log".into()).spawn(move || thread.run(&orders))?;
@@ -300,6 +311,7 @@ impl Store {
             pace,
             waiting: Vec::new(),
             sender,
+            spare: spares,
             notices,
             notice,
             report,
@@ -352,7 +364,8 @@ impl Store {
         if self.waiting.is_empty() {
             return;
         }
-        let order = Order::Events(std::mem::take(&mut self.waiting));
+        let next = self.spare.try_recv().unwrap_or_default();
+        let order = Order::Events(std::mem::replace(&mut self.waiting, next));
         if matches!(self.pace, Pace::OfFile(_)) {
             // if the thread has ended, closing reports it
             let _ = self.sender.send(order);

@@ -310,6 +310,12 @@ fn acknowledgements_are_dropped_and_ends_are_kept() {
     };
     assert_eq!(passed(0, b""), 0);
     assert_eq!(passed(0, b"x"), u32::MAX);
+    let mut closed = packet(CLIENT, SERVER, 1, Some(9), 0, b"");
+    closed[34..36].copy_from_slice(&[0, 0]);
+    assert_eq!(run(&program, &closed, &ETHERNET), u32::MAX, "a client that takes nothing");
+    let mut closed = packet(SERVER, CLIENT, 1, Some(9), 0, b"");
+    closed[34..36].copy_from_slice(&[0, 0]);
+    assert_eq!(run(&program, &closed, &ETHERNET), 0, "a server");
     for flags in [SYN, FIN, RST] {
         assert_eq!(passed(flags, b""), u32::MAX);
     }

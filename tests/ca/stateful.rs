@@ -407,3 +407,28 @@ fn ipv6_and_fragments_pass() {
         assert_eq!(passes(&later), [true, false]);
     }
 }
+
+/// Of bare acknowledgements those of a known client pass that close its window, not too many, and the first that opens it
+/// again.
+#[test]
+fn closed_windows_pass() {
+    let Some(filter) = load() else { return };
+    let mut both = Both::new(&filter, 41_777);
+    both.handshake();
+    both.send(true, &message(0, 0, 13, 0, 0, b""));
+    let passed = |seq: [u32; 2], is_closed: bool| {
+        let p = bare(Address { port: 41_777, ..CLIENT }, SERVER, seq, is_closed);
+        let passed = filter.try_on(Side::Client, &p).expect("it runs");
+        assert!(passed == 0 || passed == 40, "{passed}");
+        passed > 0
+    };
+    let seq = both.whole.seq;
+    assert!(!passed(seq, false), "nothing was closed");
+    assert!(passed(seq, true));
+    assert!((0..20).filter(|_| passed(seq, true)).count() <= 1, "the time between them is too short");
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    assert!(passed(seq, true));
+    assert!(passed(seq, false) && !passed(seq, false) && !passed(seq, false));
+    let unknown = bare(Address { port: 41_778, ..CLIENT }, SERVER, seq, true);
+    assert_eq!(filter.try_on(Side::Client, &unknown).expect("it runs"), 0, "nobody's");
+}

@@ -42,6 +42,16 @@ fn each_end_has_its_reason_and_its_side() {
     };
     assert_eq!(ended(&|w| (fin(w, true), fin(w, false)).0), (CloseReason::Closed, client));
     assert_eq!(ended(&|w| (fin(w, false), fin(w, true)).0), (CloseReason::Closed, server));
+    // bytes of the server are not seen, be it that the filter left them out: its end waits for them, until the client
+    // closes in turn and acknowledges them
+    let unseen = ended(&|w| {
+        w.lose(false, 64);
+        fin(w, false);
+        w.raw(true, w.seq[0], Some(w.seq[1]), FIN, b"");
+        w.seq[0] += 1;
+        w.wait(61_000);
+    });
+    assert_eq!(unseen, (CloseReason::Closed, server));
     let half = ended(&|w| {
         fin(w, false);
         w.wait(61_000);
@@ -49,6 +59,58 @@ fn each_end_has_its_reason_and_its_side() {
     assert_eq!(half, (CloseReason::HalfClosed, server));
     assert_eq!(ended(&|w| w.raw(true, w.seq[0], None, RST, b"")), (CloseReason::Reset, client));
     assert_eq!(ended(&|w| w.raw(false, w.seq[1], None, RST, b"")), (CloseReason::Reset, server));
+}
+
+#[test]
+fn a_client_that_takes_nothing() {
+    let mut w = counted(0);
+    channel(&mut w, 1, 101, 3);
+    noted(&mut w);
+    let stalls = |w: &mut Wire| -> Vec<(u64, u64, bool)> {
+        let of = |fact| match fact {
+            Fact::ClientStalled(of) => Some((of.since, of.until, of.is_over)),
+            _ => None,
+        };
+        noted(w).into_iter().filter_map(of).collect()
+    };
+    // full for a moment: that is how TCP works
+    w.window(true);
+    w.wait(900);
+    w.window(false);
+    assert_eq!(stalls(&mut w), []);
+    w.window(true);
+    let since = w.time;
+    w.wait(5000);
+    assert_eq!(stalls(&mut w), [], "nothing says that it is still closed, nor that data wait");
+    w.window(true);
+    let last = w.time;
+    assert_eq!(stalls(&mut w), [(since, last, false)]);
+    for _ in 0..3 {
+        w.wait(9_000);
+        w.window(true);
+    }
+    assert_eq!(stalls(&mut w), [], "it was said");
+    w.wait(9_000);
+    w.window(true);
+    let last = w.time;
+    assert_eq!(stalls(&mut w), [(since, last, false)]);
+    w.wait(1000);
+    w.window(false);
+    let open = w.time;
+    assert_eq!(stalls(&mut w), [(since, open, true)]);
+    w.window(false);
+    assert_eq!(stalls(&mut w), []);
+    // one that ends with its circuit; somebody else's acknowledgements change nothing
+    w.window(true);
+    let since = w.time;
+    w.wait(2000);
+    w.window(true);
+    noted(&mut w);
+    let forged = bare(w.client, w.server, w.seq.map(|seq| seq.wrapping_add(1 << 24)), false);
+    w.decoder.packet(0, w.time, &forged, forged.len(), &mut w.out);
+    assert_eq!(stalls(&mut w), []);
+    w.raw(true, w.seq[0], None, RST, b"");
+    assert_eq!(stalls(&mut w), [(since, w.time, true)]);
 }
 
 #[test]

@@ -63,6 +63,13 @@ impl Wire {
         self.decoder.packet(0, self.time, &p, p.len(), &mut self.out);
     }
 
+    /// The client acknowledges, and opens its window, or closes it.
+    pub fn window(&mut self, is_closed: bool) {
+        let p = bare(self.client, self.server, self.seq, is_closed);
+        self.time += MS;
+        self.decoder.packet(0, self.time, &p, p.len(), &mut self.out);
+    }
+
     /// What a segment acknowledges if nothing else is told: what the other side has sent.
     pub fn acknowledged(&self, from_client: bool, told: Option<u32>, flags: u8) -> Option<u32> {
         told.or((flags & (SYN | RST) == 0).then_some(self.seq[usize::from(from_client)]))
@@ -100,6 +107,15 @@ impl Wire {
     pub fn facts(&mut self) -> Vec<String> {
         self.out.drain(..).map(|e| words(&e.fact)).collect()
     }
+}
+
+/// A client's acknowledgement, which opens its window, or closes it.
+pub fn bare(client: Address, server: Address, [own, other]: [u32; 2], is_closed: bool) -> Vec<u8> {
+    let mut p = packet(client, server, own, Some(other), 0, b"");
+    if is_closed {
+        p[34..36].copy_from_slice(&[0, 0]);
+    }
+    p
 }
 
 /// A fact in short words.

@@ -155,6 +155,24 @@ fn what_is_left_is_recorded() {
     assert!(info.contains("seccomp"), "the log has no reason: {info}");
 }
 
+/// Where the kernel does not answer questions about sockets, /proc does.
+#[test]
+fn a_client_is_named_without_sock_diag() {
+    let Some(rig) = Rig::new("no-sock-diag") else { return };
+    let ioc = rig.ioc("asked", PORT, "puts.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let (pid, dir) = (ioc.pid_argument(), rig.log());
+    let mut command = forbidding("socket-netlink=EPERM");
+    command.args([IOCREC, "record", "--dir", &dir, "--flush", "200ms", "--pid", &pid]);
+    let mut recorder = rig.by("forbidden", &mut command);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    wait_until("the client is named", || {
+        client.put("PUT:LONG", 5, serde_json::json!(1), true);
+        rig.puts(&["--pv", "PUT:LONG"]).iter().any(|put| put["process"]["pid"] == client.pid())
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
 /// On a kernel without a PMU for uprobes, a killed recorder leaves stale uprobe events behind.
 #[test]
 fn events_of_dead_recorders_are_removed_from_tracefs() {

@@ -152,3 +152,48 @@ fn a_storm_of_searches_is_cheap_and_has_a_culprit() {
     assert!(rig.puts(&[]).iter().any(|put| put["pv"] == "PUT:LONG" && put["new"] == 77));
     assert!(rig.log_bytes() < 400_000, "{} bytes of log", rig.log_bytes());
 }
+
+/// A client that reads nothing, as one that was stopped: its window closes, while the server has more for it.
+#[test]
+fn a_client_that_takes_nothing_is_named() {
+    for tier in ["ring", "packet"] {
+        let Some(rig) = Rig::new(&format!("stalled-{tier}")) else { return };
+        let ioc = rig.ioc("stalled", PORT, "puts.db", &[]);
+        let mut recorder = rig.record(&["--tier", tier, "--pid", &ioc.pid_argument()]);
+        let mut client = rig.client("libca", &[PORT], &[]);
+        let source = if tier == "ring" { "both" } else { "packet" };
+        rig.wait_until_recording(&mut client, "PUT:READY", source);
+        client.connect("PUT:DOUBLES");
+        let (mut raw, _) = rig.raw_client(PORT);
+        let mut ask = |command: Value| {
+            raw.send(&command.to_string());
+            raw.line_as_json()
+        };
+        let opened = ask(json!({"do": "stall", "pv": "PUT:DOUBLES", "count": 20000}));
+        let doubles: Vec<f64> = (0..20000).map(f64::from).collect();
+        client.put("PUT:DOUBLES", 6, json!(doubles), true);
+        let stalls = || -> Vec<Value> {
+            let lines = net(&rig, &["--kind", "slow_client"]);
+            let of = |line: &Value| line["client"] == opened["circuit"] && line["reason"] == "window_closed";
+            lines.into_iter().filter(of).collect()
+        };
+        wait_until("it is named", || !stalls().is_empty());
+        let [stall] = &stalls()[..] else { panic!("one: {:?}", stalls()) };
+        assert_eq!(stall["going_on"], true);
+        let text = String::from_utf8_lossy(&rig.replay("net", &[]).stdout).into_owned();
+        assert!(text.contains("raw@rawhost") && text.contains("its end was not seen"), "{text}");
+        let clients = json_lines(&rig.replay("clients", &["--format", "jsonl"]).stdout);
+        let line = clients.iter().find(|line| line["client"] == opened["circuit"]).expect("its circuit");
+        assert_eq!(line["stalls"].as_array().map(Vec::len), Some(1), "{line}");
+        assert!(ask(json!({"do": "read", "seconds": 2.0}))["count"].as_u64() >= Some(160_000));
+        if tier == "packet" {
+            // this tier sees its next message
+            ask(json!({"do": "off", "seconds": 0.1}));
+        }
+        wait_until("it is over", || stalls()[0]["going_on"] == false);
+        let lasted = stalls()[0]["duration_ms"].as_f64().expect("a number");
+        assert!(lasted >= 1000.0, "{lasted}");
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        assert_eq!(stalls().len(), 1);
+    }
+}

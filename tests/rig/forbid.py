@@ -2,8 +2,8 @@
 
     forbid.py CALL=ERRNO[,CALL=ERRNO...] COMMAND [ARGUMENT...]
 
-CALL is bpf, perf_event_open, process_vm_readv, setns or socket-packet (AF_PACKET sockets only). ERRNO is a name such
-as EPERM.
+CALL is bpf, perf_event_open, process_vm_readv, setns, socket-packet or socket-netlink (only sockets of these families).
+ERRNO is a name such as EPERM.
 """
 
 import ctypes
@@ -15,10 +15,10 @@ import sys
 
 # arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h
 CALLS = {
-    "x86_64": {"bpf": 321, "perf_event_open": 298, "process_vm_readv": 310, "setns": 308, "socket-packet": 41},
-    "aarch64": {"bpf": 280, "perf_event_open": 241, "process_vm_readv": 270, "setns": 268, "socket-packet": 198},
+    "x86_64": {"bpf": 321, "perf_event_open": 298, "process_vm_readv": 310, "setns": 308, "socket": 41},
+    "aarch64": {"bpf": 280, "perf_event_open": 241, "process_vm_readv": 270, "setns": 268, "socket": 198},
 }[platform.machine()]
-AF_PACKET = 17
+FAMILIES = {"packet": 17, "netlink": 16}
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
@@ -37,9 +37,10 @@ def main():
         call, name = rule.split("=")
         refuse = instruction(RETURN, 0, 0, ERROR | getattr(errno, name))
         program += instruction(LOAD, 0, 0, NUMBER)
-        if call == "socket-packet":
+        call, _, family = call.partition("-")
+        if family:
             program += instruction(EQUAL, 0, 3, CALLS[call])
-            program += instruction(LOAD, 0, 0, FIRST_ARGUMENT) + instruction(EQUAL, 0, 1, AF_PACKET)
+            program += instruction(LOAD, 0, 0, FIRST_ARGUMENT) + instruction(EQUAL, 0, 1, FAMILIES[family])
         else:
             program += instruction(EQUAL, 0, 1, CALLS[call])
         program += refuse

@@ -309,7 +309,10 @@ impl Batch {
     /// an end after everything that was pushed before it. Call it only once.
     pub(super) fn arrange(&mut self) {
         if self.defining.is_empty() {
-            self.entries.sort_by_key(|entry| entry.time);
+            // they mostly are, and the sort of a std that is built for size does not notice
+            if !self.entries.is_sorted_by_key(|entry| entry.time) {
+                self.entries.sort_by_key(|entry| entry.time);
+            }
             return;
         }
         let mut classes = vec![Class::Hit; self.entries.len()];
@@ -332,7 +335,9 @@ impl Batch {
                     *key = earliest;
                 }
             }
-            movable.sort_by_key(|(key, _, _)| *key);
+            if !movable.is_sorted_by_key(|(key, _, _)| *key) {
+                movable.sort_by_key(|(key, _, _)| *key);
+            }
         }
         self.entries.extend(keyed.into_iter().map(|(_, _, entry)| entry));
         self.defining.truncate(1); // their places are wrong now, but the batch still holds some

@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::layout::*;
 use super::predict::{Coded, Hit, Order, Pasts, Step, WHOLE};
 use super::template::{append, take_postcard, Number, Rest, Small, Template};
-use super::{varint, LeftOut, Shapes, Unpacked, Wanted};
+use super::{spare, varint, Glance, LeftOut, Shapes, Unpacked, Wanted};
 use crate::event::{Event, Fact};
 use crate::format::BlockHeader;
 
@@ -217,7 +217,8 @@ impl Reader {
             return None;
         }
         let mut steps = std::mem::take(left.column(SHAPES));
-        let mut events = Vec::with_capacity(if wanted.is_none() { lows.len() } else { 0 });
+        let mut events = spare::take(if wanted.is_none() { lows.len() } else { 0 });
+        let (mut others, mut in_order) = (Vec::new(), true);
         for low in lows {
             let (shape, first) = self.order.next(varint::take(&mut steps)?)?;
             let plan = match shape {
@@ -226,8 +227,11 @@ impl Reader {
             };
             let process = plan.is_some_and(|plan| plan.process);
             let high = left.number(if process { PROCESS_TIMES } else { OTHER_TIMES })?;
+            let before = time;
             time = time.wrapping_add(high.checked_mul(1 << 8)? | u64::from(*low));
+            in_order &= before <= time;
             let Some(plan) = plan else {
+                others.push(events.len() as u32);
                 events.push(Event { time, fact: take_postcard(left.column(FACTS))? });
                 continue;
             };
@@ -243,6 +247,7 @@ impl Reader {
                         Some(Small::Process(hit)) => events.push(Event { time, fact: Fact::Process(hit) }),
                         Some(Small::Complete(hit)) => events.push(Event { time, fact: Fact::Complete(hit) }),
                         None => {
+                            others.push(events.len() as u32);
                             let fact = about.fact(rest, left.column(FACTS))?;
                             events.push(Event { time, fact });
                         }
@@ -267,7 +272,8 @@ impl Reader {
         }
         let counts = (0..).zip(left_out).filter(|(_, count)| *count > 0).collect();
         let read = steps.is_empty() && left.is_empty();
-        read.then_some(Unpacked { events, left_out: LeftOut { counts, span } })
+        let glance = Some(Glance { others, in_order });
+        read.then_some(Unpacked { events, glance, left_out: LeftOut { counts, span } })
     }
 
     /// The shapes of a body's hits, in order; `None` if it holds anything in these columns that a writer would not have

@@ -14,12 +14,14 @@ mod contents;
 mod layout;
 mod predict;
 mod rows;
+mod spare;
 mod template;
 mod varint;
 
 pub(crate) use batch::{Batch, Encoded, MAX_TIME};
 pub(crate) use contents::FRAME_HEADER;
 pub use contents::{Classes, Contents, Set, ThreadContents};
+pub use spare::give_back;
 pub use template::Shape;
 
 use crate::event::Event;
@@ -206,7 +208,18 @@ pub struct Shapes {
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     pub events: Vec<Event>,
+    pub glance: Option<Glance>,
     pub left_out: LeftOut,
+}
+
+/// What is known of a block's events without a look at each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Glance {
+    /// Indices of those that are not a [`Process`](crate::event::Process), nor a [`Complete`](crate::event::Complete) with
+    /// a number for its value.
+    pub others: Vec<u32>,
+    /// Whether all are in order of time.
+    pub in_order: bool,
 }
 
 /// Hits of a block that were not wanted.
@@ -244,7 +257,8 @@ impl Unpacker {
         self.unpack_body(header, body)?;
         match header.encoding {
             ENCODING_TIMES_FACTS => {
-                Some(Unpacked { events: rows::read(header, &self.raw)?, left_out: LeftOut::default() })
+                let (events, left_out) = (rows::read(header, &self.raw)?, LeftOut::default());
+                Some(Unpacked { events, glance: None, left_out })
             }
             _ => self.columns.read(header, &self.raw, wanted),
         }

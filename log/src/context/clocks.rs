@@ -25,6 +25,16 @@ impl Clocks {
     }
 }
 
+impl Clocks {
+    /// See [`Context::clocks_at`](super::Context::clocks_at).
+    pub fn at(&self, time: u64) -> Option<(u64, i64, u64)> {
+        let place = self.pairs.iter().rposition(|(noted, _)| *noted <= time)?;
+        // Times may have been noted in any order: only as long as no later pair is older.
+        let next = self.pairs.iter().skip(place + 1).map(|(noted, _)| *noted).min().unwrap_or(u64::MAX);
+        self.pairs.get(place).map(|(noted, wall)| (*noted, *wall, next))
+    }
+}
+
 impl Store for Clocks {
     type Of = Clock;
 

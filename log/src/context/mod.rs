@@ -341,6 +341,12 @@ impl Context {
         self.in_force.clocks.wall(time)
     }
 
+    /// The pair of clocks that [`Context::wall`] uses for a time, monotonic and wall-clock, and the monotonic time of the
+    /// next pair. `None` before the first pair.
+    pub fn clocks_at(&self, time: u64) -> Option<(u64, i64, u64)> {
+        self.in_force.clocks.at(time)
+    }
+
     /// Number of definitions that were left out because of [`MAX_HELD`] or a [`Budget`].
     pub fn refused(&self) -> u64 {
         self.refused

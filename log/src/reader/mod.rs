@@ -15,7 +15,9 @@ mod segment;
 mod verify;
 mod window;
 
-pub use crate::block::{Classes, Contents, LeftOut, Set, Shape, Shapes, ThreadContents, Wanted};
+pub use crate::block::{
+    give_back, Classes, Contents, Glance, LeftOut, Set, Shape, Shapes, ThreadContents, Wanted,
+};
 pub use about::{About, Choice};
 pub use ahead::Ahead;
 pub use error::{Cause, Damage, ReadError};

@@ -3,7 +3,7 @@
 use super::about::{About, Choice, Choose};
 use super::error::{Cause, Damage, ReadError};
 use super::window::Window;
-use crate::block::{Classes, Contents, LeftOut, Shapes, Unpacked, Unpacker, FRAME_HEADER};
+use crate::block::{Classes, Contents, Glance, LeftOut, Shapes, Unpacked, Unpacker, FRAME_HEADER};
 use crate::event::Event;
 use crate::format::{
     BadHeader, BlockHeader, SegmentHeader, BLOCK_HEADER, BLOCK_MAGIC, FACTS, FIRST_BLOCK, FLAG_CONTENTS,
@@ -29,6 +29,8 @@ pub struct Block {
     /// Its events, in the order of time, except that definitions come before everything that was pushed after them, and
     /// ends come after everything that was pushed before them.
     pub events: Vec<Event>,
+    /// What is known of them without a look at each; `None` if nothing is.
+    pub glance: Option<Glance>,
     /// What was known of it before it was unpacked, if that [was asked for](Segment::choose).
     pub about: Option<Box<About>>,
     /// Whether it was passed over: it has events, but none was read.
@@ -365,10 +367,12 @@ impl<R: Read + Seek> Segment<R> {
             Err(Cause::Newer)
         } else {
             match &choice {
-                Choice::Pass => Ok(Unpacked { events: Vec::new(), left_out: LeftOut::default() }),
+                Choice::Pass => {
+                    Ok(Unpacked { events: Vec::new(), glance: None, left_out: LeftOut::default() })
+                }
                 Choice::Shapes if Unpacker::has_shapes(header.encoding) => {
                     shapes = self.unpacker.shapes(&header, body).map(Box::new);
-                    let nothing = Unpacked { events: Vec::new(), left_out: LeftOut::default() };
+                    let nothing = Unpacked { events: Vec::new(), glance: None, left_out: LeftOut::default() };
                     shapes.as_ref().map(|_| nothing).ok_or(cause)
                 }
                 Choice::Read | Choice::Shapes => self.unpacker.unpack(&header, body, None).ok_or(cause),
@@ -377,7 +381,7 @@ impl<R: Read + Seek> Segment<R> {
         };
         self.window.pass(length)?;
         match outcome {
-            Ok(Unpacked { events, left_out }) => {
+            Ok(Unpacked { events, glance, left_out }) => {
                 let passed = matches!(choice, Choice::Pass);
                 let sequence = header.sequence;
                 Ok(Found::Block(Block {
@@ -386,6 +390,7 @@ impl<R: Read + Seek> Segment<R> {
                     sequence,
                     keyframe,
                     events,
+                    glance,
                     about,
                     passed,
                     left_out,

@@ -6,13 +6,14 @@ use super::options::{
     Reading, Since, TimeZone, Until,
 };
 use crate::failure::Failure;
-use crate::model::activity::Activity;
 use crate::model::links_seen::LinksSeen;
 use crate::model::naming::Naming;
+use crate::model::recorded::Recorded;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::graph::{Graph as Model, FORMATS};
+use crate::processes::Processes;
 use crate::terminal::Terminal;
 use iocrec_cli::command;
 
@@ -41,13 +42,11 @@ impl Command for Graph {
         let logs = self.reading().open()?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
-        let (mut naming, mut activity, mut links) =
-            (Naming::default(), Activity::default(), LinksSeen::default());
+        let (mut naming, mut links) = (Naming::default(), LinksSeen::default());
         for chain in logs.chains(&filter) {
-            activity.take(&chain, &filter, &mut naming);
             links.take(&chain, &filter, &mut naming);
         }
-        let graph = Model::new(&links, &naming, &activity);
+        let graph = Model::new(&links, &naming, &Recorded::new(&Processes::read(&logs), &filter));
         let mut writer = (self.format.writer)(&zone);
         writer.write(out, &graph)?;
         if links.left_out > 0 {

@@ -145,7 +145,7 @@ fn take(replay: Replay, searches: &mut [output::why::Why], missed: &mut Missed) 
     while let Some(chain) = replay.next() {
         let chain = Rc::new(chain);
         // What is older than a chain comes before it.
-        let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
+        let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
         missed.take(&mut replay, began, searches);
         missed.meet(&chain.run);
         searches.iter_mut().for_each(|search| search.take(Rc::clone(&chain)));

@@ -21,6 +21,8 @@ const MAX_CHAINS: usize = 200_000;
 pub struct Durations {
     counts: BTreeMap<u16, u64>,
     count: u64,
+    /// The shortest; 0 if there is none.
+    min: u64,
     max: u64,
 }
 
@@ -29,6 +31,7 @@ impl Durations {
     pub fn add(&mut self, nanoseconds: u64) {
         let step = ((nanoseconds.max(1) as f64).log2() * STEPS) as u16;
         *self.counts.entry(step).or_default() += 1;
+        self.min = if self.count == 0 { nanoseconds } else { self.min.min(nanoseconds) };
         self.count += 1;
         self.max = self.max.max(nanoseconds);
     }
@@ -51,7 +54,7 @@ impl Durations {
             seen += count;
             if seen >= wanted {
                 let middle = ((f64::from(*step) + 0.5) / STEPS).exp2();
-                return Some((middle as u64).min(self.max));
+                return Some((middle as u64).clamp(self.min, self.max));
             }
         }
         None
@@ -80,9 +83,6 @@ pub struct OfChain {
     pub records: u64,
 }
 
-/// First and last moment in which anything of an IOC was seen, wall-clock time.
-pub type Seen = (i64, i64);
-
 /// Activity of records and chains.
 #[derive(Default)]
 pub struct Activity {
@@ -90,8 +90,6 @@ pub struct Activity {
     pub records: Keyed<usize, OfRecord>,
     /// By number of the record that a chain begins with, and the kind of cause.
     pub chains: Keyed<(usize, &'static str), OfChain>,
-    /// When each IOC was seen: host and IOC, by the number of any record. See [`Activity::seconds`].
-    seen: Keyed<(std::rc::Rc<str>, std::rc::Rc<str>), Seen>,
 }
 
 impl Activity {
@@ -108,9 +106,6 @@ impl Activity {
                     if !filter.field(&name.record, "VAL") || !filter.place(&name.host, &name.ioc) {
                         continue;
                     }
-                    let end = chain.run.wall(span.end);
-                    let seen = self.seen.entry((name.host, name.ioc)).or_insert((end, end));
-                    *seen = (seen.0.min(end), seen.1.max(end));
                     let of = self.records.entry(record).or_default();
                     of.count += 1;
                     match own.get(number).copied().flatten() {
@@ -148,15 +143,6 @@ impl Activity {
             Some(end) => of.durations.add(end.saturating_sub(root.start)),
             None => of.untimed += 1,
         }
-    }
-
-    /// Seconds in which anything of the record's IOC was seen; `None` if that is less than a second, too short for a
-    /// rate.
-    pub fn seconds(&self, naming: &Naming, record: usize) -> Option<f64> {
-        let name = naming.name(record);
-        let (first, last) = self.seen.get(&(name.host, name.ioc))?;
-        let seconds = last.saturating_sub(*first) as f64 / 1e9;
-        (seconds >= 1.0).then_some(seconds)
     }
 }
 
@@ -210,5 +196,9 @@ mod tests {
         assert_eq!((durations.max(), durations.count()), (Some(1_000_000), 1000));
         durations.add(0);
         assert!(durations.quantile(0.0001).unwrap() <= 1);
+        // of one, each is that one
+        let mut one = Durations::default();
+        one.add(3_310_001);
+        assert_eq!([0.5, 0.99].map(|share| one.quantile(share)), [Some(3_310_001); 2]);
     }
 }

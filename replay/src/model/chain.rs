@@ -127,6 +127,9 @@ pub struct PutSpan {
     /// Not a put: `dbProcessNotify` was asked to process the record and to write nothing (a record with `Async Soft
     /// Channel` reads this way).
     pub only_processes: bool,
+    /// Requests of several clients by PVAccess fit it, and one of them made it: it is unknown which. Each has a put of its
+    /// own, so this one is none of the put log's.
+    pub is_one_of_several: bool,
     /// The message that requested it.
     pub packet: Option<Box<Packet>>,
 }
@@ -167,6 +170,8 @@ pub struct PvaRequest {
     pub sent: Sent,
     /// The values that it may be, if its type is not known.
     pub possible: Vec<Value>,
+    /// The value's bytes, as far as they are kept, if its type is unknown.
+    pub unread: Box<[u8]>,
     /// The client's options: `process`, `block`.
     pub options: Vec<(String, String)>,
     /// The value before, if the client asked for it.

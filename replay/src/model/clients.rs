@@ -13,9 +13,10 @@ use crate::logs::{budget, Logs};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Channel, Circuit, CircuitId, Fact, IocId, Origin};
-use iocrec_log::reader::SegmentFile;
+use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Circuits listed; a bound for hostile logs.
 const MAX_CIRCUITS: usize = 100_000;
@@ -23,6 +24,8 @@ const MAX_CIRCUITS: usize = 100_000;
 const MAX_NAMES: usize = 10_000;
 const MAX_ALL_NAMES: usize = 500_000;
 const MAX_LENGTH: usize = 200;
+/// Times kept of a circuit in which its client took nothing.
+const MAX_STALLS: usize = 1000;
 
 /// How a circuit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +93,9 @@ pub struct ClientLine {
     pub ended: Ended,
     /// How and by which side, as words of `iocreplay net`; `None` if that is not known.
     pub how: Option<(&'static str, &'static str)>,
+    /// Times in which it took nothing, and data waited for it, up to a limit: since, until at least, whether that was the
+    /// end.
+    pub stalls: Vec<(i64, i64, bool)>,
     /// Number of channels.
     pub channels: u64,
     /// Names of its channels, up to a limit.
@@ -212,7 +218,12 @@ impl Clients {
             circuits: Vec::new(),
         };
         // Blocks that can't be read are reported when the puts are read.
-        for part in Scan::new(files, Blocks::Definitions) {
+        // bulk need not be unpacked
+        let choose = |about: &About| match about.classes {
+            Some(classes) if !classes.others() && !about.defines => Choice::Pass,
+            _ => Choice::Read,
+        };
+        for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
             let Part::Block(block) = part else { continue };
             for event in &block.events {
                 self.fact(&mut reading, event.time, &event.fact, block.keyframe);
@@ -246,6 +257,19 @@ impl Clients {
                 let line = reading.open.remove(circuit).and_then(|line| self.lines.get_mut(line));
                 if let Some(line) = line {
                     line.ended = Ended::Forgotten;
+                }
+                return;
+            }
+            Fact::ClientStalled(of) => {
+                let line = reading.open.get(&of.circuit).and_then(|line| self.lines.get_mut(*line));
+                let Some(line) = line else { return };
+                let wall = |time| reading.context.wall(time).unwrap_or(0);
+                let (since, until) = (wall(of.since), wall(of.until));
+                let has_room = line.stalls.len() < MAX_STALLS;
+                match line.stalls.last_mut() {
+                    Some(last) if last.0 == since => *last = (since, until.max(last.1), of.is_over || last.2),
+                    _ if has_room => line.stalls.push((since, until, of.is_over)),
+                    _ => {}
                 }
                 return;
             }
@@ -448,6 +472,7 @@ impl ClientLine {
             disconnected: None,
             ended: Ended::No,
             how: None,
+            stalls: Vec::new(),
             channels: 0,
             names: BTreeSet::new(),
             puts: 0,

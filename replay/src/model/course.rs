@@ -10,6 +10,7 @@
 //! what comes then is moved behind what came before.
 
 use super::clock::{SetLater, Step, Steps, LEAST_STEP};
+use crate::logs::host;
 use crate::recent::abouts;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::clock::can_be_right;
@@ -45,14 +46,11 @@ pub struct Course {
 impl Course {
     /// The course of time of each run, whose segments are in order.
     pub fn of_runs(runs: &[Vec<SegmentFile>]) -> Vec<Course> {
-        let mut boots: BTreeMap<[u8; 16], Vec<usize>> = BTreeMap::new();
-        let boot = |files: &Vec<SegmentFile>| {
-            files.first().and_then(|file| file.header).map(|header| header.boot_id)
-        };
+        let mut boots: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (number, files) in runs.iter().enumerate() {
-            if let Some(boot) = boot(files).filter(|boot| *boot != [0; 16]) {
-                boots.entry(boot).or_default().push(number);
-            }
+            // a run whose boot is not known stands for itself
+            let boot = host(files).map(|host| host.boot_id).filter(|boot| !boot.is_empty());
+            boots.entry(boot.unwrap_or_else(|| format!("run {number}"))).or_default().push(number);
         }
         let mut courses = vec![Course::default(); runs.len()];
         for numbers in boots.values() {
@@ -62,11 +60,6 @@ impl Course {
             for number in numbers {
                 courses.get_mut(*number).into_iter().for_each(|course| *course = found.clone());
             }
-        }
-        // a host whose boot is not known
-        for (course, files) in courses.iter_mut().zip(runs).filter(|(_, files)| boot(files) == Some([0; 16]))
-        {
-            *course = Course::of_boot(&[files]);
         }
         courses
     }
@@ -120,6 +113,13 @@ impl Course {
     /// Whether the clock is known to have been set back.
     pub fn is_set_back(&self) -> bool {
         !self.floors.is_empty() || !self.raised.borrow().is_empty()
+    }
+
+    /// By how much the clock was set back at most, nanoseconds; `None` if it was not.
+    pub fn back(&self) -> Option<u64> {
+        let pairs = self.epochs.iter().zip(self.epochs.iter().skip(1));
+        let most = pairs.map(|((_, before), (_, after))| before.saturating_sub(*after)).max()?;
+        u64::try_from(most).ok().filter(|_| self.is_set_back())
     }
 
     /// The even time of a monotonic time at which the machine's clock showed `wall`.

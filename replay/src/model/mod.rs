@@ -45,6 +45,7 @@ pub mod putlog;
 pub use iocrec_log::pva_value;
 mod queue;
 pub mod quiet;
+pub mod recorded;
 pub mod replay;
 pub mod requests;
 pub mod run;

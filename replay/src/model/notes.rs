@@ -135,6 +135,16 @@ impl Notes {
         }
     }
 
+    /// Whether an event that is neither a definition nor a note leaves nothing to note but its time.
+    pub fn is_calm(&self) -> bool {
+        self.begun && self.missing.is_none()
+    }
+
+    /// Takes such events, the last of which came at this time.
+    pub fn passed(&mut self, time: u64) {
+        self.last = self.last.max(time);
+    }
+
     /// Something is missing after the last event.
     pub fn gap(&mut self) {
         self.missing.get_or_insert(self.last);

@@ -43,6 +43,15 @@ impl<Value> Dense<Value> {
         }
     }
 
+    /// The one with this number, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Value> {
+        match number as usize {
+            low if low < DENSE => self.low.get_mut(low)?.as_mut(),
+            _ => self.high.get_mut(&number),
+        }
+    }
+
     /// Whether there is one with this number.
     #[inline]
     pub fn contains(&self, number: u32) -> bool {

@@ -108,6 +108,24 @@ impl OpenChains {
         SpanRef { chain, span: 0 }
     }
 
+    /// Number of chains begun.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The number of the chain that begins now, if it is not one of these because nothing waits for it.
+    pub fn next_serial(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun - 1
+    }
+
+    /// The spans of a chain that has this many reasons to wait and nothing else that could delay or change it.
+    pub fn settled(&self, chain: ChainKey, waits: usize) -> Option<&[Span]> {
+        let Slot::OpenChain(chain) = self.slots.get(chain)? else { return None };
+        let alone = chain.joined.is_empty() && chain.not_before == 0;
+        (alone && chain.waits as usize == waits).then_some(&*chain.spans)
+    }
+
     /// Adds a span under `parent`, or begins a new chain if that is gone.
     pub fn add(&mut self, parent: SpanRef, mut span: Span) -> SpanRef {
         let Some(at) = self.resolve(parent) else { return self.begin(span) };

@@ -251,7 +251,7 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
     let context = chain.run.context();
     for (number, span) in chain.spans.iter().enumerate() {
         match &span.kind {
-            SpanKind::Put(put) if put.only_processes => {}
+            SpanKind::Put(put) if put.only_processes || put.is_one_of_several => {}
             // a part of the put to its group
             SpanKind::Put(_) if span.parent.is_some_and(|parent| is_group(chain, parent)) => {}
             SpanKind::Put(put) => {
@@ -309,6 +309,7 @@ fn set_by_python(
         wrote: true,
         written: None,
         only_processes: false,
+        is_one_of_several: false,
         packet: None,
     };
     let line = line(chain, context, number, span, &put, Via::Python, None);

@@ -6,6 +6,7 @@
 //! doubling of the number waiting, however the blocks overlap; of equal times, the first one read comes first.
 
 use iocrec_log::event::Event;
+use iocrec_log::reader::give_back;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
@@ -23,7 +24,7 @@ type Head = Reverse<(u64, u64, usize)>;
 /// Sorted events.
 enum Part {
     /// Those of a block, and its number. They stay where they were read to.
-    Block(u64, vec::IntoIter<Event>),
+    Block(u64, VecDeque<Event>),
     /// Those of several, each with the number of its block: times may be equal.
     Mixed(vec::IntoIter<(u64, Event)>),
 }
@@ -32,7 +33,7 @@ impl Part {
     /// The first event, and the number of its block.
     fn first(&self) -> Option<(u64, &Event)> {
         match self {
-            Part::Block(block, events) => events.as_slice().first().map(|event| (*block, event)),
+            Part::Block(block, events) => events.front().map(|event| (*block, event)),
             Part::Mixed(events) => events.as_slice().first().map(|(block, event)| (*block, event)),
         }
     }
@@ -40,7 +41,7 @@ impl Part {
     #[inline]
     fn next(&mut self) -> Option<Event> {
         match self {
-            Part::Block(_, events) => events.next(),
+            Part::Block(_, events) => events.pop_front(),
             Part::Mixed(events) => events.next().map(|(_, event)| event),
         }
     }
@@ -67,10 +68,19 @@ impl Run {
         let part = self.parts.front_mut()?;
         let event = part.next();
         if part.first().is_none() {
-            self.parts.pop_front();
+            self.end_part();
         }
         self.length -= usize::from(event.is_some());
         event
+    }
+}
+
+impl Run {
+    /// Drops the first part, which is empty. Its memory is used again.
+    fn end_part(&mut self) {
+        if let Some(Part::Block(_, events)) = self.parts.pop_front() {
+            give_back(events.into());
+        }
     }
 }
 
@@ -112,6 +122,32 @@ impl Queue {
         event
     }
 
+    /// The next events: those before the time that is returned too come in this order, with nothing between them.
+    pub fn ahead(&self) -> (&[Event], u64) {
+        let first = self.heads.peek().and_then(|Reverse((.., run))| self.runs.get(*run)?.parts.front());
+        match first {
+            Some(Part::Block(_, events)) => (events.as_slices().0, self.alone),
+            _ => (&[], 0),
+        }
+    }
+
+    /// Drops as many of these.
+    pub fn pass(&mut self, count: usize) {
+        let Some(Reverse((.., number))) = self.heads.peek() else { return };
+        let Some(run) = self.runs.get_mut(*number) else { return };
+        let Some(Part::Block(_, events)) = run.parts.front_mut() else { return };
+        let count = count.min(events.len());
+        events.drain(..count);
+        if events.is_empty() {
+            run.end_part();
+        }
+        run.length -= count;
+        self.length -= count;
+        if run.first().is_none_or(|(_, next)| next.time >= self.alone) {
+            self.change_run();
+        }
+    }
+
     /// Puts the run that was the first in its place, and finds out until when the new first one has the earliest events.
     fn change_run(&mut self) {
         self.settle();
@@ -145,12 +181,12 @@ impl Queue {
         let latest = self.runs.iter_mut().skip(looked_at).filter(|run| run.length > 0 && run.last <= first);
         match latest.max_by_key(|run| run.last) {
             Some(run) => {
-                run.parts.push_back(Part::Block(block, events.into_iter()));
+                run.parts.push_back(Part::Block(block, events.into()));
                 run.length += length;
                 run.last = last;
             }
             None => {
-                let parts = VecDeque::from([Part::Block(block, events.into_iter())]);
+                let parts = VecDeque::from([Part::Block(block, events.into())]);
                 self.begin(first, block, Run { parts, length, last });
             }
         }
@@ -183,7 +219,7 @@ impl Queue {
         let mut one: Vec<(u64, Event)> = Vec::with_capacity(shorter.iter().map(|run| run.length).sum());
         for part in shorter.into_iter().flat_map(|run| run.parts) {
             match part {
-                Part::Block(block, events) => one.extend(events.map(|event| (block, event))),
+                Part::Block(block, events) => one.extend(events.into_iter().map(|event| (block, event))),
                 Part::Mixed(events) => one.extend(events),
             }
         }

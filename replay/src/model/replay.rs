@@ -202,9 +202,26 @@ impl Reading {
     ) {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
-        for _ in 0..BATCH {
-            // Alone, a run is read as far as it goes.
-            let alone = limit == i64::MAX;
+        // Alone, a run is read as far as it goes.
+        let alone = limit == i64::MAX;
+        let mut left = BATCH;
+        while left > 0 {
+            if self.notes.as_ref().is_none_or(Notes::is_calm) {
+                let (events, until) = source.ahead();
+                let run = Rc::clone(&source.run);
+                let wanted = |time| alone || run.wall(time) <= limit;
+                let taken = engine.push_scans(events, until, left, wanted, done);
+                if taken > 0 {
+                    source.pass(taken, engine.now());
+                    self.notes.iter_mut().for_each(|notes| notes.passed(engine.now()));
+                    left = left.saturating_sub(taken);
+                    if !alone && source.peek().is_none_or(|next| next > limit) {
+                        break;
+                    }
+                    continue;
+                }
+            }
+            left -= 1;
             match source.next() {
                 Some(Item::Event(event)) => {
                     source.run.note(&event.fact);

@@ -26,6 +26,16 @@ const MAX_ROOMS: usize = 100_000;
 /// Channels of IOCs as clients that are found by their addresses; a bound for hostile logs.
 const MAX_CHANNELS: usize = 200_000;
 
+/// A pair of clocks, and the monotonic times for which it counts.
+#[derive(Clone, Copy)]
+struct Pair {
+    noted: u64,
+    wall: i64,
+    next: u64,
+    /// [`Run::changes`] when it was looked up.
+    changes: u64,
+}
+
 /// One run of one recorder on one host. Everything read from it shares it: chains look names up in it when they are
 /// printed, and it is dropped with the last of them.
 #[derive(Default)]
@@ -36,6 +46,9 @@ pub struct Run {
     /// The most elements that arrays can have (NELM).
     rooms: RefCell<Numbered<RecordId, u32>>,
     changes: Cell<u64>,
+    /// The pair of clocks that was used last.
+    pair: Cell<Option<Pair>>,
+    meanings: Cell<u64>,
     /// The links that write over Channel Access.
     outputs: RefCell<Outputs>,
     /// By IOC and address, the numbers of the channels of IOCs as clients.
@@ -158,11 +171,20 @@ impl Run {
             }
         }
         self.changes.set(self.changes.get() + 1);
+        if !is_of_network(fact) {
+            self.meanings.set(self.meanings.get() + 1);
+        }
     }
 
     /// Rises whenever a definition comes or ends: what was looked up before may have changed.
     pub fn changes(&self) -> u64 {
         self.changes.get()
+    }
+
+    /// Rises whenever a definition comes or ends that can change what hits mean: one of a thread, function, record ...,
+    /// not one of a client or of the clock, of which many come all the time.
+    pub fn meanings(&self) -> u64 {
+        self.meanings.get()
     }
 
     /// The definitions.
@@ -173,6 +195,17 @@ impl Run {
     /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time; the monotonic time itself if the run never
     /// recorded the wall clock.
     pub fn wall(&self, time: u64) -> i64 {
+        let fits =
+            |pair: &Pair| (pair.noted..pair.next).contains(&time) && pair.changes == self.changes.get();
+        if let Some(pair) = self.pair.get().filter(fits) {
+            return pair.wall.saturating_add(time.wrapping_sub(pair.noted) as i64);
+        }
+        self.pair.set(self.context().clocks_at(time).map(|(noted, wall, next)| Pair {
+            noted,
+            wall,
+            next,
+            changes: self.changes.get(),
+        }));
         self.context().wall(time).unwrap_or_else(|| i64::try_from(time).unwrap_or(i64::MAX))
     }
 
@@ -196,6 +229,23 @@ impl Run {
     pub fn host(&self) -> String {
         self.context().host().map(|host| host.name.clone()).unwrap_or_default()
     }
+}
+
+/// Whether a definition or end concerns only clients, or the clock.
+fn is_of_network(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Clock(_)
+            | Fact::Circuit(_)
+            | Fact::CircuitEnds(_)
+            | Fact::CircuitProcess(_)
+            | Fact::CircuitEnd(_)
+            | Fact::CircuitForgotten(_)
+            | Fact::Channel(_)
+            | Fact::ChannelEnd(_)
+            | Fact::ChannelForgotten(_)
+            | Fact::ServerThread(_)
+    )
 }
 
 /// Name of a record, or its number if the log does not hold the name.

@@ -23,7 +23,7 @@ use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
 use iocrec_log::event::{Class, Event, Fact, Ioc, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Block, Cause, Choice, SegmentFile};
+use iocrec_log::reader::{Block, Cause, Choice, Glance, SegmentFile};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -316,6 +316,24 @@ impl Source {
         self.pending.front().map_or(self.newest, |event| event.time)
     }
 
+    /// The next events, as far as they are in one piece: those before the time that is returned too are the next items,
+    /// and nothing comes between them.
+    pub fn ahead(&self) -> (&[Event], u64) {
+        if !self.started || self.ends.len() > MAX_ENDS {
+            return (&[], 0);
+        }
+        let (events, until) = self.pending.ahead();
+        let until = until.min(self.newest.saturating_sub(WINDOW));
+        let due = self.ends.front().map_or(u64::MAX, |(time, _)| time.saturating_add(KEEP));
+        (events, until.min(due))
+    }
+
+    /// Passes over as many of these, the last of which came at this time. They must be hits without values of any size.
+    pub fn pass(&mut self, count: usize, time: u64) {
+        self.pending.pass(count);
+        self.passed = self.passed.max(time);
+    }
+
     /// Applies the oldest end, unless its number has been reused since.
     fn end(&mut self) -> Option<Fact> {
         let (time, fact) = self.ends.pop_front()?;
@@ -427,12 +445,22 @@ impl Source {
         let mut events = block.events;
         // The only look at most of them: they come from another processor's memory.
         let (mut sorted, mut latest, mut heap, mut all_wanted) = (true, 0, 0, true);
-        for event in &events {
-            self.newest = self.newest.max(event.time);
-            sorted &= latest <= event.time;
-            latest = event.time;
-            heap += bytes(&event.fact);
-            all_wanted &= event.fact.class() != Class::Definition && event.time >= self.since;
+        if let Some(Glance { others, in_order: true }) = &block.glance {
+            latest = events.last().map_or(0, |last| last.time);
+            all_wanted = events.first().is_none_or(|first| first.time >= self.since);
+            for other in others.iter().filter_map(|place| events.get(*place as usize)) {
+                heap += bytes(&other.fact);
+                all_wanted &= other.fact.class() != Class::Definition;
+            }
+            self.newest = self.newest.max(latest);
+        } else {
+            for event in &events {
+                self.newest = self.newest.max(event.time);
+                sorted &= latest <= event.time;
+                latest = event.time;
+                heap += bytes(&event.fact);
+                all_wanted &= event.fact.class() != Class::Definition && event.time >= self.since;
+            }
         }
         if all_wanted {
             self.pending_bytes += heap;

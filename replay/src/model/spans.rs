@@ -51,6 +51,17 @@ impl Spans {
         Spans(spans)
     }
 
+    /// No spans yet, with room for this many.
+    pub fn with_room(count: usize) -> Self {
+        let pooled = |pool: &RefCell<Pool>| match count {
+            0..=1 => pool.borrow_mut().single.pop(),
+            2..=SEVERAL => pool.borrow_mut().several.pop(),
+            _ => None,
+        };
+        let kept = POOL.try_with(pooled).ok().flatten();
+        Spans(kept.unwrap_or_else(|| Vec::with_capacity(if count > 1 { count.max(SEVERAL) } else { 1 })))
+    }
+
     /// Adds a span.
     pub fn push(&mut self, span: Span) {
         if self.0.len() == self.0.capacity() && self.0.capacity() < SEVERAL {

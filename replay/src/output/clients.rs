@@ -64,6 +64,8 @@ pub struct Line<'a> {
     ended_by: Option<&'static str>,
     /// The process, as in `iocreplay puts`; null if no log tells.
     process: serde_json::Value,
+    /// Times in which it took nothing, and data waited for it: `since`, `until` at least, `over`.
+    stalls: Vec<serde_json::Value>,
 }
 
 impl Row for ClientLine {
@@ -105,6 +107,13 @@ impl Row for ClientLine {
             end_reason: self.how.map(|(reason, _)| reason),
             ended_by: self.how.map(|(_, by)| by).filter(|by| !by.is_empty()),
             process: self.process.as_deref().map_or(serde_json::Value::Null, process),
+            stalls: self
+                .stalls
+                .iter()
+                .map(|(since, until, over)| {
+                    serde_json::json!({ "since": time(*since), "until": time(*until), "over": over })
+                })
+                .collect(),
         }
     }
 
@@ -147,6 +156,14 @@ impl Row for ClientLine {
         }
         if let Some(by) = self.process.as_deref().and_then(process_name) {
             let _ = write!(line, "  is {by}");
+        }
+        if let Some((since, until, over)) = self.stalls.last() {
+            let times = if self.stalls.len() == 1 { "" } else { "last " };
+            let until = match over {
+                true => format!("to {}", zone.format(*until, 3)),
+                false => format!("at least to {}", zone.format(*until, 3)),
+            };
+            let _ = write!(line, "  took nothing {times}from {} {until}", zone.format(*since, 3));
         }
         let most: Vec<String> =
             self.most_written().iter().take(MOST).map(|(pv, count)| format!("{pv} {count}x")).collect();

@@ -6,9 +6,10 @@
 
 use super::format::{Format, Writer};
 use super::rows::{self, Row};
-use crate::model::activity::Activity;
+use super::wording;
 use crate::model::links_seen::LinksSeen;
 use crate::model::naming::{Name, Naming};
+use crate::model::recorded::Recorded;
 use crate::out::{line, Out};
 use crate::time::Zone;
 use serde::Serialize;
@@ -85,7 +86,7 @@ impl Row for Arrow {
 
     fn text(&self, _: &Zone) -> String {
         let Arrow { from, to, kind, count, per_second } = self;
-        let rate = per_second.map_or(String::new(), |rate| format!("{rate:.1}/s"));
+        let rate = per_second.map_or(String::new(), wording::rate);
         let from = match from {
             Node::Record(name) => name.record.to_string(),
             Node::Cause(cause) => format!("({cause})"),
@@ -101,9 +102,10 @@ pub struct Graph {
 
 impl Graph {
     /// The graph of these links; the arrows in order of their ends.
-    pub fn new(seen: &LinksSeen, naming: &Naming, activity: &Activity) -> Graph {
+    pub fn new(seen: &LinksSeen, naming: &Naming, recorded: &Recorded) -> Graph {
         let rate = |count: u64, record: usize| {
-            activity.seconds(naming, record).map(|seconds| count as f64 / seconds)
+            let Name { host, ioc, .. } = naming.name(record);
+            recorded.seconds(&host, &ioc).map(|seconds| count as f64 / seconds)
         };
         let links = seen.links.iter().map(|(link, count)| Arrow {
             from: Node::Record(naming.name(link.from)),
@@ -156,7 +158,7 @@ impl Arrow {
 
     fn label(&self) -> String {
         match self.per_second {
-            Some(rate) => format!("{} {} ({rate:.1}/s)", self.kind, self.count),
+            Some(rate) => format!("{} {} ({})", self.kind, self.count, wording::rate(rate)),
             None => format!("{} {}", self.kind, self.count),
         }
     }

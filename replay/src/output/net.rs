@@ -169,6 +169,13 @@ fn what(line: &NetLine, zone: &Zone) -> String {
             };
             format!("{who} may not {what} {pv} on {server}")
         }
+        Kind::SlowClient if line.reason == "window_closed" => {
+            let until = match line.going_on {
+                Some(true) => format!("at least until {last}, and its end was not seen"),
+                _ => format!("until {last}"),
+            };
+            format!("{who} took nothing from {server} for {long}, {until}: its window was closed, and data waited")
+        }
         Kind::SlowClient => {
             let still = if line.going_on == Some(true) { ", and they still are" } else { "" };
             format!(

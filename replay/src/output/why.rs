@@ -58,6 +58,8 @@ struct Found {
     /// Host and name of the IOC.
     place: (String, String),
     time: i64,
+    /// Its place in the order of time.
+    even: i64,
     value: Value,
     alarm: Option<Alarm>,
     path: Vec<usize>,
@@ -85,10 +87,11 @@ impl<'a> Why<'a> {
         let chain = chain.into();
         let mut found = Vec::new();
         self.search(&chain, &mut Vec::new(), &mut found);
-        for Found { place, time, value, alarm, path, life } in found {
+        for Found { place, time, even, value, alarm, path, life } in found {
             let seen = self.seen.entry(place).or_default();
-            let place = seen.held.partition_point(|moment| moment.time <= time);
-            seen.held.insert(place, Moment { time, value, alarm, chain: Rc::clone(&chain), path, life });
+            let place = seen.held.partition_point(|moment| moment.even <= even);
+            seen.held
+                .insert(place, Moment { time, even, value, alarm, chain: Rc::clone(&chain), path, life });
             if seen.held.len() > HELD {
                 seen.settle(self.ask);
             }
@@ -113,7 +116,8 @@ impl<'a> Why<'a> {
         if seen.read.len() >= HELD {
             seen.read.pop_front();
         }
-        seen.read.push_back((aside.time, snapshot.value.clone(), (snapshot.severity, snapshot.status), life));
+        let times = (aside.run.even(aside.at), aside.time);
+        seen.read.push_back((times, snapshot.value.clone(), (snapshot.severity, snapshot.status), life));
     }
 
     /// Finds the spans of the chain in which the PV got a value.
@@ -157,7 +161,8 @@ impl<'a> Why<'a> {
                     |glob: &Option<Pattern>, name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
                 if wanted(&self.filter.host, &host) && wanted(&self.filter.ioc, &ioc) {
                     let (place, life) = ((host, ioc), Life::of(&context, process));
-                    found.push(Found { place, time, value, alarm, path: above.clone(), life });
+                    let even = chain.run.even(span.end);
+                    found.push(Found { place, time, even, value, alarm, path: above.clone(), life });
                 }
             }
             above.pop();
@@ -200,7 +205,8 @@ impl<'a> Why<'a> {
         };
         let anew = before.anew.filter(|_| changed);
         let from = before.value.filter(|_| changed);
-        let last_time = last.time.max(moment.time);
+        let written_since = last.even > moment.even;
+        let last_time = if written_since { last.time } else { moment.time };
         let mut steps = Vec::new();
         let (mut chain, mut link): (&Chain, Option<String>) = (&moment.chain, None);
         let (mut root_cause, mut read) = (None, Vec::new());
@@ -227,7 +233,7 @@ impl<'a> Why<'a> {
             from: from.as_ref().map(value::json),
             to: value::json(&moment.value),
             last_written: zone.format(last_time, 9),
-            written_since: last_time > moment.time,
+            written_since,
             count: seen.count,
             counted_since: None,
             before_known: seen.in_doubt.is_none(),

@@ -277,7 +277,7 @@ mod tests {
         {
             assert!(refused(text), "{text}");
         }
-        for text in ["9999-12-31", "9999-12-31T00:00:00Z", "-9999-01-01", "2262-04-12"] {
+        for text in ["9999-12-31", "9999-12-31T00:00:00Z", "2262-04-12"] {
             let error = zone.parse(text, Boundary::Start).unwrap_err().to_string();
             assert!(error.contains("lies outside of 1677") && !error.contains("not a time"), "{error}");
         }

@@ -244,3 +244,135 @@ fn calls() -> Story {
     story.answers(SECOND + 2 * MS, 81, PvaKind::Rpc, 2, "no such procedure");
     story
 }
+
+/// Circuits of twenty clients, 83 to 102, with a channel to `T:SP` each, whose number is the circuit's and 100.
+const MANY: std::ops::Range<u32> = 83..103;
+
+fn many() -> Story {
+    let told = told();
+    for circuit in MANY {
+        let port = 40_000 + circuit as u16;
+        let define = |fact: Fact| told.run.apply(0, &fact);
+        define(Fact::from(Circuit {
+            id: circuit,
+            client: Address { ip: 1, port },
+            server: Address { ip: 2, port: 5075 },
+            user: format!("user{circuit}"),
+            host: String::new(),
+            minor: 0,
+            origin: Origin::Opened,
+        }));
+        define(Fact::CircuitEnds(CircuitEnds { circuit, namespace: 0, server: Some(1), client: None }));
+        let (id, pv, dbr, count) = (circuit + 100, "T:SP".to_owned(), None, None);
+        let (cid, sid, origin) = (Some(1), Some(1), Origin::Opened);
+        define(Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin }));
+    }
+    told
+}
+
+/// A put of that client, which is answered 50 ms later.
+fn asks_for(story: &mut Story, time: u64, circuit: u32, number: f64) {
+    let options = PvaValue::default();
+    let (channel, kind) = (circuit + 100, PvaKind::Put);
+    let put = PvaPut { circuit, channel, ioid: 5, kind, options, value: value(DOUBLE, 2, &[number]) };
+    story.push(time, Fact::PvaPut(Box::new(put)));
+    let (text, value) = (String::new(), PvaValue::default());
+    let answer = PvaAnswer { circuit, ioid: 5, kind, status: 0, text, value };
+    story.push(time + 50 * MS, Fact::PvaAnswer(Box::new(answer)));
+}
+
+/// Twenty clients put the same value to the same PV at the same time, and one thread carries all of it out; so do three
+/// clients of Channel Access. Nobody knows who was first, so nobody is named.
+#[test]
+fn nobody_is_named_for_what_any_of_twenty_may_have_done() {
+    let mut story = many();
+    for circuit in MANY {
+        asks_for(&mut story, SECOND, circuit, 5.0);
+    }
+    for turn in 0..20 {
+        put(&mut story, SECOND + MS + turn * MS, SP, if turn == 0 { 1.0 } else { 5.0 }, 5.0);
+    }
+    for turn in 0..3 {
+        story.write(SECOND + MS + turn * 7 * MS + US, CLIENT, SP, 5.0);
+    }
+    story.events.sort_by_key(|event| event.time);
+    let found = lines(&mut story);
+    let pva: Vec<&String> = found
+        .iter()
+        .filter(|line| line.contains("user8") || line.contains("user9") || line.contains("user10"))
+        .collect();
+    let unknown = iocreplay::model::value::text(&Value::Unknown);
+    assert_eq!(pva.len(), 20, "{found:#?}");
+    assert!(pva.iter().all(|line| line.starts_with(&format!("T:SP {unknown} -> 5 ok user"))), "{found:#?}");
+    assert!(pva.iter().all(|line| line.ends_with("packet")), "{found:#?}");
+    assert_eq!(found.len(), 23, "a put is one line: {found:#?}");
+}
+
+/// A put that none of them can have made is a line of its own.
+#[test]
+fn more_hits_than_requests_are_not_hidden() {
+    let mut story = many();
+    asks_for(&mut story, SECOND, 83, 5.0);
+    asks_for(&mut story, SECOND, 84, 5.0);
+    for turn in 0..3 {
+        put(&mut story, SECOND + MS + turn * MS, SP, 5.0, 5.0);
+    }
+    story.events.sort_by_key(|event| event.time);
+    let found = lines(&mut story);
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert_eq!(found.iter().filter(|line| line.ends_with("ok ? probe")).count(), 1, "{found:#?}");
+}
+
+/// QSRV1 has a thread for each circuit. Once one put has shown whose it is, the threads tell twenty clients apart, whatever
+/// they put, before and after that.
+#[test]
+fn threads_of_their_own_tell_clients_apart() {
+    let mut story = many();
+    let thread = |circuit: u32| 100 + circuit;
+    for circuit in MANY {
+        let (id, tid, name) = (thread(circuit), 5000 + circuit, "TCP-rx".to_owned());
+        story.run.apply(0, &Fact::Thread(Thread { id, ioc: 1, tid, name, stack: 0 }));
+    }
+    let hit = |story: &mut Story, time, circuit, old, number| {
+        story.put(time, PutKind::Put, thread(circuit), 0, "dbChannelPut", SP, number);
+        if let Some(Event { fact: Fact::Put(put), .. }) = story.events.last_mut() {
+            put.old = Value::Double(old);
+        }
+    };
+    // all at once, in another order than they asked; then each with a value of its own; then all at once again
+    for (turn, circuit) in MANY.rev().enumerate() {
+        asks_for(&mut story, SECOND, circuit, 5.0);
+        hit(&mut story, SECOND + MS + turn as u64 * MS, circuit, f64::from(circuit), 5.0);
+        let (own, time) = (f64::from(1000 + circuit), SECOND + 300 * MS + turn as u64 * MS);
+        asks_for(&mut story, time, circuit, own);
+        hit(&mut story, time + MS / 2, circuit, f64::from(circuit), own);
+        asks_for(&mut story, 3 * SECOND, circuit, 6.0);
+        hit(&mut story, 3 * SECOND + MS + turn as u64 * MS, circuit, f64::from(circuit), 6.0);
+    }
+    story.events.sort_by_key(|event| event.time);
+    let found = lines(&mut story);
+    assert_eq!(found.len(), 60, "{found:#?}");
+    for circuit in MANY {
+        let own = format!("T:SP {circuit} -> ");
+        let user = format!("user{circuit} both");
+        let right = found.iter().filter(|line| line.starts_with(&own) && line.ends_with(&user)).count();
+        assert_eq!(right, 3, "{circuit}: {found:#?}");
+    }
+}
+
+/// A group whose channel, and the type of its values, are older than the recorder.
+#[test]
+fn a_group_of_an_unknown_type() {
+    let mut story = told();
+    story.asks(SECOND, 13, PvaKind::Put, value(0, 6, &[5.5, 6.5]));
+    put(&mut story, SECOND + 100 * US, SP, 4.0, 5.5);
+    put(&mut story, SECOND + 130 * US, STR, 5.0, 6.5);
+    // not what was sent
+    put(&mut story, SECOND + 135 * US, SP, 5.5, 7.0);
+    story.answers(SECOND + 140 * US, 81, PvaKind::Put, 0, "");
+    let found = lines(&mut story);
+    let unknown = iocreplay::model::value::text(&Value::Unknown);
+    let expected =
+        format!("T:GROUP {unknown} -> {unknown} ok user81 both [T:SP 4 -> 5.5 ok ? probe, T:STR 5 -> ");
+    assert!(found.len() == 2 && found[0].starts_with(&expected), "{found:#?}");
+}

@@ -26,7 +26,7 @@ pub const CONNECTION: usize = 1536;
 const MAX_CHANNELS: usize = 20_000;
 /// Bytes of a channel, and of its requester, that are looked at.
 const CHANNEL: usize = 64;
-const REQUESTER: usize = 160;
+const REQUESTER: usize = 256;
 
 /// An end of a connection: an IPv6 address, or one that stands for an IPv4 address, and a port.
 pub type End = (u128, u16);
@@ -132,7 +132,7 @@ impl Object<'_> {
         let found = own.into_iter().zip(requesters).filter_map(|((sid, cid, channel, at), requester)| {
             let word = |at| Width::Bits64.pointer(&requester, at);
             let back =
-                (8..64).step_by(8).find(|&back| word(back) == channel && word(back + 16) == self.address)?;
+                (8..160).step_by(8).find(|&back| word(back) == channel && word(back + 16) == self.address)?;
             let name = back + 32;
             let is_own = cpp::STRINGS.iter().any(|bytes| u32_at(&requester, name + bytes) == cid);
             is_own.then(|| (sid, cid, at.saturating_add(name as u64)))

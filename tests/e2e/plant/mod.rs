@@ -15,6 +15,7 @@ mod report;
 mod running;
 mod sound;
 mod states;
+mod times;
 mod truth;
 mod undo;
 mod values;

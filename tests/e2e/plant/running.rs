@@ -18,12 +18,12 @@ const BY_CP: [(&str, &str); 7] = [
 ];
 
 /// A part of the time in which a scan of any record is surely before or after the ends.
-fn window(plant: &Plant) -> (i64, i64) {
+pub fn window(plant: &Plant) -> (i64, i64) {
     (plant.truth.quiet(plant.truth.moment("T0")), plant.truth.quiet(plant.truth.moment("T5")))
 }
 
 /// How often each link made its record process in that time: (source, target, kind).
-fn links(truth: &Truth, since: i64, until: i64) -> BTreeMap<(String, String, &'static str), u64> {
+pub fn links(truth: &Truth, since: i64, until: i64) -> BTreeMap<(String, String, &'static str), u64> {
     let mut links = BTreeMap::new();
     let mut count = |from: &str, to: &str, kind, times: u64| {
         if times > 0 {
@@ -64,7 +64,7 @@ fn links(truth: &Truth, since: i64, until: i64) -> BTreeMap<(String, String, &'s
 }
 
 /// How often each record processed to its end in that time; what only a scan can tell is left to be compared with other records.
-fn processed(truth: &Truth, since: i64, until: i64) -> BTreeMap<String, u64> {
+pub fn processed(truth: &Truth, since: i64, until: i64) -> BTreeMap<String, u64> {
     let mut processed = BTreeMap::new();
     for put in truth.puts().iter().filter(|put| (since..until).contains(&time(put, "begin"))) {
         for line in tree(truth, put) {
@@ -94,7 +94,7 @@ fn processed(truth: &Truth, since: i64, until: i64) -> BTreeMap<String, u64> {
     processed
 }
 
-fn table(plant: &Plant, by: &str, more: &[&str]) -> Vec<Value> {
+pub fn table(plant: &Plant, by: &str, more: &[&str]) -> Vec<Value> {
     plant.lines(&[&["top", "--by", by, "-n", "0", "--utc"], more].concat())
 }
 
@@ -190,7 +190,7 @@ fn fights_and_loops_are_found_and_none_is_invented() {
 
 /// Every link between records that was followed, as often as it was, and no other.
 #[test]
-fn links_were_followed_as_often_as_they_were() {
+pub fn links_were_followed_as_often_as_they_were() {
     let Some(plant) = plant("plant-graph") else { return };
     let (since, until) = window(plant);
     let rows = plant.lines(&["graph", "--utc", "--since", &iso(since), "--until", &iso(until)]);

@@ -4,6 +4,7 @@
 
 Commands on stdin, one JSON object a line; answers on stdout:
 
+    {"do": "know", "wide": [PV, ...], "long": [PV, ...]}   records whose value has 64 bits; whose text can be long
     {"do": "watch", "pvs": [PV, ...]}      subscribes to value and alarm
     {"do": "get", "pvs": [PV, ...]}        {PV: READING}
     {"do": "events"}                       {PV: [READING and "received", ...]}, all that came so far
@@ -13,6 +14,7 @@ which Channel Access can't carry, by way of text; long strings whole; not a numb
 numbers, stamp the record's TIME in nanoseconds since 1970 (1990 if it never processed). This client puts nothing.
 """
 
+import ctypes
 import json
 import math
 import os
@@ -21,13 +23,12 @@ import time
 
 TIMEOUT = 20.0
 STRING = 0
-# Records whose value has 64 bits, and those whose text can be longer than a DBR_STRING.
-WIDE = ("LI:COUNT64", "LI:SPARE7")
-LONG_TEXT = ("LI:LONGNOTE",)
 
 
 def plain(value, is_array):
     """A value as JSON has it, and as iocreplay writes it."""
+    if isinstance(value, ctypes.Array):
+        value = list(value)
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list):
@@ -44,26 +45,31 @@ class Observer:
         self.ca, self.dbr = ca, dbr
         ca.initialize_libca()
         self.channels, self.subscriptions, self.seen = {}, {}, {}
+        self.wide, self.long = (), ()
+
+    def know(self, wide, long):
+        self.wide, self.long = frozenset(wide), frozenset(long)
+        return {}
 
     def connect(self, pvs):
         new = [pv for pv in pvs if pv not in self.channels]
         for pv in new:
-            name = pv + ".VAL$" if pv in LONG_TEXT else pv
+            name = pv + ".VAL$" if pv in self.long else pv
             self.channels[pv] = self.ca.create_channel(name, connect=False, auto_cb=False)
         for pv in new:
             if not self.ca.connect_channel(self.channels[pv], timeout=TIMEOUT):
                 raise RuntimeError(f"{pv}: no server answers")
 
     def type_of(self, pv):
-        native = STRING if pv in WIDE else self.ca.field_type(self.channels[pv])
+        native = STRING if pv in self.wide else self.ca.field_type(self.channels[pv])
         return self.ca.promote_fieldtype(native, use_time=True)
 
     def reading(self, pv, data):
         value = plain(data["value"], self.ca.element_count(self.channels[pv]) > 1)
-        if pv in WIDE:
+        if pv in self.wide:
             value = int(value)
-        if pv in LONG_TEXT:
-            value = bytes(value).split(b"\0")[0].decode()
+        if pv in self.long:
+            value = bytes(value).split(b"\0")[0].decode(errors="replace")
         stamp = int(data["posixseconds"]) * 1_000_000_000 + int(data["nanoseconds"])
         return {"value": value, "severity": int(data["severity"]), "status": int(data["status"]), "stamp": stamp}
 
@@ -100,6 +106,8 @@ class Observer:
 
 
 def obey(observer, command):
+    if command["do"] == "know":
+        return observer.know(command["wide"], command["long"])
     if command["do"] == "watch":
         return observer.watch(command["pvs"])
     if command["do"] == "get":

@@ -9,7 +9,7 @@ with nothing but loopback. Needs root.
 
 truth.json has
     iocs      name, pid, port, and how it ended: at (ns since 1970), how
-    clients   name in this script, library, user, host, address by port, and when it came and went
+    clients   name in this script, library, user, host, pid, address by port, and when it came and went
     records   IOC, type and fields as loaded, by name
     scanned   the records that a periodic scan processes; looping: those of loops, of which the observer misses values
     puts      every put from outside, in order: when (begin, end), client, pv, dbr, requested, notify, before and after
@@ -128,6 +128,13 @@ class Observer:
             sys.exit(f"observer: {command}: {answer['error']}")
         return answer
 
+    def know(self, records):
+        """Tells it of records whose value has 64 bits, or text that can be longer than a DBR_STRING."""
+        of = {kind: [] for kind in ("int64in", "int64out", "lsi", "lso", "printf")}
+        for name, record in records.items():
+            of.get(record["type"], []).append(name)
+        self.ask(do="know", wide=of["int64in"] + of["int64out"], long=of["lsi"] + of["lso"] + of["printf"])
+
     def get(self, pv):
         return self.ask(do="get", pvs=[pv])[pv]
 
@@ -160,6 +167,7 @@ class Plant:
         access = os.path.join(HERE, "access.acf")
         self.rf = Ioc("RF1", RF, texts["RF1"], find=[LINAC], log=output)
         self.linac = Ioc("LINAC1", LINAC, texts["LINAC1"], find=[RF], log=output, access=access)
+        self.ports = [LINAC, RF]
         self.iocs = {
             "LINAC1": {"name": "LINAC1", "pid": self.linac.pid, "port": LINAC},
             "RF1": {"name": "RF1", "pid": self.rf.pid, "port": RF},
@@ -168,12 +176,13 @@ class Plant:
         self.looping = ["RF:LOOP:A", "RF:LOOP:B", "RF:EVENT:LOOP"]
 
     def client(self, name, library, **claims):
-        client = Client(library, [LINAC, RF], **claims)
+        client = Client(library, self.ports, **claims)
         self.clients[name] = {
             "name": name,
             "library": library,
             "user": client.who["user"],
             "host": client.who["host"],
+            "pid": client.process.pid,
             "began": time.time_ns(),
             "ended": None,
             "addresses": {},
@@ -265,7 +274,8 @@ class Plant:
 
     def run(self):
         self.start_iocs()
-        self.observer = Observer([LINAC, RF])
+        self.observer = Observer(self.ports)
+        self.observer.know(self.records)
         self.observer.ask(do="watch", pvs=list(self.records))
         self.wait("LI:BEAM:ENERGY", 5.0)
         # Three are there before the recorder, two come later.
@@ -469,7 +479,7 @@ class Plant:
         recorder.stop()
         self.recording["end"] = time.time_ns()
 
-    def write(self):
+    def write(self, **more):
         clients = [{key: value for key, value in about.items() if key != "client"} for about in self.clients.values()]
         truth = {
             "version": 1,
@@ -488,6 +498,7 @@ class Plant:
             "flapping": self.flapping,
             "loops": self.loops,
             "events": self.events,
+            **more,
         }
         with open(os.path.join(self.directory, "truth.json"), "w", encoding="utf-8") as file:
             json.dump(truth, file, allow_nan=False)

@@ -9,6 +9,7 @@ mod after;
 mod processing;
 mod puts;
 mod pvaccess;
+mod scans;
 
 use super::caller::{Caller, Known, Role};
 use super::chain::Chain;
@@ -80,6 +81,8 @@ pub struct Engine {
     judged: VecDeque<(u64, SpanRef)>,
     packets: Packets,
     pva: pvaccess::Requests,
+    /// Chains of scans that are made again.
+    scans: scans::Scans,
     now: u64,
     /// Time of the last search for finished chains, and events since.
     swept: u64,
@@ -106,6 +109,7 @@ impl Engine {
             judged: VecDeque::new(),
             packets: Packets::default(),
             pva: pvaccess::Requests::default(),
+            scans: scans::Scans::default(),
             now: 0,
             swept: 0,
             since_swept: 0,
@@ -134,6 +138,7 @@ impl Engine {
             Fact::CaLinkPut(put) => self.link(time, *put),
             Fact::CaClientPut(put) => self.run.asks_to_put(time, &put),
             Fact::RecordScan(scanned) => {
+                self.scans.clear();
                 let context = self.run.context();
                 let list = scanned.list.and_then(|list| context.scan_list(list));
                 self.requests.place(scanned.record, list);

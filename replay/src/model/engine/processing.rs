@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// Empties the thread's stack: nothing on it calls what begins now.
-    fn begin_root(&mut self, thread: ThreadId, time: u64) {
+    pub(super) fn begin_root(&mut self, thread: ThreadId, time: u64) {
         self.unwind(thread, time);
         let state = self.threads.of(thread);
         state.orphans.clear();

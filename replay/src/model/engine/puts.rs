@@ -48,6 +48,7 @@ impl Engine {
                 wrote: false,
                 written: None,
                 only_processes: false,
+                is_one_of_several: false,
                 packet: Some(Box::new(packet)),
             })),
         });
@@ -312,6 +313,7 @@ fn put_span(time: u64, put: Put) -> Span {
             wrote: put.kind == PutKind::Put,
             written: (put.kind == PutKind::Put).then_some(time),
             only_processes: false,
+            is_one_of_several: false,
             packet: None,
         })),
     }

@@ -6,15 +6,23 @@
 //! record and field, and whose value is its own. A request to a group has no record's name: it gets all hits within it
 //! that have the value of one of its fields.
 //!
+//! Where requests of several clients fit a hit, the thread decides if it serves one circuit alone. If that does not
+//! show either, the hit is nobody's: which of the clients it was stays unknown.
+//!
 //! Where the name of a channel is not known (it is older than the recording), the requests on it show its record:
 //! whatever was not within one of them, with its value, is not it. What is left alone is.
 
+mod fit;
+mod own_threads;
+
+use self::fit::{fits, has_value, is_of, is_within, Fit};
+use self::own_threads::OwnThreads;
 use super::{Engine, MAX_RECORDS};
 use crate::model::chain::{Answer, Packet, PutSpan, PvaRequest, Span, SpanKind, Trigger};
 use crate::model::numbered::Numbered;
-use crate::model::open_chains::{OpenChains, SpanRef};
+use crate::model::open_chains::SpanRef;
 use crate::model::pva_value::{options, possible, sent, Sent};
-use crate::model::{run, value};
+use crate::model::run;
 use crate::time::SECOND;
 use epics::Pv;
 use iocrec_log::context::Context;
@@ -29,6 +37,12 @@ const WAIT: u64 = 10 * SECOND;
 const SETTLED: u64 = SECOND / 10;
 /// Time that hits are remembered, to find the records of channels without names.
 const REMEMBERED: u64 = SECOND;
+/// Time after which a hit that fits requests of several clients is given up; later ones may show whose thread it is.
+const CONTESTED: u64 = SECOND * 8 / 10;
+/// Times that it is tried until then.
+const TRIES: u8 = 8;
+/// The threads of QSRV1's server, one for each circuit.
+const OWN_THREAD: &str = "TCP-rx";
 /// Messages are captured by another clock than hits.
 const CLOCK_ERROR: u64 = SECOND / 1000;
 /// Messages, hits and values that wait; bounds for floods and hostile logs.
@@ -49,6 +63,12 @@ struct Waiting {
     channel: ChannelId,
     /// Whether its hit was found.
     is_joined: bool,
+    /// Whether a hit fits it and another client's request.
+    is_contested: bool,
+    /// Whether such a hit was given up, and counts as its.
+    is_accounted: bool,
+    /// Whether its channel had no name when it was seen.
+    was_unnamed: bool,
 }
 
 /// What a server's thread did.
@@ -60,15 +80,20 @@ struct Hit {
     /// Whether its request was looked for.
     is_tried: bool,
     is_joined: bool,
+    /// How often it was, and what was known then ([`Requests::known`]).
+    tries: u8,
+    known: u64,
 }
 
-/// The way in which a hit fits a request.
+/// What became of a hit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fit {
-    /// It is the request's put.
-    Own,
-    /// It is one of the puts of a group.
-    Member,
+enum Join {
+    /// It belongs to a request.
+    Done,
+    /// It fits none.
+    None,
+    /// It fits requests of several clients.
+    Contested,
 }
 
 /// Knowledge of a run's PVAccess circuits.
@@ -82,6 +107,9 @@ pub(super) struct Requests {
     before: Numbered<(CircuitId, u32), Sent>,
     /// Fields of channels whose names were never seen: those that are left, one if it is known.
     targets: Numbered<ChannelId, Vec<Target>>,
+    own_threads: OwnThreads,
+    /// Grows whenever something becomes known that may tell whose a contested hit is.
+    known: u64,
     names: Names,
 }
 
@@ -124,7 +152,8 @@ impl Engine {
         let options = options(&context, &put.options);
         let name = context.channel(put.channel).map_or("", |channel| channel.pv.as_str());
         let ioc = run::ioc_of_circuit(&context, put.circuit).map(|ioc| ioc.id);
-        let names_record = !name.is_empty() && self.pva.names.is_record(&context, time, ioc, name);
+        let was_unnamed = name.is_empty();
+        let names_record = !was_unnamed && self.pva.names.is_record(&context, time, ioc, name);
         drop(context);
         let key = (put.circuit, put.ioid);
         let (dbf, count) = shape(sent.main());
@@ -132,6 +161,11 @@ impl Engine {
         let request = PvaRequest {
             kind: put.kind,
             possible: if changed && !sent.is_known { possible(&put.value) } else { Vec::new() },
+            unread: if changed && !sent.is_known {
+                put.value.bytes.as_slice().into()
+            } else {
+                Box::default()
+            },
             sent,
             options,
             before: self.pva.before.remove(&key),
@@ -168,6 +202,7 @@ impl Engine {
                 wrote: false,
                 written: None,
                 only_processes: false,
+                is_one_of_several: false,
                 packet: Some(Box::new(packet)),
             })),
         });
@@ -177,7 +212,16 @@ impl Engine {
         let asked = self.pva.asked.entry(key).or_default();
         asked.push_back(at);
         let (circuit, channel) = (put.circuit, put.channel);
-        self.pva.waiting.push_back(Waiting { time, at, circuit, channel, is_joined: false });
+        self.pva.waiting.push_back(Waiting {
+            time,
+            at,
+            circuit,
+            channel,
+            is_joined: false,
+            is_contested: false,
+            is_accounted: false,
+            was_unnamed,
+        });
         if self.pva.waiting.len() > MAX_WAITING {
             if let Some(old) = self.pva.waiting.pop_front() {
                 self.chains.release(old.at);
@@ -235,21 +279,39 @@ impl Engine {
         if self.pva.hits.len() >= MAX_WAITING {
             self.pva.hits.pop_front();
         }
-        self.pva.hits.push_back(Hit { thread, time, at, is_tried: false, is_joined: false });
+        self.pva.hits.push_back(Hit {
+            thread,
+            time,
+            at,
+            is_tried: false,
+            is_joined: false,
+            tries: 0,
+            known: 0,
+        });
     }
 
     /// Joins what has settled. `last`: all of it.
     pub(super) fn join_pva(&mut self, last: bool) {
         let now = if last { u64::MAX } else { self.now };
         let settled = |time: u64| time.saturating_add(SETTLED) <= now;
-        for number in 0..self.pva.hits.len() {
-            let Some(hit) = self.pva.hits.get(number).copied() else { break };
-            if hit.is_tried || !settled(hit.time) {
-                continue;
-            }
-            let is_joined = self.join_hit(&hit);
-            if let Some(hit) = self.pva.hits.get_mut(number) {
-                (hit.is_tried, hit.is_joined) = (true, is_joined);
+        self.look_up_names(now);
+        // a later hit may show whose thread an earlier one is on
+        for gives_up in [false, true] {
+            for number in 0..self.pva.hits.len() {
+                let Some(hit) = self.pva.hits.get(number).copied() else { break };
+                let is_over = last || hit.time.saturating_add(CONTESTED) <= now;
+                let in_vain =
+                    !gives_up && hit.tries > 0 && (hit.known == self.pva.known || hit.tries > TRIES);
+                if hit.is_tried || !settled(hit.time) || gives_up && !is_over || in_vain {
+                    continue;
+                }
+                let known = self.pva.known;
+                let join = self.join_hit(&hit, gives_up);
+                if let Some(hit) = self.pva.hits.get_mut(number) {
+                    hit.is_tried = join != Join::Contested || gives_up;
+                    hit.is_joined = join == Join::Done;
+                    (hit.tries, hit.known) = (hit.tries.saturating_add(1), known);
+                }
             }
         }
         let mut waiting = std::mem::take(&mut self.pva.waiting);
@@ -258,7 +320,10 @@ impl Engine {
             let answered = packet.and_then(|packet| packet.answer.as_ref()).map(|answer| answer.time);
             let over = packet.is_none()
                 || last
-                || answered.is_some_and(|time| settled(time.saturating_add(CLOCK_ERROR)))
+                || answered.is_some_and(|time| {
+                    let more = if message.is_contested && !message.is_joined { CONTESTED } else { 0 };
+                    settled(time.saturating_add(CLOCK_ERROR + more))
+                })
                 || message.time.saturating_add(WAIT) <= now;
             if over {
                 if !message.is_joined {
@@ -275,20 +340,54 @@ impl Engine {
         }
     }
 
-    /// Joins a hit to the first request that it fits.
-    fn join_hit(&mut self, hit: &Hit) -> bool {
+    /// Looks up the names that channels have got since their requests were seen.
+    fn look_up_names(&mut self, now: u64) {
+        let context = self.run.context();
+        for message in self.pva.waiting.iter_mut().filter(|message| message.was_unnamed) {
+            let name = context.channel(message.channel).map_or("", |channel| channel.pv.as_str());
+            if name.is_empty() {
+                continue;
+            }
+            message.was_unnamed = false;
+            let ioc = run::ioc_of_circuit(&context, message.circuit).map(|ioc| ioc.id);
+            let names_record = self.pva.names.is_record(&context, now, ioc, name);
+            let put = self.chains.put_mut(message.at).and_then(|put| put.packet.as_mut()?.pva.as_mut());
+            if let Some(request) = put {
+                request.names_record = names_record;
+            }
+        }
+    }
+
+    /// Joins a hit to the first request that it fits, if those that it fits are of one client. `gives_up`: else it is
+    /// nobody's.
+    fn join_hit(&mut self, hit: &Hit, gives_up: bool) -> Join {
         let context = self.run.context();
         // the clocks are mostly right
-        let first = [0, CLOCK_ERROR].into_iter().find_map(|error| {
-            let near = self.pva.waiting.iter().enumerate().take(WINDOW);
-            let mut free = near.filter(|(_, message)| !message.is_joined);
-            free.find_map(|(number, message)| {
-                let fit = fits(&self.chains, &context, &self.pva.targets, hit, message, error)?;
-                Some((number, message.at, fit))
+        let mut found = [0, CLOCK_ERROR]
+            .into_iter()
+            .map(|error| {
+                let near = self.pva.waiting.iter().enumerate().take(WINDOW);
+                let free = near.filter(|(_, message)| !message.is_joined);
+                let fit = free.filter_map(|(number, message)| {
+                    let fit = fits(&self.chains, &context, &self.pva.targets, hit, message, error)?;
+                    Some((number, message.at, message.circuit, fit))
+                });
+                fit.collect::<Vec<_>>()
             })
-        });
+            .find(|found| !found.is_empty())
+            .unwrap_or_default();
+        let is_own = context.thread(hit.thread).is_some_and(|thread| thread.name == OWN_THREAD);
         drop(context);
-        let Some((number, message, fit)) = first else { return false };
+        if is_own && !found.is_empty() {
+            let mut circuits: Vec<CircuitId> = found.iter().map(|(.., circuit, _)| *circuit).collect();
+            self.pva.known += u64::from(self.pva.own_threads.serve(hit.thread, &mut circuits));
+            found.retain(|(.., circuit, _)| circuits.contains(circuit));
+        }
+        let Some(&(number, message, circuit, fit)) = found.first() else { return Join::None };
+        if found.iter().any(|(.., other, _)| *other != circuit) {
+            self.contest(hit, &found.iter().map(|(number, ..)| *number).collect::<Vec<_>>(), gives_up);
+            return Join::Contested;
+        }
         if fit == Fit::Own && self.chains.put(hit.at).is_some() {
             self.chains.merge(hit.at, message);
         } else {
@@ -304,8 +403,25 @@ impl Engine {
         }
         if let Some(message) = self.pva.waiting.get_mut(number) {
             message.is_joined = fit == Fit::Own;
+            self.pva.known += u64::from(message.is_contested);
         }
-        true
+        Join::Done
+    }
+
+    /// These requests of several clients fit a hit.
+    fn contest(&mut self, hit: &Hit, requests: &[usize], gives_up: bool) {
+        let mut free = None;
+        for &number in requests {
+            let Some(message) = self.pva.waiting.get_mut(number) else { continue };
+            message.is_contested = true;
+            if gives_up && free.is_none() && !message.is_accounted {
+                message.is_accounted = true;
+                free = Some(number);
+            }
+        }
+        if let Some(put) = free.and_then(|_| self.chains.put_mut(hit.at)) {
+            put.is_one_of_several = true;
+        }
     }
 
     /// Learns from a request on a channel without a name which field that is.
@@ -336,8 +452,9 @@ impl Engine {
         left.retain(|target| targets.contains(target));
         left.dedup();
         let &mut [target] = left.as_mut_slice() else { return };
-        let own = found.iter().find(|(found, hit)| *found == target && !hit.is_joined);
-        if let Some((_, hit)) = own {
+        // of several, which one is this request's is unknown
+        let mut own = found.iter().filter(|(found, hit)| *found == target && !hit.is_joined);
+        if let Some((_, hit)) = own.next().filter(|_| own.next().is_none()) {
             self.chains.merge(hit.at, message.at);
             if let Some(known) = self.pva.hits.iter_mut().find(|known| known.at.chain == hit.at.chain) {
                 known.is_joined = true;
@@ -357,98 +474,4 @@ fn shape(value: Option<&Value>) -> (Dbf, u32) {
         Some(Value::Double(_)) => (Dbf::Double, 1),
         Some(Value::Unknown) | None => (Dbf::NoAccess, 1),
     }
-}
-
-/// Whether a hit is between a request and its answer.
-fn is_within(hit: u64, asked: u64, answered: Option<u64>, error: u64) -> bool {
-    asked <= hit.saturating_add(error)
-        && answered.is_none_or(|answered| hit <= answered.saturating_add(error))
-}
-
-/// Whether the thread may belong to the IOC.
-fn is_of(context: &Context, thread: ThreadId, ioc: Option<IocId>) -> bool {
-    let own = run::ioc_of_thread(context, thread).map(|ioc| ioc.id);
-    ioc.is_none() || own.is_none() || ioc == own
-}
-
-/// Whether the request may have asked for this value.
-fn has_value(request: &PutSpan, value: &Value) -> bool {
-    if *value == Value::Unknown {
-        return true;
-    }
-    let possible = request.packet.as_ref().and_then(|packet| packet.pva.as_ref()).map(|pva| &pva.possible);
-    match possible.filter(|possible| !possible.is_empty()) {
-        Some(possible) => possible.iter().any(|one| value::same(one, value) == Some(true)),
-        None => is_same(&request.requested, value) != Some(false),
-    }
-}
-
-/// Whether a field was given the value that was sent.
-fn is_same(sent: &Value, given: &Value) -> Option<bool> {
-    match (sent, given) {
-        // a field has room for less
-        (Value::Text(sent), Value::Text(given)) => Some(sent.starts_with(given)),
-        _ => value::same(sent, given),
-    }
-}
-
-/// The way in which a hit fits a request, if it does.
-fn fits(
-    chains: &OpenChains,
-    context: &Context,
-    targets: &Numbered<ChannelId, Vec<Target>>,
-    hit: &Hit,
-    message: &Waiting,
-    error: u64,
-) -> Option<Fit> {
-    let request = chains.put(message.at)?;
-    let packet = request.packet.as_ref()?;
-    let pva = packet.pva.as_ref()?;
-    let answered = packet.answer.as_ref().map(|answer| answer.time);
-    // a put of no field: QSRV2 writes 0 all the same, QSRV1 nothing
-    let is_empty = pva.kind != PvaKind::Process && pva.sent.fields.is_empty() && !pva.sent.is_cut;
-    let error = if is_empty { 0 } else { error };
-    if !is_within(hit.time, message.time, answered, error) || pva.kind == PvaKind::Rpc {
-        return None;
-    }
-    let ioc = run::ioc_of_circuit(context, message.circuit).map(|ioc| ioc.id);
-    if !is_of(context, hit.thread, ioc) {
-        return None;
-    }
-    let (record, field, requested) = match &chains.span(hit.at)?.kind {
-        SpanKind::Put(put) => (put.record?, put.field, Some(&put.requested)),
-        SpanKind::Process(process) => (process.record, None, None),
-        SpanKind::Link(_) => return None,
-    };
-    let refused = pva.status.is_some_and(|status| matches!(status, 2 | 3));
-    let name = context.channel(message.channel).map_or("", |channel| channel.pv.as_str());
-    if name.is_empty() {
-        let known = targets.get(&message.channel).map(Vec::as_slice);
-        let own = known == Some(&[(record, field)]) && !refused;
-        return (own && requested.is_some_and(|given| has_value(request, given))).then_some(Fit::Own);
-    }
-    let pv = Pv::new(name);
-    let is_named = context.record(record).is_some_and(|record| record.name == pv.record)
-        || context.aliases(record).iter().any(|alias| **alias == *pv.record);
-    if is_named {
-        let fits = match requested {
-            Some(given) => {
-                let same_field = run::field_name(context, field).is_none_or(|field| field == pv.field);
-                pva.kind != PvaKind::Process && same_field && has_value(request, given)
-            }
-            None => pva.kind == PvaKind::Process,
-        };
-        return (fits && !refused).then_some(Fit::Own);
-    }
-    if pva.names_record || ioc.is_none() || pva.kind == PvaKind::Process {
-        return None;
-    }
-    let is_field = match requested {
-        // its record is locked with others, so the value is read later
-        Some(Value::Unknown) => true,
-        Some(given) => pva.sent.fields.iter().any(|(_, sent)| is_same(sent, given) == Some(true)),
-        // a member that only makes its record process
-        None => true,
-    };
-    is_field.then_some(Fit::Member)
 }

@@ -27,6 +27,8 @@ struct Open {
     traffic: Option<Traffic>,
     /// Echoes that were not answered in time: since, and when they were.
     late: Vec<(i64, Option<i64>)>,
+    /// Times in which the client took nothing: since, until at least, whether that was the end.
+    stalls: Vec<(i64, i64, bool)>,
 }
 
 /// Times of EVENTS_OFF.
@@ -173,6 +175,16 @@ impl Circuits {
                     None => self.left_out += 1,
                 }
             }
+            Fact::ClientStalled(of) => {
+                let Some(open) = self.open.get_mut(&of.circuit) else { return };
+                let (since, until) = (reading.wall(of.since), reading.wall(of.until));
+                let has_room = open.stalls.len() < 1000;
+                match open.stalls.iter_mut().rev().find(|(begun, ..)| *begun == since) {
+                    Some(stall) => *stall = (since, until.max(stall.1), of.is_over || stall.2),
+                    None if has_room => open.stalls.push((since, until, of.is_over)),
+                    None => self.left_out += 1,
+                }
+            }
             // the number of the command, and of an error
             Fact::PvaMessage(of) if of.command == CREATE_CHANNEL && of.level >= 2 => {
                 let channel = of.channel.and_then(|channel| reading.context.channel(channel));
@@ -283,6 +295,15 @@ impl Circuits {
                 line.duration = i64::try_from(open.off.off).ok();
                 line.going_on = Some(open.off.is_off && open.ended.is_none());
                 line.reason = "events_off";
+                lines.push(line);
+            }
+            for (since, until, is_over) in &open.stalls {
+                let mut line = new(Kind::SlowClient, *since);
+                line.last = Some(*until);
+                line.count = 1;
+                line.going_on = Some(!is_over && open.ended.is_none());
+                line.duration = Some(until.saturating_sub(*since));
+                line.reason = "window_closed";
                 lines.push(line);
             }
             for (since, answered) in &open.late {

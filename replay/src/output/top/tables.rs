@@ -7,7 +7,9 @@ use crate::model::contention::{Contention, Fight, Puts};
 use crate::model::links_seen::{loops, LinksSeen, Loop};
 use crate::model::naming::{Name, Naming};
 use crate::model::putlog::{each_put, PutLine};
+use crate::model::recorded::Recorded;
 use crate::model::value;
+use crate::processes::Processes;
 use crate::Logs;
 use iocrec_log::event::Fact;
 use std::cmp::Reverse;
@@ -24,6 +26,7 @@ const MAX_NAMED: usize = 8;
 pub struct Tables {
     naming: Naming,
     activity: Activity,
+    recorded: Recorded,
     contention: Contention,
     links: LinksSeen,
     is_minimum: bool,
@@ -32,7 +35,8 @@ pub struct Tables {
 impl Tables {
     /// Reads the logs.
     pub fn read(logs: &Logs, filter: &Filter) -> Tables {
-        let mut tables = Tables::default();
+        let recorded = Recorded::new(&Processes::read(logs), filter);
+        let mut tables = Tables { recorded, ..Tables::default() };
         // Puts are later than their chains' beginnings: each waits until no earlier one can come.
         let (mut waiting, mut count) = (BTreeMap::new(), 0_u64);
         for chain in logs.chains(filter) {
@@ -90,6 +94,11 @@ impl Tables {
         lines
     }
 
+    /// How often in a second of the time in which the record's IOC was recorded.
+    fn rate(&self, count: u64, name: &Name) -> Option<f64> {
+        self.recorded.seconds(&name.host, &name.ioc).map(|seconds| count as f64 / seconds)
+    }
+
     fn of_records(&self, section: Section) -> Vec<TopLine> {
         let all: Vec<(usize, &OfRecord)> = self.activity.records.iter().map(|(n, of)| (*n, of)).collect();
         let by = |of: &OfRecord| if section == Section::Time { of.time } else { of.count };
@@ -97,9 +106,9 @@ impl Tables {
         let mut all: Vec<_> =
             all.into_iter().map(|(n, of)| (Reverse(by(of)), self.naming.name(n), n, of)).collect();
         all.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-        let line = |(_, name, number, of): (_, Name, usize, &OfRecord)| TopLine {
+        let line = |(_, name, _, of): (_, Name, usize, &OfRecord)| TopLine {
             count: of.count,
-            per_second: self.activity.seconds(&self.naming, number).map(|seconds| of.count as f64 / seconds),
+            per_second: self.rate(of.count, &name),
             share: (sum > 0).then(|| by(of) as f64 / sum as f64),
             time: (of.count > of.untimed).then_some(of.time),
             without: of.untimed,
@@ -162,14 +171,10 @@ impl Tables {
             if names.len() > MAX_NAMED {
                 named.push(&more);
             }
-            let first = found.records.first().copied().unwrap_or(0);
             TopLine {
                 name: named.join(", "),
                 count: found.count,
-                per_second: self
-                    .activity
-                    .seconds(&self.naming, first)
-                    .map(|seconds| found.count as f64 / seconds),
+                per_second: names.first().and_then(|name| self.rate(found.count, name)),
                 share: (found.processed > 0).then(|| (found.count as f64 / found.processed as f64).min(1.0)),
                 detail: format!("their records processed {} times in all", found.processed),
                 ..of_record(Section::Loops, names.first().unwrap_or(&Name::default()))

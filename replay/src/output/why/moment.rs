@@ -16,6 +16,8 @@ pub(super) const HELD: usize = 64;
 /// A moment in which the PV's field got a value (or the same one again).
 pub(super) struct Moment {
     pub(super) time: i64,
+    /// Its place in the order of time.
+    pub(super) even: i64,
     pub(super) value: Value,
     /// Severity and status, if they are known.
     pub(super) alarm: Option<Alarm>,
@@ -42,8 +44,9 @@ pub(super) struct Seen {
     pub(super) previous: Option<i64>,
     /// The latest alarm.
     pub(super) alarm: Option<Alarm>,
-    /// What the recorder read of the record since the latest of these, and of which process.
-    pub(super) read: VecDeque<(i64, Value, Alarm, Option<Life>)>,
+    /// What the recorder read of the record since the latest of these, when (its place in the order of time, and as the
+    /// machine's clock had it), and of which process.
+    pub(super) read: VecDeque<((i64, i64), Value, Alarm, Option<Life>)>,
     pub(super) count: u64,
     /// Time of the first value that may have been a change: the value before it is unknown.
     pub(super) in_doubt: Option<i64>,
@@ -70,9 +73,9 @@ pub(super) struct Before {
 
 impl Moment {
     pub(super) fn clone_ref(&self) -> Moment {
-        let Moment { time, value, alarm, chain, path, life } = self;
+        let Moment { time, even, value, alarm, chain, path, life } = self;
         let (value, chain, path) = (value.clone(), Rc::clone(chain), path.clone());
-        Moment { time: *time, value, alarm: *alarm, chain, path, life: life.clone() }
+        Moment { time: *time, even: *even, value, alarm: *alarm, chain, path, life: life.clone() }
     }
 
     /// When the record began to process; `None` if it was not processed but written.
@@ -114,12 +117,12 @@ impl Moment {
 impl Seen {
     /// Takes what the recorder read after the last moment and before the chain of this one began. Returns when that was.
     fn read_before(&mut self, moment: &Moment) -> Option<i64> {
-        let began = moment.chain.root().map_or(i64::MIN, |root| moment.chain.run.wall(root.start));
-        let last = self.last.as_ref().map_or(i64::MIN, |last| last.time);
+        let began = moment.chain.root().map_or(i64::MIN, |root| moment.chain.run.even(root.start));
+        let last = self.last.as_ref().map_or(i64::MIN, |last| last.even);
         let mut found = None;
-        while self.read.front().is_some_and(|(time, ..)| *time < began) {
-            let Some((time, value, alarm, life)) = self.read.pop_front() else { break };
-            if time > last && !Life::began_after(moment.life.as_ref(), life.as_ref()) {
+        while self.read.front().is_some_and(|((even, _), ..)| *even < began) {
+            let Some(((even, time), value, alarm, life)) = self.read.pop_front() else { break };
+            if even > last && !Life::began_after(moment.life.as_ref(), life.as_ref()) {
                 if value != Value::Unknown {
                     self.value = Some(value);
                 }
@@ -132,8 +135,8 @@ impl Seen {
 
     /// When it last changed, and when it was last seen.
     pub(super) fn rank(&self) -> (Option<i64>, Option<i64>) {
-        let changed = self.changed.as_ref().map(|(moment, _)| moment.time);
-        (changed, self.last.as_ref().map(|moment| moment.time))
+        let changed = self.changed.as_ref().map(|(moment, _)| moment.even);
+        (changed, self.last.as_ref().map(|moment| moment.even))
     }
 
     /// Forgets what a former process had, if this is the first moment of another. Returns when that was last seen, and

@@ -1,0 +1,133 @@
+//! Clocks that were set back while they were recorded: answers follow the order in which things happened, and show the
+//! times that the machine showed.
+
+mod common;
+
+use common::{complete, definitions, process, put, run, CLIENT, SCAN, SECOND, WALL};
+use iocrec_log::event::*;
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::writer::{Options, Writer};
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+
+const SP: u32 = 1;
+const CALC: u32 = 2;
+/// By how much the clock is set back, and when.
+const BACK: i64 = 60 * SECOND as i64;
+const AT: u64 = 100 * SECOND;
+
+/// A scan of T:CALC each 10 s, whose value is the seconds that have passed, and a put of the same to T:SP 1 s later.
+/// `runs`: whether the recorder is started anew when the clock is set.
+fn record(directory: &Path, runs: bool) {
+    let shown = |time: u64| WALL + time as i64 - if time < AT { 0 } else { BACK };
+    let mut at = 0;
+    for (number, until) in if runs { vec![(1, AT), (2, 2 * AT)] } else { vec![(1, 2 * AT)] } {
+        let wall = Rc::new(Cell::new(shown(at)));
+        let storage = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
+        let options = Options { segment: Some(64 << 10), ..Options::default() };
+        let mut writer = Writer::open(storage, options, number).unwrap();
+        for fact in definitions("box1") {
+            let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: shown(at) }) } else { fact };
+            writer.push(Event { time: at, fact });
+        }
+        while at < until {
+            wall.set(shown(at));
+            writer.push(Event { time: at, fact: Fact::Clock(Clock { wall: shown(at) }) });
+            let value = (at / SECOND) as f64;
+            let severity = if (AT..AT + 20 * SECOND).contains(&at) { 2 } else { 0 };
+            let t = at + SECOND;
+            for (time, fact) in [
+                (at, process(SCAN, -100, 2, CALC)),
+                (at + 1000, complete(SCAN, -200, CALC, value, severity)),
+                (t, put(PutKind::PutField, CLIENT, -1000, 1, (SP, 1), 0.0, value)),
+                (t + 10, put(PutKind::Put, CLIENT, -1200, 0, (SP, 1), value - 10.0, value)),
+                (t + 20, process(CLIENT, -1200, 0, SP)),
+                (t + 30, complete(CLIENT, -1300, SP, value, 0)),
+            ] {
+                writer.push(Event { time, fact });
+            }
+            at += 10 * SECOND;
+            writer.tick(at - 1);
+        }
+        writer.close(at - 1);
+    }
+}
+
+/// What a command prints of the log of one run, and what it says on standard error.
+fn one(words: &[&str]) -> (String, String) {
+    let directory = tempfile::tempdir().unwrap();
+    record(&directory.path().join("log"), false);
+    let words: Vec<&str> = words.iter().copied().chain(["log", "--utc"]).collect();
+    let (code, out, err) = run(directory.path(), &words);
+    assert_eq!(code, 0, "{words:?}: {err}");
+    (out, err)
+}
+
+/// What a command prints of both logs, and what it says on standard error.
+fn both(words: &[&str]) -> (String, String) {
+    let found = [false, true].map(|runs| {
+        let directory = tempfile::tempdir().unwrap();
+        record(&directory.path().join("log"), runs);
+        let words: Vec<&str> = words.iter().copied().chain(["log", "--utc"]).collect();
+        let (code, out, err) = run(directory.path(), &words);
+        assert_eq!(code, 0, "{words:?}: {err}");
+        (out, err)
+    });
+    let [(one, said), (two, _)] = found;
+    assert_eq!(one, two, "{words:?}: as one run and as two");
+    (one, said)
+}
+
+#[test]
+fn lines_come_in_the_order_in_which_things_happened() {
+    let seconds = |text: &str, column: usize| -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().nth(column).unwrap().to_owned()).collect()
+    };
+    let expected: Vec<String> = (0..20).map(|n| (10 * n).to_string()).collect();
+    let (values, said) = both(&["values", "T:CALC"]);
+    assert_eq!(seconds(&values, 2), expected, "{values}");
+    assert!(said.contains("the clock of box1 was set back by 60.000 s: some times come twice"), "{said}");
+    // 14:13:20 and 100 s is 14:15:00, which the clock showed as 14:14:00
+    let line = values.lines().find(|line| line.contains("  100  ")).unwrap();
+    assert!(line.starts_with("2026-09-21T14:14:00.000001+00:00"), "{line}");
+    let (puts, _) = both(&["puts"]);
+    assert_eq!(seconds(&puts, 4), expected, "{puts}");
+    let (traces, _) = both(&["traces", "--pv", "T:CALC"]);
+    let chains: Vec<&str> = traces.lines().filter_map(|line| line.split("= ").nth(1)).collect();
+    let chains: Vec<&str> = chains.iter().map(|rest| rest.split_whitespace().next().unwrap()).collect();
+    assert_eq!(chains, expected, "{traces}");
+}
+
+#[test]
+fn the_latest_is_what_happened_last() {
+    let (why, _) = both(&["why", "T:CALC"]);
+    assert!(why.contains("190"), "{why}");
+    let (at, _) = both(&["at", "2026-09-21T14:16:00", "--pv", "T:CALC"]);
+    assert!(at.contains(" 190 "), "{at}");
+    // 14:14:25 came twice: after 65 s and after 125 s
+    let (at, _) = both(&["at", "2026-09-21T14:14:25", "--pv", "T:CALC"]);
+    assert!(at.contains(" 120 "), "{at}");
+    // 14:14:55 came once more: after 95 s and after 155 s
+    let (at, _) = both(&["at", "2026-09-21T14:13:55", "--pv", "T:CALC"]);
+    assert!(at.contains(" 30 "), "only once, before the clock was set back: {at}");
+    let (diff, _) = both(&["diff", "2026-09-21T14:13:55", "2026-09-21T14:14:25", "--pv", "T:CALC"]);
+    assert!(diff.contains("30 -> 120") && diff.contains("9 changes"), "{diff}");
+}
+
+#[test]
+fn alarms_last_as_long_as_they_did() {
+    let (alarms, _) = one(&["alarms", "--format", "jsonl"]);
+    let first: serde_json::Value = serde_json::from_str(alarms.lines().next().unwrap()).unwrap();
+    assert_eq!(first["time"], "2026-09-21T14:14:00.000001000+00:00", "{alarms}");
+    assert_eq!(first["lasted_s"], 20.0, "{alarms}");
+}
+
+#[test]
+fn what_goes_by_the_clock_says_so() {
+    let (_, said) = both(&["net"]);
+    assert!(
+        said.contains("was set back by 60.000 s: what happened before and after that is mixed here"),
+        "{said}"
+    );
+}
