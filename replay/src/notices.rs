@@ -72,6 +72,11 @@ pub enum Notice {
         /// The IOC.
         ioc: String,
     },
+    /// Chains were given out before their time, since there were too many.
+    ChainsGivenOutEarly {
+        /// Number of chains.
+        count: u64,
+    },
     /// Alarms changed too fast to wait for losses that were noted after them.
     AlarmsHurried {
         /// Number of changes.
@@ -99,6 +104,7 @@ impl Notice {
             | Notice::ClockSetBack { .. }
             | Notice::MixedByClock { .. }
             | Notice::NoProcessing { .. }
+            | Notice::ChainsGivenOutEarly { .. }
             | Notice::AlarmsHurried { .. }
             | Notice::ChainsOutOfOrder { .. } => false,
         }
@@ -164,6 +170,11 @@ impl fmt::Display for Notice {
                 "{} was recorded with --no-process: there are no chains, causes and alarms of it, and of values only \
                  those of puts and snapshots",
                 if ioc.is_empty() { "an IOC" } else { ioc }
+            ),
+            Notice::ChainsGivenOutEarly { count } => write!(
+                f,
+                "so much happened at a time that {count} chains are shown as they were less than a second after they \
+                 began: what came later, such as a refusal or a value read back, may be missing from them"
             ),
             Notice::AlarmsHurried { count } => write!(
                 f,

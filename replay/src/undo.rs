@@ -137,7 +137,10 @@ fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: 
         None if !selected => {}
         None if held >= MAX_FIELDS => plan.full = true,
         None => {
-            all.insert(name, Series { first: Rc::clone(&put), last: put, count: 1, before: None, after: None });
+            all.insert(
+                name,
+                Series { first: Rc::clone(&put), last: put, count: 1, before: None, after: None },
+            );
         }
     }
 }

@@ -206,7 +206,8 @@ impl Packets {
         // The protocol's CHAR is converted before it is compared.
         let print = message.filter(|put| put.dbf != Dbf::UChar).and_then(|put| print(&put.requested));
         queue.push(time, at, print);
-        self.asked.entry(request).or_default().push_back(at);
+        // mostly the only one
+        self.asked.entry(request).or_insert_with(|| VecDeque::with_capacity(1)).push_back(at);
         self.asked_count += 1;
         if queue.messages.len() > MAX_WAITING {
             return queue.messages.pop_front().map(|old| old.at);

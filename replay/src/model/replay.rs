@@ -46,6 +46,8 @@ pub struct Replay {
     /// Notes taken since they were last asked for.
     notes: Vec<Note>,
     notices: Rc<Notices>,
+    /// Number of chains given out before their time.
+    early: u64,
     /// Facts beside the chains, if they are wanted.
     asides: Option<Asides>,
 }
@@ -79,6 +81,7 @@ impl Replay {
             settled: i64::MIN,
             notes: Vec::new(),
             notices: Rc::clone(notices),
+            early: 0,
             asides: None,
         }
     }
@@ -138,6 +141,7 @@ impl Replay {
         if reading.next.is_none() {
             // Finished runs are dropped, and their definitions with the last of their chains.
             let reading = self.readings.swap_remove(turn);
+            self.early += reading.engine.as_ref().map_or(0, Engine::early);
             self.notices.definitions_left_out(reading.source.run.context().refused());
         }
         let now = self.readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
@@ -156,6 +160,9 @@ impl Replay {
         self.order.release(i64::MAX, &mut self.ready);
         if self.crowded {
             self.notices.report(&Notice::RunsOverlap { limit: self.limit });
+        }
+        if self.early > 0 {
+            self.notices.report(&Notice::ChainsGivenOutEarly { count: self.early });
         }
         if self.order.late() > 0 {
             self.notices.report(&Notice::ChainsOutOfOrder { count: self.order.late() });

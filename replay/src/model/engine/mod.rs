@@ -186,6 +186,11 @@ impl Engine {
         self.chains.oldest()
     }
 
+    /// Number of chains that were given out before their time, since there were too many.
+    pub fn early(&self) -> u64 {
+        self.chains.early()
+    }
+
     /// Time of the last event, or a later one if the run is known to have no events until then.
     pub fn now(&self) -> u64 {
         self.now
