@@ -11,7 +11,7 @@ use std::fs;
 
 const MIB: u64 = 1 << 20;
 /// Rounds of a flood, each with a put to every PV.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 4;
 
 /// A program that has run wild: 100,000 puts a second, half of which put their record into alarm.
 const FLOOD: Crowd = Crowd { pvs: 10_000, circuits: 20, rounds: ROUNDS, pace: 10_000 };

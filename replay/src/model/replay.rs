@@ -152,6 +152,18 @@ impl Replay {
         self.settled = settled;
         // Chains may be held that began before `until`, and wait for what their links led to.
         self.ended = settled.min(self.order.earliest().unwrap_or(i64::MAX)) > self.until;
+        if self.ended {
+            self.report_early();
+        }
+    }
+
+    /// Reports chains that were given out before their time.
+    fn report_early(&self) {
+        let engines = self.readings.iter().filter_map(|reading| reading.engine.as_ref());
+        let count = self.early + engines.map(Engine::early).sum::<u64>();
+        if count > 0 {
+            self.notices.report(&Notice::ChainsGivenOutEarly { count });
+        }
     }
 
     /// Ends the reading after the last event.
@@ -161,9 +173,7 @@ impl Replay {
         if self.crowded {
             self.notices.report(&Notice::RunsOverlap { limit: self.limit });
         }
-        if self.early > 0 {
-            self.notices.report(&Notice::ChainsGivenOutEarly { count: self.early });
-        }
+        self.report_early();
         if self.order.late() > 0 {
             self.notices.report(&Notice::ChainsOutOfOrder { count: self.order.late() });
         }
