@@ -39,6 +39,9 @@ const STATUSES: [&str; 22] = [
     "WRITE_ACCESS",
 ];
 
+/// The status of a record that had to process while it was disabled (DISA equals DISV).
+pub const DISABLE: u16 = 18;
+
 /// The name of a severity (a record's `SEVR`).
 pub fn severity_name(severity: u16) -> Option<&'static str> {
     SEVERITIES.get(usize::from(severity)).copied()

@@ -15,6 +15,7 @@ use crate::model::{enum_strings, outcome};
 use crate::notices::Notice;
 use crate::processes::Processes;
 use crate::time::SECOND;
+use epics::alarm::DISABLE;
 use iocrec_log::event::{Fact, LossSource, RecordId, Snapshot, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -309,7 +310,9 @@ impl<'a> Alarms<'a> {
 
     fn disabled(&mut self, chain: &Chain, record: RecordId, (time, ahead): (i64, i64)) {
         let Some((number, last)) = self.record(&chain.run, record) else { return };
-        if last.taken.is_some_and(|(taken, alarm, _)| taken <= time && alarm.is_none()) {
+        // It has the alarm DISABLE until it processes: dbProcess gives it once, with the severity of its DISS then.
+        let is_known = |alarm: Option<Alarm>| alarm.is_none_or(|(_, status)| status == DISABLE);
+        if last.taken.is_some_and(|(taken, alarm, _)| taken <= time && is_known(alarm)) {
             return;
         }
         let seen = last.seen;

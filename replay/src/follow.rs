@@ -1,8 +1,11 @@
 //! `--follow`: rows of a log that grows.
 //!
 //! The log is read again whenever its files have changed, but only its last minutes, and every row is returned once. A
-//! row comes when its time lies [`SETTLED`] before the end of the log, or when the log has stopped growing for as long:
-//! by then its outcome is recorded, except that of puts with callback that take longer.
+//! row comes when its time lies [`SETTLED`] before the end of its host's log, or when the log has stopped growing for as
+//! long: by then its outcome is recorded, except that of puts with callback that take longer.
+//!
+//! What the last minutes are is counted for each host from where its log ended when it was read before: logs of other
+//! hosts may come late. Time goes on evenly also where a clock was set back.
 
 use crate::filter::Filter;
 use crate::model::open_chains;
@@ -29,33 +32,59 @@ const REST: u32 = 4;
 pub trait Timed {
     /// Wall-clock time, nanoseconds since 1970 UTC.
     fn time(&self) -> i64;
-    /// Distinguishes it from other rows of the same time.
+    /// Its place in the order of time ([`Run::even`](crate::model::run::Run::even)).
+    fn even(&self) -> i64;
+    /// Distinguishes it from other rows of the same time. Its first line is the host.
     fn name(&self) -> String;
 }
 
-/// The rows that were returned and may be read again.
-#[derive(Default)]
-pub struct Follower {
-    /// How often each row was returned, by time and name.
-    returned: BTreeMap<(i64, String), u32>,
-    /// How often each row has come in this pass.
-    seen: HashMap<(i64, String), u32>,
+/// How far a host's log was read.
+#[derive(Clone, Copy)]
+struct Read {
+    /// Its end: a place in the order of time.
+    end: i64,
+    /// Since when it has not grown.
+    since: Instant,
+    /// Whether all of its rows were returned, since it had not grown for [`SETTLED`].
+    is_whole: bool,
 }
 
+/// A row that was returned.
+struct Returned {
+    /// How often.
+    count: u32,
+    /// How often it has come in this pass.
+    seen: u32,
+    /// Its place in the order of time when it came last.
+    even: i64,
+}
+
+/// The rows of each host that were returned and may be read again, by time and name.
+#[derive(Default)]
+pub struct Follower(HashMap<String, BTreeMap<(i64, String), Returned>>);
+
 impl Follower {
-    /// Begins another pass over rows. Those before `since` will not be read again.
-    pub fn begin(&mut self, since: i64) {
-        self.returned = self.returned.split_off(&(since, String::new()));
-        self.seen.clear();
+    /// Begins another pass over rows. Those of a host before its place in `since` are over, and will not come again.
+    pub fn begin(&mut self, since: &BTreeMap<String, i64>) {
+        for (host, returned) in &mut self.0 {
+            let since = since.get(host).copied().unwrap_or(i64::MIN);
+            returned.retain(|_, row| row.even >= since);
+            returned.values_mut().for_each(|row| row.seen = 0);
+        }
     }
 
     /// Whether this row of the pass was not returned before. Notes that it is returned now.
-    pub fn is_new(&mut self, time: i64, name: String) -> bool {
-        let count = self.seen.entry((time, name.clone())).or_default();
-        *count += 1;
-        let returned = self.returned.entry((time, name)).or_default();
-        let is_new = *count > *returned;
-        *returned = (*returned).max(*count);
+    pub fn is_new(&mut self, time: i64, even: i64, name: String) -> bool {
+        let host = name.split('\n').next().unwrap_or_default();
+        if !self.0.contains_key(host) {
+            self.0.insert(host.to_owned(), BTreeMap::new());
+        }
+        let Some(returned) = self.0.get_mut(host) else { return true };
+        let row = returned.entry((time, name)).or_insert(Returned { count: 0, seen: 0, even });
+        row.seen += 1;
+        row.even = even;
+        let is_new = row.seen > row.count;
+        row.count = row.count.max(row.seen);
         is_new
     }
 }
@@ -74,7 +103,9 @@ pub fn follow<T: Timed, E: From<io::Error>>(
 ) -> Result<(), E> {
     let (first, mut follower) = (filter.since, Follower::default());
     let (mut state, mut changed) = (None, Instant::now());
-    let (mut complete, mut is_first_pass) = (false, true);
+    let mut complete = false;
+    // each host's log as the pass before has read it
+    let mut before: Option<BTreeMap<String, Read>> = None;
     loop {
         let now = files(paths);
         if state.as_ref() != Some(&now) {
@@ -87,22 +118,51 @@ pub fn follow<T: Timed, E: From<io::Error>>(
         }
         let begun = Instant::now();
         let logs = open()?;
-        let end = logs.end().unwrap_or(i64::MIN);
-        let until = if still { i64::MAX } else { end.saturating_sub(SETTLED.as_nanos() as i64) };
-        let again = end.saturating_sub(AGAIN);
-        let is_first = std::mem::replace(&mut is_first_pass, false); // its older rows never come again
-        follower.begin(filter.since.unwrap_or(i64::MIN));
+        let is_first = before.is_none();
+        let known = before.take().unwrap_or_default();
+        let read = |(host, end): (String, i64)| {
+            let of = match known.get(&host) {
+                Some(known) if known.end == end => {
+                    Read { is_whole: known.since.elapsed() >= SETTLED, ..*known }
+                }
+                _ => Read { end, since: begun, is_whole: false },
+            };
+            (host, of)
+        };
+        let now: BTreeMap<String, Read> = logs.ends().into_iter().map(read).collect();
+        // The first pass is the only one that reads everything; its older rows never come again.
+        let last = if is_first { &now } else { &known };
+        let again: BTreeMap<String, i64> =
+            last.iter().map(|(host, of)| (host.clone(), of.end.saturating_sub(AGAIN))).collect();
+        follower.begin(&again);
+        if !is_first {
+            // hosts whose logs have grown, are new, or had rows that could not be returned yet
+            let is_over = |host: &String, of: &Read| {
+                known.get(host).is_some_and(|known| known.is_whole && known.end == of.end)
+            };
+            let open = now.iter().filter(|(host, of)| !is_over(host, of));
+            let oldest = open.map(|(host, _)| again.get(host).copied().unwrap_or(i64::MIN)).min();
+            let oldest = oldest.unwrap_or(i64::MAX);
+            filter.since =
+                Some(first.map_or(oldest, |first| first.max(oldest))).filter(|since| *since > i64::MIN);
+        }
         rows(&logs, &filter, &mut |row| {
-            let time = row.time();
-            if time <= until && (is_first && time < again || follower.is_new(time, row.name())) {
+            let (time, even, name) = (row.time(), row.even(), row.name());
+            let host = name.split('\n').next().unwrap_or_default();
+            let settled = now.get(host).filter(|of| !of.is_whole && !still);
+            let settled = settled.map_or(i64::MAX, |of| of.end.saturating_sub(SETTLED.as_nanos() as i64));
+            let is_old = again.get(host).is_some_and(|again| even < *again);
+            if even > settled {
+                return Ok(());
+            }
+            if if is_old { is_first } else { follower.is_new(time, even, name) } {
                 write(Some(&row))?;
             }
             Ok(())
         })?;
         write(None)?;
         complete = still;
-        filter.since = Some(first.map_or(again, |first| first.max(again)));
-        // The first pass is the only one that reads everything.
+        before = Some(now);
         sleep(if is_first { INTERVAL } else { INTERVAL.max(begun.elapsed() * REST) });
     }
 }
@@ -132,14 +192,26 @@ mod tests {
     fn every_row_comes_once() {
         let mut follower = Follower::default();
         let mut pass = |since, rows: &[(i64, &str)]| -> Vec<i64> {
-            follower.begin(since);
-            let is_new = |row: &&(i64, &str)| follower.is_new(row.0, row.1.to_owned());
+            follower.begin(&BTreeMap::from([("a".to_owned(), since), ("b".to_owned(), since)]));
+            let is_new = |row: &&(i64, &str)| follower.is_new(row.0, row.0, row.1.to_owned());
             rows.iter().filter(is_new).map(|row| row.0).collect()
         };
         assert_eq!(pass(0, &[(1, "a"), (2, "a")]), [1, 2]);
         assert_eq!(pass(0, &[(1, "a"), (2, "a"), (2, "b"), (9, "a")]), [2, 9], "one came late");
         assert_eq!(pass(2, &[(2, "a"), (2, "a"), (2, "b"), (9, "a")]), [2], "two are alike");
         assert_eq!(pass(9, &[(9, "a"), (9, "a")]), [9]);
-        assert_eq!(follower.returned.len(), 1, "earlier rows are forgotten");
+        assert_eq!(follower.0["a"].len(), 1, "earlier rows are forgotten");
+        assert!(follower.0["b"].is_empty());
+    }
+
+    #[test]
+    fn rows_of_a_host_that_is_late_are_kept_as_long_as_they_can_come_again() {
+        let mut follower = Follower::default();
+        let since = |fast, late| BTreeMap::from([("fast".to_owned(), fast), ("late".to_owned(), late)]);
+        follower.begin(&since(0, 0));
+        assert!(follower.is_new(100, 100, "fast".into()) && follower.is_new(20, 20, "late".into()));
+        follower.begin(&since(90, 10));
+        assert!(!follower.is_new(20, 20, "late".into()) && follower.is_new(25, 25, "late".into()));
+        assert!(!follower.is_new(100, 100, "fast".into()));
     }
 }

@@ -363,6 +363,19 @@ impl Logs {
         ends.max().map(|(_, wall)| wall)
     }
 
+    /// The place in the order of time of the last event of each host. Reads the last segment of each run.
+    pub(crate) fn ends(&self) -> BTreeMap<String, i64> {
+        let mut ends = BTreeMap::new();
+        for (files, course) in self.runs.iter().zip(self.courses()) {
+            let name = host(files).map(|host| host.name).unwrap_or_default();
+            if let Some((time, wall)) = last_event(files) {
+                let end = ends.entry(name).or_insert(i64::MIN);
+                *end = course.even(time, wall).max(*end);
+            }
+        }
+        ends
+    }
+
     /// The last place in the order of time at which a machine's clock showed this time.
     pub(crate) fn even(&self, wall: i64) -> i64 {
         let set_back = self.courses().iter().filter(|course| course.is_set_back());

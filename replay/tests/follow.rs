@@ -29,11 +29,17 @@ struct Recorder {
 
 impl Recorder {
     fn begin(directory: &Path, run: u128, now: u64) -> Recorder {
-        let wall = Rc::new(Cell::new(WALL + now as i64));
+        Recorder::begin_on(directory, "box1", run, now, 0)
+    }
+
+    /// On a host of this name, whose clock is ahead by this.
+    fn begin_on(directory: &Path, host: &str, run: u128, now: u64, ahead: i64) -> Recorder {
+        std::fs::create_dir_all(directory).unwrap();
+        let wall = Rc::new(Cell::new(WALL + now as i64 + ahead));
         let storage = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
         let options = Options { segment: Some(64 << 10), ..Options::default() };
         let mut writer = Writer::open(storage, options, run).unwrap();
-        for fact in definitions("box1") {
+        for fact in definitions(host) {
             let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: wall.get() }) } else { fact };
             writer.push(Event { time: now, fact });
         }
@@ -42,11 +48,16 @@ impl Recorder {
 
     /// Writes what happens until then.
     fn write(&mut self, events: Vec<(u64, Fact)>, until: u64) {
+        self.write_ahead(events, until, 0);
+    }
+
+    /// The same while the clock is ahead by this.
+    fn write_ahead(&mut self, events: Vec<(u64, Fact)>, until: u64, ahead: i64) {
         for (time, fact) in events {
             self.writer.push(Event { time, fact });
         }
         self.writer.push(Event { time: until, fact: Fact::Mark("tick".into()) });
-        self.wall.set(WALL + until as i64);
+        self.wall.set(WALL + until as i64 + ahead);
         self.writer.tick(until + 2 * SECOND);
     }
 
@@ -177,4 +188,42 @@ fn each_chain_comes_once_and_whole() {
     // long enough that anything printed twice would have come
     std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(2));
     assert_eq!(follower.chains(), whole(here));
+}
+
+/// The log of another host comes 100 s late, and its clock is set back meanwhile.
+#[test]
+fn a_host_that_comes_late_and_one_whose_clock_is_set_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    std::fs::create_dir_all(&log).unwrap();
+    let mut fast = Recorder::begin_on(&log.join("box1"), "box1", 7, 300 * SECOND, 0);
+    let mut late = Recorder::begin_on(&log.join("box2"), "box2", 8, 100 * SECOND, 0);
+    fast.write(scanned(301 * SECOND, CALC, 1.5).to_vec(), 302 * SECOND);
+    late.write(scanned(101 * SECOND, CALC, 2.5).to_vec(), 102 * SECOND);
+    let follower = Follower::of(here);
+    follower.waits_for("= 1.5");
+    follower.waits_for("= 2.5");
+    for n in 0..4_u64 {
+        fast.write(scanned((310 + 40 * n) * SECOND, CALC, 10.5 + n as f64).to_vec(), (330 + 40 * n) * SECOND);
+        follower.waits_for(&format!("= {}", 10.5 + n as f64));
+        late.write(scanned((110 + 40 * n) * SECOND, CALC, 20.5 + n as f64).to_vec(), (130 + 40 * n) * SECOND);
+        follower.waits_for(&format!("= {}", 20.5 + n as f64));
+    }
+    // by an hour
+    let back = 3600 * SECOND as i64;
+    let t = 460 * SECOND;
+    fast.wall.set(WALL + t as i64 - back);
+    let mut facts = vec![(t, Fact::Clock(Clock { wall: WALL + t as i64 - back }))];
+    facts.extend(scanned(461 * SECOND, CALC, 30.5));
+    fast.write_ahead(facts, 470 * SECOND, -back);
+    follower.waits_for("= 30.5");
+    fast.write_ahead(scanned(475 * SECOND, CALC, 31.5).to_vec(), 480 * SECOND, -back);
+    follower.waits_for("= 31.5");
+    fast.writer.close(481 * SECOND);
+    late.writer.close(291 * SECOND);
+    std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(2));
+    let chains = follower.chains();
+    let mut once = chains.clone();
+    once.dedup();
+    assert_eq!((chains.len(), &once), (12, &chains), "each comes once");
 }

@@ -44,6 +44,7 @@ mod restricted_machines;
 mod scanning;
 mod scripts;
 mod snapshots;
+mod statements;
 mod thinning;
 mod toolchain;
 mod traffic;

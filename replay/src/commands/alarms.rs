@@ -141,6 +141,10 @@ impl Timed for AlarmLine {
         self.time
     }
 
+    fn even(&self) -> i64 {
+        self.time.saturating_sub(self.ahead)
+    }
+
     fn name(&self) -> String {
         let Place { host, ioc, record, .. } = &self.place;
         [host, ioc, record].map(|name| name.to_string()).join("\n")

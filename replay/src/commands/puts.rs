@@ -102,6 +102,10 @@ impl Timed for PutLine {
         self.time
     }
 
+    fn even(&self) -> i64 {
+        self.even
+    }
+
     fn name(&self) -> String {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         [part(&self.host), part(&self.ioc), part(&self.pv), part(&self.client)].join("\n")

@@ -80,8 +80,12 @@ impl Traces {
         let reading = self.reading();
         let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Chain) -> Result<(), Failure>| {
             let limit = i64::try_from(LIMIT).unwrap_or(i64::MAX);
-            let overdue = logs.end().unwrap_or(i64::MIN).saturating_sub(limit);
-            logs.chains(filter).filter(|chain| !chain.open || chain.time() < overdue).try_for_each(each)
+            // a host whose log comes late is not overdue yet
+            let ends = logs.ends();
+            let overdue = |chain: &Chain| {
+                ends.get(&chain.run.host()).is_none_or(|end| chain.even() < end.saturating_sub(limit))
+            };
+            logs.chains(filter).filter(|chain| !chain.open || overdue(chain)).try_for_each(each)
         };
         follow(&reading.logs, filter, || reading.open_again(), rows, write).map(|()| Outcome::Complete)
     }
@@ -90,6 +94,10 @@ impl Traces {
 impl Timed for Chain {
     fn time(&self) -> i64 {
         self.root().map_or(0, |root| self.run.wall(root.start))
+    }
+
+    fn even(&self) -> i64 {
+        self.root().map_or(0, |root| self.run.even(root.start))
     }
 
     fn name(&self) -> String {

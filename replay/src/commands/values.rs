@@ -105,6 +105,10 @@ impl Timed for ValueLine {
         self.time
     }
 
+    fn even(&self) -> i64 {
+        self.even
+    }
+
     fn name(&self) -> String {
         let [host, ioc] = [&self.host, &self.ioc].map(|name| name.to_string());
         [host, ioc, self.pv(), self.source.name().to_owned()].join("\n")

@@ -173,9 +173,10 @@ pub struct State {
 }
 
 impl AlarmLine {
-    /// With its time as the machine's clock had it, instead of its place in the order of time.
+    /// With its time as the machine's clock had it, instead of its place in the order of time: that is `ahead` before it
+    /// then.
     pub fn shown(self) -> AlarmLine {
-        AlarmLine { time: self.time.saturating_add(self.ahead), ahead: 0, ..self }
+        AlarmLine { time: self.time.saturating_add(self.ahead), ..self }
     }
 }
 

@@ -6,7 +6,8 @@
 //! which is moved to directly before that moment. So the later clock counts as the right one.
 //!
 //! Each segment's header has both clocks, and the last segment is searched for its last reading, so this costs next to
-//! nothing. A clock that was set forward and back again within one segment shows only as it is read ([`Course::note`]):
+//! nothing where they agree. A busy recorder may have written a header's two times one after the other, so where they
+//! don't agree, the readings at the beginnings of the segments decide. A clock that was set forward and back again within one segment shows only as it is read ([`Course::note`]):
 //! what comes then is moved behind what came before.
 
 use super::clock::{SetLater, Step, Steps, LEAST_STEP};
@@ -49,7 +50,8 @@ impl Course {
         let mut boots: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (number, files) in runs.iter().enumerate() {
             // a run whose boot is not known stands for itself
-            let boot = host(files).map(|host| host.boot_id).filter(|boot| !boot.is_empty());
+            let host = host(files).filter(|host| !host.boot_id.is_empty());
+            let boot = host.map(|host| format!("{} on {}", host.boot_id, host.name));
             boots.entry(boot.unwrap_or_else(|| format!("run {number}"))).or_default().push(number);
         }
         let mut courses = vec![Course::default(); runs.len()];
@@ -80,6 +82,15 @@ impl Course {
             if let Some((reading, last)) = files.last().and_then(last_reading) {
                 readings.push((reading, None));
                 end = end.max(last);
+            }
+        }
+        let least = readings.iter().map(|((_, ahead), _)| *ahead).min().unwrap_or(0);
+        if readings.iter().any(|((_, ahead), _)| differs(*ahead, least)) {
+            for (reading, file) in &mut readings {
+                if let Some(file) = file {
+                    let Some(exactly) = first_reading(file) else { continue };
+                    *reading = exactly;
+                }
             }
         }
         readings.sort_by_key(|((time, _), _)| *time);
@@ -196,6 +207,17 @@ fn steps(file: &SegmentFile) -> Vec<Reading> {
         }
     }
     found
+}
+
+/// The first reading of the clocks in a segment: the latest before it began, which its keyframe repeats.
+fn first_reading(file: &SegmentFile) -> Option<Reading> {
+    Scan::one(file, Blocks::Definitions).ok()?.find_map(|part| {
+        let Part::Block(block) = part else { return None };
+        block.events.iter().find_map(|event| match event.fact {
+            Fact::Clock(Clock { wall }) if can_be_right(wall) => Some(reading(event.time, wall)),
+            _ => None,
+        })
+    })
 }
 
 /// The last reading of the clocks in a segment, and the time of its last event.

@@ -25,6 +25,7 @@ use super::unseen::{Kind, Unseen};
 use super::value::same;
 use crate::filter::Filter;
 use crate::values::Entry;
+use epics::alarm::DISABLE;
 use iocrec_log::event::{Ioc, IocId, Properties, Tier, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -242,7 +243,8 @@ impl State {
             }
             Entry::Disabled { time, process, record } if time <= self.limit(&process) => {
                 if let Some(seen) = self.fields.get_mut(&(process, record, Rc::from("VAL"))) {
-                    seen.alarm = None;
+                    // dbProcess gives it the alarm DISABLE once
+                    seen.alarm = seen.alarm.filter(|(_, status)| *status == DISABLE);
                 }
             }
             Entry::Process { .. } | Entry::Attached { .. } | Entry::Disabled { .. } => {}

@@ -276,3 +276,74 @@ fn an_ioc_is_no_person() {
     let seen: Vec<_> = all.iter().map(|put| (put.via.name(), put.client_ioc.as_deref())).collect();
     assert_eq!(seen, [("ca_link", Some("second")), ("ca_link", None)]);
 }
+
+/// `dbpf T:SP.UNIT`, read half a second later, with something in between.
+fn unit(rtype: &str, between: impl Fn(&mut Story)) -> (String, Value, bool) {
+    const UNIT: FieldId = 31;
+    let mut story = story();
+    let name = |id, name: &str| {
+        let (rtype, name) = (rtype.into(), name.into());
+        Fact::from(Field { id, ioc: 1, rtype, name, dbf: Dbf::String, menu: None })
+    };
+    let of_type = Record { id: SP, ioc: 1, address: 4096, name: "T:SP".into(), rtype: rtype.into() };
+    for fact in [Fact::from(of_type), name(UNIT, "UNIT"), name(32, "OTHER")] {
+        story.run.apply(0, &fact);
+    }
+    write_text(&mut story, SECOND, UNIT, "a", "b");
+    between(&mut story);
+    story.held(SECOND + 500 * MS, UNIT, text("b"));
+    outcomes(&mut story).remove(0)
+}
+
+#[test]
+fn what_something_else_may_have_written_is_not_certain() {
+    let ok = |inexact| ("ok".to_owned(), text("b"), inexact);
+    let unknown = || ("unknown".to_owned(), text("b"), true);
+    assert_eq!(unit("ao", |_| {}), ok(false));
+    let other = |story: &mut Story| write_text(story, SECOND + 100 * MS, 32, "x", "y");
+    assert_eq!(unit("ao", other), ok(false), "a put to another field of an ao changes only that");
+    assert_eq!(unit("motor", other), unknown());
+    let unnamed = |story: &mut Story| write_text(story, SECOND + 100 * MS, 33, "x", "y");
+    assert_eq!(unit("ao", unnamed), ok(false), "a field whose number is known is another");
+    let scanned = |story: &mut Story| {
+        story.process(SECOND + 100 * MS, SCAN, -100, "scanList", SP);
+        story.complete(SECOND + 101 * MS, SCAN, -200, SP, 1.0);
+    };
+    assert_eq!(unit("ao", scanned), unknown());
+    let routine = |story: &mut Story| _ = story.routine(SECOND + 100 * MS, SCAN, -100, SP, false);
+    assert_eq!(unit("ao", routine), unknown(), "of a stripped program");
+}
+
+#[test]
+fn processing_that_is_left_out_of_the_log_may_have_written() {
+    let mut story = story();
+    let sampling = ChainSampling { chains: 1, window: SECOND, cause: "--thin".into() };
+    story.run.apply(0, &Fact::ChainSampling(sampling));
+    write_text(&mut story, SECOND, 31, "a", "b");
+    story.held(SECOND + 500 * MS, 31, text("b"));
+    assert_eq!(outcomes(&mut story), [("unknown".into(), text("b"), true)]);
+    // only puts change a description
+    describe(&mut story, 3 * SECOND, "a", "b");
+    story.held(3 * SECOND + 500 * MS, DESC, text("b"));
+    assert_eq!(outcomes(&mut story)[0], ("ok".into(), text("b"), false));
+}
+
+/// `dbpf T:SP.RTYP other`: in the IOC's memory it looks like NAME, but for the value that it finds.
+#[test]
+fn an_attribute_of_the_type_keeps_its_value() {
+    const NAME: FieldId = 34;
+    let mut story = story();
+    let name =
+        Field { id: NAME, ioc: 1, rtype: "ao".into(), name: "NAME".into(), dbf: Dbf::String, menu: None };
+    story.run.apply(0, &Fact::from(name));
+    write_text(&mut story, SECOND, NAME, "ao", "other");
+    write_text(&mut story, SECOND + 100 * MS, NAME, "T:SP", "other");
+    story.held(SECOND + 500 * MS, NAME, text("T:SP"));
+    let puts: Vec<_> = story
+        .puts()
+        .iter()
+        .map(|put| (put.pv.clone().unwrap(), put.field.clone().unwrap(), put.old.clone(), put.new.clone()))
+        .collect();
+    let line = |field: &str, value| (format!("T:SP.{field}"), field.to_owned(), text(value), text(value));
+    assert_eq!(puts, [line("RTYP", "ao"), line("NAME", "T:SP")]);
+}

@@ -9,6 +9,7 @@
 pub mod after_puts;
 pub mod call_sites;
 pub mod client_channels;
+mod disabled;
 pub mod endings;
 pub mod fields;
 pub mod hash;

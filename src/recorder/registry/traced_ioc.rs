@@ -18,6 +18,7 @@ use crate::recorder::env::Env;
 use crate::recorder::registry::after_puts::{AfterPuts, PutTo};
 use crate::recorder::registry::call_sites::CallSites;
 use crate::recorder::registry::client_channels::ClientChannels;
+use crate::recorder::registry::disabled::Disabled;
 use crate::recorder::registry::fields::{Fields, KnownField};
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::links::Links;
@@ -93,6 +94,7 @@ pub struct TracedIoc {
     pub links: Links,
     /// Fields to read after puts.
     pub after_puts: AfterPuts,
+    disabled: Disabled,
     /// Other parts of records to read after puts.
     pub rereads: Rereads,
     /// The snapshots of its records.
@@ -131,6 +133,7 @@ impl TracedIoc {
             scan_lists: ScanLists::default(),
             links: Links::default(),
             after_puts: AfterPuts::default(),
+            disabled: Disabled::default(),
             rereads: Rereads::default(),
             snapshots: Snapshots::default(),
             clients: Vec::new(),
@@ -170,6 +173,7 @@ impl TracedIoc {
     ) -> Option<(KnownThread, Option<NewThread>)> {
         if let Step::Complete(address) = step {
             self.after_puts.completed(place.tid, address);
+            self.disabled.completed(address);
             self.threads.completed(place.tid, address);
         }
         if let Some(known) = self.threads.step(place, step) {
@@ -341,6 +345,11 @@ impl TracedIoc {
                 // the time after the read: hits show the completions before it
                 let time = env.monotonic();
                 env.push(time, Fact::PactCheck(PactCheck { record, active, disabled }));
+                let process = self.process.as_ref().filter(|_| disabled && !active);
+                if let Some(process) = process {
+                    let owner = Owner { id: self.id, process };
+                    self.disabled.read(env, owner, record, unfinished.address);
+                }
             }
         }
     }
