@@ -7,11 +7,12 @@ use crate::filter::Filter;
 use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Place, Source, State, What};
 use crate::model::asides::{Aside, What as Beside};
 use crate::model::chain::{Chain, Outcome as End, SpanKind};
-use crate::model::origins::{is_value, Cause, Number, Origins, Wording};
+use crate::model::origins::{is_value, Cause, Number, Origins};
 use crate::model::putlog::{each_put, PutLine};
 use crate::model::replay::Replay;
 use crate::model::run::{has_value, Run};
 use crate::model::{enum_strings, outcome};
+use crate::notices::Notice;
 use crate::processes::Processes;
 use crate::time::SECOND;
 use epics::alarm::DISABLE;
@@ -21,8 +22,12 @@ use std::rc::Rc;
 
 /// Time that an alarm waits for a loss that is noted after it.
 const WAIT: i64 = 2 * SECOND as i64;
-/// Alarms that wait, and losses and the like that are remembered; bounds for hostile logs.
-const MAX_WAITING: usize = 200_000;
+/// Alarms that wait, 10 MB. Where more change within [`WAIT`], the first of them don't wait any longer, and are counted:
+/// they may lack a loss that is noted after them.
+const MAX_WAITING: usize = 20_000;
+/// Alarms that wait even so, since earlier ones may come; a bound for hostile logs.
+const MAX_DISORDERED: usize = 40_000;
+/// Losses and the like that are remembered; a bound for hostile logs.
 const MAX_LOSSES: usize = 10_000;
 
 /// What is known of a record's alarm before it is sorted.
@@ -69,6 +74,8 @@ pub struct Alarms<'a> {
     last: Vec<Last>,
     waiting: BTreeMap<(i64, u64), Waiting>,
     count: u64,
+    /// Alarms that did not wait for losses noted after them.
+    hurried: u64,
     losses: VecDeque<Loss>,
     fold: Fold,
     /// Time of the last state that was taken.
@@ -79,14 +86,14 @@ pub struct Alarms<'a> {
 }
 
 impl<'a> Alarms<'a> {
-    /// The alarms of these chains, each with its cause as `wording` puts it. `until`, the filter's, and `end`, of the logs,
+    /// The alarms of these chains, each with its cause as `origins`, which follows CP links, puts it. `until`, the filter's, and `end`, of the logs,
     /// are places in the order of time.
     pub(crate) fn new(
         replay: Replay,
         filter: &'a Filter,
         processes: Processes,
         (until, end): (Option<i64>, Option<i64>),
-        wording: Wording,
+        origins: Origins,
     ) -> Self {
         Alarms {
             until,
@@ -95,10 +102,11 @@ impl<'a> Alarms<'a> {
             minimum: 0,
             processes,
             chain: None,
-            origins: Origins::new(wording),
+            origins: origins.naming_clients(),
             last: Vec::new(),
             waiting: BTreeMap::new(),
             count: 0,
+            hurried: 0,
             losses: VecDeque::new(),
             fold: Fold::new(false),
             now: i64::MIN,
@@ -156,10 +164,11 @@ impl<'a> Alarms<'a> {
     }
 
     fn wait(&mut self, time: i64, waiting: Waiting) {
-        if self.waiting.len() < MAX_WAITING {
-            self.count += 1;
-            self.waiting.insert((time, self.count), waiting);
+        if self.until.is_some_and(|until| time >= until) {
+            return; // asked for is what was before
         }
+        self.count += 1;
+        self.waiting.insert((time, self.count), waiting);
     }
 
     /// Takes the alarms of a chain.
@@ -262,7 +271,7 @@ impl<'a> Alarms<'a> {
         if !as_before {
             last.taken = Some((time, Some(alarm), Source::Process));
         }
-        if self.origins.state(number, value, alarm) {
+        if self.origins.state(number, value, alarm) && self.origins.is_followed(number) {
             let cause = cause.get_or_insert_with(|| self.origins.cause(top));
             self.origins.changed(number, begun, time, cause);
         }
@@ -292,6 +301,9 @@ impl<'a> Alarms<'a> {
         cause: &mut Option<Rc<Cause>>,
     ) {
         let Some((number, _)) = self.record(&chain.run, record) else { return };
+        if !self.origins.is_followed(number) {
+            return;
+        }
         let cause = cause.get_or_insert_with(|| self.origins.cause(top));
         self.origins.changed(number, time, time, cause);
     }
@@ -388,9 +400,19 @@ impl<'a> Alarms<'a> {
         self.wait(time, Waiting::State(number, shown, state));
     }
 
-    /// Passes what waits and is older than `before` to the fold.
+    /// Passes what waits to the fold: what is older than `before`, and, where too much waits, the first of it.
     fn settle(&mut self, before: i64) {
-        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < before) {
+        loop {
+            let waiting = self.waiting.len();
+            let Some(first) = self.waiting.first_entry() else { break };
+            let time = first.key().0;
+            let due = time < before;
+            // nothing earlier comes after it
+            let in_order = time < before.saturating_add(WAIT);
+            if !due && !(waiting > MAX_WAITING && in_order) && waiting <= MAX_DISORDERED {
+                break;
+            }
+            self.hurried += u64::from(!due);
             let ((time, _), waiting) = first.remove_entry();
             self.now = self.now.max(time);
             match waiting {
@@ -422,6 +444,9 @@ impl<'a> Alarms<'a> {
         self.finished = true;
         let until = self.until.unwrap_or(i64::MAX);
         self.settle(until);
+        if self.hurried > 0 {
+            self.replay.notices().report(&Notice::AlarmsHurried { count: self.hurried });
+        }
         let (processes, end) = (&self.processes, self.end.unwrap_or(self.now));
         self.fold.finish(|place| {
             let process = place.process.and_then(|process| processes.get(process));

@@ -4,8 +4,10 @@ use crate::alarms::Alarms;
 use crate::chains::Chains;
 use crate::events::Events;
 use crate::filter::Filter;
+use crate::inputs::cp_sources;
 use crate::model::course::Course;
 use crate::model::names::address;
+use crate::model::origins::Origins;
 use crate::model::peers::Peers;
 use crate::model::quiet::Span;
 use crate::model::replay::Replay;
@@ -312,7 +314,7 @@ impl Logs {
             filter,
             Processes::read(self),
             (filter.until.map(|until| self.even(until)), self.end()),
-            cause,
+            Origins::of_sources(cause, cp_sources(self)),
         )
     }
 

@@ -72,6 +72,16 @@ pub enum Notice {
         /// The IOC.
         ioc: String,
     },
+    /// Chains were given out before their time, since there were too many.
+    ChainsGivenOutEarly {
+        /// Number of chains.
+        count: u64,
+    },
+    /// Alarms changed too fast to wait for losses that were noted after them.
+    AlarmsHurried {
+        /// Number of changes.
+        count: u64,
+    },
     /// Chains came after others that began later.
     ChainsOutOfOrder {
         /// Number of chains.
@@ -94,6 +104,8 @@ impl Notice {
             | Notice::ClockSetBack { .. }
             | Notice::MixedByClock { .. }
             | Notice::NoProcessing { .. }
+            | Notice::ChainsGivenOutEarly { .. }
+            | Notice::AlarmsHurried { .. }
             | Notice::ChainsOutOfOrder { .. } => false,
         }
     }
@@ -158,6 +170,16 @@ impl fmt::Display for Notice {
                 "{} was recorded with --no-process: there are no chains, causes and alarms of it, and of values only \
                  those of puts and snapshots",
                 if ioc.is_empty() { "an IOC" } else { ioc }
+            ),
+            Notice::ChainsGivenOutEarly { count } => write!(
+                f,
+                "so much happened at a time that {count} chains are shown as they were less than a second after they \
+                 began: what came later, such as a refusal or a value read back, may be missing from them"
+            ),
+            Notice::AlarmsHurried { count } => write!(
+                f,
+                "so many alarms changed at a time that {count} changes are shown without waiting for losses that were \
+                 noted after them: what may have been missed just before those is not said"
             ),
             Notice::ChainsOutOfOrder { count } => write!(
                 f,

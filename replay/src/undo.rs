@@ -17,6 +17,7 @@ use crate::states;
 use crate::values::Entry;
 use iocrec_log::event::{Array, Dbf, Value};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Fields whose puts are remembered; a bound for hostile logs.
 const MAX_FIELDS: usize = 100_000;
@@ -33,13 +34,13 @@ type Name = [String; 4];
 
 /// The latest series of selected puts to a field.
 struct Series {
-    first: PutLine,
-    last: PutLine,
+    first: Rc<PutLine>,
+    last: Rc<PutLine>,
     count: u64,
     /// The put of somebody else before the series, but after earlier selected puts.
-    before: Option<PutLine>,
+    before: Option<Rc<PutLine>>,
     /// The put of somebody else after it.
-    after: Option<PutLine>,
+    after: Option<Rc<PutLine>>,
 }
 
 /// A field that was written.
@@ -47,13 +48,13 @@ pub struct Undo {
     /// The value before, and the value that must still be there.
     pub setting: Setting,
     /// The first put of the series.
-    pub first: PutLine,
+    pub first: Rc<PutLine>,
     /// The last put of the series.
-    pub last: PutLine,
+    pub last: Rc<PutLine>,
     /// Number of puts in the series.
     pub count: u64,
     /// A put of somebody else before the series: earlier puts are not undone.
-    pub before: Option<PutLine>,
+    pub before: Option<Rc<PutLine>>,
     /// Why it can't be undone; `None` if it can.
     pub obstacle: Option<Obstacle>,
     /// Why the field may no longer have the value that the series left.
@@ -122,7 +123,7 @@ fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: 
         return;
     };
     let name = [put.host.clone().unwrap_or_default(), put.ioc.clone().unwrap_or_default(), record, field];
-    let held = all.len();
+    let (held, put) = (all.len(), Rc::new(put));
     match all.get_mut(&name) {
         Some(series) if !selected => series.after = Some(put),
         Some(series) if series.after.is_none() => {
@@ -131,12 +132,15 @@ fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: 
         }
         Some(series) => {
             let before = series.after.take();
-            *series = Series { first: put.clone(), last: put, count: 1, before, after: None };
+            *series = Series { first: Rc::clone(&put), last: put, count: 1, before, after: None };
         }
         None if !selected => {}
         None if held >= MAX_FIELDS => plan.full = true,
         None => {
-            all.insert(name, Series { first: put.clone(), last: put, count: 1, before: None, after: None });
+            all.insert(
+                name,
+                Series { first: Rc::clone(&put), last: put, count: 1, before: None, after: None },
+            );
         }
     }
 }
@@ -205,7 +209,7 @@ fn judge(name: &Name, series: Series, now: Option<FieldState>, before: Option<&V
     if same(&old, &new) == Some(true) && after.is_none() {
         return None;
     }
-    let obstacle = obstacle(field, &old, &new, &last, after.as_ref(), now.as_ref())
+    let obstacle = obstacle(field, &old, &new, &last, after.as_deref(), now.as_ref())
         .or_else(|| is_other_type(&first.old, &last.old).then_some(Obstacle::OtherType));
     let doubt = now.as_ref().and_then(|now| now.doubt.clone());
     setting.cut = Some(false);

@@ -312,7 +312,7 @@ pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Er
 }
 
 /// Writes the log of a crowd.
-fn write_crowd(directory: &Path, crowd: Crowd) -> Result<u64, Box<dyn Error>> {
+pub fn write_crowd(directory: &Path, crowd: Crowd) -> Result<u64, Box<dyn Error>> {
     let options = Options { max_disk: 1 << 30, ..Options::default() };
     let wall = Rc::new(Cell::new(BEGUN));
     let clocked = Clocked { storage: Directory::open(directory)?, wall: Rc::clone(&wall) };

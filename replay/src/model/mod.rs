@@ -61,3 +61,4 @@ mod threads;
 pub mod to_setting;
 pub mod unseen;
 pub mod value;
+pub mod who;

@@ -19,9 +19,10 @@ use std::rc::Rc;
 
 /// Longest wait for the end of a chain. Servers answer a stuck put with callback after 60 s.
 pub const LIMIT: u64 = 65 * SECOND;
-/// Limit of the spans held, a chain itself counted as one, about 25 MB, but
-/// for puts, which take twice as much. Fewer would give out the messages of a flood before their hits are due.
-const MAX_SPANS: usize = 200_000;
+/// Limit of the spans held, a chain itself counted as one: 15 MB, but for puts, which take up to 25 MB. Those are 25,000
+/// puts with all they do, or 40,000 messages that wait for their hits: more than a server's sockets hold. Chains that are
+/// given out because of it are counted.
+const MAX_SPANS: usize = 125_000;
 /// Limit of the moves followed to the chain that one was joined to. Later chains are joined to earlier ones, so there
 /// are never many.
 const MAX_MOVES: usize = 64;
@@ -79,6 +80,8 @@ pub struct OpenChains {
     weight: usize,
     /// Number of chains begun.
     begun: u64,
+    /// Number of chains given out because there were too many.
+    early: u64,
 }
 
 impl OpenChains {
@@ -91,6 +94,7 @@ impl OpenChains {
             ready: Vec::new(),
             weight: 0,
             begun: 0,
+            early: 0,
         }
     }
 
@@ -286,9 +290,11 @@ impl OpenChains {
         }
         self.ready = waiting;
         while let Some((start, chain)) = self.first() {
-            if start.saturating_add(LIMIT) > now && self.weight <= MAX_SPANS {
+            let is_old = start.saturating_add(LIMIT) <= now;
+            if !is_old && self.weight <= MAX_SPANS {
                 break;
             }
+            self.early += u64::from(!is_old);
             self.take(chain, true, out);
         }
     }
@@ -301,6 +307,11 @@ impl OpenChains {
             self.take(chain, open, out);
         }
         self.ready.clear();
+    }
+
+    /// Number of chains that were given out before their time, since there were too many.
+    pub fn early(&self) -> u64 {
+        self.early
     }
 
     /// Start of the oldest open chain.

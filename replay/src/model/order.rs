@@ -92,7 +92,7 @@ pub struct Order {
     late: u64,
     /// Puts that are roots of held chains, for each record in the order in which they were carried out (monotonic time
     /// of the run, a number for equal times).
-    written: HashMap<RecordOf, BTreeMap<(u64, u64), Key>>,
+    written: BTreeMap<(RecordOf, (u64, u64)), Key>,
     /// Puts that a link can have made: the roots of held chains.
     puts: HashMap<Target, BTreeSet<Key>>,
     /// Whether they are noted: not before the first link, or a second run, which may hold copies.
@@ -138,7 +138,7 @@ impl Order {
             most,
             gone: i64::MIN,
             late: 0,
-            written: HashMap::new(),
+            written: BTreeMap::new(),
             puts: HashMap::new(),
             notes_puts: false,
             sent: HashMap::new(),
@@ -253,7 +253,7 @@ impl Order {
         let weight = weight(&chain, 0);
         self.held += weight;
         if let Some((record, at)) = written(key, &chain) {
-            self.written.entry(record).or_default().insert(at, key);
+            self.written.insert((record, at), key);
         }
         self.chains.insert(key, Held { chain, weight });
     }
@@ -355,8 +355,8 @@ impl Order {
     /// may wait while another's is carried out.
     fn before(&self, key: Key, chain: &Chain) -> Option<Key> {
         let (record, at) = written(key, chain)?;
-        let (earliest, of) = self.written.get(&record)?.first_key_value()?;
-        (*earliest < at).then_some(*of)
+        let mut earlier = self.written.range((record, (0, 0))..(record, at));
+        earlier.next().map(|(_, of)| *of)
     }
 
     /// Whether there is a better account of this put: the recorders on both ends of a circuit see the same message.
@@ -406,12 +406,7 @@ impl Order {
         let Held { chain, weight } = self.chains.remove(&key)?;
         self.held = self.held.saturating_sub(weight);
         if let Some((record, at)) = written(key, &chain) {
-            if let Some(puts) = self.written.get_mut(&record) {
-                puts.remove(&at);
-                if puts.is_empty() {
-                    self.written.remove(&record);
-                }
-            }
+            self.written.remove(&(record, at));
         }
         let target = if self.notes_puts { put_target(&chain) } else { None };
         if let Some(target) = target {

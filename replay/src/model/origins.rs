@@ -10,6 +10,7 @@ use super::numbered::{Keyed, OfRecords};
 use super::outcome;
 use super::putlog::{root_put, PutLine};
 use super::run::{field_name, record_name, Run};
+use super::who::Clients;
 use crate::time::{duration, SECOND};
 use epics::Pv;
 use iocrec_log::context::Context;
@@ -41,7 +42,7 @@ pub type Wording = fn(&Chain, Option<&str>) -> String;
 pub struct Cause {
     /// In words.
     pub text: Rc<str>,
-    /// The put at the root, if it is one.
+    /// The put at the root, if it is one; only who made it, if [`Origins::naming_clients`] asked for no more.
     pub put: Option<Rc<PutLine>>,
     /// The records whose CP links were followed to get there, from the root on.
     pub through: Vec<Rc<str>>,
@@ -89,6 +90,8 @@ pub struct Origins {
     common: Keyed<Common, Rc<Cause>>,
     /// The records that [`Origins::take`] looks at, and those of a run as they were looked up.
     sources: HashSet<String>,
+    /// Who made puts, if that is all that is kept of them.
+    clients: Option<Clients>,
     followed: Keyed<(usize, RecordId), Option<Number>>,
 }
 
@@ -111,8 +114,19 @@ impl Origins {
             records: Vec::new(),
             common: Keyed::default(),
             sources: HashSet::new(),
+            clients: None,
             followed: Keyed::default(),
         }
+    }
+
+    /// Keeps of puts only who made them, each client once: a flood has a cause for each put.
+    pub fn naming_clients(self) -> Self {
+        Origins { clients: Some(Clients::default()), ..self }
+    }
+
+    /// Whether changes of this record can be asked for: those of others need not be noted.
+    pub fn is_followed(&self, number: Number) -> bool {
+        self.records.get(number).is_some_and(|record| self.sources.contains(&*record.name))
     }
 
     /// The same for [`Origins::take`], which looks at records of these names: those that CP links follow.
@@ -228,7 +242,11 @@ impl Origins {
         let process = match &root.kind {
             SpanKind::Process(process) => process,
             SpanKind::Put(_) => {
-                let (text, put) = ((self.wording)(chain, None).into(), root_put(chain, None).map(Rc::new));
+                let (text, put) = ((self.wording)(chain, None).into(), root_put(chain, None));
+                let put = put.map(|put| match &mut self.clients {
+                    Some(clients) => clients.of(put),
+                    None => Rc::new(put),
+                });
                 return Rc::new(Cause { text, put, through: Vec::new(), known: true });
             }
             SpanKind::Link(_) => return Rc::new(self.plain(chain, true)),

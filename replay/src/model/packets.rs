@@ -21,6 +21,8 @@ const HIT_WAIT: u64 = 10 * SECOND;
 const PACKET_WAIT: u64 = SECOND / 2;
 /// Limit of waiting messages and of waiting hits; beyond it the oldest are dropped without their counterparts.
 const MAX_WAITING: usize = 50_000;
+/// Requests that may still be answered before those whose puts are gone are looked for.
+const MAX_ASKED: usize = 10_000;
 /// Messages waiting on all circuits, and threads, circuits and channels remembered; a bound for hostile logs.
 const MAX_HELD: usize = 1_000_000;
 
@@ -204,7 +206,8 @@ impl Packets {
         // The protocol's CHAR is converted before it is compared.
         let print = message.filter(|put| put.dbf != Dbf::UChar).and_then(|put| print(&put.requested));
         queue.push(time, at, print);
-        self.asked.entry(request).or_default().push_back(at);
+        // mostly the only one
+        self.asked.entry(request).or_insert_with(|| VecDeque::with_capacity(1)).push_back(at);
         self.asked_count += 1;
         if queue.messages.len() > MAX_WAITING {
             return queue.messages.pop_front().map(|old| old.at);
@@ -337,7 +340,7 @@ impl Packets {
             });
         }
         // Requests that were never answered and whose chains have been given out.
-        if self.asked_count > self.asked_limit.max(MAX_WAITING) {
+        if self.asked_count > self.asked_limit.max(MAX_ASKED) {
             self.asked.retain(|_, asked| {
                 asked.retain(|at| chains.resolve(*at).is_some());
                 !asked.is_empty()

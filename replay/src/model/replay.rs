@@ -46,6 +46,8 @@ pub struct Replay {
     /// Notes taken since they were last asked for.
     notes: Vec<Note>,
     notices: Rc<Notices>,
+    /// Number of chains given out before their time.
+    early: u64,
     /// Facts beside the chains, if they are wanted.
     asides: Option<Asides>,
 }
@@ -79,6 +81,7 @@ impl Replay {
             settled: i64::MIN,
             notes: Vec::new(),
             notices: Rc::clone(notices),
+            early: 0,
             asides: None,
         }
     }
@@ -109,6 +112,11 @@ impl Replay {
         }
     }
 
+    /// The receiver of notices.
+    pub fn notices(&self) -> &Rc<Notices> {
+        &self.notices
+    }
+
     /// Keeps the facts beside the chains, for [`Replay::aside`].
     pub fn with_asides(mut self) -> Self {
         self.asides = Some(Asides::default());
@@ -133,6 +141,7 @@ impl Replay {
         if reading.next.is_none() {
             // Finished runs are dropped, and their definitions with the last of their chains.
             let reading = self.readings.swap_remove(turn);
+            self.early += reading.engine.as_ref().map_or(0, Engine::early);
             self.notices.definitions_left_out(reading.source.run.context().refused());
         }
         let now = self.readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
@@ -143,6 +152,18 @@ impl Replay {
         self.settled = settled;
         // Chains may be held that began before `until`, and wait for what their links led to.
         self.ended = settled.min(self.order.earliest().unwrap_or(i64::MAX)) > self.until;
+        if self.ended {
+            self.report_early();
+        }
+    }
+
+    /// Reports chains that were given out before their time.
+    fn report_early(&self) {
+        let engines = self.readings.iter().filter_map(|reading| reading.engine.as_ref());
+        let count = self.early + engines.map(Engine::early).sum::<u64>();
+        if count > 0 {
+            self.notices.report(&Notice::ChainsGivenOutEarly { count });
+        }
     }
 
     /// Ends the reading after the last event.
@@ -152,6 +173,7 @@ impl Replay {
         if self.crowded {
             self.notices.report(&Notice::RunsOverlap { limit: self.limit });
         }
+        self.report_early();
         if self.order.late() > 0 {
             self.notices.report(&Notice::ChainsOutOfOrder { count: self.order.late() });
         }

@@ -2,23 +2,36 @@
 //!
 //! A log of scanning has some chain every few events, and each lives for a moment. Giving its memory back and asking for
 //! it anew took a tenth of the time of reading. So ended chains leave some of it for those that follow: at most 2 MB
-//! for each thread that reads.
+//! for each thread that reads. Room grows with the chain, since a flood of puts holds tens of thousands of two spans.
 
 use super::chain::Span;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-/// Vectors that are kept for one span, and for several.
+/// Vectors that are kept for one span, for two, and for several.
 const KEPT: usize = 1024;
 /// Room of the larger ones: most chains have fewer spans. Larger vectors are not kept.
+const TWO: usize = 2;
 const SEVERAL: usize = 4;
 const MOST: usize = 16;
 
-/// Vectors with room for one span, and those with room for several.
+/// Vectors with room for one span, for two, and for several.
 #[derive(Default)]
 struct Pool {
     single: Vec<Vec<Span>>,
+    two: Vec<Vec<Span>>,
     several: Vec<Vec<Span>>,
+}
+
+impl Pool {
+    /// Those with this room or, if it is large, about so much.
+    fn of(&mut self, room: usize) -> &mut Vec<Vec<Span>> {
+        match room {
+            ..TWO => &mut self.single,
+            TWO..SEVERAL => &mut self.two,
+            _ => &mut self.several,
+        }
+    }
 }
 
 thread_local! {
@@ -32,7 +45,7 @@ pub struct Spans(Vec<Span>);
 impl Spans {
     /// The spans of a chain that begins with this one.
     pub fn of(root: Span) -> Self {
-        let kept = POOL.try_with(|pool| pool.borrow_mut().single.pop()).ok().flatten();
+        let kept = POOL.try_with(|pool| pool.borrow_mut().of(1).pop()).ok().flatten();
         let mut spans = kept.unwrap_or_else(|| Vec::with_capacity(1));
         spans.push(root);
         Spans(spans)
@@ -52,8 +65,9 @@ impl Spans {
     /// Adds a span.
     pub fn push(&mut self, span: Span) {
         if self.0.len() == self.0.capacity() && self.0.capacity() < SEVERAL {
-            let kept = POOL.try_with(|pool| pool.borrow_mut().several.pop()).ok().flatten();
-            let mut larger = kept.unwrap_or_else(|| Vec::with_capacity(SEVERAL));
+            let room = if self.0.capacity() < TWO { TWO } else { SEVERAL };
+            let kept = POOL.try_with(|pool| pool.borrow_mut().of(room).pop()).ok().flatten();
+            let mut larger = kept.unwrap_or_else(|| Vec::with_capacity(room));
             larger.append(&mut self.0);
             drop(std::mem::replace(self, Spans(larger)));
         }
@@ -76,7 +90,7 @@ impl Drop for Spans {
         spans.clear();
         let _ = POOL.try_with(|pool| {
             let mut pool = pool.borrow_mut();
-            let kept = if spans.capacity() < SEVERAL { &mut pool.single } else { &mut pool.several };
+            let kept = pool.of(spans.capacity());
             if kept.len() < KEPT {
                 kept.push(spans);
             }

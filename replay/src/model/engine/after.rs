@@ -85,7 +85,8 @@ impl Engine {
             .field(field)
             .is_some_and(|field| field.dbf.is_link() || NOT_PROCESSED.contains(&field.name.as_str()));
         let unseen = self.processes_unseen(record);
-        let fields = self.written.entry(record).or_default();
+        // mostly one field
+        let fields = self.written.entry(record).or_insert_with(|| Vec::with_capacity(1));
         fields.retain(|written| written.field != field);
         if fields.len() >= MAX_FIELDS {
             fields.remove(0);
@@ -202,7 +203,11 @@ impl Engine {
             fields.retain(|written| written.time.saturating_add(LAST) > now);
             !fields.is_empty()
         });
-        while self.judged.front().is_some_and(|(judged, _)| judged.saturating_add(LAST) <= now) {
+        let chains = &self.chains;
+        let is_over = |(judged, at): &(u64, SpanRef)| {
+            judged.saturating_add(LAST) <= now || chains.resolve(*at).is_none()
+        };
+        while self.judged.front().is_some_and(is_over) {
             self.judged.pop_front();
         }
     }

@@ -27,8 +27,9 @@ use std::rc::Rc;
 
 /// Interval, in the log's time, between searches for finished chains.
 const SWEEP: u64 = SECOND / 10;
-/// Events after which the search is made regardless of time, so that logs in which no time passes take no more memory.
-const SWEEP_EVENTS: usize = 100_000;
+/// Events after which the search is made regardless of time, so that logs in which no time passes, or very much happens
+/// in it, take no more memory.
+const SWEEP_EVENTS: usize = 20_000;
 /// Time without a hit after which a thread whose records have all completed has gone back to waiting.
 const IDLE: u64 = 2 * SECOND;
 /// Longest time until `scanOnce` processes a record: its queue holds 1000, and one may be slow.
@@ -183,6 +184,11 @@ impl Engine {
     /// Start of the oldest chain that is yet to be given out.
     pub fn oldest(&mut self) -> Option<u64> {
         self.chains.oldest()
+    }
+
+    /// Number of chains that were given out before their time, since there were too many.
+    pub fn early(&self) -> u64 {
+        self.chains.early()
     }
 
     /// Time of the last event, or a later one if the run is known to have no events until then.

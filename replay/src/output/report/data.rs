@@ -80,7 +80,7 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
         losses: facts.losses.iter().map(gap).collect(),
         gaps: facts.gaps.iter().map(gap).collect(),
         marks: facts.marks.iter().map(|(time, text)| (clock.ms(*time), shown(text))).collect(),
-        strings: facts.found.strings.all().to_vec(),
+        strings: std::mem::take(&mut facts.found.strings),
     }
 }
 

@@ -1,7 +1,9 @@
 //! The page's table of strings: each text once, cut to a length and harmless to show.
 
+use foldhash::fast::RandomState;
 use iocrec_log::escape;
-use std::collections::HashMap;
+use serde::{Serialize, Serializer};
+use std::hash::BuildHasher;
 
 /// A text from outside as it may be shown: characters that can't be shown are written as `\n`, `\x1b`, `\u{202e}`.
 pub fn shown(text: &str) -> String {
@@ -20,17 +22,29 @@ const MAX_BYTES: usize = 8 << 20;
 /// Stands for a text that had no room.
 const LEFT_OUT: &str = "(left out)";
 
+/// Place in the table where no text is.
+const FREE: Text = Text::MAX;
+
 /// All texts, in the order of their numbers. The first is empty.
+///
+/// A flood has a text for each put, most of them a few letters long: so they stand one after the other in one piece of
+/// memory, and are found by a table of their numbers alone.
 pub struct Strings {
-    texts: Vec<String>,
-    numbers: HashMap<String, Text>,
-    bytes: usize,
+    /// All texts, one after the other, and the end of each.
+    letters: String,
+    ends: Vec<usize>,
+    /// Numbers of texts, each at the place of its hash or after it; free places are [`FREE`]. Its length is a power of
+    /// two, and a quarter of it at least is free.
+    places: Vec<Text>,
+    hasher: RandomState,
 }
 
 impl Default for Strings {
     fn default() -> Self {
-        let mut strings = Strings { texts: Vec::new(), numbers: HashMap::new(), bytes: 0 };
-        strings.add("");
+        let places = vec![FREE; 64];
+        let mut strings =
+            Strings { letters: String::new(), ends: Vec::new(), places, hasher: RandomState::default() };
+        strings.insert("");
         strings
     }
 }
@@ -38,8 +52,8 @@ impl Default for Strings {
 impl Strings {
     /// The number of a text from a log. Characters that can't be shown are written as `\n`, `\x1b`, `\u{202e}`.
     pub fn add(&mut self, text: &str) -> Text {
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
+        if let Some(number) = self.find(text) {
+            return number;
         }
         let mut shown = String::new();
         let cut = text.char_indices().nth(MAX_LETTERS).map(|(at, _)| at);
@@ -47,27 +61,58 @@ impl Strings {
         if cut.is_some() {
             shown.push('…');
         }
-        if self.bytes + shown.len() > MAX_BYTES && text != LEFT_OUT {
+        if self.letters.len() + shown.len() > MAX_BYTES && text != LEFT_OUT {
             return self.add(LEFT_OUT);
         }
-        if let Some(number) = self.numbers.get(&shown) {
-            return *number;
-        }
-        let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
-        self.bytes += shown.len();
-        self.texts.push(shown.clone());
-        self.numbers.insert(shown, number);
-        number
+        self.find(&shown).unwrap_or_else(|| self.insert(&shown))
     }
 
     /// A text of the table.
     pub fn get(&self, number: Text) -> &str {
-        usize::try_from(number).ok().and_then(|number| self.texts.get(number)).map_or("", String::as_str)
+        let Ok(number) = usize::try_from(number) else { return "" };
+        let begin = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+        let text = begin.zip(self.ends.get(number).copied());
+        text.and_then(|(begin, end)| self.letters.get(begin..end)).unwrap_or_default()
     }
 
-    /// All texts, in the order of their numbers.
-    pub fn all(&self) -> &[String] {
-        &self.texts
+    /// The place of a text: that of its number, or the free one where it would be.
+    fn place(&self, text: &str) -> usize {
+        let last = self.places.len().wrapping_sub(1);
+        // the lower digits suffice: they choose a place
+        let mut place = self.hasher.hash_one(text) as usize & last;
+        while self.places.get(place).is_some_and(|number| *number != FREE && self.get(*number) != text) {
+            place = (place + 1) & last;
+        }
+        place
+    }
+
+    fn find(&self, text: &str) -> Option<Text> {
+        self.places.get(self.place(text)).copied().filter(|number| *number != FREE)
+    }
+
+    /// Adds a text that is not in the table.
+    fn insert(&mut self, text: &str) -> Text {
+        if (self.ends.len() + 1) * 4 > self.places.len() * 3 {
+            self.places = vec![FREE; 2 * self.places.len()];
+            for number in 0..self.ends.len() {
+                let number = Text::try_from(number).unwrap_or(FREE);
+                let place = self.place(self.get(number));
+                self.places.get_mut(place).into_iter().for_each(|free| *free = number);
+            }
+        }
+        let number = Text::try_from(self.ends.len()).unwrap_or(FREE);
+        let place = self.place(text);
+        self.letters.push_str(text);
+        self.ends.push(self.letters.len());
+        self.places.get_mut(place).into_iter().for_each(|free| *free = number);
+        number
+    }
+}
+
+/// A list of all, in the order of their numbers.
+impl Serialize for Strings {
+    fn serialize<To: Serializer>(&self, to: To) -> Result<To::Ok, To::Error> {
+        to.collect_seq((0..self.ends.len()).map(|number| self.get(Text::try_from(number).unwrap_or(FREE))))
     }
 }
 
@@ -88,12 +133,26 @@ mod tests {
     }
 
     #[test]
+    fn each_of_many_is_found_again() {
+        let mut strings = Strings::default();
+        let text = |number: u32| format!("{}", number * 7);
+        for number in 0..20_000 {
+            assert_eq!(strings.add(&text(number)), number + 1);
+        }
+        for number in (0..20_000).rev() {
+            assert_eq!(strings.add(&text(number)), number + 1);
+            assert_eq!(strings.get(number + 1), text(number));
+        }
+        assert!(strings.places.len() <= 1 << 15, "{}", strings.places.len());
+    }
+
+    #[test]
     fn the_table_is_bounded() {
         let mut strings = Strings::default();
         for number in 0..100_000 {
             strings.add(&format!("{number}{}", "x".repeat(150)));
         }
-        assert!(strings.bytes <= MAX_BYTES + LEFT_OUT.len(), "{}", strings.bytes);
+        assert!(strings.letters.len() <= MAX_BYTES + LEFT_OUT.len(), "{}", strings.letters.len());
         let left_out = strings.add(&"another".repeat(28));
         assert_eq!(strings.get(left_out), LEFT_OUT);
     }

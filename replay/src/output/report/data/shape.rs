@@ -1,6 +1,6 @@
 //! The shape of the page's data: what the script in the page reads, by these names.
 
-use crate::output::report::strings::Text;
+use crate::output::report::strings::{Strings, Text};
 use serde::Serialize;
 
 /// All of it.
@@ -12,7 +12,7 @@ pub struct Data {
     pub(super) digits: usize,
     pub(super) first: f64,
     pub(super) last: f64,
-    pub(super) strings: Vec<String>,
+    pub(super) strings: Strings,
     pub(super) iocs: Vec<Ioc>,
     pub(super) writers: Vec<(Text, u64)>,
     pub(super) puts: Puts,
