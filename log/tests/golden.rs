@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 17] = [
+const GOLDEN: [&str; 18] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -31,6 +31,7 @@ const GOLDEN: [&str; 17] = [
     "v1-outputs",
     "v1-pva-searches",
     "v1-stalls",
+    "v1-ip6",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -448,6 +449,7 @@ fn hits() -> Vec<Fact> {
         }),
         Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
         Fact::ChannelForgotten(8),
+        Fact::Ip6(Ip6 { ip: 2, bytes: [&[0xfd, 0x12][..], &[0; 13], &[7]].concat() }),
         Fact::from(PvaSearches {
             searches: Searches {
                 namespace: 0,

@@ -41,12 +41,14 @@ pub fn begins_circuit(bytes: &[u8], at: Beginning) -> bool {
 ///
 /// [`selected`]: crate::ca::datagrams::selected
 pub fn servers_in(datagram: &Datagram, ports: &Selected) -> Vec<Address> {
+    // Channel Access has IPv4 only
+    let Some(from) = datagram.source.v4() else { return Vec::new() };
     let from_server = ports.asked.contains(&datagram.source.port);
     let to_repeater = ports.told.contains(&datagram.destination.port);
     let (mut rest, mut found) = (datagram.payload, Vec::new());
     while let Some(header) = Header::parse(rest).filter(|_| found.len() < MAX_SERVERS) {
         let server = |ip, none, port: u32| Address {
-            ip: if ip == none { datagram.source.ip } else { ip },
+            ip: if ip == none { from.ip } else { ip },
             port: u16::try_from(port).unwrap_or(0),
         };
         let server = match header.command {

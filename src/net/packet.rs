@@ -52,6 +52,16 @@ impl End {
         self.v4().is_none().then_some(self.ip.to_be_bytes())
     }
 
+    /// Another port at the same address.
+    pub fn at(self, port: u16) -> End {
+        End { port, ..self }
+    }
+
+    /// Whether its address means none: all bits are zero, of either version.
+    pub fn is_unspecified(self) -> bool {
+        self.ip == 0 || self.ip == STANDS_FOR_IPV4
+    }
+
     /// Whether only its own machine can be meant.
     pub fn is_loopback(self) -> bool {
         self.v4().map_or(self.ip == 1, |address| address.ip >> 24 == 127)

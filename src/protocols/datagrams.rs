@@ -64,8 +64,8 @@ impl Datagrams {
         let each = |of: fn(&Selection) -> &Selected| {
             selected.iter().map(|(&namespace, selection)| (namespace, of(selection).clone())).collect()
         };
-        self.ca.set_selected(now, each(|of| &of.ca), out);
-        self.pva.set_selected(now, each(|of| &of.pva), out);
+        self.ca.watched.set_selected(now, each(|of| &of.ca), out);
+        self.pva.watched.set_selected(now, each(|of| &of.pva), out);
     }
 
     /// Takes a datagram. Facts that must not wait go to `out`.
@@ -76,24 +76,24 @@ impl Datagrams {
 
     /// Takes what the last second's reading of a namespace left out: one datagram in `one_in` was read, `lost` were lost.
     pub fn left_out(&mut self, namespace: Namespace, one_in: u32, lost: u64) {
-        self.ca.left_out(namespace, one_in, lost);
-        self.pva.left_out(namespace, one_in, lost);
+        self.ca.watched.left_out(namespace, one_in, lost);
+        self.pva.watched.left_out(namespace, one_in, lost);
     }
 
     /// Reports what is due. Call it each second.
     pub fn second(&mut self, now: u64, out: &mut Vec<Event>) {
         self.ca.second(now, out);
-        self.pva.second(now, out);
+        self.pva.watched.second(now, out);
     }
 
     /// Reports everything.
     pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
         self.ca.finish(now, out);
-        self.pva.finish(now, out);
+        self.pva.watched.finish(now, out);
     }
 
     /// Senders of searches without an answer since the last call: their processes are worth finding.
     pub fn take_senders(&mut self) -> Vec<(Namespace, Address)> {
-        [self.ca.searches.take_senders(), self.pva.searches.take_senders()].concat()
+        [self.ca.watched.searches.take_senders(), self.pva.watched.searches.take_senders()].concat()
     }
 }

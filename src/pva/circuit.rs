@@ -9,10 +9,12 @@ use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Unbelieved};
 use crate::net::service::Service;
 use crate::net::sides::{Direction, Sides, Unframed};
 use crate::net::stream::Gap;
+use crate::net::Namespace;
 use crate::pva::filter;
 use crate::pva::framer::{Framer, Message, KEPT};
 use crate::pva::losses::Kind;
 use crate::pva::message::{Header, FROM_SERVER};
+use crate::pva::name_servers::{Asked, NameServers};
 use crate::pva::session::{Context, Ids, Seed, Session, SessionLimits};
 use crate::pva::types::Types;
 
@@ -35,6 +37,8 @@ pub struct PvAccess {
     ids: Ids,
     types: Types,
     losses: Losses<Kind>,
+    /// Searches on circuits.
+    name_servers: NameServers,
     /// Bytes of memory that framers hold.
     held: usize,
 }
@@ -42,6 +46,7 @@ pub struct PvAccess {
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Connection {
+    namespace: Namespace,
     session: Session,
     sides: Sides<Framer>,
 }
@@ -66,6 +71,7 @@ impl PvAccess {
             ids: Ids::default(),
             types: Types::default(),
             losses: Losses::default(),
+            name_servers: NameServers::default(),
             held: 0,
         }
     }
@@ -95,12 +101,18 @@ impl PvAccess {
         out: &mut Vec<Event>,
         piece: impl FnOnce(&mut Framer, usize, &mut dyn FnMut(u64, Message)),
     ) {
-        let Connection { session, sides } = connection;
+        let Connection { namespace, session, sides } = connection;
+        let (client, server) = (session.circuit.client, session.circuit.server);
+        let asked = Asked { namespace: *namespace, client, server };
+        let name_servers = &mut self.name_servers;
         let framer = sides.of(side);
         let most = if self.held < ALL_HELD { KEPT } else { FEW };
         let mut context = Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
         let before = framer.held();
-        piece(framer, most, &mut |time, message| session.message(side, time, &message, &mut context));
+        piece(framer, most, &mut |time, message| {
+            name_servers.message(asked, side, time, &message, context.out);
+            session.message(side, time, &message, &mut context);
+        });
         self.held = self.held.saturating_sub(before) + framer.held();
     }
 }
@@ -112,6 +124,7 @@ impl Protocol for PvAccess {
 
     fn on_open(&mut self, ends: &Ends) -> Connection {
         Connection {
+            namespace: ends.namespace,
             session: Session::new(ends, self.reports_ends),
             sides: Sides::new(Framer::new(Side::Client), Framer::new(Side::Server)),
         }
@@ -203,10 +216,12 @@ impl Protocol for PvAccess {
 
     fn on_tick(&mut self, now: u64, out: &mut Vec<Event>) {
         self.losses.report(now, out);
+        self.name_servers.tick(now, out);
     }
 
     fn on_finish(&mut self, now: u64, out: &mut Vec<Event>) {
         self.losses.finish(now, out);
+        self.name_servers.finish(now, out);
     }
 
     fn is_recognized(&self, connection: &Connection) -> bool {

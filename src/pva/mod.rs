@@ -19,6 +19,8 @@ mod framer;
 mod losses;
 mod mark;
 pub(crate) mod message;
+mod name_servers;
+mod searches;
 mod session;
 mod types;
 

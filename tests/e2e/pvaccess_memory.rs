@@ -2,6 +2,7 @@
 //!
 //! All clients put the same value, so that nothing but memory tells to which PV.
 
+use crate::pva_messages::message;
 use crate::rig::pva_client::PvaClient;
 use crate::rig::{wait_until, Rig, Running};
 use serde_json::{json, Value};
@@ -9,6 +10,7 @@ use serde_json::{json, Value};
 const PORT: u16 = 5074;
 /// Where ioc.py serves PVAccess.
 const PVA: u16 = PORT + 1000;
+const ECHO: u8 = 2;
 /// An empty pvRequest.
 const NONE: &[u8] = b"\x80\x00\x00";
 const PVS: [&str; 3] = ["PVA:SP", "PVA:SP.HIGH", "PVA:BUSY.A"];
@@ -43,12 +45,14 @@ fn by_pva(rig: &Rig) -> Vec<Value> {
     rig.puts(&[]).into_iter().filter(|line| line["via"] == "pva").collect()
 }
 
-/// Puts until the log has the name and the user of a put.
-fn until_named(rig: &Rig, of: &mut Older) {
+/// The first of these clients puts until the log has the name and the user of a put.
+fn until_named(rig: &Rig, clients: &mut [Older]) {
     let mut turns = BEFORE;
     wait_until("the server's memory is read", || {
-        of.put(0, f64::from(turns.next().expect("patience has ended before")));
-        by_pva(rig).last().is_some_and(|line| line["user"] == of.user.as_str())
+        clients[0].put(0, f64::from(turns.next().expect("patience has ended before")));
+        // QSRV closes connections on which nothing is sent
+        clients.iter_mut().for_each(|client| client.client.say(&message(0, ECHO, b"")));
+        by_pva(rig).last().is_some_and(|line| line["user"] == clients[0].user.as_str())
     });
 }
 
@@ -65,7 +69,7 @@ fn names(server: &str) {
     let mut clients: Vec<Older> =
         (0..4).map(|number| older(PVA, &format!("operator{number}"), &PVS)).collect();
     let mut recorder = record(&rig, &ioc.pid_argument());
-    until_named(&rig, &mut clients[0]);
+    until_named(&rig, &mut clients);
     let mut expected = Vec::new();
     for (number, pv) in PVS.iter().enumerate() {
         for client in &mut clients {
@@ -105,8 +109,17 @@ fn names_from_the_memory_of_a_p4p_server() {
     let Some(rig) = Rig::new("pvaccess-memory-p4p") else { return };
     let server = rig.pva_server(PVA, PORT + 2000, "P4P:PV");
     let mut clients = ["operator1", "operator2"].map(|user| older(PVA, user, &["P4P:PV"]));
-    let mut recorder = rig.record(&["--pid", &server.pid().to_string()]);
-    until_named(&rig, &mut clients[0]);
+    let pid = server.pid().to_string();
+    let mut recorder = rig.record(&["--pid", &pid]);
+    wait_until("the recorder knows the server", || {
+        // on a busy machine it may end before the process counts as a server
+        let knows = recorder.errors().contains("recording");
+        if !knows && !recorder.runs() {
+            recorder = rig.record(&["--pid", &pid]);
+        }
+        knows
+    });
+    until_named(&rig, &mut clients);
     clients[1].put(0, 3.5);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let log = by_pva(&rig);
@@ -121,7 +134,7 @@ fn groups(server: &str) {
     let ioc = rig.ioc_with("pvaccess", PORT, "pvaccess_groups.db", &["--pva", server]);
     let mut older = rig.client("p4p", &[PORT], &["--user", "operator1"]);
     older.put("PVA:GROUP", 6, json!({"first": 0.25, "second": 1}), false);
-    let mut named = self::older(PVA, "operator0", &["PVA:SP"]);
+    let mut named = [self::older(PVA, "operator0", &["PVA:SP"])];
     let mut recorder = record(&rig, &ioc.pid_argument());
     until_named(&rig, &mut named);
     let mut younger = rig.client("p4p", &[PORT], &["--user", "operator2"]);
@@ -172,7 +185,8 @@ fn groups_of_pvxs() {
 fn at_once(server: &str) {
     const CLIENTS: usize = 10;
     const ROUNDS: usize = 20;
-    const FIRST: f64 = 1000.0;
+    /// The record limits its values to 100.
+    const FIRST: f64 = 20.0;
     let Some(rig) = Rig::new(&format!("pvaccess-at-once-{server}")) else { return };
     let ioc = rig.ioc_with("pvaccess", PORT, "pvaccess.db", &["--pva", server]);
     let mut clients: Vec<Older> =
@@ -180,7 +194,12 @@ fn at_once(server: &str) {
     let mut others: Vec<_> = (0..CLIENTS).map(|_| rig.client("libca", &[PORT], &[])).collect();
     let addresses: Vec<String> = others.iter_mut().map(|client| client.connect("PVA:SP")).collect();
     let mut recorder = record(&rig, &ioc.pid_argument());
-    until_named(&rig, &mut clients[0]);
+    until_named(&rig, &mut clients);
+    // prepared anew, so that packets show the type
+    for client in &mut clients {
+        let (sid, _) = client.requests[0];
+        client.requests[0].1 = client.client.prepare(11, sid, NONE).0;
+    }
     for round in 0..ROUNDS {
         let value = FIRST + round as f64;
         std::thread::scope(|scope| {

@@ -105,3 +105,58 @@ fn puts_and_calls_without_records() {
     let fields = &puts[2]["fields"];
     assert_eq!((&fields["query.a"], &fields["query.b"]), (&json!(3.0), &json!(4.5)), "{fields:#}");
 }
+
+/// p4p asks over IPv6, and servers on circuits (EPICS_PVA_NAME_SERVERS) over both versions of IP.
+#[test]
+fn searches_over_ipv6_and_on_circuits() {
+    let Some(rig) = Rig::new("pvaccess-searches") else { return };
+    let ioc = rig.ioc_with("searches", PORT, "pvaccess.db", &["--pva", "pvxs"]);
+    let server = rig.pva_server_on("::1", OTHER, SEARCH, "SIX:SP");
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--pid", &server.pid().to_string()]);
+    let mut ca = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut ca, "PVA:READY", "both");
+    let name_servers = [format!("127.0.0.1:{PVA}"), format!("[::1]:{OTHER}")];
+    let mut by_datagrams = rig.client("p4p", &[PORT], &["--address", "[::1]"]);
+    by_datagrams.get("SIX:SP");
+    let [mut of_ioc, mut of_other] =
+        name_servers.each_ref().map(|server| rig.client("p4p", &[PORT], &["--name-server", server]));
+    of_ioc.get("PVA:STILL");
+    of_other.put("SIX:SP", 6, json!(4.5), false);
+    let missing = of_other.tries(json!({"do": "get", "pv": "SIX:NOBODY"}));
+    assert!(missing["error"].as_str().is_some_and(|error| error.contains("Timeout")), "{missing}");
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    drop((server, ioc));
+    let lines = net(&rig, &[]);
+    let connected: Vec<Value> = of(&lines, "connected");
+    // the client's end and the server, of whoever searched and was answered
+    let found = |pv: &str, on_circuit: bool| {
+        let searched = of(&lines, "searched");
+        let ours: Vec<Value> = searched
+            .into_iter()
+            .filter(|line| {
+                let is_circuit = connected.iter().any(|circuit| circuit["client"] == line["client"]);
+                line["pv"] == pv && is_circuit == on_circuit
+            })
+            .collect();
+        let [line] = &ours[..] else { panic!("{pv} once: {lines:#?}") };
+        assert_eq!(line["reason"], "answered", "{line}");
+        let client = line["client"].as_str().expect("an address").to_owned();
+        (client, line["servers"].clone())
+    };
+    let (client, servers) = found("SIX:SP", false);
+    assert!(client.starts_with("[::1]:"), "{client}");
+    assert_eq!(servers, json!([name_servers[1]]));
+    let (on_six, servers) = found("SIX:SP", true);
+    assert!(on_six.starts_with("[::1]:"), "{on_six}");
+    assert_eq!(servers, json!([name_servers[1]]));
+    let (client, servers) = found("PVA:STILL", true);
+    assert!(client.starts_with("127.0.0.1:"), "{client}");
+    assert_eq!(servers, json!([name_servers[0]]));
+    let nobody = of(&lines, "unanswered");
+    let nobody = nobody.iter().find(|line| line["pv"] == "SIX:NOBODY").expect("it is told");
+    assert_eq!((&nobody["client"], &nobody["at_least"]), (&json!(on_six), &json!(false)), "{nobody}");
+    let puts: Vec<Value> = rig.puts(&[]).into_iter().filter(|line| line["pv"] == "SIX:SP").collect();
+    let [put] = &puts[..] else { panic!("one put: {puts:#?}") };
+    assert_eq!((&put["requested"], &put["status"]), (&json!(4.5), &json!("ok")), "{put}");
+    assert_eq!((&put["client"], &put["server"]), (&json!(on_six), &json!(name_servers[1])), "{put}");
+}

@@ -398,3 +398,55 @@ fn over_ipv6() {
         assert_eq!(ends, [expected.map(|end| Some(end.to_owned()))]);
     }
 }
+
+/// A client asks a name server on a circuit; the byte order changes from message to message, as pvxs has it. Searches
+/// are counted as those over UDP, and don't disturb the puts beside them.
+#[test]
+fn searches_on_a_circuit() {
+    let mut w = Wire::ready();
+    let name = |cid: u32, name: &str| [&cid.to_be_bytes()[..], &string(name)].concat();
+    let search = |names: &[Vec<u8>]| {
+        [
+            &hex("66696e64 80000000 00000000000000000000000000000000 0000 01")[..],
+            &string("tcp"),
+            &[0, names.len() as u8],
+            &names.concat(),
+        ]
+        .concat()
+    };
+    w.client(&message(0x80, 3, &search(&[name(7, "X:A"), name(8, "X:B"), name(9, "X:C")])));
+    let guid = hex("0102030405060708090a0b0c");
+    let found = |ip: &str, cid: u32| {
+        [&guid[..], b"find", &hex(ip), &5075u16.to_be_bytes(), &string("tcp"), &[1, 0, 1], &cid.to_be_bytes()]
+            .concat()
+    };
+    // the server itself, another one, one over IPv6
+    w.server(&message(0xc0, 4, &found("00000000000000000000000000000000", 7)));
+    w.client(&request(11, 2, 3, 0, &[hex("0102"), double(3.5)].concat()));
+    w.server(&message(0xc0, 4, &found("00000000000000000000ffff0a000009", 8)));
+    w.server(&message(0xc0, 4, &found("fd000000000000000000000000000007", 9)));
+    w.server(&answer(11, 3, 0, &[0xff]));
+    w.wait(3000);
+    w.wait(1000);
+    let at = |ip: u32| iocrec_log::event::Address { ip, port: 5075 };
+    let mut searches = Vec::new();
+    let mut told = None;
+    for event in &w.out {
+        match &event.fact {
+            Fact::Ip6(of) => told = Some((of.ip, of.bytes.clone())),
+            Fact::PvaSearches(of) => {
+                let it = &of.searches;
+                assert_eq!((it.client, it.tcp, it.count, of.guids.len()), (CLIENT, true, 1, 1));
+                searches.push((it.name.clone(), it.answers.clone()));
+            }
+            _ => {}
+        }
+    }
+    searches.sort();
+    let (ip6, bytes) = told.expect("the IPv6 address is told");
+    assert_eq!(bytes, hex("fd000000000000000000000000000007"));
+    let expected = [("X:A", SERVER.ip), ("X:B", 0x0a00_0009), ("X:C", ip6)];
+    assert_eq!(searches, expected.map(|(name, ip)| (name.to_owned(), vec![(at(ip), 1)])));
+    let facts = w.facts();
+    assert_eq!(facts.iter().filter(|fact| fact.starts_with("Put ")).count(), 2, "{facts:#?}");
+}

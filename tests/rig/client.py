@@ -1,6 +1,7 @@
 """A Channel Access or PVAccess client that obeys commands, one JSON object per line.
 
     client.py libca|caproto|p4p PORT[,PORT...] [--user NAME] [--uid NUMBER] [--host NAME] [--address A]
+              [--name-server A:PORT]
 
 Commands on stdin, answers on stdout:
 
@@ -21,7 +22,7 @@ its own type) and "get", and knows no "address". It also takes
 
 --user and --host are what the client claims to be (libca: the user is that of --uid; the host name
 is set in a UTS namespace of its own, which needs root). --address is where the servers are, instead
-of 127.0.0.1.
+of 127.0.0.1: [::1] for PVAccess over IPv6. With --name-server, p4p asks that server alone, on a circuit.
 """
 
 import argparse
@@ -242,6 +243,7 @@ def main():
     parser.add_argument("--uid", type=int)
     parser.add_argument("--host")
     parser.add_argument("--address", default="127.0.0.1")
+    parser.add_argument("--name-server")
     args = parser.parse_args()
 
     os.environ["EPICS_CA_ADDR_LIST"] = " ".join(f"{args.address}:{port}" for port in args.ports.split(","))
@@ -251,6 +253,9 @@ def main():
     # ioc.py says where PVAccess is beside Channel Access.
     os.environ["EPICS_PVA_ADDR_LIST"] = " ".join(f"{args.address}:{int(port) + 2000}" for port in args.ports.split(","))
     os.environ["EPICS_PVA_AUTO_ADDR_LIST"] = "NO"
+    if args.name_server:
+        os.environ["EPICS_PVA_ADDR_LIST"] = ""
+        os.environ["EPICS_PVA_NAME_SERVERS"] = args.name_server
     os.environ["EPICS_PVA_BROADCAST_PORT"] = str(int(args.ports.split(",")[0]) + 2000)
     if args.host:
         libc = ctypes.CDLL(None, use_errno=True)

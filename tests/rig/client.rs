@@ -102,8 +102,13 @@ impl Rig {
 
     /// Starts a PVAccess server without records, with one PV of that name.
     pub fn pva_server(&self, port: u16, search_port: u16, pv: &str) -> Talk {
+        self.pva_server_on("127.0.0.1", port, search_port, pv)
+    }
+
+    /// The same on this address.
+    pub fn pva_server_on(&self, address: &str, port: u16, search_port: u16, pv: &str) -> Talk {
         let mut command = python("pva_server.py");
-        command.arg(port.to_string()).arg(search_port.to_string()).arg(pv);
+        command.arg(port.to_string()).arg(search_port.to_string()).arg(pv).arg(address);
         command.env("EPICS_PVAS_SERVER_PORT", port.to_string());
         command.env("EPICS_PVAS_BROADCAST_PORT", search_port.to_string());
         let mut talk = Talk::start("pva_server", &mut command, &self.dir);

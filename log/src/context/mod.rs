@@ -299,6 +299,16 @@ impl Context {
         ]
     }
 
+    /// An address of a fact as text; `None` if it is one of IPv6 that is not told.
+    pub fn address(&self, address: Address) -> Option<String> {
+        if address.ip >= Ip6::END {
+            return Some(address.to_string());
+        }
+        let ip =
+            self.in_force.ip6.get(address.ip).and_then(|known| <[u8; 16]>::try_from(&*known.bytes).ok())?;
+        Some(format!("[{}]:{}", Ipv6Addr::from(ip), address.port))
+    }
+
     /// A channel that is open.
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
         self.in_force.channels.get(id)

@@ -197,6 +197,8 @@ macro_rules! for_each_fact {
             71 ClientChannel(Box<ClientChannel>) "client_channel" Definition in client_channels: Table<ClientChannel>;
             /// A client has taken nothing from its circuit for a while.
             72 ClientStalled(ClientStalled) "client_stalled" Hit;
+            /// An IPv6 address, and the IP address that stands for it.
+            73 Ip6(Ip6) "ip6" Definition in ip6: Table<Ip6>;
         }
     };
 }

@@ -435,6 +435,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::ClientStalled(ClientStalled { circuit, since, until, is_over })
             })
             .boxed(),
+        (id(), vec(any::<u8>(), 0..17)).prop_map(|(ip, bytes)| Fact::Ip6(Ip6 { ip, bytes })).boxed(),
     ]
 }
 

@@ -15,12 +15,11 @@ use std::collections::HashMap;
 use iocrec_log::event::{Address, Event, Fact, Registrations};
 
 use crate::ca::message::{self, Header, NOT_FOUND, REPEATER_CONFIRM, REPEATER_REGISTER, RSRV_IS_UP, SEARCH};
-use crate::net::udp::beacons::{Beacon, Manner, Servers};
-use crate::net::udp::copies::Copies;
+use crate::net::udp::beacons::{Beacon, Manner};
 use crate::net::udp::datagram::Datagram;
-use crate::net::udp::searches::{self, Answer, Asking, Searches};
+use crate::net::udp::searches::{self, Answer, Asking};
+use crate::net::udp::watched::Watched;
 use crate::net::udp::{scope, Scope, Seen, Selected};
-use crate::net::Namespace;
 
 /// UDP ports of servers and of repeaters, unless somebody says otherwise.
 const PORTS: (u16, u16) = (5064, 5065);
@@ -64,53 +63,34 @@ const MANNER: Manner =
 /// See the module.
 #[derive(Debug)]
 pub struct Datagrams {
-    /// The ports in each namespace.
-    selected: HashMap<Namespace, Selected>,
-    /// Searches over UDP.
-    pub searches: Searches,
-    servers: Servers,
+    /// Searches and beacons.
+    pub watched: Watched,
     repeaters: HashMap<(Scope, Address), Registrations>,
-    copies: Copies,
     counted: u64,
 }
 
 impl Default for Datagrams {
     fn default() -> Datagrams {
-        Datagrams {
-            selected: HashMap::new(),
-            searches: Searches::new(searches::Limits::default(), FACTS),
-            servers: Servers::new(MANNER),
-            repeaters: HashMap::new(),
-            copies: Copies::default(),
-            counted: 0,
-        }
+        Datagrams { watched: Watched::new(FACTS, MANNER), repeaters: HashMap::new(), counted: 0 }
     }
 }
 
 impl Datagrams {
-    /// Sets the namespaces in which datagrams are read from now on, and the ports there.
-    pub fn set_selected(&mut self, now: u64, selected: HashMap<Namespace, Selected>, out: &mut Vec<Event>) {
-        if self.selected != selected {
-            let namespaces: Vec<Namespace> = selected.keys().copied().collect();
-            self.searches.set_places(&namespaces, now, out);
-            self.selected = selected;
-        }
-    }
-
     /// Takes a datagram. Facts that must not wait go to `out`.
     pub fn datagram(&mut self, seen: Seen, datagram: &Datagram, out: &mut Vec<Event>) {
-        let Some(selected) = self.selected.get(&seen.namespace) else { return };
+        let Some(selected) = self.watched.selected(&seen) else { return };
         let has = |ports: &[u16], end: Address| ports.contains(&end.port);
-        let (from, to) = (datagram.source, datagram.destination);
+        // Channel Access has IPv4 only
+        let (Some(from), Some(to)) = (datagram.source.v4(), datagram.destination.v4()) else { return };
         let to_server = has(&selected.asked, to);
         let from_server = has(&selected.asked, from);
         let to_repeater = has(&selected.told, to);
         let from_repeater = has(&selected.told, from);
-        if self.copies.is_copy(&seen, datagram) {
+        if self.watched.is_copy(&seen, datagram) {
             return;
         }
         if to_server || from_server {
-            self.searches.datagram(seen.namespace, datagram.payload.len() < datagram.length);
+            self.watched.count(&seen, datagram);
         }
         if to_repeater && datagram.length == 0 {
             // How clients of old versions register.
@@ -127,24 +107,25 @@ impl Datagrams {
                 SEARCH if to_server && is_request(&header, payload) && payload.len() == size => {
                     let asking = Asking { client: from, tcp: false, cid: header.p1 };
                     let name = payload.get(..message::text_length(payload)).unwrap_or_default();
-                    self.searches.request(seen.namespace, asking, name, seen.time);
+                    self.watched.searches.request(seen.namespace, asking, name, seen.time);
                 }
                 SEARCH if from_server && !is_request(&header, payload) => {
                     let ip = if header.p1 == u32::MAX { from.ip } else { header.p1 };
                     let server = Address { ip, port: header.dbr };
                     let asking = Asking { client: to, tcp: false, cid: header.p2 };
                     let answer = Answer { server, guid: None };
-                    self.searches.answer(seen.namespace, asking, Some(answer), seen.time);
+                    self.watched.searches.answer(seen.namespace, asking, Some(answer), seen.time);
                 }
                 NOT_FOUND if from_server => {
                     let asking = Asking { client: to, tcp: false, cid: header.p1 };
-                    self.searches.answer(seen.namespace, asking, None, seen.time);
+                    self.watched.searches.answer(seen.namespace, asking, None, seen.time);
                 }
                 RSRV_IS_UP if to_repeater && !from_repeater => {
                     let ip = if header.p2 == 0 { from.ip } else { header.p2 };
                     let server = Address { ip, port: u16::try_from(header.count).unwrap_or(0) };
                     let (number, version) = (header.p1, header.dbr);
-                    self.servers.beacon(seen, Beacon { server, number, version, guid: None }, out);
+                    let beacon = Beacon { server, number, version, guid: None };
+                    self.watched.servers.beacon(seen, beacon, out);
                 }
                 REPEATER_REGISTER if to_repeater => self.registration(seen, to, false),
                 REPEATER_CONFIRM if from_repeater => self.registration(seen, from, true),
@@ -154,15 +135,9 @@ impl Datagrams {
         }
     }
 
-    /// Takes what the last second's reading of a namespace left out: one datagram in `one_in` was read, `lost` were lost.
-    pub fn left_out(&mut self, namespace: Namespace, one_in: u32, lost: u64) {
-        self.searches.left_out(namespace, one_in, lost);
-    }
-
     /// Reports what is due. Call it each second.
     pub fn second(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.searches.second(now, out);
-        self.servers.second(now, out);
+        self.watched.second(now, out);
         if now.saturating_sub(self.counted) >= REGISTRATIONS {
             self.counted = now;
             self.report_registrations(now, out);
@@ -171,8 +146,7 @@ impl Datagrams {
 
     /// Reports everything.
     pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.searches.finish(now, out);
-        self.servers.finish(now, out);
+        self.watched.finish(now, out);
         self.report_registrations(now, out);
     }
 

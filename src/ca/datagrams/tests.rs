@@ -1,6 +1,8 @@
 //! Datagrams as clients and servers send them, and as nobody should.
 
 use super::*;
+use crate::net::udp::searches::Searches;
+use crate::net::Namespace;
 use iocrec_log::event::{Beacons, BeaconsNoted, SearchLoad};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -51,14 +53,19 @@ impl Network {
     fn new() -> Network {
         let mut datagrams = Datagrams::default();
         let mut out = Vec::new();
-        datagrams.set_selected(0, HashMap::from([(HERE, selected(std::iter::empty()))]), &mut out);
+        datagrams.watched.set_selected(0, HashMap::from([(HERE, selected(std::iter::empty()))]), &mut out);
         assert_eq!(out.len(), 1, "reading begins");
         Network { datagrams, out: Vec::new() }
     }
 
     fn sent(&mut self, time: u64, source: Address, destination: Address, messages: &[Vec<u8>]) {
         let payload = messages.concat();
-        let datagram = Datagram { source, destination, payload: &payload, length: payload.len() };
+        let datagram = Datagram {
+            source: source.into(),
+            destination: destination.into(),
+            payload: &payload,
+            length: payload.len(),
+        };
         let seen = Seen { namespace: HERE, interface: 2, time };
         self.datagrams.datagram(seen, &datagram, &mut self.out);
     }
@@ -127,7 +134,7 @@ fn who_searches_for_what_and_who_has_it() {
         ]
     );
     assert_eq!(loads(&facts), [] as [&SearchLoad; 0]);
-    assert_eq!(network.datagrams.searches.take_senders(), [(HERE, client(1))]);
+    assert_eq!(network.datagrams.watched.searches.take_senders(), [(HERE, client(1))]);
     // it goes on searching: the next report comes later
     network.asked(3 * SECOND, client(1), &[search(2, "SR:MISSING")]);
     assert_eq!(network.second(4 * SECOND), []);
@@ -140,8 +147,8 @@ fn the_same_datagram_on_two_interfaces_counts_once() {
     let mut network = Network::new();
     let payload = search(1, "SR:MISSING");
     let datagram = Datagram {
-        source: client(1),
-        destination: at([10, 0, 0, 255], 5064),
+        source: client(1).into(),
+        destination: at([10, 0, 0, 255], 5064).into(),
         payload: &payload,
         length: payload.len(),
     };
@@ -176,21 +183,21 @@ fn a_storm_names_its_sender_and_takes_no_room() {
         network.asked(u64::from(name) * 10_000, client(1), &[search(name, &format!("STORM:{name}"))]);
     }
     network.asked(SECOND / 2, client(2), &[search(1, "SR:MISSING")]);
-    network.datagrams.left_out(HERE, 4, 77);
+    network.datagrams.watched.left_out(HERE, 4, 77);
     let facts = network.second(2 * SECOND);
     let load = loads(&facts)[0];
     assert_eq!((load.datagrams, load.names, load.unread, load.one_in), (50_001, 50_001, 77, 4));
     assert_eq!(load.most, [(client(1), 50_000), (client(2), 1)]);
     let reported = searches(&facts);
     assert!(reported.iter().any(|it| it.client == client(2)), "others have their turn");
-    let kept = network.datagrams.searches.held();
+    let kept = network.datagrams.watched.searches.held();
     assert!(kept <= 4096, "{kept}");
     assert_eq!(load.left_out, 50_001 - kept as u64);
     assert!(reported.len() <= 2020, "{} reports", reported.len());
     let facts = network.second(3 * SECOND);
     assert!(searches(&facts).len() <= 20 && loads(&facts).len() == 1, "the end of the storm");
     assert!(loads(&network.second(4 * SECOND)).is_empty());
-    let begun = network.datagrams.searches.take_senders();
+    let begun = network.datagrams.watched.searches.take_senders();
     assert!(begun.contains(&(HERE, client(1))), "{begun:?}");
 }
 
@@ -202,7 +209,7 @@ fn a_note_holds_for_one_share_of_the_datagrams() {
         for name in 0..800 / one_in as u32 {
             network.asked(second as u64 * SECOND + u64::from(name), client(1), &[search(name, "STORM")]);
         }
-        network.datagrams.left_out(HERE, one_in as u32, 0);
+        network.datagrams.watched.left_out(HERE, one_in as u32, 0);
         let facts = network.second((second as u64 + 1) * SECOND);
         notes.extend(loads(&facts).into_iter().map(|load| (load.one_in, load.names)));
     }
@@ -341,8 +348,8 @@ proptest! {
         let port = |at: usize| [5064, 5065, 40_000, 40_001, 0, 5064][at];
         for (turn, (payload, from, to, more)) in sent.iter().enumerate() {
             let datagram = Datagram {
-                source: at([10, 0, 0, 1], port(*from)),
-                destination: at([10, 0, 0, 2], port(*to)),
+                source: at([10, 0, 0, 1], port(*from)).into(),
+                destination: at([10, 0, 0, 2], port(*to)).into(),
                 payload,
                 length: payload.len() + more,
             };
@@ -361,7 +368,7 @@ proptest! {
         let payload = messages.concat();
         let whole = payload.get(..cut.min(payload.len())).unwrap();
         let mut network = Network::new();
-        let datagram = Datagram { source: client(1), destination: at(SERVER, 5064), payload: whole, length: payload.len() };
+        let datagram = Datagram { source: client(1).into(), destination: at(SERVER, 5064).into(), payload: whole, length: payload.len() };
         network.datagrams.datagram(Seen { namespace: HERE, interface: 1, time: 0 }, &datagram, &mut network.out);
         let facts = network.finish(SECOND);
         let mut ends = messages.iter().scan(0, |end, message| {

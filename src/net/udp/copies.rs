@@ -37,7 +37,7 @@ impl Copies {
         let place = (seen.namespace, seen.interface);
         self.is_several |= *self.first.get_or_insert(place) != place;
         // Loopback addresses are each namespace's own.
-        if !self.is_several || datagram.source.ip >> 24 == 127 {
+        if !self.is_several || datagram.source.is_loopback() {
             return false;
         }
         let hash =

@@ -1,19 +1,22 @@
-//! Reads IPv4 and UDP headers.
+//! Reads IP and UDP headers.
 
+use crate::net::packet::End;
 use iocrec_log::event::Address;
 
 /// UDP's protocol number.
 const UDP: u8 = 17;
 /// Length of UDP's header.
 const HEADER: usize = 8;
+/// Length of IPv6's header.
+const IP6: usize = 40;
 
 /// A datagram as captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// Sender.
-    pub source: Address,
+    pub source: End,
     /// Receiver; often a broadcast or multicast address.
-    pub destination: Address,
+    pub destination: End,
     /// The payload, as far as it was captured.
     pub payload: &'a [u8],
     /// The payload's true length.
@@ -21,22 +24,48 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a packet from its IPv4 header on. `None` unless it is the first or only fragment of a sound datagram: the
-    /// others carry no ports.
+    /// Reads a packet from its IP header on. `None` unless it is the first or only fragment of a sound datagram: the
+    /// others carry no ports. Over IPv6 only whole ones are read, without headers between IP and UDP.
     pub fn parse(packet: &'a [u8]) -> Option<Datagram<'a>> {
+        if packet.first()? >> 4 == 6 {
+            return Datagram::parse6(packet);
+        }
         let ip: &[u8; 20] = packet.first_chunk()?;
         let ip_length = usize::from(ip[0] & 0xf) * 4;
         let fragment = u16::from_be_bytes([ip[6], ip[7]]);
         if ip[0] >> 4 != 4 || ip_length < 20 || ip[9] != UDP || fragment & 0x1fff != 0 {
             return None;
         }
-        let udp: &[u8; HEADER] = packet.get(ip_length..)?.first_chunk()?;
-        let u32_at = |i: usize| Some(u32::from_be_bytes(*ip.get(i..)?.first_chunk()?));
+        let end = |at: usize| {
+            let ip = u32::from_be_bytes(*ip.get(at..)?.first_chunk()?);
+            Some(move |port| End::from(Address { ip, port }))
+        };
+        Datagram::new(packet.get(ip_length..)?, end(12)?, end(16)?)
+    }
+
+    fn parse6(packet: &'a [u8]) -> Option<Datagram<'a>> {
+        let (ip, rest) = packet.split_first_chunk::<IP6>()?;
+        if ip[6] != UDP {
+            return None;
+        }
+        let end = |at: usize| {
+            let ip = u128::from_be_bytes(*ip.get(at..)?.first_chunk()?);
+            Some(move |port| End::v6(ip, port))
+        };
+        Datagram::new(rest, end(8)?, end(24)?)
+    }
+
+    /// Reads what follows the IP header.
+    fn new(
+        rest: &'a [u8],
+        source: impl FnOnce(u16) -> End,
+        destination: impl FnOnce(u16) -> End,
+    ) -> Option<Datagram<'a>> {
+        let (udp, rest) = rest.split_first_chunk::<HEADER>()?;
         let length = usize::from(u16::from_be_bytes([udp[4], udp[5]])).checked_sub(HEADER)?;
-        let rest = packet.get(ip_length + HEADER..)?;
         Some(Datagram {
-            source: Address { ip: u32_at(12)?, port: u16::from_be_bytes([udp[0], udp[1]]) },
-            destination: Address { ip: u32_at(16)?, port: u16::from_be_bytes([udp[2], udp[3]]) },
+            source: source(u16::from_be_bytes([udp[0], udp[1]])),
+            destination: destination(u16::from_be_bytes([udp[2], udp[3]])),
             // Short Ethernet frames are padded after the packet.
             payload: rest.get(..length.min(rest.len()))?,
             length,
@@ -72,6 +101,26 @@ mod tests {
         assert_eq!(Datagram::parse(&padded).map(|d| d.payload), Some(&b"abc"[..]));
         let empty = packet(b"", 8);
         assert_eq!(Datagram::parse(&empty).map(|d| d.length), Some(0));
+    }
+
+    #[test]
+    fn over_ipv6() {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 11, 17, 1];
+        packet.extend([&[0xfd][..], &[0; 14], &[1], &[0xff, 2], &[0; 12], &[0, 1]].concat());
+        packet.extend([0x9c, 0x41, 0x13, 0xd4, 0, 11, 0, 0]);
+        packet.extend(b"abc");
+        let found = Datagram::parse(&packet).unwrap();
+        assert_eq!(
+            (found.source.to_string(), found.destination.to_string()),
+            ("[fd00::1]:40001".into(), "[ff02::1]:5076".into())
+        );
+        assert_eq!((found.payload, found.length), (&b"abc"[..], 3));
+        for length in 0..48 {
+            assert_eq!(Datagram::parse(&packet[..length]), None);
+        }
+        // with a header between, as fragments have
+        packet[6] = 44;
+        assert_eq!(Datagram::parse(&packet), None);
     }
 
     #[test]

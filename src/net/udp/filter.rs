@@ -1,11 +1,11 @@
 //! The filter of the datagrams' sockets, in classic BPF (see [`crate::net::filter`] for why). Offsets count from the
-//! IPv4 header.
+//! IP header.
 
 use crate::net::program::Program;
 use crate::net::udp::datagram::Datagram;
 use libc::{
-    sock_filter, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JSET, BPF_K, BPF_LD,
-    BPF_LDX, BPF_MSH, BPF_W,
+    sock_filter, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JSET,
+    BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_W,
 };
 
 /// Datagrams at these ports are taken.
@@ -48,10 +48,12 @@ impl Selected {
 pub struct Taking {
     /// One in so many of those to [`Selected::asked`]; a power of two.
     pub one_in: u32,
-    /// Bytes of each, from the IPv4 header on.
+    /// Bytes of each, from the IP header on.
     pub bytes: u32,
 }
 
+/// Length of an IPv6 header.
+const IP6: u32 = 40;
 /// Most ports of each list.
 pub const MAX_PORTS: usize = 32;
 
@@ -60,18 +62,32 @@ pub(super) fn build(selected: &Selected, interfaces: &[u32], taking: Taking) -> 
     let mut p = Program::default();
     p.ancillary(libc::SKF_AD_PROTOCOL);
     // Outgoing tagged packets keep the tag's protocol number, but their network header is the inner one.
-    p.unless_any(&[libc::ETH_P_IP as u32, libc::ETH_P_8021Q as u32, libc::ETH_P_8021AD as u32]);
-    // IP version 4, UDP, not a later fragment.
-    p.op(BPF_LD | BPF_B | BPF_ABS, 9);
-    p.jump(BPF_JEQ, libc::IPPROTO_UDP as u32, 1, 0);
-    p.ret(0);
+    p.unless_any(&[
+        libc::ETH_P_IP as u32,
+        libc::ETH_P_IPV6 as u32,
+        libc::ETH_P_8021Q as u32,
+        libc::ETH_P_8021AD as u32,
+    ]);
+    // X = length of the IP header. Version 6: UDP without headers between.
+    p.op(BPF_LDX | BPF_W | BPF_IMM, IP6);
     p.op(BPF_LD | BPF_B | BPF_ABS, 0);
     p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
+    p.jump(BPF_JEQ, 0x60, 0, 4);
+    p.op(BPF_LD | BPF_B | BPF_ABS, 6);
+    p.jump(BPF_JEQ, libc::IPPROTO_UDP as u32, 1, 0);
+    p.ret(0);
+    let of_4 = p.open();
+    // Version 4: UDP, not a later fragment.
     p.jump(BPF_JEQ, 0x40, 1, 0);
+    p.ret(0);
+    p.op(BPF_LD | BPF_B | BPF_ABS, 9);
+    p.jump(BPF_JEQ, libc::IPPROTO_UDP as u32, 1, 0);
     p.ret(0);
     p.op(BPF_LD | BPF_H | BPF_ABS, 6);
     p.jump(BPF_JSET, 0x1fff, 0, 1);
     p.ret(0);
+    p.op(BPF_LDX | BPF_B | BPF_MSH, 0);
+    p.land_one(of_4);
     if !interfaces.is_empty() {
         p.ancillary(libc::SKF_AD_IFINDEX);
         p.unless_any(interfaces);
@@ -82,8 +98,6 @@ pub(super) fn build(selected: &Selected, interfaces: &[u32], taking: Taking) -> 
     p.ancillary(libc::SKF_AD_HATYPE);
     p.jump(BPF_JEQ, libc::ARPHRD_LOOPBACK.into(), 0, 1);
     p.ret(0);
-    // X = length of the IP header.
-    p.op(BPF_LDX | BPF_B | BPF_MSH, 0);
     let first = |ports: &[u16]| ports.iter().take(MAX_PORTS).copied().collect::<Vec<u16>>();
     p.ports(2, &first(&selected.told), |p| p.ret(taking.bytes));
     if !selected.begins.is_empty() {

@@ -15,11 +15,14 @@ mod filter;
 pub mod places;
 pub mod searches;
 mod socket;
+pub mod stand_ins;
+pub mod watched;
 
 pub use filter::{Selected, Taking};
 pub use socket::{Received, Socket};
 
 use crate::net::Namespace;
+use iocrec_log::event::Ip6;
 
 /// Where something was seen: addresses of loopback interfaces mean something else in each namespace, all others are
 /// taken for the same everywhere.
@@ -27,7 +30,7 @@ pub type Scope = Namespace;
 
 /// The scope of an address that was seen in a namespace.
 pub fn scope(namespace: Namespace, ip: u32) -> Scope {
-    if ip >> 24 == 127 {
+    if ip >> 24 == 127 || ip == Ip6::LOOPBACK {
         namespace
     } else {
         0

@@ -1,7 +1,12 @@
 //! Datagrams as clients and servers of PVAccess send them, and as nobody should.
 
+use std::collections::HashMap;
+
 use super::*;
+use crate::net::udp::scope;
+use crate::net::Namespace;
 use iocrec_log::event::BeaconsNoted;
+use iocrec_log::event::{Address, Ip6};
 use iocrec_testing::chance::{fuzz, mutate, Random};
 
 const SECOND: u64 = 1_000_000_000;
@@ -78,19 +83,24 @@ impl Network {
     fn new() -> Network {
         let mut datagrams = Datagrams::default();
         let mut out = Vec::new();
-        datagrams.set_selected(0, HashMap::from([(HERE, selected(std::iter::empty()))]), &mut out);
+        datagrams.watched.set_selected(0, HashMap::from([(HERE, selected(std::iter::empty()))]), &mut out);
         assert_eq!(out.len(), 1, "reading begins");
         Network { datagrams, out: Vec::new() }
     }
 
-    fn sent(&mut self, time: u64, source: Address, destination: Address, payload: &[u8]) {
+    fn sent(&mut self, time: u64, source: impl Into<End>, destination: impl Into<End>, payload: &[u8]) {
         let seen = Seen { namespace: HERE, interface: 2, time };
-        let datagram = Datagram { source, destination, payload, length: payload.len() };
+        let datagram = Datagram {
+            source: source.into(),
+            destination: destination.into(),
+            payload,
+            length: payload.len(),
+        };
         self.datagrams.datagram(seen, &datagram, &mut self.out);
     }
 
     fn second(&mut self, time: u64) -> Vec<Fact> {
-        self.datagrams.second(time, &mut self.out);
+        self.datagrams.watched.second(time, &mut self.out);
         self.out.drain(..).map(|event| event.fact).collect()
     }
 }
@@ -183,13 +193,70 @@ fn servers_start_again_and_fall_silent() {
     assert_eq!(silent, [(BeaconsNoted::Overdue, 0, vec![8; 12], vec![])]);
     assert_eq!(
         servers_in(&Datagram {
-            source: from,
-            destination: to,
+            source: from.into(),
+            destination: to.into(),
             payload: &beacon_of(GUID, 1, 5075),
             length: 60
         }),
-        [at(SERVER, 5075)]
+        [End::from(at(SERVER, 5075))]
     );
+}
+
+/// The same over IPv6: addresses that the log tells before they are used.
+#[test]
+fn over_ipv6() {
+    let fd = |last: u128| 0xfd00 << 112 | last;
+    let (client, everybody) = (End::v6(fd(7), 40_001), End::v6(0xff02 << 112 | 0x42_0001, 5076));
+    for loopback in [false, true] {
+        let mut network = Network::new();
+        let (from, server) = match loopback {
+            true => (End::v6(1, 40_001), End::v6(1, 57_899)),
+            false => (client, End::v6(fd(3), 57_899)),
+        };
+        network.sent(SECOND, from, everybody, &search(false, 40_001, &[(1, "A"), (2, "B")]));
+        let own = [&GUID[..], b"find", &[0; 16], &short(false, 5075), b"\x03tcp\x01\x01\0", &long(false, 1)];
+        network.sent(SECOND + 100, server, from, &message(false, true, SEARCH_RESPONSE, &own.concat()));
+        // one that answers for another
+        let other = fd(4).to_be_bytes();
+        let payload =
+            [&GUID[..], b"find", &other, &short(false, 5075), b"\x03tcp\x01\x01\0", &long(false, 2)];
+        network.sent(SECOND + 200, server, from, &message(false, true, SEARCH_RESPONSE, &payload.concat()));
+        network.sent(SECOND + 300, server, everybody, &beacon_of(GUID, 0, 5075));
+        let mut told = std::collections::BTreeMap::new();
+        let mut address = |facts: &[Fact], of: Address| {
+            for fact in facts {
+                if let Fact::Ip6(of) = fact {
+                    told.insert(of.ip, u128::from_be_bytes(of.bytes.clone().try_into().unwrap()));
+                }
+            }
+            (*told.get(&of.ip).expect("told before"), of.port)
+        };
+        let facts = network.second(3 * SECOND);
+        let mut found = std::collections::BTreeMap::new();
+        for (at, fact) in facts.iter().enumerate() {
+            match fact {
+                Fact::PvaSearches(of) => {
+                    let of = &of.searches;
+                    let answers: Vec<_> =
+                        of.answers.iter().map(|(to, _)| address(&facts[..at], *to)).collect();
+                    let client = address(&facts[..at], of.client);
+                    found.insert(of.name.clone(), (client, answers));
+                    assert_eq!(scope(HERE, of.client.ip), if loopback { HERE } else { 0 });
+                }
+                Fact::PvaBeacons(of) => {
+                    let server = address(&facts[..at], of.beacons.server);
+                    assert_eq!(server, (if loopback { 1 } else { fd(3) }, 5075));
+                }
+                _ => {}
+            }
+        }
+        let (client, server) = if loopback { (1, 1) } else { (fd(7), fd(3)) };
+        let expected = [
+            ("A".to_owned(), ((client, 40_001), vec![(server, 5075)])),
+            ("B".to_owned(), ((client, 40_001), vec![(fd(4), 5075)])),
+        ];
+        assert_eq!(found, expected.into());
+    }
 }
 
 #[test]
@@ -219,7 +286,10 @@ fn random_datagrams() {
             if random.below(3) > 0 {
                 mutate(random, &mut payload);
             }
-            let ends = [at(CLIENT, 40_001), at(SERVER, 5076)];
+            let ends = match random.below(2) {
+                0 => [at(CLIENT, 40_001), at(SERVER, 5076)].map(End::from),
+                _ => [End::v6(0xfd00 << 112 | random.below(9) as u128, 40_001), End::v6(1, 5076)],
+            };
             let side = random.below(2);
             network.sent(turn * SECOND / 4, ends[side], ends[1 - side], &payload);
             let named = servers_in(&Datagram {
@@ -230,7 +300,7 @@ fn random_datagrams() {
             });
             assert!(named.len() <= payload.len());
         }
-        network.datagrams.finish(10 * SECOND, &mut network.out);
+        network.datagrams.watched.finish(10 * SECOND, &mut network.out);
         for event in network.out.drain(..) {
             match event.fact {
                 Fact::PvaSearches(of) => {
@@ -238,6 +308,7 @@ fn random_datagrams() {
                     assert_eq!(of.guids.len(), of.searches.answers.len());
                     assert!(of.searches.name.len() <= 800 && !of.searches.name.is_empty());
                 }
+                Fact::Ip6(of) => assert!(of.ip > 0 && of.ip < Ip6::END && of.bytes.len() == 16),
                 Fact::PvaSearchLoad(_) | Fact::PvaBeacons(_) | Fact::Loss(_) => {}
                 other => panic!("{other:?}"),
             }

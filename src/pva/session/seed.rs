@@ -2,7 +2,8 @@
 
 use iocrec_log::event::{Channel, CircuitId, Origin};
 
-use super::{Context, Session, LONGEST_NAME};
+use super::messages::LONGEST_NAME;
+use super::{Context, Session};
 
 /// A circuit as read from a server's memory; an empty text is unknown.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use iocrec_log::event::{Event, Fact, Sender};
+use iocrec_log::event::{Event, Fact, Ip6, Sender};
 use nix::net::if_::if_nametoindex;
 
 use crate::linux::process;
@@ -152,7 +152,9 @@ impl Source for Datagrams {
         }
         self.counts.second(now, &mut self.out);
         for (namespace, client) in self.counts.take_senders() {
-            if let Some(wanted) = self.wanted.get(&namespace) {
+            // sockets of IPv6 are not looked for
+            let wanted = self.wanted.get(&namespace).filter(|_| client.ip >= Ip6::END);
+            if let Some(wanted) = wanted {
                 self.senders.find(now, namespace, client, wanted.pid);
             }
         }

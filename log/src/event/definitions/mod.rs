@@ -5,6 +5,7 @@
 mod database;
 mod host;
 mod ioc;
+mod ip6;
 mod network;
 mod process;
 mod pvaccess;
@@ -12,6 +13,7 @@ mod pvaccess;
 pub use database::*;
 pub use host::*;
 pub use ioc::*;
+pub use ip6::*;
 pub use network::*;
 pub use process::*;
 pub use pvaccess::*;

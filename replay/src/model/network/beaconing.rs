@@ -1,7 +1,7 @@
 //! Beacons: servers that start, start again, and fall silent.
 
 use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading};
-use iocrec_log::event::{Beacons, BeaconsNoted, Fact, PvaBeacons, Registrations};
+use iocrec_log::event::{Address, Beacons, BeaconsNoted, Fact, Ip6, PvaBeacons, Registrations};
 use std::collections::HashMap;
 
 /// Servers; a bound for hostile logs.
@@ -18,6 +18,8 @@ struct Note {
     since: i64,
     last: Option<i64>,
     beacons: Beacons,
+    /// The server's address as text.
+    server: String,
     is_pva: bool,
     guids: String,
     reason: &'static str,
@@ -26,6 +28,11 @@ struct Note {
 /// A GUID as text. Logs are hostile: no more of it than there should be.
 fn hex(guid: &[u8]) -> String {
     guid.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An address as text, with `?` for one that is not told.
+fn told(reading: &Reading, address: Address) -> String {
+    reading.context.address(address).unwrap_or_else(|| format!("?:{}", address.port))
 }
 
 /// See the module.
@@ -97,7 +104,8 @@ impl Beaconing {
             false => format!("GUID {} instead of {}", hex(&of.guid), hex(&of.before)),
         });
         let is_pva = pva.is_some();
-        let note = Note { kind, since: seen, last: None, beacons: *of, is_pva, guids, reason };
+        let server = told(reading, of.server);
+        let note = Note { kind, since: seen, last: None, beacons: *of, server, is_pva, guids, reason };
         push(&mut self.notes, note, &mut self.left_out);
     }
 
@@ -108,8 +116,10 @@ impl Beaconing {
         for note in self.notes {
             let mut line = NetLine::new(note.kind, reading.host, note.since);
             let of = note.beacons;
-            line.servers = vec![text(of.server)];
-            line.ioc = iocs.get(&place(of.namespace, of.server)).cloned().unwrap_or_default();
+            line.servers = vec![note.server];
+            // circuits over IPv6 are found by no address
+            let ioc = iocs.get(&place(of.namespace, of.server)).filter(|_| of.server.ip >= Ip6::END);
+            line.ioc = ioc.cloned().unwrap_or_default();
             line.is_pva = note.is_pva;
             line.reason = note.reason;
             line.last = note.last;

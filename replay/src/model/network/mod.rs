@@ -5,6 +5,7 @@
 //! but not what two other hosts say to each other. So a name counts as not answered only if the answer would have been
 //! seen, or if it is searched for again and again, as after no answer; and logs of several hosts are taken together.
 
+mod addresses;
 mod beaconing;
 mod circuits;
 mod searching;
@@ -14,7 +15,7 @@ use crate::filter::Filter;
 use crate::logs::{budget, Logs};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Address, CircuitId, Fact};
+use iocrec_log::event::{Address, CircuitId, Fact, Ip6};
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -350,7 +351,7 @@ fn place(namespace: u64, address: Address) -> Place {
 }
 
 fn is_loopback(address: Address) -> bool {
-    address.ip >> 24 == 127
+    address.ip >> 24 == 127 || address.ip == Ip6::LOOPBACK
 }
 
 /// The recorded IOC that serves at each place, by the circuits in these definitions.

@@ -1,7 +1,8 @@
 //! Searches: by client and name, with the servers that answer.
 
-use super::{is_loopback, is_pva, place, push, text, Kind, NetLine, Reading, Who};
-use iocrec_log::event::{Address, Fact, SearchLoad, Searches, Sender};
+use super::addresses::Addresses;
+use super::{is_loopback, is_pva, place, push, Kind, NetLine, Reading, Who};
+use iocrec_log::event::{Address, Fact, IocId, SearchLoad, Searches, Sender};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -112,6 +113,7 @@ type Place<'a> = (&'a str, &'a str, u64, bool);
 /// See the module.
 #[derive(Default)]
 pub struct Searching {
+    addresses: Addresses,
     searches: HashMap<(Client, String), Search>,
     senders: HashMap<Client, Sender>,
     /// The name of the IOC that a sender is.
@@ -136,13 +138,14 @@ impl Searching {
             Fact::PvaSearches(of) => self.searches(reading, &of.searches, Some(&of.guids)),
             Fact::PvaSearchLoad(load) => self.load(reading, load, true, reading.wall(time)),
             Fact::Sender(sender) => {
+                let address = self.addresses.of(reading.context, sender.client);
                 // a socket is of one protocol, whichever that is
                 for pva in [false, true] {
-                    let client = Client::new(reading.host, sender.namespace, sender.client, false, pva);
+                    let client = Client::new(reading.host, sender.namespace, address, false, pva);
                     if self.senders.len() < MAX_SEARCHES {
                         let ioc = sender.ioc.and_then(|ioc| reading.context.ioc(ioc));
                         ioc.map(|ioc| self.ioc_names.insert(client.clone(), ioc.name.clone()));
-                        self.own.insert(sender.client.ip);
+                        self.own.insert(address.ip);
                         self.senders.insert(client, Sender::clone(sender));
                     }
                 }
@@ -150,16 +153,21 @@ impl Searching {
             Fact::Channel(channel) if channel.sid.is_some() && !channel.pv.is_empty() => {
                 if let Some(circuit) = reading.context.circuit(channel.circuit) {
                     let namespace = reading.context.circuit_ends(circuit.id).map_or(0, |ends| ends.namespace);
-                    let namespace = place(namespace, circuit.client).0;
-                    let (server, ip, since) = (circuit.server, circuit.client.ip, reading.wall(time));
+                    let ends = self.addresses.of_circuit(reading.context, circuit.id);
+                    let Some([client, server]) = ends.filter(|[client, _]| client.ip != 0) else { return };
+                    let namespace = place(namespace, client).0;
+                    let (ip, since) = (client.ip, reading.wall(time));
                     let key = (is_pva(reading.context, circuit.id), channel.pv.clone());
                     self.serves(key, Served { server, ip, namespace, since });
                 }
             }
             Fact::CircuitEnds(ends) => {
-                let Some(circuit) = reading.context.circuit(ends.circuit) else { return };
-                let ends = [(ends.server, circuit.server), (ends.client, circuit.client)];
-                let own = ends.iter().filter(|(ioc, _)| ioc.is_some()).map(|(_, end)| end.ip);
+                let Some([client, server]) = self.addresses.of_circuit(reading.context, ends.circuit) else {
+                    return;
+                };
+                let ends = [(ends.server, server), (ends.client, client)];
+                let is_told = |(ioc, end): &&(Option<IocId>, Address)| ioc.is_some() && end.ip != 0;
+                let own = ends.iter().filter(is_told).map(|(_, end)| end.ip);
                 if self.own.len() < MAX_SEARCHES {
                     self.own.extend(own);
                 }
@@ -188,7 +196,13 @@ impl Searching {
 
     /// `guids`: those of the servers that answered, with PVAccess.
     fn searches(&mut self, reading: &Reading, of: &Searches, guids: Option<&Vec<Vec<u8>>>) {
-        let client = Client::new(reading.host, of.namespace, of.client, of.tcp, guids.is_some());
+        let client = Client::new(
+            reading.host,
+            of.namespace,
+            self.addresses.of(reading.context, of.client),
+            of.tcp,
+            guids.is_some(),
+        );
         let key = (client, of.name.clone());
         if self.searches.len() >= MAX_SEARCHES && !self.searches.contains_key(&key) {
             self.left_out += 1;
@@ -214,10 +228,15 @@ impl Searching {
             (search.last, search.log_ends) = (last, i64::MIN);
         }
         search.not_found += u64::from(of.not_found);
-        for (server, count) in &of.answers {
+        let answers: Vec<(Address, u32)> = of
+            .answers
+            .iter()
+            .map(|(server, count)| (self.addresses.of(reading.context, *server), *count))
+            .collect();
+        for (server, count) in &answers {
             *search.answers.entry(*server).or_default() += u64::from(*count);
         }
-        for ((server, _), guid) in of.answers.iter().zip(guids.into_iter().flatten()) {
+        for ((server, _), guid) in answers.iter().zip(guids.into_iter().flatten()) {
             search.guids.insert(*server, guid.clone());
         }
     }
@@ -272,7 +291,7 @@ impl Searching {
         for (sender, count) in &load.most {
             if storm.most.len() < 1000 {
                 let count = count.saturating_mul(load.one_in.max(1).into());
-                *storm.most.entry(*sender).or_default() += count;
+                *storm.most.entry(self.addresses.of(reading.context, *sender)).or_default() += count;
             }
         }
     }
@@ -285,7 +304,7 @@ impl Searching {
     }
 
     fn who(&self, client: &Client) -> Who {
-        let mut who = Who { address: text(client.address), ..Who::default() };
+        let mut who = Who { address: self.addresses.text(client.address), ..Who::default() };
         if let Some(sender) = self.senders.get(client) {
             who.user.clone_from(&sender.user);
             who.program.clone_from(&sender.program);
@@ -344,7 +363,7 @@ impl Searching {
             line.client = self.who(client);
             line.count = search.count;
             line.at_least = missed;
-            line.servers = search.answers.keys().map(|server| text(*server)).collect();
+            line.servers = search.answers.keys().map(|server| self.addresses.text(*server)).collect();
             let before_end = search.log_ends.saturating_sub(search.last);
             line.going_on = Some(before_end < PERIOD);
             line.duration = Some(before_end.max(0)).filter(|_| search.log_ends > i64::MIN);
@@ -356,13 +375,15 @@ impl Searching {
                 (false, false) => "answered",
             };
             if let Some(served) = served {
-                line.servers.push(text(served.server));
+                line.servers.push(self.addresses.text(served.server));
                 line.served_since = Some(served.since);
             } else if search.answers.is_empty() {
                 let made = || Some(&self.channels.get(&(client.pva, name.clone()))?.first()?.server);
                 let others = of_name.and_then(|of| of.keys().next()).or_else(made);
-                line.text = others
-                    .map_or(String::new(), |at| format!("server {at} has it, seen elsewhere in these logs"));
+                line.text = others.map_or(String::new(), |at| {
+                    let at = self.addresses.text(*at);
+                    format!("server {at} has it, seen elsewhere in these logs")
+                });
             }
             push(&mut lines, line, &mut left_out);
         }
@@ -387,7 +408,7 @@ impl Searching {
             line.last = all.iter().map(|(_, search)| search.last).max();
             line.pv = (*name).to_owned();
             line.is_pva = *pva;
-            line.servers = servers.keys().map(|server| text(*server)).collect();
+            line.servers = servers.keys().map(|server| self.addresses.text(*server)).collect();
             line.count = servers.values().sum();
             let ports: HashSet<u16> = servers.keys().map(|server| server.port).collect();
             let ips: HashSet<u32> = servers.keys().map(|server| server.ip).collect();
@@ -431,6 +452,7 @@ impl Searching {
                     } else {
                         format!(" ({} pid {})", who.program, who.pid.unwrap_or(0))
                     };
+                    let address = self.addresses.text(**address);
                     format!("{address}{program} {about}{count}")
                 })
                 .collect();

@@ -12,7 +12,16 @@
 //! The time of a byte is that of the segment that made it available: no earlier than
 //! that of the bytes before it, however late a gap is given up.
 
+mod again;
+mod arrival;
+mod doubt;
+
 use std::collections::VecDeque;
+
+use again::{Sent, REMEMBERED};
+use arrival::Waiting;
+pub use arrival::{Arrival, Evidence, Gap, Piece, Pieces, Verdict};
+use doubt::Doubt;
 
 /// Distance from the expected sequence number up to which one segment with evidence is believed. Senders have no more
 /// than a window under way: 64 KiB without scaling, rarely more than a megabyte. Beyond it, the capture must have missed
@@ -20,136 +29,6 @@ use std::collections::VecDeque;
 const NEAR: i32 = 1 << 20;
 /// Highest distance of an acknowledgement that releases waiting segments.
 const MAX_DISTANCE: i32 = 64 << 20;
-/// Segments remembered, to find that other bytes are sent in their place.
-const REMEMBERED: usize = 4;
-/// Bytes of each that are compared.
-const COMPARED: usize = 512;
-/// Evidence that is needed to follow a chain of segments to another place: two sure ones, or three likely ones.
-const NEEDED: u32 = 12;
-/// Without evidence: this number of segments that follow each other ...
-const NEEDED_SEGMENTS: u32 = 8;
-/// ... in this time at least, while nothing came that was expected.
-const NEEDED_TIME: u64 = 30_000_000_000;
-
-/// A part of the stream, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
-    /// Bytes of one segment.
-    Bytes {
-        /// The bytes.
-        bytes: &'a [u8],
-        /// Whether they begin the segment.
-        starts: bool,
-        /// Whether they end it.
-        ends: bool,
-        /// Number of bytes before the first header, if the socket filter knows it: some may lie behind these.
-        place: Option<u32>,
-    },
-    /// Bytes are missing.
-    Gap {
-        /// Number of missing bytes.
-        length: u32,
-        /// Why they are missing.
-        cause: Gap,
-    },
-    /// The stream is over.
-    End,
-}
-
-/// Why bytes of a stream are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gap {
-    /// They were not captured.
-    Lost,
-    /// The socket filter left out bytes that do not matter, by its protocol's rule.
-    Elided,
-    /// The socket filter left them out, or they were not captured: which of the two is not known.
-    Unseen,
-}
-
-/// What speaks for a segment beside its sequence number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Evidence {
-    /// Nothing.
-    None,
-    /// It would be right if some segments of the other side were not captured.
-    Likely,
-    /// It acknowledges what the other side has sent, or its time stamp is the sender's.
-    Sure,
-}
-
-/// What became of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is delivered, or waits to be, or all of it was known.
-    Taken,
-    /// Its bytes differ from those that came in the same place before. The first ones count.
-    Changed,
-    /// It is not believed.
-    Unbelieved,
-}
-
-/// A segment's part of the stream.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
-    /// Time of capture.
-    pub time: u64,
-    /// Sequence number of its first byte.
-    pub sequence: u32,
-    /// Its bytes, as far as they were captured.
-    pub bytes: &'a [u8],
-    /// Its true length.
-    pub length: u32,
-    /// Whether the socket filter left out its payload.
-    pub elided: bool,
-    /// Whether it ends the stream.
-    pub fin: bool,
-    /// What speaks for it. It is not needed if the segment is the expected one.
-    pub evidence: Evidence,
-    /// Number of its bytes before the first header, if the socket filter knows it.
-    pub place: Option<u32>,
-    /// Whether everything that is missing before it is known not to matter.
-    pub follows: bool,
-    /// Number of the stream's next bytes that nobody needs: if they are missing, nothing is lost.
-    pub unneeded: u64,
-    /// Whether the socket filter leaves out so much of this side that no distance is too far.
-    pub leaps: bool,
-}
-
-/// Receives the pieces, each with its time.
-pub type Pieces<'a> = dyn FnMut(u64, Piece) + 'a;
-
-/// A segment that waits for the bytes before it.
-#[derive(Debug)]
-struct Waiting {
-    time: u64,
-    sequence: u32,
-    bytes: Vec<u8>,
-    length: u32,
-    elided: bool,
-    fin: bool,
-    place: Option<u32>,
-    follows: bool,
-}
-
-/// A segment that was passed on.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sent {
-    sequence: u32,
-    /// Bytes from there on that `hash` is of; 0: none.
-    length: u32,
-    hash: u32,
-}
-
-/// Segments without enough evidence that follow each other.
-#[derive(Clone, Copy, Debug)]
-struct Doubt {
-    /// Sequence number of the next byte.
-    next: u32,
-    since: u64,
-    segments: u32,
-    evidence: u32,
-}
 
 /// One direction of a connection. See the module.
 #[derive(Debug, Default)]
@@ -172,15 +51,6 @@ pub struct Stream {
     turn: u8,
     doubt: Option<Doubt>,
     over: bool,
-}
-
-/// A hash of bytes, to find by accident or ill will changed ones.
-fn hash(bytes: &[u8]) -> u32 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR);
-    let (words, rest) = bytes.as_chunks::<8>();
-    let hash = words.iter().fold(FACTOR, |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    (rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte) + 256)) >> 32) as u32
 }
 
 impl Stream {
@@ -311,59 +181,6 @@ impl Stream {
         }
     }
 
-    /// Takes a segment all of which is known, or its known part: are its bytes the same?
-    fn again(&self, arrival: &Arrival) -> Verdict {
-        let same = |sent: &Sent| {
-            sent.length == 0
-                || sent.sequence != arrival.sequence
-                || arrival.bytes.get(..sent.length as usize).is_none_or(|bytes| hash(bytes) == sent.hash)
-        };
-        if self.sent.iter().all(same) {
-            Verdict::Taken
-        } else {
-            Verdict::Changed
-        }
-    }
-
-    /// Takes a segment with too little evidence. One may be anybody's; but if more follow it, the stream may have gone
-    /// on there, and we missed a great deal.
-    fn doubt(&mut self, arrival: Arrival, out: &mut Pieces) -> Verdict {
-        let evidence = match arrival.evidence {
-            Evidence::Sure => NEEDED.div_ceil(2),
-            Evidence::Likely => NEEDED.div_ceil(3),
-            Evidence::None => 0,
-        };
-        let end = arrival.sequence.wrapping_add(arrival.length);
-        let doubt = match self.doubt {
-            // sent again
-            Some(doubt) if doubt.next == end => return Verdict::Taken,
-            Some(doubt) if doubt.next == arrival.sequence => Doubt {
-                next: end,
-                segments: doubt.segments.saturating_add(1),
-                evidence: doubt.evidence.saturating_add(evidence),
-                ..doubt
-            },
-            _ => Doubt { next: end, since: arrival.time, segments: 1, evidence },
-        };
-        let long =
-            doubt.segments >= NEEDED_SEGMENTS && arrival.time.saturating_sub(doubt.since) >= NEEDED_TIME;
-        if doubt.evidence < NEEDED && !long {
-            self.doubt = Some(doubt);
-            return Verdict::Unbelieved;
-        }
-        self.doubt = None;
-        self.flush(out);
-        if !(-NEAR..=0).contains(&self.ahead(arrival.sequence)) {
-            let missed = self.next.map_or(0, |next| arrival.sequence.wrapping_sub(next));
-            self.clock = self.clock.max(arrival.time);
-            out(self.clock, Piece::Gap { length: missed, cause: Gap::Lost });
-            self.next = Some(arrival.sequence);
-        }
-        self.hand_on(arrival, out);
-        self.catch_up(out);
-        Verdict::Taken
-    }
-
     /// Keeps a segment until the bytes before it have come.
     fn wait(&mut self, arrival: Arrival) -> Verdict {
         let behind = |w: &Waiting| w.sequence.wrapping_sub(arrival.sequence) as i32;
@@ -459,44 +276,6 @@ impl Stream {
         if arrival.fin {
             self.over = true;
             out(self.clock, Piece::End);
-        }
-    }
-
-    fn remember(&mut self, sequence: u32, bytes: &[u8]) {
-        let bytes = bytes.get(..COMPARED).unwrap_or(bytes);
-        if let Some(sent) = self.sent.get_mut(usize::from(self.turn)) {
-            *sent = Sent { sequence, length: bytes.len() as u32, hash: hash(bytes) };
-        }
-        self.turn = (self.turn + 1) % REMEMBERED as u8;
-    }
-}
-
-impl Arrival<'_> {
-    /// Why bytes before or in it are missing that do not matter.
-    fn cause(&self) -> Gap {
-        if self.follows {
-            Gap::Unseen
-        } else {
-            Gap::Elided
-        }
-    }
-}
-
-impl Waiting {
-    fn arrival(&self) -> Arrival<'_> {
-        Arrival {
-            time: self.time,
-            sequence: self.sequence,
-            bytes: &self.bytes,
-            length: self.length,
-            elided: self.elided,
-            fin: self.fin,
-            // it was believed when it came
-            evidence: Evidence::Sure,
-            place: self.place,
-            follows: self.follows,
-            unneeded: 0,
-            leaps: false,
         }
     }
 }

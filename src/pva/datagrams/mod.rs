@@ -4,28 +4,27 @@
 //! begin. A server that is asked alone passes the question on to others on its host, by multicast behind a tag of where
 //! it came from; they may answer twice. Both count once.
 //!
-//! Promises: those of [`ca::datagrams`](crate::ca::datagrams). Searches over IPv6 are not seen.
+//! Promises: those of [`ca::datagrams`](crate::ca::datagrams).
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use epics::pva::{Cursor, Read};
-use iocrec_log::event::{Address, Event, Fact, PvaBeacons, PvaSearches};
+use iocrec_log::event::{Event, Fact, PvaBeacons, PvaSearches};
 
-use crate::net::udp::beacons::{Beacon, Manner, Servers};
-use crate::net::udp::copies::Copies;
+use crate::net::packet::End;
+use crate::net::udp::beacons::{Beacon, Manner};
 use crate::net::udp::datagram::Datagram;
-use crate::net::udp::searches::{self, Answer, Asking, Guid, Searches};
+use crate::net::udp::searches::{self, Answer, Asking, Guid};
+use crate::net::udp::stand_ins::StandIns;
+use crate::net::udp::watched::Watched;
 use crate::net::udp::{Seen, Selected};
-use crate::net::Namespace;
 use crate::pva::message::{Header, BEACON, FROM_SERVER, HEADER, MAGIC, ORIGIN_TAG, SEARCH, SEARCH_RESPONSE};
+use crate::pva::searches::{beacon, request, response};
 
 /// UDP port of searches and beacons, unless somebody says otherwise.
 const PORT: u16 = 5076;
 /// Messages of a datagram that are looked at.
 const MAX_MESSAGES: usize = 32;
-/// Names of a message that are looked at: more than fit in a datagram.
-const MAX_NAMES: usize = 8192;
 /// Longest time between two answers of one server to one question that it got twice, nanoseconds.
 const SOON: u64 = 20_000_000;
 /// Answers that are remembered for this.
@@ -81,12 +80,9 @@ pub fn selected<'a>(environments: impl Iterator<Item = (&'a str, &'a str)>) -> S
 /// See the module.
 #[derive(Debug)]
 pub struct Datagrams {
-    /// The ports in each namespace.
-    selected: HashMap<Namespace, Selected>,
-    /// Searches over UDP.
-    pub searches: Searches,
-    servers: Servers,
-    copies: Copies,
+    /// Searches and beacons.
+    pub watched: Watched,
+    addresses: StandIns,
     hasher: RandomState,
     /// The last answers, and when they came.
     answers: Vec<(u64, u64)>,
@@ -96,10 +92,8 @@ pub struct Datagrams {
 impl Default for Datagrams {
     fn default() -> Datagrams {
         Datagrams {
-            selected: HashMap::new(),
-            searches: Searches::new(searches::Limits::default(), FACTS),
-            servers: Servers::new(MANNER),
-            copies: Copies::default(),
+            watched: Watched::new(FACTS, MANNER),
+            addresses: StandIns::of_udp(),
             hasher: RandomState::new(),
             answers: Vec::new(),
             next: 0,
@@ -108,42 +102,33 @@ impl Default for Datagrams {
 }
 
 impl Datagrams {
-    /// Sets the namespaces in which datagrams are read from now on, and the ports there.
-    pub fn set_selected(&mut self, now: u64, selected: HashMap<Namespace, Selected>, out: &mut Vec<Event>) {
-        if self.selected != selected {
-            let namespaces: Vec<Namespace> = selected.keys().copied().collect();
-            self.searches.set_places(&namespaces, now, out);
-            self.selected = selected;
-        }
-    }
-
     /// Takes a datagram. Facts that must not wait go to `out`.
     pub fn datagram(&mut self, seen: Seen, datagram: &Datagram, out: &mut Vec<Event>) {
-        let Some(selected) = self.selected.get(&seen.namespace).filter(|of| of.takes(datagram)) else {
+        let Some(selected) = self.watched.selected(&seen).filter(|of| of.takes(datagram)) else {
             return;
         };
         let asks = selected.asked.contains(&datagram.destination.port);
-        if self.copies.is_copy(&seen, datagram) {
+        if self.watched.is_copy(&seen, datagram) {
             return;
         }
-        self.searches.datagram(seen.namespace, datagram.payload.len() < datagram.length);
+        self.watched.count(&seen, datagram);
         for (header, payload) in messages(datagram.payload) {
             let cursor = &mut Cursor::new(payload, header.is_big_endian());
             // what comes after something unreadable is not understood either
             let _ = match header.command {
                 // what follows was asked elsewhere
                 ORIGIN_TAG => return,
-                SEARCH if asks => {
-                    let to = |cid, client| Asking { client, tcp: false, cid };
-                    request(cursor, datagram.source, &mut |cid, client, name| {
-                        self.searches.request(seen.namespace, to(cid, client), name, seen.time);
-                    })
-                }
-                SEARCH_RESPONSE => self.answer(&seen, datagram, payload, cursor),
+                SEARCH if asks => request(cursor, datagram.source, &mut |cid, client, name| {
+                    let client = self.addresses.address(client, seen.time, out);
+                    let asking = Asking { client, tcp: false, cid };
+                    self.watched.searches.request(seen.namespace, asking, name, seen.time);
+                }),
+                SEARCH_RESPONSE => self.answer(&seen, datagram, payload, cursor, out),
                 BEACON => beacon(cursor, datagram.source).map(|(server, guid, number)| {
-                    let version = header.version.into();
+                    let (server, version) =
+                        (self.addresses.address(server, seen.time, out), header.version.into());
                     let beacon = Beacon { server, number, version, guid: Some(guid) };
-                    self.servers.beacon(seen, beacon, out);
+                    self.watched.servers.beacon(seen, beacon, out);
                 }),
                 _ => Ok(()),
             };
@@ -156,6 +141,7 @@ impl Datagrams {
         datagram: &Datagram,
         payload: &[u8],
         cursor: &mut Cursor<'_>,
+        out: &mut Vec<Event>,
     ) -> Read<()> {
         let hash = self.hasher.hash_one((datagram.destination, payload));
         let soon = |(known, time): &(u64, u64)| *known == hash && seen.time.abs_diff(*time) < SOON;
@@ -167,33 +153,20 @@ impl Datagrams {
             None => self.answers.push((hash, seen.time)),
         }
         self.next = (self.next + 1) % KEPT;
-        let client = datagram.destination;
+        let client = self.addresses.address(datagram.destination, seen.time, out);
         response(cursor, datagram.source, &mut |cid, answer| {
             let asking = Asking { client, tcp: false, cid };
-            self.searches.answer(seen.namespace, asking, answer, seen.time);
+            let answer = answer.map(|(server, guid)| Answer {
+                server: self.addresses.address(server, seen.time, out),
+                guid: Some(guid),
+            });
+            self.watched.searches.answer(seen.namespace, asking, answer, seen.time);
         })
-    }
-
-    /// Takes what the last second's reading of a namespace left out: one datagram in `one_in` was read, `lost` were lost.
-    pub fn left_out(&mut self, namespace: Namespace, one_in: u32, lost: u64) {
-        self.searches.left_out(namespace, one_in, lost);
-    }
-
-    /// Reports what is due. Call it each second.
-    pub fn second(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.searches.second(now, out);
-        self.servers.second(now, out);
-    }
-
-    /// Reports everything.
-    pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.searches.finish(now, out);
-        self.servers.finish(now, out);
     }
 }
 
 /// The servers that a datagram names: in beacons, and in answers to searches.
-pub fn servers_in(datagram: &Datagram) -> Vec<Address> {
+pub fn servers_in(datagram: &Datagram) -> Vec<End> {
     let mut found = Vec::new();
     for (header, payload) in messages(datagram.payload).filter(|(header, _)| header.flags & FROM_SERVER != 0)
     {
@@ -202,7 +175,7 @@ pub fn servers_in(datagram: &Datagram) -> Vec<Address> {
             BEACON => found.extend(beacon(cursor, datagram.source).ok().map(|(server, ..)| server)),
             SEARCH_RESPONSE => {
                 let _ = response(cursor, datagram.source, &mut |_, answer| {
-                    found.extend(answer.map(|answer| answer.server));
+                    found.extend(answer.map(|(server, _)| server));
                 });
             }
             _ => {}
@@ -225,74 +198,6 @@ fn messages(bytes: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
         Some((header, payload))
     })
     .take(MAX_MESSAGES)
-}
-
-/// Reads a request from this sender: for each name its number, who wants the answer, and the name.
-pub(super) fn request(
-    cursor: &mut Cursor<'_>,
-    from: Address,
-    found: &mut dyn FnMut(u32, Address, &[u8]),
-) -> Read<()> {
-    // sequence number; flags and three bytes to spare
-    cursor.take(4 + 4)?;
-    let ip = ip(cursor, from)?;
-    let client = Address { ip, port: cursor.u16()? };
-    for _ in 0..cursor.size()?.unwrap_or(0).min(MAX_NAMES) {
-        cursor.string()?;
-    }
-    for _ in 0..usize::from(cursor.u16()?).min(MAX_NAMES) {
-        let cid = cursor.u32()?;
-        found(cid, client, cursor.string()?);
-    }
-    Ok(())
-}
-
-/// Reads an answer from this sender: for each name its number, and the server if there is one.
-pub(super) fn response(
-    cursor: &mut Cursor<'_>,
-    from: Address,
-    found: &mut dyn FnMut(u32, Option<Answer>),
-) -> Read<()> {
-    let guid = guid(cursor)?;
-    // sequence number
-    cursor.take(4)?;
-    let ip = ip(cursor, from)?;
-    let server = Address { ip, port: cursor.u16()? };
-    // protocol
-    cursor.string()?;
-    let has = cursor.u8()? != 0;
-    for _ in 0..usize::from(cursor.u16()?).min(MAX_NAMES) {
-        found(cursor.u32()?, has.then_some(Answer { server, guid: Some(guid) }));
-    }
-    Ok(())
-}
-
-/// Reads a beacon from this sender: the server, its GUID, and the beacon's number.
-fn beacon(cursor: &mut Cursor<'_>, from: Address) -> Read<(Address, [u8; 12], u32)> {
-    let guid = guid(cursor)?;
-    // flags
-    cursor.u8()?;
-    let number = cursor.u8()?;
-    // number of changes of the server's PVs
-    cursor.u16()?;
-    let ip = ip(cursor, from)?;
-    Ok((Address { ip, port: cursor.u16()? }, guid, number.into()))
-}
-
-fn guid(cursor: &mut Cursor<'_>) -> Read<[u8; 12]> {
-    cursor.take(12)?.first_chunk().copied().ok_or(epics::pva::Fault::Short)
-}
-
-/// An IPv4 address, written as one of IPv6: the sender's if it is none.
-fn ip(cursor: &mut Cursor<'_>, from: Address) -> Read<u32> {
-    let bytes = cursor.take(16)?;
-    let ip = match bytes {
-        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ip @ ..] => {
-            ip.first_chunk().copied().map(u32::from_be_bytes)
-        }
-        _ => None,
-    };
-    Ok(ip.filter(|ip| *ip != 0).unwrap_or(from.ip))
 }
 
 #[cfg(test)]

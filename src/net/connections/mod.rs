@@ -11,18 +11,23 @@
 //! - a reset by the very sequence number that the receiver demands too (RFC 5961);
 //! - an opening (SYN) by the answer of the other side, and by data that continue both ([`Openings`]).
 //!
-//! What does not prove it is counted ([`Unbelieved`]).
+//! What does not prove it is counted ([`Unbelieved`](crate::net::protocol::Unbelieved)).
 //!
 //! A packet on its way to another namespace is captured in both. It counts in the server's namespace, if that is
 //! captured.
 
+mod opened;
+mod places;
+mod unconfirmed;
+
 use crate::net::connection::{Connection, Shared};
 use crate::net::lru::Lru;
-use crate::net::openings::{Opening, Openings};
+use crate::net::openings::Openings;
 use crate::net::packet::{End, Segment};
-use crate::net::protocol::{Closing, Ends, Protocol, Side, Start, Unbelieved};
+use crate::net::protocol::{Closing, Ends, Protocol, Side, Start};
 use crate::net::served::Served;
 use crate::net::Namespace;
+use unconfirmed::MAX_UNCONFIRMED;
 
 /// Classes of connections: closed ones, those that have shown no message, those that have.
 const CLASSES: usize = 3;
@@ -66,9 +71,6 @@ pub struct Connections<P: Protocol> {
     unconfirmed: Vec<Key>,
 }
 
-/// Connections whose sockets are looked for at a time.
-const MAX_UNCONFIRMED: usize = 1024;
-
 /// The two ends of a connection, the lower first, in their network namespace: another namespace may have a connection
 /// between the same addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,62 +97,9 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// See [`Decoder::expect_confirmation`](crate::net::protocol::Decoder::expect_confirmation).
-    pub fn expect_confirmation(&mut self) {
-        self.confirms = true;
-    }
-
-    /// See [`Decoder::take_unconfirmed`](crate::net::protocol::Decoder::take_unconfirmed).
-    pub fn take_unconfirmed(&mut self) -> Vec<(Namespace, End, End)> {
-        let found = std::mem::take(&mut self.unconfirmed).into_iter().filter_map(|key| {
-            let connection = self.table.get(&key).filter(|connection| connection.awaits())?;
-            Some((key.0, connection.client, connection.server))
-        });
-        found.collect()
-    }
-
-    /// This connection exists.
-    pub fn confirm(&mut self, namespace: Namespace, client: End, server: End, out: &mut P::Output) {
-        let key = Key::new(namespace, client, server);
-        let (mut shared, table) = self.shared(out);
-        if let Some(connection) = table.get_mut(&key).filter(|connection| connection.client == client) {
-            connection.confirm(None, &mut shared);
-            let class = connection.class(shared.protocol);
-            table.touch(&key, class);
-        }
-    }
-
-    /// Sets the servers of each network namespace whose packets are captured. Closes connections in namespaces that are
-    /// no longer among them: an inode number may become another namespace's.
-    pub fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut P::Output) {
-        let mut gone = std::mem::replace(&mut self.served, served);
-        gone.retain(|old| self.served(old.namespace).is_none());
-        if gone.is_empty() {
-            return;
-        }
-        let mut shared =
-            Shared { limits: &self.limits, protocol: &mut self.protocol, buffered: &mut self.buffered, out };
-        self.table.retain(|key, connection| {
-            // keep one that was adopted in a namespace that is not known yet
-            let kept = gone.iter().all(|gone| gone.namespace != key.0);
-            if !kept {
-                connection.flush(&mut shared);
-                connection.end(now, Closing::Elsewhere, &mut shared);
-            }
-            kept
-        });
-    }
-
     /// From now on expects that a socket filter leaves out what does not matter: see [`Limits::filtered`].
     pub fn expect_filter(&mut self) {
         self.limits.filtered = true;
-    }
-
-    /// Sets the namespaces whose packets are captured from now on.
-    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
-        for served in &mut self.served {
-            served.captured = namespaces.contains(&served.namespace);
-        }
     }
 
     /// The state of the connection between these ends, and its time of closing if it is closed.
@@ -163,19 +112,6 @@ impl<P: Protocol> Connections<P> {
         let (client, server) = (client.into(), server.into());
         let connection = self.table.get(&Key::new(namespace, client, server))?;
         (connection.client == client).then(|| (&connection.state, connection.closed_at()))
-    }
-
-    /// The network namespace in which a connection counts if its client is in `namespace`: that of the server's
-    /// address, if it is captured.
-    pub fn home(&self, namespace: Namespace, server: impl Into<End>) -> Namespace {
-        let server = server.into();
-        let here = self.served(namespace).is_some_and(|served| served.has(server));
-        let other = self
-            .served
-            .iter()
-            .find(|served| served.is_home(P::SERVICE, server))
-            .map(|served| served.namespace);
-        other.filter(|_| !here).unwrap_or(namespace)
     }
 
     /// Takes a packet captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds, monotonic).
@@ -252,66 +188,6 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// The opening that this segment continues: exactly, if there is a connection that it would replace.
-    fn continued(&self, key: &Key, time: u64, segment: &Segment) -> Option<Opening> {
-        let known = self.table.get(key).filter(|known| known.closed_at().is_none());
-        let (opening, from_client) =
-            self.openings.find(key, time, segment, |opening, from_client| match known {
-                Some(known) if known.is_unseen() && time <= known.adopted => {
-                    continues(opening, from_client, segment)
-                }
-                Some(known) => {
-                    let is_own = known.stream_of(Side::Client).first() == Some(opening.client);
-                    !is_own
-                        && (opening.server.is_some() || known.stream_of(Side::Server).next().is_none())
-                        && follows(opening, from_client, segment)
-                }
-                None => continues(opening, from_client, segment),
-            })?;
-        let client = if from_client { segment.source } else { segment.destination };
-        // The ends of a live connection do not change places.
-        known.is_none_or(|known| known.client == client).then_some(opening)
-    }
-
-    /// Whether a connection has just been opened and answered between these ends that this segment is not part of.
-    fn awaits_another(&self, key: &Key, time: u64, segment: &Segment) -> bool {
-        let fresh = |opening: &Opening, _| {
-            opening.server.is_some() && time.saturating_sub(opening.time) < OPENING_STANDS
-        };
-        self.openings.find(key, time, segment, fresh).is_some()
-    }
-
-    /// A connection that this segment begins, or that it is the first to show.
-    fn begin(
-        &mut self,
-        namespace: Namespace,
-        time: u64,
-        segment: &Segment,
-        opening: Option<Opening>,
-    ) -> Option<Connection<P::Connection>> {
-        let server_of = |client| if client == segment.source { segment.destination } else { segment.source };
-        let key = Key::new(namespace, segment.source, segment.destination);
-        let opened = opening.and_then(|opening| {
-            let same = |other: &Opening, _| *other == opening;
-            self.openings.find(&key, time, segment, same)
-        });
-        if let Some((opening, from_client)) = opened {
-            let client = if from_client { segment.source } else { segment.destination };
-            let mut connection = self.connection(namespace, client, server_of(client), Start::Opened);
-            connection.open(opening, &mut self.protocol);
-            if self.confirms && opening.server.is_none() {
-                connection.await_server();
-            }
-            return Some(connection);
-        }
-        let client = self.client_of(namespace, segment)?;
-        let mut connection = self.connection(namespace, client, server_of(client), Start::MidStream);
-        if self.confirms {
-            connection.await_server();
-        }
-        Some(connection)
-    }
-
     /// Does the work that is due by time alone: gives up waiting for missing bytes, forgets closed connections. Call it
     /// several times a second.
     pub fn tick(&mut self, now: u64, out: &mut P::Output) {
@@ -356,45 +232,11 @@ impl<P: Protocol> Connections<P> {
         Some((&mut self.protocol, &mut connection.state))
     }
 
-    fn served(&self, namespace: Namespace) -> Option<&Served> {
-        self.served.iter().find(|served| served.namespace == namespace)
-    }
-
-    /// Whether a server in this namespace has the port of this end.
-    pub fn serves(&self, namespace: Namespace, end: End) -> bool {
-        self.served(namespace).is_some_and(|served| served.ports.has(P::SERVICE, end.port))
-    }
-
     /// The parts of the table that connections need while it is borrowed.
     #[allow(clippy::type_complexity)] // a pair
     fn shared<'a>(&'a mut self, out: &'a mut P::Output) -> (Shared<'a, P>, &'a mut Table<P::Connection>) {
         let Connections { limits, protocol, buffered, table, .. } = self;
         (Shared { limits, protocol, buffered, out }, table)
-    }
-
-    /// Whether the packet belongs to a server whose address is not in this namespace, but in another.
-    fn passes(&self, namespace: Namespace, segment: &Segment) -> bool {
-        let away = |end| self.home(namespace, end) != namespace;
-        self.served.len() > 1 && (away(segment.source) || away(segment.destination))
-    }
-
-    /// Closes the copies of a connection in the namespaces that it passes through, once its packets are captured where
-    /// the server is: the others were captured first.
-    fn end_elsewhere(&mut self, time: u64, key: Key, server: End, out: &mut P::Output) {
-        if self.served.len() < 2
-            || !self.served(key.0).is_some_and(|served| served.is_home(P::SERVICE, server))
-        {
-            return;
-        }
-        let others: Vec<Key> = self
-            .served
-            .iter()
-            .map(|served| Key(served.namespace, key.1, key.2))
-            .filter(|other| *other != key && self.home(other.0, server) == key.0)
-            .collect();
-        for other in others {
-            self.remove(time, &other, Closing::Elsewhere, out);
-        }
     }
 
     /// Closes and forgets a connection, if it exists.
@@ -432,30 +274,6 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// Remembers a SYN, or the SYN that answers it, until data follow. True if it answers that of a connection of which
-    /// only the client's data have come.
-    fn opening(&mut self, key: &Key, time: u64, segment: &Segment) -> bool {
-        let is_new = self.openings.note(key, time, segment);
-        let Some(known) = self.table.get_mut(key).filter(|known| known.closed_at().is_none()) else {
-            return false;
-        };
-        let (client, server) = match segment.acknowledged {
-            None => (Some(segment.sequence), None),
-            Some(next) => (Some(next.wrapping_sub(1)), Some(segment.sequence)),
-        };
-        if known.stream_of(Side::Client).first() == client {
-            // Sent again, or seen on two interfaces; or the answer was captured after the data.
-            if let (Some(server), None) = (server, known.stream_of(Side::Server).next()) {
-                known.start(Side::Server, server, &mut self.protocol);
-            }
-            self.openings.forget(key);
-            return server.is_some();
-        } else if is_new && server.is_none() && !known.is_unseen() {
-            self.protocol.on_unbelieved(&mut known.state, time, Unbelieved::Opening);
-        }
-        false
-    }
-
     /// Counts what belongs to no connection.
     fn unknown(&mut self, time: u64, segment: &Segment) {
         self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
@@ -483,33 +301,5 @@ impl<S> Connection<S> {
             None if protocol.is_recognized(&self.state) => RECOGNIZED,
             None => SILENT,
         }
-    }
-}
-
-/// Time after an answered opening during which data that do not continue it are not taken for a connection that was open
-/// before, nanoseconds. Clients send their first message at once.
-const OPENING_STANDS: u64 = 2_000_000_000;
-/// Distance behind an opening up to which data are taken for its continuation, whose first segments were not captured.
-const BEHIND_OPENING: u32 = 1 << 20;
-
-/// Whether a segment may be an early one of the connection that was opened so.
-fn continues(opening: &Opening, from_client: bool, segment: &Segment) -> bool {
-    let after = |syn: u32| segment.sequence.wrapping_sub(syn.wrapping_add(1)) <= BEHIND_OPENING;
-    match (from_client, opening.server) {
-        (true, _) => after(opening.client),
-        (false, Some(server)) => after(server),
-        (false, None) => false,
-    }
-}
-
-/// Whether a segment is the first of its side on the connection that was opened so.
-fn follows(opening: &Opening, from_client: bool, segment: &Segment) -> bool {
-    let next = |syn: u32| syn.wrapping_add(1);
-    let has = |syn: u32| segment.acknowledged.is_none_or(|ack| ack.wrapping_sub(next(syn)) <= BEHIND_OPENING);
-    match (from_client, opening.server) {
-        (true, Some(server)) => segment.sequence == next(opening.client) && has(server),
-        (true, None) => segment.sequence == next(opening.client),
-        (false, Some(server)) => segment.sequence == next(server) && has(opening.client),
-        (false, None) => false,
     }
 }

@@ -1,0 +1,177 @@
+//! Channel Access beside puts, counted by circuit and channel: messages and bytes, slow clients, echoes without answer,
+//! errors, rights, priorities.
+//!
+//! What is unusual is noted within a second, the rest once a minute for the busiest circuits and channels; the others
+//! are counted on until it is their turn. Each table is bounded.
+
+mod circuit;
+mod messages;
+mod stall;
+
+use std::collections::HashMap;
+
+use iocrec_log::event::{Address, ChannelId, ChannelTraffic, CircuitId, Event, Fact};
+
+use crate::ca::datagrams::FACTS;
+
+use crate::net::protocol::Side;
+use crate::net::udp::searches::{self, Searches};
+use crate::net::Namespace;
+
+use circuit::Circuit;
+
+const SECOND: u64 = 1_000_000_000;
+/// Time between two notes of what is usual.
+const NOTE: u64 = 60 * SECOND;
+/// Circuits and channels noted then: the busiest. A note takes some 15 bytes of the log.
+const NOTED: usize = 100;
+/// A circuit that was open for less is not worth a note.
+const BRIEF: u64 = SECOND;
+/// Circuits and channels that are counted. A channel takes some 100 bytes, and only those with gets and new
+/// subscriptions are counted.
+const MAX_CIRCUITS: usize = 2048;
+const MAX_CHANNELS: usize = 4096;
+
+/// The ends of a circuit, and the namespace in which it was captured.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// The namespace.
+    pub namespace: Namespace,
+    /// The client's address.
+    pub client: Address,
+    /// The server's address.
+    pub server: Address,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Channel {
+    circuit: CircuitId,
+    since: u64,
+    gets: u32,
+    subscriptions: u32,
+    updates: u64,
+    bytes: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Traffic {
+    circuits: HashMap<CircuitId, Circuit>,
+    channels: HashMap<ChannelId, Channel>,
+    /// Searches on circuits to name servers.
+    searches: Searches,
+    noted: u64,
+    checked: u64,
+}
+
+impl Default for Traffic {
+    fn default() -> Traffic {
+        let searches = Searches::new(searches::Limits::default(), FACTS);
+        Traffic { circuits: HashMap::new(), channels: HashMap::new(), searches, noted: 0, checked: 0 }
+    }
+}
+
+impl Traffic {
+    /// Counts bytes that a side of a circuit sent. `looked_at`: whether they are here.
+    pub fn bytes(&mut self, circuit: CircuitId, time: u64, side: Side, count: u64, looked_at: bool) {
+        let Some(circuit) = self.circuit(circuit, time) else { return };
+        let bytes = match side {
+            Side::Client => &mut circuit.from_client,
+            Side::Server => &mut circuit.from_server,
+        };
+        *bytes = bytes.saturating_add(count);
+        if !looked_at && side == Side::Server {
+            circuit.not_looked_at = circuit.not_looked_at.saturating_add(count);
+            circuit.complete = false;
+        }
+    }
+
+    /// A client's window is closed, or open again.
+    pub fn window(&mut self, id: CircuitId, time: u64, is_closed: bool, out: &mut Vec<Event>) {
+        if let Some(circuit) = self.circuit(id, time) {
+            circuit.window(id, time, is_closed, out);
+        }
+    }
+
+    /// A circuit is over.
+    pub fn end(&mut self, id: CircuitId, time: u64, out: &mut Vec<Event>) {
+        let Some(mut circuit) = self.circuits.remove(&id) else { return };
+        circuit.window(id, time, false, out);
+        circuit.note_unusual(id, time, true, out);
+        if circuit.is_worth_noting() && time.saturating_sub(circuit.opened) >= BRIEF {
+            circuit.note(id, time, out);
+        }
+        self.channels.retain(|_, channel| channel.circuit != id);
+    }
+
+    /// Notes what is due. Call it some times a second.
+    pub fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
+        if now.saturating_sub(self.checked) < SECOND {
+            return;
+        }
+        self.checked = now;
+        self.searches.second(now, out);
+        for (id, circuit) in &mut self.circuits {
+            circuit.note_unusual(*id, now, false, out);
+        }
+        if now.saturating_sub(self.noted) >= NOTE {
+            self.noted = now;
+            self.note(now, NOTED, out);
+        }
+    }
+
+    /// Notes everything.
+    pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
+        for (id, circuit) in &mut self.circuits {
+            circuit.note_unusual(*id, now, true, out);
+        }
+        self.note(now, usize::MAX, out);
+        self.searches.finish(now, out);
+    }
+
+    fn note(&mut self, now: u64, most: usize, out: &mut Vec<Event>) {
+        // The busiest, and those first that have waited for longest.
+        let waited = |since: u64| now.saturating_sub(since) / NOTE;
+        let mut busy: Vec<(u64, u64, CircuitId)> = self
+            .circuits
+            .iter()
+            .filter(|(_, circuit)| circuit.is_worth_noting())
+            .map(|(id, circuit)| (waited(circuit.noted), circuit.all_bytes(), *id))
+            .collect();
+        busy.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, _, id) in busy.into_iter().take(most) {
+            if let Some(circuit) = self.circuits.get_mut(&id) {
+                circuit.note(id, now, out);
+            }
+        }
+        let mut busy: Vec<(u64, ChannelId)> = self
+            .channels
+            .iter()
+            .map(|(id, channel)| (channel.updates + u64::from(channel.gets), *id))
+            .collect();
+        busy.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, id) in busy.into_iter().take(most.min(NOTED)) {
+            let Some(channel) = self.channels.remove(&id) else { continue };
+            let Channel { since, gets, subscriptions, updates, bytes, circuit } = channel;
+            let complete = self.circuits.get(&circuit).is_some_and(|circuit| circuit.complete);
+            let traffic =
+                ChannelTraffic { channel: id, since, gets, subscriptions, updates, bytes, complete };
+            out.push(Event { time: now, fact: Fact::ChannelTraffic(traffic) });
+        }
+        self.circuits.values_mut().for_each(|circuit| circuit.complete = true);
+    }
+
+    fn circuit(&mut self, id: CircuitId, time: u64) -> Option<&mut Circuit> {
+        if self.circuits.len() >= MAX_CIRCUITS && !self.circuits.contains_key(&id) {
+            return None;
+        }
+        Some(self.circuits.entry(id).or_insert_with(|| Circuit::new(time)))
+    }
+
+    fn channel(&mut self, id: ChannelId, circuit: CircuitId, time: u64) -> Option<&mut Channel> {
+        if self.channels.len() >= MAX_CHANNELS && !self.channels.contains_key(&id) {
+            return None;
+        }
+        Some(self.channels.entry(id).or_insert(Channel { circuit, since: time, ..Channel::default() }))
+    }
+}

@@ -1,0 +1,115 @@
+//! The end of a connection: resets, and time.
+
+use super::{Closed, Connection, Shared, SECOND};
+use crate::net::awaited::PATIENCE;
+use crate::net::packet::Segment;
+use crate::net::protocol::{Closing, Protocol, Side, Unbelieved};
+
+/// Time to wait for the other side of a half-closed connection, and to distinguish late packets of a closed connection
+/// from those of a new one. TCP itself usually waits a minute.
+pub(super) const LINGER: u64 = 60 * SECOND;
+
+/// Time during which packets may still be under way after a reset.
+pub(super) const AFTER_RESET: u64 = 2 * SECOND;
+
+/// Distance up to which a reset may be ahead of the data that came, if they are still to come.
+const RESET_AHEAD: i32 = 1 << 20;
+
+impl<S> Connection<S> {
+    /// Takes a reset. It counts at once if it has the sequence number that its receiver expects, or the end of what
+    /// waits here for missing bytes; a little ahead, once the data before it have come.
+    pub fn reset<P: Protocol<Connection = S>>(
+        &mut self,
+        time: u64,
+        segment: &Segment,
+        shared: &mut Shared<P>,
+    ) {
+        if self.closed.is_some() {
+            return;
+        }
+        let side = self.sender(segment);
+        if side == Side::Server
+            && self.awaited.as_ref().is_some_and(|held| held.is_refused_by(segment.sequence))
+        {
+            // the server has no such connection
+            return self.give_up_awaited(time, time, shared);
+        }
+        let stream = self.stream_of(side);
+        let sequence = Some(segment.sequence);
+        let exact = [stream.next(), stream.end(), stream.last_acknowledged()].contains(&sequence);
+        if exact {
+            self.flush(shared);
+            self.end(time, Closing::Reset(side), shared);
+            return;
+        }
+        let ahead = stream.ahead(segment.sequence);
+        if stream.next().is_some() && (1..=RESET_AHEAD).contains(&ahead) {
+            // At most one waits: a flood leaves the last.
+            self.direction_mut(side).reset = Some((segment.sequence, time));
+        }
+        shared.protocol.on_unbelieved(&mut self.state, time, Unbelieved::Reset);
+    }
+
+    /// Ends the connection if the data before a waiting reset have come.
+    pub(super) fn reset_reached<P: Protocol<Connection = S>>(
+        &mut self,
+        side: Side,
+        time: u64,
+        shared: &mut Shared<P>,
+    ) {
+        let direction = self.direction(side);
+        let Some((sequence, came)) = direction.reset else { return };
+        let next = direction.stream.next();
+        if next == Some(sequence) {
+            self.flush(shared);
+            self.end(time, Closing::Reset(side), shared);
+        } else if direction.stream.ahead(sequence) < 0 || time.saturating_sub(came) >= LINGER {
+            self.direction_mut(side).reset = None;
+        }
+    }
+
+    /// Gives up all missing bytes.
+    pub fn flush<P: Protocol<Connection = S>>(&mut self, shared: &mut Shared<P>) {
+        if self.closed.is_some() {
+            return;
+        }
+        self.give_up_awaited(u64::MAX, self.last, shared);
+        for side in [Side::Client, Side::Server] {
+            self.deliver(side, shared, |stream, pieces| stream.flush(pieces));
+        }
+    }
+
+    /// It is over.
+    pub fn end<P: Protocol<Connection = S>>(&mut self, time: u64, closing: Closing, shared: &mut Shared<P>) {
+        if self.closed.is_none() {
+            self.closed = Some(Closed { at: time, reset: matches!(closing, Closing::Reset(_)) });
+            shared.protocol.on_close(&mut self.state, time, closing, shared.out);
+        }
+    }
+
+    /// Does the work that is due; false if the connection can be forgotten.
+    pub fn tick<P: Protocol<Connection = S>>(&mut self, now: u64, shared: &mut Shared<P>) -> bool {
+        let old = |since: u64| now.saturating_sub(since) >= LINGER;
+        if let Some(closed) = self.closed {
+            return !old(closed.at);
+        }
+        self.give_up_awaited(now.saturating_sub(PATIENCE), now, shared);
+        if self.from_client.stream.buffered() + self.from_server.stream.buffered() > 0 {
+            let before = now.saturating_sub(shared.limits.wait);
+            for side in [Side::Client, Side::Server] {
+                self.deliver(side, shared, |stream, pieces| stream.give_up_before(before, pieces));
+                self.reset_reached(side, now, shared);
+            }
+        }
+        if let Some((_, first)) = self.half_closed.filter(|(since, _)| old(*since)) {
+            self.flush(shared);
+            self.end(now, Closing::HalfClosed(first), shared);
+        }
+        // A connection that has shown no message is kept while it is busy: it may show one yet.
+        let keep = shared.protocol.is_recognized(&self.state) || !old(self.last);
+        if !keep {
+            self.flush(shared);
+        }
+        keep
+    }
+}

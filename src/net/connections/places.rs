@@ -1,0 +1,85 @@
+//! Network namespaces: in which of them a connection counts.
+
+use super::{Connections, Key};
+use crate::net::connection::Shared;
+use crate::net::packet::{End, Segment};
+use crate::net::protocol::{Closing, Protocol};
+use crate::net::served::Served;
+use crate::net::Namespace;
+
+impl<P: Protocol> Connections<P> {
+    /// Sets the servers of each network namespace whose packets are captured. Closes connections in namespaces that are
+    /// no longer among them: an inode number may become another namespace's.
+    pub fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut P::Output) {
+        let mut gone = std::mem::replace(&mut self.served, served);
+        gone.retain(|old| self.served(old.namespace).is_none());
+        if gone.is_empty() {
+            return;
+        }
+        let mut shared =
+            Shared { limits: &self.limits, protocol: &mut self.protocol, buffered: &mut self.buffered, out };
+        self.table.retain(|key, connection| {
+            // keep one that was adopted in a namespace that is not known yet
+            let kept = gone.iter().all(|gone| gone.namespace != key.0);
+            if !kept {
+                connection.flush(&mut shared);
+                connection.end(now, Closing::Elsewhere, &mut shared);
+            }
+            kept
+        });
+    }
+
+    /// Sets the namespaces whose packets are captured from now on.
+    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
+        for served in &mut self.served {
+            served.captured = namespaces.contains(&served.namespace);
+        }
+    }
+
+    /// The network namespace in which a connection counts if its client is in `namespace`: that of the server's
+    /// address, if it is captured.
+    pub fn home(&self, namespace: Namespace, server: impl Into<End>) -> Namespace {
+        let server = server.into();
+        let here = self.served(namespace).is_some_and(|served| served.has(server));
+        let other = self
+            .served
+            .iter()
+            .find(|served| served.is_home(P::SERVICE, server))
+            .map(|served| served.namespace);
+        other.filter(|_| !here).unwrap_or(namespace)
+    }
+
+    pub(super) fn served(&self, namespace: Namespace) -> Option<&Served> {
+        self.served.iter().find(|served| served.namespace == namespace)
+    }
+
+    /// Whether a server in this namespace has the port of this end.
+    pub fn serves(&self, namespace: Namespace, end: End) -> bool {
+        self.served(namespace).is_some_and(|served| served.ports.has(P::SERVICE, end.port))
+    }
+
+    /// Whether the packet belongs to a server whose address is not in this namespace, but in another.
+    pub(super) fn passes(&self, namespace: Namespace, segment: &Segment) -> bool {
+        let away = |end| self.home(namespace, end) != namespace;
+        self.served.len() > 1 && (away(segment.source) || away(segment.destination))
+    }
+
+    /// Closes the copies of a connection in the namespaces that it passes through, once its packets are captured where
+    /// the server is: the others were captured first.
+    pub(super) fn end_elsewhere(&mut self, time: u64, key: Key, server: End, out: &mut P::Output) {
+        if self.served.len() < 2
+            || !self.served(key.0).is_some_and(|served| served.is_home(P::SERVICE, server))
+        {
+            return;
+        }
+        let others: Vec<Key> = self
+            .served
+            .iter()
+            .map(|served| Key(served.namespace, key.1, key.2))
+            .filter(|other| *other != key && self.home(other.0, server) == key.0)
+            .collect();
+        for other in others {
+            self.remove(time, &other, Closing::Elsewhere, out);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Messages of either side, taken apart: what each asks the session to do.
+
+use epics::pva::cursor::text;
+use epics::pva::value;
+use epics::pva::{Cursor, Read};
+use iocrec_log::event::PvaKind;
+
+use super::claims::Claims;
+use super::context::Context;
+use super::{kind, Session, FETCH, INIT, LAST};
+use crate::pva::framer::Message;
+use crate::pva::message::{
+    CANCEL_REQUEST, CONNECTION_VALIDATED, CONNECTION_VALIDATION, CREATE_CHANNEL, DESTROY_CHANNEL,
+    DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, RPC,
+};
+
+/// Longest name of a channel: QSRV1 accepts no longer ones.
+pub(super) const LONGEST_NAME: usize = 500;
+
+impl Session {
+    pub(super) fn request(&mut self, time: u64, message: &Message, context: &mut Context) -> Read<()> {
+        let cursor = &mut Cursor::new(message.payload, message.header.is_big_endian());
+        match message.header.command {
+            CONNECTION_VALIDATION => {
+                // size of the buffer, number of types that it keeps, quality of service
+                cursor.take(4 + 2 + 2)?;
+                let method = text(cursor.string()?);
+                let mut claims = Claims::default();
+                if let Some(of) = self.from_client.read(cursor, context.types)? {
+                    let description = context.types.get(of).unwrap_or_default().to_vec();
+                    // an incomplete one still says what it says
+                    let _ = value::whole(&description, cursor, &mut claims);
+                }
+                self.identity(time, method, claims, context);
+            }
+            CREATE_CHANNEL => {
+                for _ in 0..cursor.u16()? {
+                    let cid = cursor.u32()?;
+                    let name = cursor.string()?;
+                    if !name.is_empty() && name.len() <= LONGEST_NAME {
+                        self.create(time, cid, text(name), context);
+                    }
+                }
+            }
+            DESTROY_CHANNEL => {
+                let (sid, cid) = (cursor.u32()?, cursor.u32()?);
+                let found = self.by_sid.get(&sid).or_else(|| self.by_cid.get(&cid)).copied();
+                if let Some(channel) = found {
+                    self.close(time, channel, context);
+                }
+            }
+            DESTROY_REQUEST | CANCEL_REQUEST => {
+                let (_, ioid) = (cursor.u32()?, cursor.u32()?);
+                self.give_up(time, ioid, message.header.command == DESTROY_REQUEST, context);
+            }
+            command @ (GET..=MONITOR | PROCESS | RPC) => {
+                let (sid, ioid, subcommand) = (cursor.u32()?, cursor.u32()?, cursor.u8()?);
+                if subcommand & INIT != 0 {
+                    self.prepare(time, command, (sid, ioid), cursor, context)?;
+                } else if command == MONITOR {
+                    self.monitor(time, subcommand, (sid, ioid), context);
+                } else if let Some(kind) = kind(command).filter(|_| subcommand & FETCH == 0) {
+                    let length = message.length.saturating_sub(9);
+                    self.put(time, kind, (sid, ioid), cursor, length, context)?;
+                } else if let Some(request) = self.requests.get_mut(&ioid) {
+                    request.waits = true;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn answer(&mut self, time: u64, message: &Message, context: &mut Context) -> Read<()> {
+        let cursor = &mut Cursor::new(message.payload, message.header.is_big_endian());
+        let command = message.header.command;
+        match command {
+            CONNECTION_VALIDATED => self.judge(time, command, None, cursor, context)?,
+            CREATE_CHANNEL => {
+                let (cid, sid) = (cursor.u32()?, cursor.u32()?);
+                let asked = self.by_cid.get(&cid).copied();
+                if self.judge(time, command, asked, cursor, context).is_ok() {
+                    self.created(time, cid, sid, context);
+                } else if let Some(channel) = asked {
+                    self.close(time, channel, context);
+                }
+            }
+            DESTROY_CHANNEL => {
+                let (sid, cid) = (cursor.u32()?, cursor.u32()?);
+                // the request has closed it already, unless it was not seen
+                let found = self.by_sid.get(&sid).filter(|channel| self.by_cid.get(&cid) == Some(*channel));
+                if let Some(channel) = found.copied() {
+                    self.close(time, channel, context);
+                }
+            }
+            MESSAGE => {
+                let (ioid, level) = (cursor.u32()?, cursor.u8()?);
+                let channel = self.requests.get(&ioid).map(|request| request.channel);
+                let said = cursor.string()?;
+                self.say(time, command, channel, level.into(), said, context);
+            }
+            GET_FIELD => {
+                cursor.u32()?;
+                if cursor.status()?.is_success() {
+                    self.from_server.read(cursor, context.types)?;
+                }
+            }
+            GET..=MONITOR | PROCESS | RPC => {
+                let (ioid, subcommand) = (cursor.u32()?, cursor.u8()?);
+                if subcommand & INIT != 0 {
+                    self.prepared(time, command, ioid, cursor, context)?;
+                } else if let Some(kind) = kind(command) {
+                    let fetched = command == PUT && subcommand & FETCH != 0;
+                    let kind = if fetched { PvaKind::Get } else { kind };
+                    self.answered(time, kind, ioid, cursor, message.length, context)?;
+                    if subcommand & LAST != 0 {
+                        self.forget_request(ioid, context.ids);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

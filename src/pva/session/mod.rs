@@ -1,0 +1,203 @@
+//! The state of one circuit: the client's claimed identity, its channels, and the requests that it has prepared.
+//!
+//! A client prepares a request (INIT) and then carries it out, once or often: the server's answer to INIT has the
+//! structure that the bits of later puts count. Ids are the circuit's own and begin with the same numbers on each.
+
+mod channels;
+mod claims;
+mod context;
+mod messages;
+mod monitors;
+mod requests;
+mod seed;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use epics::pva::cursor::text;
+use epics::pva::{Cursor, Read};
+use iocrec_log::event::{Channel, ChannelId, CircuitId, Event, Fact, PvaCircuit, PvaKind, PvaMessage};
+
+use crate::net::circuit::Circuit;
+use crate::net::protocol::{Ends, Side};
+use crate::pva::framer::Message;
+use crate::pva::message::{PROCESS, PUT, PUT_GET, RPC};
+use crate::pva::types::{Known, Types};
+
+use claims::Claims;
+pub use context::{Context, Ids, SessionLimits, FIRST_ID};
+use requests::Request;
+pub use seed::Seed;
+
+/// Bytes to keep of a server's text.
+const KEPT_TEXT: usize = 512;
+
+/// Subcommand: prepares a request.
+const INIT: u8 = 0x08;
+/// Subcommand of PUT: fetches the value.
+const FETCH: u8 = 0x40;
+/// Subcommand: the request ends with this.
+const LAST: u8 = 0x10;
+
+/// The state of one circuit. See the module.
+#[derive(Debug)]
+pub struct Session {
+    /// Its ends, and the client's identity.
+    pub circuit: Circuit,
+    method: String,
+    version: u8,
+    channels: BTreeMap<ChannelId, Channel>,
+    by_sid: HashMap<u32, ChannelId>,
+    by_cid: HashMap<u32, ChannelId>,
+    requests: BTreeMap<u32, Request>,
+    /// Channels of the monitors that run.
+    monitors: BTreeMap<u32, ChannelId>,
+    /// The requests and monitors of each channel.
+    of_channel: BTreeSet<(ChannelId, u32)>,
+    /// Types that each side has defined.
+    from_client: Known,
+    from_server: Known,
+}
+
+impl Session {
+    /// A session of which only the ends are known.
+    pub fn new(ends: &Ends, reports_ends: bool) -> Session {
+        Session::of(Circuit::new(ends, reports_ends))
+    }
+
+    fn of(circuit: Circuit) -> Session {
+        Session {
+            circuit,
+            method: String::new(),
+            version: 0,
+            channels: BTreeMap::new(),
+            by_sid: HashMap::new(),
+            by_cid: HashMap::new(),
+            requests: BTreeMap::new(),
+            monitors: BTreeMap::new(),
+            of_channel: BTreeSet::new(),
+            from_client: Known::default(),
+            from_server: Known::default(),
+        }
+    }
+
+    /// The circuit was closed or forgotten, which `fact` says.
+    pub fn end(
+        &mut self,
+        time: u64,
+        fact: fn(CircuitId) -> Fact,
+        ids: &mut Ids,
+        types: &mut Types,
+        out: &mut Vec<Event>,
+    ) {
+        let held = self.channels.len() + self.requests.len() + self.monitors.len();
+        ids.open = ids.open.saturating_sub(held);
+        self.from_client.forget(types);
+        self.from_server.forget(types);
+        self.circuit.end(time, fact, out);
+        *self = Session::of(self.circuit.bare());
+    }
+
+    /// Takes a message of either side. What can't be read in it is passed over.
+    pub fn message(&mut self, side: Side, time: u64, message: &Message, context: &mut Context) {
+        if message.after_loss {
+            let known = match side {
+                Side::Client => &mut self.from_client,
+                Side::Server => &mut self.from_server,
+            };
+            known.forget(context.types);
+        }
+        let version = message.header.version;
+        if self.circuit.id().is_none() || version > self.version && version <= 2 {
+            self.version = self.version.max(version.min(2));
+            self.number(time, context);
+            self.describe(time, context.out);
+        }
+        // what comes after something unreadable is not understood either
+        let _ = match side {
+            Side::Client => self.request(time, message, context),
+            Side::Server => self.answer(time, message, context),
+        };
+    }
+
+    /// The client's identity.
+    fn identity(&mut self, time: u64, method: String, claims: Claims, context: &mut Context) {
+        if (&claims.user, &claims.host) != (&self.circuit.user, &self.circuit.host) {
+            (self.circuit.user, self.circuit.host) = (claims.user, claims.host);
+            self.circuit.report(time, context.out);
+        }
+        if method != self.method {
+            self.method = method;
+            self.describe(time, context.out);
+        }
+    }
+
+    /// Takes the server's status. What it says beside OK is noted.
+    fn judge(
+        &mut self,
+        time: u64,
+        command: u8,
+        channel: Option<ChannelId>,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Read<()> {
+        let status = cursor.status()?;
+        if status.code > 0 {
+            self.say(time, command, channel, status.code.into(), status.text, context);
+        }
+        if status.is_success() {
+            Ok(())
+        } else {
+            Err(epics::pva::Fault::Wrong)
+        }
+    }
+
+    fn say(
+        &mut self,
+        time: u64,
+        command: u8,
+        channel: Option<ChannelId>,
+        level: u16,
+        said: &[u8],
+        context: &mut Context,
+    ) {
+        let circuit = self.number(time, context);
+        let text = text(said.get(..KEPT_TEXT).unwrap_or(said));
+        let message = PvaMessage { circuit, channel, command: command.into(), level, text };
+        context.emit(time, Fact::PvaMessage(message));
+    }
+
+    /// The circuit's number; assigns and reports one if it has none yet.
+    fn number(&mut self, time: u64, context: &mut Context) -> CircuitId {
+        let is_new = self.circuit.id().is_none();
+        let id = self.circuit.number(time, &mut context.ids.circuit, context.out);
+        if is_new && [self.circuit.client, self.circuit.server].iter().any(|end| end.ip6().is_some()) {
+            // the circuit's own report can't say where it is
+            self.describe(time, context.out);
+        }
+        id
+    }
+
+    fn describe(&self, time: u64, out: &mut Vec<Event>) {
+        let Some(circuit) = self.circuit.id() else { return };
+        let fact = Fact::PvaCircuit(PvaCircuit {
+            circuit,
+            version: self.version.into(),
+            method: self.method.clone(),
+            client_ip: self.circuit.client.ip6().map(Vec::from).unwrap_or_default(),
+            server_ip: self.circuit.server.ip6().map(Vec::from).unwrap_or_default(),
+        });
+        out.push(Event { time, fact });
+    }
+}
+
+/// The requests that are recorded.
+fn kind(command: u8) -> Option<PvaKind> {
+    match command {
+        PUT => Some(PvaKind::Put),
+        PUT_GET => Some(PvaKind::PutGet),
+        PROCESS => Some(PvaKind::Process),
+        RPC => Some(PvaKind::Rpc),
+        _ => None,
+    }
+}

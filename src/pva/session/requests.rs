@@ -1,0 +1,214 @@
+//! Requests: a client prepares one (INIT), carries it out, once or often, and ends it.
+
+use epics::pva::cursor::text;
+use epics::pva::{Cursor, Read};
+use iocrec_log::event::{ChannelId, Fact, PvaAnswer, PvaKind, PvaPut, PvaTypeId, PvaValue};
+
+use super::context::{Context, Ids};
+use super::{kind, Session, KEPT_TEXT};
+use crate::net::protocol::Side;
+use crate::pva::message::{PROCESS, PUT_GET, RPC};
+use crate::pva::types::TypeRef;
+
+/// Bytes to keep of a request's options. Clients send five, or a few dozen.
+const KEPT_OPTIONS: usize = 256;
+
+/// Status of a request whose answer the client doesn't wait for.
+const CANCELLED: u16 = 4;
+
+/// A request that the client has prepared.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) kind: PvaKind,
+    pub(super) channel: ChannelId,
+    /// The options' type and bytes.
+    pub(super) options: (Option<TypeRef>, Vec<PvaTypeId>, bool, u32, Box<[u8]>),
+    /// The structure to put to, and the one that the server sends back.
+    pub(super) to_put: Option<TypeRef>,
+    pub(super) to_get: Option<TypeRef>,
+    /// Whether an answer is awaited.
+    pub(super) waits: bool,
+}
+
+impl Session {
+    /// The client prepares a request.
+    pub(super) fn prepare(
+        &mut self,
+        time: u64,
+        command: u8,
+        (sid, ioid): (u32, u32),
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Read<()> {
+        self.forget_request(ioid, context.ids);
+        // whatever the request: the types that it defines may come again in another
+        let of = self.from_client.read(cursor, context.types);
+        let Some(kind) = kind(command) else { return Ok(()) };
+        let length = cursor.rest().len();
+        let bytes = cursor.rest().get(..KEPT_OPTIONS).unwrap_or(cursor.rest()).into();
+        let known = of.ok().flatten();
+        let others = self.types_within(time, Side::Client, known, false, cursor, context);
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let channel = self.channel_of(time, sid, context);
+        self.make_room(self.requests.len(), context, |session, ids| {
+            let old = session.requests.keys().next().copied();
+            old.is_some_and(|old| session.forget_request(old, ids))
+        });
+        context.ids.open += 1;
+        let options = (known, others, cursor.is_big_endian(), length, bytes);
+        let request = Request { kind, channel, options, to_put: None, to_get: None, waits: false };
+        self.requests.insert(ioid, request);
+        self.of_channel.insert((channel, ioid));
+        Ok(())
+    }
+
+    /// The server's answer to that.
+    pub(super) fn prepared(
+        &mut self,
+        time: u64,
+        command: u8,
+        ioid: u32,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Read<()> {
+        let channel = self.requests.get(&ioid).map(|request| request.channel);
+        if let Err(refused) = self.judge(time, command, channel, cursor, context) {
+            self.forget_request(ioid, context.ids);
+            return Err(refused);
+        }
+        if matches!(command, PROCESS | RPC) {
+            return Ok(());
+        }
+        let to_put = self.from_server.read(cursor, context.types);
+        let to_get = match command {
+            PUT_GET => self.from_server.read(cursor, context.types),
+            _ => to_put,
+        };
+        if let Some(request) = self.requests.get_mut(&ioid) {
+            request.to_put = to_put.ok().flatten();
+            request.to_get = to_get.ok().flatten();
+        }
+        Ok(())
+    }
+
+    /// The client carries out a request.
+    pub(super) fn put(
+        &mut self,
+        time: u64,
+        kind: PvaKind,
+        (sid, ioid): (u32, u32),
+        cursor: &mut Cursor<'_>,
+        length: u64,
+        context: &mut Context,
+    ) -> Read<()> {
+        let channel = self.channel_of(time, sid, context);
+        let circuit = self.number(time, context);
+        let value = match kind {
+            PvaKind::Process => PvaValue::default(),
+            PvaKind::Rpc => {
+                let before = cursor.rest().len();
+                let of = self.from_client.read(cursor, context.types);
+                let length = length.saturating_sub((before - cursor.rest().len()) as u64);
+                self.value(time, Side::Client, of.ok().flatten(), false, cursor, length, context)
+            }
+            _ => {
+                let of = self.requests.get(&ioid).and_then(|request| request.to_put);
+                self.value(time, Side::Client, of, true, cursor, length, context)
+            }
+        };
+        let options = match self.requests.get_mut(&ioid) {
+            Some(request) => {
+                request.waits = true;
+                let (of, others, big_endian, length, bytes) = &request.options;
+                let mut types = vec![context.types.number(time, *of, context.out)];
+                types.extend(others);
+                PvaValue { types, big_endian: *big_endian, length: *length, bytes: bytes.to_vec() }
+            }
+            None => PvaValue::default(),
+        };
+        let put = PvaPut { circuit, channel, ioid, kind, options, value };
+        context.emit(time, Fact::PvaPut(Box::new(put)));
+        Ok(())
+    }
+
+    /// The server's answer to that.
+    pub(super) fn answered(
+        &mut self,
+        time: u64,
+        kind: PvaKind,
+        ioid: u32,
+        cursor: &mut Cursor<'_>,
+        length: u64,
+        context: &mut Context,
+    ) -> Read<()> {
+        let whole = cursor.rest().len();
+        let status = cursor.status()?;
+        let used = (whole - cursor.rest().len()) as u64;
+        let length = length.saturating_sub(5 + used);
+        let circuit = self.number(time, context);
+        let mut of = None;
+        if let Some(request) = self.requests.get_mut(&ioid) {
+            request.waits = false;
+            of = request.to_get;
+        }
+        let value = match kind {
+            _ if !status.is_success() => PvaValue::default(),
+            PvaKind::Rpc => {
+                let before = cursor.rest().len();
+                let of = self.from_server.read(cursor, context.types);
+                let length = length.saturating_sub((before - cursor.rest().len()) as u64);
+                match of {
+                    Ok(None) => PvaValue::default(),
+                    of => self.value(time, Side::Server, of.ok().flatten(), false, cursor, length, context),
+                }
+            }
+            PvaKind::Get | PvaKind::PutGet => {
+                self.value(time, Side::Server, of, true, cursor, length, context)
+            }
+            PvaKind::Put | PvaKind::Process => PvaValue::default(),
+        };
+        let said = status.text.get(..KEPT_TEXT).unwrap_or(status.text);
+        let (status, text) = (u16::from(status.code), text(said));
+        let answer = PvaAnswer { circuit, ioid, kind, status, text, value };
+        context.emit(time, Fact::PvaAnswer(Box::new(answer)));
+        Ok(())
+    }
+
+    /// The client ends a request, or does not wait for its answer.
+    pub(super) fn give_up(&mut self, time: u64, ioid: u32, ends: bool, context: &mut Context) {
+        self.stop(time, ioid, context);
+        let request = self.requests.get_mut(&ioid);
+        let waiting = request.and_then(|request| std::mem::take(&mut request.waits).then_some(request.kind));
+        if let Some(kind) = waiting {
+            let circuit = self.number(time, context);
+            let (text, value) = (String::new(), PvaValue::default());
+            let answer = PvaAnswer { circuit, ioid, kind, status: CANCELLED, text, value };
+            context.emit(time, Fact::PvaAnswer(Box::new(answer)));
+        }
+        if ends {
+            self.forget_request(ioid, context.ids);
+        }
+    }
+
+    pub(super) fn forget_request(&mut self, ioid: u32, ids: &mut Ids) -> bool {
+        let Some(request) = self.requests.remove(&ioid) else { return false };
+        if !self.monitors.contains_key(&ioid) {
+            self.of_channel.remove(&(request.channel, ioid));
+        }
+        ids.open = ids.open.saturating_sub(1);
+        true
+    }
+
+    /// Makes room for one more, beside `have` of its kind.
+    pub(super) fn make_room(
+        &mut self,
+        have: usize,
+        context: &mut Context,
+        forget: impl FnOnce(&mut Session, &mut Ids) -> bool,
+    ) {
+        let full = have >= context.limits.circuit || context.ids.open >= context.limits.all;
+        if full && have > 0 && forget(self, context.ids) {
+            context.ids.forgotten += 1;
+        }
+    }
+}
