@@ -13,7 +13,7 @@ pub use self::sources::{Lead, Link, MAX_SOURCES};
 pub use self::steps::Step;
 
 use self::life::Life;
-use self::moment::{Before, Moment, Seen, HELD};
+use self::moment::{Before, Moment, Reading, Seen, HELD};
 use self::steps::{accepted, inputs, processes, way};
 use super::puts::process;
 use super::wording::cause::cause;
@@ -117,7 +117,8 @@ impl<'a> Why<'a> {
             seen.read.pop_front();
         }
         let times = (aside.run.even(aside.at), aside.time);
-        seen.read.push_back((times, snapshot.value.clone(), (snapshot.severity, snapshot.status), life));
+        let (value, alarm) = (snapshot.value.clone(), (snapshot.severity, snapshot.status));
+        seen.read.push_back(Reading { times, value, alarm, life });
     }
 
     /// Finds the spans of the chain in which the PV got a value.

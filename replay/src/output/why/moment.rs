@@ -29,6 +29,16 @@ pub(super) struct Moment {
     pub(super) life: Option<Life>,
 }
 
+/// What the recorder read of a record.
+pub(super) struct Reading {
+    /// Its place in the order of time, and its time as the machine's clock had it.
+    pub(super) times: (i64, i64),
+    pub(super) value: Value,
+    pub(super) alarm: Alarm,
+    /// The process that it was read of.
+    pub(super) life: Option<Life>,
+}
+
 /// Knowledge of the PV in one IOC.
 #[derive(Default)]
 pub(super) struct Seen {
@@ -44,9 +54,8 @@ pub(super) struct Seen {
     pub(super) previous: Option<i64>,
     /// The latest alarm.
     pub(super) alarm: Option<Alarm>,
-    /// What the recorder read of the record since the latest of these, when (its place in the order of time, and as the
-    /// machine's clock had it), and of which process.
-    pub(super) read: VecDeque<((i64, i64), Value, Alarm, Option<Life>)>,
+    /// What the recorder read of the record since the latest of these.
+    pub(super) read: VecDeque<Reading>,
     pub(super) count: u64,
     /// Time of the first value that may have been a change: the value before it is unknown.
     pub(super) in_doubt: Option<i64>,
@@ -120,8 +129,10 @@ impl Seen {
         let began = moment.chain.root().map_or(i64::MIN, |root| moment.chain.run.even(root.start));
         let last = self.last.as_ref().map_or(i64::MIN, |last| last.even);
         let mut found = None;
-        while self.read.front().is_some_and(|((even, _), ..)| *even < began) {
-            let Some(((even, time), value, alarm, life)) = self.read.pop_front() else { break };
+        while self.read.front().is_some_and(|reading| reading.times.0 < began) {
+            let Some(Reading { times: (even, time), value, alarm, life }) = self.read.pop_front() else {
+                break;
+            };
             if even > last && !Life::began_after(moment.life.as_ref(), life.as_ref()) {
                 if value != Value::Unknown {
                     self.value = Some(value);
