@@ -99,8 +99,6 @@ pub struct Store {
     flush: Duration,
     /// Earliest time of the next batch that is not full.
     next: u64,
-    /// Time of the last tick.
-    ticked: u64,
 }
 
 /// Why a request was not carried out.
@@ -321,7 +319,6 @@ impl Store {
             dropped_since: 0,
             flush,
             next: 0,
-            ticked: 0,
         })
     }
 
@@ -411,7 +408,6 @@ impl Sink for Store {
     }
 
     fn tick(&mut self, now: u64) {
-        self.ticked = now;
         self.heartbeat.beat(if matches!(self.pace, Pace::Live) { now } else { clock::monotonic() });
         if self.waiting.len() < MAX_WAITING {
             self.note_dropped(now);
@@ -423,11 +419,11 @@ impl Sink for Store {
     }
 
     fn rest(&self) -> Duration {
-        // what waits goes to the writer as soon as that can take it, and its time has come
+        // what waits goes to the writer as soon as that can take it
         if self.waiting.is_empty() {
             UNTIL_WOKEN
         } else {
-            Duration::from_nanos(self.next.saturating_sub(self.ticked)).max(ROUND)
+            ROUND
         }
     }
 
