@@ -5,7 +5,7 @@
 use super::listing::{self, LISTINGS};
 use super::states::{state, states, State};
 use super::truth::time;
-use super::{is_right, iso, nanoseconds, puts, record_with, restoring, same, undo, Plant};
+use super::{is_right, iso, nanoseconds, puts, record_with, same, undo, Plant};
 use crate::rig::{not_run, Needs};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -118,12 +118,6 @@ fn every_type_at_every_moment() {
         }
     }
     is_right(&wrong);
-}
-
-#[test]
-fn files_of_every_type() {
-    let Some(plant) = plant("kinds-restoring") else { return };
-    is_right(&restoring::wrong_files(plant, &MOMENTS));
 }
 
 #[test]

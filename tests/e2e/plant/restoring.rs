@@ -244,7 +244,7 @@ fn labels(truth: &Truth, pv: &str) -> Vec<String> {
 }
 
 /// What is wrong with the files of `at` at these moments, and with those of `diff`, which hold what was at the first.
-pub fn wrong_files(plant: &Plant, moments: &[&str]) -> Vec<String> {
+fn wrong_files(plant: &Plant, moments: &[&str]) -> Vec<String> {
     let truth = &plant.truth;
     let last = *moments.last().expect("a moment");
     let mut wrong = Vec::new();
