@@ -409,7 +409,8 @@ impl<'a> Alarms<'a> {
             let due = time < before;
             // nothing earlier comes after it
             let in_order = time < before.saturating_add(WAIT);
-            if !due && !(waiting > MAX_WAITING && in_order) && waiting <= MAX_DISORDERED {
+            let too_many = waiting > if in_order { MAX_WAITING } else { MAX_DISORDERED };
+            if !due && !too_many {
                 break;
             }
             self.hurried += u64::from(!due);

@@ -22,7 +22,11 @@ fn each_client_did_what_it_did() {
     for client in truth.list("clients") {
         for (port, address) in client["addresses"].as_object().expect("addresses") {
             let address = address.as_str().expect("an address");
-            let ioc = truth.list("iocs").iter().find(|ioc| ioc["port"].to_string() == *port).expect("an IOC");
+            let ioc = truth
+                .list("iocs")
+                .iter()
+                .find(|ioc| port.parse().is_ok_and(|port: u16| ioc["port"] == port))
+                .expect("an IOC");
             let rows = lines(plant, &["--client", address]);
             assert!(
                 rows.iter().all(|row| row["client"] == address && row["user"] == client["user"]),

@@ -136,9 +136,8 @@ impl Engine {
             }
             Some(Try::Known(place)) => {
                 let place = *place as usize;
-                match self.push_known(place, (thread, site), events, until, wanted, out) {
-                    Some(taken) => return taken,
-                    None => {}
+                if let Some(taken) = self.push_known(place, (thread, site), events, until, wanted, out) {
+                    return taken;
                 }
             }
         }
