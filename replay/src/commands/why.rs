@@ -12,6 +12,7 @@ use crate::model::origins::MAX_HOPS;
 use crate::model::replay::Replay;
 use crate::model::run::Run;
 use crate::nothing_found::{Held, Narrowed, NoChange};
+use crate::notices::{Notice, Notices};
 use crate::out::Out;
 use crate::output;
 use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
@@ -119,6 +120,7 @@ fn find_recent(
     missed: &mut Missed,
 ) -> Option<Answer> {
     let recent = if logs.uses_index() { Recent::find(logs, record, filter)? } else { return None };
+    let notices = logs.notices();
     let logs = logs.without_notices();
     take(logs.replay_recent(&recent, record), std::slice::from_mut(&mut search), missed);
     // What is damaged is reported when everything is read.
@@ -126,6 +128,7 @@ fn find_recent(
         return None;
     }
     let answer = conclude(search, zone, missed)?;
+    missed.report_left_out(answer.place().0, notices);
     Some(answer.counted_since(recent.since, zone))
 }
 
@@ -277,6 +280,16 @@ struct Missed {
 }
 
 impl Missed {
+    /// Reports that the processing of an IOC of this name was not recorded, if so.
+    fn report_left_out(&self, ioc: &str, notices: &Notices) {
+        let leaves_out = |run: &Rc<Run>| {
+            run.context().iocs().any(|known| known.name == ioc && known.leaves_out_processing())
+        };
+        if self.runs.iter().any(leaves_out) {
+            notices.report(&Notice::NoProcessing { ioc: ioc.to_owned() });
+        }
+    }
+
     /// Notes a run.
     fn meet(&mut self, run: &Rc<Run>) {
         let known = self.runs.last().is_some_and(|last| Rc::ptr_eq(last, run));

@@ -111,7 +111,7 @@ fn tell(seed: u64, odd: u64) -> (Story, Vec<usize>) {
     let (mut time, mut places) = (SECOND, Vec::new());
     for turn in 0..60 {
         // each thread works through its list
-        let of_scan1 = |record: &RecordId| record % 5 == 0;
+        let of_scan1 = |record: &RecordId| record.is_multiple_of(5);
         let records = (FIRST..=LAST).filter(|record| !of_scan1(record));
         for record in records.chain((FIRST..=LAST).filter(of_scan1)) {
             let what = if random(odd) == 0 { ODDS[random(ODDS.len() as u64) as usize] } else { Odd::None };
@@ -208,7 +208,7 @@ fn all(chain: &Chain) -> String {
 
 /// Whether a definition that comes there may change what hits mean, or none.
 fn define(run: &Run, place: usize) {
-    if place % 2 == 0 {
+    if place.is_multiple_of(2) {
         let (id, rtype) = (FIRST + place as u32 % 20, ["calc", "fanout", ""][place % 3].to_owned());
         run.apply(0, &Fact::from(Record { id, ioc: 1, address: 0, name: format!("S:{id}"), rtype }));
     } else {
@@ -228,7 +228,7 @@ fn chains(seed: u64, odd: u64, at_once: bool) -> (Vec<String>, usize, usize) {
         // Nothing comes between events up to the next place.
         let end = places.iter().copied().filter(|other| *other > place).min().unwrap_or(usize::MAX);
         let ahead = &story.events[place..end.min(story.events.len())];
-        let until = if seed % 2 == 0 { u64::MAX } else { event.time + 300_000 };
+        let until = if seed.is_multiple_of(2) { u64::MAX } else { event.time + 300_000 };
         let count =
             if at_once { engine.push_scans(ahead, until, 50, |time| time % 11 != 0, &mut out) } else { 0 };
         if count == 0 {

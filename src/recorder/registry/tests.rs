@@ -220,6 +220,21 @@ fn records_that_do_not_complete_are_looked_at() {
     assert_eq!(checks(&mut bench, 20), [], "once");
 }
 
+/// One that is scanned and never completes, since it is disabled, began each time a moment ago.
+#[test]
+fn records_that_begin_again_before_the_look_are_looked_at() {
+    let (mut bench, mut ioc) = (Bench::new(), TestIoc::new(PID));
+    let scanned = ioc.calc("SCANNED");
+    bench.trace(&ioc);
+    bench.with(PID, |ioc, env| ioc.record(env, 1, scanned));
+    for time in [10, 15, 25, 30] {
+        hit(&mut bench, 1, 100, time, Step::Process(scanned));
+    }
+    bench.sink.take();
+    bench.with(PID, |ioc, env| ioc.check_pact(env, 20));
+    assert!(bench.facts().iter().any(|fact| matches!(fact, Fact::PactCheck(_))));
+}
+
 #[test]
 fn a_field_and_what_a_put_to_it_changes() {
     let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));

@@ -89,7 +89,7 @@ pub struct Unfinished {
 #[derive(Default)]
 pub struct Threads {
     known: AddressMap<u32, KnownThread>,
-    /// Records, by address, whose processing returned without having completed, and the time when it began.
+    /// Records, by address, whose processing returned without having completed, and the time when it first began.
     returned: AddressMap<u64, u64>,
 }
 
@@ -102,7 +102,8 @@ impl Threads {
             // called from the same depth or above: the record's processing has returned
             let back = place.sp >= begun.sp;
             if back && !done {
-                self.returned.insert(begun.address, begun.time);
+                // the first time: a record that is processed ever again would never be due
+                self.returned.entry(begun.address).or_insert(begun.time);
             }
             if back || step != Step::Other {
                 known.begun = None;
