@@ -28,8 +28,9 @@ pub(super) const SURVEY: u64 = 1_000_000_000;
 /// Longest wait of the start for all processes to be inspected, nanoseconds. The rest are inspected while others are
 /// recorded.
 const START: u64 = 5_000_000_000;
-/// Longest wait of the end for answers, nanoseconds: ending the recorder takes at most a second in all.
-const SETTLE: u64 = 300_000_000;
+/// Longest wait of the end for answers and for the last packets, nanoseconds: ending the recorder takes at most a second
+/// in all. The kernel keeps packets for up to 180 ms of it.
+const SETTLE: u64 = 500_000_000;
 /// Pause between two rounds of that wait.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Rounds before a look for ended IOCs, and at the end: they take more than the ring holds. The limit ends them even

@@ -4,10 +4,7 @@
 pub mod ids;
 pub mod limits;
 
-use std::time::Duration;
-
 use iocrec_log::event::{Event, Fact};
-use nix::poll::PollFd;
 
 use crate::inspector::Request;
 use crate::linux::clock::{self, Clock};
@@ -67,11 +64,6 @@ impl Env<'_> {
     /// Hands a fact to the sink.
     pub fn push(&mut self, time: u64, fact: Fact) {
         self.sink.push(Event { time, fact });
-    }
-
-    /// Sleeps.
-    pub fn sleep(&self, time: Duration) {
-        self.machine.clock.wait(&mut [] as &mut [PollFd], time);
     }
 }
 

@@ -30,12 +30,23 @@ pub struct ChannelAccess {
     last_packet: u64,
     /// Time when the namespaces of all processes are looked at again, though nothing is known to have changed.
     look_again: u64,
+    /// At the end: the time by which the kernel has handed over the last packets. They wait for no others then.
+    handed_over: Option<u64>,
+    /// Whether that time has come.
+    is_settled: bool,
 }
 
 impl ChannelAccess {
     /// Takes packets from these captures, if there are any.
     pub fn new(captures: Option<Captures>) -> ChannelAccess {
-        ChannelAccess { captures, lost: [0; 2], last_packet: 0, look_again: 0 }
+        ChannelAccess {
+            captures,
+            lost: [0; 2],
+            last_packet: 0,
+            look_again: 0,
+            handed_over: None,
+            is_settled: true,
+        }
     }
 
     /// Finds the owners of the circuits, and captures packets in the servers' namespaces.
@@ -107,6 +118,10 @@ impl Source for ChannelAccess {
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         let now = cx.env.monotonic();
         if let Some(captures) = &mut self.captures {
+            if !self.is_settled && self.handed_over.is_some_and(|time| now >= time) {
+                captures.hurry();
+                self.is_settled = true;
+            }
             let (circuits, offset) = (&mut *cx.circuits, cx.env.wall_offset);
             let last = &mut self.last_packet;
             captures.drain(&mut |namespace, packet| {
@@ -158,12 +173,13 @@ impl Source for ChannelAccess {
     }
 
     fn stop(&mut self, cx: &mut Context<'_>) {
-        if self.captures.is_some() {
-            cx.env.sleep(HANDED_OVER);
-        }
-        if let Some(captures) = &mut self.captures {
-            captures.hurry();
-        }
+        // the end goes on with its rounds meanwhile: an IOC's hits would fill their buffers
+        self.is_settled = self.captures.is_none();
+        self.handed_over = Some(cx.env.monotonic().saturating_add(HANDED_OVER.as_nanos() as u64));
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {
