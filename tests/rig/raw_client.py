@@ -9,8 +9,8 @@ Commands on stdin, one JSON object per line; each is answered with a line of JSO
     {"do": "open", "create": [PV, ...], "priority": N}
                                                    a circuit with these channels, once all are answered
     {"do": "off", "seconds": N}                    EVENTS_OFF, and EVENTS_ON after that time
-    {"do": "stall", "pv": PV, "count": N}          a circuit with a small receive buffer that subscribes to so many doubles,
-                                                   and then reads nothing
+    {"do": "stall", "pv": PV, "count": N}          a circuit with a small receive buffer that subscribes to so
+                                                   many doubles, and then reads nothing
     {"do": "read", "seconds": N}                   reads what came and comes in that time
     {"do": "close", "reset": true|false}           closes the circuit by FIN, or breaks it off by RST
 """

@@ -119,7 +119,8 @@ impl Asked {
         all.push_back((since, until));
     }
 
-    /// The threads that asked for a put to this channel in [`FLUSH`] before it was seen at a wall-clock time. `None` if none is known, or one that is not known may have.
+    /// The threads that asked for a put to this channel in the second before it was seen at a wall-clock time. `None` if
+    /// none is known, or one that is not known may have.
     pub fn threads(
         &self,
         run: usize,

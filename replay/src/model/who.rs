@@ -1,7 +1,7 @@
 //! Who made puts, each client once.
 //!
 //! What is said of who made a put is the same for all puts of a circuit, or nearly: so of a million puts a few lines are
-//! kept. At most [`MAX_CLIENTS`] are shared; puts of further ones have a line each.
+//! kept. At most 10,000 are shared; puts of further ones have a line each.
 
 use super::numbered::Keyed;
 use super::putlog::PutLine;

@@ -372,7 +372,8 @@ impl<W: Write> Sink for Printer<W> {
 mod tests {
     use super::*;
     use iocrec_log::event::{
-        Address, Channel, Dbf, Origin, Process, PvaAnswer, PvaKind, PvaMessage, PvaPut, PvaValue, Record, ServerThread,
+        Address, Channel, Dbf, Origin, Process, PvaAnswer, PvaKind, PvaMessage, PvaPut, PvaValue, Record,
+        ServerThread,
     };
 
     /// The lines printed for these facts, with a circuit, a channel and a record that are known.
@@ -433,7 +434,10 @@ mod tests {
         ]);
         let refused: Vec<&str> = printed.lines().filter(|line| line.contains("Refused")).collect();
         let [line] = &refused[..] else { panic!("{printed}") };
-        assert!(line.ends_with("T:SP (put_get) from 127.0.0.1:5064 to 127.0.0.1:5064: Not Implemented"), "{line}");
+        assert!(
+            line.ends_with("T:SP (put_get) from 127.0.0.1:5064 to 127.0.0.1:5064: Not Implemented"),
+            "{line}"
+        );
         assert_eq!(statuses(&printed), ["error: Put not permitted", "error"]);
     }
 

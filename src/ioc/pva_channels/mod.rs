@@ -5,7 +5,7 @@
 //! Channel Access ([`channels`](crate::ioc::channels)), with the same promises. Known are pvxs (QSRV2, p4p) and
 //! pvAccessCPP from 6.0 on (QSRV1), in 64-bit processes that use GNU's C++ library. No lock is taken: what is found may
 //! be old or half changed. So a connection counts if the process holds the socket of that very connection, and a channel
-//! if all that leads to it agrees ([`objects`]). Whatever doesn't has no name.
+//! if all that leads to it agrees. Whatever doesn't has no name.
 
 mod cpp;
 mod objects;

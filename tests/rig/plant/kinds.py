@@ -20,7 +20,7 @@ from processes import Ioc, Recorder
 from record import CHAR, DOUBLE, ENUM, LONG, SHORT, STRING, Observer, Plant, parse
 
 PORT = 5094
-WORDS = ("", "a", "closed for maintenance", "50 % & more", "it's \"odd\"", "tab\there", "ümläut", "x" * 39)
+WORDS = ("", "a", "closed for maintenance", "50 % & more", 'it\'s "odd"', "tab\there", "ümläut", "x" * 39)
 # Longer than a DBR_STRING.
 TEXTS = ("", "short", "a text that is longer than the forty characters of a DBR_STRING", "é" * 60, "a,b;c|d\\e")
 PAUSE = 0.03
@@ -83,7 +83,8 @@ class Kinds(Plant):
             ("K:DFANOUT", DOUBLE, number()), ("K:EVENT.PROC", LONG, 1), ("K:PERMISSIVE", LONG, pick((0, 1))),
             ("K:STATE", STRING, pick(WORDS[:3])), ("K:SOURCE", DOUBLE, self.random.uniform(0, 10)),
             ("K:ASUB.PROC", LONG, 1), ("K:PRINTF.PROC", LONG, 1), ("K:CALC.B", DOUBLE, number()),
-            ("K:AO.EGU", STRING, pick(("mm", "µm", "%"))), ("K:AO.HIHI", DOUBLE, number()), ("K:COMPRESS.RES", SHORT, 1),
+            ("K:AO.EGU", STRING, pick(("mm", "µm", "%"))), ("K:AO.HIHI", DOUBLE, number()),
+            ("K:COMPRESS.RES", SHORT, 1),
             ("K:HISTOGRAM.CMD", ENUM, 1), ("K:AO.HHSV", STRING, pick(("MAJOR", "NO_ALARM"))),
         ))  # fmt: skip
 
