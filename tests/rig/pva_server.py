@@ -2,9 +2,10 @@
 
     pva_server.py PORT SEARCH_PORT PV [INTERFACE]
 
-Serves one double on TCP PORT of the address INTERFACE (127.0.0.1), and is searched for on UDP SEARCH_PORT. It takes no negative values. A call (RPC) of the
-PV adds the arguments a and b of an NTURI, and is refused without them. Prints "ready" once it serves; ends when stdin
-ends. Needs EPICS_PVAS_SERVER_PORT and EPICS_PVAS_BROADCAST_PORT in its environment: see pva_server in client.rs.
+Serves one double on TCP PORT of the address INTERFACE (127.0.0.1), and is searched for on UDP SEARCH_PORT. It takes
+no negative values. A call (RPC) of the PV adds the arguments a and b of an NTURI, and is refused without them. Prints
+"ready" once it serves; ends when stdin ends. Needs EPICS_PVAS_SERVER_PORT and EPICS_PVAS_BROADCAST_PORT in its
+environment: see pva_server in client.rs.
 """
 
 import sys
