@@ -26,7 +26,7 @@ use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
 use crate::linux::process;
-use crate::net::capture::{Capture, CaptureError, Filtering, Packet};
+use crate::net::capture::{Capture, CaptureError, Filtering, Packet, HANDED_OVER};
 use crate::net::ring::BLOCKS;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -110,6 +110,8 @@ enum Other {
         // boxed, because it is much larger than the others
         capture: Box<Capture>,
         ports: Ports,
+        /// Since when it is not wanted any more. The kernel may still have packets from before.
+        unwanted: Option<u64>,
     },
     /// Why it is not captured, and the time of the next attempt.
     Refused(NamespaceError, u64),
@@ -191,7 +193,8 @@ impl Captures {
     }
 
     /// Captures these namespaces and ports from now on, and no others. Returns the filters that could not be changed.
-    /// Call it repeatedly: opening takes a moment.
+    /// Call it repeatedly while [`Captures::settled`] is false: opening takes a moment, and what is not wanted any more is
+    /// closed when the kernel has handed over its last packets.
     pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<FilterNotChanged> {
         let mut failures = Vec::new();
         let mut set = |capture: &mut Capture, have: &mut Ports, ports: &Ports| {
@@ -202,7 +205,13 @@ impl Captures {
         };
         let none = Wanted::default();
         set(&mut self.own, &mut self.own_ports, &wanted.get(&self.here).unwrap_or(&none).ports);
-        let gone = self.others.extract_if(|namespace, _| !wanted.contains_key(namespace));
+        let gone = self.others.extract_if(|namespace, other| match other {
+            _ if wanted.contains_key(namespace) => false,
+            Other::Open { unwanted, .. } => {
+                now.saturating_sub(*unwanted.get_or_insert(now)) >= HANDED_OVER.as_nanos() as u64
+            }
+            Other::Opening(..) | Other::Refused(..) => true,
+        });
         for (_, other) in gone {
             if let Other::Open { capture, .. } = other {
                 self.lost = add(self.lost, capture.losses());
@@ -212,15 +221,15 @@ impl Captures {
         for (&namespace, wanted) in wanted.iter().filter(|(&namespace, _)| namespace != self.here) {
             let count = self.others.values().filter(|other| !matches!(other, Other::Refused(..))).count();
             let other = match self.others.remove(&namespace) {
-                Some(Other::Open { mut capture, mut ports }) => {
+                Some(Other::Open { mut capture, mut ports, .. }) => {
                     set(&mut capture, &mut ports, &wanted.ports);
-                    Other::Open { capture, ports }
+                    Other::Open { capture, ports, unwanted: None }
                 }
                 Some(Other::Opening(opened, before)) => match opened.try_recv() {
                     Ok(Ok(mut capture)) => {
                         let mut ports = Ports::default();
                         set(&mut capture, &mut ports, &wanted.ports);
-                        Other::Open { capture: Box::new(capture), ports }
+                        Other::Open { capture: Box::new(capture), ports, unwanted: None }
                     }
                     // another process may be there
                     Ok(Err(NamespaceError::Gone)) => continue,
@@ -262,9 +271,11 @@ impl Captures {
         self.open().map(|(namespace, _)| namespace).collect()
     }
 
-    /// Whether every wanted namespace is either captured or refused.
+    /// Whether every wanted namespace is either captured or refused, and no other one.
     pub fn settled(&self) -> bool {
-        !self.own.is_loading() && !self.others.values().any(|other| matches!(other, Other::Opening(..)))
+        let changes =
+            |other: &Other| matches!(other, Other::Opening(..) | Other::Open { unwanted: Some(_), .. });
+        !self.own.is_loading() && !self.others.values().any(changes)
     }
 }
 
