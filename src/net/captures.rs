@@ -31,7 +31,7 @@ use crate::net::ring::BLOCKS;
 use crate::net::service::Ports;
 use crate::net::Namespace;
 
-/// Number of other namespaces with rings of four blocks: no packet is lost while the recorder drains them every 320 ms.
+/// Number of other namespaces with rings of four blocks: no packet is lost while the recorder drains them every 160 ms.
 const FEW: usize = 8;
 /// Blocks of their rings; the rings of further namespaces have half as many and must be drained every 80 ms.
 const BLOCKS_OF_FEW: usize = BLOCKS / 4;

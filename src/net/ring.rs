@@ -16,11 +16,11 @@ use nix::errno::Errno;
 
 use crate::net::capture::{CaptureError, Packet};
 
-/// Blocks of a ring: a reader may stay away for 1.3 s.
+/// Blocks of a ring: a reader may stay away for 640 ms.
 pub const BLOCKS: usize = 16;
-/// Milliseconds until a block that isn't full is handed over. Each block wakes the recorder, so this is how often it wakes
-/// up for a few packets.
-pub const RETIRE: u32 = 80;
+/// Milliseconds until a block that isn't full is handed over. Each block wakes the recorder; but the later a packet comes,
+/// the likelier the processes at its ends are gone, and unknown.
+pub const RETIRE: u32 = 40;
 /// Least size of a block: larger than the longest IP packet with its header in the ring.
 const LEAST_BLOCK: usize = 80 << 10;
 /// TPACKET_V3 packs packets whatever the frame size, but checks that it divides the blocks.
