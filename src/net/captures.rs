@@ -343,6 +343,7 @@ pub(super) fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linux::clock;
     use crate::net::service::Service;
     use crate::not_run::{not_run, Needs};
     use std::process::{Child, Command, Stdio};
@@ -386,7 +387,7 @@ mod tests {
     fn settle(captures: &mut Captures, wanted: &BTreeMap<Namespace, Wanted>) {
         let begin = Instant::now();
         loop {
-            let failures = captures.follow(0, wanted);
+            let failures = captures.follow(clock::monotonic(), wanted);
             assert!(failures.is_empty(), "{failures:?}");
             if captures.settled() {
                 return;
