@@ -30,12 +30,18 @@ impl Gauge {
 mod tests {
     use super::*;
     use crate::linux::process;
+    use std::io::{Read, Write};
+    use std::process::Stdio;
 
     #[test]
     fn it_follows_the_size_until_the_process_ends() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut command = std::process::Command::new("cat");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let pid = child.id();
         let gauge = Gauge::open(pid, pid).unwrap();
+        // a program that answers maps no more libraries
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         assert_eq!(gauge.size(), process::size(pid));
         let own = Gauge::open(std::process::id(), std::process::id()).unwrap();
         assert!(own.size().unwrap() > 0);
