@@ -14,8 +14,8 @@
  * - the headers of a packet, after each LEFT_OUT_MOST bytes of a flow that did not pass: so the decoder's sequence
  *   numbers can't wrap unseen.
  *
- * Everything else stays out: segments of other ports, bare acknowledgements, and segments of a known flow in which
- * nothing matters. A segment that does not continue where the flow stopped, or a header that can't be one, ends what is
+ * Everything else stays out: segments of other ports, bare acknowledgements, segments of a known flow in which
+ * nothing matters, and what a server of bulk sends once more. Any other segment that does not continue where the flow stopped, or a header that can't be one, ends what is
  * known of the flow: segments pass whole until it is known again. So whatever is lost, reordered or sent twice, nothing
  * that matters stays out.
  *
@@ -31,6 +31,8 @@ enum {
 	INTERFACES = 16,
 	PROVEN = 4,
 	LEFT_OUT_MOST = 16 << 20,
+	/* Bytes of a flow that may be sent again: more than Linux has under way (tcp_wmem(7): 4 to 6 MiB). */
+	FOLLOWED_MOST = 16 << 20,
 	/* Milliseconds: of what a flow's closed window is said in less, one packet passes, whoever sends how many. */
 	WINDOW_PAUSE = 100,
 	/* Milliseconds: a server tries a closed window again every two minutes at the latest (tcp(7), TCP_RTO_MAX). */
@@ -98,6 +100,8 @@ struct flow {
 	__u32 keen;
 	/* The next segment begins here; or between here and `next`, if nothing there matters. */
 	__u32 from;
+	/* Bytes before `from` that were followed one after the other, up to FOLLOWED_MOST. */
+	__u32 followed;
 	/* Bytes that stayed out since a packet passed. */
 	__u32 left_out;
 	/* Messages that can hardly be anything else. */
@@ -337,9 +341,24 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	}
 	flow->next = base + at;
 	flow->keen = base + keen;
+	flow->followed += base + end - flow->from;
+	if (flow->followed > FOLLOWED_MOST)
+		flow->followed = FOLLOWED_MOST;
 	flow->from = base + end;
 	flow->proofs = proofs > PROVEN ? PROVEN : proofs;
 	return matters > end ? end : matters;
+}
+
+/*
+ * Whether a server sends what has been followed once more, while it sends bulk. TCP does that now and then although
+ * nothing is lost, and if each time forgot the flow, its bulk would fill the ring. What a client sends again always
+ * passes: so nobody hides a put by sending something else in its place first.
+ */
+INLINE int is_sent_again(const struct flow *flow, const struct segment *segment)
+{
+	__u32 ago = flow->from - segment->sequence;
+
+	return flow->left_out && ago <= flow->followed && segment->end - segment->begin <= ago;
 }
 
 /* Whether a message that can hardly be anything else, or the first of a circuit, begins at this offset. */
@@ -514,16 +533,20 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	}
 	if (!is_watched(skb->ifindex))
 		return NOTHING;
-	if (tcp[13] & (FIN | SYN | RST))
-		return ALL;
-	segment.begin += (tcp[12] >> 4) * 4;
-	/* packets joined to more than 64 KiB carry no length */
-	total = BIG16(ip, 2);
-	segment.end = total ? total : skb->len;
 	__builtin_memcpy(&key.source, ip + 12, 4);
 	__builtin_memcpy(&key.destination, ip + 16, 4);
 	__builtin_memcpy(&key.ports, tcp, 4);
 	key.interface = skb->ifindex;
+	if (tcp[13] & (FIN | SYN | RST)) {
+		/* another connection of the same ports */
+		if (!from_client && tcp[13] & SYN)
+			bpf_map_delete_elem(&flows, &key);
+		return ALL;
+	}
+	segment.begin += (tcp[12] >> 4) * 4;
+	/* packets joined to more than 64 KiB carry no length */
+	total = BIG16(ip, 2);
+	segment.end = total ? total : skb->len;
 	if (segment.end <= segment.begin)
 		return from_client && protocol != UNKNOWN ? acknowledges(&key, tcp, segment.begin) : NOTHING;
 	if (protocol == UNKNOWN || segment.end > skb->len)
@@ -540,6 +563,8 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 		if (!flow)
 			return ALL;
 	}
+	if (!from_client && is_sent_again(flow, &segment))
+		return NOTHING;
 	proven = flow->proofs >= PROVEN;
 	matters = follow(skb, flow, &segment, protocol, from_client);
 	if (matters < 0) {

@@ -354,6 +354,44 @@ fn bulk_is_left_out() {
     assert_eq!(answers(&both.filtered.out), ["5 true 1 "]);
 }
 
+/// A server of bulk sends now and then once more what has come. What it sent before it was followed passes, and so does
+/// everything of the next connection of the same ports, which may begin at any sequence number.
+#[test]
+fn bulk_sent_again_is_left_out() {
+    let Some(filter) = load() else { return };
+    let mut both = Both::new(&filter, 901);
+    both.handshake();
+    both.send(true, &[version(), named(20, 0, 0, "u"), named(21, 0, 0, "h"), named(18, 9, 13, "A")].concat());
+    let updates = message(1, 20, 1, 1, 3, &[0; 24]).repeat(20);
+    let opened = [version(), message(18, 6, 1, 9, 7, b"")].concat();
+    // this one is overtaken by the next
+    let first = both.whole.seq[1];
+    both.whole.seq[1] += opened.len() as u32;
+    let begin = both.whole.seq[1];
+    (0..3).for_each(|_| both.send(false, &updates));
+    let passed = both.filtered.passed;
+    both.raw(false, first, None, 0, &opened);
+    assert_eq!(both.filtered.passed - passed, 40 + opened.len(), "what was not followed");
+    (0..3).for_each(|_| both.send(false, &updates));
+    let passed = both.filtered.passed;
+    for sequence in [both.whole.seq[1] - updates.len() as u32, both.whole.seq[1] - 2 * updates.len() as u32] {
+        both.raw(false, sequence, None, 0, &updates);
+        both.send(false, &updates);
+    }
+    assert_eq!(both.filtered.passed, passed, "sent again, and what comes then");
+    // more than has come; the flow is known again soon
+    both.raw(false, both.whole.seq[1] - 8, None, 0, &updates);
+    assert_eq!(both.filtered.passed - passed, 40 + updates.len());
+
+    both.whole.seq[1] = begin;
+    (0..9).for_each(|_| both.send(false, &updates));
+    both.whole.seq[1] = begin + 40;
+    let passed = both.filtered.passed;
+    both.handshake();
+    both.send(false, &opened);
+    assert_eq!(both.filtered.passed - passed, 40 + 40 + 40 + opened.len(), "the next connection");
+}
+
 /// Segments that are carried by something else than plain IPv4 pass, whoever sends them.
 #[test]
 fn what_is_carried_passes() {
