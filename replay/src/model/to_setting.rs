@@ -6,7 +6,7 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{Dbf, Field, RecordId, Value};
 
 /// Fields that show what the record does, and that nobody writes to restore it.
-const READ_ONLY: [&str; 5] = ["STAT", "SEVR", "NSTA", "NSEV", "PACT"];
+const READ_ONLY: [&str; 7] = ["STAT", "SEVR", "NSTA", "NSEV", "PACT", "NAME", "RTYP"];
 
 /// Types of records whose value comes from their inputs: written, it is computed anew. If a put from outside gave it the
 /// value that it holds, it does not: it has no input, or was simulated by hand.

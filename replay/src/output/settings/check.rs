@@ -20,7 +20,7 @@ pub fn sort<'a>(
     for setting in settings {
         let result = match known(setting) {
             Err(reason) => Err(reason),
-            Ok(()) if of_several.contains(setting.pv.as_str()) => Err(Obstacle::SeveralIocs),
+            Ok(()) if of_several.contains(setting.record.as_str()) => Err(Obstacle::SeveralIocs),
             Ok(()) if seen.contains(setting.pv.as_str()) => Err(Obstacle::Twice),
             Ok(()) => each(setting),
         };
@@ -32,13 +32,13 @@ pub fn sort<'a>(
     left_out
 }
 
-/// Names with values of different IOCs.
+/// Records with values of different IOCs.
 fn of_several(settings: &[Setting]) -> HashSet<&str> {
     let (mut places, mut several) = (HashMap::new(), HashSet::new());
     for setting in settings.iter().filter(|setting| setting.value != Value::Unknown) {
         let place = (&setting.host, &setting.ioc, setting.process);
-        if *places.entry(setting.pv.as_str()).or_insert(place) != place {
-            several.insert(setting.pv.as_str());
+        if *places.entry(setting.record.as_str()).or_insert(place) != place {
+            several.insert(setting.record.as_str());
         }
     }
     several
