@@ -92,12 +92,6 @@ impl Drawing {
                     ),
                 });
             }
-            if series.not_finite > 0 {
-                remarks.push(format!(
-                    "{} values of {} are NaN or infinite and are not drawn",
-                    series.not_finite, series.pv
-                ));
-            }
             if series.joined > 1 {
                 remarks.push(format!(
                     "{} has {} values; up to {} are drawn as one, from the lowest to the highest",
@@ -117,7 +111,7 @@ impl Drawing {
     }
 }
 
-/// The heading of a PV: its IOC, description and units.
+/// The heading of a PV: its IOC, description and units; and how many values are NaN or infinite.
 pub fn heading(series: &Series) -> String {
     let mut heading = series.pv.clone();
     if let Some(properties) = &series.properties {
@@ -132,6 +126,11 @@ pub fn heading(series: &Series) -> String {
         heading.push_str(&format!("  ({} on {})", series.ioc, series.host));
     } else if !series.ioc.is_empty() {
         heading.push_str(&format!("  ({})", series.ioc));
+    }
+    match series.not_finite {
+        0 => {}
+        1 => heading.push_str("  1 value can't be drawn"),
+        count => heading.push_str(&format!("  {count} values can't be drawn")),
     }
     heading
 }
