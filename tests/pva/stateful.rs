@@ -8,7 +8,7 @@ use iocrec::net::protocol::{Decoder as _, Side};
 use iocrec::net::service::Ports;
 use iocrec::net::stateful::Stateful;
 use iocrec::pva::{Decoder, Limits, SERVICE};
-use iocrec_log::event::{Address, Event, Fact};
+use iocrec_log::event::{Address, Event, Fact, PvaKind};
 use iocrec_testing::chance::{fuzz, Random};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ fn puts(out: &[Event]) -> Vec<(String, u64, u32, Option<Vec<u8>>)> {
         match &event.fact {
             Fact::Channel(channel) => _ = names.insert(channel.id, channel.pv.clone()),
             Fact::PvaType(of) => _ = types.insert(of.id, of.description.clone()),
-            Fact::PvaPut(put) => {
+            Fact::PvaPut(put) if put.kind == PvaKind::Put => {
                 // a set of one byte, then the number
                 let number = put
                     .value
