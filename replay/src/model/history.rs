@@ -14,9 +14,9 @@
 
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::names::{IocProcess, Named, Names};
-use super::value::same;
 use super::run::{self, field_name, has_value, record_name, Run};
 use super::unseen::Unseen;
+use super::value::same;
 use super::{attribute, enum_strings, outcome};
 use crate::filter::{Filter, Pattern};
 use epics::Pv;
@@ -191,7 +191,8 @@ fn walk(
                             false => Value::Unknown,
                         };
                         let alarm = Some((completed.severity, completed.status));
-                        let by_put = path.len() == 1 && is_as_put(chain, &context, span, process.record, &value);
+                        let by_put =
+                            path.len() == 1 && is_as_put(chain, &context, span, process.record, &value);
                         each(ValueLine { alarm, by_put, ..with(line, &context, of, value) }, path);
                     }
                 }

@@ -67,6 +67,8 @@ pub struct FieldState {
     pub ended: Option<(i64, i64)>,
     /// The record in its run.
     pub of: Option<Of>,
+    /// Whether several processes of the name of its IOC are known at that time, side by side.
+    pub is_namesake: bool,
 }
 
 impl FieldState {
@@ -76,6 +78,15 @@ impl FieldState {
         match &**field {
             "VAL" => record.to_string(),
             field => format!("{record}.{field}"),
+        }
+    }
+
+    /// The name of its IOC, with the process id where the name does not tell it from others; empty if unknown.
+    pub fn place(&self) -> String {
+        let process = &self.key.0;
+        match self.is_namesake && !process.ioc.is_empty() {
+            true => format!("{} pid {}", process.ioc, process.pid),
+            false => process.ioc.to_string(),
         }
     }
 
@@ -382,7 +393,10 @@ impl State {
                 }
             };
             let (of, ended) = (seen.line.of.clone(), ended.map(|(when, _)| *when));
-            all.insert(key.clone(), FieldState { key, seen: Some(Box::new(seen)), doubt, ended, of });
+            all.insert(
+                key.clone(),
+                FieldState { key, seen: Some(Box::new(seen)), doubt, ended, of, is_namesake: false },
+            );
         }
         let value: Rc<str> = "VAL".into();
         for (process, about) in &self.processes {
@@ -404,12 +418,22 @@ impl State {
                     doubt: Some(doubt),
                     ended,
                     of: Some(of),
+                    is_namesake: false,
                 });
             }
         }
         let gone = self.replaced(&all);
         all.retain(|(process, record, _), _| !gone.contains(&(Rc::clone(process), Rc::clone(record))));
-        all.into_values().collect()
+        let mut names: HashMap<[Rc<str>; 2], HashSet<Rc<IocProcess>>> = HashMap::new();
+        for (process, ..) in all.keys() {
+            let name = [&process.host, &process.ioc].map(Rc::clone);
+            names.entry(name).or_default().insert(Rc::clone(process));
+        }
+        let several = |process: &IocProcess| {
+            let name = [&process.host, &process.ioc].map(Rc::clone);
+            names.get(&name).is_some_and(|processes| processes.len() > 1)
+        };
+        all.into_values().map(|field| FieldState { is_namesake: several(&field.key.0), ..field }).collect()
     }
 
     /// Records of processes that have ended, if the same IOC was started anew since: another process of the same name on

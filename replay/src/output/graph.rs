@@ -89,7 +89,8 @@ impl Row for Arrow {
     fn text(&self, _: &Zone) -> String {
         let Arrow { from, to, kind, count, per_second } = self;
         let rate = per_second.map_or(String::new(), wording::rate);
-        let place = |name: &Name| if name.ioc.is_empty() { "not recorded".into() } else { Rc::clone(&name.ioc) };
+        let place =
+            |name: &Name| if name.ioc.is_empty() { "not recorded".into() } else { Rc::clone(&name.ioc) };
         let from = match from {
             Node::Record(name) if place(name) != place(to) => format!("{} [{}]", name.record, place(name)),
             Node::Record(name) => name.record.to_string(),

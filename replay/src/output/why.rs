@@ -77,7 +77,16 @@ struct Found {
 impl<'a> Why<'a> {
     /// Prepares a search for `name`, a record or record.FIELD, within the filter's times.
     pub fn new(name: &'a str, filter: &'a Filter) -> Self {
-        Why { pv: Pv::new(name), name, filter, ask: Ask::Value, begun: i64::MAX, seen: HashMap::new(), lines: HashMap::new(), ended: HashSet::new() }
+        Why {
+            pv: Pv::new(name),
+            name,
+            filter,
+            ask: Ask::Value,
+            begun: i64::MAX,
+            seen: HashMap::new(),
+            lines: HashMap::new(),
+            ended: HashSet::new(),
+        }
     }
 
     /// Searches for something else than the last change of the value.
