@@ -40,6 +40,7 @@ mod pvaccess;
 mod pvaccess_clients;
 mod pvaccess_memory;
 mod pvaccess_network;
+mod pvaccess_values;
 mod records;
 mod restricted_machines;
 mod scanning;
