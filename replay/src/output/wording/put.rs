@@ -228,6 +228,7 @@ fn acknowledgement(field: &str, put: &PutLine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::putlog::PvaLine;
     use crate::output::puts::sample::put;
     use iocrec_log::event::Array;
 
@@ -281,6 +282,37 @@ mod tests {
             ..put()
         };
         assert_eq!(change(&long), r#""old" -> "new""#);
+    }
+
+    #[test]
+    fn fields_of_pvaccess_are_all_said() {
+        let put_of = |fields: &[(&str, Value)], main: Option<usize>, is_cut| {
+            let requested = main.map_or(Value::Unknown, |main| fields[main].1.clone());
+            let pva = PvaLine {
+                request: "put",
+                fields: fields.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect(),
+                is_cut,
+                main,
+                options: Vec::new(),
+                message: None,
+                result: Vec::new(),
+                members: Vec::new(),
+            };
+            let new = requested.clone();
+            PutLine { old: Value::Unknown, new, requested, pva: Some(Box::new(pva)), ..put() }
+        };
+        let severity = || ("alarm.severity", Value::Int(2));
+        let with_alarm = put_of(&[("value", Value::Double(1.5)), severity()], Some(0), false);
+        assert_eq!(change(&with_alarm), "-> 1.5 (with alarm.severity=2)");
+        let cut = put_of(&[("value", Value::Double(1.5))], Some(0), true);
+        assert_eq!(change(&cut), "-> 1.5 (with ...)");
+        let refused = PutLine { new: Value::Unknown, status: "denied".into(), ..with_alarm };
+        assert_eq!(change(&refused), "-> not written (asked for 1.5) (with alarm.severity=2)");
+        // a table has no value that stands for all of it
+        let columns = put_of(&[("value.a", Value::Int(1)), ("value.b", Value::Unknown)], None, false);
+        assert_eq!(change(&columns), "-> not known (asked for value.a=1, value.b=none)");
+        let plain = put_of(&[("value", Value::Double(1.5))], Some(0), false);
+        assert_eq!(change(&plain), "-> 1.5");
     }
 
     #[test]
