@@ -41,6 +41,7 @@ mod pvaccess_bulk;
 mod pvaccess_clients;
 mod pvaccess_memory;
 mod pvaccess_network;
+mod pvaccess_values;
 mod records;
 mod restricted_machines;
 mod scanning;
