@@ -130,7 +130,8 @@ mod tests {
     /// A description of `struct pair { int first; int second; }`, with an integer type before it.
     fn described(second: u32, kind_of_first: u32) -> Vec<u8> {
         let strings = b"\0int\0pair\0first\0second\0";
-        let words: Vec<u32> = vec![1, kind_of_first << 24, 4, 32, 5, STRUCT << 24 | 2, 8, 10, 1, 0, 16, 1, second];
+        let words: Vec<u32> =
+            vec![1, kind_of_first << 24, 4, 32, 5, STRUCT << 24 | 2, 8, 10, 1, 0, 16, 1, second];
         let types: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let mut bytes = MAGIC.to_ne_bytes().to_vec();
         bytes.extend([1, 0]);
@@ -165,7 +166,10 @@ mod tests {
         if !std::path::Path::new(KERNEL).exists() {
             return;
         }
-        assert_eq!(offsets(&[("list_head", "next"), ("list_head", "prev")]), Some(vec![0, size_of::<u64>() as u32]));
+        assert_eq!(
+            offsets(&[("list_head", "next"), ("list_head", "prev")]),
+            Some(vec![0, size_of::<u64>() as u32])
+        );
         assert_eq!(offsets(&[("task_struct", "no_such_member")]), None);
     }
 }

@@ -80,7 +80,8 @@ pub(super) fn layout() -> Result<KernelLayout, &'static str> {
         if !process::is_first_pid_namespace() {
             return Err("the recorder's PID namespace is not the machine's");
         }
-        let found = btf::offsets(&MEMBERS).ok_or("the kernel does not describe its structures (CONFIG_DEBUG_INFO_BTF)")?;
+        let found = btf::offsets(&MEMBERS)
+            .ok_or("the kernel does not describe its structures (CONFIG_DEBUG_INFO_BTF)")?;
         let offsets = found.try_into().map_err(|_| "too many offsets")?;
         Ok(KernelLayout { is_known: 1, offsets })
     })
@@ -156,7 +157,8 @@ impl Connects {
     pub fn take(&self, namespace: Namespace, each: &mut dyn FnMut(Connect)) {
         self.ring.consume(self.ring.produced(), |first, second| {
             // 64 bytes in a row, but where the ring wraps around
-            let told = if second.is_empty() { Told::read(first) } else { Told::read(&[first, second].concat()) };
+            let told =
+                if second.is_empty() { Told::read(first) } else { Told::read(&[first, second].concat()) };
             if let Some(told) = told {
                 each(Connect::of(namespace, &told));
             }

@@ -124,8 +124,8 @@ impl Circuits {
     }
 
     /// Takes over what was told of them: before the packets that come after it.
-    pub fn take_connects(&mut self) {
-        self.processes.take_connects();
+    pub fn take_connects(&mut self, now: u64) {
+        self.processes.take_connects(now, &mut self.events);
     }
 
     /// Takes over names of channels from clients and servers on this machine.

@@ -19,7 +19,7 @@ use std::thread;
 
 use iocrec_log::event::{Address, CircuitId, CircuitProcess, Event, Fact, IocId, SocketHolder, ThreadNames};
 
-use self::connected::Connected;
+use self::connected::{push, Connected, Pair};
 use self::look::{Found, Look};
 use crate::net::connects::Connects;
 use crate::net::Namespace;
@@ -37,6 +37,10 @@ const AFTER_END: u64 = 2_000_000_000;
 const MAX_ENDED: usize = 1024;
 /// Time between two notes of an IOC's threads, nanoseconds.
 const THREADS_AGAIN: u64 = 60_000_000_000;
+/// Circuits that wait for being told who has opened them, and how long, nanoseconds: it is told within milliseconds, on a
+/// busy machine.
+const MAX_LATE: usize = 256;
+const LATE: u64 = 1_000_000_000;
 /// IOCs whose threads were noted.
 const MAX_IOCS: usize = 4096;
 
@@ -106,6 +110,15 @@ pub struct ClientProcesses {
     /// When each IOC's threads were noted, and which they were.
     threads: HashMap<IocId, (u64, Vec<String>)>,
     connected: Connected,
+    late: VecDeque<Late>,
+}
+
+/// A circuit of which nobody has told yet who has opened it: its packets may be handed over first.
+struct Late {
+    circuit: CircuitId,
+    time: u64,
+    pair: Pair,
+    has_ended: bool,
 }
 
 impl ClientProcesses {
@@ -115,9 +128,29 @@ impl ClientProcesses {
         self.connected.watch(namespace, connects, commands);
     }
 
-    /// Takes over what was told of them.
-    pub fn take_connects(&mut self) {
-        self.connected.take();
+    /// Takes over what was told of them. Pushes facts about circuits that have come before that to `events`.
+    pub fn take_connects(&mut self, now: u64, events: &mut Vec<Event>) {
+        if !self.connected.take() {
+            return;
+        }
+        for late in std::mem::take(&mut self.late) {
+            if now.saturating_sub(late.time) > LATE {
+                continue;
+            }
+            let Some(opener) = self.connected.opener(late.time, late.pair) else {
+                self.late.push_back(late);
+                continue;
+            };
+            let process = opened_by(late.circuit, opener.clone());
+            events.push(Event { time: now, fact: Fact::CircuitProcess(process) });
+            if let Some(open) = self.open.get_mut(&late.circuit) {
+                open.opener = Some(opener);
+            }
+            // the end of the circuit is in the log already, but not of what was just said of it
+            if late.has_ended {
+                events.push(Event { time: now, fact: Fact::CircuitEnd(late.circuit) });
+            }
+        }
     }
 
     /// Notes a captured packet.
@@ -135,21 +168,21 @@ impl ClientProcesses {
     pub fn notice(&mut self, event: &Event) -> Option<CircuitProcess> {
         match &event.fact {
             Fact::Circuit(circuit) => {
-                let open = Open { client: circuit.client, server: circuit.server, is_placed: false, opener: None };
+                let open =
+                    Open { client: circuit.client, server: circuit.server, is_placed: false, opener: None };
                 self.open.entry(circuit.id).or_insert(open);
             }
             Fact::CircuitEnds(ends) => {
                 let open = self.open.get_mut(&ends.circuit).filter(|open| !open.is_placed)?;
                 open.is_placed = true;
                 let (client, server) = (open.client, open.server);
-                open.opener = self.connected.opener(event.time, (ends.namespace, client, server));
-                // nobody has looked for others yet that hold its socket, too
-                let process = open.opener.clone().map(|opener| CircuitProcess {
-                    circuit: ends.circuit,
-                    holders: vec![opener],
-                    more: 0,
-                    is_whole: false,
-                });
+                let pair = (ends.namespace, client, server);
+                open.opener = self.connected.opener(event.time, pair);
+                if open.opener.is_none() && self.connected.is_watching() {
+                    let late = Late { circuit: ends.circuit, time: event.time, pair, has_ended: false };
+                    push(&mut self.late, late, MAX_LATE);
+                }
+                let process = open.opener.clone().map(|opener| opened_by(ends.circuit, opener));
                 // by IPv6: the sockets are not known by such an address
                 if client.ip == 0 || self.waiting.len() >= MAX_WAITING {
                     return process;
@@ -164,6 +197,10 @@ impl ClientProcesses {
             }
             Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => {
                 self.open.remove(circuit);
+                self.late
+                    .iter_mut()
+                    .filter(|late| late.circuit == *circuit)
+                    .for_each(|late| late.has_ended = true);
                 if self.asked.contains(circuit) && self.ended.len() < MAX_ENDED {
                     self.ended.insert(*circuit, event.time);
                 }
@@ -227,6 +264,9 @@ impl ClientProcesses {
                     holders.insert(0, opener.clone());
                 }
             }
+            if !holders.is_empty() {
+                self.late.retain(|late| late.circuit != circuit);
+            }
             if let (Some(ioc), Some(threads)) = (recorded(places, &holders), threads) {
                 iocs.insert(ioc, threads);
             }
@@ -252,6 +292,12 @@ impl ClientProcesses {
             events.push(Event { time: now, fact: Fact::ThreadNames(ThreadNames { ioc, names, is_whole }) });
         }
     }
+}
+
+/// What is said of a circuit of which only the process is known that has opened it: nobody has looked for others that hold
+/// its socket, too.
+fn opened_by(circuit: CircuitId, opener: SocketHolder) -> CircuitProcess {
+    CircuitProcess { circuit, holders: vec![opener], more: 0, is_whole: false }
 }
 
 /// Of a segment that opens a connection, by IPv4: client, server and sequence number.

@@ -128,7 +128,7 @@ impl Source for ChannelAccess {
                 circuits.watch_connects(namespace, connects, !cx.env.options.no_command_lines);
             }
             // before the packets of what they tell
-            circuits.take_connects();
+            circuits.take_connects(now);
             captures.drain(&mut |namespace, packet| {
                 *last = now;
                 let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);

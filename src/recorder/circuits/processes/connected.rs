@@ -37,13 +37,22 @@ const NAMES_LAST: Duration = Duration::from_secs(10);
 const MAX_NAMES: usize = 64;
 
 /// A connection: the network namespace of its packets, client and server.
-type Pair = (Namespace, Address, Address);
+pub(super) type Pair = (Namespace, Address, Address);
 
 /// A process that has opened a connection, and what is known of it.
 struct Known {
     pair: Pair,
     sequence: u32,
     holder: SocketHolder,
+    /// Whether it was looked at: what the kernel tells comes first, since a look may take its time.
+    is_described: bool,
+}
+
+impl Known {
+    fn of(connect: &Connect, holder: SocketHolder, is_described: bool) -> Known {
+        let pair = (connect.namespace, connect.client, connect.server);
+        Known { pair, sequence: connect.sequence, holder, is_described }
+    }
 }
 
 /// A segment that opens a connection.
@@ -78,13 +87,21 @@ impl Connected {
         self.watcher.is_some()
     }
 
-    /// Takes over what was told. Packets that were captured before are noted afterwards.
-    pub fn take(&mut self) {
-        let Some(watcher) = &self.watcher else { return };
+    /// Takes over what was told. Returns whether that was anything.
+    pub fn take(&mut self) -> bool {
+        let Some(watcher) = &self.watcher else { return false };
+        let mut any = false;
         // the queue is bounded
         while let Ok(known) = watcher.told.try_recv() {
-            push(&mut self.known, known, MAX_KNOWN);
+            any = true;
+            let same = |of: &&mut Known| (of.pair, of.sequence) == (known.pair, known.sequence);
+            match self.known.iter_mut().rev().find(same) {
+                Some(of) => of.holder = known.holder,
+                None if known.is_described => {}
+                None => push(&mut self.known, known, MAX_KNOWN),
+            }
         }
+        any
     }
 
     /// Notes a segment that opens a connection.
@@ -102,7 +119,7 @@ impl Connected {
     }
 }
 
-fn push<T>(to: &mut VecDeque<T>, new: T, most: usize) {
+pub(super) fn push<T>(to: &mut VecDeque<T>, new: T, most: usize) {
     if to.len() >= most {
         to.pop_front();
     }
@@ -138,12 +155,7 @@ impl Drop for Watcher {
     }
 }
 
-fn watch(
-    new: &Receiver<(Namespace, Connects)>,
-    bell: &Bell,
-    tell: &SyncSender<Known>,
-    commands: bool,
-) {
+fn watch(new: &Receiver<(Namespace, Connects)>, bell: &Bell, tell: &SyncSender<Known>, commands: bool) {
     let mut rings: Vec<(Namespace, Connects)> = Vec::new();
     let mut describer = Describer::new(commands);
     let mut told = Vec::new();
@@ -164,9 +176,14 @@ fn watch(
         if told.is_empty() {
             continue;
         }
-        for connect in told.drain(..) {
+        for connect in &told {
             // if the recorder does not keep up, they stay unknown
-            drop(tell.try_send(describer.describe(connect)));
+            drop(tell.try_send(describer.as_told(connect)));
+        }
+        for connect in told.drain(..) {
+            if let Some(known) = describer.look(&connect) {
+                drop(tell.try_send(known));
+            }
         }
         thread::sleep(PAUSE);
     }
@@ -204,25 +221,39 @@ struct Describer {
 impl Describer {
     fn new(commands: bool) -> Describer {
         let now = Instant::now();
-        Describer { commands, has_reader: false, looks: BURST, counted: now, names: HashMap::new(), named: now }
+        Describer {
+            commands,
+            has_reader: false,
+            looks: BURST,
+            counted: now,
+            names: HashMap::new(),
+            named: now,
+        }
     }
 
-    fn describe(&mut self, connect: Connect) -> Known {
+    fn as_told(&mut self, connect: &Connect) -> Known {
+        let holder = SocketHolder {
+            pid: connect.pid,
+            start: connect.start,
+            program: connect.name.clone(),
+            command: Vec::new(),
+            is_cut: false,
+            user: self.user(connect.user),
+        };
+        Known::of(connect, holder, false)
+    }
+
+    /// What /proc shows of it, if it still lives.
+    fn look(&mut self, connect: &Connect) -> Option<Known> {
+        if !self.may_look() {
+            return None;
+        }
         if !self.has_reader {
             crate::linux::reader::use_reader_process();
             self.has_reader = true;
         }
-        let found = self.may_look().then(|| describe(connect.pid, connect.start, self.commands)).flatten();
-        let holder = found.unwrap_or_else(|| SocketHolder {
-            pid: connect.pid,
-            start: connect.start,
-            program: connect.name,
-            command: Vec::new(),
-            is_cut: false,
-            user: self.user(connect.user),
-        });
-        let pair = (connect.namespace, connect.client, connect.server);
-        Known { pair, sequence: connect.sequence, holder }
+        let holder = describe(connect.pid, connect.start, self.commands)?;
+        Some(Known::of(connect, holder, true))
     }
 
     fn may_look(&mut self) -> bool {
@@ -262,7 +293,7 @@ mod tests {
             is_cut: false,
             user: "ops".into(),
         };
-        Known { pair: pair(port), sequence, holder }
+        Known { pair: pair(port), sequence, holder, is_described: false }
     }
 
     /// Two clients have had the same port one after the other, and a third, of which nothing was told.
@@ -291,7 +322,10 @@ mod tests {
             push(&mut connected.known, known(1, at, at), MAX_KNOWN);
         }
         assert_eq!((connected.known.len(), connected.openings.len()), (MAX_KNOWN, MAX_OPENINGS));
-        assert_eq!(connected.opener(u64::MAX, pair(1)).map(|holder| holder.pid), Some(3 * MAX_OPENINGS as u32 - 1));
+        assert_eq!(
+            connected.opener(u64::MAX, pair(1)).map(|holder| holder.pid),
+            Some(3 * MAX_OPENINGS as u32 - 1)
+        );
     }
 
     #[test]
@@ -317,9 +351,10 @@ mod tests {
         let own = std::process::id();
         let start = crate::linux::process::start(own).unwrap();
         let mut describer = Describer { has_reader: true, ..Describer::new(true) };
-        let lives = describer.describe(connect(own, start)).holder;
+        let lives = describer.look(&connect(own, start)).unwrap().holder;
         assert!(lives.program != "caput" && !lives.command.is_empty(), "{lives:?}");
-        let gone = describer.describe(connect(own, start + 1)).holder;
+        assert!(describer.look(&connect(own, start + 1)).is_none(), "another of its number");
+        let gone = describer.as_told(&connect(own, start + 1)).holder;
         assert_eq!((gone.program.as_str(), gone.command.len(), gone.pid), ("caput", 0, own));
         assert_eq!(gone.user, user::name_of(0));
     }
