@@ -46,6 +46,7 @@ mod records;
 mod restricted_machines;
 mod scanning;
 mod scripts;
+mod short_clients;
 mod snapshots;
 mod statements;
 mod thinning;
