@@ -50,6 +50,11 @@ impl Default for Strings {
 }
 
 impl Strings {
+    /// About its size in memory, bytes.
+    pub fn size(&self) -> usize {
+        self.letters.len() + self.ends.len() * (size_of::<usize>() + size_of::<Text>())
+    }
+
     /// The number of a text from a log. Characters that can't be shown are written as `\n`, `\x1b`, `\u{202e}`.
     pub fn add(&mut self, text: &str) -> Text {
         if let Some(number) = self.find(text) {
