@@ -25,6 +25,7 @@ mod life;
 mod linkage;
 mod live;
 mod moving;
+mod namesakes;
 mod namespaces;
 mod other_users;
 mod otherside;

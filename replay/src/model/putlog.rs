@@ -8,6 +8,7 @@ use super::enum_strings;
 use super::outcome::{self, Outcome};
 use super::pva_value::Sent;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
+use super::value;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, PvaKind, Value};
@@ -217,6 +218,26 @@ impl ProcessLine {
 }
 
 impl PutLine {
+    /// Whether it was answered with an error. That need not mean that the field is as it was: `dbPut` writes before a
+    /// record type's special processing objects, and the record processes before its output fails.
+    pub fn has_failed(&self) -> bool {
+        self.status != "ok" && self.status != "unknown"
+    }
+
+    /// Whether it was answered with an error, and changed its field nevertheless.
+    pub fn has_changed_anyway(&self) -> bool {
+        self.has_failed()
+            && self.status != "denied"
+            && !self.inexact
+            && value::same(&self.old, &self.new) == Some(false)
+    }
+
+    /// Whether it is known not to have written to its field: access security stopped it, or it was seen in the IOC and
+    /// never came to the function that writes.
+    pub fn has_not_written(&self) -> bool {
+        self.status == "denied" || self.has_failed() && self.source != "packet" && !self.wrote
+    }
+
     /// The puts to records that it consists of: those to a group's members, otherwise itself.
     pub fn to_records(self) -> Vec<PutLine> {
         let PutLine { user, client_host, client, server, client_ioc, protocol, source, process, .. } =

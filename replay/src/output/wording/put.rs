@@ -4,7 +4,6 @@ mod who;
 
 pub use self::who::{process_name, who};
 
-use crate::model::contention::is_refused;
 use crate::model::putlog::PutLine;
 use crate::model::{enum_strings, outcome, value};
 use iocrec_log::event::{Dbf, Value};
@@ -99,7 +98,7 @@ pub fn parts(put: &PutLine) -> Change {
     };
     let before = (old != Value::Unknown).then(|| text(&old, put.old_cut, put.old_text.as_deref()));
     if new == Value::Unknown {
-        let new = if is_refused(put) { NOT_WRITTEN } else { NOT_KNOWN };
+        let new = if put.has_not_written() { NOT_WRITTEN } else { NOT_KNOWN };
         let asked = match in_parts(put) {
             // no value was asked for, or those of members, which say themselves what became of them
             Some((new, false)) => return Change { old: before, new, ..Change::default() },
