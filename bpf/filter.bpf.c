@@ -110,6 +110,8 @@ struct flow {
 	__u32 have;
 	/* These, and room for more. */
 	__u8 head[2 * 32];
+	/* Whether the last message has said MESSAGE_SKIPS. */
+	__u32 skips;
 	/* Offsets in the segment at hand. */
 	__u32 at;
 	__u32 matters;
@@ -145,6 +147,17 @@ INLINE int serves(enum protocol protocol, __u32 port)
 	return shared.ports[protocol][word & 1023] >> (port & 63) & 1;
 }
 
+/* The protocol of the servers that have this port; PROTOCOLS if none has. A function that the verifier looks at once. */
+__attribute__((noinline)) __u32 protocol_of(__u32 port)
+{
+	__u32 protocol;
+
+	for (protocol = 0; protocol < PROTOCOLS; protocol++)
+		if (serves(protocol, port))
+			break;
+	return protocol;
+}
+
 /* Whether an interface is to be watched. */
 INLINE int is_watched(__u32 interface)
 {
@@ -177,22 +190,28 @@ INLINE void place(const struct flow_key *key, __u32 sequence, __u32 before)
 
 /*
  * The message at this offset of the packet, of which `known` bytes are in this segment: if these are too few, a message
- * with a header longer than `known`. A function of its own, so that the verifier looks at it once.
+ * with a header longer than `known`. A function of its own, so that the verifier looks at it once. `state`: see
+ * STATE().
  */
-__attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u32 known, __u32 protocol, __u32 from_client)
+__attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u32 known, __u32 state, __u32 from_client)
 {
-	__u8 head[LONGEST_HEADER] = {};
+	__u32 protocol = state & 0xff;
+	__u8 head[32] = {};
+	__u64 others = (known < LONGEST_HEADER ? known : LONGEST_HEADER) - 1;
 
-	if (known < SHORTEST_HEADER)
-		return MESSAGE_OF(SHORTEST_HEADER);
-	if (known < LONGEST_HEADER) {
-		if (bpf_skb_load_bytes(skb, at, head, SHORTEST_HEADER))
-			return 0;
-	} else if (bpf_skb_load_bytes(skb, at, head, LONGEST_HEADER)) {
+	if (known < SHORTEST_HEADER(protocol))
+		return MESSAGE_OF(SHORTEST_HEADER(protocol));
+	/* the compiler knows that it is small, but old verifiers do not */
+	__asm__ volatile("" : "+r"(others));
+	others &= 31;
+	if (bpf_skb_load_bytes(skb, at, head, others + 1))
 		return 0;
-	}
-	return next_message(protocol, head, known, from_client, shared.kept);
+	return next_message(protocol, head, known, from_client, shared.kept, state >> 8 & 1);
 }
+
+/* A protocol, and whether the message before the next has said MESSAGE_SKIPS. */
+#define STATE(protocol, skips) ((protocol) | (skips) << 8)
+#define SKIPS(message) ((__u32)((message) >> MESSAGE_SKIPS) & 1)
 
 /* A header that goes on in the next segment. */
 #define SPLIT MESSAGE_OF(0xff)
@@ -218,23 +237,25 @@ INLINE int gather(struct __sk_buff *skb, struct flow *flow, __u32 have, __u32 at
 INLINE message complete(struct __sk_buff *skb, struct flow *flow, const struct segment *segment, __u32 protocol,
 			int from_client, __u32 *taken)
 {
-	__u32 have = flow->have, length = segment->end - segment->begin, missing;
+	__u32 have = flow->have, length = segment->end - segment->begin, missing, header;
+	__u32 shortest = SHORTEST_HEADER(protocol);
 	message message;
 
-	if (have < SHORTEST_HEADER) {
-		missing = SHORTEST_HEADER - have;
+	if (have < shortest) {
+		missing = shortest - have;
 		*taken = missing < length ? missing : length;
 		if (!gather(skb, flow, have, segment->begin, *taken))
 			return 0;
 		have += *taken;
 		flow->have = have;
-		if (have < SHORTEST_HEADER)
+		if (have < shortest)
 			return SPLIT;
 	}
-	message = next_message(protocol, flow->head, have, from_client, shared.kept);
-	if (MESSAGE_HEADER(message) <= have)
+	message = next_message(protocol, flow->head, have, from_client, shared.kept, flow->skips);
+	header = MESSAGE_HEADER(message);
+	if (header <= have)
 		return message;
-	missing = LONGEST_HEADER - have;
+	missing = header - have;
 	if (missing > length - *taken)
 		missing = length - *taken;
 	if (!missing)
@@ -243,9 +264,9 @@ INLINE message complete(struct __sk_buff *skb, struct flow *flow, const struct s
 		return 0;
 	*taken += missing;
 	flow->have = have + missing;
-	if (flow->have < LONGEST_HEADER)
+	if (flow->have < header)
 		return SPLIT;
-	return next_message(protocol, flow->head, LONGEST_HEADER, from_client, shared.kept);
+	return next_message(protocol, flow->head, header, from_client, shared.kept, flow->skips);
 }
 
 /* Where what matters of a message ends; its header ends at `at`. */
@@ -261,7 +282,7 @@ INLINE __u32 matters_until(message message, __u32 at)
 INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segment *segment, __u32 protocol,
 		    int from_client)
 {
-	__u32 at = segment->begin, end = segment->end, matters = 0, keen, proofs, have, i, continues = 0;
+	__u32 at = segment->begin, end = segment->end, matters = 0, keen, proofs, have, skips, i, continues = 0;
 	/* turns an offset into a position */
 	__u32 base = segment->sequence - segment->begin;
 	message message;
@@ -280,6 +301,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 			return flow->left_out ? 0 : end;
 		}
 		flow->have = 0;
+		flow->skips = SKIPS(message);
 		at += taken;
 		flow->keen = base + at;
 		continues = !flow->left_out;
@@ -309,12 +331,13 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	matters = *(volatile __u32 *)&flow->matters;
 	keen = *(volatile __u32 *)&flow->keen - base;
 	proofs = *(volatile __u32 *)&flow->proofs;
+	skips = *(volatile __u32 *)&flow->skips;
 
 	have = 0;
 	for (i = 0; i < (from_client ? MOST_REQUESTS : MOST_MESSAGES); i++) {
 		if (at >= end)
 			break;
-		message = message_at(skb, at, end - at, protocol, from_client);
+		message = message_at(skb, at, end - at, STATE(protocol, skips), from_client);
 		if (MESSAGE_HEADER(message) > end - at) {
 			have = end - at;
 			break;
@@ -325,6 +348,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 		keen = at;
 		if (message & MESSAGE_MATTERS)
 			matters = keen = matters_until(message, at);
+		skips = SKIPS(message);
 		proofs += MESSAGE_PROOF(message);
 		at += (__u32)message & MESSAGE_SIZE;
 	}
@@ -334,7 +358,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 			return -1;
 		flow->have = have;
 		/* without its first bytes nothing is known of it */
-		if (have < 4 || begins_to_matter(protocol, flow->head, from_client))
+		if (have < 4 || begins_to_matter(protocol, flow->head, from_client, skips))
 			matters = end;
 	} else if (at < end) {
 		return -1;
@@ -345,6 +369,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	if (flow->followed > FOLLOWED_MOST)
 		flow->followed = FOLLOWED_MOST;
 	flow->from = base + end;
+	flow->skips = skips;
 	flow->proofs = proofs > PROVEN ? PROVEN : proofs;
 	return matters > end ? end : matters;
 }
@@ -400,10 +425,7 @@ INLINE int carried(struct __sk_buff *skb, const __u8 *ip)
 		return NOTHING;
 	source = BIG16(ports, 0);
 	destination = BIG16(ports, 2);
-	if (serves(CHANNEL_ACCESS, source) || serves(UNKNOWN, source) || serves(CHANNEL_ACCESS, destination) ||
-	    serves(UNKNOWN, destination))
-		return ALL;
-	return NOTHING;
+	return protocol_of(source) < PROTOCOLS || protocol_of(destination) < PROTOCOLS ? ALL : NOTHING;
 }
 
 /*
@@ -432,12 +454,8 @@ INLINE int over_ip6(struct __sk_buff *skb, const __u8 *ip, int from_client)
 		return NOTHING;
 	source = BIG16(tcp, 0);
 	destination = BIG16(tcp, 2);
-	if (serves(CHANNEL_ACCESS, destination) || serves(UNKNOWN, destination)) {
-		if (!from_client)
-			return NOTHING;
-	} else if (!(serves(CHANNEL_ACCESS, source) || serves(UNKNOWN, source)) || from_client) {
+	if (protocol_of(destination) < PROTOCOLS ? !from_client : from_client || protocol_of(source) >= PROTOCOLS)
 		return NOTHING;
-	}
 	if (!is_watched(skb->ifindex))
 		return NOTHING;
 	length = BIG16(ip, 4);
@@ -520,16 +538,14 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 		return NOTHING;
 	source = BIG16(tcp, 0);
 	destination = BIG16(tcp, 2);
-	if (serves(CHANNEL_ACCESS, destination) || serves(UNKNOWN, destination)) {
+	protocol = protocol_of(destination);
+	if (protocol < PROTOCOLS) {
 		if (!from_client)
 			return NOTHING;
-		protocol = serves(CHANNEL_ACCESS, destination) ? CHANNEL_ACCESS : UNKNOWN;
-	} else if (serves(CHANNEL_ACCESS, source) || serves(UNKNOWN, source)) {
-		if (from_client)
-			return NOTHING;
-		protocol = serves(CHANNEL_ACCESS, source) ? CHANNEL_ACCESS : UNKNOWN;
 	} else {
-		return NOTHING;
+		protocol = protocol_of(source);
+		if (from_client || protocol >= PROTOCOLS)
+			return NOTHING;
 	}
 	if (!is_watched(skb->ifindex))
 		return NOTHING;
@@ -548,7 +564,7 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	total = BIG16(ip, 2);
 	segment.end = total ? total : skb->len;
 	if (segment.end <= segment.begin)
-		return from_client && protocol != UNKNOWN ? acknowledges(&key, tcp, segment.begin) : NOTHING;
+		return from_client && protocol == CHANNEL_ACCESS ? acknowledges(&key, tcp, segment.begin) : NOTHING;
 	if (protocol == UNKNOWN || segment.end > skb->len)
 		return ALL;
 	segment.sequence = BIG32(tcp, 4);

@@ -2,7 +2,8 @@
 /*
  * What the packet filter knows of the messages of a protocol: how long each is, and how much of it matters.
  *
- * To add a protocol, add its number to `enum protocol`, and a function like channel_access() to next_message().
+ * To add a protocol, add its number to `enum protocol`, and a function like channel_access() to next_message(). A header may be
+ * longer here than the protocol's own: it ends where it is known how much of the message matters.
  */
 #ifndef IOCREC_MESSAGES_H
 #define IOCREC_MESSAGES_H
@@ -11,14 +12,15 @@
 
 enum protocol {
 	CHANNEL_ACCESS,
+	PV_ACCESS,
 	/* Any that this filter does not know: its packets pass whole. */
 	UNKNOWN,
 	PROTOCOLS,
 };
 
-/* Longest header of a message, and the shortest. */
+/* Longest header of a message, with what must be known of its beginning besides; and the shortest of a protocol. */
 #define LONGEST_HEADER 24
-#define SHORTEST_HEADER 16
+#define SHORTEST_HEADER(protocol) ((protocol) == CHANNEL_ACCESS ? CA_HEADER : PVA_HEADER)
 
 /*
  * What a message's header tells, in one number: so the verifier looks at the programs for headers once, and not for each
@@ -40,6 +42,8 @@ enum {
 /* Whether the header matters; whether all that is behind it does. */
 #define MESSAGE_MATTERS (1ull << 53)
 #define MESSAGE_ALL (1ull << 54)
+/* It is the first of several segments of a message, and what they carry does not matter. */
+#define MESSAGE_SKIPS 55
 /* The header is as long as this, and more of it must be known. */
 #define MESSAGE_OF(header) ((__u64)(header) << 56)
 
@@ -66,6 +70,38 @@ enum {
 	/* The plain DBR types, of which puts are made. */
 	CA_STRING = 0,
 	CA_DOUBLE = 6,
+};
+
+enum {
+	PVA_HEADER = 8,
+	/* With the ids of a request and its subcommand. */
+	PVA_REQUEST = 17,
+	/* With the id of an answer and its subcommand. */
+	PVA_ANSWER = 13,
+	PVA_MAGIC = 0xca,
+	PVA_LAST_VERSION = 2,
+	PVA_CONTROL = 0x01,
+	/* Flags that nobody sets. */
+	PVA_NEVER = 0x0e,
+	PVA_FIRST = 0x10,
+	/* Middle and last segments have it. */
+	PVA_CONTINUES = 0x20,
+	PVA_FROM_SERVER = 0x40,
+	PVA_BIG_ENDIAN = 0x80,
+	/* Longest message (src/pva/message.rs). */
+	PVA_LONGEST = 256 << 20,
+	/* Bytes that are kept of one that is no put (src/pva/framer.rs): types, arguments of calls. */
+	PVA_KEPT = 0xffff,
+	/* Longer than anything but a value. */
+	PVA_LONG = 0xffff,
+	PVA_GET = 10,
+	PVA_PUT = 11,
+	PVA_PUT_GET = 12,
+	PVA_MONITOR = 13,
+	PVA_LAST_COMMAND = 22,
+	PVA_LAST_CONTROL = 2,
+	/* Subcommand: prepares a request; the answer has the type. */
+	PVA_INIT = 0x08,
 };
 
 #define BIG16(bytes, at) (((__u32)(bytes)[at] << 8) | (bytes)[(at) + 1])
@@ -129,18 +165,76 @@ static __attribute__((noinline)) message channel_access(const __u8 *head, __u32 
 	return whole | (is_fair ? MESSAGE_FAIR : 0);
 }
 
-/* The message of this protocol that begins with these bytes, `known` of them, at least SHORTEST_HEADER. */
-INLINE message next_message(__u32 protocol, const __u8 *head, __u32 known, int from_client, __u32 kept)
+/*
+ * A message of PVAccess that begins with these bytes: at least PVA_HEADER, `known` of them. `skips`: what segments
+ * carry that continue a message does not matter.
+ */
+static __attribute__((noinline)) message pv_access(const __u8 *head, __u32 known, int from_client, __u32 kept, int skips)
 {
-	return protocol == CHANNEL_ACCESS ? channel_access(head, known, from_client, kept) : 0;
+	__u32 flags = head[2], command = head[3], header = PVA_HEADER, keep = PVA_KEPT, size;
+	int is_value = !from_client && (command == PVA_MONITOR || command == PVA_GET);
+	int is_put = from_client && (command == PVA_PUT || command == PVA_PUT_GET);
+	message message = MESSAGE_MATTERS;
+
+	if (head[0] != PVA_MAGIC || head[1] - 1u >= PVA_LAST_VERSION || flags & PVA_NEVER ||
+	    !(flags & PVA_FROM_SERVER) != !!from_client || command > PVA_LAST_COMMAND)
+		return 0;
+	/* its size is none */
+	if (flags & PVA_CONTROL)
+		return command > PVA_LAST_CONTROL ? 0 :
+						    MESSAGE_OF(PVA_HEADER) | MESSAGE_MATTERS | (__u64)!!skips << MESSAGE_SKIPS;
+	size = BIG32(head, 4);
+	if (!(flags & PVA_BIG_ENDIAN))
+		size = __builtin_bswap32(size);
+	if (size > PVA_LONGEST)
+		return 0;
+	if (size)
+		message |= MESSAGE_FAIR;
+	if (flags & PVA_CONTINUES) {
+		if (skips)
+			message = (message & ~MESSAGE_MATTERS) | 1ull << MESSAGE_SKIPS;
+		if (is_put)
+			keep = kept + PVA_REQUEST - PVA_HEADER;
+	} else if (is_value && size >= PVA_ANSWER - PVA_HEADER) {
+		header = PVA_ANSWER;
+		if (known < PVA_ANSWER)
+			return MESSAGE_OF(PVA_ANSWER) | MESSAGE_MATTERS;
+		/* an update, or the answer to a get: no types */
+		if (!(head[PVA_ANSWER - 1] & PVA_INIT))
+			message = (size > PVA_LONG ? MESSAGE_SURE : MESSAGE_FAIR) |
+				  (__u64)!!(flags & PVA_FIRST) << MESSAGE_SKIPS;
+	} else if (is_put && size >= PVA_REQUEST - PVA_HEADER) {
+		header = PVA_REQUEST;
+		if (known < PVA_REQUEST)
+			return MESSAGE_OF(PVA_REQUEST) | MESSAGE_MATTERS;
+		if (!(head[PVA_REQUEST - 1] & PVA_INIT))
+			keep = kept;
+	}
+	size -= header - PVA_HEADER;
+	message |= MESSAGE_OF(header) | size;
+	if (!(message & MESSAGE_MATTERS))
+		return message;
+	return message | (size <= keep ? MESSAGE_ALL : (__u64)keep << MESSAGE_SIZE_BITS);
+}
+
+/*
+ * The message of this protocol that begins with these bytes, `known` of them, at least SHORTEST_HEADER. `skips`: whether
+ * the message before it has said MESSAGE_SKIPS.
+ */
+INLINE message next_message(__u32 protocol, const __u8 *head, __u32 known, int from_client, __u32 kept, int skips)
+{
+	return protocol == CHANNEL_ACCESS ? channel_access(head, known, from_client, kept) :
+					    pv_access(head, known, from_client, kept, skips);
 }
 
 /* Whether a message with this beginning of at least four bytes can matter. */
-INLINE int begins_to_matter(__u32 protocol, const __u8 *head, int from_client)
+INLINE int begins_to_matter(__u32 protocol, const __u8 *head, int from_client, int skips)
 {
 	__u32 command = BIG16(head, 0);
 
-	return protocol != CHANNEL_ACCESS || from_client || (command != CA_EVENT_ADD && command != CA_READ_NOTIFY);
+	if (protocol != CHANNEL_ACCESS)
+		return !(skips && head[2] & PVA_CONTINUES && !(head[2] & PVA_CONTROL));
+	return from_client || (command != CA_EVENT_ADD && command != CA_READ_NOTIFY);
 }
 
 #endif

@@ -253,6 +253,11 @@ impl Captures {
         failures
     }
 
+    /// How packets are to be filtered. Where the kernel refuses that, they are filtered each by itself.
+    pub fn filtering(&self) -> Filtering {
+        self.filtering
+    }
+
     /// The recorder's own namespace.
     pub fn here(&self) -> Namespace {
         self.here

@@ -33,8 +33,8 @@ const PLACES: usize = 4096;
 /// Words of a bit for each port.
 const WORDS: usize = 65536 / 64;
 /// Protocols, and the number for those that the programs do not know (bpf/messages.h).
-const PROTOCOLS: usize = 2;
-const UNKNOWN: usize = 1;
+const PROTOCOLS: usize = 3;
+const UNKNOWN: usize = 2;
 /// Bytes that are kept of a put ([`crate::ca::Limits`]).
 pub const KEPT: u32 = 4096;
 

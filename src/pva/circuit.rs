@@ -25,9 +25,13 @@ const ALL_HELD: usize = 2 << 20;
 /// Those first bytes.
 const FEW: usize = 4 << 10;
 
+/// A hole in what a client sent that is longer than this may hide that another connection has begun between the same ends.
+/// Then the types that the server has defined are others, too.
+const FAR: u32 = 1 << 20;
+
 /// PVAccess, for the capture and its filter.
 pub static SERVICE: Service =
-    Service { name: "PVAccess", requests: |_, _| (), rule: filter::rule, protocol: None };
+    Service { name: "PVAccess", requests: |_, _| (), rule: filter::rule, protocol: Some(1) };
 
 /// The state that all circuits share.
 #[derive(Debug)]
@@ -93,6 +97,10 @@ impl PvAccess {
         connection.session.seed(now, seed, &mut context)
     }
 
+    fn framer(&self, side: Side) -> Framer {
+        Framer::new(side, self.limits.payload)
+    }
+
     /// Passes a piece of one side to its framer, and the messages that this completes to the session.
     fn frame(
         &mut self,
@@ -126,7 +134,7 @@ impl Protocol for PvAccess {
         Connection {
             namespace: ends.namespace,
             session: Session::new(ends, self.reports_ends),
-            sides: Sides::new(Framer::new(Side::Client), Framer::new(Side::Server)),
+            sides: Sides::new(self.framer(Side::Client), self.framer(Side::Server)),
         }
     }
 
@@ -145,7 +153,12 @@ impl Protocol for PvAccess {
         if connection.sides.is_foreign() {
             return;
         }
-        self.frame(connection, side, out, |framer, most, sink| framer.bytes(time, bytes, most, sink));
+        self.frame(connection, side, out, |framer, most, sink| {
+            if let Some(before) = bytes.place {
+                framer.place(before, sink);
+            }
+            framer.bytes(time, bytes, most, sink);
+        });
         connection.sides.count(side, None);
     }
 
@@ -160,6 +173,9 @@ impl Protocol for PvAccess {
     ) {
         if connection.sides.is_foreign() {
             return;
+        }
+        if side == Side::Client && cause == Gap::Lost && length > FAR {
+            connection.sides.of(Side::Server).miss();
         }
         self.frame(connection, side, out, |framer, _, sink| framer.gap(time, length, cause, sink));
         connection.sides.count(side, Some(cause));
@@ -196,7 +212,7 @@ impl Protocol for PvAccess {
         for side in [Side::Client, Side::Server] {
             let framer = connection.sides.of(side);
             self.held = self.held.saturating_sub(framer.held());
-            *framer = Framer::new(side);
+            *framer = self.framer(side);
         }
         let end = if closing == Closing::Forgotten { Fact::CircuitForgotten } else { Fact::CircuitEnd };
         connection.session.end(time, end, &mut self.ids, &mut self.types, out);

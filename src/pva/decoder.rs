@@ -27,6 +27,8 @@ pub struct Limits {
     pub payload: usize,
     /// Time to wait for missing bytes, nanoseconds, as for Channel Access.
     pub wait: u64,
+    /// Whether a socket filter leaves out bytes from servers that do not matter.
+    pub filtered: bool,
 }
 
 impl Default for Limits {
@@ -39,6 +41,7 @@ impl Default for Limits {
             all_buffered: 1 << 20,
             payload: 4096,
             wait: SECOND,
+            filtered: false,
         }
     }
 }
@@ -49,11 +52,16 @@ pub type Decoder = decoder::Decoder<PvAccess>;
 impl Decoder {
     /// A decoder without circuits.
     pub fn new(limits: Limits) -> Decoder {
-        let Limits { circuits, channels, all_channels, buffered, all_buffered, payload, wait } = limits;
+        let Limits { circuits, channels, all_channels, buffered, all_buffered, payload, wait, filtered } =
+            limits;
         let session = SessionLimits { circuit: channels.max(1), all: all_channels.max(1), payload };
-        let limits =
-            connections::Limits { connections: circuits, buffered, all_buffered, wait, filtered: false };
+        let limits = connections::Limits { connections: circuits, buffered, all_buffered, wait, filtered };
         Decoder { connections: Connections::new(limits, PvAccess::new(session)) }
+    }
+
+    /// From now on expects that a socket filter leaves out what does not matter: see [`Limits::filtered`].
+    pub fn expect_filter(&mut self) {
+        self.connections.expect_filter();
     }
 
     /// From now on reports the ends of each circuit: its namespace, and the process that serves it, if the listening

@@ -2,8 +2,9 @@
 //!
 //! A segment from a server's port passes as bare headers if it consists wholly of updates (MONITOR) and answers to gets
 //! (GET) without types, exactly framed, and at most `MESSAGES` of them; if the last message continues in the next
-//! segment, the captured part ends where the message shows what it is. Continuations of large arrays begin inside a
-//! message and pass.
+//! segment, the captured part ends where the message shows what it is. A long segment that does not begin with a message
+//! continues a large array: of it the headers pass, too, unless it ends with the answer to a put. So another answer in the
+//! segment in which an array ends may be missed.
 
 use crate::net::program::{Program, ALL, END, OWN, PAYLOAD};
 use crate::pva::message::{GET, HEADER, MONITOR};
@@ -16,6 +17,12 @@ use libc::{
 /// Messages of a segment to inspect: beside the rule of Channel Access and many ports there is room for one. Servers send
 /// most updates in a segment of their own.
 const MESSAGES: usize = 1;
+/// A continuation of fewer bytes passes whole.
+const BULK: u32 = 4096;
+/// What the first bytes of a server's message have in common: the mark, a version, flags.
+const BEGINS: (u32, u32) = (0xfffc_4e00, 0xca00_4000);
+/// Length of the answer to a put: id, subcommand, OK.
+const ANSWER: u32 = HEADER as u32 + 6;
 /// Depth of a filter for sockets of little memory.
 const SMALL: usize = 16;
 /// A message up to its subcommand: header, request id, subcommand.
@@ -31,9 +38,36 @@ const MAX_SIZE: u32 = 1 << 30;
 pub fn rule(p: &mut Program, depth: usize) {
     // a socket of little memory has no room beside the rule of Channel Access
     let messages = if depth > SMALL { MESSAGES } else { 0 };
+    if messages > 0 {
+        continuation(p);
+    }
     for _ in 0..messages {
         message(p);
     }
+}
+
+/// Cuts a long segment at X that does not begin with a message, unless an answer ends it. X is the same afterwards.
+fn continuation(p: &mut Program) {
+    let mut others = Vec::new();
+    p.op(BPF_LD | BPF_W | BPF_MEM, END);
+    p.op(BPF_ALU | BPF_SUB | BPF_X, 0);
+    p.jump(BPF_JGT, BULK, 1, 0);
+    others.push(p.open());
+    p.op(BPF_LD | BPF_W | BPF_IND, 0);
+    p.op(BPF_ALU | BPF_AND | BPF_K, BEGINS.0);
+    p.jump(BPF_JEQ, BEGINS.1, 0, 1);
+    others.push(p.open());
+    p.op(BPF_LD | BPF_W | BPF_MEM, END);
+    p.op(BPF_ALU | BPF_SUB | BPF_K, ANSWER);
+    p.op(BPF_MISC | BPF_TAX, 0);
+    p.op(BPF_LD | BPF_W | BPF_IND, 0);
+    p.op(BPF_ALU | BPF_AND | BPF_K, BEGINS.0);
+    p.jump(BPF_JEQ, BEGINS.1, 0, 1);
+    p.ret(ALL);
+    p.op(BPF_LD | BPF_W | BPF_MEM, PAYLOAD);
+    p.op(BPF_RET | BPF_A, 0);
+    others.iter().for_each(|&at| p.land_one(at));
+    p.op(BPF_LDX | BPF_W | BPF_MEM, PAYLOAD);
 }
 
 /// Inspects the message at X. Continues with X at the next message if this one is an update or an answer to a get, and

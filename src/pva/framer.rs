@@ -10,10 +10,16 @@
 use crate::net::protocol::{Bytes, Side};
 use crate::net::sides::Direction;
 use crate::net::stream::Gap;
-use crate::pva::message::{Header, FIRST, GET, HEADER, LAST, MAGIC, MONITOR, SEGMENTS};
+use crate::pva::message::{Header, FIRST, GET, HEADER, LAST, MAGIC, MONITOR, PUT, PUT_GET, SEGMENTS};
 
-/// Payload bytes to keep. Types of large groups take tens of kilobytes.
-pub const KEPT: usize = 64 << 10;
+/// Payload bytes to keep, as the socket filter does (PVA_KEPT of bpf/messages.h). Types of large groups take tens of
+/// kilobytes.
+pub const KEPT: usize = 0xffff;
+/// Bytes before the value of a put: ids and subcommand.
+const TO_VALUE: usize = 9;
+/// The socket filter lets the headers of a packet pass after each 16 MiB that it leaves out, and a packet has 64 KiB, or
+/// with BIG TCP more. A larger hole is none of the filter's alone.
+const MOST_LEFT_OUT: u32 = 20 << 20;
 /// Bytes that show whether a server's answer to a get or monitor has a type: request id and subcommand.
 const TO_SUBCOMMAND: usize = 5;
 /// Subcommand: prepares a request.
@@ -64,6 +70,8 @@ struct Whole {
 #[derive(Debug)]
 pub struct Framer {
     side: Side,
+    /// Bytes to keep of a put's value.
+    put_payload: usize,
     framing: Framing,
     head: [u8; HEADER],
     head_length: usize,
@@ -81,11 +89,15 @@ pub struct Framer {
     foreign: Option<u8>,
     /// Whether types may have been missed since the last message passed on.
     missed: bool,
+    /// Whether the socket filter follows this direction: it has told a place in it.
+    followed: bool,
+    /// Bytes that are missing: lost, unless the filter tells the place of the next ones.
+    doubtful: u64,
 }
 
 impl Direction for Framer {
     fn start(&mut self) {
-        *self = Framer { framing: Framing::Start, ..Framer::new(self.side) };
+        *self = Framer { framing: Framing::Start, ..Framer::new(self.side, self.put_payload) };
     }
 
     fn foreign(&self) -> Option<u8> {
@@ -105,9 +117,10 @@ impl Direction for Framer {
 
 impl Framer {
     /// A framer for a direction that is joined mid-stream.
-    pub fn new(side: Side) -> Framer {
+    pub fn new(side: Side, put_payload: usize) -> Framer {
         Framer {
             side,
+            put_payload,
             framing: Framing::Lost,
             head: [0; HEADER],
             head_length: 0,
@@ -120,6 +133,8 @@ impl Framer {
             lost: 0,
             foreign: None,
             missed: false,
+            followed: false,
+            doubtful: 0,
         }
     }
 
@@ -131,6 +146,9 @@ impl Framer {
     /// Takes the next bytes of the stream, from one TCP segment. `most`: payload bytes to keep of a message.
     pub fn bytes(&mut self, time: u64, piece: Bytes, most: usize, sink: &mut Sink) {
         let Bytes { bytes, starts, ends, .. } = piece;
+        let doubtful = std::mem::take(&mut self.doubtful);
+        self.lost += doubtful;
+        self.missed |= doubtful > 0;
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.framing == Framing::Lost {
@@ -158,18 +176,47 @@ impl Framer {
         }
     }
 
+    /// The socket filter has followed the stream to here: the next header comes after this many bytes, and nothing that
+    /// matters is between the bytes taken so far and the next ones. A framing that has not been lost knows better: it has
+    /// seen everything in order.
+    pub fn place(&mut self, before: u32, sink: &mut Sink) {
+        self.followed = true;
+        self.doubtful = 0;
+        if !matches!(self.framing, Framing::Lost | Framing::Candidate) {
+            return;
+        }
+        if self.framing == Framing::Candidate && self.head_length == 0 && self.left.unwrap_or(0) == before {
+            return self.confirm(sink);
+        }
+        let missed = self.missed;
+        self.give_up();
+        // what was lost before is lost, but this is not
+        self.missed = missed;
+        self.framing = Framing::Certain;
+        self.left = (before > 0).then_some(before);
+    }
+
     /// Takes a gap in the stream.
     pub fn gap(&mut self, time: u64, length: u32, cause: Gap, sink: &mut Sink) {
+        let is_unseen = cause == Gap::Unseen;
+        // what the filter left out does not matter
+        let is_harmless = cause == Gap::Elided || is_unseen && length <= MOST_LEFT_OUT;
+        if is_unseen && !self.followed {
+            let is_needed = self.whole.as_ref().is_some_and(|whole| whole.keeps) && !self.has_enough();
+            let is_inside = self.left.is_some_and(|left| left >= length);
+            self.doubtful += if is_needed || !is_inside { u64::from(length) } else { 0 };
+        }
         match self.left {
             Some(left) if left >= length => {
                 self.left = Some(left - length);
                 self.unsettled += u64::from(length);
+                let has_enough = self.has_enough();
                 if let Some(whole) = &mut self.whole {
                     whole.length += u64::from(length);
                     // what was cut off a put is not missed; a type may be
-                    if whole.keeps && cause != Gap::Elided {
+                    if whole.keeps && !has_enough && !is_harmless {
                         self.missed = true;
-                        self.lost += u64::from(length);
+                        self.lost += if is_unseen { 0 } else { u64::from(length) };
                     }
                     whole.keeps = false;
                 }
@@ -177,11 +224,41 @@ impl Framer {
             }
             // Such segments end where a message ends.
             None if cause == Gap::Elided && self.head_length == 0 => {}
+            // It is no loss that is counted here, but ends what is known of the stream, until the filter tells a place.
+            _ if is_unseen => {
+                let missed = self.missed || !is_harmless;
+                if !self.is_incomplete() {
+                    self.unsettled = 0;
+                }
+                self.give_up();
+                self.missed = missed;
+            }
             _ => {
                 self.give_up();
                 self.lost += u64::from(length);
             }
         }
+    }
+
+    /// Types may have been missed.
+    pub fn miss(&mut self) {
+        self.missed = true;
+    }
+
+    /// Whether the message that is put together has all that is kept of it: the socket filter cuts off the rest.
+    fn has_enough(&self) -> bool {
+        let Some(whole) = &self.whole else { return true };
+        let subcommand = self.kept.get(TO_VALUE - 1);
+        let is_put = self.side == Side::Client
+            && matches!(whole.header.command, PUT | PUT_GET)
+            && subcommand.is_some_and(|subcommand| subcommand & INIT == 0);
+        self.kept.len() >= if is_put { TO_VALUE + self.put_payload } else { KEPT }
+    }
+
+    /// Whether bytes that matter have come of a message that is not complete, or its header is.
+    fn is_incomplete(&self) -> bool {
+        self.framing == Framing::Candidate
+            || self.whole.as_ref().is_some_and(|whole| self.wants(whole.header.command, &self.kept))
     }
 
     fn is_between(&self) -> bool {

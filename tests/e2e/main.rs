@@ -37,6 +37,7 @@ mod processing;
 mod programs_32_bit;
 mod puts;
 mod pvaccess;
+mod pvaccess_bulk;
 mod pvaccess_clients;
 mod pvaccess_memory;
 mod pvaccess_network;

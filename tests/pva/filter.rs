@@ -116,3 +116,14 @@ fn clients_are_heard_and_the_program_is_not_too_long() {
     let small = program(Side::Server, DEPTHS[1], &[5075], &[5064]).len() * 8;
     assert!(small <= 5 << 10, "{small}");
 }
+
+/// Of a long segment that continues an image the headers pass, unless an answer ends it.
+#[test]
+fn continuations_of_images_are_cut() {
+    let image = vec![0xca; 5000];
+    assert_eq!(cut(&image), Some(0));
+    assert_eq!(cut(&[image.clone(), answer(11, 7, 0, &[0xff])].concat()), None);
+    assert_eq!(cut(&image[..4096]), None, "a short one");
+    assert_eq!(cut(&answer(11, 7, 0x40, &image)), None, "not a continuation");
+    assert_eq!(cut(&message(0xd0, 20, &image)), None, "not a continuation");
+}

@@ -5,7 +5,10 @@ mod circuits;
 mod filter;
 mod fuzz;
 mod messages;
+#[path = "../rig/not_run.rs"]
+mod not_run;
 #[path = "../rig/packets.rs"]
 mod packets;
 mod properties;
+mod stateful;
 mod wire;

@@ -16,7 +16,7 @@ use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread
 use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
-use crate::net::capture::Packet;
+use crate::net::capture::{Filtering, Packet};
 use crate::net::frames::Frame;
 use crate::net::served::Served;
 use crate::net::service::Ports;
@@ -77,9 +77,13 @@ impl Default for Circuits {
 }
 
 impl Circuits {
-    /// From now on expects packets that a capture has filtered.
-    pub fn expect_filter(&mut self) {
+    /// From now on expects packets that a capture has filtered in this way.
+    pub fn expect_filter(&mut self, filtering: Filtering) {
         self.protocols.ca.expect_filter();
+        // the stateless one lets each segment's headers pass
+        if filtering == Filtering::Stateful {
+            self.protocols.pva.expect_filter();
+        }
     }
 
     /// For packets from a file: nobody knows the processes at the ends.

@@ -108,8 +108,8 @@ impl Source for ChannelAccess {
         }
         // nothing is stored before packets are captured: whoever sees a log begin may rely on that
         self.adapt(cx);
-        if self.captures.is_some() {
-            cx.circuits.expect_filter();
+        if let Some(captures) = &self.captures {
+            cx.circuits.expect_filter(captures.filtering());
         }
         let now = cx.env.now;
         self.find_ends(cx, now, true);
