@@ -455,7 +455,7 @@ impl State {
                 let is_later = |other: &&Rc<IocProcess>| {
                     lived(other).is_some_and(|(begun, _)| begun.is_some_and(|begun| begun >= over))
                 };
-                if owners.iter().any(|other| is_later(other)) {
+                if owners.iter().any(is_later) {
                     gone.insert((Rc::clone(process), Rc::from(record)));
                 }
             }
