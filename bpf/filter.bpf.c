@@ -14,10 +14,10 @@
  * - the headers of a packet, after each LEFT_OUT_MOST bytes of a flow that did not pass: so the decoder's sequence
  *   numbers can't wrap unseen.
  *
- * Everything else stays out: segments of other ports, bare acknowledgements, segments of a known flow in which
- * nothing matters, and what a server of bulk sends once more. Any other segment that does not continue where the flow stopped, or a header that can't be one, ends what is
- * known of the flow: segments pass whole until it is known again. So whatever is lost, reordered or sent twice, nothing
- * that matters stays out.
+ * Everything else stays out: segments of other ports, bare acknowledgements, segments of a known flow in which nothing
+ * matters, and what a server of bulk sends once more. Any other segment that does not continue where the flow stopped,
+ * or a header that can't be one, ends what is known of the flow: segments pass whole until it is known again. So
+ * whatever is lost, reordered or sent twice, nothing that matters stays out.
  *
  * A place tells the decoder, for a packet of a known flow, how many bytes lie before its first header, and that nothing
  * that matters stayed out between the flow's last packet and this one.

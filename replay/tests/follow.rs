@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    complete, definitions, happenings, iocreplay, process, run, segments, CLIENT, MS, SCAN, SECOND, WALL,
+    complete, definitions, happenings, iocreplay, process, put, run, segments, CLIENT, MS, SCAN, SECOND, WALL,
 };
 use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
@@ -81,7 +81,12 @@ struct Follower {
 
 impl Follower {
     fn of(directory: &Path) -> Follower {
-        let words = ["traces", "log", "--utc", "--follow"];
+        Follower::asking(directory, &["traces"])
+    }
+
+    /// Of another question.
+    fn asking(directory: &Path, question: &[&str]) -> Follower {
+        let words = [question, &["log", "--utc", "--follow"]].concat();
         let mut child = iocreplay(words).current_dir(directory).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let text = Arc::new(Mutex::new(String::new()));
@@ -188,6 +193,105 @@ fn each_chain_comes_once_and_whole() {
     // long enough that anything printed twice would have come
     std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(2));
     assert_eq!(follower.chains(), whole(here));
+}
+
+/// Text that does not compress, so that segments fill.
+fn noise(seed: u64) -> Fact {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let letter = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'!' + (state % 90) as u8)
+    };
+    Fact::Mark((0..30_000).map(letter).collect())
+}
+
+/// What stays of a line: a follower can't know yet how long an alarm lasts.
+fn kept(line: &str) -> Option<String> {
+    let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+    if ["still", "flapping"].iter().any(|what| line["what"] == *what) {
+        return None; // summaries of the whole
+    }
+    let keys = line.as_object_mut().unwrap();
+    ["lasted_s", "until", "gap"].iter().for_each(|key| _ = keys.remove(*key));
+    Some(line.to_string())
+}
+
+/// Segments are begun and deleted, the recorder is killed and another one goes on: each command that follows prints
+/// each line once and in order, and those that it prints afterwards without following.
+#[test]
+fn every_question_is_followed_over_segments_and_recorders() {
+    const QUESTIONS: [&[&str]; 3] = [
+        &["puts", "--all", "--format", "jsonl"],
+        &["values", "*", "--format", "jsonl"],
+        &["alarms", "--all", "--format", "jsonl"],
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let whole = |question: &[&str]| -> Vec<String> {
+        let (_, out, _) = run(here, &[question, &["log", "--utc"]].concat());
+        out.lines().filter_map(kept).collect()
+    };
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    recorder.write(happenings(), 5 * SECOND);
+    let followers: Vec<Follower> =
+        QUESTIONS.iter().map(|question| Follower::asking(here, question)).collect();
+    let mut expected: Vec<Vec<String>> = vec![Vec::new(); QUESTIONS.len()];
+    for n in 0..9_u64 {
+        // so that a later pass begins between what was seen of one put and of the next
+        let t = (10 + 60 * n) * SECOND;
+        if n == 4 {
+            recorder.die(&log);
+            recorder = Recorder::begin(&log, 8, t - SECOND);
+        }
+        let value = 1000.0 + n as f64;
+        let mut facts = vec![(t, noise(n)), (t + 1, noise(n + 100))];
+        facts.push((t + MS, put(PutKind::PutField, CLIENT, -1000, 1, (1, 1), value - 1.0, value)));
+        facts.push((t + MS + 10, put(PutKind::Put, CLIENT, -1200, 0, (1, 1), value - 1.0, value)));
+        facts.push((t + MS + 20, process(CLIENT, -1200, 0, SP)));
+        // its alarm lasts over two puts, and is seen again meanwhile
+        let severity = (n / 2 % 2) as u16;
+        facts.push((t + MS + 30, complete(CLIENT, -1300, SP, value, severity)));
+        for later in 1..5 {
+            let at = t + later * 2 * SECOND;
+            facts.push((at, process(SCAN, -100, 2, SP)));
+            facts.push((at + 1000, complete(SCAN, -200, SP, value, severity)));
+        }
+        facts.extend(scanned(t + 9 * SECOND, CALC, value + 0.5));
+        recorder.write(facts, t + 15 * SECOND);
+        followers[0].waits_for(&format!("\"new\":{value:.1}"));
+        followers[1].waits_for(&format!("\"value\":{:.1}", value + 0.5));
+        if n == 2 || n == 6 {
+            // the followers have read all of it
+            std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(1));
+            for (lines, question) in expected.iter_mut().zip(QUESTIONS) {
+                *lines = merged(lines, whole(question));
+            }
+            let oldest = segments(&log).first().unwrap().clone();
+            std::fs::remove_file(oldest).unwrap();
+        }
+    }
+    assert!(segments(&log).len() > 2, "{:?}", segments(&log));
+    recorder.writer.close(600 * SECOND);
+    std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(2));
+    for ((follower, question), lines) in followers.iter().zip(QUESTIONS).zip(expected) {
+        let lines = merged(&lines, whole(question));
+        let found: Vec<String> = follower.text.lock().unwrap().lines().filter_map(kept).collect();
+        assert!(found.len() > 5, "{question:?}: {found:?}");
+        let lacking: Vec<_> = lines.iter().filter(|line| !found.contains(line)).collect();
+        let invented: Vec<_> = found.iter().filter(|line| !lines.contains(line)).collect();
+        assert!(lacking.is_empty() && invented.is_empty(), "{question:?}:\n{lacking:#?}\n{invented:#?}");
+        assert_eq!(found, lines, "{question:?}");
+    }
+}
+
+/// Lines, and those of a log that has grown since, and lost its beginning: what came before is known.
+fn merged(lines: &[String], more: Vec<String>) -> Vec<String> {
+    let time = |line: &String| serde_json::from_str::<serde_json::Value>(line).unwrap()["time"].to_string();
+    let last = lines.last().map(time);
+    let new = more.into_iter().filter(|line| last.as_ref().is_none_or(|last| time(line) > *last));
+    lines.iter().cloned().chain(new).collect()
 }
 
 /// The log of another host comes 100 s late, and its clock is set back meanwhile.

@@ -111,7 +111,10 @@ impl Timed for ValueLine {
 
     fn name(&self) -> String {
         let [host, ioc] = [&self.host, &self.ioc].map(|name| name.to_string());
-        [host, ioc, self.pv(), self.source.name().to_owned()].join("\n")
+        // what went unseen ends at a time, but not everything that does has begun at the same
+        let gap = self.unseen.as_ref();
+        let gap = gap.map_or(String::new(), |unseen| format!("{} {}", unseen.kind.name(), unseen.since));
+        [host, ioc, self.pv(), self.source.name().to_owned(), gap].join("\n")
     }
 }
 
@@ -119,19 +122,31 @@ impl Values {
     /// Follows the log.
     fn follow(&self, out: &mut Out, filter: Filter, zone: &Zone) -> Result<Outcome, Failure> {
         let (reading, mut writer) = (self.reading(), (self.format.writer)(zone));
-        // The last value of each field: a later pass begins in the middle, and does not know it.
-        let mut last: HashMap<(Rc<str>, Rc<str>, String), Value> = HashMap::new();
+        // The last value of each field, and its place in the order of time: a later pass begins in the middle, and does not know it.
+        let mut last: HashMap<(Rc<str>, Rc<str>, String), (Value, i64)> = HashMap::new();
+        let is_samples = self.format.name == databrowser::format().name;
         writer.begin(out)?;
         let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(ValueLine) -> Result<(), Failure>| {
-            logs.values(filter).filter(|line| line.is_named(&filter.pv)).try_for_each(each)
+            let named = |line: &ValueLine| match line.unseen {
+                Some(_) => !is_samples,
+                None => line.is_named(&filter.pv),
+            };
+            logs.values(filter).with_gaps().filter(named).try_for_each(each)
         };
         let write = |line: Option<&ValueLine>| {
             let Some(line) = line else { return Ok(out.flush()?) };
+            if line.unseen.is_some() {
+                return Ok(writer.write(out, line)?);
+            }
             let key = (Rc::clone(&line.host), Rc::clone(&line.ioc), line.pv());
             let only_seen = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
-            let known = last.get(&key).and_then(|known| same(known, &line.value)) == Some(true);
-            if last.len() < MAX_FIELDS || last.contains_key(&key) {
-                last.insert(key, line.value.clone());
+            let before = last.get(&key);
+            // What was seen before that was looked at in an earlier pass, which knew more of what had been.
+            let known = before.is_some_and(|(known, even)| {
+                line.even < *even || same(known, &line.value) == Some(true)
+            });
+            if !(only_seen && known) && (last.len() < MAX_FIELDS || last.contains_key(&key)) {
+                last.insert(key, (line.value.clone(), line.even));
             }
             if !(only_seen && known) {
                 writer.write(out, line)?;

@@ -1,13 +1,14 @@
 //! Values of one PV for drawing: a bounded number of cells, each a span of time with its lowest and highest value.
 //!
 //! A cell is one value as long as there are few; beyond `MAX_CELLS` neighbours are joined, so that any number of values
-//! takes the same memory, and no extreme is lost. Values hold until the next one: steps, not slopes. After something
-//! went unseen the value is not known until the next one is seen.
+//! takes the same memory, and no extreme and no state is lost. Values hold until the next one: steps, not slopes. After
+//! something went unseen the value is not known until the next one is seen. What can't be drawn - texts, arrays, NaN,
+//! infinity - leaves a hole: the value before it is over.
 
 use super::history::ValueLine;
 use super::unseen::Kind;
 use iocrec_log::event::{Properties, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Cells of a series: more than a screen has columns, few enough for a hundred series.
@@ -24,24 +25,54 @@ pub struct Cell {
     pub from: i64,
     /// Time of the last.
     pub to: i64,
-    /// The first value; NaN is drawn as a gap.
+    /// The first value; not finite if it can't be drawn.
     pub first: f64,
-    /// The last value, which holds from then on.
+    /// The last value, which holds from then on; likewise.
     pub last: f64,
-    /// The lowest.
+    /// The lowest that can be drawn; NaN if none can.
     pub low: f64,
-    /// The highest.
+    /// The highest; likewise.
     pub high: f64,
+    /// Whether there are values that can't be drawn.
+    pub holes: bool,
+    /// The states, a bit each, as far as they have numbers from 0 to 63.
+    pub states: u64,
     /// The worst alarm severity; `None` if none is known.
     pub severity: Option<u16>,
     /// The alarm severity of the last value.
     pub last_severity: Option<u16>,
 }
 
+/// The bit of a state.
+fn bit(state: f64) -> u64 {
+    match state {
+        // checked: a number from 0 to 63
+        _ if (0.0..64.0).contains(&state) && state.fract() == 0.0 => 1 << state as u32,
+        _ => 0,
+    }
+}
+
 impl Cell {
+    /// A cell of one value.
+    fn of(time: i64, value: f64, severity: Option<u16>) -> Cell {
+        let drawn = if value.is_finite() { value } else { f64::NAN };
+        let holes = !value.is_finite();
+        let (from, to, last_severity) = (time, time, severity);
+        let (first, last, low, high, states) = (value, value, drawn, drawn, bit(value));
+        Cell { from, to, first, last, low, high, holes, states, severity, last_severity }
+    }
+
+    /// Whether the state is one of its values.
+    pub fn has(&self, state: i64) -> bool {
+        let number = state as f64;
+        self.first == number || self.last == number || self.states & bit(number) != 0
+    }
+
     fn join(&mut self, next: &Cell) {
         self.to = next.to;
         self.last = next.last;
+        self.holes |= next.holes;
+        self.states |= next.states;
         self.low = self.low.min(next.low);
         self.high = self.high.max(next.high);
         self.severity = self.severity.max(next.severity);
@@ -65,8 +96,12 @@ pub struct Gap {
 pub struct Series {
     /// Name of the PV.
     pub pv: String,
+    /// Its host; empty if unknown.
+    pub host: String,
     /// Its IOC; empty if unknown.
     pub ioc: String,
+    /// Whether there is another one of this name and IOC, on another host.
+    pub is_named_twice: bool,
     /// Its properties, if known.
     pub properties: Option<Rc<Properties>>,
     /// Names of states by number; empty for a number.
@@ -81,6 +116,10 @@ pub struct Series {
     pub joined: u64,
     /// Values that can't be drawn: texts, arrays.
     pub not_drawn: u64,
+    /// Values that are NaN or infinite.
+    pub not_finite: u64,
+    /// States that have no name.
+    unnamed: BTreeSet<i64>,
     in_cell: u64,
 }
 
@@ -99,7 +138,8 @@ impl Series {
     /// A series of the PV of this line.
     pub fn of(line: &ValueLine) -> Series {
         let properties = line.properties().filter(|_| &*line.field == "VAL");
-        Series { pv: line.pv(), ioc: line.ioc.to_string(), properties, joined: 1, ..Series::default() }
+        let (host, ioc) = (line.host.to_string(), line.ioc.to_string());
+        Series { pv: line.pv(), host, ioc, properties, joined: 1, ..Series::default() }
     }
 
     /// Takes the next value.
@@ -112,14 +152,22 @@ impl Series {
             (Value::Unknown, _) => return self.unseen(line.time, Kind::Lost),
             (_, None) => {
                 self.not_drawn += 1;
-                return;
+                if self.cells.is_empty() {
+                    return; // there may be nothing to draw at all
+                }
+                f64::NAN
             }
-            (_, Some(value)) => value,
+            (_, Some(value)) => {
+                self.not_finite += u64::from(!value.is_finite());
+                value
+            }
         };
-        if let (Some(text), Value::Int(state)) = (&line.text, &line.value) {
-            if self.states.len() < MAX_STATES {
-                self.states.entry(*state).or_insert_with(|| text.clone());
+        match (&line.text, &line.value) {
+            (Some(text), Value::Int(state)) if self.states.len() < MAX_STATES => {
+                _ = self.states.entry(*state).or_insert_with(|| text.clone());
             }
+            (None, Value::Int(state)) if self.unnamed.len() < MAX_STATES => _ = self.unnamed.insert(*state),
+            _ => {}
         }
         if let Some(gap) = self.gaps.last_mut().filter(|gap| gap.to.is_none()) {
             gap.to = Some(line.time.max(gap.from));
@@ -128,13 +176,9 @@ impl Series {
         let before = self.cells.last().and_then(|cell| cell.last_severity);
         // a put that makes no record process leaves the alarm as it was
         let severity = line.alarm.map(|(severity, _)| severity).or(before);
-        let (from, to) = (line.time, line.time);
-        let (first, last, low, high) = (value, value, value, value);
-        let cell = Cell { from, to, first, last, low, high, severity, last_severity: severity };
+        let cell = Cell::of(line.time, value, severity);
         match self.cells.last_mut() {
-            Some(open) if self.in_cell < self.joined && !value.is_nan() && !open.last.is_nan() => {
-                open.join(&cell)
-            }
+            Some(open) if self.in_cell < self.joined => open.join(&cell),
             _ => {
                 self.cells.push(cell);
                 self.in_cell = 0;
@@ -168,7 +212,7 @@ impl Series {
                 after_gap = true;
             }
             match joined.last_mut() {
-                Some(open) if alone && !after_gap && !cell.last.is_nan() && !open.last.is_nan() => {
+                Some(open) if alone && !after_gap => {
                     open.join(&cell);
                     alone = false;
                 }
@@ -203,6 +247,15 @@ impl Series {
         !self.states.is_empty()
     }
 
+    /// The states that it had, each with its name, or with its number if it has none; the highest first.
+    pub fn lanes(&self) -> Vec<(i64, String)> {
+        let mut lanes = self.states.clone();
+        for state in &self.unnamed {
+            lanes.entry(*state).or_insert_with(|| state.to_string());
+        }
+        lanes.into_iter().rev().collect()
+    }
+
     /// The time until which the last value of a cell is known: the next cell, or a gap before it, or `end`.
     pub fn holds_until(&self, number: usize, end: i64) -> i64 {
         let Some(cell) = self.cells.get(number) else { return end };
@@ -222,6 +275,18 @@ pub struct Column {
     pub severity: Option<u16>,
     /// Whether the value is not known in a part of it.
     pub gap: bool,
+    /// Whether it has a value that can't be drawn.
+    pub holes: bool,
+    /// The states in it, a bit each; of those from 0 to 63.
+    states: u64,
+}
+
+impl Column {
+    /// Whether a state was there. Of states beyond 63 this is known only if there was no other one.
+    pub fn has(&self, state: i64) -> bool {
+        let number = state as f64;
+        self.states & bit(number) != 0 || bit(number) == 0 && self.range == Some((number, number))
+    }
 }
 
 /// Divides the time from `from` to `to` into `count` columns.
@@ -240,19 +305,25 @@ pub fn columns(series: &Series, from: i64, to: i64, count: usize) -> Vec<Column>
     };
     for (number, cell) in series.cells.iter().enumerate() {
         let until = series.holds_until(number, to);
-        let mut add = |low: f64, high: f64, severity: Option<u16>, begin: i64, end: i64| {
+        let mut add = |low: f64, high: f64, begin: i64, end: i64, change: &dyn Fn(&mut Column)| {
             mark(begin, end, &mut |column| {
                 if low.is_finite() && high.is_finite() {
                     let (least, most) = column.range.unwrap_or((low, high));
                     column.range = Some((least.min(low), most.max(high)));
-                } else {
-                    column.gap = true;
                 }
-                column.severity = column.severity.max(severity);
+                change(column);
             });
         };
-        add(cell.low, cell.high, cell.severity, cell.from, cell.to);
-        add(cell.last, cell.last, cell.last_severity, cell.to, until);
+        add(cell.low, cell.high, cell.from, cell.to, &|column| {
+            column.holes |= cell.holes;
+            column.states |= cell.states;
+            column.severity = column.severity.max(cell.severity);
+        });
+        add(cell.last, cell.last, cell.to, until, &|column| {
+            column.holes |= !cell.last.is_finite();
+            column.states |= bit(cell.last);
+            column.severity = column.severity.max(cell.last_severity);
+        });
         // the step from the value before, if that was known up to this one
         if let Some(before) = number.checked_sub(1).and_then(|before| series.cells.get(before)) {
             if series.holds_until(number - 1, to) == cell.from
@@ -260,7 +331,7 @@ pub fn columns(series: &Series, from: i64, to: i64, count: usize) -> Vec<Column>
                 && cell.first.is_finite()
             {
                 let (low, high) = (before.last.min(cell.first), before.last.max(cell.first));
-                add(low, high, None, cell.from, cell.from);
+                add(low, high, cell.from, cell.from, &|_| {});
             }
         }
     }
@@ -321,5 +392,30 @@ mod tests {
         (50_000..90_000).for_each(|n| series.add(&ValueLine::of_number(n, 2.0)));
         assert!(series.cells.iter().all(|cell| cell.to < 40_001 || cell.from >= 50_000));
         assert_eq!(series.gaps, [Gap { from: 40_000, to: Some(50_000), ended: false }]);
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_ends_the_value_before_and_takes_no_more_memory() {
+        let values = [1.0, f64::NAN, 2.0, f64::INFINITY];
+        let drawn = columns(&series(&[(0, 1.0), (25, f64::NAN), (50, 2.0), (75, f64::INFINITY)]), 0, 100, 8);
+        let text: String = drawn.iter().map(|c| if c.range.is_some() { 'x' } else { ' ' }).collect();
+        // a column in which a value ends has it, too
+        assert_eq!(text, "xxx xxx ");
+        assert!(drawn.iter().all(|column| !column.gap) && drawn[3].holes && drawn[7].holes);
+        for count in [1, 4] {
+            let values = values.iter().rev().take(count);
+            let many: Vec<(i64, f64)> = (0..).zip(values.cycle().copied()).take(100_000).collect();
+            let series = series(&many);
+            assert!(series.cells.len() < MAX_CELLS, "{}", series.cells.len());
+            assert_eq!(series.range(), (count == 4).then_some((1.0, 2.0)));
+        }
+    }
+
+    #[test]
+    fn a_state_between_two_others_was_not_there() {
+        let drawn = columns(&series(&[(0, 0.0), (50, 3.0), (55, 64.0)]), 0, 100, 2);
+        let has = |column: &Column| (0..4).filter(|state| column.has(*state)).collect::<Vec<_>>();
+        assert_eq!((has(&drawn[0]), has(&drawn[1])), (vec![0], vec![0, 3]));
+        assert!(!drawn[1].has(64) && !drawn[1].has(63), "there are others");
     }
 }

@@ -53,7 +53,10 @@ pub fn differences(plant: &Plant, arguments: &[&str]) -> Vec<String> {
                 Value::Null => cell.is_empty(),
                 // as on a terminal, and not as a formula
                 Value::String(text) => {
-                    text.replace('\t', "\\t") == cell.strip_prefix('\'').unwrap_or(cell) || text == cell
+                    let text = [('\t', "\\t"), ('\n', "\\n"), ('\x1b', "\\x1b")]
+                        .iter()
+                        .fold(text.clone(), |text, (letter, shown)| text.replace(*letter, shown));
+                    text == cell.strip_prefix('\'').unwrap_or(cell) || text == *cell
                 }
                 value @ (Value::Array(_) | Value::Object(_)) => {
                     serde_json::from_str::<Value>(cell).is_ok_and(|cell| cell == *value)

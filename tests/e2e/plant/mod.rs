@@ -128,6 +128,8 @@ pub fn same(one: &Value, other: &Value) -> bool {
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
         }
+        (Value::Array(one), other) if one.len() == 1 => one[0] == *other,
+        (one, Value::Array(other)) if other.len() == 1 => *one == other[0],
         _ => one == other,
     }
 }

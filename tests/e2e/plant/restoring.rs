@@ -103,7 +103,7 @@ fn autosave(text: &str) -> File {
         }
         let (pv, value) = line.split_once(' ').expect("a value");
         let Some(array) = value.strip_prefix("@array@ {") else {
-            file.values.insert(pv.to_owned(), vec![value.to_owned()]);
+            file.values.insert(pv.to_owned(), vec![unescaped(value)]);
             continue;
         };
         let mut array = array.to_owned();
@@ -114,7 +114,8 @@ fn autosave(text: &str) -> File {
         let mut letters = array.chars();
         while let Some(letter) = letters.next() {
             match letter {
-                '"' if quoted => (elements.push(std::mem::take(&mut element)), quoted = false).0,
+                // a text in an array is decoded once more
+                '"' if quoted => (elements.push(unescaped(&std::mem::take(&mut element))), quoted = false).0,
                 '"' => quoted = true,
                 '\\' if quoted => element.extend(letters.next()),
                 letter if quoted => element.push(letter),
@@ -212,12 +213,16 @@ fn is_written(texts: &[String], value: &Value, labels: &[String]) -> bool {
                 Some(integer) == number.as_i64() || (integer < 0 && Some(integer + 256) == number.as_i64())
             }
             _ => {
-                let state = number.as_u64().and_then(|state| labels.get(state as usize));
-                undo::is_near(number, text) || state == Some(text)
+                // a reader takes the first state of that name
+                let state = labels.iter().position(|label| label == text).map(|state| state as u64);
+                undo::is_near(number, text) || !text.is_empty() && state.is_some() && state == number.as_u64()
             }
         },
         Value::String(word) => {
+            let is_odd = ["NaN", "Infinity", "-Infinity"].contains(&word.as_str());
+            let same = |one: f64, other: f64| one == other || one.is_nan() && other.is_nan();
             text == word
+                || is_odd && text.parse().is_ok_and(|text| word.parse().is_ok_and(|word| same(word, text)))
                 || labels.iter().position(|label| label == word).map(|n| n.to_string()).as_ref() == Some(text)
         }
         _ => false,
@@ -236,7 +241,9 @@ fn labels(truth: &Truth, pv: &str) -> Vec<String> {
     let fields = &truth.part("records")[pv]["fields"];
     let of = |name: String| fields[name].as_str().map(str::to_owned);
     let two: Vec<String> = ["ZNAM", "ONAM"].iter().filter_map(|name| of(name.to_string())).collect();
-    let more = NAMES.iter().map_while(|name| of(format!("{name}ST"))).collect();
+    let mut more: Vec<String> =
+        NAMES.iter().map(|name| of(format!("{name}ST")).unwrap_or_default()).collect();
+    more.truncate(more.iter().rposition(|label| !label.is_empty()).map_or(0, |last| last + 1));
     match two.is_empty() {
         true => more,
         false => two,
@@ -244,7 +251,7 @@ fn labels(truth: &Truth, pv: &str) -> Vec<String> {
 }
 
 /// What is wrong with the files of `at` at these moments, and with those of `diff`, which hold what was at the first.
-fn wrong_files(plant: &Plant, moments: &[&str]) -> Vec<String> {
+pub fn wrong_files(plant: &Plant, moments: &[&str]) -> Vec<String> {
     let truth = &plant.truth;
     let last = *moments.last().expect("a moment");
     let mut wrong = Vec::new();
@@ -285,13 +292,21 @@ fn wrong_files(plant: &Plant, moments: &[&str]) -> Vec<String> {
                 // only what differs
                 let then = value_of(truth, last, pv).unwrap_or_default();
                 let is_scanned = truth.list("scanned").contains(&json!(pv));
-                if !is_scanned && is_written(values, &then, &labels(truth, pv)) {
+                if !is_scanned && is_written(&as_read(truth, pv, values), &then, &labels(truth, pv)) {
                     wrong.push(format!("{moment} to {last}, {format}: {pv} does not differ"));
                 }
             }
         }
     }
     wrong
+}
+
+/// Numbers of 32 bits as the observer has them: with the fewest digits.
+fn as_read(truth: &Truth, pv: &str, values: &[String]) -> Vec<String> {
+    let is_float = truth.part("records")[pv]["fields"]["FTVL"] == "FLOAT";
+    let shortest =
+        |text: &String| text.parse::<f32>().map_or_else(|_| text.clone(), |number| number.to_string());
+    values.iter().map(|text| if is_float { shortest(text) } else { text.clone() }).collect()
 }
 
 fn differences(truth: &Truth, moment: &str, format: &str, file: &File) -> Vec<String> {
@@ -302,9 +317,10 @@ fn differences(truth: &Truth, moment: &str, format: &str, file: &File) -> Vec<St
         }
         // a menu's choices are not in the database
         let is_choice = [".HHSV", ".CMD"].iter().any(|field| pv.ends_with(field));
+        let values = as_read(truth, pv, values);
         match value_of(truth, moment, pv) {
             Some(_) if is_choice => {}
-            Some(value) if is_written(values, &value, &labels(truth, pv)) => {}
+            Some(value) if is_written(&values, &value, &labels(truth, pv)) => {}
             value => wrong.push(format!("{moment}, {format}: {pv} is {values:?}, not {value:?}")),
         }
     }

@@ -7,6 +7,7 @@ Leaves the same as record.py: the log and truth.json, to which "seed" is added. 
 whom and after how long comes from SEED (default 1). Takes a quarter of a minute. Needs root.
 """
 
+import math
 import os
 import random
 import sys
@@ -20,9 +21,15 @@ from processes import Ioc, Recorder
 from record import CHAR, DOUBLE, ENUM, LONG, SHORT, STRING, Observer, Plant, parse
 
 PORT = 5094
-WORDS = ("", "a", "closed for maintenance", "50 % & more", 'it\'s "odd"', "tab\there", "ümläut", "x" * 39)
+WORDS = (
+    "", "a", "closed for maintenance", "50 % & more", 'it\'s "odd"', "tab\there", "ümläut", "x" * 39, "line\nfeed",
+    "$(reboot)", "${HOME}", "`reboot`", "-n", "--", "\\", "\\0", "\\x41", "@array@ { }", "<END>", "a;b", "a,b", "# a", "%d",
+    "[1;2]", "a~b", "null", "---", " b ", "é" * 19, "x" * 38, "1", "nan", "\x1b[2J",
+)  # fmt: skip
 # Longer than a DBR_STRING.
-TEXTS = ("", "short", "a text that is longer than the forty characters of a DBR_STRING", "é" * 60, "a,b;c|d\\e")
+TEXTS = ("", "short", "a text that is longer than the forty characters of a DBR_STRING", "é" * 60, "a,b;c|d\\e",
+         "$(reboot) `reboot` %d \\n 'it' \"is\"", "-" * 150, "@array@ { \"1\" }", "\\" * 90, "two\nlines\tand a tab",
+         "<END>")
 PAUSE = 0.03
 COMMANDS = ("K:COMPRESS.RES", "K:HISTOGRAM.CMD")
 
@@ -54,7 +61,8 @@ class Kinds(Plant):
     def number(self):
         """A number of some size: also the odd ones."""
         return self.random.choice((
-            0.0, 1.0, -1.0, 0.1, 1e300, -1e-300, 5e-324, 1 / 3, 2.0**53, 123456.789,
+            0.0, 1.0, -1.0, 0.1, 1e300, -1e-300, 5e-324, 1 / 3, 2.0**53, 123456.789, -0.0, 1e308, -1.7976931348623157e308,
+            2.2250738585072014e-308, math.nan, math.inf, -math.inf,
             round(self.random.uniform(-100, 100), 3), float(self.random.randrange(-9, 10)),
         ))  # fmt: skip
 
@@ -65,10 +73,10 @@ class Kinds(Plant):
         return pick((
             ("K:AO", DOUBLE, number()), ("K:AI", DOUBLE, number()), ("K:CHAIN", DOUBLE, number()),
             ("K:LONGOUT", LONG, whole), ("K:LONGIN", LONG, whole), ("K:LONGOUT", STRING, str(whole)),
-            ("K:INT64OUT", STRING, str(self.random.randrange(-(2**63), 2**63))),
+            ("K:INT64OUT", STRING, str(pick((-(2**63), 2**63 - 1, 2**53 + 1, self.random.randrange(-(2**63), 2**63))))),
             ("K:INT64IN", STRING, str(self.random.randrange(-(2**63), 2**63))),
             ("K:BO", ENUM, pick((0, 1))), ("K:BI", ENUM, pick((0, 1))), ("K:BO", STRING, pick(("Shut", "Open"))),
-            ("K:MBBO", ENUM, pick(range(6))), ("K:MBBI", ENUM, pick(range(6))), ("K:MBBO", STRING, pick(("Two", "5"))),
+            ("K:MBBO", ENUM, pick(range(6))), ("K:MBBO:ODD", ENUM, pick(range(6))), ("K:MBBI", ENUM, pick(range(6))), ("K:MBBO", STRING, pick(("Two", "5"))),
             ("K:MBBODIRECT", LONG, self.random.randrange(65536)), ("K:MBBODIRECT.B3", CHAR, pick((0, 1))),
             ("K:MBBIDIRECT", LONG, self.random.randrange(65536)),
             ("K:STRINGOUT", STRING, pick(WORDS)), ("K:STRINGIN", STRING, pick(WORDS)),
@@ -83,7 +91,9 @@ class Kinds(Plant):
             ("K:DFANOUT", DOUBLE, number()), ("K:EVENT.PROC", LONG, 1), ("K:PERMISSIVE", LONG, pick((0, 1))),
             ("K:STATE", STRING, pick(WORDS[:3])), ("K:SOURCE", DOUBLE, self.random.uniform(0, 10)),
             ("K:ASUB.PROC", LONG, 1), ("K:PRINTF.PROC", LONG, 1), ("K:CALC.B", DOUBLE, number()),
-            ("K:AO.EGU", STRING, pick(("mm", "µm", "%"))), ("K:AO.HIHI", DOUBLE, number()),
+            ("K:AO.EGU", STRING, pick(("mm", "µm", "%"))),
+            ("K:AO.DESC", STRING, pick(WORDS)), ("K:WAVE:TEXTS", STRING, [pick(WORDS) for _ in range(4)]),
+            ("K:WAVE:BYTES", CHAR, [self.random.randrange(256) for _ in range(6)]), ("K:AO.HIHI", DOUBLE, number()),
             ("K:COMPRESS.RES", SHORT, 1),
             ("K:HISTOGRAM.CMD", ENUM, 1), ("K:AO.HHSV", STRING, pick(("MAJOR", "NO_ALARM"))),
         ))  # fmt: skip

@@ -34,6 +34,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import private_net
+from observer import plain
 from processes import PYTHON, Client, Ioc, Recorder, program, start, wait_until
 
 LINAC, RF = 5074, 5084  # CA ports
@@ -218,6 +219,7 @@ class Plant:
             sys.exit(f"{pv} was to refuse {value}, but is {after}")
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
+        value = plain(value, False)
         self.puts.append({
             "begin": begin, "end": end, "client": name, "pv": pv, "dbr": dbr, "requested": value, "notify": notify,
             "before": before, "after": after, "outcome": outcome,

@@ -56,9 +56,12 @@ impl Scale {
     /// A tick's text: as many digits as the step needs.
     pub fn text(&self, value: f64) -> String {
         let largest = self.low.abs().max(self.high.abs());
-        if !(1e-4..1e7).contains(&largest) {
-            // of 0.1 + 0.2, the digits that matter
-            let text = format!("{value:.3e}");
+        if !(1e-4..1e7).contains(&largest)
+            && !(self.step >= 1.0 && largest < 1e11 && largest > self.step * 1e3)
+        {
+            // of 0.1 + 0.2, the digits that matter: those in which the ticks differ
+            let digits = (largest / self.step).log10().ceil().clamp(3.0, 15.0) as usize;
+            let text = format!("{value:.digits$e}");
             let Some((mantissa, exponent)) = text.split_once('e') else { return text };
             let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
             return if value == 0.0 { "0".to_owned() } else { format!("{mantissa}e{exponent}") };
@@ -133,6 +136,8 @@ mod tests {
             (5.0, 5.0, "4.4 4.6 4.8 5.0 5.2 5.4 5.6"),
             (0.0, 0.0, "-1.0 -0.5 0.0 0.5 1.0"),
             (1e-9, 3e-9, "1e-9 1.5e-9 2e-9 2.5e-9 3e-9"),
+            (12_345_671.0, 12_345_680.0, "12345670 12345672 12345674 12345676 12345678 12345680"),
+            (1.00004e12, 1.00006e12, "1.00004e12 1.000045e12 1.00005e12 1.000055e12 1.00006e12"),
         ] {
             let scale = Scale::new(low, high, 5);
             let texts: Vec<String> = scale.ticks().into_iter().map(|tick| scale.text(tick)).collect();

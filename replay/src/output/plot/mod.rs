@@ -23,7 +23,7 @@ pub struct Drawing {
     pub from: i64,
     /// End of the time axis.
     pub to: i64,
-    numbers: HashMap<(String, String), usize>,
+    numbers: HashMap<(String, String, String), usize>,
     more: u64,
 }
 
@@ -31,10 +31,13 @@ impl Drawing {
     /// Takes the next line.
     pub fn add(&mut self, line: &ValueLine) {
         if let Some(unseen) = &line.unseen {
-            let concerned = |series: &&mut Series| line.ioc.is_empty() || *series.ioc == *line.ioc;
-            let of = |series: &Series| {
-                unseen.record.as_ref().is_none_or(|record| series.pv.starts_with(&**record))
+            let same = |own: &str, other: &str| other.is_empty() || own == other;
+            let concerned =
+                |series: &&mut Series| same(&series.ioc, &line.ioc) && same(&series.host, &line.host);
+            let is_of = |pv: &str, record: &str| {
+                pv.strip_prefix(record).is_some_and(|field| field.is_empty() || field.starts_with('.'))
             };
+            let of = |series: &Series| unseen.record.as_ref().is_none_or(|record| is_of(&series.pv, record));
             // a chain that was left out is one of a record that scans: what is drawn is a sample of its values
             if unseen.kind != Kind::LeftOut || unseen.open {
                 let all = self.series.iter_mut().filter(concerned).filter(|series| of(series));
@@ -42,7 +45,7 @@ impl Drawing {
             }
             return;
         }
-        let name = (line.ioc.to_string(), line.pv());
+        let name = (line.host.to_string(), line.ioc.to_string(), line.pv());
         let number = match self.numbers.get(&name) {
             Some(number) => *number,
             None if self.series.len() >= MAX_SERIES => {
@@ -50,7 +53,12 @@ impl Drawing {
                 return;
             }
             None => {
-                self.series.push(Series::of(line));
+                let mut series = Series::of(line);
+                let alike = |other: &&mut Series| other.pv == series.pv && other.ioc == series.ioc;
+                for other in self.series.iter_mut().filter(alike) {
+                    (other.is_named_twice, series.is_named_twice) = (true, true);
+                }
+                self.series.push(series);
                 self.numbers.insert(name, self.series.len() - 1);
                 self.series.len() - 1
             }
@@ -103,7 +111,7 @@ impl Drawing {
     }
 }
 
-/// The heading of a PV: its IOC, description and units.
+/// The heading of a PV: its IOC, description and units; and how many values are NaN or infinite.
 pub fn heading(series: &Series) -> String {
     let mut heading = series.pv.clone();
     if let Some(properties) = &series.properties {
@@ -114,8 +122,15 @@ pub fn heading(series: &Series) -> String {
             heading.push_str(&format!("  {}", properties.description));
         }
     }
-    if !series.ioc.is_empty() {
+    if series.is_named_twice && !series.host.is_empty() {
+        heading.push_str(&format!("  ({} on {})", series.ioc, series.host));
+    } else if !series.ioc.is_empty() {
         heading.push_str(&format!("  ({})", series.ioc));
+    }
+    match series.not_finite {
+        0 => {}
+        1 => heading.push_str("  1 value can't be drawn"),
+        count => heading.push_str(&format!("  {count} values can't be drawn")),
     }
     heading
 }

@@ -71,7 +71,7 @@ pub fn draw(out: &mut Out, drawing: &Drawing, zone: &Zone) -> io::Result<()> {
 
 fn plot_height(series: &Series) -> f64 {
     match series.is_states() {
-        true => LANE * series.states.len().max(1) as f64,
+        true => LANE * series.lanes().len().max(1) as f64,
         false => HEIGHT,
     }
 }
@@ -141,21 +141,25 @@ fn numbers(out: &mut Out, series: &Series, drawing: &Drawing, top: f64) -> io::R
     let mut known: Option<i64> = None;
     for (number, cell) in series.cells.iter().enumerate() {
         let until = series.holds_until(number, drawing.to);
-        if !(cell.first.is_finite() && cell.last.is_finite()) {
+        let (from, to, end) = (x(drawing, cell.from), x(drawing, cell.to), x(drawing, until));
+        // several values: their range, and the last
+        if cell.from != cell.to && cell.low.is_finite() && cell.high.is_finite() {
+            let (high, low, width) = (y(cell.high), y(cell.low), (to - from).max(0.5));
+            let _ = write!(ranges, "M{from:.1} {high:.1}h{width:.1}V{low:.1}h-{width:.1}z");
+        }
+        if cell.first.is_finite() {
+            let _ = match known == Some(cell.from) {
+                true => write!(path, "V{:.1}", y(cell.first)),
+                false => write!(path, "M{from:.1} {:.1}", y(cell.first)),
+            };
+        }
+        if !cell.last.is_finite() {
             known = None;
             continue;
         }
-        let (from, to, end) = (x(drawing, cell.from), x(drawing, cell.to), x(drawing, until));
-        let _ = match known == Some(cell.from) {
-            true => write!(path, "V{:.1}", y(cell.first)),
-            false => write!(path, "M{from:.1} {:.1}", y(cell.first)),
-        };
-        if cell.from != cell.to {
-            // several values: their range, and the last
-            if cell.low.is_finite() && cell.high.is_finite() {
-                let (high, low, width) = (y(cell.high), y(cell.low), (to - from).max(0.5));
-                let _ = write!(ranges, "M{from:.1} {high:.1}h{width:.1}V{low:.1}h-{width:.1}z");
-            }
+        if !cell.first.is_finite() {
+            let _ = write!(path, "M{to:.1} {:.1}", y(cell.last));
+        } else if cell.from != cell.to {
             let _ = write!(path, "H{to:.1}V{:.1}", y(cell.last));
         }
         let _ = write!(path, "H{end:.1}");
@@ -168,7 +172,7 @@ fn numbers(out: &mut Out, series: &Series, drawing: &Drawing, top: f64) -> io::R
 }
 
 fn states(out: &mut Out, series: &Series, drawing: &Drawing, top: f64) -> io::Result<()> {
-    for (number, (state, name)) in series.states.iter().rev().enumerate() {
+    for (number, (state, name)) in series.lanes().iter().enumerate() {
         let y = top + LANE * number as f64;
         let name = xml(&cut(name, MAX_STATE));
         line!(
@@ -179,13 +183,11 @@ fn states(out: &mut Out, series: &Series, drawing: &Drawing, top: f64) -> io::Re
         )?;
         for (number, cell) in series.cells.iter().enumerate() {
             let until = series.holds_until(number, drawing.to);
-            let held = *state as f64;
-            // of several values only the first and the last are known to have been there
-            let (from, to) = match (cell.last == held, cell.first == held) {
-                (true, true) => (cell.from, until),
-                (true, false) => (cell.to, until),
-                (false, true) => (cell.from, cell.to),
-                (false, false) => continue,
+            let lasts = cell.last == *state as f64;
+            let (from, to) = match cell.has(*state) {
+                // of several values it is known which there were, not when
+                true => (cell.from, if lasts { until } else { cell.to }),
+                false => continue,
             };
             let (from, to) = (x(drawing, from), x(drawing, to));
             let (width, y, height) = ((to - from).max(0.5), y + 3.0, LANE - 6.0);

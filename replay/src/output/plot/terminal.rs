@@ -77,18 +77,19 @@ fn numbers(out: &mut Out, series: &Series, drawing: &Drawing, width: usize) -> i
 
 fn states(out: &mut Out, series: &Series, drawing: &Drawing, width: usize) -> io::Result<()> {
     let columns = columns(series, drawing.from, drawing.to, width);
-    for (state, name) in series.states.iter().rev().take(MAX_LANES) {
-        let letter = |column: &Column| match column.range {
-            Some((low, high)) if low <= *state as f64 && *state as f64 <= high => '█',
-            _ if column.gap => HATCH,
-            _ => ' ',
+    let lanes = series.lanes();
+    for (state, name) in lanes.iter().take(MAX_LANES) {
+        let letter = |column: &Column| match column.has(*state) {
+            true => '█',
+            false if column.gap => HATCH,
+            false => ' ',
         };
         let text: String = columns.iter().map(letter).collect();
         let label: String = name.chars().take(LABEL).collect();
         line!(out, "{label:>LABEL$} │{text}")?;
     }
-    if series.states.len() > MAX_LANES {
-        line!(out, "{:>LABEL$}  {} more states", "", series.states.len() - MAX_LANES)?;
+    if lanes.len() > MAX_LANES {
+        line!(out, "{:>LABEL$}  {} more states", "", lanes.len() - MAX_LANES)?;
     }
     Ok(())
 }
@@ -96,7 +97,8 @@ fn states(out: &mut Out, series: &Series, drawing: &Drawing, width: usize) -> io
 fn severities(out: &mut Out, columns: &[Column]) -> io::Result<()> {
     let letter = |column: &Column| match (column.severity, column.range) {
         (_, None) if column.gap => HATCH,
-        (None, _) | (_, None) => ' ',
+        (None, _) => ' ',
+        (_, None) if !column.holes => ' ',
         (Some(0), _) => '.',
         (Some(1), _) => 'm',
         (Some(2), _) => 'M',
@@ -122,9 +124,10 @@ fn time_axis(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io:
     for (time, text) in times(drawing.from, drawing.to, width / 16, zone) {
         let at = (time.saturating_sub(drawing.from) as f64 / span * width as f64) as usize;
         let length = text.chars().count();
-        let begin = at.saturating_sub(length / 2);
+        // no label is beyond the terminal's edge
+        let begin = at.saturating_sub(length / 2).min(width.saturating_sub(length));
         let used = labels.chars().count();
-        if at >= width || used > 0 && begin <= used || begin + length > width + 2 {
+        if at >= width || used > 0 && begin <= used {
             continue;
         }
         if let Some(mark) = marks.get_mut(at) {
