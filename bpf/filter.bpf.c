@@ -14,16 +14,17 @@
  * - the headers of a packet, after each LEFT_OUT_MOST bytes of a flow that did not pass: so the decoder's sequence
  *   numbers can't wrap unseen.
  *
- * Everything else stays out: segments of other ports, bare acknowledgements, segments of a known flow in which
- * nothing matters, and what a server of bulk sends once more. Any other segment that does not continue where the flow stopped, or a header that can't be one, ends what is
- * known of the flow: segments pass whole until it is known again. So whatever is lost, reordered or sent twice, nothing
- * that matters stays out.
+ * Everything else stays out: segments of other ports, bare acknowledgements, segments of a known flow in which nothing
+ * matters, and what a server of bulk sends once more. Any other segment that does not continue where the flow stopped,
+ * or a header that can't be one, ends what is known of the flow: segments pass whole until it is known again. So
+ * whatever is lost, reordered or sent twice, nothing that matters stays out.
  *
  * A place tells the decoder, for a packet of a known flow, how many bytes lie before its first header, and that nothing
  * that matters stayed out between the flow's last packet and this one.
  */
 #include "program.h"
 #include "messages.h"
+#include "connects.h"
 
 enum {
 	FLOWS = 4096,
@@ -80,6 +81,7 @@ struct shared {
 	__u32 incoming;
 	/* Milliseconds since the machine's start, at most, until which a window may be closed. 0: none is. */
 	__u64 closed_until;
+	struct connect_state connects;
 };
 
 struct shared shared;
@@ -554,6 +556,8 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	__builtin_memcpy(&key.ports, tcp, 4);
 	key.interface = skb->ifindex;
 	if (tcp[13] & (FIN | SYN | RST)) {
+		if (from_client && tcp[13] & SYN)
+			tell_connect(&shared.connects, &key.source, tcp, skb->pkt_type == OUTGOING);
 		/* another connection of the same ports */
 		if (!from_client && tcp[13] & SYN)
 			bpf_map_delete_elem(&flows, &key);
