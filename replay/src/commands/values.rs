@@ -118,12 +118,15 @@ impl Timed for ValueLine {
     }
 }
 
+/// The last value of a field, and its place in the order of time.
+type Followed = (Value, i64);
+
 impl Values {
     /// Follows the log.
     fn follow(&self, out: &mut Out, filter: Filter, zone: &Zone) -> Result<Outcome, Failure> {
         let (reading, mut writer) = (self.reading(), (self.format.writer)(zone));
         // The last value of each field, and its place in the order of time: a later pass begins in the middle, and does not know it.
-        let mut last: HashMap<(Rc<str>, Rc<str>, String), (Value, i64)> = HashMap::new();
+        let mut last: HashMap<(Rc<str>, Rc<str>, String), Followed> = HashMap::new();
         let is_samples = self.format.name == databrowser::format().name;
         writer.begin(out)?;
         let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(ValueLine) -> Result<(), Failure>| {

@@ -56,9 +56,9 @@ impl Scale {
     /// A tick's text: as many digits as the step needs.
     pub fn text(&self, value: f64) -> String {
         let largest = self.low.abs().max(self.high.abs());
-        if !(1e-4..1e7).contains(&largest)
-            && !(self.step >= 1.0 && largest < 1e11 && largest > self.step * 1e3)
-        {
+        // large numbers that differ in their last digits only
+        let is_narrow = self.step >= 1.0 && largest < 1e11 && largest > self.step * 1e3;
+        if !is_narrow && !(1e-4..1e7).contains(&largest) {
             // of 0.1 + 0.2, the digits that matter: those in which the ticks differ
             let digits = (largest / self.step).log10().ceil().clamp(3.0, 15.0) as usize;
             let text = format!("{value:.digits$e}");
