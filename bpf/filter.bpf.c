@@ -198,16 +198,21 @@ INLINE void place(const struct flow_key *key, __u32 sequence, __u32 before)
 __attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u32 known, __u32 state, __u32 from_client)
 {
 	__u32 protocol = state & 0xff;
-	__u8 head[32] = {};
-	__u64 others = (known < LONGEST_HEADER ? known : LONGEST_HEADER) - 1;
+	__u8 head[32] __attribute__((aligned(8))) = {};
+	__u64 others = known - 1;
 
 	if (known < SHORTEST_HEADER(protocol))
 		return MESSAGE_OF(SHORTEST_HEADER(protocol));
-	/* the compiler knows that it is small, but old verifiers do not */
-	__asm__ volatile("" : "+r"(others));
-	others &= 31;
-	if (bpf_skb_load_bytes(skb, at, head, others + 1))
-		return 0;
+	if (known >= LONGEST_HEADER) {
+		if (bpf_skb_load_bytes(skb, at, head, LONGEST_HEADER))
+			return 0;
+	} else {
+		/* the compiler knows that it is small, but old verifiers do not */
+		__asm__ volatile("" : "+r"(others));
+		others &= 31;
+		if (bpf_skb_load_bytes(skb, at, head, others + 1))
+			return 0;
+	}
 	return next_message(protocol, head, known, from_client, shared.kept, state >> 8 & 1);
 }
 

@@ -107,6 +107,10 @@ enum {
 #define BIG16(bytes, at) (((__u32)(bytes)[at] << 8) | (bytes)[(at) + 1])
 #define BIG32(bytes, at) ((BIG16(bytes, at) << 16) | BIG16(bytes, (at) + 2))
 
+/* A number in a header, which begins at a multiple of four bytes; as it is there, and with its highest byte first. */
+#define WORD(head, at) (*(const __u32 *)((head) + (at)))
+#define BIG_WORD(head, at) __builtin_bswap32(WORD(head, at))
+
 /* Whether this is the size of that many values of a plain DBR type, padded. */
 INLINE int fits(__u32 dbr, __u32 count, __u32 size)
 {
@@ -123,7 +127,8 @@ INLINE int fits(__u32 dbr, __u32 count, __u32 size)
 /* A message of Channel Access that begins with these bytes: at least CA_HEADER, `known` of them. */
 static __attribute__((noinline)) message channel_access(const __u8 *head, __u32 known, int from_client, __u32 kept)
 {
-	__u32 command = BIG16(head, 0), size = BIG16(head, 2), dbr = BIG16(head, 4), count = BIG16(head, 6);
+	__u32 first = BIG_WORD(head, 0), second = BIG_WORD(head, 4);
+	__u32 command = first >> 16, size = first & 0xffff, dbr = second >> 16, count = second & 0xffff;
 	int is_value = !from_client && (command == CA_EVENT_ADD || command == CA_READ_NOTIFY);
 	int is_put = from_client && (command == CA_WRITE || command == CA_WRITE_NOTIFY);
 	__u32 header = CA_HEADER;
@@ -135,15 +140,15 @@ static __attribute__((noinline)) message channel_access(const __u8 *head, __u32 
 		proof = MESSAGE_SURE;
 		if (known < CA_LONG_HEADER)
 			return MESSAGE_OF(header) | (is_value ? 0 : MESSAGE_MATTERS);
-		size = BIG32(head, 16);
-		count = BIG32(head, 20);
+		size = BIG_WORD(head, 16);
+		count = BIG_WORD(head, 20);
 	}
 	if (size % 8 || size > CA_LONGEST || command > CA_LAST_COMMAND || dbr > CA_LAST_DBR)
 		return 0;
 	whole = MESSAGE_OF(header) | MESSAGE_MATTERS | MESSAGE_ALL | size;
 	/* with another status they carry no value */
 	if (is_value && size)
-		return BIG32(head, 8) == CA_NORMAL ? MESSAGE_OF(header) | (count && count <= size ? proof : 0) | size :
+		return BIG_WORD(head, 8) == CA_NORMAL ? MESSAGE_OF(header) | (count && count <= size ? proof : 0) | size :
 							whole;
 	if (is_put) {
 		if (!fits(dbr, count, size))
@@ -153,7 +158,7 @@ static __attribute__((noinline)) message channel_access(const __u8 *head, __u32 
 		return MESSAGE_OF(header) | proof | MESSAGE_MATTERS | (__u64)kept << MESSAGE_SIZE_BITS | size;
 	}
 	/* nothing else is long, or all zeroes */
-	if (size > CA_LONGEST_TEXT || !(BIG32(head, 0) | BIG32(head, 4) | BIG32(head, 8) | BIG32(head, 12)))
+	if (size > CA_LONGEST_TEXT || !(first | second | WORD(head, 8) | WORD(head, 12)))
 		return 0;
 	if (from_client)
 		is_fair = command == CA_EVENT_ADD ? size == 16 :
@@ -183,9 +188,7 @@ static __attribute__((noinline)) message pv_access(const __u8 *head, __u32 known
 	if (flags & PVA_CONTROL)
 		return command > PVA_LAST_CONTROL ? 0 :
 						    MESSAGE_OF(PVA_HEADER) | MESSAGE_MATTERS | (__u64)!!skips << MESSAGE_SKIPS;
-	size = BIG32(head, 4);
-	if (!(flags & PVA_BIG_ENDIAN))
-		size = __builtin_bswap32(size);
+	size = flags & PVA_BIG_ENDIAN ? BIG_WORD(head, 4) : WORD(head, 4);
 	if (size > PVA_LONGEST)
 		return 0;
 	if (size)

@@ -167,7 +167,7 @@ fn definitions() -> Vec<Fact> {
             server: Some(1),
             client: None,
         }),
-        Fact::PvaCircuit(PvaCircuit {
+        Fact::from(PvaCircuit {
             circuit: 6,
             version: 2,
             method: "ca".into(),

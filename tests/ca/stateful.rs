@@ -463,7 +463,10 @@ fn closed_windows_pass() {
     let seq = both.whole.seq;
     assert!(!passed(seq, false), "nothing was closed");
     assert!(passed(seq, true));
-    assert!((0..20).filter(|_| passed(seq, true)).count() <= 1, "the time between them is too short");
+    let began = std::time::Instant::now();
+    let count = (0..20).filter(|_| passed(seq, true)).count();
+    let most = 1 + began.elapsed().as_millis() as usize / 100;
+    assert!(count <= most, "{count}: the time between them is too short");
     std::thread::sleep(std::time::Duration::from_millis(150));
     assert!(passed(seq, true));
     assert!(passed(seq, false) && !passed(seq, false) && !passed(seq, false));

@@ -217,7 +217,7 @@ impl Reader {
             return None;
         }
         let mut steps = std::mem::take(left.column(SHAPES));
-        let mut events = spare::take(if wanted.is_none() { lows.len() } else { 0 });
+        let mut events = spare::take(lows.len());
         let (mut others, mut in_order) = (Vec::new(), true);
         for low in lows {
             let (shape, first) = self.order.next(varint::take(&mut steps)?)?;
@@ -273,6 +273,7 @@ impl Reader {
         let counts = (0..).zip(left_out).filter(|(_, count)| *count > 0).collect();
         let read = steps.is_empty() && left.is_empty();
         let glance = Some(Glance { others, in_order });
+        let events = spare::fit(events);
         read.then_some(Unpacked { events, glance, left_out: LeftOut { counts, span } })
     }
 

@@ -21,7 +21,7 @@ mod varint;
 pub(crate) use batch::{Batch, Encoded, MAX_TIME};
 pub(crate) use contents::FRAME_HEADER;
 pub use contents::{Classes, Contents, Set, ThreadContents};
-pub use spare::give_back;
+pub use spare::{fit, give_back};
 pub use template::Shape;
 
 use crate::event::Event;

@@ -23,6 +23,17 @@ pub fn take(count: usize) -> Vec<Event> {
     spare.filter(|_| count > 0).unwrap_or_else(|| Vec::with_capacity(count))
 }
 
+/// The events in memory that suits their number: where few of a block's are wanted, or kept, dozens of blocks wait.
+pub fn fit(mut events: Vec<Event>) -> Vec<Event> {
+    if events.capacity() / 3 <= events.len() / 2 {
+        return events;
+    }
+    let mut fitting = Vec::with_capacity(events.len());
+    fitting.append(&mut events);
+    give_back(events);
+    fitting
+}
+
 /// Takes the memory of events that have been read.
 pub fn give_back(mut events: Vec<Event>) {
     if !(1..=LARGEST).contains(&events.capacity()) {

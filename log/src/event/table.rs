@@ -135,7 +135,7 @@ macro_rules! for_each_fact {
             /// An IOC's records were read for a snapshot.
             41 SnapshotEnd(SnapshotEnd) "snapshot_end" Hit;
             /// A circuit speaks PVAccess.
-            42 PvaCircuit(PvaCircuit) "pva_circuit" Definition in pva_circuits: Table<PvaCircuit>;
+            42 PvaCircuit(Box<PvaCircuit>) "pva_circuit" Definition in pva_circuits: Table<PvaCircuit>;
             /// A type of PVAccess values.
             43 PvaType(PvaType) "pva_type" Definition in pva_types: Table<PvaType>;
             /// A PVAccess request that writes, processes or calls.
@@ -276,4 +276,7 @@ macro_rules! boxed {
     };
 }
 boxed!(ClientChannel Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic PvaSearches
-    PvaBeacons);
+    PvaBeacons PvaCircuit);
+
+// Readers hold a hundred thousand events, so one large fact must not make all events large.
+const _: () = assert!(size_of::<Fact>() <= 64);

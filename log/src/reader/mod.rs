@@ -16,7 +16,7 @@ mod verify;
 mod window;
 
 pub use crate::block::{
-    give_back, Classes, Contents, Glance, LeftOut, Set, Shape, Shapes, ThreadContents, Wanted,
+    fit, give_back, Classes, Contents, Glance, LeftOut, Set, Shape, Shapes, ThreadContents, Wanted,
 };
 pub use about::{About, Choice};
 pub use ahead::Ahead;

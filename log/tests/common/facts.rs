@@ -320,7 +320,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (id(), any::<u16>(), text(), vec(any::<u8>(), 0..17), vec(any::<u8>(), 0..17))
             .prop_map(|(circuit, version, method, client_ip, server_ip)| {
-                Fact::PvaCircuit(PvaCircuit { circuit, version, method, client_ip, server_ip })
+                Fact::from(PvaCircuit { circuit, version, method, client_ip, server_ip })
             })
             .boxed(),
         (id(), vec(any::<u8>(), 0..40))

@@ -12,7 +12,8 @@ use super::origins::Cause;
 use super::putlog::PutLine;
 use crate::time::SECOND;
 use iocrec_log::event::Value;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
 /// Rises to the same severity within [`FLAP_WINDOW`] that make a record flap, as ISA-18.2 counts chattering alarms.
@@ -233,14 +234,15 @@ pub struct Alarms {
     most: usize,
     /// Whether changes of records that flap are given one by one.
     all: bool,
-    /// Records whose summary is held.
-    flapping: Vec<usize>,
+    /// Records whose summary is held, by a time of the last change that may have been followed by others; the earliest
+    /// first. Those that are quiet again may be in it, too.
+    flapping: BinaryHeap<Reverse<(i64, usize)>>,
 }
 
 impl Alarms {
     /// An empty one. `all`: gives all changes, also of records that flap.
     pub fn new(all: bool) -> Self {
-        let (records, held, flapping) = (Vec::new(), VecDeque::new(), Vec::new());
+        let (records, held, flapping) = (Vec::new(), VecDeque::new(), BinaryHeap::new());
         Alarms { records, held, first: 0, most: HELD, all, flapping }
     }
 
@@ -338,14 +340,13 @@ impl Alarms {
                     None => {
                         self.settle(summary);
                         known.flapping = None;
-                        self.flapping.retain(|flaps| *flaps != number);
                     }
                 }
             }
             if line.rises >= FLAPS {
                 let line = AlarmLine { what: What::Flapping, lasted: Some(0), rises: 1, ..line };
                 known.flapping = Some((self.hold(line, false), time));
-                self.flapping.push(number);
+                self.flapping.push(Reverse((time, number)));
                 return;
             }
         }
@@ -406,19 +407,22 @@ impl Alarms {
         let first = self.held.front()?;
         if !first.settled {
             // Who flapped is quiet again.
-            let over = |known: &Known| match known.flapping {
-                Some((_, last)) => now.saturating_sub(last) > FLAP_WINDOW,
-                None => false,
-            };
-            let records = &mut self.records;
-            let mut quiet = Vec::new();
-            self.flapping.retain(|number| {
-                let Some(Some(known)) = records.get_mut(*number) else { return false };
-                let over = over(known);
-                quiet.extend(known.flapping.take_if(|_| over));
-                !over
-            });
-            quiet.into_iter().for_each(|(summary, _)| self.settle(summary));
+            let over = |last: i64| now.saturating_sub(last) > FLAP_WINDOW;
+            while self.flapping.peek().is_some_and(|Reverse((last, _))| over(*last)) {
+                let Some(Reverse((_, number))) = self.flapping.pop() else { break };
+                let known = self.records.get_mut(number).and_then(Option::as_mut);
+                let Some((known, (summary, last))) =
+                    known.and_then(|known| known.flapping.map(|of| (known, of)))
+                else {
+                    continue;
+                };
+                if over(last) {
+                    known.flapping = None;
+                    self.settle(summary);
+                } else {
+                    self.flapping.push(Reverse((last, number)));
+                }
+            }
         }
         let first = self.held.front()?;
         if !first.settled && self.held.len() <= self.most {
@@ -470,9 +474,7 @@ impl Alarms {
         }
         self.held.iter_mut().for_each(|held| held.settled = true);
         // The worst first.
-        still.sort_by_key(|line| {
-            (std::cmp::Reverse(line.to.map(|to| to.0)), line.time, Rc::clone(&line.place.record))
-        });
+        still.sort_by_key(|line| (Reverse(line.to.map(|to| to.0)), line.time, Rc::clone(&line.place.record)));
         self.held.extend(still.into_iter().map(|line| Held { line, settled: true }));
     }
 

@@ -48,6 +48,8 @@ enum Slot {
         to: ChainKey,
         root: usize,
         offset: usize,
+        /// The next of the chains that have been joined to the same one.
+        next: Option<ChainKey>,
     },
 }
 
@@ -57,15 +59,15 @@ struct OpenChain {
     serial: u64,
     spans: Spans,
     /// Weight of the spans when they were added.
-    weight: usize,
+    weight: u32,
     /// Number of reasons to wait.
     waits: u32,
     /// Earliest time to give it out.
     not_before: u64,
     /// Whether it is in [`OpenChains::ready`].
     ready: bool,
-    /// Chains that have been joined to this one.
-    joined: Vec<ChainKey>,
+    /// The latest of the chains that have been joined to this one.
+    joined: Option<ChainKey>,
 }
 
 /// The open chains of a run.
@@ -104,7 +106,8 @@ impl OpenChains {
         let (start, weight) = (span.start, 1 + span.weight());
         let (serial, spans) = (self.begun, Spans::of(span));
         self.begun += 1;
-        let open_chain = OpenChain { serial, spans, weight, ready: true, ..OpenChain::default() };
+        let open_chain =
+            OpenChain { serial, spans, weight: small(weight), ready: true, ..OpenChain::default() };
         let chain = self.slots.insert(Slot::OpenChain(open_chain));
         self.insert_start(start, chain);
         self.ready.push(chain);
@@ -126,7 +129,7 @@ impl OpenChains {
     /// The spans of a chain that has this many reasons to wait and nothing else that could delay or change it.
     pub fn settled(&self, chain: ChainKey, waits: usize) -> Option<&[Span]> {
         let Slot::OpenChain(chain) = self.slots.get(chain)? else { return None };
-        let alone = chain.joined.is_empty() && chain.not_before == 0;
+        let alone = chain.joined.is_none() && chain.not_before == 0;
         (alone && chain.waits as usize == waits).then_some(&*chain.spans)
     }
 
@@ -137,7 +140,7 @@ impl OpenChains {
         span.parent = Some(at.span);
         let weight = span.weight();
         open_chain.spans.push(span);
-        open_chain.weight += weight;
+        open_chain.weight = open_chain.weight.saturating_add(small(weight));
         self.weight += weight;
         SpanRef { chain: at.chain, span: open_chain.spans.len() - 1 }
     }
@@ -147,7 +150,7 @@ impl OpenChains {
         for _ in 0..MAX_MOVES {
             match self.slots.get(at.chain)? {
                 Slot::OpenChain(_) => return Some(at),
-                Slot::Moved { to, root, offset } => {
+                Slot::Moved { to, root, offset, .. } => {
                     at = SpanRef { chain: *to, span: if at.span == 0 { *root } else { offset + at.span } };
                 }
             }
@@ -190,7 +193,7 @@ impl OpenChains {
     pub fn weigh_again(&mut self, at: SpanRef) {
         let Some(more) = self.span(at).map(|span| span.weight() - 1).filter(|more| *more > 0) else { return };
         if let Some(open_chain) = self.resolve(at).and_then(|at| self.open_chain(at.chain)) {
-            open_chain.weight += more;
+            open_chain.weight = open_chain.weight.saturating_add(small(more));
             self.weight += more;
         }
     }
@@ -242,10 +245,9 @@ impl OpenChains {
         }
         let Some(into) = self.open_chain(onto.chain) else { return };
         into.waits += taken.waits;
-        into.weight += taken.weight;
+        into.weight = into.weight.saturating_add(taken.weight);
         into.not_before = into.not_before.max(taken.not_before);
-        into.joined.push(from.chain);
-        into.joined.extend(taken.joined);
+        let before = into.joined.replace(from.chain);
         // Its span n (from 1) will be `offset + n`.
         let offset = into.spans.len() - usize::from(merge);
         let root = if merge { onto.span } else { offset };
@@ -272,7 +274,18 @@ impl OpenChains {
             }
         }
         if let Some(slot) = self.slots.get_mut(from.chain) {
-            *slot = Slot::Moved { to: onto.chain, root, offset };
+            *slot = Slot::Moved { to: onto.chain, root, offset, next: taken.joined };
+        }
+        // Those that had been joined to it come next, then those that this one had.
+        let mut last = from.chain;
+        while let Some(Slot::Moved { next, .. }) = self.slots.get_mut(last) {
+            match next {
+                Some(next) => last = *next,
+                None => {
+                    *next = before;
+                    break;
+                }
+            }
         }
     }
 
@@ -336,17 +349,23 @@ impl OpenChains {
 
     fn take(&mut self, chain: ChainKey, open: bool, out: &mut Vec<Chain>) {
         let Some(Slot::OpenChain(open_chain)) = self.slots.remove(chain) else { return };
-        for joined in open_chain.joined {
-            self.slots.remove(joined);
+        let mut joined = open_chain.joined;
+        while let Some(Slot::Moved { next, .. }) = joined.and_then(|joined| self.slots.remove(joined)) {
+            joined = next;
         }
         if let Some(root) = open_chain.spans.first() {
             self.starts.remove(root.start, chain);
         }
-        self.weight = self.weight.saturating_sub(open_chain.weight);
+        self.weight = self.weight.saturating_sub(open_chain.weight as usize);
         let mut spans = open_chain.spans;
         end_puts(&mut spans);
         out.push(Chain { run: Rc::clone(&self.run), spans, open, serial: open_chain.serial });
     }
+}
+
+/// A weight as chains hold it: every slot has the size of the largest.
+fn small(weight: usize) -> u32 {
+    u32::try_from(weight).unwrap_or(u32::MAX)
 }
 
 /// Whether the chain is open and begins at that time.

@@ -146,6 +146,33 @@ struct Fitting {
     time: u64,
 }
 
+/// Puts that may still be answered under one key, in order: one of nearly all keys.
+enum Asked {
+    One(SpanRef),
+    More(Box<VecDeque<SpanRef>>),
+}
+
+impl Asked {
+    fn push(&mut self, at: SpanRef) {
+        match self {
+            Asked::One(first) => *self = Asked::More(Box::new(VecDeque::from([*first, at]))),
+            Asked::More(all) => all.push_back(at),
+        }
+    }
+
+    /// Drops those that are not open. Returns how many are left.
+    fn retain_open(&mut self, chains: &OpenChains) -> usize {
+        match self {
+            Asked::One(at) => usize::from(chains.resolve(*at).is_some()),
+            Asked::More(all) => {
+                all.retain(|at| chains.resolve(*at).is_some());
+                all.shrink_to_fit();
+                all.len()
+            }
+        }
+    }
+}
+
 /// Key of an answer: circuit, request id, with callback.
 type Request = (CircuitId, u32, bool);
 
@@ -160,7 +187,7 @@ pub struct Packets {
     /// Records of channels whose names don't identify them: aliases, and channels whose names were never seen.
     records: Numbered<ChannelId, RecordId>,
     /// Puts that may still be answered.
-    asked: Numbered<Request, VecDeque<SpanRef>>,
+    asked: Numbered<Request, Asked>,
     /// Number of puts in [`Packets::asked`], dead ones included, and the number at which dead ones are removed.
     asked_count: usize,
     asked_limit: usize,
@@ -206,8 +233,7 @@ impl Packets {
         // The protocol's CHAR is converted before it is compared.
         let print = message.filter(|put| put.dbf != Dbf::UChar).and_then(|put| print(&put.requested));
         queue.push(time, at, print);
-        // mostly the only one
-        self.asked.entry(request).or_insert_with(|| VecDeque::with_capacity(1)).push_back(at);
+        self.asked.entry(request).and_modify(|asked| asked.push(at)).or_insert(Asked::One(at));
         self.asked_count += 1;
         if queue.messages.len() > MAX_WAITING {
             return queue.messages.pop_front().map(|old| old.at);
@@ -217,23 +243,28 @@ impl Packets {
 
     /// Takes an answer. Returns the put that it answers.
     pub fn answer(&mut self, chains: &mut OpenChains, request: Request, answer: Answer) -> Option<SpanRef> {
-        let asked = self.asked.get_mut(&request)?;
         // Ids of puts with callback are unique while they are open. Other ids are not (libca sends the channel's id),
         // and few of these puts are answered: most likely the latest.
         let at = loop {
-            let at = if request.2 { asked.pop_front() } else { asked.pop_back() };
-            let Some(at) = at else {
-                self.asked.remove(&request);
-                return None;
+            let at = match self.asked.get_mut(&request)? {
+                Asked::One(at) => {
+                    let at = *at;
+                    self.asked.remove(&request);
+                    at
+                }
+                Asked::More(all) => match if request.2 { all.pop_front() } else { all.pop_back() } {
+                    Some(at) => at,
+                    None => {
+                        self.asked.remove(&request);
+                        return None;
+                    }
+                },
             };
             self.asked_count = self.asked_count.saturating_sub(1);
             if chains.put(at).is_some() {
                 break at;
             }
         };
-        if asked.is_empty() {
-            self.asked.remove(&request);
-        }
         chains.put_mut(at)?.packet.as_mut()?.answer = Some(answer);
         Some(at)
     }
@@ -327,7 +358,11 @@ impl Packets {
     /// Drops messages that have waited long enough for a hit.
     pub fn expire(&mut self, chains: &OpenChains, now: u64, mut release: impl FnMut(SpanRef)) {
         self.queues.retain(|_, Queue { messages: queue, .. }| {
-            while queue.front().is_some_and(|first| first.time.saturating_add(HIT_WAIT) <= now) {
+            // Chains given out early are the oldest. Their messages fit nothing any more.
+            let is_over = |first: &Waiting| {
+                first.time.saturating_add(HIT_WAIT) <= now || chains.resolve(first.at).is_none()
+            };
+            while queue.front().is_some_and(is_over) {
                 queue.pop_front().into_iter().for_each(|old| release(old.at));
             }
             !queue.is_empty()
@@ -341,13 +376,15 @@ impl Packets {
         }
         // Requests that were never answered and whose chains have been given out.
         if self.asked_count > self.asked_limit.max(MAX_ASKED) {
+            let mut open = 0;
             self.asked.retain(|_, asked| {
-                asked.retain(|at| chains.resolve(*at).is_some());
-                !asked.is_empty()
+                let count = asked.retain_open(chains);
+                open += count;
+                count > 0
             });
-            self.asked_count = self.asked.values().map(VecDeque::len).sum();
+            self.asked_count = open;
             // So as not to search the same ones each time.
-            self.asked_limit = 2 * self.asked_count;
+            self.asked_limit = open + open / 2;
         }
     }
 

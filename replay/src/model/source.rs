@@ -23,7 +23,7 @@ use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
 use iocrec_log::event::{Class, Event, Fact, Ioc, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Block, Cause, Choice, Glance, SegmentFile};
+use iocrec_log::reader::{fit, Block, Cause, Choice, Glance, SegmentFile};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -468,7 +468,7 @@ impl Source {
         } else {
             self.take_some(&mut events, repeats);
             let sorted = events.is_sorted_by_key(|event| event.time);
-            self.pending.push(events, sorted);
+            self.pending.push(fit(events), sorted);
         }
         let unread: Vec<Event> = unread.into_iter().filter(|event| event.time >= self.since).collect();
         let sorted = unread.is_sorted_by_key(|event| event.time);

@@ -75,6 +75,8 @@ impl Session {
         let cursor = &mut Cursor::new(message.payload, message.header.is_big_endian());
         let command = message.header.command;
         match command {
+            // once, at the beginning: if the old connection's end was missed, its types are not those of this one
+            CONNECTION_VALIDATION => self.from_server.forget(context.types),
             CONNECTION_VALIDATED => self.judge(time, command, None, cursor, context)?,
             CREATE_CHANNEL => {
                 let (cid, sid) = (cursor.u32()?, cursor.u32()?);

@@ -180,7 +180,7 @@ impl Session {
 
     fn describe(&self, time: u64, out: &mut Vec<Event>) {
         let Some(circuit) = self.circuit.id() else { return };
-        let fact = Fact::PvaCircuit(PvaCircuit {
+        let fact = Fact::from(PvaCircuit {
             circuit,
             version: self.version.into(),
             method: self.method.clone(),

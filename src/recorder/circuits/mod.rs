@@ -94,10 +94,12 @@ impl Circuits {
         Circuits { protocols, ..Circuits::default() }
     }
 
-    /// Sets the ports of the servers in a file, all of whose packets count as of one network namespace, 0.
-    pub fn serve(&mut self, now: u64, ports: &Ports) {
-        let served = Served { ports: ports.clone(), captured: true, ..Served::default() };
-        self.protocols.set_served(now, &[served], &mut self.events);
+    /// Sets the ports of the servers in a file, whose packets count as of this many network namespaces, from 0.
+    pub fn serve(&mut self, now: u64, ports: &Ports, namespaces: Namespace) {
+        let served =
+            |namespace| Served { namespace, ports: ports.clone(), captured: true, ..Served::default() };
+        let served: Vec<Served> = (0..namespaces).map(served).collect();
+        self.protocols.set_served(now, &served, &mut self.events);
     }
 
     /// From now on notes Channel Access beside puts.

@@ -61,7 +61,7 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
         cause: shown(&missing.cause),
         ioc: missing.ioc.map_or(-1, number),
     };
-    Data {
+    let mut data = Data {
         base: clock.base_ms(),
         offset: clock.minutes(),
         days: clock.has_days(),
@@ -81,7 +81,9 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
         gaps: facts.gaps.iter().map(gap).collect(),
         marks: facts.marks.iter().map(|(time, text)| (clock.ms(*time), shown(text))).collect(),
         strings: std::mem::take(&mut facts.found.strings),
-    }
+    };
+    data.drop_unused_texts();
+    data
 }
 
 fn iocs(facts: &Facts) -> Vec<Ioc> {

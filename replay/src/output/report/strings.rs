@@ -50,6 +50,11 @@ impl Default for Strings {
 }
 
 impl Strings {
+    /// About its size in memory, bytes.
+    pub fn size(&self) -> usize {
+        self.letters.len() + self.ends.len() * (size_of::<usize>() + size_of::<Text>())
+    }
+
     /// The number of a text from a log. Characters that can't be shown are written as `\n`, `\x1b`, `\u{202e}`.
     pub fn add(&mut self, text: &str) -> Text {
         if let Some(number) = self.find(text) {
@@ -109,6 +114,37 @@ impl Strings {
     }
 }
 
+/// Some texts of a table, in a table of their own.
+pub struct Selected {
+    all: Strings,
+    some: Strings,
+    /// For each text of `all`, its number in `some`, or [`FREE`].
+    numbers: Vec<Text>,
+}
+
+impl Selected {
+    /// None yet but the empty one.
+    pub fn of(all: Strings) -> Self {
+        let numbers = vec![FREE; all.ends.len()];
+        Selected { all, some: Strings::default(), numbers }
+    }
+
+    /// Takes a text by its number in the whole table. Returns its number here.
+    pub fn number(&mut self, text: Text) -> Text {
+        let place = usize::try_from(text).ok().and_then(|place| self.numbers.get_mut(place));
+        let Some(number) = place.filter(|_| text > 0) else { return 0 };
+        if *number == FREE {
+            *number = self.some.insert(self.all.get(text));
+        }
+        *number
+    }
+
+    /// The texts that were taken.
+    pub fn into_strings(self) -> Strings {
+        self.some
+    }
+}
+
 /// A list of all, in the order of their numbers.
 impl Serialize for Strings {
     fn serialize<To: Serializer>(&self, to: To) -> Result<To::Ok, To::Error> {
@@ -144,6 +180,19 @@ mod tests {
             assert_eq!(strings.get(number + 1), text(number));
         }
         assert!(strings.places.len() <= 1 << 15, "{}", strings.places.len());
+    }
+
+    #[test]
+    fn some_texts_are_selected() {
+        let mut strings = Strings::default();
+        let numbers: Vec<Text> = (0..1000).map(|number| strings.add(&format!("{number}\n"))).collect();
+        let mut some = Selected::of(strings);
+        assert_eq!(some.number(0), 0);
+        let chosen: Vec<Text> = numbers.iter().rev().step_by(10).map(|text| some.number(*text)).collect();
+        assert_eq!((some.number(numbers[999]), some.number(Text::MAX)), (1, 0));
+        let strings = some.into_strings();
+        assert_eq!(chosen, (1..=100).collect::<Vec<Text>>());
+        assert_eq!((strings.get(0), strings.get(1), strings.get(100)), ("", r"999\n", r"9\n"));
     }
 
     #[test]

@@ -114,6 +114,16 @@ impl Causes {
         number
     }
 
+    /// Calls `take` with the number of each text.
+    pub fn each_text(&mut self, take: &mut impl FnMut(&mut Text)) {
+        self.numbers.clear();
+        for (number, cause) in (0..).zip(&mut self.all) {
+            let Cause { kind: _, what, value, who, through } = cause;
+            [what, value, who, through].into_iter().for_each(&mut *take);
+            self.numbers.insert(cause.clone(), number);
+        }
+    }
+
     /// A cause.
     pub fn get(&self, number: u32) -> Option<&Cause> {
         self.all.get(usize::try_from(number).ok()?)

@@ -202,6 +202,16 @@ impl Chains {
         }
     }
 
+    /// Calls `take` with the number of each text.
+    pub fn each_text(&mut self, take: &mut impl FnMut(&mut Text)) {
+        for shown in self.kept.values_mut() {
+            take(&mut shown.title);
+            for Step { name, detail, value, .. } in &mut shown.steps {
+                [name, detail, value].into_iter().for_each(&mut *take);
+            }
+        }
+    }
+
     /// The chains, the most notable first.
     pub fn shown(&self) -> impl Iterator<Item = &Shown> {
         self.kept.values().rev()

@@ -49,6 +49,11 @@ impl Counts {
             }
             if let Ok(place) = usize::try_from(bin.saturating_sub(self.first)) {
                 if place < self.most {
+                    if place >= self.bins.capacity() {
+                        // thousands of records have them, so not twice as many
+                        let room = (place + place / 4 + 1).min(self.most);
+                        self.bins.reserve_exact(room.saturating_sub(self.bins.len()));
+                    }
                     if place >= self.bins.len() {
                         self.bins.resize(place + 1, 0);
                     }

@@ -12,7 +12,7 @@ pub mod plot;
 pub mod puts;
 pub mod records;
 
-use super::strings::Strings;
+use super::strings::{Selected, Strings, Text};
 use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
 use crate::model::origins::Origins;
@@ -34,6 +34,8 @@ use std::collections::HashSet;
 
 /// Records whose plots may have all the points that the page draws: 9 MB.
 const FULL_PLOTS: usize = 400;
+/// Bytes of texts below which none is dropped: a flood has some for each put.
+const FEW_TEXTS: usize = 2 << 20;
 /// Points that the page draws of a record.
 pub const POINTS: usize = 1400;
 /// CA links that are followed from a chain to the next.
@@ -61,6 +63,8 @@ pub struct Collected {
     /// The minutes that the verdict is about, if that is known beforehand.
     pub focus: Option<(i64, i64)>,
     full_plots: usize,
+    /// Size of the table of texts after texts that nothing refers to were last dropped.
+    texts_used: usize,
     /// What changed the sources of CP links, if there are any.
     origins: Option<Origins>,
 }
@@ -109,6 +113,22 @@ impl Collected {
             let (serial, notable) = (current.serial, (current.notable, in_focus));
             self.chains.keep(chain, serial, cause, notable, &mut self.places, &mut self.strings);
         }
+        if self.strings.size() > (2 * self.texts_used).max(FEW_TEXTS) {
+            self.drop_unused_texts();
+        }
+    }
+
+    /// Drops the texts of puts, alarms and chains that had to make room for others.
+    fn drop_unused_texts(&mut self) {
+        let mut used = Selected::of(std::mem::take(&mut self.strings));
+        let mut take = |text: &mut Text| *text = used.number(*text);
+        self.puts.each_text(&mut take);
+        self.alarms.all.iter_mut().for_each(|transition| take(&mut transition.value));
+        self.chains.each_text(&mut take);
+        self.causes.each_text(&mut take);
+        self.places.records.iter_mut().for_each(|record| record.each_text(&mut take));
+        self.strings = used.into_strings();
+        self.texts_used = self.strings.size();
     }
 
     /// Notes what the next chain, wanted or not, changed that CP links follow. Call it after [`Collected::take`].

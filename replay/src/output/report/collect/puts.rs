@@ -113,6 +113,9 @@ impl Puts {
         if let Some(asked) = change.asked.take_if(|_| !known) {
             change.new = asked; // which the page says
         }
+        if let Some(others) = change.others.take() {
+            change.new += &format!(" (with {others})");
+        }
         let mut flags = match &*put.status {
             "ok" => 0,
             "denied" => DENIED,
@@ -154,6 +157,9 @@ impl Puts {
             chain,
             flags,
         };
+        if self.all.len() == MAX_PUTS {
+            self.all.reserve_exact(MAX_HELD - MAX_PUTS); // and not more
+        }
         self.all.push(row);
         if self.all.len() >= MAX_HELD {
             self.leave_out(focus);
@@ -178,6 +184,15 @@ impl Puts {
             *puts += 1;
         }
         number
+    }
+
+    /// Calls `take` with the number of each text.
+    pub fn each_text(&mut self, take: &mut impl FnMut(&mut Text)) {
+        for put in &mut self.all {
+            let Put { pv, from, address, old, new, asked, status, via, .. } = put;
+            [pv, from, address, old, new, asked, status, via].into_iter().for_each(&mut *take);
+        }
+        self.writers.iter_mut().for_each(|(name, _)| take(name));
     }
 
     /// Puts all in order of time, and leaves out those that there is no room for.

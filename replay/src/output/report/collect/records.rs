@@ -132,6 +132,13 @@ pub struct RecordInfo {
 }
 
 impl RecordInfo {
+    /// Calls `take` with the number of each text.
+    pub fn each_text(&mut self, take: &mut impl FnMut(&mut Text)) {
+        [&mut self.name, &mut self.rtype, &mut self.units].into_iter().for_each(&mut *take);
+        self.states.iter_mut().for_each(&mut *take);
+        self.held.iter_mut().for_each(|held| take(&mut held.value));
+    }
+
     /// A record that is seen for the first time; `number` is how many were before.
     pub fn new(
         context: &Context,

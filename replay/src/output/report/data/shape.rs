@@ -1,6 +1,6 @@
 //! The shape of the page's data: what the script in the page reads, by these names.
 
-use crate::output::report::strings::{Strings, Text};
+use crate::output::report::strings::{Selected, Strings, Text};
 use serde::Serialize;
 
 /// All of it.
@@ -139,4 +139,35 @@ pub(super) struct Gap {
     pub(super) what: &'static str,
     pub(super) cause: String,
     pub(super) ioc: i64,
+}
+
+impl Data {
+    /// Drops the texts that nothing refers to: a flood has one or two for each put, and the page lists few of the puts.
+    pub(super) fn drop_unused_texts(&mut self) {
+        let mut used = Selected::of(std::mem::take(&mut self.strings));
+        self.each_text(&mut |text| *text = used.number(*text));
+        self.strings = used.into_strings();
+    }
+
+    /// Calls `take` with the number of each text that anything refers to. Beside its numbers, the data has no others.
+    fn each_text(&mut self, take: &mut impl FnMut(&mut Text)) {
+        self.writers.iter_mut().for_each(|(name, _)| take(name));
+        let Puts { pv, from, address, old, new, asked, status, via, .. } = &mut self.puts;
+        [pv, from, address, old, new, asked, status, via].into_iter().flatten().for_each(&mut *take);
+        let Alarms { status, value, .. } = &mut self.alarms;
+        [status, value].into_iter().flatten().for_each(&mut *take);
+        for (_, what, value, who, through) in &mut self.causes {
+            [what, value, who, through].into_iter().for_each(&mut *take);
+        }
+        let Records { name, rtype, .. } = &mut self.records;
+        [name, rtype].into_iter().flatten().for_each(&mut *take);
+        for Plot { units, states, .. } in &mut self.plots {
+            take(units);
+            states.iter_mut().for_each(&mut *take);
+        }
+        for Chain { title, name, detail, value, .. } in &mut self.chains {
+            take(title);
+            [name, detail, value].into_iter().flatten().for_each(&mut *take);
+        }
+    }
 }
