@@ -1,11 +1,11 @@
 //! The processes of the clients on this machine, by their sockets.
 //!
 //! A client's user and host are what it claims; the kernel knows which process holds its socket. Each circuit is looked
-//! for once, soon after it was first seen: a client that has ended by then, like a short caput, is not found. What
-//! the kernel has told of it as it connected ([`connected`]) is said at once. A look reads the sockets of the recorded network namespaces, and, only if a client's socket
-//! is there, the descriptors of all processes, the youngest first, since a short client is among these. A client that is
-//! in none of these namespaces is searched for in those of the other processes (a container's client). A look runs on its
-//! own thread and uses at most a thirtieth of a processor.
+//! for once, soon after it was first seen: a client that has ended by then, like a short caput, is not found. What the
+//! kernel has told of it as it connected (`connected`) is said at once. A look reads the sockets of the recorded network
+//! namespaces, and, only if a client's socket is there, the descriptors of all processes, the youngest first, since a
+//! short client is among these. A client that is in none of these namespaces is searched for in those of the other
+//! processes (a container's client). A look runs on its own thread and uses at most a thirtieth of a processor.
 //!
 //! Whoever may open a process's descriptors may be told wrongly by it: a process chooses its name and command line. Its
 //! pid, start and user are the kernel's. Several processes may hold one socket; all are named.
