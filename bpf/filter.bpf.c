@@ -24,6 +24,7 @@
  */
 #include "program.h"
 #include "messages.h"
+#include "connects.h"
 
 enum {
 	FLOWS = 4096,
@@ -80,6 +81,7 @@ struct shared {
 	__u32 incoming;
 	/* Milliseconds since the machine's start, at most, until which a window may be closed. 0: none is. */
 	__u64 closed_until;
+	struct connect_state connects;
 };
 
 struct shared shared;
@@ -554,6 +556,8 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	__builtin_memcpy(&key.ports, tcp, 4);
 	key.interface = skb->ifindex;
 	if (tcp[13] & (FIN | SYN | RST)) {
+		if (from_client && tcp[13] & SYN)
+			tell_connect(&shared.connects, &key.source, tcp, skb->pkt_type == OUTGOING);
 		/* another connection of the same ports */
 		if (!from_client && tcp[13] & SYN)
 			bpf_map_delete_elem(&flows, &key);

@@ -4,6 +4,8 @@
 //! than the recording), the usual forms of a put to a record still show its value: the set of changed fields has bit 1
 //! alone, and what follows is as long as a number, or as a text's size says.
 
+mod main;
+
 use crate::context::Context;
 use crate::event::{Array, Dbf, PvaTypeId, PvaValue, Value};
 use epics::pva::cursor::text;
@@ -29,13 +31,42 @@ pub struct Sent {
     pub is_cut: bool,
     /// Whether the type is known.
     pub is_known: bool,
+    /// Which of the fields is the value that a record's field gets ([`Sent::main`]), if one is.
+    pub main: Option<usize>,
+    /// Whether that is a text, and only its beginning.
+    pub main_cut: bool,
 }
 
 impl Sent {
-    /// The value that a record's field gets: `value`, the index of an enum, the member of a union.
+    /// The value that a record's field gets: `value`, the index of an enum, the member of a union. What has several
+    /// parts, as a table has, has none: no part of it stands for all.
     pub fn main(&self) -> Option<&Value> {
-        let is_main = |path: &str| path == "value" || path.starts_with("value.");
-        self.fields.iter().find(|(path, _)| is_main(path)).map(|(_, value)| value)
+        self.fields.get(self.main?).map(|(_, value)| value)
+    }
+
+    /// The text of this index among the choices of an enum that were sent.
+    pub fn choice(&self, index: &Value) -> Option<String> {
+        let Value::Int(index) = index else { return None };
+        let index = usize::try_from(*index).ok()?;
+        let long = format!("value.choices[{index}]");
+        let found = self.fields.iter().find_map(|(path, value)| match value {
+            Value::Array(choices) if path == "value.choices" => crate::value::elements(choices).nth(index),
+            Value::Text(_) if *path == long => Some(value.clone()),
+            _ => None,
+        })?;
+        match found {
+            Value::Text(bytes) => Some(text(&bytes)),
+            _ => None,
+        }
+    }
+}
+
+/// A part of a value for people. Where [`Value::Unknown`] is sent, it is known that there is nothing: no member of a
+/// union, no element.
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::Unknown => "none".to_owned(),
+        value => crate::value::text(value),
     }
 }
 
@@ -54,7 +85,18 @@ pub fn sent(context: &Context, value: &PvaValue, changed: bool) -> Sent {
         false => value::whole(&of.description, cursor, &mut fields),
     };
     let is_cut = done.is_err() || fields.left_out || !whole && cursor.is_empty();
-    Sent { fields: fields.found, kind: fields.kind, is_cut, is_known: true }
+    let main = main::place(&of.description, &fields.found);
+    let kind = match (main, fields.kinds.as_slice()) {
+        (Some(place), _) if fields.found.get(place).is_some_and(|(path, _)| path == "value.index") => {
+            "enum".to_owned()
+        }
+        (Some(place), kinds) => kinds.get(place).map(|kind| kind.name()).unwrap_or_default(),
+        (None, [only]) => only.name(),
+        (None, []) => String::new(),
+        (None, _) => "structure".to_owned(),
+    };
+    let main_cut = main.is_some() && main == fields.beginning;
+    Sent { fields: fields.found, kind, is_cut, is_known: true, main, main_cut }
 }
 
 /// The options in a request: `process`, `block` and others of `record._options`.
@@ -86,20 +128,23 @@ fn guess(value: &PvaValue) -> Sent {
         ([2], _) => cursor
             .string()
             .ok()
-            .filter(|_| cursor.is_empty() && rest.len() > 1)
+            // as long as a number: it may be one
+            .filter(|_| cursor.is_empty() && !matches!(rest.len(), 1 | 2 | 4 | 8))
             .map(|bytes| Value::Text(bytes.to_vec())),
         _ => None,
     };
     match found {
         Some(Value::Text(text)) if text.iter().all(|byte| *byte >= b' ') => {
-            Sent { fields: vec![("value".to_owned(), Value::Text(text))], ..unknown }
+            Sent { fields: vec![("value".to_owned(), Value::Text(text))], main: Some(0), ..unknown }
         }
-        Some(index @ Value::Int(_)) => Sent { fields: vec![("value.index".to_owned(), index)], ..unknown },
+        Some(index @ Value::Int(_)) => {
+            Sent { fields: vec![("value.index".to_owned(), index)], main: Some(0), ..unknown }
+        }
         _ => unknown,
     }
 }
 
-/// The number that a put of an unknown type may hold, read as each type that fits.
+/// The number or short text that a put of an unknown type may hold, read as each type that fits.
 pub fn possible(value: &PvaValue) -> Vec<Value> {
     let mut cursor = Cursor::new(&value.bytes, value.big_endian);
     if cursor.bits() != Ok(&[2]) {
@@ -108,7 +153,10 @@ pub fn possible(value: &PvaValue) -> Vec<Value> {
     let rest = cursor.rest();
     let codes = [0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x42, 0x43].map(Scalar);
     let fitting = codes.into_iter().filter(|scalar| scalar.width() == Some(rest.len()));
-    fitting.map(|scalar| one(scalar, rest, value.big_endian)).collect()
+    let mut possible: Vec<Value> = fitting.map(|scalar| one(scalar, rest, value.big_endian)).collect();
+    let text = cursor.string().ok().filter(|_| cursor.is_empty());
+    possible.extend(text.filter(|_| !possible.is_empty()).map(|text| Value::Text(text.to_vec())));
+    possible
 }
 
 /// Collects fields.
@@ -118,8 +166,31 @@ struct Fields<'a> {
     big_endian: bool,
     path: Vec<String>,
     found: Vec<(String, Value)>,
-    kind: String,
+    /// The type of each, in the specification's words.
+    kinds: Vec<Kind>,
+    /// The last one that is a text of which only the beginning is there.
+    beginning: Option<usize>,
     left_out: bool,
+}
+
+/// The type of a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    One(Scalar),
+    Many(Scalar),
+    Structures,
+    Nothing,
+}
+
+impl Kind {
+    fn name(self) -> String {
+        match self {
+            Kind::One(scalar) => scalar.name().to_owned(),
+            Kind::Many(scalar) => format!("{}[]", scalar.name()),
+            Kind::Structures => "structure[]".to_owned(),
+            Kind::Nothing => String::new(),
+        }
+    }
 }
 
 impl<'a> Fields<'a> {
@@ -130,9 +201,21 @@ impl<'a> Fields<'a> {
             big_endian: false,
             path: Vec::new(),
             found: Vec::new(),
-            kind: String::new(),
+            kinds: Vec::new(),
+            beginning: None,
             left_out: false,
         }
+    }
+}
+
+impl Fields<'_> {
+    fn keep(&mut self, path: String, kind: Kind, value: Value) {
+        if self.found.len() >= MAX_FIELDS || path.len() > MAX_PATH {
+            self.left_out = true;
+            return;
+        }
+        self.found.push((path, value));
+        self.kinds.push(kind);
     }
 }
 
@@ -147,24 +230,36 @@ impl Visitor for Fields<'_> {
 
     fn leaf(&mut self, leaf: Leaf<'_>) {
         let path = self.path.join(".").replace(".[", "[");
-        if self.found.len() >= MAX_FIELDS || path.len() > MAX_PATH {
-            self.left_out = true;
-            return;
-        }
         let (kind, value) = match leaf {
-            Leaf::One(scalar, bytes) => (scalar.name().to_owned(), one(scalar, bytes, self.big_endian)),
-            Leaf::Many(Scalar::STRING, 1, bytes) if self.path.last().is_some_and(|_| bytes.is_empty()) => {
-                ("string".to_owned(), Value::Unknown)
+            Leaf::One(scalar, bytes) => (Kind::One(scalar), one(scalar, bytes, self.big_endian)),
+            Leaf::Beginning([]) => return, // the error that follows says that it is not there
+            Leaf::Beginning(bytes) => {
+                self.beginning = Some(self.found.len());
+                (Kind::One(Scalar::STRING), Value::Text(whole_letters(bytes).to_vec()))
+            }
+            Leaf::Many(Scalar::STRING, _, bytes) if has_long(bytes, self.big_endian) => {
+                // arrays of texts have room for short ones
+                let mut cursor = Cursor::new(bytes, self.big_endian);
+                let mut number = 0;
+                while let Ok(text) = cursor.string() {
+                    self.keep(
+                        format!("{path}[{number}]"),
+                        Kind::One(Scalar::STRING),
+                        Value::Text(text.to_vec()),
+                    );
+                    number += 1;
+                }
+                return;
             }
             Leaf::Many(scalar, count, bytes) => {
-                (format!("{}[]", scalar.name()), many(scalar, count, bytes, self.big_endian))
+                (Kind::Many(scalar), many(scalar, count, bytes, self.big_endian))
             }
-            Leaf::Nothing => (String::new(), Value::Unknown),
+            Leaf::Empty => {
+                (Kind::Structures, Value::Array(Array { dbf: Dbf::String, count: 0, bytes: Vec::new() }))
+            }
+            Leaf::Nothing => (Kind::Nothing, Value::Unknown),
         };
-        if self.found.is_empty() {
-            self.kind = if path == "value.index" { "enum".to_owned() } else { kind };
-        }
-        self.found.push((path, value));
+        self.keep(path, kind, value);
     }
 
     fn any(&mut self, value: &mut Cursor<'_>, out: &mut Vec<u8>) -> Read<bool> {
@@ -177,6 +272,20 @@ impl Visitor for Fields<'_> {
         let of = self.context.in_force().pva_types.get(of).ok_or(Fault::UnknownType)?;
         out.extend_from_slice(&of.description);
         Ok(true)
+    }
+}
+
+/// Whether one of these texts is too long for an array.
+fn has_long(bytes: &[u8], big_endian: bool) -> bool {
+    let mut cursor = Cursor::new(bytes, big_endian);
+    std::iter::from_fn(|| cursor.string().ok()).any(|text| text.len() >= TEXT)
+}
+
+/// The bytes of the beginning of a text, without those of a letter that is cut.
+fn whole_letters(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.get(..error.valid_up_to()).unwrap_or(bytes),
+        _ => bytes,
     }
 }
 
@@ -268,7 +377,10 @@ mod tests {
         let found = sent(&context, &value(&[1], true, &bytes), true);
         let fields =
             vec![("value".to_owned(), Value::Double(3.5)), ("alarm.severity".to_owned(), Value::Int(2))];
-        assert_eq!(found, Sent { fields, kind: "double".into(), is_cut: false, is_known: true });
+        assert_eq!(
+            found,
+            Sent { fields, kind: "double".into(), is_known: true, main: Some(0), ..Sent::default() }
+        );
         assert_eq!(found.main(), Some(&Value::Double(3.5)));
         // nothing
         let found = sent(&context, &value(&[1], true, &[0]), true);
@@ -295,6 +407,78 @@ mod tests {
         let texts = many(Scalar::STRING, 2, b"\x01a\x02bc", false);
         let both = [&b"a"[..], b"bc"].map(|text| [text, &[0; TEXT][text.len()..]].concat()).concat();
         assert_eq!(texts, Value::Array(Array { dbf: Dbf::String, count: 2, bytes: both }));
+    }
+
+    /// What has several parts is not said by one of them.
+    #[test]
+    fn parts_do_not_stand_for_the_whole() {
+        let number = |big: bool, n: i32| if big { n.to_be_bytes() } else { n.to_le_bytes() };
+        for big in [false, true] {
+            let table = b"\x80\x00\x02\x05value\x80\x00\x02\x01a\x2a\x01b\x22\x01q\x22";
+            let union = b"\x80\x00\x01\x05value\x81\x00\x02\x01n\x22\x01s\x80\x00\x02\x01x\x22\x01y\x22";
+            let enumeration = b"\x80\x00\x01\x05value\x80\x00\x02\x05index\x22\x07choices\x68";
+            let many = b"\x80\x00\x01\x05value\x88\x80\x00\x01\x01n\x22";
+            let context = context(&[table, union, enumeration, many]);
+            let found = |of: u32, parts: &[&[u8]]| sent(&context, &value(&[of], big, &parts.concat()), true);
+            let [one, two] = [1, 2].map(|n| number(big, n));
+            // a column, another field, both parts of the structure
+            let column = found(1, &[b"\x01\x08", &two]);
+            assert_eq!(column.main(), None);
+            assert_eq!(column.fields, [("value.b".to_owned(), Value::Int(2))]);
+            assert_eq!(found(1, &[b"\x01\x10", &two]).main(), None);
+            let whole = found(1, &[b"\x01\x02\x01", &one, &two]);
+            assert_eq!((whole.main(), whole.fields.len(), &*whole.kind), (None, 2, "structure"));
+            assert!(!whole.is_cut);
+            // the member of a union, if it has one part; none
+            assert_eq!(found(2, &[b"\x01\x02\x00", &two]).main(), Some(&Value::Int(2)));
+            let found_parts = found(2, &[b"\x01\x02\x01", &one, &two]);
+            assert_eq!((found_parts.main(), found_parts.fields.len()), (None, 2));
+            let none = found(2, &[b"\x01\x02\xff"]);
+            assert_eq!(none.fields.iter().map(|(_, value)| shown(value)).collect::<Vec<_>>(), ["none"]);
+            // an index, with or without choices
+            assert_eq!(found(3, &[b"\x01\x04", &one]).main(), Some(&Value::Int(1)));
+            let both = found(3, &[b"\x01\x02", &one, b"\x02\x03Off\x02On"]);
+            assert_eq!((both.main(), both.kind.as_str()), (Some(&Value::Int(1)), "enum"));
+            assert_eq!(both.choice(&Value::Int(1)).as_deref(), Some("On"));
+            assert_eq!([2, -1].map(|index| both.choice(&Value::Int(index))), [None, None]);
+            // elements that are not there, and no elements
+            let elements = found(4, &[b"\x01\x02\x03\x01", &one, b"\x00\x01", &two]);
+            let shown: Vec<String> =
+                elements.fields.iter().map(|(path, value)| format!("{path}={}", shown(value))).collect();
+            assert_eq!(shown, ["value[0].n=1", "value[1]=none", "value[2].n=2"]);
+            let empty = found(4, &[b"\x01\x02\x00"]);
+            assert!(matches!(empty.main(), Some(Value::Array(Array { count: 0, .. }))), "{empty:?}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_long_or_cut() {
+        let context = context(&[b"\x80\x00\x01\x05value\x60", b"\x80\x00\x01\x05value\x68"]);
+        // the log has a letter and a half of nine bytes
+        let mut cut = value(&[1], false, "\u{1}\u{2}\u{9}\u{fc}\u{fc}".as_bytes());
+        cut.bytes.truncate(6);
+        let found = sent(&context, &cut, true);
+        assert_eq!((found.main(), found.main_cut), (Some(&Value::Text("\u{fc}".into())), true));
+        assert!(found.is_cut && found.kind == "string");
+        cut.bytes.truncate(3);
+        let found = sent(&context, &cut, true);
+        assert!(found.fields.is_empty() && found.is_cut, "{found:?}");
+        // arrays of texts have no room for more than 39 bytes
+        let long = [&b"\x01\x02\x02\x01a\x28"[..], &[b'x'; 40]].concat();
+        let found = sent(&context, &value(&[2], false, &long), true);
+        let expected = [("value[0]", b"a".to_vec()), ("value[1]", vec![b'x'; 40])];
+        let expected = expected.map(|(path, text)| (path.to_owned(), Value::Text(text)));
+        assert_eq!((found.main(), found.is_cut), (None, false));
+        assert_eq!(found.fields, expected);
+    }
+
+    /// What may be a number is not said to be a text.
+    #[test]
+    fn short_values_without_a_type_are_not_guessed() {
+        let unknown = |bytes: &[u8]| value(&[0], false, bytes);
+        let number = unknown(b"\x01\x02\x03abc");
+        assert_eq!(sent(&Context::default(), &number, true).main(), None);
+        assert!(possible(&number).contains(&Value::Text(b"abc".to_vec())), "{:?}", possible(&number));
     }
 
     #[test]

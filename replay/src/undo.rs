@@ -7,6 +7,7 @@
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::course::Course;
+use crate::model::names::IocProcess;
 use crate::model::obstacle::Obstacle;
 use crate::model::putlog::PutLine;
 use crate::model::setting::Setting;
@@ -16,7 +17,7 @@ use crate::model::value::{long_text, same};
 use crate::states;
 use crate::values::Entry;
 use iocrec_log::event::{Array, Dbf, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Fields whose puts are remembered; a bound for hostile logs.
@@ -92,13 +93,28 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     }
     let fields = Filter { since: None, ..wider };
     let mut now: HashMap<Name, FieldState> = HashMap::new();
+    let mut owners: HashMap<Rc<str>, HashSet<Rc<IocProcess>>> = HashMap::new();
     for field in states::at(&logs.without_notices(), &fields, i64::MAX).into_fields(&fields) {
+        let (process, record, _) = &field.key;
+        owners.entry(Rc::clone(record)).or_default().insert(Rc::clone(process));
         now.insert(name_of(&field), field);
     }
+    let mut places: HashMap<&str, HashSet<[&str; 2]>> = HashMap::new();
+    for [host, ioc, record, _] in all.keys() {
+        places.entry(record).or_default().insert([host, ioc]);
+    }
+    let has_several = |[_, _, record, _]: &&Name| {
+        places.get(record.as_str()).is_some_and(|places| places.len() > 1)
+            || owners.get(record.as_str()).is_some_and(|owners| owners.len() > 1)
+    };
+    let several: HashSet<Name> = all.keys().filter(has_several).cloned().collect();
     let before = values_before(logs, &fields, &all);
     for (name, series) in all {
         let (now, before) = (now.remove(&name), before.get(&name));
         match judge(&name, series, now, before) {
+            Some(undo) if several.contains(&name) => {
+                plan.fields.push(Undo { obstacle: Some(Obstacle::SeveralIocs), ..undo })
+            }
             Some(undo) => plan.fields.push(undo),
             None => plan.unchanged += 1,
         }
@@ -110,7 +126,7 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
 /// Takes the next put.
 fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: &Filter) {
     let selected = filter.put(&put);
-    let refused = put.status != "ok" && put.status != "unknown";
+    let refused = put.has_failed() && !put.has_changed_anyway();
     if put.acknowledges.is_some() || refused {
         if selected {
             plan.acknowledgements += u64::from(put.acknowledges.is_some() && !refused);
@@ -210,7 +226,7 @@ fn judge(name: &Name, series: Series, now: Option<FieldState>, before: Option<&V
         return None;
     }
     let obstacle = obstacle(field, &old, &new, &last, after.as_deref(), now.as_ref())
-        .or_else(|| is_other_type(&first.old, &last.old).then_some(Obstacle::OtherType));
+        .or_else(|| is_other_type(&first, &last).then_some(Obstacle::OtherType));
     let doubt = now.as_ref().and_then(|now| now.doubt.clone());
     setting.cut = Some(false);
     setting.text = first.old_text.clone();
@@ -247,12 +263,20 @@ fn obstacle(
     }
 }
 
-/// Whether the values that two puts found in a field can't be of the same type. Arrays of one element may be noted as one.
-fn is_other_type(first: &Value, last: &Value) -> bool {
+/// Whether the records that two puts went to have different types, or the values that they found can't be of the same
+/// type. Arrays of one element may be noted as one.
+fn is_other_type(first: &PutLine, last: &PutLine) -> bool {
     let is_text = |array: &Array| array.dbf == Dbf::String;
-    match (first, last) {
+    let types = first.rtype.as_ref().zip(last.rtype.as_ref());
+    if types.is_some_and(|(first, last)| first != last) {
+        return true;
+    }
+    match (&first.old, &last.old) {
         (Value::Unknown, _) | (_, Value::Unknown) => false,
         (Value::Array(first), Value::Array(last)) => is_text(first) != is_text(last),
+        (Value::Array(array), one) | (one, Value::Array(array)) if types.is_some() => {
+            is_text(array) != matches!(one, Value::Text(_))
+        }
         (Value::Array(array), _) | (_, Value::Array(array)) => array.count != 1,
         (first, last) => matches!(first, Value::Text(_)) != matches!(last, Value::Text(_)),
     }

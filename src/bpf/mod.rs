@@ -19,7 +19,7 @@ pub mod maps;
 mod objects;
 mod perf_buffer;
 pub mod refusal;
-mod ring;
+pub(crate) mod ring;
 pub mod shared;
 pub mod table;
 pub mod transport;

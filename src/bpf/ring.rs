@@ -86,6 +86,9 @@ pub struct Ring {
     map: OwnedFd,
 }
 
+// SAFETY: the mappings belong to it alone, and only whole words of them change under the reader.
+unsafe impl Send for Ring {}
+
 impl Ring {
     /// Opens the map of this name, of type RINGBUF.
     ///

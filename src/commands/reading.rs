@@ -193,7 +193,7 @@ impl Finished {
         }
         if self.outcome.loopbacks > 1 {
             lines.push(format!(
-                "loopback addresses are from {} interfaces: if those are of several machines, their connections can't be told apart; read a file of each into a log of its own",
+                "loopback addresses are from {} interfaces: connections are told apart, but not whose they are if those are of several machines; read a file of each into a log of its own",
                 self.outcome.loopbacks
             ));
         }

@@ -4,7 +4,7 @@
 //!
 //! Inside, each line uses only those above it:
 //!
-//! * [`text`], [`width`], [`clock`], [`signals`], [`config`], [`machine`],
+//! * [`text`], [`width`], [`clock`], [`signals`], [`config`], [`machine`], [`btf`],
 //!   [`sock_diag`]: the kernel's answers about sockets
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
@@ -13,6 +13,7 @@
 //! * [`opened`]: files that processes have mapped; [`elf`]: their symbols
 
 pub mod bell;
+pub mod btf;
 pub mod clock;
 pub mod config;
 pub mod diag;

@@ -46,7 +46,12 @@ impl Users {
 /// has ended. Not from the list that the process sees: a user with a root directory of his own could call himself root
 /// there, or make the list a file that never answers.
 pub fn user(pid: u32) -> String {
-    let Some(number) = user_id(pid).map(|id| id.to_string()) else { return String::new() };
+    user_id(pid).map(name_of).unwrap_or_default()
+}
+
+/// The name of the user with this number, by this machine's list of users, else the number.
+pub fn name_of(number: u32) -> String {
+    let number = number.to_string();
     let list = process::contents("/etc/passwd").unwrap_or_default();
     name(&list, &number).unwrap_or(number)
 }

@@ -24,6 +24,7 @@ use iocrec_log::event::Tier;
 use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
+use crate::net::connects::Connects;
 use crate::net::filter::MAX_PORTS;
 use crate::net::protocol::Side;
 pub use crate::net::ring::BLOCKS;
@@ -241,6 +242,16 @@ impl Capture {
     /// The same, once.
     pub fn take_refused(&mut self) -> Option<LoadError> {
         self.refused.take()
+    }
+
+    /// What the filter tells of the processes that connect; once.
+    pub fn take_connects(&mut self) -> Option<Connects> {
+        self.stateful.as_mut()?.take_connects()
+    }
+
+    /// Why the filter, though it is stateful, does not tell which processes connect.
+    pub fn no_connects(&self) -> Option<&str> {
+        self.stateful.as_ref()?.no_connects()
     }
 
     /// Descriptors that poll as readable when [`Capture::drain`] has something to do.

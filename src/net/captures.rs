@@ -27,6 +27,7 @@ use nix::errno::Errno;
 use crate::bpf::load::LoadError;
 use crate::linux::process;
 use crate::net::capture::{Capture, CaptureError, Filtering, Packet, HANDED_OVER};
+use crate::net::connects::Connects;
 use crate::net::ring::BLOCKS;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -145,6 +146,16 @@ impl Captures {
     /// Why the recorder's own capture has no stateful filter, though that was wanted; once.
     pub fn take_refused(&mut self) -> Option<LoadError> {
         self.own.take_refused()
+    }
+
+    /// What the captures' filters tell of the processes that connect, of those that were opened since the last call.
+    pub fn take_connects(&mut self) -> Vec<(Namespace, Connects)> {
+        let others = self.others.iter_mut().filter_map(|(&namespace, other)| match other {
+            Other::Open { capture, .. } => Some((namespace, &mut **capture)),
+            Other::Opening(..) | Other::Refused(..) => None,
+        });
+        let all = std::iter::once((self.here, &mut self.own)).chain(others);
+        all.filter_map(|(namespace, capture)| Some((namespace, capture.take_connects()?))).collect()
     }
 
     fn open(&self) -> impl Iterator<Item = (Namespace, &Capture)> {

@@ -8,6 +8,7 @@ pub mod captures;
 pub mod circuit;
 mod connection;
 pub mod connections;
+pub mod connects;
 pub mod decoder;
 pub mod filter;
 pub mod flows;

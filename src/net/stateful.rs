@@ -18,7 +18,9 @@ use nix::errno::Errno;
 use crate::bpf::diagnosis::diagnose;
 use crate::bpf::failure::{Failure, Step};
 use crate::bpf::load::{load, LoadError};
+use crate::bpf::shared::Shared;
 use crate::net::capture::CaptureError;
+use crate::net::connects::{self, Closing, Connects, KernelLayout};
 use crate::net::protocol::Side;
 use crate::net::service::Ports;
 use crate::net::tap::Tap;
@@ -47,6 +49,8 @@ struct Memory {
     kept: u32,
     incoming: u32,
     closed_until: u64,
+    /// `struct connect_state` of bpf/connects.h.
+    connects: [u64; 4],
 }
 
 /// See the module.
@@ -54,6 +58,9 @@ pub struct Stateful {
     object: Object,
     /// Part of the object: valid as long as that.
     memory: NonNull<Memory>,
+    /// What is told of the processes that connect, until it is taken, or why nothing is; and the end of it.
+    connects: Result<Option<Connects>, String>,
+    _closing: Option<Closing>,
 }
 
 // SAFETY: the object and its memory belong to it alone; the kernel's side reads and writes whole words.
@@ -66,12 +73,37 @@ impl fmt::Debug for Stateful {
 }
 
 impl Stateful {
-    /// Loads the programs, with room for so many directions of connections. They pass no port yet.
+    /// Loads the programs, with room for so many directions of connections. They pass no port yet. If the kernel refuses
+    /// the part that tells which processes connect, they are loaded without it.
     ///
     /// # Errors
     /// This kernel can't have them.
     pub fn load(flows: u32) -> Result<Stateful, LoadError> {
+        let unknown = match connects::layout() {
+            Ok(layout) => match Self::load_with(flows, Some(layout)) {
+                Err(LoadError::Refused(why)) => why.to_string(),
+                other => return other,
+            },
+            Err(why) => why.to_owned(),
+        };
+        Ok(Stateful { connects: Err(unknown), ..Self::load_with(flows, None)? })
+    }
+
+    fn load_with(flows: u32, layout: Option<KernelLayout>) -> Result<Stateful, LoadError> {
         let object = load("filter", Tier::Ring, |object| {
+            let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.unwrap_or(4096) as u32;
+            for mut map in object.maps_mut() {
+                let name = map.name().to_string_lossy().into_owned();
+                match &layout {
+                    Some(layout) if name.ends_with(".rodata") => {
+                        map.set_initial_value(layout.bytes()).map_err(|_| std::io::ErrorKind::InvalidData)?;
+                    }
+                    _ if name == "connects" => {
+                        map.set_max_entries(page).map_err(|_| std::io::ErrorKind::InvalidData)?;
+                    }
+                    _ => {}
+                }
+            }
             for map in object.maps_mut().filter(|map| map.name() == "flows") {
                 // SAFETY: the map belongs to the object, which is open; the call only notes the number.
                 let error = unsafe {
@@ -97,7 +129,11 @@ impl Stateful {
             let failure = Failure::from(std::io::Error::from_raw_os_error(libc::EINVAL));
             return Err(LoadError::Refused(diagnose(Step::Maps(Tier::Ring), failure)));
         };
-        let mut loaded = Stateful { object, memory };
+        let (connects, closing) = match layout.is_some().then(|| Connects::open(&object)).flatten() {
+            Some((connects, closing)) => (Ok(Some(connects)), Some(closing)),
+            None => (Err("there is no memory to spare".into()), None),
+        };
+        let mut loaded = Stateful { object, memory, connects, _closing: closing };
         loaded.keep(KEPT);
         Ok(loaded)
     }
@@ -112,6 +148,16 @@ impl Stateful {
     pub fn take_incoming(&mut self) {
         // SAFETY: as above.
         unsafe { (&raw mut (*self.memory.as_ptr()).incoming).write_volatile(1) };
+    }
+
+    /// What is told of the processes that connect; once.
+    pub fn take_connects(&mut self) -> Option<Connects> {
+        self.connects.as_mut().ok()?.take()
+    }
+
+    /// Why nothing is told of them.
+    pub fn no_connects(&self) -> Option<&str> {
+        self.connects.as_ref().err().map(String::as_str)
     }
 
     /// The program for what this side sends, as a descriptor.

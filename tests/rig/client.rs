@@ -116,6 +116,17 @@ impl Rig {
         talk
     }
 
+    /// Starts a PVAccess server without records that has values of all forms (pva_values.py).
+    pub fn pva_values(&self, port: u16, search_port: u16) -> Talk {
+        let mut command = python("pva_values.py");
+        command.args(["serve", &port.to_string(), &search_port.to_string()]);
+        command.env("EPICS_PVAS_SERVER_PORT", port.to_string());
+        command.env("EPICS_PVAS_BROADCAST_PORT", search_port.to_string());
+        let mut talk = Talk::start("pva_values", &mut command, &self.dir);
+        talk.lines_until("ready");
+        talk
+    }
+
     /// Starts a Channel Access server that is not EPICS Base, with one PV of that name.
     pub fn foreign_server(&self, port: u16, pv: &str) -> Talk {
         let mut command = python("foreign_server.py");

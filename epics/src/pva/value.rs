@@ -22,6 +22,10 @@ pub enum Leaf<'a> {
     /// Some of these: how many, and their bytes as sent, texts with their sizes. Fewer bytes than that if the value was
     /// cut.
     Many(Scalar, usize, &'a [u8]),
+    /// The beginning of a text whose other bytes are not there: the value was cut.
+    Beginning(&'a [u8]),
+    /// An array of structures, unions or anys that has no elements.
+    Empty,
     /// No member of a union, no value in an any, or an element that isn't there.
     Nothing,
 }
@@ -186,6 +190,9 @@ impl Walk<'_> {
         mut element: impl FnMut(&mut Self, &mut Cursor<'_>) -> Read<()>,
     ) -> Read<()> {
         let count = value.count()?;
+        if count == 0 {
+            self.visitor.leaf(Leaf::Empty);
+        }
         for number in 0..count {
             let there = value.u8()? != 0;
             self.step(0)?;
@@ -235,7 +242,7 @@ fn text<'a>(value: &mut Cursor<'a>, visitor: &mut dyn Visitor) -> Read<&'a [u8]>
     let size = value.size()?.unwrap_or(0);
     let here = value.rest();
     if here.len() < size {
-        visitor.leaf(Leaf::Many(Scalar::STRING, 1, here));
+        visitor.leaf(Leaf::Beginning(here));
     }
     value.take(size)
 }

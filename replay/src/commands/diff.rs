@@ -18,7 +18,7 @@ use crate::states;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 command! {
@@ -112,12 +112,21 @@ fn restorable(rows: impl Iterator<Item = DiffRow>) -> (Vec<FieldState>, Vec<Left
     (fields, unknown)
 }
 
-/// The fields of both times, joined by host, IOC and name: a restarted IOC is another process.
+/// The fields of both times, joined by host, IOC and name: a restarted IOC is another process. Where several processes
+/// of an IOC's name are side by side, each stands for itself.
 fn rows(before: Vec<FieldState>, after: Vec<FieldState>) -> Vec<DiffRow> {
-    type Name = (Rc<str>, Rc<str>, Rc<str>, Rc<str>);
+    type Name = (Rc<str>, Rc<str>, (u64, u32), Rc<str>, Rc<str>);
+    let several: HashSet<(Rc<str>, Rc<str>)> = before
+        .iter()
+        .chain(&after)
+        .filter(|field| field.is_namesake)
+        .map(|FieldState { key: (process, ..), .. }| (Rc::clone(&process.host), Rc::clone(&process.ioc)))
+        .collect();
     let name = |field: &FieldState| -> Name {
         let (process, record, name) = &field.key;
-        (Rc::clone(&process.host), Rc::clone(&process.ioc), Rc::clone(record), Rc::clone(name))
+        let place = (Rc::clone(&process.host), Rc::clone(&process.ioc));
+        let own = if several.contains(&place) { (process.start, process.pid) } else { (0, 0) };
+        (place.0, place.1, own, Rc::clone(record), Rc::clone(name))
     };
     let mut all: BTreeMap<Name, DiffRow> = BTreeMap::new();
     for field in before {

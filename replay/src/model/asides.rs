@@ -28,7 +28,7 @@ pub struct Aside {
 pub enum What {
     /// A fact about a record, an operator's mark, or a loss: [`Snapshot`](iocrec_log::event::Snapshot),
     /// [`SnapshotEnd`](iocrec_log::event::SnapshotEnd), [`Properties`](iocrec_log::event::Properties), mark,
-    /// [`Loss`](iocrec_log::event::Loss), [`ChainsLeftOut`](iocrec_log::event::ChainsLeftOut).
+    /// [`Loss`](iocrec_log::event::Loss), [`ChainsLeftOut`](iocrec_log::event::ChainsLeftOut), the end of an IOC.
     Fact(Fact),
     /// Something is missing here: damage, segments that were not copied, or more facts than can be held.
     Missing,
@@ -54,6 +54,7 @@ impl Asides {
                 | Fact::Mark(_)
                 | Fact::Loss(_)
                 | Fact::ChainsLeftOut(_)
+                | Fact::IocEnd(_)
         );
         if wanted {
             self.hold(run, event.time, What::Fact(event.fact.clone()));

@@ -79,7 +79,7 @@ pub struct Puts {
 impl Puts {
     fn add(&mut self, put: &PutLine) {
         self.count += 1;
-        self.refused += u64::from(is_refused(put));
+        self.refused += u64::from(put.has_failed());
         let (first, last) = self.span.unwrap_or((put.time, put.time));
         self.span = Some((first.min(put.time), last.max(put.time)));
     }
@@ -205,9 +205,9 @@ impl Fight {
     }
 }
 
-/// Whether the put is known to have been refused.
+/// Whether the put was answered with an error and is not known to have changed its field nevertheless.
 pub fn is_refused(put: &PutLine) -> bool {
-    put.status != "ok" && put.status != "unknown"
+    put.has_failed() && !put.has_changed_anyway()
 }
 
 #[cfg(test)]

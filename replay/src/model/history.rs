@@ -16,6 +16,7 @@ use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::names::{IocProcess, Named, Names};
 use super::run::{self, field_name, has_value, record_name, Run};
 use super::unseen::Unseen;
+use super::value::same;
 use super::{attribute, enum_strings, outcome};
 use crate::filter::{Filter, Pattern};
 use epics::Pv;
@@ -79,6 +80,8 @@ pub struct ValueLine {
     pub source: ValueSource,
     /// It is not certain to be the result of the put.
     pub inexact: bool,
+    /// A put to the field from outside of the IOC's records made it what it is.
+    pub by_put: bool,
     /// The chain that led to it; `None` for a snapshot, and for a value that was found.
     pub origin: Option<Origin>,
     /// The process of the IOC; without a name if unknown.
@@ -176,7 +179,8 @@ fn walk(
     let context = chain.run.context();
     for (number, span) in chain.spans.iter().enumerate() {
         path.push(number);
-        let mut at = At { chain, context: &context, span, filter, names };
+        let is_from_outside = path.len() == 1;
+        let mut at = At { chain, context: &context, span, filter, names, is_from_outside };
         match &span.kind {
             SpanKind::Process(process) => {
                 if let End::Completed(completed) = &process.outcome {
@@ -187,7 +191,9 @@ fn walk(
                             false => Value::Unknown,
                         };
                         let alarm = Some((completed.severity, completed.status));
-                        each(ValueLine { alarm, ..with(line, &context, of, value) }, path);
+                        let by_put =
+                            path.len() == 1 && is_as_put(chain, &context, span, process.record, &value);
+                        each(ValueLine { alarm, by_put, ..with(line, &context, of, value) }, path);
                     }
                 }
             }
@@ -218,6 +224,8 @@ struct At<'a> {
     span: &'a Span,
     filter: &'a Filter,
     names: &'a mut Names,
+    /// Whether no CA link led to its chain.
+    is_from_outside: bool,
 }
 
 impl<'a> At<'a> {
@@ -243,14 +251,17 @@ impl<'a> At<'a> {
             return; // its completion has the value
         }
         let outcome::Outcome { status, new, inexact, .. } = outcome::of(self.chain, context, number, put);
-        // An answer other than "ok" is a refusal; "unknown" may be either.
-        let refused = status != "ok" && status != "unknown";
+        // An answer other than "ok" is a refusal, unless the field is seen to have changed; "unknown" may be either.
+        let failed = status != "ok" && status != "unknown";
+        let has_changed = !inexact && same(&put.old, &new) == Some(false);
         let reached = put.wrote || put.packet.is_some();
-        if refused || !reached {
+        if failed && !has_changed || !reached {
             return;
         }
+        let by_put = self.is_from_outside && self.span.parent.is_none();
         if let Some(line) = self.line(of, put.written.unwrap_or(self.span.end)) {
-            each(ValueLine { source: ValueSource::Put, inexact, ..with(line, context, of, new) });
+            let line = with(line, context, of, new);
+            each(ValueLine { source: ValueSource::Put, inexact, by_put, ..line });
         }
     }
 
@@ -314,6 +325,7 @@ impl ValueLine {
             alarm: None,
             source: ValueSource::Process,
             inexact: false,
+            by_put: false,
             origin: None,
             process,
             of,
@@ -374,6 +386,19 @@ fn with(line: ValueLine, context: &Context, of: Field, value: Value) -> ValueLin
         (None, _) => None,
     };
     ValueLine { cut: outcome::is_cut(&value, true), text, value, ..line }
+}
+
+/// Whether a put from outside to this record's value made it process, and the value is the requested one: the record has
+/// not computed or read another.
+fn is_as_put(chain: &Chain, context: &Context, span: &Span, record: RecordId, value: &Value) -> bool {
+    let Some(SpanKind::Put(put)) = span.parent.and_then(|put| chain.spans.get(put)).map(|span| &span.kind)
+    else {
+        return false;
+    };
+    let field = put.field.and_then(|field| context.field(field));
+    let is_value = put.record == Some(record) && field.is_some_and(|field| field.name == "VAL");
+    let is_root = span.parent == Some(0) && chain.spans.first().is_some_and(|root| root.parent.is_none());
+    is_value && is_root && same(&outcome::asked(context, put, field), value) == Some(true)
 }
 
 /// Whether the put made its record process to the end; if so, that shows the value.

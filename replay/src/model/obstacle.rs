@@ -103,6 +103,8 @@ pub enum Obstacle {
     PartAfter,
     /// Between the puts it became a field of another type: its IOC was started anew with another record of that name.
     OtherType,
+    /// Several IOCs have a record of this name, and which one answers to it is not known.
+    SeveralIocs,
     /// A link or code in the IOC made the put.
     MadeInside,
     /// The put was refused.
@@ -176,6 +178,9 @@ impl fmt::Display for Obstacle {
             Obstacle::UnknownAfter => "its value after the put is not known",
             Obstacle::PartAfter => "only a part of its value after the put is known",
             Obstacle::OtherType => "its record has another type now than at the first of these puts",
+            Obstacle::SeveralIocs => {
+                "several IOCs have a PV of this name, and which one answers to it is not known; choose one with --ioc"
+            }
             Obstacle::MadeInside => "made by a link or by code in the IOC",
             Obstacle::Refused => "refused",
             Obstacle::Acknowledges => "it acknowledges an alarm, which caput can't",

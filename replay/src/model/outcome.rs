@@ -252,7 +252,7 @@ fn same_link(asked: &[u8], found: &[u8]) -> bool {
 }
 
 /// The requested value, as the field would hold it.
-fn asked(context: &Context, put: &PutSpan, field: Option<&Field>) -> Value {
+pub(super) fn asked(context: &Context, put: &PutSpan, field: Option<&Field>) -> Value {
     let Some(field) = field else { return put.requested.clone() };
     if let Some(number) = enum_strings::number(context, field, &put.requested) {
         return number;

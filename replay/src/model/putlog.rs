@@ -6,7 +6,9 @@ use super::chain::{Chain, Completed, Outcome as End, Packet, ProcessSpan, PutSpa
 use super::client::{self, Client, Holder, Joined, Part};
 use super::enum_strings;
 use super::outcome::{self, Outcome};
+use super::pva_value::Sent;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
+use super::value;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, PvaKind, Value};
@@ -177,8 +179,10 @@ pub struct PvaLine {
     /// The fields that were sent, by name: of a put to a record `value`, perhaps with others; of a group those of its
     /// members; of a call its arguments.
     pub fields: Vec<(String, Value)>,
-    /// Whether fields are missing among them.
+    /// Whether fields are missing among them, or their values cannot be read.
     pub is_cut: bool,
+    /// Which of them is the line's requested value, if one is.
+    pub main: Option<usize>,
     /// The client's options, as `process` and `block`.
     pub options: Vec<(String, String)>,
     /// The server's message.
@@ -214,6 +218,26 @@ impl ProcessLine {
 }
 
 impl PutLine {
+    /// Whether it was answered with an error. That need not mean that the field is as it was: `dbPut` writes before a
+    /// record type's special processing objects, and the record processes before its output fails.
+    pub fn has_failed(&self) -> bool {
+        self.status != "ok" && self.status != "unknown"
+    }
+
+    /// Whether it was answered with an error, and changed its field nevertheless.
+    pub fn has_changed_anyway(&self) -> bool {
+        self.has_failed()
+            && self.status != "denied"
+            && !self.inexact
+            && value::same(&self.old, &self.new) == Some(false)
+    }
+
+    /// Whether it is known not to have written to its field: access security stopped it, or it was seen in the IOC and
+    /// never came to the function that writes.
+    pub fn has_not_written(&self) -> bool {
+        self.status == "denied" || self.has_failed() && self.source != "packet" && !self.wrote
+    }
+
     /// The puts to records that it consists of: those to a group's members, otherwise itself.
     pub fn to_records(self) -> Vec<PutLine> {
         let PutLine { user, client_host, client, server, client_ioc, protocol, source, process, .. } =
@@ -372,6 +396,7 @@ fn pva_line(chain: &Chain, context: &Context, number: usize, packet: &Packet) ->
         request,
         fields: pva.sent.fields.clone(),
         is_cut: pva.sent.is_cut,
+        main: pva.sent.main.filter(|_| pva.sent.is_known),
         options: pva.options.clone(),
         message,
         result,
@@ -516,15 +541,20 @@ fn line(
         None => outcome::as_asked(context, put, definition, put.old.clone()),
     };
     // what the client fetched before; somebody may have changed it meanwhile
-    let fetched = pva.and_then(|pva| pva.before.as_ref()?.main()).filter(|_| old == Value::Unknown);
+    let before = pva.and_then(|pva| pva.before.as_ref()).filter(|_| old == Value::Unknown);
+    let fetched = before.and_then(Sent::main);
     let inexact = inexact || fetched.is_some();
     let old = fetched.cloned().unwrap_or(old);
+    let asked_cut =
+        pva.filter(|pva| pva.sent.main_cut && pva.sent.main() == Some(&put.requested)).map(|_| true);
+    let before_cut = before.filter(|before| before.main_cut).map(|_| true);
     let answered = put.packet.as_ref().filter(|packet| packet.notify);
     let answered = answered.and_then(|packet| packet.answer.as_ref()).map(|answer| answer.time);
     let callback_ms = put.packet.as_ref().filter(|packet| packet.notify).and_then(|packet| {
         let answer = packet.answer.as_ref()?;
         Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
     });
+    let packet_pva = pva;
     let pva = put.packet.as_ref().and_then(|packet| pva_line(chain, context, number, packet));
     let members = pva.as_ref().map(|pva| pva.members.as_slice()).unwrap_or_default();
     let inexact = inexact || members.iter().any(|member| member.inexact);
@@ -542,7 +572,12 @@ fn line(
         (Via::CaWrite | Via::CaWriteNotify | Via::Pva, Some(_)) => Via::CaLink,
         _ => via,
     };
-    let word = |value| enum_strings::word(context, put.record, put.field, value);
+    // the choices that the server sent, or the client sent beside the index
+    let choice = |value: &Value, sent: Option<&Sent>| {
+        let [before, sent] = [before, sent].map(|sent| sent.and_then(|sent| sent.choice(value)));
+        enum_strings::word(context, put.record, put.field, value).or(sent).or(before)
+    };
+    let sent_choice = packet_pva.map(|pva| &pva.sent);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
@@ -571,12 +606,12 @@ fn line(
             None => put.dbf.request_name().to_owned(),
         },
         count: put.count,
-        requested_cut: outcome::is_cut(&put.requested, false),
-        old_cut: outcome::is_cut(&old, true),
-        new_cut: outcome::is_cut(&new, true),
+        requested_cut: asked_cut.or_else(|| outcome::is_cut(&put.requested, false)),
+        old_cut: before_cut.or_else(|| outcome::is_cut(&old, true)),
+        new_cut: asked_cut.filter(|_| new == put.requested).or_else(|| outcome::is_cut(&new, true)),
         requested: put.requested.clone(),
-        old_text: word(&old),
-        new_text: word(&new),
+        old_text: choice(&old, None),
+        new_text: choice(&new, sent_choice),
         old,
         new,
         status,

@@ -41,6 +41,10 @@ pub struct Setting {
     pub time: Option<i64>,
     /// It is a readback: shown in the file, but not to be written.
     pub read_only: bool,
+    /// Start and process id of its IOC; zeros if unknown.
+    pub process: (u64, u32),
+    /// A put from outside gave the field this value, so it is not only read.
+    pub by_put: bool,
     /// Restore it only if the field still holds this value (`undo`).
     pub only_if: Option<Value>,
     /// A remark for whoever reads the file: who wrote what, when.
@@ -66,6 +70,8 @@ impl Default for Setting {
             alarm: None,
             time: None,
             read_only: false,
+            process: (0, 0),
+            by_put: false,
             only_if: None,
             remark: None,
         }

@@ -51,6 +51,8 @@ pub struct Seen {
     pub changed: Option<Rc<ValueLine>>,
     /// Number of changes seen after the time from which they are counted.
     pub changes: u64,
+    /// Whether a put from outside gave it this value.
+    pub by_put: bool,
 }
 
 /// What is known of a field at a time.
@@ -65,6 +67,8 @@ pub struct FieldState {
     pub ended: Option<(i64, i64)>,
     /// The record in its run.
     pub of: Option<Of>,
+    /// Whether several processes of the name of its IOC are known at that time, side by side.
+    pub is_namesake: bool,
 }
 
 impl FieldState {
@@ -74,6 +78,15 @@ impl FieldState {
         match &**field {
             "VAL" => record.to_string(),
             field => format!("{record}.{field}"),
+        }
+    }
+
+    /// The name of its IOC, with the process id where the name does not tell it from others; empty if unknown.
+    pub fn place(&self) -> String {
+        let process = &self.key.0;
+        match self.is_namesake && !process.ioc.is_empty() {
+            true => format!("{} pid {}", process.ioc, process.pid),
+            false => process.ioc.to_string(),
         }
     }
 
@@ -110,6 +123,8 @@ struct Process {
     of: Option<(Rc<Run>, IocId)>,
     /// Between which times it has ended, and how.
     ended: Option<((i64, i64), String)>,
+    /// When it was first known to run, and by when it had ended: places in the order of time.
+    lived: (Option<i64>, Option<i64>),
     doubt: Option<Doubt>,
     /// Whether processing is recorded, as far as the log says so.
     attached: bool,
@@ -237,6 +252,7 @@ impl State {
                 let known = self.processes.entry(process).or_default();
                 known.of = Some((run, ioc));
                 known.ended = None;
+                known.lived = (known.lived.0.or(Some(time)), None);
             }
             Entry::Attached { time, process } if time <= self.limit(&process) => {
                 self.processes.entry(process).or_default().attached = true;
@@ -269,6 +285,7 @@ impl State {
         let sees = |before: &Seen| of.and_then(|process| process.blind(before)).is_none();
         let was_certain = before.is_some_and(|before| self.doubt(&key, before).is_none() && sees(before));
         let changed_now = equal == Some(false) && was_certain && !read;
+        let kept = equal == Some(true) && was_certain;
         let (first, set) = match (equal, before) {
             // as it was, and it can't have been another in between
             (Some(true), Some(before)) if was_certain => (before.first, before.set),
@@ -284,8 +301,9 @@ impl State {
         let changes = before.map_or(0, |before| before.changes) + u64::from(counted && equal == Some(false));
         let alarm = line.alarm.or(before.and_then(|before| before.alarm));
         // A chain is kept for the last change only: one for each field would take too much memory.
+        let by_put = line.by_put || kept && before.is_some_and(|before| before.by_put);
         let line = ValueLine { origin: None, ..line };
-        self.fields.insert(key, Seen { line, set, first, alarm, changed, changes });
+        self.fields.insert(key, Seen { line, set, first, alarm, changed, changes, by_put });
     }
 
     fn unseen(&mut self, unseen: &Unseen, limit: i64) {
@@ -319,7 +337,8 @@ impl State {
             (Kind::Ended, Some(process), _) => {
                 let words = unseen.words();
                 let ended = ((unseen.since, unseen.time), words);
-                self.processes.entry(Rc::clone(process)).or_default().ended = Some(ended);
+                let of = self.processes.entry(Rc::clone(process)).or_default();
+                (of.ended, of.lived.1) = (Some(ended), Some(over));
                 for ((of, ..), seen) in &mut self.fields {
                     if of == process {
                         seen.line.value = Value::Unknown;
@@ -374,7 +393,10 @@ impl State {
                 }
             };
             let (of, ended) = (seen.line.of.clone(), ended.map(|(when, _)| *when));
-            all.insert(key.clone(), FieldState { key, seen: Some(Box::new(seen)), doubt, ended, of });
+            all.insert(
+                key.clone(),
+                FieldState { key, seen: Some(Box::new(seen)), doubt, ended, of, is_namesake: false },
+            );
         }
         let value: Rc<str> = "VAL".into();
         for (process, about) in &self.processes {
@@ -396,30 +418,46 @@ impl State {
                     doubt: Some(doubt),
                     ended,
                     of: Some(of),
+                    is_namesake: false,
                 });
             }
         }
         let gone = self.replaced(&all);
         all.retain(|(process, record, _), _| !gone.contains(&(Rc::clone(process), Rc::clone(record))));
-        all.into_values().collect()
+        let mut names: HashMap<[Rc<str>; 2], HashSet<Rc<IocProcess>>> = HashMap::new();
+        for (process, ..) in all.keys() {
+            let name = [&process.host, &process.ioc].map(Rc::clone);
+            names.entry(name).or_default().insert(Rc::clone(process));
+        }
+        let several = |process: &IocProcess| {
+            let name = [&process.host, &process.ioc].map(Rc::clone);
+            names.get(&name).is_some_and(|processes| processes.len() > 1)
+        };
+        all.into_values().map(|field| FieldState { is_namesake: several(&field.key.0), ..field }).collect()
     }
 
-    /// Records of processes that have ended, if another process on the host has had them since.
+    /// Records of processes that have ended, if the same IOC was started anew since: another process of the same name on
+    /// the host, which began after the end of the first and has them, too. An IOC beside it that happens to have a record
+    /// of that name takes nothing over.
     fn replaced(&self, all: &BTreeMap<Key, FieldState>) -> HashSet<(Rc<IocProcess>, Rc<str>)> {
-        let mut owners: HashMap<(&str, &str), Vec<&Rc<IocProcess>>> = HashMap::new();
+        let mut owners: HashMap<(&str, &str, &str), Vec<&Rc<IocProcess>>> = HashMap::new();
         for (process, record, _) in all.keys() {
-            let owners = owners.entry((&process.host, record)).or_default();
+            let owners = owners.entry((&process.host, &process.ioc, record)).or_default();
             if owners.last().is_none_or(|last| *last != process) {
                 owners.push(process);
             }
         }
-        let ended =
-            |process: &IocProcess| self.processes.get(process).is_some_and(|about| about.ended.is_some());
+        let lived = |process: &Rc<IocProcess>| self.processes.get(process).map(|about| about.lived);
         let mut gone = HashSet::new();
-        for ((_, record), owners) in owners.into_iter().filter(|(_, owners)| owners.len() > 1) {
-            let last = owners.iter().max_by_key(|process| (!ended(process), process.start));
-            for process in owners.iter().filter(|process| ended(process) && Some(*process) != last) {
-                gone.insert((Rc::clone(process), Rc::from(record)));
+        for ((.., record), owners) in owners.into_iter().filter(|(_, owners)| owners.len() > 1) {
+            for process in &owners {
+                let Some((_, Some(over))) = lived(process) else { continue };
+                let is_later = |other: &&Rc<IocProcess>| {
+                    lived(other).is_some_and(|(begun, _)| begun.is_some_and(|begun| begun >= over))
+                };
+                if owners.iter().any(|other| is_later(&other)) {
+                    gone.insert((Rc::clone(process), Rc::from(record)));
+                }
             }
         }
         gone

@@ -6,9 +6,10 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{Dbf, Field, RecordId, Value};
 
 /// Fields that show what the record does, and that nobody writes to restore it.
-const READ_ONLY: [&str; 5] = ["STAT", "SEVR", "NSTA", "NSEV", "PACT"];
+const READ_ONLY: [&str; 7] = ["STAT", "SEVR", "NSTA", "NSEV", "PACT", "NAME", "RTYP"];
 
-/// Types of records whose value comes from their inputs: written, it is computed anew.
+/// Types of records whose value comes from their inputs: written, it is computed anew. If a put from outside gave it the
+/// value that it holds, it does not: it has no input, or was simulated by hand.
 const INPUTS: [&str; 19] = [
     "ai",
     "bi",
@@ -48,6 +49,8 @@ pub fn setting(field: &FieldState) -> Setting {
         alarm: seen.and_then(|seen| seen.alarm),
         time: seen.map(|seen| seen.set.unwrap_or(seen.line.time)),
         remark: field.doubt.clone(),
+        process: (process.start, process.pid),
+        by_put: seen.is_some_and(|seen| seen.by_put),
         ..Setting::default()
     };
     if let Some(of) = &field.of {
@@ -75,7 +78,7 @@ pub fn describe(setting: &mut Setting, context: &Context, record: RecordId, defi
         _ => Vec::new(),
     };
     let input = setting.field == "VAL" && INPUTS.contains(&setting.rtype.as_str());
-    setting.read_only = input || READ_ONLY.contains(&setting.field.as_str());
+    setting.read_only = input && !setting.by_put || READ_ONLY.contains(&setting.field.as_str());
 }
 
 /// The definition of a record's field, if the log has it.

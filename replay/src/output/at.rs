@@ -98,7 +98,7 @@ impl Row for AtRow {
     /// `PV  VALUE  ALARM  AGE  IOC  DOUBT`: parts of varying length are padded to their usual width.
     fn text(&self, zone: &Zone) -> String {
         let field = &self.field;
-        let ioc = if field.key.0.ioc.is_empty() { "-" } else { &field.key.0.ioc };
+        let ioc = if field.key.0.ioc.is_empty() { "-".to_owned() } else { field.place() };
         let seen = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown);
         let alarm = seen.and_then(|seen| seen.alarm);
         let alarm = alarm.map_or(String::new(), |(severity, status)| enum_strings::alarm(severity, status));

@@ -162,8 +162,8 @@ impl Row for DiffRow {
     fn text(&self, zone: &Zone) -> String {
         let side = |field: &Option<FieldState>| field.as_ref().map_or("unknown".to_owned(), shown);
         let pv = self.either().map(FieldState::pv).unwrap_or_default();
-        let ioc = self.either().map_or("", |field| &field.key.0.ioc);
-        let ioc = if ioc.is_empty() { "-" } else { ioc };
+        let ioc = self.either().map_or(String::new(), FieldState::place);
+        let ioc = if ioc.is_empty() { "-" } else { &ioc };
         let is_gone = self.difference() == Difference::Ended;
         let ended = self.ended().filter(|_| is_gone).map(|when| super::at::between(when, zone));
         let change = match &ended {

@@ -15,6 +15,7 @@ use crate::time::Zone;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
+use std::rc::Rc;
 
 /// The formats of a whole graph.
 pub static FORMATS: [Format<Graph>; 5] = [
@@ -84,14 +85,18 @@ impl Row for Arrow {
         }
     }
 
+    /// `COUNT  RATE  FROM --KIND--> TO  [IOC]`; FROM has its IOC if that is another one.
     fn text(&self, _: &Zone) -> String {
         let Arrow { from, to, kind, count, per_second } = self;
         let rate = per_second.map_or(String::new(), wording::rate);
+        let place =
+            |name: &Name| if name.ioc.is_empty() { "not recorded".into() } else { Rc::clone(&name.ioc) };
         let from = match from {
+            Node::Record(name) if place(name) != place(to) => format!("{} [{}]", name.record, place(name)),
             Node::Record(name) => name.record.to_string(),
             Node::Cause(cause) => format!("({cause})"),
         };
-        format!("{count:>9}  {rate:>10}  {from} --{kind}--> {}", to.record)
+        format!("{count:>9}  {rate:>10}  {from} --{kind}--> {}  [{}]", to.record, place(to))
     }
 }
 

@@ -29,10 +29,10 @@ fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Items per second in a span of time; `None` if it is empty.
-fn rate(count: u64, from: i64, to: i64) -> Option<f64> {
-    let span = to.saturating_sub(from);
-    (span > 0).then(|| count as f64 * SECOND as f64 / span as f64)
+/// Items per second in the part of a span of time that was recorded; `None` if there is none.
+fn rate(last: &Last, count: u64, from: i64, to: i64) -> Option<f64> {
+    let recorded = last.recorded(from, to);
+    (recorded > 0).then(|| count as f64 * SECOND as f64 / recorded as f64)
 }
 
 /// A part of the screen: its name stands before its first line.
@@ -54,13 +54,25 @@ impl Part<'_, '_> {
 
     /// Writes as many lines as there is room for: the last ones if `newest`. Says how many more there are.
     fn lines(&mut self, lines: &[String], most: usize, newest: bool, more: &str) -> io::Result<()> {
+        self.lines_of_more(lines, most, newest, (0, more))
+    }
+
+    /// The same of lines before which there were more.
+    fn lines_of_more(
+        &mut self,
+        lines: &[String],
+        most: usize,
+        newest: bool,
+        (before, more): (u64, &str),
+    ) -> io::Result<()> {
         let left_out = lines.len().saturating_sub(most);
+        let not_shown = left_out as u64 + before;
         let shown = match newest {
             true => lines.get(left_out..),
             false => lines.get(..lines.len() - left_out),
         };
-        if left_out > 0 && newest {
-            self.line(&format!("({left_out} {more})"))?;
+        if not_shown > 0 && newest {
+            self.line(&format!("({not_shown} {more})"))?;
         }
         shown.unwrap_or_default().iter().try_for_each(|line| self.line(line))?;
         if left_out > 0 && !newest {
@@ -145,7 +157,8 @@ fn begun(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
             false => "no record was seen to begin and not to complete",
         });
     }
-    part.lines(&lines, MOST_BEGUN, true, "earlier records that were not seen to complete")
+    let more = (last.more_begun, "earlier records that were not seen to complete");
+    part.lines_of_more(&lines, MOST_BEGUN, true, more)
 }
 
 fn begun_text(begun: &Begun, end: i64, zone: &Zone) -> String {
@@ -174,8 +187,10 @@ fn threads(out: &mut Out, last: &Last) -> io::Result<()> {
     }
     let compared = last.before < last.from;
     let before = |text: &str| if compared { format!(" {text:>10}") } else { String::new() };
+    // what was lost was not counted
+    let least = if last.lost_before { ">=" } else { "" };
     part.line(&format!("{:<18} {:>12}{}  last seen", "", "processed/s", before("before")))?;
-    let per_second = |count, from, to| match rate(count, from, to) {
+    let per_second = |count, from, to| match rate(last, count, from, to) {
         Some(rate) => format!("{rate:.1}"),
         None => "-".to_owned(),
     };
@@ -185,7 +200,8 @@ fn threads(out: &mut Out, last: &Last) -> io::Result<()> {
             let _ = write!(name, " ({})", thread.threads);
         }
         let now = per_second(thread.in_minute, last.from, last.end);
-        let before = before(&per_second(thread.before, last.before, last.from));
+        let of_before = per_second(thread.before, last.before, last.from);
+        let before = before(&format!("{}{of_before}", if of_before == "-" { "" } else { least }));
         format!(
             "{name:<18} {now:>12}{before}  {} before the end: {}",
             ago(thread.last, last.end),
@@ -230,7 +246,8 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         text
     };
     let lines: Vec<String> = last.alarms.iter().map(text).collect();
-    part.lines(&lines, MOST_ALARMS, true, "earlier changes; see iocreplay alarms")?;
+    let more = (last.more_alarms, "earlier changes; see iocreplay alarms");
+    part.lines_of_more(&lines, MOST_ALARMS, true, more)?;
     match (lines.is_empty(), last.in_alarm) {
         (true, 0) if last.process.packets_only => part.line(NOT_SEEN),
         (true, 0) => part.line("none"),

@@ -217,6 +217,19 @@ mod tests {
     }
 
     #[test]
+    fn csv_has_every_number_to_its_last_digit() {
+        // a reader of JSON that is not exact takes these for their neighbours
+        for number in ["-1.7836486572462039e+308", "9.9609375e+307", "9007199254740993", "5e-324", "-0.0"] {
+            let value: Value = serde_json::from_str(number).unwrap();
+            let exact: f64 = number.parse().unwrap();
+            let text = written(2, &[Sample("A", value)]);
+            let cell = text.trim().rsplit(',').nth(1).unwrap();
+            assert_eq!(cell.parse::<f64>().unwrap().to_bits(), exact.to_bits(), "{text}");
+            assert!(cell.starts_with(&number[..3]), "{text}");
+        }
+    }
+
+    #[test]
     fn the_same_row_in_all_formats() {
         let rows = [Sample("A", 1.5.into()), Sample("B", Value::Null)];
         assert_eq!(written(0, &rows), "A: 1.5\nB: null\n");

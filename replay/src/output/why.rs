@@ -7,12 +7,12 @@ mod moment;
 mod sources;
 mod steps;
 
-pub use self::answer::{AlarmKeys, Answer};
+pub use self::answer::{AlarmKeys, Answer, Elsewhere};
 pub use self::inputs::{Change, Source};
 pub use self::sources::{Lead, Link, MAX_SOURCES};
 pub use self::steps::Step;
 
-use self::life::Life;
+use self::life::{Life, Lines, MAX_LIVES};
 use self::moment::{Before, Moment, Reading, Seen, HELD};
 use self::steps::{accepted, inputs, processes, way};
 use super::puts::process;
@@ -26,10 +26,14 @@ use crate::model::putlog::{self, root_put};
 use crate::model::run::{field_name, record_name};
 use crate::model::value;
 use crate::time::Zone;
-use epics::Pv;
+use epics::{eca, Pv};
+use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
+
+/// Other IOCs with the same PV that an answer names.
+const MAX_OTHERS: usize = 20;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +53,12 @@ pub struct Why<'a> {
     ask: Ask,
     /// Only what began by this wall-clock time counts.
     begun: i64,
-    /// By host and IOC: a name can exist in several.
-    seen: HashMap<(String, String), Seen>,
+    /// By host, IOC and line of processes: a name can exist in several.
+    seen: HashMap<(String, String, usize), Seen>,
+    /// The processes of each IOC name on a host.
+    lines: HashMap<(String, String), Lines>,
+    /// Processes that have ended; a definition outlives its process, for the chains that refer to it.
+    ended: HashSet<Life>,
 }
 
 /// A value of the PV that a chain led to.
@@ -69,7 +77,16 @@ struct Found {
 impl<'a> Why<'a> {
     /// Prepares a search for `name`, a record or record.FIELD, within the filter's times.
     pub fn new(name: &'a str, filter: &'a Filter) -> Self {
-        Why { pv: Pv::new(name), name, filter, ask: Ask::Value, begun: i64::MAX, seen: HashMap::new() }
+        Why {
+            pv: Pv::new(name),
+            name,
+            filter,
+            ask: Ask::Value,
+            begun: i64::MAX,
+            seen: HashMap::new(),
+            lines: HashMap::new(),
+            ended: HashSet::new(),
+        }
     }
 
     /// Searches for something else than the last change of the value.
@@ -88,7 +105,9 @@ impl<'a> Why<'a> {
         let mut found = Vec::new();
         self.search(&chain, &mut Vec::new(), &mut found);
         for Found { place, time, even, value, alarm, path, life } in found {
-            let seen = self.seen.entry(place).or_default();
+            let context = chain.run.context();
+            let line = self.line(&context, &place, life.as_ref());
+            let seen = self.seen.entry((place.0, place.1, line)).or_default();
             let place = seen.held.partition_point(|moment| moment.even <= even);
             seen.held
                 .insert(place, Moment { time, even, value, alarm, chain: Rc::clone(&chain), path, life });
@@ -100,8 +119,12 @@ impl<'a> Why<'a> {
 
     /// Takes a fact beside the chains, in order of time: what the recorder has read of the record is what it held then.
     pub fn beside(&mut self, aside: &Aside) {
-        let What::Fact(Fact::Snapshot(snapshot)) = &aside.what else { return };
         let context = aside.run.context();
+        if let What::Fact(Fact::IocEnd(end)) = &aside.what {
+            let life = Life::of(&context, context.ioc(end.ioc));
+            self.ended.extend(life.filter(|_| self.ended.len() < MAX_LIVES));
+        }
+        let What::Fact(Fact::Snapshot(snapshot)) = &aside.what else { return };
         let Some(record) = context.record(snapshot.record).filter(|record| record.name == self.pv.record)
         else {
             return;
@@ -112,13 +135,25 @@ impl<'a> Why<'a> {
         let ioc = context.ioc(record.ioc);
         let life = Life::of(&context, ioc);
         let ioc = ioc.map(|ioc| ioc.name.clone()).unwrap_or_default();
-        let seen = self.seen.entry((aside.run.host(), ioc)).or_default();
+        let place = (aside.run.host(), ioc);
+        let line = self.line(&context, &place, life.as_ref());
+        let seen = self.seen.entry((place.0, place.1, line)).or_default();
         if seen.read.len() >= HELD {
             seen.read.pop_front();
         }
         let times = (aside.run.even(aside.at), aside.time);
         let (value, alarm) = (snapshot.value.clone(), (snapshot.severity, snapshot.status));
         seen.read.push_back(Reading { times, value, alarm, life });
+    }
+
+    /// The number of the line of processes that a process of an IOC is in.
+    fn line(&mut self, context: &Context, place: &(String, String), life: Option<&Life>) -> usize {
+        let Why { ended, lines, .. } = self;
+        let running = |other: &Life| !ended.contains(other) && context.iocs().any(|ioc| other.is(ioc));
+        match lines.get_mut(place) {
+            Some(lines) => lines.number(life, running),
+            None => lines.entry(place.clone()).or_default().number(life, running),
+        }
     }
 
     /// Finds the spans of the chain in which the PV got a value.
@@ -137,6 +172,7 @@ impl<'a> Why<'a> {
                 },
                 SpanKind::Put(put)
                     if !put.only_processes
+                        && !is_stopped(put)
                         && self.is_field(&context, put)
                         && !processes(chain, number, put) =>
                 {
@@ -191,12 +227,44 @@ impl<'a> Why<'a> {
         changed.is_some_and(|(moment, before)| before.seen.is_some() && moment.is_certain(sure))
     }
 
+    /// Other IOCs that were seen to have a record of this name: those with values, and those that the last definitions
+    /// name.
+    fn others(&self, chain: &Chain, place: (&str, &str, usize), life: Option<&Life>) -> Vec<Elsewhere> {
+        let mut others = BTreeSet::new();
+        for ((host, ioc, line), seen) in &self.seen {
+            let of = seen.last.as_ref().and_then(|last| last.life.as_ref());
+            let of = of.or_else(|| seen.read.back().and_then(|reading| reading.life.as_ref()));
+            let is_it = (host.as_str(), ioc.as_str(), *line) == place;
+            if !is_it && (!ioc.is_empty() || of.is_some()) {
+                let pid = of.map(Life::pid);
+                others.insert(Elsewhere { host: host.clone(), ioc: ioc.clone(), pid });
+            }
+        }
+        let context = chain.run.context();
+        let host = chain.run.host();
+        let named = context.records().filter(|record| record.name == self.pv.record);
+        for ioc in named.filter_map(|record| context.ioc(record.ioc)) {
+            let is_it = host == place.0 && life.is_some_and(|life| life.is(ioc));
+            let is_over = Life::of(&context, Some(ioc)).is_some_and(|life| self.ended.contains(&life));
+            if !is_it && !is_over && others.len() < MAX_OTHERS {
+                others.insert(Elsewhere { host: host.clone(), ioc: ioc.name.clone(), pid: Some(ioc.pid) });
+            }
+        }
+        others.into_iter().take(MAX_OTHERS).collect()
+    }
+
     /// The answer; `None` if the PV was never processed or written.
     pub fn answer(mut self, zone: &Zone) -> Option<Answer> {
         self.settle();
-        let ((host, ioc), seen) =
-            self.seen.into_iter().max_by_key(|(key, seen)| (seen.rank(), key.clone()))?;
+        let key = self.seen.iter().max_by_key(|(key, seen)| (seen.rank(), *key))?.0.clone();
+        let seen = self.seen.remove(&key)?;
+        let (host, ioc, line) = key;
         let last = seen.last?;
+        let life = last.life.clone();
+        let others = self.others(&last.chain, (&host, &ioc, line), life.as_ref());
+        let namesake = others.iter().any(|other| other.host == host && other.ioc == ioc)
+            || self.lines.get(&(host.clone(), ioc.clone())).is_some_and(|lines| lines.count() > 1);
+        let pid = life.as_ref().map(Life::pid).filter(|_| namesake);
         let (moment, before, changed) = match seen.changed {
             Some((moment, before)) => (moment, before, true),
             None => {
@@ -265,9 +333,17 @@ impl<'a> Why<'a> {
             meanwhile: Vec::new(),
             meanwhile_more: 0,
             anew: anew.map(|(time, value)| (zone.format(time, 9), value.as_ref().map(value::text))),
+            others,
+            pid,
             text: (from.as_ref().map(value::text), value::text(&moment.value)),
             alarms: (before.alarm.filter(|_| changed), moment.alarm),
             lead,
         })
     }
+}
+
+/// Whether a put was answered with an error before it came to the function that writes: the record is as it was.
+fn is_stopped(put: &PutSpan) -> bool {
+    let answer = put.packet.as_ref().and_then(|packet| packet.answer.as_ref());
+    put.kind.is_some() && !put.wrote && answer.is_some_and(|answer| eca::put_status(answer.status) != "ok")
 }

@@ -126,6 +126,23 @@ fn other_threads_puts_are_theirs() {
     assert!(found.iter().any(|line| line.ends_with("ok user81 packet")), "{found:?}");
 }
 
+/// What looks like the index of an enum is one on a record's channel, and anything on a group's.
+#[test]
+fn values_without_a_type_are_read_as_records_have_them() {
+    let bytes = b"\x01\x04\x02\x00\x00\x00".to_vec();
+    let like_an_index = PvaValue { types: vec![0], big_endian: false, length: 6, bytes };
+    let mut story = told();
+    for (time, channel) in [(SECOND, 11), (2 * SECOND, 13)] {
+        story.asks(time, channel, PvaKind::Put, like_an_index.clone());
+        story.answers(time + MS, 81, PvaKind::Put, 0, "");
+    }
+    let puts = story.puts();
+    let asked: Vec<&Value> = puts.iter().map(|line| &line.requested).collect();
+    assert_eq!(asked, [&Value::Int(2), &Value::Unknown]);
+    let pva = puts[1].pva.as_ref().unwrap();
+    assert!(pva.fields.is_empty() && pva.is_cut, "{pva:?}");
+}
+
 #[test]
 fn a_group_is_one_put() {
     let mut story = group();

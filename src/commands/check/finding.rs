@@ -21,6 +21,8 @@ pub struct Found {
     pub no_packets: Option<CaptureError>,
     /// Why the filter of packets does not follow connections, on the ring tier.
     pub no_filter: Option<String>,
+    /// Why the filter, if it does, does not tell which processes connect.
+    pub no_connects: Option<String>,
     /// IOCs and servers that would be recorded.
     pub iocs: Vec<FoundIoc>,
     /// Processes that would not be recorded.

@@ -44,6 +44,9 @@ pub fn text(found: &Found) -> String {
     if let Some(reason) = &found.no_filter {
         line(format_args!("         {}: {reason}", Filtering::REFUSED));
     }
+    if let Some(reason) = &found.no_connects {
+        line(format_args!("         clients that end within milliseconds stay without a pid: {reason}"));
+    }
     if found.iocs.is_empty() {
         line(format_args!("IOCs     none is running (or none can be seen: run as root)"));
     }
@@ -128,7 +131,7 @@ pub fn json(found: &Found) -> String {
     });
     format!(
         "{{\"recorder\":{},\"host\":{},\"kernel\":{},\"arch\":{},\"tier\":{},\"refused\":{},\
-             \"packets\":{},\"no_packets\":{},\"no_filter\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
+             \"packets\":{},\"no_packets\":{},\"no_filter\":{},\"no_connects\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
         string(&host.recorder),
         string(&host.name),
         string(&host.kernel),
@@ -138,6 +141,7 @@ pub fn json(found: &Found) -> String {
         found.no_packets.is_none(),
         or_null(found.no_packets.as_ref()),
         or_null(found.no_filter.as_ref()),
+        or_null(found.no_connects.as_ref()),
         array(iocs),
         array(not_recorded),
     )
@@ -186,6 +190,7 @@ mod tests {
             tier: TierChoice { tier: Tier::Packet, refused: vec![] },
             no_packets: Some(CaptureError::NotAllowed),
             no_filter: Some("bpf(): not permitted".into()),
+            no_connects: Some(odd.into()),
             iocs: vec![ioc],
             not_recorded: vec![NotRecorded { pid: 7, command: odd.into(), user: odd.into(), reason }],
         };
@@ -193,6 +198,7 @@ mod tests {
         assert_eq!(report["host"], odd);
         assert_eq!(report["no_packets"], CaptureError::NotAllowed.to_string());
         assert_eq!(report["no_filter"], "bpf(): not permitted");
+        assert_eq!(report["no_connects"], odd);
         assert_eq!(report["not_recorded"][0]["reason"], odd);
         assert_eq!(report["not_recorded"][0]["pid"], 7);
         assert_eq!(report["iocs"][0]["name"], odd);

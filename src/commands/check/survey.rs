@@ -39,6 +39,7 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
         capture.settle();
     }
     let no_filter = opened.as_ref().ok().and_then(|capture| capture.refused().map(ToString::to_string));
+    let no_connects = opened.as_ref().ok().and_then(|capture| capture.no_connects().map(str::to_owned));
     let no_packets = opened.err();
     let (found, mut not_recorded) = find(users)?;
     let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);
@@ -71,7 +72,7 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     let lives = |ioc: &IocProcess| process::start(ioc.pid) == Some(ioc.start);
     iocs.retain(|line| found.iter().any(|ioc| ioc.pid == line.pid && lives(ioc)));
     iocs.extend(servers.into_iter().filter(|server| !is_ioc(server.pid)).map(foreign));
-    Ok(Found { host: host()?, tier, no_packets, no_filter, iocs, not_recorded })
+    Ok(Found { host: host()?, tier, no_packets, no_filter, no_connects, iocs, not_recorded })
 }
 
 /// The IOCs of these users, and processes that look like IOCs and are not recorded. Processes that ended meanwhile, or

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Put, PvaAnswer, PvaKind, PvaMessage, PvaPut};
-use iocrec_log::pva_value::{options, sent};
+use iocrec_log::pva_value::{options, sent, shown};
 use iocrec_log::value::text;
 
 use crate::pva::message::{PROCESS, PUT, PUT_GET, RPC};
@@ -87,20 +87,21 @@ impl Puts {
         let Some(circuit) = context.circuit(put.circuit) else { return };
         let found = sent(context, &put.value, !matches!(put.kind, PvaKind::Rpc | PvaKind::Process));
         let only_value = matches!(&found.fields[..], [(path, _)] if path == "value" || path == "value.index");
-        let mut shown: Vec<String> = match (put.kind, found.main()) {
+        let mut parts: Vec<String> = match (put.kind, found.main()) {
             (PvaKind::Process, _) => vec!["(process)".to_owned()],
             (_, Some(value)) if only_value => vec![text(value)],
             _ => {
                 let fields = found.fields.iter().take(FIELDS);
-                fields.map(|(path, value)| format!("{path}={}", text(value))).collect()
+                fields.map(|(path, value)| format!("{path}={}", shown(value))).collect()
             }
         };
         if found.is_cut || found.fields.len() > FIELDS {
-            shown.push("...".to_owned());
+            parts.push("...".to_owned());
         }
-        if shown.is_empty() {
-            shown.push("(no field)".to_owned());
+        if parts.is_empty() {
+            parts.push("(no field)".to_owned());
         }
+        let shown = parts;
         let ends = context.addresses(put.circuit).map(|end| end.unwrap_or_else(|| "?".to_owned()));
         let [client, server] = ends;
         let mut rest = format!(" from {client} to {server}");

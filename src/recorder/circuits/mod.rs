@@ -17,6 +17,7 @@ use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
 use crate::net::capture::{Filtering, Packet};
+use crate::net::connects::Connects;
 use crate::net::frames::Frame;
 use crate::net::served::Served;
 use crate::net::service::Ports;
@@ -93,10 +94,12 @@ impl Circuits {
         Circuits { protocols, ..Circuits::default() }
     }
 
-    /// Sets the ports of the servers in a file, all of whose packets count as of one network namespace, 0.
-    pub fn serve(&mut self, now: u64, ports: &Ports) {
-        let served = Served { ports: ports.clone(), captured: true, ..Served::default() };
-        self.protocols.set_served(now, &[served], &mut self.events);
+    /// Sets the ports of the servers in a file, whose packets count as of this many network namespaces, from 0.
+    pub fn serve(&mut self, now: u64, ports: &Ports, namespaces: Namespace) {
+        let served =
+            |namespace| Served { namespace, ports: ports.clone(), captured: true, ..Served::default() };
+        let served: Vec<Served> = (0..namespaces).map(served).collect();
+        self.protocols.set_served(now, &served, &mut self.events);
     }
 
     /// From now on notes Channel Access beside puts.
@@ -117,7 +120,18 @@ impl Circuits {
     /// The same for one that a capture has filtered.
     pub fn captured(&mut self, namespace: Namespace, time: u64, packet: &Packet) {
         let Packet { bytes, length, place, .. } = *packet;
+        self.processes.note_packet(namespace, time, bytes);
         self.protocols.packet(namespace, time, bytes, length, place, &mut self.events);
+    }
+
+    /// From now on takes what a capture of this namespace tells of the processes that connect.
+    pub fn watch_connects(&mut self, namespace: Namespace, connects: Connects, commands: bool) {
+        self.processes.watch_connects(namespace, connects, commands);
+    }
+
+    /// Takes over what was told of them: before the packets that come after it.
+    pub fn take_connects(&mut self, now: u64) {
+        self.processes.take_connects(now, &mut self.events);
     }
 
     /// Takes over names of channels from clients and servers on this machine.
@@ -238,7 +252,7 @@ impl Circuits {
             self.local_clients.notice(&event);
             self.pva_servers.notice(&event);
             self.ends.notice(&event);
-            self.processes.notice(&event);
+            let process = self.processes.notice(&event);
             match &event.fact {
                 Fact::Channel(channel) if selection.pv(&channel.pv) => {
                     self.unwanted.remove(&channel.id);
@@ -256,7 +270,11 @@ impl Circuits {
                 Fact::PvaMonitor(monitor) if self.unwanted.contains(&monitor.channel) => continue,
                 _ => {}
             }
+            let time = event.time;
             env.sink.push(event);
+            if let Some(process) = process {
+                env.sink.push(Event { time, fact: Fact::CircuitProcess(process) });
+            }
         }
     }
 

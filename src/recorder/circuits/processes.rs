@@ -1,8 +1,8 @@
 //! The processes of the clients on this machine, by their sockets.
 //!
 //! A client's user and host are what it claims; the kernel knows which process holds its socket. Each circuit is looked
-//! for once, soon after it was first seen: a client that has ended by then, like a short caput, is not found, and
-//! nothing is said about it. A look reads the sockets of the recorded network namespaces, and, only if a client's socket
+//! for once, soon after it was first seen: a client that has ended by then, like a short caput, is not found. What
+//! the kernel has told of it as it connected ([`connected`]) is said at once. A look reads the sockets of the recorded network namespaces, and, only if a client's socket
 //! is there, the descriptors of all processes, the youngest first, since a short client is among these. A client that is
 //! in none of these namespaces is searched for in those of the other processes (a container's client). A look runs on its
 //! own thread and uses at most a thirtieth of a processor.
@@ -10,6 +10,7 @@
 //! Whoever may open a process's descriptors may be told wrongly by it: a process chooses its name and command line. Its
 //! pid, start and user are the kernel's. Several processes may hold one socket; all are named.
 
+mod connected;
 mod look;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -18,7 +19,9 @@ use std::thread;
 
 use iocrec_log::event::{Address, CircuitId, CircuitProcess, Event, Fact, IocId, SocketHolder, ThreadNames};
 
+use self::connected::{push, Connected, Pair};
 use self::look::{Found, Look};
+use crate::net::connects::Connects;
 use crate::net::Namespace;
 use crate::recorder::circuits::places::Places;
 
@@ -34,6 +37,10 @@ const AFTER_END: u64 = 2_000_000_000;
 const MAX_ENDED: usize = 1024;
 /// Time between two notes of an IOC's threads, nanoseconds.
 const THREADS_AGAIN: u64 = 60_000_000_000;
+/// Circuits that wait for being told who has opened them, and how long, nanoseconds: it is told within milliseconds, on a
+/// busy machine.
+const MAX_LATE: usize = 256;
+const LATE: u64 = 1_000_000_000;
 /// IOCs whose threads were noted.
 const MAX_IOCS: usize = 4096;
 
@@ -84,6 +91,8 @@ struct Open {
     client: Address,
     server: Address,
     is_placed: bool,
+    /// The process that has opened it.
+    opener: Option<SocketHolder>,
 }
 
 /// See the module.
@@ -100,25 +109,83 @@ pub struct ClientProcesses {
     next: u64,
     /// When each IOC's threads were noted, and which they were.
     threads: HashMap<IocId, (u64, Vec<String>)>,
+    connected: Connected,
+    late: VecDeque<Late>,
+}
+
+/// A circuit of which nobody has told yet who has opened it: its packets may be handed over first.
+struct Late {
+    circuit: CircuitId,
+    time: u64,
+    pair: Pair,
+    has_ended: bool,
 }
 
 impl ClientProcesses {
-    /// Notes circuits in an event on its way into the log.
-    pub fn notice(&mut self, event: &Event) {
+    /// From now on takes what a capture of this namespace tells of the processes that connect. `commands`: with command
+    /// lines.
+    pub fn watch_connects(&mut self, namespace: Namespace, connects: Connects, commands: bool) {
+        self.connected.watch(namespace, connects, commands);
+    }
+
+    /// Takes over what was told of them. Pushes facts about circuits that have come before that to `events`.
+    pub fn take_connects(&mut self, now: u64, events: &mut Vec<Event>) {
+        if !self.connected.take() {
+            return;
+        }
+        for late in std::mem::take(&mut self.late) {
+            if now.saturating_sub(late.time) > LATE {
+                continue;
+            }
+            let Some(opener) = self.connected.opener(late.time, late.pair) else {
+                self.late.push_back(late);
+                continue;
+            };
+            let process = opened_by(late.circuit, opener.clone());
+            events.push(Event { time: now, fact: Fact::CircuitProcess(process) });
+            if let Some(open) = self.open.get_mut(&late.circuit) {
+                open.opener = Some(opener);
+            }
+            // the end of the circuit is in the log already, but not of what was just said of it
+            if late.has_ended {
+                events.push(Event { time: now, fact: Fact::CircuitEnd(late.circuit) });
+            }
+        }
+    }
+
+    /// Notes a captured packet.
+    pub fn note_packet(&mut self, namespace: Namespace, time: u64, packet: &[u8]) {
+        if !self.connected.is_watching() {
+            return;
+        }
+        if let Some((client, server, sequence)) = opening(packet) {
+            self.connected.note_opening(time, (namespace, client, server), sequence);
+        }
+    }
+
+    /// Notes circuits in an event on its way into the log. Returns what is known of the process of a circuit that has
+    /// just come: it goes into the log at once, since the circuit may end with the next event.
+    pub fn notice(&mut self, event: &Event) -> Option<CircuitProcess> {
         match &event.fact {
             Fact::Circuit(circuit) => {
-                let open = Open { client: circuit.client, server: circuit.server, is_placed: false };
+                let open =
+                    Open { client: circuit.client, server: circuit.server, is_placed: false, opener: None };
                 self.open.entry(circuit.id).or_insert(open);
             }
             Fact::CircuitEnds(ends) => {
-                let Some(open) = self.open.get_mut(&ends.circuit).filter(|open| !open.is_placed) else {
-                    return;
-                };
+                let open = self.open.get_mut(&ends.circuit).filter(|open| !open.is_placed)?;
                 open.is_placed = true;
                 let (client, server) = (open.client, open.server);
+                let pair = (ends.namespace, client, server);
+                open.opener = self.connected.opener(event.time, pair);
+                if open.opener.is_none() && self.connected.is_watching() {
+                    let late = Late { circuit: ends.circuit, time: event.time, pair, has_ended: false };
+                    push(&mut self.late, late, MAX_LATE);
+                }
+                let process = open.opener.clone().map(|opener| opened_by(ends.circuit, opener));
                 // by IPv6: the sockets are not known by such an address
                 if client.ip == 0 || self.waiting.len() >= MAX_WAITING {
-                    return;
+                    return process;
                 }
                 self.waiting.push_back(Asked {
                     circuit: ends.circuit,
@@ -126,15 +193,21 @@ impl ClientProcesses {
                     client,
                     server,
                 });
+                return process;
             }
             Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => {
                 self.open.remove(circuit);
+                self.late
+                    .iter_mut()
+                    .filter(|late| late.circuit == *circuit)
+                    .for_each(|late| late.has_ended = true);
                 if self.asked.contains(circuit) && self.ended.len() < MAX_ENDED {
                     self.ended.insert(*circuit, event.time);
                 }
             }
             _ => {}
         }
+        None
     }
 
     /// Takes over the last look, or begins another. Pushes new facts to `events`.
@@ -174,12 +247,25 @@ impl ClientProcesses {
         self.next = now.saturating_add(PAUSE.max(look.took.saturating_mul(SHARE)));
         self.asked.clear();
         let mut iocs: HashMap<IocId, (Vec<String>, bool)> = HashMap::new();
-        for Found { circuit, holders, more, is_whole, threads } in look.found {
+        for Found { circuit, mut holders, more, is_whole, threads } in look.found {
             let ended = self.ended.remove(&circuit);
             let is_late = ended.is_some_and(|ended| now.saturating_sub(ended) > AFTER_END);
             // gone before anybody was found: nothing is known
             if is_late || !self.open.contains_key(&circuit) && (ended.is_none() || holders.is_empty()) {
                 continue;
+            }
+            if let Some(opener) = self.open.get(&circuit).and_then(|open| open.opener.as_ref()) {
+                // gone since, or not holding it any more: it may have made puts before
+                let same = |of: &SocketHolder| (of.pid, of.start) == (opener.pid, opener.start);
+                if holders.is_empty() {
+                    continue;
+                }
+                if !holders.iter().any(same) {
+                    holders.insert(0, opener.clone());
+                }
+            }
+            if !holders.is_empty() {
+                self.late.retain(|late| late.circuit != circuit);
             }
             if let (Some(ioc), Some(threads)) = (recorded(places, &holders), threads) {
                 iocs.insert(ioc, threads);
@@ -206,6 +292,30 @@ impl ClientProcesses {
             events.push(Event { time: now, fact: Fact::ThreadNames(ThreadNames { ioc, names, is_whole }) });
         }
     }
+}
+
+/// What is said of a circuit of which only the process is known that has opened it: nobody has looked for others that hold
+/// its socket, too.
+fn opened_by(circuit: CircuitId, opener: SocketHolder) -> CircuitProcess {
+    CircuitProcess { circuit, holders: vec![opener], more: 0, is_whole: false }
+}
+
+/// Of a segment that opens a connection, by IPv4: client, server and sequence number.
+fn opening(packet: &[u8]) -> Option<(Address, Address, u32)> {
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    let first = *packet.first()?;
+    if first >> 4 != 4 || *packet.get(9)? != libc::IPPROTO_TCP as u8 {
+        return None;
+    }
+    let tcp = packet.get(usize::from(first & 15) * 4..)?;
+    if tcp.get(13)? & (SYN | ACK) != SYN {
+        return None;
+    }
+    let word = |bytes: &[u8], at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+    let port = |at: usize| Some(u16::from_be_bytes(*tcp.get(at..)?.first_chunk()?));
+    let at = |ip: u32, port: u16| Address::new(ip.into(), port);
+    Some((at(word(packet, 12)?, port(0)?), at(word(packet, 16)?, port(2)?), word(tcp, 4)?))
 }
 
 /// The recorded process among the holders of a socket.

@@ -124,6 +124,11 @@ impl Source for ChannelAccess {
             }
             let (circuits, offset) = (&mut *cx.circuits, cx.env.wall_offset);
             let last = &mut self.last_packet;
+            for (namespace, connects) in captures.take_connects() {
+                circuits.watch_connects(namespace, connects, !cx.env.options.no_command_lines);
+            }
+            // before the packets of what they tell
+            circuits.take_connects(now);
             captures.drain(&mut |namespace, packet| {
                 *last = now;
                 let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);

@@ -11,8 +11,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the script is to find and to write, by PV: from the first and the last put since then that was accepted.
-fn expected(truth: &Truth, since: i64) -> BTreeMap<String, (Value, Value)> {
+/// What the script is to find and to write, by PV: from the first and the last put since then that was accepted. Of
+/// some puts, from those after the last one of others; nothing, if others put last.
+fn expected(
+    truth: &Truth,
+    since: i64,
+    is_selected: &dyn Fn(&Value) -> bool,
+) -> BTreeMap<String, (Value, Value)> {
     let mut expected: BTreeMap<String, (Value, Value)> = BTreeMap::new();
     for put in truth.puts().iter().filter(|put| time(put, "begin") >= since) {
         let pv = put["pv"].as_str().expect("a PV");
@@ -21,6 +26,10 @@ fn expected(truth: &Truth, since: i64) -> BTreeMap<String, (Value, Value)> {
             continue;
         }
         let pv = pv.replace(".VAL$", ".$");
+        if !is_selected(put) {
+            expected.remove(&pv);
+            continue;
+        }
         let entry = expected.entry(pv).or_insert_with(|| (Value::Null, put["before"].clone()));
         entry.0 = put["after"].clone();
     }
@@ -55,16 +64,26 @@ fn what_is_put_back_is_what_was_there() {
 
 /// What is wrong with the scripts that undo everything since these moments.
 pub fn differences(plant: &Plant, moments: &[&str]) -> Vec<String> {
+    differences_of(plant, moments, &[], &|_| true)
+}
+
+/// The same of the puts that filters select.
+pub fn differences_of(
+    plant: &Plant,
+    moments: &[&str],
+    filters: &[&str],
+    is_selected: &dyn Fn(&Value) -> bool,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for moment in moments {
         let since = plant.truth.moment(moment);
-        let (code, script, said) = plant.outcome(&["undo", "--since", &iso(since)]);
+        let (code, script, said) = plant.outcome(&[&["undo", "--since", &iso(since)], filters].concat());
         assert_eq!(code, 0, "{said}");
-        let mut expected = expected(&plant.truth, since);
+        let mut expected = expected(&plant.truth, since, is_selected);
         for line in script.lines().filter(|line| line.starts_with("back ") && !line.ends_with("() {")) {
             let words = words(line);
             let Some((found, wanted)) = expected.remove(&words[5]) else {
-                wrong.push(format!("{moment}: {line} is invented"));
+                wrong.push(format!("{moment} {filters:?}: {line} is invented"));
                 continue;
             };
             if !is_written_as(&found, &words[2]) || !is_written_as(&wanted, &words[3]) {
@@ -73,7 +92,9 @@ pub fn differences(plant: &Plant, moments: &[&str]) -> Vec<String> {
         }
         // what caput can't write is named
         expected.retain(|pv, _| !said.contains(&format!(" {pv} ")));
-        wrong.extend(expected.iter().map(|(pv, values)| format!("{moment}: {pv} is missing: {values:?}")));
+        wrong.extend(
+            expected.iter().map(|(pv, values)| format!("{moment} {filters:?}: {pv} is missing: {values:?}")),
+        );
     }
     wrong
 }

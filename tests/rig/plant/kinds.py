@@ -24,7 +24,7 @@ PORT = 5094
 WORDS = (
     "", "a", "closed for maintenance", "50 % & more", 'it\'s "odd"', "tab\there", "ümläut", "x" * 39, "line\nfeed",
     "$(reboot)", "${HOME}", "`reboot`", "-n", "--", "\\", "\\0", "\\x41", "@array@ { }", "<END>", "a;b", "a,b", "# a", "%d",
-    "[1;2]", "a~b", "null", "---", " b ", "é" * 19, "x" * 38, "1", "nan", "\x1b[2J",
+    "[1;2]", "a~b", "null", "---", " b", "é" * 19, "x" * 38, "1", "nan", "\x1b[2J",
 )  # fmt: skip
 # Longer than a DBR_STRING.
 TEXTS = ("", "short", "a text that is longer than the forty characters of a DBR_STRING", "é" * 60, "a,b;c|d\\e",

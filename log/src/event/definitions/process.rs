@@ -1,7 +1,8 @@
 //! The processes of clients: who is behind a circuit whose client is on the recorded machine.
 //!
 //! A client's user and host are claims. Its process is what the kernel says: who held the client's socket when the
-//! recorder looked, which is soon after the circuit was first seen. The recorder looks once for each circuit.
+//! recorder looked, which is soon after the circuit was first seen. The recorder looks once for each circuit. A client that
+//! is gone by then may still be known: the kernel told, as it connected, which process that was.
 
 use crate::event::ids::*;
 use crate::event::life::{allocated, owned_by_ioc, texts, Ended, OwnedBy, Whole};
@@ -16,7 +17,7 @@ pub struct SocketHolder {
     /// Start time of the process, nanoseconds after boot: a pid is used again, a pid with its start is not.
     pub start: u64,
     /// Its program, by the command line: the script or module that Python runs, else the program's file name. The name of its
-    /// first thread if it has no command line. The process may have chosen either itself.
+    /// first thread if it has no command line, or was gone before that could be read. The process may have chosen either itself.
     pub program: String,
     /// Its command line without secrets; empty if it is not wanted in the log.
     pub command: Vec<String>,
@@ -26,8 +27,9 @@ pub struct SocketHolder {
     pub user: String,
 }
 
-/// The processes that held the client's socket of a circuit when the recorder looked. There is no such fact if the
-/// client is not on the recorded machine, as far as the recorder can see, or was gone by then.
+/// The processes that held the client's socket of a circuit when the recorder looked, or as it connected. There is no such
+/// fact if the client is not on the recorded machine, as far as the recorder can see, or was gone by then and nothing told
+/// of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CircuitProcess {
     /// The circuit.
@@ -37,7 +39,8 @@ pub struct CircuitProcess {
     pub holders: Vec<SocketHolder>,
     /// Number of processes that held it, too, but are not among these.
     pub more: u32,
-    /// Whether all processes' descriptors were read: if not, others may have held it.
+    /// Whether all processes' descriptors were read: if not, others may have held it. False if it is only known which
+    /// process connected.
     pub is_whole: bool,
 }
 

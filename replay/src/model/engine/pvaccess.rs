@@ -148,13 +148,16 @@ impl Engine {
     pub(super) fn pva_put(&mut self, time: u64, put: &PvaPut) {
         let context = self.run.context();
         let changed = matches!(put.kind, PvaKind::Put | PvaKind::PutGet);
-        let sent = sent(&context, &put.value, changed);
+        let mut sent = sent(&context, &put.value, changed);
         let options = options(&context, &put.options);
         let name = context.channel(put.channel).map_or("", |channel| channel.pv.as_str());
         let ioc = run::ioc_of_circuit(&context, put.circuit).map(|ioc| ioc.id);
         let was_unnamed = name.is_empty();
         let names_record = !was_unnamed && self.pva.names.is_record(&context, time, ioc, name);
         drop(context);
+        if !was_unnamed && !names_record {
+            unsay(&mut sent);
+        }
         let key = (put.circuit, put.ioid);
         let (dbf, count) = shape(sent.main());
         let requested = sent.main().filter(|_| changed).cloned().unwrap_or(Value::Unknown);
@@ -351,9 +354,11 @@ impl Engine {
             message.was_unnamed = false;
             let ioc = run::ioc_of_circuit(&context, message.circuit).map(|ioc| ioc.id);
             let names_record = self.pva.names.is_record(&context, now, ioc, name);
-            let put = self.chains.put_mut(message.at).and_then(|put| put.packet.as_mut()?.pva.as_mut());
-            if let Some(request) = put {
-                request.names_record = names_record;
+            let Some(put) = self.chains.put_mut(message.at) else { continue };
+            let Some(request) = put.packet.as_mut().and_then(|packet| packet.pva.as_mut()) else { continue };
+            request.names_record = names_record;
+            if !names_record && unsay(&mut request.sent) {
+                put.requested = Value::Unknown;
             }
         }
     }
@@ -461,6 +466,16 @@ impl Engine {
             }
         }
     }
+}
+
+/// Takes back what a value of unknown type looked like: it was read as records have it, but its channel is none's.
+/// Returns whether there was something.
+fn unsay(sent: &mut Sent) -> bool {
+    let guessed = !sent.is_known && !sent.fields.is_empty();
+    if guessed {
+        *sent = Sent { is_cut: true, ..Sent::default() };
+    }
+    guessed
 }
 
 /// Type and count of a value.

@@ -37,6 +37,8 @@ struct Keys<'a> {
     not_seen: Vec<NotSeenKeys<'a>>,
     /// Whether chains were left out: counts and rates are minima.
     sampled: bool,
+    /// Whether something was lost in the time before the minute: counts and rates there are minima.
+    lost_before: bool,
     begun: Vec<BegunKeys<'a>>,
     unanswered: Vec<PutKeys<'a>>,
     threads: Vec<ThreadKeys<'a>>,
@@ -149,6 +151,7 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
             .map(|seen| NotSeenKeys { from: time(seen.from), to: time(seen.to), cause: &seen.cause })
             .collect(),
         sampled: last.sampled,
+        lost_before: last.lost_before,
         begun: last
             .begun
             .iter()
@@ -173,8 +176,8 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
                 record: known(&thread.record),
                 processed: thread.in_minute,
                 processed_before: thread.before,
-                rate: rate(thread.in_minute, last.from, last.end),
-                rate_before: rate(thread.before, last.before, last.from),
+                rate: rate(last, thread.in_minute, last.from, last.end),
+                rate_before: rate(last, thread.before, last.before, last.from),
             })
             .collect(),
         puts: last.puts.iter().map(put).collect(),

@@ -41,6 +41,7 @@ pub struct Line<'a> {
     protocol: Option<&'a str>,
     request: Option<&'a str>,
     fields: serde_json::Value,
+    fields_cut: Option<bool>,
     options: serde_json::Value,
     message: Option<&'a str>,
     result: serde_json::Value,
@@ -82,6 +83,7 @@ pub fn line<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
         protocol: put.protocol,
         request: put.pva.as_ref().map(|pva| pva.request),
         fields: fields(put.pva.as_ref().map(|pva| pva.fields.as_slice())),
+        fields_cut: put.pva.as_ref().map(|pva| pva.is_cut),
         options: put.pva.as_ref().map_or(serde_json::Value::Null, |pva| {
             let option = |(name, value): &(String, String)| (name.clone(), value.as_str().into());
             serde_json::Value::Object(pva.options.iter().map(option).collect())
@@ -196,7 +198,7 @@ mod tests {
                 r#""callback_ms":null,"thread":"CAS-client","source":"both","inexact":false,"#,
                 r#""cause_record":null,"old_text":null,"new_text":null,"requested_cut":false,"#,
                 r#""old_cut":null,"new_cut":null,"client_ioc":null,"protocol":"ca","request":null,"#,
-                r#""fields":null,"options":null,"message":null,"result":null,"members":null,"process":null}"#,
+                r#""fields":null,"fields_cut":null,"options":null,"message":null,"result":null,"members":null,"process":null}"#,
                 "\n"
             )
         );

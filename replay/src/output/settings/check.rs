@@ -4,20 +4,23 @@ use crate::model::obstacle::Obstacle;
 use crate::model::setting::{LeftOut, Setting};
 use crate::output::caput::check_name;
 use iocrec_log::event::{Array, Dbf, Value};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Fields that do something when they are written.
 const ACTIONS: [&str; 4] = ["PROC", "RPRO", "ACKS", "ACKT"];
 
-/// Passes each setting to `each`, which writes it or says why it can't. Returns those left out.
+/// Passes each setting to `each`, which writes it or says why it can't. Returns those left out: also all of a name that
+/// several IOCs have, since none of the formats says which of them a value is for.
 pub fn sort<'a>(
     settings: &'a [Setting],
     mut each: impl FnMut(&'a Setting) -> Result<(), Obstacle>,
 ) -> Vec<LeftOut> {
     let (mut seen, mut left_out) = (HashSet::new(), Vec::new());
+    let of_several = of_several(settings);
     for setting in settings {
         let result = match known(setting) {
             Err(reason) => Err(reason),
+            Ok(()) if of_several.contains(setting.record.as_str()) => Err(Obstacle::SeveralIocs),
             Ok(()) if seen.contains(setting.pv.as_str()) => Err(Obstacle::Twice),
             Ok(()) => each(setting),
         };
@@ -27,6 +30,18 @@ pub fn sort<'a>(
         }
     }
     left_out
+}
+
+/// Records with values of different IOCs.
+fn of_several(settings: &[Setting]) -> HashSet<&str> {
+    let (mut places, mut several) = (HashMap::new(), HashSet::new());
+    for setting in settings.iter().filter(|setting| setting.value != Value::Unknown) {
+        let place = (&setting.host, &setting.ioc, setting.process);
+        if *places.entry(setting.record.as_str()).or_insert(place) != place {
+            several.insert(setting.record.as_str());
+        }
+    }
+    several
 }
 
 /// Whether the value can be restored at all.

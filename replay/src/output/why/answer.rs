@@ -76,6 +76,10 @@ pub struct Answer {
     pub(super) meanwhile_more: u64,
     /// The process that made the put at the root, as in `iocreplay puts`; null if no log tells.
     pub(super) process: Option<serde_json::Value>,
+    /// Other IOCs that have a PV of this name: this answer is not about them.
+    pub(super) others: Vec<Elsewhere>,
+    /// Process id of the IOC, if another of the same name runs beside it.
+    pub(super) pid: Option<u32>,
     /// If this is the first in a process started anew: when the record was last seen in the one before, and its value.
     #[serde(skip)]
     pub(super) anew: Option<(String, Option<String>)>,
@@ -86,6 +90,17 @@ pub struct Answer {
     /// Where to look further.
     #[serde(skip)]
     pub(super) lead: Lead,
+}
+
+/// Another IOC that has a PV of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Elsewhere {
+    /// Its host; empty if unknown.
+    pub host: String,
+    /// Its name; empty if unknown.
+    pub ioc: String,
+    /// Its process id, if known.
+    pub pid: Option<u32>,
 }
 
 /// An alarm as JSON.
@@ -110,6 +125,7 @@ impl Answer {
     /// Writes it as text: the change, then its cause, then each step down to the PV; then what the cause followed.
     pub fn write_text(&self, out: &mut Out) -> io::Result<()> {
         self.write_change(out)?;
+        self.write_others(out)?;
         line!(out, "Cause: {}", self.cause)?;
         if let Some(begun_by) = &self.begun_by {
             line!(out, "Begun by: {begun_by}")?;
@@ -127,9 +143,10 @@ impl Answer {
 
     fn write_change(&self, out: &mut Out) -> io::Result<()> {
         let Answer { pv, host, ioc, time, count, last_written, .. } = self;
+        let pid = self.pid.map_or(String::new(), |pid| format!(" pid {pid}"));
         let place = match (ioc.is_empty(), host.is_empty()) {
-            (false, false) => format!("  [{ioc} on {host}]"),
-            (false, true) => format!("  [{ioc}]"),
+            (false, false) => format!("  [{ioc}{pid} on {host}]"),
+            (false, true) => format!("  [{ioc}{pid}]"),
             _ => String::new(),
         };
         if self.asked == "alarm" {
@@ -171,6 +188,25 @@ impl Answer {
         }
         self.write_anew(out)?;
         self.write_missed(out)
+    }
+
+    /// Says which other IOCs have a PV of this name, and how to ask for them.
+    fn write_others(&self, out: &mut Out) -> io::Result<()> {
+        if self.others.is_empty() {
+            return Ok(());
+        }
+        let of = |other: &Elsewhere| {
+            let name = if other.ioc.is_empty() { "an unknown IOC" } else { &other.ioc };
+            let pid = other.pid.map_or(String::new(), |pid| format!(" pid {pid}"));
+            let host = if other.host == self.host { String::new() } else { format!(" on {}", other.host) };
+            format!("{name}{pid}{host}")
+        };
+        let names: Vec<String> = self.others.iter().map(of).collect();
+        line!(
+            out,
+            "It is also a PV of {}, of which this says nothing; choose with --ioc or --host.",
+            names.join(", ")
+        )
     }
 
     /// The part of the logs that counts.

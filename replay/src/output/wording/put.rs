@@ -4,10 +4,10 @@ mod who;
 
 pub use self::who::{process_name, who};
 
-use crate::model::contention::is_refused;
 use crate::model::putlog::PutLine;
 use crate::model::{enum_strings, outcome, value};
 use iocrec_log::event::{Dbf, Value};
+use iocrec_log::pva_value::shown;
 use std::fmt::Write as _;
 
 /// In place of the value afterwards.
@@ -22,7 +22,7 @@ const READ_LATER: &str = "read later, perhaps another's";
 /// `OLD -> NEW`, and the requested value if it is different. What was asked for never looks like a result: it is said
 /// where the value afterwards is not known, or only follows from the request.
 pub fn change(put: &PutLine) -> String {
-    let Change { old, new, asked, unchanged, doubt, acknowledges } = parts(put);
+    let Change { old, new, asked, others, unchanged, doubt, acknowledges } = parts(put);
     let mut change = String::new();
     if acknowledges {
         return new;
@@ -44,6 +44,11 @@ pub fn change(put: &PutLine) -> String {
         change.push_str(&asked);
         change.push(')');
     }
+    if let Some(others) = others {
+        change.push_str(" (with ");
+        change.push_str(&others);
+        change.push(')');
+    }
     change
 }
 
@@ -56,6 +61,8 @@ pub struct Change {
     pub new: String,
     /// The requested value, if it is not shown by `new`.
     pub asked: Option<String>,
+    /// What was requested beside the value, over PVAccess: other fields, such as an alarm or a time stamp.
+    pub others: Option<String>,
     /// Whether the value is known to have stayed as it was, though another was requested.
     pub unchanged: bool,
     /// Why `new` may not be what the put left.
@@ -91,7 +98,7 @@ pub fn parts(put: &PutLine) -> Change {
     };
     let before = (old != Value::Unknown).then(|| text(&old, put.old_cut, put.old_text.as_deref()));
     if new == Value::Unknown {
-        let new = if is_refused(put) { NOT_WRITTEN } else { NOT_KNOWN };
+        let new = if put.has_not_written() { NOT_WRITTEN } else { NOT_KNOWN };
         let asked = match in_parts(put) {
             // no value was asked for, or those of members, which say themselves what became of them
             Some((new, false)) => return Change { old: before, new, ..Change::default() },
@@ -101,10 +108,20 @@ pub fn parts(put: &PutLine) -> Change {
             }
             None => text(&requested, put.requested_cut, None),
         };
-        return Change { old: before, new: new.to_owned(), asked: Some(asked), ..Change::default() };
+        return Change {
+            old: before,
+            new: new.to_owned(),
+            asked: Some(asked),
+            others: beside(put),
+            ..Change::default()
+        };
     }
-    let mut change =
-        Change { old: before, new: text(&new, put.new_cut, put.new_text.as_deref()), ..Change::default() };
+    let mut change = Change {
+        old: before,
+        new: text(&new, put.new_cut, put.new_text.as_deref()),
+        others: beside(put),
+        ..Change::default()
+    };
     change.doubt = match (put.inexact, put.as_asked) {
         (true, true) => Some(AS_ASKED),
         (true, false) => Some(READ_LATER),
@@ -122,7 +139,7 @@ pub fn parts(put: &PutLine) -> Change {
         // The value before is known, and nothing else has written to it since.
         let whole = put.old_cut != Some(true) && put.new_cut != Some(true);
         change.unchanged = whole && !put.inexact && value::same(&old, &new) == Some(true);
-        change.asked = Some(value::text(&requested));
+        change.asked = Some(text(&requested, put.requested_cut, None));
     }
     change
 }
@@ -137,10 +154,7 @@ fn in_parts(put: &PutLine) -> Option<(String, bool)> {
         };
         return Some((shortened(pva.members.iter().map(member), pva.is_cut), false));
     }
-    let fields = || {
-        let field = |(name, found): &(String, Value)| format!("{name}={}", value::text(found));
-        shortened(pva.fields.iter().map(field), pva.is_cut)
-    };
+    let fields = || shortened(pva.fields.iter().map(field), pva.is_cut);
     match pva.request {
         "process" => Some(("process".to_owned(), false)),
         "rpc" => Some((format!("call({})", fields()), false)),
@@ -149,6 +163,22 @@ fn in_parts(put: &PutLine) -> Option<(String, bool)> {
         _ if pva.fields.is_empty() => None,
         _ => Some((fields(), true)),
     }
+}
+
+/// The fields that PVAccess asked for beside the value.
+fn beside(put: &PutLine) -> Option<String> {
+    let pva = put.pva.as_ref().filter(|pva| pva.members.is_empty())?;
+    let main = pva.main.filter(|_| put.requested != Value::Unknown)?;
+    let others = (0..).zip(&pva.fields).filter(|(place, _)| *place != main).map(|(_, others)| others);
+    // an array or text says itself that it is cut
+    let is_cut = pva.is_cut && put.requested_cut != Some(true);
+    let text = shortened(others.map(field), is_cut);
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// A field of PVAccess.
+fn field((name, found): &(String, Value)) -> String {
+    format!("{name}={}", shown(found))
 }
 
 /// The first few of these, and whether there are more.
@@ -197,6 +227,7 @@ fn acknowledgement(field: &str, put: &PutLine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::putlog::PvaLine;
     use crate::output::puts::sample::put;
     use iocrec_log::event::Array;
 
@@ -250,6 +281,37 @@ mod tests {
             ..put()
         };
         assert_eq!(change(&long), r#""old" -> "new""#);
+    }
+
+    #[test]
+    fn fields_of_pvaccess_are_all_said() {
+        let put_of = |fields: &[(&str, Value)], main: Option<usize>, is_cut| {
+            let requested = main.map_or(Value::Unknown, |main| fields[main].1.clone());
+            let pva = PvaLine {
+                request: "put",
+                fields: fields.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect(),
+                is_cut,
+                main,
+                options: Vec::new(),
+                message: None,
+                result: Vec::new(),
+                members: Vec::new(),
+            };
+            let new = requested.clone();
+            PutLine { old: Value::Unknown, new, requested, pva: Some(Box::new(pva)), ..put() }
+        };
+        let severity = || ("alarm.severity", Value::Int(2));
+        let with_alarm = put_of(&[("value", Value::Double(1.5)), severity()], Some(0), false);
+        assert_eq!(change(&with_alarm), "-> 1.5 (with alarm.severity=2)");
+        let cut = put_of(&[("value", Value::Double(1.5))], Some(0), true);
+        assert_eq!(change(&cut), "-> 1.5 (with ...)");
+        let refused = PutLine { new: Value::Unknown, status: "denied".into(), ..with_alarm };
+        assert_eq!(change(&refused), "-> not written (asked for 1.5) (with alarm.severity=2)");
+        // a table has no value that stands for all of it
+        let columns = put_of(&[("value.a", Value::Int(1)), ("value.b", Value::Unknown)], None, false);
+        assert_eq!(change(&columns), "-> not known (asked for value.a=1, value.b=none)");
+        let plain = put_of(&[("value", Value::Double(1.5))], Some(0), false);
+        assert_eq!(change(&plain), "-> 1.5");
     }
 
     #[test]

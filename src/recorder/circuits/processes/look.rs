@@ -182,7 +182,7 @@ fn holders(inodes: &HashSet<u64>, commands: bool) -> (HashMap<u64, (Vec<SocketHo
 }
 
 /// Describes a process; `None` if its number belongs to another one by now.
-fn describe(pid: u32, start: u64, commands: bool) -> Option<SocketHolder> {
+pub(super) fn describe(pid: u32, start: u64, commands: bool) -> Option<SocketHolder> {
     let words = process::command(pid);
     let name = script::name(&words);
     let program = if name.is_empty() { process::thread_name(pid, pid) } else { name };

@@ -3,6 +3,7 @@
 //! The files are read in the order in which they were named; connections continue from one to the next. What a file
 //! can't tell is not claimed: the host is unknown, so are its IOCs, and a note says where the packets come from.
 
+mod machines;
 mod notes;
 mod outcome;
 mod packets;
@@ -24,6 +25,7 @@ use crate::recorder::context::Context;
 use crate::recorder::sources::{Source, ROUND};
 use crate::terminal::Progress;
 
+use machines::{Machines, Place};
 use outcome::outcome_of;
 pub use outcome::Outcome;
 
@@ -39,7 +41,8 @@ pub struct CaptureFiles {
     fragments: Fragments,
     /// Files that began with the clock going back so far, and the interfaces in them on which there are loopback addresses.
     overlaps: u32,
-    loopbacks: BTreeSet<(u32, u32)>,
+    loopbacks: BTreeSet<Place>,
+    machines: Machines,
     datagrams: Datagrams,
     /// Ports of the datagrams that are taken.
     selected: Selection,
@@ -79,6 +82,7 @@ impl CaptureFiles {
             fragments: Fragments::default(),
             overlaps: 0,
             loopbacks: BTreeSet::new(),
+            machines: Machines::default(),
             datagrams: Datagrams::default(),
             selected,
             facts: Vec::new(),

@@ -2,6 +2,7 @@
 
 use iocrec_log::event::{Clock, Fact, Host, Loss, LossSource, Tier, TierChoice};
 
+use super::machines::MACHINES;
 use super::CaptureFiles;
 use crate::linux::clock::{self, Clock as _};
 use crate::net::capture_file::{FileError, Problem};
@@ -26,7 +27,7 @@ impl CaptureFiles {
         let reason = || "packets are read from a capture file".to_owned();
         let refused = vec![(Tier::Ring, reason()), (Tier::Perf, reason())];
         cx.env.push(time, Fact::Tier(TierChoice { tier: Tier::Packet, refused }));
-        cx.circuits.serve(time, self.flows.ports());
+        cx.circuits.serve(time, self.flows.ports(), MACHINES);
         self.counted = time;
         let selected = [(0, self.selected.clone())].into();
         self.datagrams.set_selected(time, &selected, &mut self.facts);

@@ -2,6 +2,7 @@
 
 use iocrec_log::event::Fact;
 
+use super::machines::MACHINES;
 use super::outcome::{outcome_of, Outcome};
 use super::CaptureFiles;
 use crate::net::capture_file::link::{inner, Inner};
@@ -81,10 +82,12 @@ impl CaptureFiles {
         }
         self.count_decoded(&segment, 1, outcome);
         outcome.cut += u64::from(segment.payload.len() < segment.length as usize);
+        let mut namespace = 0;
         if segment.source.is_loopback() && segment.destination.is_loopback() {
             self.note_loopback(cx, time, interface, outcome);
+            namespace = self.machines.namespace(time, (self.overlaps, interface), &segment);
         }
-        cx.circuits.frame(0, time, frame);
+        cx.circuits.frame(namespace, time, frame);
     }
 
     /// A connection on an unknown port turns out to be of a known protocol.
@@ -96,7 +99,7 @@ impl CaptureFiles {
         started: Started,
         outcome: &mut Outcome,
     ) {
-        cx.circuits.serve(time, self.flows.ports());
+        cx.circuits.serve(time, self.flows.ports(), MACHINES);
         outcome.servers = self.flows.servers();
         // they counted as others
         self.count_decoded(segment, started.packets, outcome);
@@ -125,8 +128,8 @@ impl CaptureFiles {
         outcome.loopbacks = self.loopbacks.len();
         if outcome.loopbacks == 2 {
             self.hand_over(cx);
-            let text = "loopback addresses are from several interfaces: if those are of several machines, \
-                        their connections can't be told apart";
+            let text = "loopback addresses are from several interfaces: connections are told apart, but not \
+                        whose they are if those are of several machines";
             cx.env.push(time, Fact::Mark(text.into()));
         }
     }
@@ -163,7 +166,7 @@ impl CaptureFiles {
             return false;
         }
         if self.selected.learn(datagram, &mut self.flows) {
-            cx.circuits.serve(time, self.flows.ports());
+            cx.circuits.serve(time, self.flows.ports(), MACHINES);
         }
         let seen = Seen { namespace: 0, interface: interface.cast_signed(), time };
         self.datagrams.datagram(seen, datagram, &mut self.facts);

@@ -113,6 +113,9 @@ impl Puts {
         if let Some(asked) = change.asked.take_if(|_| !known) {
             change.new = asked; // which the page says
         }
+        if let Some(others) = change.others.take() {
+            change.new += &format!(" (with {others})");
+        }
         let mut flags = match &*put.status {
             "ok" => 0,
             "denied" => DENIED,

@@ -2,20 +2,25 @@
 //!
 //! It shows what is recorded, side by side. What ended an IOC is never concluded from what it did last.
 
+mod walk;
+
+pub use walk::ThreadLine;
+
 use super::alarms::{AlarmLine, What as AlarmWhat};
 use super::asides::What as Beside;
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::clients::{ClientLine, Clients, Ended};
 use super::putlog::{each_put, root_put, PutLine, Via};
-use super::run::{ioc_of_circuit, record_name, Run};
+use super::run::{record_name, Run};
 use crate::filter::{Filter, Pattern};
 use crate::logs::Logs;
 use crate::model::origins::Wording;
 use crate::processes::{Process, Processes};
 use crate::time::SECOND;
-use iocrec_log::event::{CauseKind, Fact, IocId, RecordId, ThreadId};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use iocrec_log::event::{CauseKind, Fact, ThreadId};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
+use walk::Walk;
 
 /// The minute, and the time before it with which it is compared, in nanoseconds.
 pub const MINUTE: i64 = 60 * SECOND as i64;
@@ -27,7 +32,6 @@ const AT_END: i64 = 2 * SECOND as i64;
 const MAX_PUTS: usize = 10;
 /// Items kept of each list; bounds for hostile logs.
 const MAX_ITEMS: usize = 1000;
-const MAX_THREADS: usize = 10_000;
 
 /// A record that had begun to process and was not seen to complete.
 #[derive(Clone, Debug)]
@@ -51,23 +55,6 @@ pub struct Begun {
 pub struct Unanswered {
     /// The put.
     pub put: PutLine,
-}
-
-/// What the threads of one name did.
-#[derive(Clone, Debug, Default)]
-pub struct ThreadLine {
-    /// Their name.
-    pub name: String,
-    /// Their number, as far as they did anything.
-    pub threads: usize,
-    /// Wall-clock time of the last thing that one of them was seen to do, and its record.
-    pub last: i64,
-    /// See `last`.
-    pub record: String,
-    /// Records processed in the minute, and before it.
-    pub in_minute: u64,
-    /// See `in_minute`.
-    pub before: u64,
 }
 
 /// Something that was not recorded.
@@ -109,20 +96,26 @@ pub struct Last {
     pub from: i64,
     /// See `end`.
     pub before: i64,
-    /// Records begun and not completed, the latest last.
+    /// Records begun and not completed, the latest last, and how many began before them.
     pub begun: Vec<Begun>,
+    /// See `begun`.
+    pub more_begun: u64,
     /// Puts with callback that were not answered.
     pub unanswered: Vec<Unanswered>,
     /// Threads, the last to do something first.
     pub threads: Vec<ThreadLine>,
     /// The last puts, also from before the minute.
     pub puts: VecDeque<PutLine>,
-    /// Changes of alarms in the minute.
-    pub alarms: Vec<AlarmLine>,
+    /// Changes of alarms in the minute: the last ones, and how many came before them.
+    pub alarms: VecDeque<AlarmLine>,
+    /// See `alarms`.
+    pub more_alarms: u64,
     /// Number of records in alarm at the end.
     pub in_alarm: usize,
     /// What was not recorded in the minute.
     pub not_seen: Vec<NotSeen>,
+    /// Whether something was lost in the time before it: what was counted there is a minimum.
+    pub lost_before: bool,
     /// Whether chain sampling left out chains in the minute or before: counts are minima.
     pub sampled: bool,
     /// Clients that were connected at the end.
@@ -166,12 +159,15 @@ impl Last {
             from,
             before,
             begun: Vec::new(),
+            more_begun: 0,
             unanswered: Vec::new(),
             threads: Vec::new(),
             puts: VecDeque::new(),
-            alarms: Vec::new(),
+            alarms: VecDeque::new(),
+            more_alarms: 0,
             in_alarm: 0,
             not_seen: Vec::new(),
+            lost_before: false,
             sampled: false,
             clients: Vec::new(),
             process,
@@ -191,8 +187,13 @@ impl Last {
             }
             match line.what {
                 AlarmWhat::Still => last.in_alarm += usize::from(!line.unprocessed),
-                _ if last.alarms.len() < MAX_ITEMS => last.alarms.push(line),
-                _ => {}
+                _ => {
+                    last.alarms.push_back(line);
+                    if last.alarms.len() > MAX_ITEMS {
+                        last.alarms.pop_front();
+                        last.more_alarms += 1;
+                    }
+                }
             }
         }
         let pid = last.process.pid;
@@ -215,8 +216,7 @@ impl Last {
         let filter =
             Filter { since: Some(self.before), until: Some(self.end.saturating_add(1)), ..Filter::default() };
         let mut replay = logs.replay(&filter).with_asides();
-        let (owners, threads, names) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let mut walk = Walk { processes, number, owners, threads, names, wording };
+        let mut walk = Walk::new(processes, number, wording);
         let mut runs: HashMap<usize, bool> = HashMap::new();
         loop {
             let chain = replay.next();
@@ -249,8 +249,28 @@ impl Last {
         for seen in &mut self.not_seen {
             (seen.from, seen.to) = (seen.from.max(from), seen.to.min(end));
         }
-        self.begun.sort_by_key(|begun| begun.time);
+        self.keep_the_latest_begun();
         self.threads = walk.lines();
+    }
+
+    fn keep_the_latest_begun(&mut self) {
+        self.begun.sort_by_key(|begun| begun.time);
+        let more = self.begun.len().saturating_sub(MAX_ITEMS);
+        self.begun.drain(..more);
+        self.more_begun += more as u64;
+    }
+
+    /// Nanoseconds of the time from `from` to `to` in which the process was recorded: what rates are over.
+    pub fn recorded(&self, from: i64, to: i64) -> u64 {
+        let mut spans: Vec<(i64, i64)> =
+            self.process.unseen.iter().map(|unseen| (unseen.from.max(from), unseen.to.min(to))).collect();
+        spans.sort_unstable();
+        let (mut recorded, mut at) = (0, from);
+        for (begin, end) in spans.into_iter().filter(|(begin, end)| begin < end) {
+            recorded += u64::try_from(begin.saturating_sub(at)).unwrap_or(0);
+            at = at.max(end);
+        }
+        recorded + u64::try_from(to.saturating_sub(at)).unwrap_or(0)
     }
 
     fn beside(&mut self, time: i64, run: &Rc<Run>, what: &Beside) {
@@ -276,6 +296,7 @@ impl Last {
             }
             Beside::Fact(_) => return,
         };
+        self.lost_before |= not_seen.from < self.from && not_seen.to > self.before && self.before < self.from;
         if self.not_seen.len() < MAX_ITEMS && not_seen.to >= self.from {
             self.not_seen.push(not_seen);
         }
@@ -364,7 +385,7 @@ impl Last {
         // It completed only after the time asked for.
         let later = matches!(process.outcome, End::Completed(_)) && end > self.end;
         let open = matches!(process.outcome, End::Open | End::Waiting) || later;
-        if open && self.begun.len() < MAX_ITEMS {
+        if open {
             let delayed = |kind: CauseKind| {
                 matches!(kind, CauseKind::CallbackRequestProcessDelayed | CauseKind::CallbackRequestDelayed)
             };
@@ -378,6 +399,9 @@ impl Last {
                 waits: process.phases.iter().any(|phase| phase.asked.is_some_and(delayed)),
                 cause: (walk.wording)(top, None),
             });
+            if self.begun.len() >= 2 * MAX_ITEMS {
+                self.keep_the_latest_begun();
+            }
         }
     }
 }
@@ -395,103 +419,5 @@ fn ending(process: &Process, until: Option<i64>, log: Option<i64>) -> (i64, Endi
     match until.filter(|until| *until < end) {
         Some(until) => (until, Ending::Asked),
         None => (end, ending),
-    }
-}
-
-/// A walk through the chains, with what it learns of threads.
-struct Walk<'a> {
-    processes: &'a Processes,
-    number: usize,
-    /// Whether an IOC of a run is the process.
-    owners: HashMap<(usize, IocId), bool>,
-    threads: HashMap<(usize, ThreadId), Did>,
-    /// Names of records: the definitions may have ended when they are printed.
-    names: HashMap<(usize, RecordId), Rc<str>>,
-    wording: Wording,
-}
-
-/// What a thread did.
-struct Did {
-    name: String,
-    last: i64,
-    record: Option<Rc<str>>,
-    in_minute: u64,
-    before: u64,
-}
-
-impl Walk<'_> {
-    fn is_process(&mut self, run: &Rc<Run>, ioc: IocId) -> bool {
-        let (processes, number) = (self.processes, self.number);
-        let key = (Rc::as_ptr(run) as usize, ioc);
-        *self.owners.entry(key).or_insert_with(|| processes.number(&run.context(), ioc) == Some(number))
-    }
-
-    fn is_own(&mut self, run: &Rc<Run>, thread: ThreadId) -> bool {
-        let ioc = run.context().thread(thread).map(|thread| thread.ioc);
-        ioc.is_some_and(|ioc| self.is_process(run, ioc))
-    }
-
-    fn is_own_put(&mut self, run: &Rc<Run>, span: &Span, put: &PutSpan) -> bool {
-        if let Some(thread) = span.thread {
-            return self.is_own(run, thread);
-        }
-        let Some(packet) = &put.packet else { return false };
-        let ioc = ioc_of_circuit(&run.context(), packet.circuit).map(|ioc| ioc.id);
-        ioc.is_some_and(|ioc| self.is_process(run, ioc))
-    }
-
-    /// Notes that a thread did something. `in_minute`: whether it processed a record in the minute, or before it.
-    fn did(
-        &mut self,
-        run: &Rc<Run>,
-        thread: ThreadId,
-        time: i64,
-        record: Option<RecordId>,
-        in_minute: Option<bool>,
-    ) {
-        let key = (Rc::as_ptr(run) as usize, thread);
-        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&key) {
-            return;
-        }
-        let names = &mut self.names;
-        let record = record.map(|record| {
-            let name = || record_name(&run.context(), record).into();
-            Rc::clone(names.entry((key.0, record)).or_insert_with(name))
-        });
-        let did = self.threads.entry(key).or_insert_with(|| Did {
-            name: run.context().thread(thread).map(|thread| thread.name.clone()).unwrap_or_default(),
-            last: time,
-            record: None,
-            in_minute: 0,
-            before: 0,
-        });
-        if time >= did.last {
-            did.last = time;
-            did.record = record.or(did.record.take());
-        }
-        match in_minute {
-            Some(true) => did.in_minute += 1,
-            Some(false) => did.before += 1,
-            None => {}
-        }
-    }
-
-    /// The threads by name, the last to do something first.
-    fn lines(self) -> Vec<ThreadLine> {
-        let mut names: BTreeMap<String, ThreadLine> = BTreeMap::new();
-        for did in self.threads.into_values() {
-            let line = names.entry(did.name.clone()).or_default();
-            line.name = did.name;
-            line.threads += 1;
-            line.in_minute += did.in_minute;
-            line.before += did.before;
-            if did.last >= line.last {
-                line.last = did.last;
-                line.record = did.record.as_deref().unwrap_or_default().to_owned();
-            }
-        }
-        let mut lines: Vec<ThreadLine> = names.into_values().collect();
-        lines.sort_by_key(|line| std::cmp::Reverse(line.last));
-        lines
     }
 }

@@ -1,0 +1,122 @@
+//! `last`: rates are over what was recorded, also across recorders; of floods the last is shown.
+
+mod common;
+
+use common::{complete, definitions, process, run, write_events, MS, SCAN, SECOND, WALL};
+use iocrec_log::event::*;
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::writer::{Options, Writer};
+use serde_json::Value as Json;
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+
+const CALC: u32 = 2;
+
+/// A record processes so often from one second to another.
+fn scans(from: u64, to: u64, each_ms: u64) -> impl Iterator<Item = (u64, Fact)> {
+    let times = (from * 1000..to * 1000).step_by(each_ms as usize).map(|ms| ms * MS);
+    times.flat_map(|t| [(t, process(SCAN, -100, 2, CALC)), (t + 1000, complete(SCAN, -200, CALC, 1.0, 0))])
+}
+
+/// One recorder's run, from its first fact to its last.
+fn record(log: &Path, number: u128, from: u64, facts: Vec<(u64, Fact)>, to: u64) {
+    std::fs::create_dir_all(log).unwrap();
+    let wall = Rc::new(Cell::new(WALL + (from * SECOND) as i64));
+    let storage = Clocked { storage: Directory::open(log).unwrap(), wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(storage, Options::default(), number).unwrap();
+    for fact in definitions("box1") {
+        let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: wall.get() }) } else { fact };
+        writer.push(Event { time: from * SECOND, fact });
+    }
+    let attached = Attached { ioc: 1, from: from * SECOND, since: from * SECOND, cause: String::new() };
+    writer.push(Event { time: from * SECOND, fact: Fact::Attached(attached) });
+    for (time, fact) in facts {
+        writer.push(Event { time, fact });
+        wall.set(WALL + time as i64);
+        writer.tick(time);
+    }
+    writer.push(Event { time: to * SECOND, fact: Fact::Mark("end".into()) });
+    wall.set(WALL + (to * SECOND) as i64);
+    writer.close(to * SECOND);
+}
+
+fn last(here: &Path) -> (Json, String) {
+    let (code, json, err) = run(here, &["last", "demo", "log", "--utc", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let (_, text, _) = run(here, &["last", "demo", "log", "--utc"]);
+    (serde_json::from_str(&json).unwrap(), text)
+}
+
+fn rates(json: &Json) -> (f64, f64) {
+    let scan = json["threads"].as_array().unwrap().iter().find(|line| line["thread"] == "scan-0.1").unwrap();
+    (scan["rate"].as_f64().unwrap(), scan["rate_before"].as_f64().unwrap())
+}
+
+/// 10 a second, of which nobody saw half, then 5 a second, of which nobody saw a third.
+#[test]
+fn rates_are_over_the_time_that_was_recorded() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    record(&log, 7, 10, scans(10, 70, 100).collect(), 70);
+    record(&log, 8, 130, scans(130, 150, 200).collect(), 150);
+    record(&log, 9, 170, scans(170, 190, 200).collect(), 190);
+    let (json, text) = last(here);
+    let (rate, before) = rates(&json);
+    assert!((rate - 5.0).abs() < 0.3 && (before - 10.0).abs() < 0.3, "{rate} {before}\n{text}");
+    assert!(text.contains("no recorder ran") && json["lost_before"] == false, "{text}");
+}
+
+#[test]
+fn what_was_lost_before_makes_its_rates_minima() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let mut facts: Vec<(u64, Fact)> = scans(1, 60, 100).chain(scans(90, 180, 100)).collect();
+    let cause = "ring buffer full".to_owned();
+    let loss = Loss { source: LossSource::Hits, count: 600, since: 60 * SECOND, cause };
+    facts.push((90 * SECOND + 1, Fact::Loss(loss)));
+    facts.sort_by_key(|(time, _)| *time);
+    record(&log, 7, 1, facts, 180);
+    let (json, text) = last(here);
+    let (rate, before) = rates(&json);
+    assert!((rate - 10.0).abs() < 0.2 && before < 9.0 && json["lost_before"] == true, "{json}");
+    let line = text.lines().find(|line| line.contains("scan-0.1")).unwrap();
+    assert!(line.contains(&format!(">={before:.1}")), "{text}");
+}
+
+/// More alarms and more records that never completed than are kept: those before the end count.
+#[test]
+fn of_many_the_last_are_shown() {
+    const MANY: u64 = 2600;
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let mut facts = Vec::new();
+    let name = |n: u64| format!("T:MANY{n}");
+    for n in 0..MANY {
+        let id = 1000 + n as u32;
+        let record = Record { id, ioc: 1, address: 4096, name: name(n), rtype: "ai".into() };
+        facts.push((SECOND, Fact::from(record)));
+        let t = 2 * SECOND + n * MS;
+        facts.push((t, process(SCAN, -100, 2, id)));
+        facts.push((t + 1000, complete(SCAN, -200, id, 1.0, 2)));
+        // on the stack of another, which goes on
+        let thread = 5000 + n as u32;
+        facts.push((
+            t + 2000,
+            Fact::Thread(Thread { id: thread, ioc: 1, tid: thread, name: "x".into(), stack: 1 << 40 }),
+        ));
+        facts.push((t + 3000, process(thread, -100, 2, id)));
+    }
+    facts.push((6 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGSEGV".into() })));
+    write_events(&log, "box1", 7, facts);
+    let (json, text) = last(here);
+    assert_eq!(json["how"], "killed by SIGSEGV", "{text}");
+    for list in ["alarms", "begun"] {
+        let items = json[list].as_array().unwrap();
+        assert_eq!(items.len(), 1000, "{list}");
+        assert_eq!(items.last().unwrap()["record"], name(MANY - 1), "{list}");
+    }
+    assert!(text.contains(&format!("({} earlier changes", MANY - 5)), "{text}");
+    assert!(text.contains(&format!("({} earlier records", MANY - 5)), "{text}");
+    assert!(text.contains(&name(MANY - 1)) && !text.contains(&format!(" {} ", name(999))), "{text}");
+}
