@@ -147,6 +147,7 @@ struct Fitting {
 }
 
 /// Puts that may still be answered under one key, in order: one of nearly all keys.
+#[allow(clippy::box_collection)] // the others need no room for it
 enum Asked {
     One(SpanRef),
     More(Box<VecDeque<SpanRef>>),
