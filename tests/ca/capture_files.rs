@@ -647,7 +647,7 @@ fn on_loopback(mut packets: Vec<Packet>) -> Vec<Packet> {
     packets
 }
 
-/// Loopback addresses of two machines can't be told apart; that is said. Those of one are not doubted.
+/// Whose loopback addresses are, a file of several interfaces does not say; that is said. Those of one are not doubted.
 #[test]
 fn several_loopback_interfaces() {
     let order = Order::Little;
@@ -667,7 +667,7 @@ fn several_loopback_interfaces() {
     let said = |events: &[Event]| {
         events
             .iter()
-            .any(|event| matches!(&event.fact, Fact::Mark(text) if text.contains("can't be told apart")))
+            .any(|event| matches!(&event.fact, Fact::Mark(text) if text.contains("not whose they are")))
     };
     let (events, outcome) = read(&file(2));
     assert_eq!((outcome.loopbacks, said(&events)), (2, true));
@@ -681,6 +681,50 @@ fn several_loopback_interfaces() {
     let late = pcap(order, true, LINKS[7], &late);
     let (events, outcome) = read_all(options(), &[&late, &two]);
     assert_eq!((outcome.loopbacks, said(&events)), (2, true));
+}
+
+/// The same connection with other sequence numbers, as on another machine.
+fn with_other_numbers(mut packets: Vec<Packet>) -> Vec<Packet> {
+    for (_, packet) in &mut packets {
+        let from_server = packet[20..22] == SERVER.port.to_be_bytes();
+        for (at, of_server) in [(24, from_server), (28, !from_server)] {
+            let number = u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
+            let other = number.wrapping_add(if of_server { 0x3000_0000 } else { 0x9000_0000 });
+            packet[at..at + 4].copy_from_slice(&other.to_be_bytes());
+        }
+    }
+    packets
+}
+
+/// Connections of two machines between the same loopback addresses and ports, at the same time: each has its puts. What
+/// is seen on two interfaces counts once.
+#[test]
+fn loopbacks_of_two_machines() {
+    let order = Order::Little;
+    let one = on_loopback(circuit(40001));
+    let other = with_other_numbers(one.clone());
+    let file = |machines: &[(u32, &[Packet])]| {
+        let mut file = section(order);
+        (0..4).for_each(|_| file.extend(interface(order, 101, Some(9))));
+        for at in 0..one.len() {
+            for (number, (interface, packets)) in machines.iter().enumerate() {
+                let (time, ip) = &packets[at];
+                let wall = BEGIN as u64 + time + number as u64 * 1000;
+                file.extend(enhanced(order, *interface, wall, ip, usize::MAX));
+            }
+        }
+        file
+    };
+    let count = |machines: &[(u32, &[Packet])]| {
+        let (events, outcome) = read(&file(machines));
+        assert_eq!(complaint(&outcome), "");
+        puts(&events).len()
+    };
+    let alone = count(&[(0, &one)]);
+    assert!(alone > 0);
+    assert_eq!(count(&[(0, &one), (1, &one)]), alone, "the same packets");
+    assert_eq!(count(&[(0, &one), (1, &other)]), 2 * alone, "two machines");
+    assert_eq!(count(&[(0, &one), (1, &other), (2, &one), (3, &other)]), 2 * alone, "each on two interfaces");
 }
 
 /// Tunnels and fragments give what the packets in them give.
