@@ -57,6 +57,12 @@ impl Served {
         self.captured && self.ports.has(service, end.port) && !end.is_loopback() && self.has(end)
     }
 
+    /// Whether a socket listens on this port, on any address.
+    pub fn listens(&self, port: u16) -> bool {
+        self.listeners.iter().any(|listener| listener.address.port == port)
+            || self.listeners6.iter().any(|(_, other, _)| *other == port)
+    }
+
     /// The recorded process that serves at this address, if it is certain.
     pub fn server(&self, end: End) -> Option<Owner> {
         if !self.has(end) {

@@ -2,6 +2,7 @@
 //!
 //! All events from packets pass [`Circuits::hand_over`], which leaves out puts to PVs that the user does not want.
 
+mod ended_servers;
 pub mod ends;
 pub mod local_clients;
 pub mod places;
@@ -23,6 +24,7 @@ use crate::net::served::Served;
 use crate::net::service::Ports;
 use crate::net::Namespace;
 use crate::protocols::Protocols;
+use crate::recorder::circuits::ended_servers::EndedServers;
 use crate::recorder::circuits::ends::EndFinder;
 use crate::recorder::circuits::local_clients::LocalClients;
 use crate::recorder::circuits::places::Places;
@@ -43,6 +45,8 @@ pub struct Circuits {
     unwanted: HashSet<ChannelId>,
     /// Finds the owners of the ends.
     ends: EndFinder,
+    /// Servers whose last packets may still come.
+    ended_servers: EndedServers,
     /// Finds the processes of the clients on this machine.
     processes: ClientProcesses,
     /// Names of channels from clients on this machine.
@@ -67,6 +71,7 @@ impl Default for Circuits {
             protocols,
             unwanted: HashSet::new(),
             ends: EndFinder::default(),
+            ended_servers: EndedServers::default(),
             processes: ClientProcesses::default(),
             local_clients: LocalClients::default(),
             pva_servers: PvaServers::default(),
@@ -149,7 +154,7 @@ impl Circuits {
     /// Whether it looks something up, or should soon.
     pub fn is_busy(&self) -> bool {
         let finds_names = self.local_clients.is_busy() || self.pva_servers.is_busy();
-        self.ends.is_busy() || self.processes.is_busy() || finds_names
+        self.ends.is_busy() || self.ended_servers.is_busy() || self.processes.is_busy() || finds_names
     }
 
     /// Takes the places of the traced processes.
@@ -167,7 +172,7 @@ impl Circuits {
         self.protocols.set_captured(namespaces);
     }
 
-    /// Finds the owners of the circuits. True if the places have been looked at, which may have changed. `at_once`:
+    /// Finds the owners of the circuits. True if the places or servers may have changed. `at_once`:
     /// waits for the look.
     pub fn find_ends(&mut self, env: &mut Env<'_>, now: u64, at_once: bool) -> bool {
         self.processes.step(now, &self.places, !env.options.no_command_lines, &mut self.events);
@@ -177,8 +182,13 @@ impl Circuits {
         for (namespace, client, server) in self.ends.take_confirmed() {
             self.protocols.confirm(namespace, (client.into(), server.into()), &mut self.events);
         }
-        let Some((served, places)) = found else { return false };
+        let Some((served, places)) = found else {
+            let Some(served) = self.ended_servers.expire(now) else { return false };
+            self.protocols.set_served(now, &served, &mut self.events);
+            return true;
+        };
         self.hand_over(env);
+        let served = self.ended_servers.take(now, served);
         self.protocols.set_served(now, &served, &mut self.events);
         if places != self.places {
             self.places = places;
