@@ -48,8 +48,6 @@ struct Look {
     sockets: HashMap<Namespace, Sockets>,
     /// Owners of the sockets; `None`: several recorded processes hold one.
     owners: HashMap<u64, Option<IocId>>,
-    /// Recorded processes that hold no socket any more: they have ended, though a socket of theirs may still be there.
-    ended: HashSet<IocId>,
     /// Processor time, nanoseconds.
     took: u64,
 }
@@ -65,16 +63,13 @@ impl Look {
             .collect();
         // descriptors after sockets: a process that has accepted one of these holds it by now
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
-        let mut ended = HashSet::new();
         for &(ioc, pid, _) in &job.places.recorded {
-            ended.insert(ioc);
             for inode in sockets::held(&process::directory(pid)).take(MAX_HELD) {
-                ended.remove(&ioc);
                 let owner = owners.entry(inode).or_insert(Some(ioc));
                 *owner = owner.filter(|owner| *owner == ioc);
             }
         }
-        Look { places: job.places, sockets, owners, ended, took: clock::thread().saturating_sub(began) }
+        Look { places: job.places, sockets, owners, took: clock::thread().saturating_sub(began) }
     }
 
     fn owner(&self, inode: u64) -> Option<IocId> {
@@ -143,6 +138,8 @@ struct Open {
     is_placed: bool,
     /// Looks still to be made for it.
     tries: u8,
+    /// Whether the last look has found nobody who holds a socket of which the holder was known.
+    is_doubted: bool,
 }
 
 /// The thread that looks.
@@ -215,6 +212,7 @@ impl EndFinder {
                     ends,
                     is_placed: false,
                     tries: 0,
+                    is_doubted: false,
                 });
             }
             Fact::CircuitEnds(ends) => {
@@ -307,14 +305,18 @@ impl EndFinder {
         for circuit in std::mem::take(&mut self.asked) {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
-            // a process that is known and has ended since has not lost its circuit to another one
-            let unless_ended = |found: Option<Option<IocId>>, known: Option<IocId>| {
-                found.filter(|holder| {
-                    holder.is_some() || !known.is_some_and(|known| look.ended.contains(&known))
-                })
+            // A process that ends closes its descriptors before its sockets are gone. So one look is not enough to say
+            // that somebody else holds a socket.
+            let loses =
+                |found: Option<Option<IocId>>, known: Option<IocId>| found == Some(None) && known.is_some();
+            let is_doubted = loses(server, open.ends.server) || loses(client, open.ends.client);
+            let (server, client) = if is_doubted && !open.is_doubted {
+                open.tries = open.tries.max(2);
+                (server.filter(Option::is_some), client.filter(Option::is_some))
+            } else {
+                (server, client)
             };
-            let server = unless_ended(server, open.ends.server);
-            let client = unless_ended(client, open.ends.client);
+            open.is_doubted = is_doubted;
             // the connection's holder is certain; without one the listener counts
             let listens = || {
                 served
@@ -362,7 +364,7 @@ mod tests {
         }
         let recorded = vec![(1, 11, true), (2, 12, true), (3, 13, false)];
         let places = Places { recorded, ..Places::default() };
-        Look { places, sockets, owners: owners.iter().copied().collect(), ended: HashSet::new(), took: 0 }
+        Look { places, sockets, owners: owners.iter().copied().collect(), took: 0 }
     }
 
     #[test]
@@ -421,15 +423,23 @@ mod tests {
         assert_eq!((known.server, known.client), (Some(2), Some(1)));
         // the server is killed: its socket is still there, and nobody holds it
         let killed = || look(&[(HOST, client, server, 7), (HOST, server, client, 8)], &[(7, Some(1))]);
-        finder.asked = vec![5];
-        finder.take(3, Look { ended: HashSet::from([2]), ..killed() }, &mut events);
-        assert_eq!(events.len(), 1, "it has served it all the same");
-        finder.asked = vec![5];
-        finder.take(3, killed(), &mut events);
+        let takes = |finder: &mut EndFinder, look, events: &mut Vec<Event>| {
+            finder.asked = vec![5];
+            finder.take(3, look, events);
+            events.len()
+        };
+        assert_eq!(takes(&mut finder, killed(), &mut events), 1, "it may be ending");
+        assert_eq!(takes(&mut finder, look(&[], &[]), &mut events), 1, "it has ended");
+        assert_eq!(takes(&mut finder, killed(), &mut events), 1);
+        assert_eq!(
+            takes(&mut finder, killed(), &mut events),
+            2,
+            "it lives, and somebody else holds the socket"
+        );
         let [_, Event { fact: Fact::CircuitEnds(other), .. }] = events.as_slice() else {
             panic!("{events:?}")
         };
-        assert_eq!(other.server, None, "it lives, and somebody else holds the socket");
+        assert_eq!(other.server, None);
         finder.notice(&Event { time: 3, fact: Fact::CircuitEnd(5) });
         finder.asked = vec![5];
         events.clear();

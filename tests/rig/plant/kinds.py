@@ -23,13 +23,23 @@ from record import CHAR, DOUBLE, ENUM, LONG, SHORT, STRING, Observer, Plant, par
 PORT = 5094
 WORDS = (
     "", "a", "closed for maintenance", "50 % & more", 'it\'s "odd"', "tab\there", "ümläut", "x" * 39, "line\nfeed",
-    "$(reboot)", "${HOME}", "`reboot`", "-n", "--", "\\", "\\0", "\\x41", "@array@ { }", "<END>", "a;b", "a,b", "# a", "%d",
-    "[1;2]", "a~b", "null", "---", " b", "é" * 19, "x" * 38, "1", "nan", "\x1b[2J",
+    "$(reboot)", "${HOME}", "`reboot`", "-n", "--", "\\", "\\0", "\\x41", "@array@ { }", "<END>", "a;b", "a,b", "# a",
+    "%d", "[1;2]", "a~b", "null", "---", " b", "é" * 19, "x" * 38, "1", "nan", "\x1b[2J",
 )  # fmt: skip
 # Longer than a DBR_STRING.
-TEXTS = ("", "short", "a text that is longer than the forty characters of a DBR_STRING", "é" * 60, "a,b;c|d\\e",
-         "$(reboot) `reboot` %d \\n 'it' \"is\"", "-" * 150, "@array@ { \"1\" }", "\\" * 90, "two\nlines\tand a tab",
-         "<END>")
+TEXTS = (
+    "",
+    "short",
+    "a text that is longer than the forty characters of a DBR_STRING",
+    "é" * 60,
+    "a,b;c|d\\e",
+    "$(reboot) `reboot` %d \\n 'it' \"is\"",
+    "-" * 150,
+    '@array@ { "1" }',
+    "\\" * 90,
+    "two\nlines\tand a tab",
+    "<END>",
+)
 PAUSE = 0.03
 COMMANDS = ("K:COMPRESS.RES", "K:HISTOGRAM.CMD")
 
@@ -61,8 +71,8 @@ class Kinds(Plant):
     def number(self):
         """A number of some size: also the odd ones."""
         return self.random.choice((
-            0.0, 1.0, -1.0, 0.1, 1e300, -1e-300, 5e-324, 1 / 3, 2.0**53, 123456.789, -0.0, 1e308, -1.7976931348623157e308,
-            2.2250738585072014e-308, math.nan, math.inf, -math.inf,
+            0.0, 1.0, -1.0, 0.1, 1e300, -1e-300, 5e-324, 1 / 3, 2.0**53, 123456.789, -0.0, 1e308,
+            -1.7976931348623157e308, 2.2250738585072014e-308, math.nan, math.inf, -math.inf,
             round(self.random.uniform(-100, 100), 3), float(self.random.randrange(-9, 10)),
         ))  # fmt: skip
 
@@ -76,7 +86,8 @@ class Kinds(Plant):
             ("K:INT64OUT", STRING, str(pick((-(2**63), 2**63 - 1, 2**53 + 1, self.random.randrange(-(2**63), 2**63))))),
             ("K:INT64IN", STRING, str(self.random.randrange(-(2**63), 2**63))),
             ("K:BO", ENUM, pick((0, 1))), ("K:BI", ENUM, pick((0, 1))), ("K:BO", STRING, pick(("Shut", "Open"))),
-            ("K:MBBO", ENUM, pick(range(6))), ("K:MBBO:ODD", ENUM, pick(range(6))), ("K:MBBI", ENUM, pick(range(6))), ("K:MBBO", STRING, pick(("Two", "5"))),
+            ("K:MBBO", ENUM, pick(range(6))), ("K:MBBO:ODD", ENUM, pick(range(6))),
+            ("K:MBBI", ENUM, pick(range(6))), ("K:MBBO", STRING, pick(("Two", "5"))),
             ("K:MBBODIRECT", LONG, self.random.randrange(65536)), ("K:MBBODIRECT.B3", CHAR, pick((0, 1))),
             ("K:MBBIDIRECT", LONG, self.random.randrange(65536)),
             ("K:STRINGOUT", STRING, pick(WORDS)), ("K:STRINGIN", STRING, pick(WORDS)),
