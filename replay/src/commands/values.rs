@@ -145,9 +145,8 @@ impl Values {
             let only_seen = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
             let before = last.get(&key);
             // What was seen before that was looked at in an earlier pass, which knew more of what had been.
-            let known = before.is_some_and(|(known, even)| {
-                line.even < *even || same(known, &line.value) == Some(true)
-            });
+            let known = before
+                .is_some_and(|(known, even)| line.even < *even || same(known, &line.value) == Some(true));
             if !(only_seen && known) && (last.len() < MAX_FIELDS || last.contains_key(&key)) {
                 last.insert(key, (line.value.clone(), line.even));
             }
