@@ -9,13 +9,13 @@ use std::process::Command;
 
 const PORT: u16 = 5474;
 
-/// Compiles the client. The wheel's libraries have the strings of old compilers.
-fn compiled(dir: &Path) -> PathBuf {
+/// Compiles a client of the rig. The wheel's libraries have the strings of old compilers.
+pub fn compiled(dir: &Path, source: &str) -> PathBuf {
     let core = libraries();
-    let program = dir.join("pvac");
+    let program = dir.join(source).with_extension("");
     let mut compile = Command::new("g++");
     compile.args(["-std=c++11", "-D_GLIBCXX_USE_CXX11_ABI=0", "-w", "-o"]).arg(&program);
-    compile.arg(rig_file("pva_client.cpp"));
+    compile.arg(rig_file(source));
     for directory in ["include", "include/os/Linux", "include/compiler/gcc"] {
         compile.arg("-I").arg(core.join(directory));
     }
@@ -28,7 +28,7 @@ fn compiled(dir: &Path) -> PathBuf {
 
 fn truth(server: &str) {
     let Some(rig) = Rig::new(&format!("pvaccess-client-{server}")) else { return };
-    let program = compiled(&rig.dir);
+    let program = compiled(&rig.dir, "pva_client.cpp");
     let access = rig_file("access.acf");
     let access = access.to_str().expect("a path");
     let ioc = rig.ioc_with("pvac", PORT, "pvaccess.db", &["--pva", server, "--access", access]);

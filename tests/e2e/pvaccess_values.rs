@@ -1,31 +1,14 @@
 //! Values of all forms that PVAccess has: what a client sent, compared with the put log. The clients print what they send.
 
-use crate::rig::own_program::{libraries, succeed};
-use crate::rig::{python, rig_file, Rig, Running};
+use crate::pvaccess_clients::compiled;
+use crate::rig::{python, Rig, Running};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PORT: u16 = 5594;
 /// Where the values are served, and searched for.
 const SERVER: u16 = PORT + 1;
 const SEARCH: u16 = PORT + 2000;
-
-fn compiled(dir: &Path) -> PathBuf {
-    let core = libraries();
-    let program = dir.join("values");
-    let mut compile = Command::new("g++");
-    compile.args(["-std=c++11", "-D_GLIBCXX_USE_CXX11_ABI=0", "-w", "-o"]).arg(&program);
-    compile.arg(rig_file("pva_values.cpp"));
-    for directory in ["include", "include/os/Linux", "include/compiler/gcc"] {
-        compile.arg("-I").arg(core.join(directory));
-    }
-    let directory = core.join("lib");
-    compile.arg("-L").arg(&directory).args(["-lpvAccessCA", "-lpvAccess", "-lpvData", "-lca", "-lCom"]);
-    compile.arg(format!("-Wl,-rpath,{}", directory.display()));
-    succeed(&mut compile);
-    program
-}
 
 /// Compares each line with what the client says that it sent.
 fn compare(rig: &Rig, mut recorder: Running, said: &str) {
@@ -90,7 +73,7 @@ fn values_that_p4p_puts() {
 #[test]
 fn values_that_pvaccesscpp_puts() {
     truth("cpp", |rig| {
-        let mut put = Command::new(compiled(&rig.dir));
+        let mut put = Command::new(compiled(&rig.dir, "pva_values.cpp"));
         put.env("EPICS_PVA_ADDR_LIST", format!("127.0.0.1:{SEARCH}"));
         put.env("EPICS_PVA_AUTO_ADDR_LIST", "NO").env("EPICS_PVA_BROADCAST_PORT", SEARCH.to_string());
         put
