@@ -430,3 +430,43 @@ fn puts_of_python_code() {
         ]
     );
 }
+
+/// A record that still processes takes puts meanwhile, and processes once more for them. Each put's values are those that
+/// the field had then, not those that its processing ended with.
+#[test]
+fn puts_to_a_record_that_still_processes() {
+    let Some(rig) = Rig::new("paths-busy") else { return };
+    let ioc = rig.python_ioc("busy", PORT);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PY:READY", "both");
+    let asked = [1.5, 2.5, 3.5, 4.5];
+    for value in asked {
+        client.put("PY:BUSY", DOUBLE, json!(value), false);
+    }
+    // the last of them is answered when all have been written
+    client.put("PY:BUSY", DOUBLE, json!(5.5), NOTIFY);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+
+    let lines: Vec<Value> = rig.puts(&["--pv", "PY:BUSY"]);
+    let values: Vec<_> = lines.iter().map(|put| (&put["old"], &put["requested"], &put["new"])).collect();
+    let mut old = 0.0;
+    assert_eq!(values.len(), 5, "{values:?}");
+    for (found, asked) in values.iter().zip([1.5, 2.5, 3.5, 4.5, 5.5]) {
+        assert_eq!(*found, (&json!(old), &json!(asked), &json!(asked)), "{values:?}");
+        old = asked;
+    }
+    let output = rig.replay("values", &["PY:BUSY", "--format", "jsonl"]);
+    let changes: Vec<Value> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .filter(|line: &Value| line["source"] != "snapshot")
+        .collect();
+    let mut values: Vec<_> = changes.iter().filter_map(|line| line["value"].as_f64()).collect();
+    values.dedup();
+    values.retain(|value| *value != 0.0);
+    assert_eq!(values, [1.5, 2.5, 3.5, 4.5, 5.5], "{changes:#?}");
+    for line in changes.iter().filter(|line| line["value"].is_number()) {
+        assert_ne!(line["source"], "found", "every value was put, and was seen so: {line:#}");
+    }
+}

@@ -142,6 +142,9 @@ pub struct After {
     /// Whether nothing recorded between the put and this reading may have changed the field: no other put to it, and no
     /// processing of its record except what the put itself set off.
     pub alone: bool,
+    /// Monotonic time at which the next put wrote to the field, if it was that one which found the value. What the
+    /// record shows from then on is not the result of this put.
+    pub overwritten: Option<u64>,
 }
 
 /// A WRITE or WRITE_NOTIFY.

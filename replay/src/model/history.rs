@@ -12,7 +12,7 @@
 //! A put that was refused changes nothing and shows no value of its own. A put of unknown outcome leaves an unknown
 //! value: later moments may show it again.
 
-use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
+use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind, Trigger};
 use super::names::{IocProcess, Named, Names};
 use super::run::{self, field_name, has_value, record_name, Run};
 use super::unseen::Unseen;
@@ -401,13 +401,17 @@ fn is_as_put(chain: &Chain, context: &Context, span: &Span, record: RecordId, va
     is_value && is_root && same(&outcome::asked(context, put, field), value) == Some(true)
 }
 
-/// Whether the put made its record process to the end; if so, that shows the value.
+/// Whether the put made its record process to the end; if so, that shows the value. Not so where another put wrote to
+/// the field before that end, nor where the record still processed for something else and did so once more: the field
+/// has had the value of this put since it was written.
 fn processes(chain: &Chain, number: usize, put: &PutSpan, field: &str) -> bool {
+    let overwritten = put.after.as_ref().and_then(|after| after.overwritten).unwrap_or(u64::MAX);
     field == "VAL"
         && chain.spans.iter().any(|span| match &span.kind {
             SpanKind::Process(process) => {
                 let completed = matches!(process.outcome, End::Completed(_));
-                span.parent == Some(number) && Some(process.record) == put.record && completed
+                let own = span.parent == Some(number) && Some(process.record) == put.record && completed;
+                own && span.end <= overwritten && process.trigger != Trigger::Once
             }
             _ => false,
         })

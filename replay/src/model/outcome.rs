@@ -329,12 +329,16 @@ fn is_processed(chain: &Chain, number: usize, put: &PutSpan) -> bool {
     })
 }
 
-/// The value at the end of the processing that the put set off.
-pub fn completed<'a>(chain: &'a Chain, number: usize, put: &PutSpan) -> Option<&'a Value> {
+/// The value at the end of the processing that the put set off, unless another put had written to the field by then: a
+/// record that processes asynchronously takes puts meanwhile.
+fn completed<'a>(chain: &'a Chain, number: usize, put: &PutSpan) -> Option<&'a Value> {
+    let overwritten = put.after.as_ref().and_then(|after| after.overwritten).unwrap_or(u64::MAX);
     let own = |span: &'a Span| match &span.kind {
         SpanKind::Process(process) if span.parent == Some(number) && Some(process.record) == put.record => {
             match &process.outcome {
-                End::Completed(Completed { value, .. }) if *value != Value::Unknown => Some(value),
+                End::Completed(Completed { value, .. }) if *value != Value::Unknown => {
+                    (span.end <= overwritten).then_some(value)
+                }
                 _ => None,
             }
         }

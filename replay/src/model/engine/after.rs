@@ -114,11 +114,17 @@ impl Engine {
         }
     }
 
-    /// Takes the value that a put found in the field: it is the result of the put before, which is watched no more.
+    /// Takes the value that a put found in the field: it is the result of the put before.
     pub(super) fn found(&mut self, record: RecordId, field: Option<FieldId>, value: &Value) {
-        if self.written.is_empty()
-            || attribute::is_value_of_attribute(&self.run.context(), record, field, value)
-        {
+        if !attribute::is_value_of_attribute(&self.run.context(), record, field, value) {
+            self.found_watched(record, field, value);
+            self.found_in_process(record, field, value);
+        }
+    }
+
+    /// The put before is watched no more.
+    fn found_watched(&mut self, record: RecordId, field: Option<FieldId>, value: &Value) {
+        if self.written.is_empty() {
             return;
         }
         self.disturb_others(record, field);
@@ -128,7 +134,31 @@ impl Engine {
         if fields.is_empty() {
             self.written.remove(&record);
         }
-        self.note_after(at, value.clone(), alone);
+        self.note_after(at, value.clone(), alone, Some(self.now));
+    }
+
+    /// A record that still processes for an earlier put, or will do so once more, shows at its end what the later put
+    /// has written: the value that the later put found is the earlier one's.
+    fn found_in_process(&mut self, record: RecordId, field: Option<FieldId>, value: &Value) {
+        if !self.open.contains(record) || field.is_none() {
+            return;
+        }
+        let begun_by = self.open.get(record).and_then(|at| {
+            let at = self.chains.resolve(*at)?;
+            Some(SpanRef { span: self.chains.span(at)?.parent?, ..at })
+        });
+        let meanwhile = self.meanwhile.get(&record).copied();
+        for at in [begun_by, meanwhile].into_iter().flatten() {
+            let Some(put) = self.chains.put(at) else { continue };
+            if put.record != Some(record) || put.field != field || !put.wrote {
+                continue;
+            }
+            let after = put.after.as_ref();
+            if after.is_none_or(|after| after.overwritten.is_none()) {
+                let alone = after.is_some_and(|read| read.alone && value::same(&read.value, value) == Some(true));
+                self.note_after(at, value.clone(), alone, Some(self.now));
+            }
+        }
     }
 
     /// Takes a reading of a field from the IOC's memory.
@@ -151,7 +181,7 @@ impl Engine {
         if fields.is_empty() {
             self.written.remove(&held.record);
         }
-        self.note_after(at, held.value, alone);
+        self.note_after(at, held.value, alone, None);
     }
 
     /// Takes a reading of a field without a put: a CP link of a record that processes for one, or the room of an array.
@@ -212,12 +242,12 @@ impl Engine {
         }
     }
 
-    fn note_after(&mut self, at: SpanRef, value: Value, alone: bool) {
+    fn note_after(&mut self, at: SpanRef, value: Value, alone: bool, overwritten: Option<u64>) {
         if value == Value::Unknown {
             return;
         }
         if let Some(put) = self.chains.put_mut(at) {
-            put.after = Some(Box::new(After { value, alone }));
+            put.after = Some(Box::new(After { value, alone, overwritten }));
             self.chains.weigh_again(at);
             if self.judged.len() < MAX_RECORDS {
                 self.judged.push_back((self.now, at));
