@@ -5,6 +5,7 @@
 
 use crate::filter::{Filter, Pattern};
 use crate::logs::Logs;
+use crate::namesakes::own_name;
 use crate::scan::{Blocks, Part, Scan};
 use crate::suggest;
 use crate::time::Zone;
@@ -77,6 +78,7 @@ impl Held {
             Fact::Ioc(ioc) => {
                 self.any_ioc = true;
                 remember(&mut self.iocs, &ioc.name);
+                remember(&mut self.iocs, own_name(&ioc.name));
             }
             Fact::Circuit(circuit) => {
                 self.clients = true;

@@ -81,7 +81,7 @@ impl Command for Values {
             since: time(&zone, &self.since, Boundary::Start, &logs)?,
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             pv: patterns(&self.divided().names),
-            ..ByPlace::from(self).filter()
+            ..ByPlace::from(self).filter_of(&logs)
         };
         let filter = with_aliases(&logs, filter);
         if self.follow {
