@@ -423,11 +423,22 @@ impl Logs {
 
     /// Reports clocks that were set back, for an answer that is in the order of the clock.
     pub fn report_mixed(&self) {
-        let set_back = self.courses().iter().zip(&self.runs);
-        for (by, files) in set_back.filter_map(|(course, files)| Some((course.back()?, files))) {
-            let host = host(files).map(|host| host.name).unwrap_or_default();
+        for (host, by) in self.set_back() {
             self.notices.report(&Notice::MixedByClock { host, by });
         }
+    }
+
+    /// Hosts whose clocks were set back, and by how much at most, nanoseconds: the difference of two of their times is no
+    /// length of time.
+    pub fn set_back(&self) -> BTreeMap<String, u64> {
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        let courses = self.courses().iter().zip(&self.runs);
+        for (by, files) in courses.filter_map(|(course, files)| Some((course.back()?, files))) {
+            let host = host(files).map(|host| host.name).unwrap_or_default();
+            let most = found.entry(host).or_default();
+            *most = by.max(*most);
+        }
+        found
     }
 
     /// IOCs that share their name with others that ran beside them.

@@ -115,6 +115,11 @@ impl Held {
         if let Some(line) = none_of("user", &filter.user, &self.users) {
             return Some(line);
         }
+        if filter.client.as_ref().is_some_and(|client| client.text().is_empty()) {
+            return Some(
+                "no client matches '': name an address, ADDRESS:PORT, a claimed host or an IOC".to_owned(),
+            );
+        }
         if let (Some(since), Some(until)) = (filter.since, filter.until) {
             if since >= until {
                 let [since, until] = [since, until].map(|time| zone.format(time, 3));

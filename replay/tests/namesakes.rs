@@ -103,3 +103,18 @@ fn an_ioc_that_is_started_anew_is_one() {
     let (_, out, _) = run(place.path(), &["puts", "log"]);
     assert!(out.contains("  demo  ") && !out.contains("demo pid"), "{out}");
 }
+
+#[test]
+fn a_link_that_writes_is_counted_once() {
+    let place = tempfile::tempdir().unwrap();
+    write_events(&place.path().join("log"), "box1", 1, happenings());
+    let (_, graph, _) = run(place.path(), &["graph", "log"]);
+    let line =
+        graph.lines().find(|line| line.contains("T:SP --OUT--> T:CALC")).unwrap_or_else(|| panic!("{graph}"));
+    assert_eq!(line.split_whitespace().next(), Some("1"), "{graph}");
+    // as they were asked for
+    let (code, _, said) = run(place.path(), &["values", "T:SP", "--svg", "", "log"]);
+    assert_eq!((code, said.trim()), (2, "iocreplay: --svg has an empty file name; name a file"));
+    let (_, _, said) = run(place.path(), &["puts", "--client", "", "log"]);
+    assert!(said.contains("no client matches '': name an address"), "{said}");
+}

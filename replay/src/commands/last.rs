@@ -55,6 +55,7 @@ impl Command for Last {
             ioc: named.or(filter.ioc),
             ..filter
         };
+        logs.report_mixed();
         let Some(last) = Found::read(&logs, &filter, cause) else {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
             return Ok(Outcome::from(&logs));

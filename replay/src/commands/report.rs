@@ -42,6 +42,7 @@ impl Command for Report {
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter_of(&logs)
         };
+        logs.report_mixed();
         let report = output::report::make(&logs, &filter, &zone);
         if report.is_empty {
             let logs = logs.without_notices();

@@ -214,7 +214,7 @@ impl Values {
         }
         if let Some(file) = &self.svg {
             let failed = |error| Failure::output(error, Some(file));
-            let destination = Destination::open(Some(file), &self.reading().logs)?;
+            let destination = Destination::named("--svg", file, &self.reading().logs)?;
             let mut below = BufWriter::new(destination);
             let drawn = plot::svg::draw(&mut Out::new(&mut below), &drawing, zone);
             let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;

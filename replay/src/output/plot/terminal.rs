@@ -29,7 +29,9 @@ pub fn draw(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io::
             true => states(out, series, drawing, width)?,
             false => numbers(out, series, drawing, width)?,
         }
-        severities(out, &columns(series, drawing.from, drawing.to, width))?;
+        let columns = columns(series, drawing.from, drawing.to, width);
+        severities(out, &columns)?;
+        partly_unseen(out, &columns)?;
     }
     line!(out)?;
     time_axis(out, drawing, width, zone)?;
@@ -115,6 +117,15 @@ fn severities(out: &mut Out, columns: &[Column]) -> io::Result<()> {
         add!(out, "{letter}");
     }
     line!(out)
+}
+
+/// Marks columns that have a gap beside a value, which the rows above may hide.
+fn partly_unseen(out: &mut Out, columns: &[Column]) -> io::Result<()> {
+    let is_both = |column: &Column| column.gap && column.range.is_some();
+    let Some(last) = columns.iter().rposition(is_both) else { return Ok(()) };
+    let letter = |column: &Column| if is_both(column) { HATCH } else { ' ' };
+    let text: String = columns.iter().take(last + 1).map(letter).collect();
+    line!(out, "{:>LABEL$} │{text}", "partly")
 }
 
 fn time_axis(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io::Result<()> {
