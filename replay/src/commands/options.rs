@@ -169,7 +169,7 @@ impl Growing {
 option_group! { $
     /// IOCs and hosts.
     pub struct ByPlace as by_place {
-        /// only IOCs whose names match; of several of one name, one as 'NAME pid N'
+        /// only IOCs whose names match; NAME pid N is one of several of one name
         #[argh(option, arg_name = "glob")]
         ioc: Option<String>,
         /// only recorded hosts whose names match

@@ -261,6 +261,14 @@ mod tests {
     }
 
     #[test]
+    fn a_put_at_the_shell_is_not_an_unknown_users() {
+        let shell = PutLine { user: None, via: Via::Dbpf, ioc: Some("demo".into()), ..put() };
+        let nobody = PutLine { user: None, ..put() };
+        let texts = [&shell, &nobody, &by("alice", 0, 1.0)].map(|put| User::of(put).text());
+        assert_eq!(texts, ["IOC shell of demo", "unknown user", "alice"]);
+    }
+
+    #[test]
     fn two_who_overwrite_each_other_fight() {
         let mut puts = Vec::new();
         for turn in 0..3 {

@@ -151,3 +151,22 @@ fn time_axis(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io:
     line!(out, "{:>LABEL$} └{marks}", "")?;
     line!(out, "{:>LABEL$}  {labels}", "")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_beside_a_value_is_marked() {
+        let column =
+            |gap: bool, value: bool| Column { gap, range: value.then_some((1.0, 1.0)), ..Column::default() };
+        let drawn = |columns: &[Column]| {
+            let mut bytes = Vec::new();
+            partly_unseen(&mut Out::new(&mut bytes), columns).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        let columns = [column(true, false), column(true, true), column(false, true)];
+        assert_eq!(drawn(&columns), format!("{:>LABEL$} │ {HATCH}\n", "partly"));
+        assert_eq!(drawn(&[column(true, false), column(false, true)]), "", "the rows above show these");
+    }
+}
