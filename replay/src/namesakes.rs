@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// Processes that are compared, and times of each; bounds for hostile logs.
 const MAX_PROCESSES: usize = 5000;
 const MAX_TIMES: usize = 100;
+/// Bytes of a name that is compared; likewise.
+const MAX_NAME: usize = 1000;
 
 /// What stands between the name and the process id.
 const PID: &str = " pid ";
@@ -198,7 +200,7 @@ impl Found {
             known.is_named = true;
             return;
         }
-        if open.len() < MAX_PROCESSES {
+        if open.len() < MAX_PROCESSES && ioc.name.len() <= MAX_NAME {
             let of = Open { name: ioc.name.clone(), process, since: time, is_named: true, segment: time };
             // the number belongs to another one by now
             open.insert(ioc.id, of).into_iter().for_each(|of| self.add(boot, of, time));

@@ -158,8 +158,11 @@ mod tests {
 
     #[test]
     fn a_gap_beside_a_value_is_marked() {
-        let column =
-            |gap: bool, value: bool| Column { gap, range: value.then_some((1.0, 1.0)), ..Column::default() };
+        let column = |gap: bool, value: bool| {
+            let mut column = Column::default();
+            (column.gap, column.range) = (gap, value.then_some((1.0, 1.0)));
+            column
+        };
         let drawn = |columns: &[Column]| {
             let mut bytes = Vec::new();
             partly_unseen(&mut Out::new(&mut bytes), columns).unwrap();
