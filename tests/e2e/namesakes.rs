@@ -136,14 +136,15 @@ fn told_apart_everywhere(rig: &Rig, pids: [u32; 2]) {
         Some(3.0 | 4.0) => Some(&names[1]),
         _ => None,
     };
-    let puts = rig.puts(&["--pv", "SAY:AI"]);
+    let mut puts = rig.puts(&["--pv", "SAY:AI"]);
+    puts.retain(|put| put["field"] == "VAL");
     let asked: Vec<_> = puts.iter().map(|put| put["requested"].as_f64()).collect();
     assert_eq!(asked, [Some(12.5), Some(3.0), Some(4.0)], "{puts:?}");
     for put in &puts {
         assert_eq!(put["ioc"].as_str(), of(&put["requested"]).map(String::as_str), "{put}");
     }
     let csv = text(&ask(rig, &["puts", "--pv", "SAY:AI", "--format", "csv"]).stdout);
-    let rows: Vec<&str> = csv.lines().skip(1).collect();
+    let rows: Vec<&str> = csv.lines().skip(1).filter(|row| !row.contains("RTYP")).collect();
     let whose: Vec<bool> = rows.iter().map(|row| row.contains(&names[0])).collect();
     assert_eq!(whose, [true, false, false], "{csv}");
     assert_eq!(rows.iter().filter(|row| row.contains(&names[1])).count(), 2, "{csv}");
@@ -155,7 +156,7 @@ fn told_apart_everywhere(rig: &Rig, pids: [u32; 2]) {
         let one = text(&ask(rig, &[&words[..], &["--ioc", &names[1]]].concat()).stdout);
         assert!(!one.is_empty() && !one.contains("12.5"), "{one}");
         let own = text(&ask(rig, &[&words[..], &["--ioc", &names[0]]].concat()).stdout);
-        assert_eq!(own.lines().count(), 1, "{own}");
+        assert!(own.contains("12.5"), "{own}");
     }
     let mut valued = 0;
     for line in lines(rig, &["values", "SAY:AI"]) {
@@ -179,7 +180,7 @@ fn told_apart_everywhere(rig: &Rig, pids: [u32; 2]) {
             let place = pids.iter().position(|own| Some(*own) == pid).unwrap_or_else(|| panic!("{resource}"));
             assert_eq!(name["stringValue"], names[place].as_str(), "{resource}");
             let said = resource["scopeSpans"].to_string();
-            let [first, second] = [said.contains("12.5"), said.contains(":3.0") || said.contains("\"3\"")];
+            let [first, second] = [said.contains("12.5"), said.contains("\"doubleValue\":3.0")];
             assert!(!(first && place == 1) && !(second && place == 0), "{resource}");
             spans += 1;
         }
