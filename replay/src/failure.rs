@@ -59,13 +59,15 @@ pub enum UsageError {
     FollowIntoFile(PathBuf),
     /// The output would be written to a log.
     OutputInLog {
-        /// The file given with `-o`.
+        /// The option that names the file, as `-o`.
+        option: &'static str,
+        /// The file.
         file: PathBuf,
         /// The conflict.
         conflict: Conflict,
     },
-    /// `-o` has an empty name, as an unset variable of a script gives.
-    EmptyOutput,
+    /// This option, as `-o`, has an empty file name, as an unset variable of a script gives.
+    EmptyOutput(&'static str),
     /// A page would be printed on a terminal.
     ReportToTerminal,
 }
@@ -101,17 +103,18 @@ impl fmt::Display for UsageError {
             UsageError::FollowIntoFile(file) => {
                 write!(f, "--follow writes to standard output; leave out -o, and write > {}", file.display())
             }
-            UsageError::OutputInLog { file, conflict } => {
+            UsageError::OutputInLog { option, file, conflict } => {
                 let conflict = match conflict {
                     Conflict::IsSegment => "would overwrite a log",
                     Conflict::InDirectory => "is in the directory of a log",
                     Conflict::NamedLikeSegment => "has a name that makes it part of a log",
                 };
-                write!(f, "-o {} {conflict}; name another file", file.display())
+                write!(f, "{option} {} {conflict}; name another file", file.display())
             }
-            UsageError::EmptyOutput => {
+            UsageError::EmptyOutput("-o") => {
                 f.write_str("-o has an empty file name; name a file, or leave out -o for standard output")
             }
+            UsageError::EmptyOutput(option) => write!(f, "{option} has an empty file name; name a file"),
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),

@@ -3,6 +3,7 @@
 use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::putlog::{each_put, ioc_of_span, PutLine};
 use crate::model::run::{field_name, record_name};
+use crate::namesakes;
 use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::glob::Glob;
@@ -113,8 +114,12 @@ impl Filter {
 
     /// Whether the IOC and the host are selected. Empty names are unknown.
     pub fn place(&self, host: &str, ioc: &str) -> bool {
-        let is = |glob: &Option<Pattern>, name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
-        is(&self.host, host) && is(&self.ioc, ioc)
+        self.host.as_ref().is_none_or(|glob| glob.matches(host)) && self.has_ioc(ioc)
+    }
+
+    /// Whether the IOC is selected, as it is shown or by the name that it shares with others.
+    pub fn has_ioc(&self, ioc: &str) -> bool {
+        self.ioc.as_ref().is_none_or(|glob| namesakes::selects(glob, ioc))
     }
 
     /// Whether the user and client of the put are selected.
@@ -123,10 +128,11 @@ impl Filter {
         let client = |glob: &Pattern| {
             let address = put.client.as_deref();
             let ip = address.and_then(|address| Some(address.rsplit_once(':')?.0));
-            [address, ip, put.client_host.as_deref(), put.client_ioc.as_deref()]
+            let by_name = [address, ip, put.client_host.as_deref()]
                 .into_iter()
                 .flatten()
-                .any(|name| glob.matches(name))
+                .any(|name| glob.matches(name));
+            by_name || put.client_ioc.as_deref().is_some_and(|ioc| namesakes::selects(glob, ioc))
         };
         self.user.as_ref().is_none_or(user) && self.client.as_ref().is_none_or(client)
     }
@@ -164,9 +170,8 @@ impl Filter {
         let by_name = !self.pv.is_empty() || !self.exclude.is_empty();
         self.time(began)
             && self.host.as_ref().is_none_or(|host| any(chain, &|chain, _| host.matches(&chain.run.host())))
-            && self.ioc.as_ref().is_none_or(|ioc| {
-                any(chain, &|chain, span| ioc.matches(&ioc_of_span(&chain.run.context(), span)))
-            })
+            && (self.ioc.is_none()
+                || any(chain, &|chain, span| self.has_ioc(&ioc_of_span(&chain.run.context(), span))))
             && (!by_name
                 || any(chain, &|chain, span| self.name(|pv| span_names(pv, &chain.run.context(), span))))
             && (!self.asks_who() || {

@@ -118,7 +118,7 @@ impl Inventory {
     /// The IOCs that match.
     pub fn iocs<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Ioc> {
         let host = self.is_host_wanted(filter);
-        self.context.iocs().filter(move |ioc| host && matches(&filter.ioc, &ioc.name))
+        self.context.iocs().filter(move |ioc| host && filter.has_ioc(&ioc.name))
     }
 
     /// The records that match, by name or alias.
@@ -130,7 +130,7 @@ impl Inventory {
             let named = |pattern: &Pattern| {
                 pattern.matches(record.name) || aliases.iter().any(|alias| pattern.matches(alias))
             };
-            host && matches(&filter.ioc, ioc.unwrap_or_default()) && filter.name(named)
+            host && filter.has_ioc(ioc.unwrap_or_default()) && filter.name(named)
         })
     }
 

@@ -42,6 +42,7 @@ pub mod inventory;
 mod logs;
 pub mod model;
 pub mod names;
+pub mod namesakes;
 pub mod nothing_found;
 mod notices;
 pub mod out;

@@ -13,6 +13,7 @@ use crate::model::quiet::Span;
 use crate::model::replay::Replay;
 use crate::model::selection::Interest;
 use crate::model::source::{group, Source};
+use crate::namesakes::{self, Namesakes};
 use crate::notices::{Notice, Notices};
 use crate::output::wording::cause::cause;
 use crate::processes::Processes;
@@ -108,7 +109,7 @@ impl OpenOptions {
             reasons.extend(Segment::open(&file.path).err());
         }
         set_limit(&mut files, self.no_limit);
-        let runs = group(files);
+        let mut runs = group(files);
         let reasons: Vec<Notice> = reasons.into_iter().map(Notice::Unreadable).collect();
         reasons.iter().for_each(|notice| self.notices.report(notice));
         if runs.is_empty() {
@@ -118,9 +119,10 @@ impl OpenOptions {
             });
             return Err(OpenError { reasons: reasons.collect() });
         }
+        let namesakes = Rc::new(namesakes::find(&mut runs));
         let peers = Rc::new(Peers::new(&runs));
         let (notices, courses) = (Rc::new(self.notices), Rc::default());
-        Ok(Logs { runs, without_index: self.without_index, notices, peers, courses })
+        Ok(Logs { runs, without_index: self.without_index, notices, peers, courses, namesakes })
     }
 }
 
@@ -133,6 +135,7 @@ pub struct Logs {
     /// The circuits that several of them have.
     peers: Rc<Peers>,
     courses: Rc<OnceCell<Vec<Course>>>,
+    namesakes: Rc<Vec<Namesakes>>,
 }
 
 impl Logs {
@@ -158,7 +161,15 @@ impl Logs {
 
     fn with(&self, notices: Rc<Notices>) -> Logs {
         let (peers, courses) = (Rc::clone(&self.peers), Rc::clone(&self.courses));
-        Logs { runs: self.runs.clone(), without_index: self.without_index, notices, peers, courses }
+        let namesakes = Rc::clone(&self.namesakes);
+        Logs {
+            runs: self.runs.clone(),
+            without_index: self.without_index,
+            notices,
+            peers,
+            courses,
+            namesakes,
+        }
     }
 
     /// Whether what blocks say of themselves is used.
@@ -412,11 +423,37 @@ impl Logs {
 
     /// Reports clocks that were set back, for an answer that is in the order of the clock.
     pub fn report_mixed(&self) {
-        let set_back = self.courses().iter().zip(&self.runs);
-        for (by, files) in set_back.filter_map(|(course, files)| Some((course.back()?, files))) {
-            let host = host(files).map(|host| host.name).unwrap_or_default();
+        for (host, by) in self.set_back() {
             self.notices.report(&Notice::MixedByClock { host, by });
         }
+    }
+
+    /// Hosts whose clocks were set back, and by how much at most, nanoseconds: the difference of two of their times is no
+    /// length of time.
+    pub fn set_back(&self) -> BTreeMap<String, u64> {
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        let courses = self.courses().iter().zip(&self.runs);
+        for (by, files) in courses.filter_map(|(course, files)| Some((course.back()?, files))) {
+            let host = host(files).map(|host| host.name).unwrap_or_default();
+            let most = found.entry(host).or_default();
+            *most = by.max(*most);
+        }
+        found
+    }
+
+    /// IOCs that share their name with others that ran beside them.
+    pub fn namesakes(&self) -> &[Namesakes] {
+        &self.namesakes
+    }
+
+    /// Reports that a filter selects several IOCs by the one name that they share.
+    pub fn report_namesakes(&self, filter: &Filter) {
+        let Some(ioc) = &filter.ioc else { return };
+        let chosen = self.namesakes.iter().filter(|of| {
+            let is_meant = ioc.text() == of.name && !of.shown.iter().any(|shown| ioc.matches(shown));
+            is_meant && filter.host.as_ref().is_none_or(|host| host.matches(&of.host))
+        });
+        chosen.for_each(|of| self.notices.report(&Notice::Namesakes(of.clone())));
     }
 
     /// The boot of each run, as its log names it; empty if unknown.

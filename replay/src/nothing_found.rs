@@ -5,6 +5,7 @@
 
 use crate::filter::{Filter, Pattern};
 use crate::logs::Logs;
+use crate::namesakes::own_name;
 use crate::scan::{Blocks, Part, Scan};
 use crate::suggest;
 use crate::time::Zone;
@@ -77,6 +78,7 @@ impl Held {
             Fact::Ioc(ioc) => {
                 self.any_ioc = true;
                 remember(&mut self.iocs, &ioc.name);
+                remember(&mut self.iocs, own_name(&ioc.name));
             }
             Fact::Circuit(circuit) => {
                 self.clients = true;
@@ -112,6 +114,11 @@ impl Held {
         }
         if let Some(line) = none_of("user", &filter.user, &self.users) {
             return Some(line);
+        }
+        if filter.client.as_ref().is_some_and(|client| client.text().is_empty()) {
+            return Some(
+                "no client matches '': name an address, ADDRESS:PORT, a claimed host or an IOC".to_owned(),
+            );
         }
         if let (Some(since), Some(until)) = (filter.since, filter.until) {
             if since >= until {

@@ -3,6 +3,7 @@
 //! A [`Notice`] holds the facts; its `Display` is the sentence. [`Notices`] passes each to the handler of whoever
 //! opened the logs, and remembers whether anything could not be read.
 
+use crate::namesakes::Namesakes;
 use crate::time::duration;
 use iocrec_log::reader::{Cause, Damage, ReadError};
 use std::cell::{Cell, RefCell};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Damage reports per file; a hostile or badly damaged file could fill the screen.
 const MAX_REPORTS: usize = 5;
+/// IOCs of one name that a line lists.
+const MAX_SHOWN: usize = 5;
 
 /// Something that the reader of a log needs to know.
 #[derive(Debug)]
@@ -72,6 +75,8 @@ pub enum Notice {
         /// The IOC.
         ioc: String,
     },
+    /// Several IOCs are selected by the one name that they share.
+    Namesakes(Namesakes),
     /// Chains were given out before their time, since there were too many.
     ChainsGivenOutEarly {
         /// Number of chains.
@@ -104,6 +109,7 @@ impl Notice {
             | Notice::ClockSetBack { .. }
             | Notice::MixedByClock { .. }
             | Notice::NoProcessing { .. }
+            | Notice::Namesakes(_)
             | Notice::ChainsGivenOutEarly { .. }
             | Notice::AlarmsHurried { .. }
             | Notice::ChainsOutOfOrder { .. } => false,
@@ -170,6 +176,13 @@ impl fmt::Display for Notice {
                 "{} was recorded with --no-process: there are no chains, causes and alarms of it, and of values only \
                  those of puts and snapshots",
                 if ioc.is_empty() { "an IOC" } else { ioc }
+            ),
+            Notice::Namesakes(Namesakes { host, name, shown }) => write!(
+                f,
+                "{} IOCs{} are called {name}, and all are shown; to choose one: --ioc '{}'",
+                shown.len(),
+                if host.is_empty() { String::new() } else { format!(" of {host}") },
+                shown.iter().take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join("' or '")
             ),
             Notice::ChainsGivenOutEarly { count } => write!(
                 f,

@@ -1,9 +1,10 @@
 //! One pass over segments: the only loop in which the reader opens segments.
 //!
 //! Parts come in order: a segment's header, then its blocks and its damage. The caller interprets them; a scan neither
-//! reports nor skips anything. A scan of whole runs decodes some segments ahead, on other threads; a scan of a single
+//! reports nor skips anything. IOCs that share a name get those by which they are shown ([`namesakes`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single
 //! segment, of which only the first blocks may be wanted, does not.
 
+use crate::namesakes;
 use crate::progress::Share;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::format::SegmentHeader;
@@ -173,8 +174,11 @@ impl Iterator for Scan {
             None => None,
         };
         match found {
-            Some(Ok(block)) => {
+            Some(Ok(mut block)) => {
                 self.tell(&block);
+                if let Some(shown) = self.file.as_ref().and_then(|file| file.shown.as_deref()) {
+                    block.events.iter_mut().for_each(|event| namesakes::show(&mut event.fact, shown));
+                }
                 Some(Part::Block(block))
             }
             Some(Err(damage)) => Some(Part::Damage(damage)),

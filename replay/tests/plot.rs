@@ -88,6 +88,11 @@ fn drawn(pv: &str, width: usize) -> Drawn {
             (label.trim().to_owned(), line.chars().skip(BEFORE).collect())
         })
         .collect();
+    let mut rows = rows;
+    // columns with both a value and a gap
+    if let Some((_, partly)) = rows.pop_if(|(label, _)| label == "partly") {
+        assert!(partly.contains(&'░') && partly.iter().all(|letter| [' ', '░'].contains(letter)), "{text}");
+    }
     let (labels, mut rows): (Vec<String>, Vec<Vec<char>>) = rows.into_iter().unzip();
     let alarms = rows.pop().unwrap();
     Drawn { from: nanoseconds(from), to: nanoseconds(to), labels, rows, alarms }

@@ -131,3 +131,21 @@ fn what_goes_by_the_clock_says_so() {
         "{said}"
     );
 }
+
+#[test]
+fn rates_are_not_counted_over_a_time_that_is_not_known() {
+    let (top, _) = both(&["top", "--by", "records", "--format", "jsonl"]);
+    let first: serde_json::Value = serde_json::from_str(top.lines().next().unwrap()).unwrap();
+    // in 200 s, of which the clock showed 140
+    assert_eq!(
+        (&first["count"], &first["per_second"]),
+        (&serde_json::json!(20), &serde_json::Value::Null),
+        "{top}"
+    );
+    let (graph, _) = both(&["graph", "--format", "jsonl"]);
+    assert!(graph.contains(r#""count":20,"per_second":null"#), "{graph}");
+    for words in [&["last"][..], &["report"]] {
+        let (_, said) = one(words);
+        assert!(said.contains("is mixed here"), "{words:?}: {said}");
+    }
+}

@@ -125,4 +125,83 @@ fn iocs_of_one_name_are_two() {
     let [first, last] = [&puts[0], &puts[2]].map(|put| put["time"].as_str().expect("a time"));
     let rows = lines(&rig, &["diff", first, last, "--pv", "SAY:AI"]);
     assert!(!rows.iter().any(|row| row["before"] == 12.5 && row["after"] == 4.0), "{rows:?}");
+    told_apart_everywhere(&rig, pids);
+}
+
+/// Whose puts, values, traces and clients are shown, against who made them: 12.5 was put to the first, 3 and 4 to the second.
+fn told_apart_everywhere(rig: &Rig, pids: [u32; 2]) {
+    let names = pids.map(|pid| format!("ioc pid {pid}"));
+    let of = |value: &Value| match value.as_f64() {
+        Some(12.5) => Some(&names[0]),
+        Some(3.0 | 4.0) => Some(&names[1]),
+        _ => None,
+    };
+    let mut puts = rig.puts(&["--pv", "SAY:AI"]);
+    puts.retain(|put| put["field"] == "VAL");
+    let asked: Vec<_> = puts.iter().map(|put| put["requested"].as_f64()).collect();
+    assert_eq!(asked, [Some(12.5), Some(3.0), Some(4.0)], "{puts:?}");
+    for put in &puts {
+        assert_eq!(put["ioc"].as_str(), of(&put["requested"]).map(String::as_str), "{put}");
+    }
+    let csv = text(&ask(rig, &["puts", "--pv", "SAY:AI", "--format", "csv"]).stdout);
+    let rows: Vec<&str> = csv.lines().skip(1).filter(|row| !row.contains("RTYP")).collect();
+    let whose: Vec<bool> = rows.iter().map(|row| row.contains(&names[0])).collect();
+    assert_eq!(whose, [true, false, false], "{csv}");
+    assert_eq!(rows.iter().filter(|row| row.contains(&names[1])).count(), 2, "{csv}");
+    // one log holds what two modules would have written: a burst is of one IOC
+    for (format, first) in [("caputlog", "new=12.5 "), ("caputlog-json", "\"new\":12.5,")] {
+        let words = ["puts", "--pv", "SAY:AI", "--format", format];
+        let all = text(&ask(rig, &words).stdout);
+        assert_eq!(all.lines().filter(|line| line.contains(first)).count(), 1, "{all}");
+        let one = text(&ask(rig, &[&words[..], &["--ioc", &names[1]]].concat()).stdout);
+        assert!(!one.is_empty() && !one.contains(first), "{one}");
+        let own = text(&ask(rig, &[&words[..], &["--ioc", &names[0]]].concat()).stdout);
+        assert!(own.contains(first), "{own}");
+    }
+    let mut valued = 0;
+    for line in lines(rig, &["values", "SAY:AI"]) {
+        if let Some(name) = of(&line["value"]) {
+            assert_eq!(line["ioc"], name.as_str(), "{line}");
+            valued += 1;
+        }
+    }
+    assert!(valued >= 3, "{valued}");
+    // the resource of each span is the process that truly did it
+    let traces = text(&ask(rig, &["traces", "--pv", "SAY:AI", "--format", "otlp"]).stdout);
+    let mut spans = 0;
+    for line in json_lines(traces.as_bytes()) {
+        for resource in line["resourceSpans"].as_array().expect("resources") {
+            let attribute = |key: &str| {
+                let all = resource["resource"]["attributes"].as_array().expect("attributes");
+                all.iter().find(|of| of["key"] == key).map(|of| of["value"].clone()).unwrap_or_default()
+            };
+            let (name, pid) = (attribute("service.name"), attribute("process.pid"));
+            let pid = pid["intValue"].as_str().and_then(|pid| pid.parse().ok());
+            let place = pids.iter().position(|own| Some(*own) == pid).unwrap_or_else(|| panic!("{resource}"));
+            assert_eq!(name["stringValue"], names[place].as_str(), "{resource}");
+            let said = resource["scopeSpans"].to_string();
+            let [first, second] =
+                [said.contains("\"doubleValue\":12.5"), said.contains("\"doubleValue\":3.0")];
+            assert!(!(first && place == 1) && !(second && place == 0), "{resource}");
+            spans += 1;
+        }
+    }
+    assert!(spans >= 3, "{traces}");
+    let listed = text(&ask(rig, &["traces", "--pv", "SAY:AI"]).stdout);
+    for name in &names {
+        assert!(listed.contains(&format!("{name}]")), "{listed}");
+    }
+    for name in &names {
+        let clients = lines(rig, &["clients", "--ioc", name]);
+        assert!(
+            !clients.is_empty() && clients.iter().all(|line| line["ioc"] == name.as_str()),
+            "{clients:?}"
+        );
+        let report = text(&ask(rig, &["report"]).stdout);
+        assert!(report.contains(name.as_str()), "{name}");
+        let report = text(&ask(rig, &["report", "--ioc", name]).stdout);
+        assert!(report.contains(name.as_str()), "{name}");
+    }
+    let said = text(&ask(rig, &["puts", "--ioc", "ioc"]).stderr);
+    assert!(said.contains("are called ioc, and all are shown; to choose one: --ioc 'ioc pid "), "{said}");
 }

@@ -6,6 +6,7 @@ use crate::format::SegmentHeader;
 use crate::name::{Pin, SegmentName, SUFFIX};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 /// A file that is a segment, or should be one by its name.
@@ -19,7 +20,12 @@ pub struct SegmentFile {
     pub header: Option<SegmentHeader>,
     /// Limit on its content. [`find`] divides the limit for all segments among them.
     pub limit: Limit,
+    /// How those of its IOCs are to be shown that share their names with others; [`find`] knows of none.
+    pub shown: Option<Arc<Shown>>,
 }
+
+/// By what IOCs are shown if not by their names: by name, process id and start.
+pub type Shown = HashMap<(String, u32, u64), String>;
 
 impl SegmentFile {
     /// Opens the segment for reading up to its limit.
@@ -50,7 +56,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     if !about.is_dir() {
         let header = *Segment::open(path)?.header();
         let (path, size, limit) = (path.to_owned(), about.len(), Limit::shared(1));
-        return Ok(vec![SegmentFile { path, size, header: Some(header), limit }]);
+        return Ok(vec![SegmentFile { path, size, header: Some(header), limit, shown: None }]);
     }
     let mut files = Vec::new();
     let mut known: HashSet<_> = identity(path).into_iter().collect();
@@ -79,7 +85,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
             }
         };
         let size = fs::metadata(&path).map_or(0, |about| about.len());
-        found.push(SegmentFile { path, size, header, limit });
+        found.push(SegmentFile { path, size, header, limit, shown: None });
     }
     match first_error {
         Some(error) if found.iter().all(|file| file.header.is_none()) => Err(error),

@@ -9,6 +9,7 @@ use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow, Timed};
 use crate::model::alarms::{Alarm, AlarmLine, Place, What};
+use crate::namesakes::own_name;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::alarms::FORMATS;
@@ -147,6 +148,7 @@ impl Timed for AlarmLine {
 
     fn name(&self) -> String {
         let Place { host, ioc, record, .. } = &self.place;
-        [host, ioc, record].map(|name| name.to_string()).join("\n")
+        // others of its name may come to light while the log grows
+        [host, own_name(ioc), record].join("\n")
     }
 }

@@ -55,7 +55,7 @@ impl Command for Diff {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
-        let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
+        let filter = ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs));
         let filter = with_aliases(&logs, filter);
         let first = moment(&zone, &self.first, Boundary::End, &logs)?;
         let second = moment(&zone, &self.second, Boundary::End, &logs)?;

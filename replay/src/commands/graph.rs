@@ -13,7 +13,6 @@ use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::graph::{Graph as Model, FORMATS};
-use crate::processes::Processes;
 use crate::terminal::Terminal;
 use iocrec_cli::command;
 
@@ -46,7 +45,7 @@ impl Command for Graph {
         for chain in logs.chains(&filter) {
             links.take(&chain, &filter, &mut naming);
         }
-        let graph = Model::new(&links, &naming, &Recorded::new(&Processes::read(&logs), &filter));
+        let graph = Model::new(&links, &naming, &Recorded::read(&logs, &filter));
         let mut writer = (self.format.writer)(&zone);
         writer.write(out, &graph)?;
         if links.left_out > 0 {

@@ -8,6 +8,7 @@ use super::options::{
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
 use crate::model::last::Last as Found;
+use crate::namesakes::without_pid;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
@@ -54,12 +55,14 @@ impl Command for Last {
             ioc: named.or(filter.ioc),
             ..filter
         };
+        logs.report_mixed();
         let Some(last) = Found::read(&logs, &filter, cause) else {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
             return Ok(Outcome::from(&logs));
         };
         if last.others > 0 {
-            let (ioc, pid) = (&last.process.ioc, last.process.pid);
+            let pid = last.process.pid;
+            let ioc = without_pid(&last.process.ioc, pid);
             let others = match last.others {
                 1 => "another process".to_owned(),
                 others => format!("a choice of {others} other processes"),

@@ -169,7 +169,7 @@ impl Growing {
 option_group! { $
     /// IOCs and hosts.
     pub struct ByPlace as by_place {
-        /// only IOCs whose names match
+        /// only IOCs whose names match; NAME pid N is one of several of one name
         #[argh(option, arg_name = "glob")]
         ioc: Option<String>,
         /// only recorded hosts whose names match
@@ -182,6 +182,13 @@ impl ByPlace {
     /// The filter for these options.
     pub fn filter(&self) -> Filter {
         Filter { ioc: pattern(&self.ioc), host: pattern(&self.host), ..Filter::default() }
+    }
+
+    /// The same. Reports if it selects several IOCs by one name.
+    pub fn filter_of(&self, logs: &Logs) -> Filter {
+        let filter = self.filter();
+        logs.report_namesakes(&filter);
+        filter
     }
 }
 
@@ -225,7 +232,7 @@ pub fn selection(zone: &Zone, logs: &Logs, chosen: &Chosen) -> Result<Filter, Fa
     Ok(Filter {
         since: time(zone, &since.since, Boundary::Start, logs)?,
         until: time(zone, &until.until, Boundary::End, logs)?,
-        ..by_who.add_to(by_pv.add_to(by_place.filter()))
+        ..by_who.add_to(by_pv.add_to(by_place.filter_of(logs)))
     })
 }
 

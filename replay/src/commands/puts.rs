@@ -8,6 +8,7 @@ use super::options::{
 use crate::failure::{Failure, UsageError};
 use crate::follow::{follow, Timed, SETTLED};
 use crate::model::putlog::PutLine;
+use crate::namesakes::own_name;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::puts::caputlog::Level;
@@ -108,7 +109,9 @@ impl Timed for PutLine {
 
     fn name(&self) -> String {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        [part(&self.host), part(&self.ioc), part(&self.pv), part(&self.client)].join("\n")
+        // others of its name may come to light while the log grows
+        let ioc = own_name(self.ioc.as_deref().unwrap_or_default()).to_owned();
+        [part(&self.host), ioc, part(&self.pv), part(&self.client)].join("\n")
     }
 }
 

@@ -23,8 +23,8 @@ impl Command for Records {
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
-        let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
         let logs = self.reading().open()?;
+        let filter = ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs));
         let shape = Listing::from(self).shape();
         let mut count = 0;
         for run in logs.runs() {

@@ -40,8 +40,9 @@ impl Command for Report {
         let filter = Filter {
             since: time(&zone, &self.since, Boundary::Start, &logs)?,
             until: time(&zone, &self.until, Boundary::End, &logs)?,
-            ..ByPlace::from(self).filter()
+            ..ByPlace::from(self).filter_of(&logs)
         };
+        logs.report_mixed();
         let report = output::report::make(&logs, &filter, &zone);
         if report.is_empty {
             let logs = logs.without_notices();

@@ -35,7 +35,7 @@ impl Command for Undo {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
-        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs)));
         let filter = with_aliases(&logs, filter);
         let since = moment(&zone, &self.since, Boundary::Start, &logs)?;
         let until = time(&zone, &self.until, Boundary::End, &logs)?;

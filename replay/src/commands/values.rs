@@ -11,6 +11,7 @@ use crate::filter::Filter;
 use crate::follow::{follow, Timed};
 use crate::model::history::{ValueLine, ValueSource};
 use crate::model::value::same;
+use crate::namesakes::own_name;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
@@ -81,7 +82,7 @@ impl Command for Values {
             since: time(&zone, &self.since, Boundary::Start, &logs)?,
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             pv: patterns(&self.divided().names),
-            ..ByPlace::from(self).filter()
+            ..ByPlace::from(self).filter_of(&logs)
         };
         let filter = with_aliases(&logs, filter);
         if self.follow {
@@ -110,7 +111,8 @@ impl Timed for ValueLine {
     }
 
     fn name(&self) -> String {
-        let [host, ioc] = [&self.host, &self.ioc].map(|name| name.to_string());
+        // others of its name may come to light while the log grows
+        let (host, ioc) = (self.host.to_string(), own_name(&self.ioc).to_owned());
         // what went unseen ends at a time, but not everything that does has begun at the same
         let gap = self.unseen.as_ref();
         let gap = gap.map_or(String::new(), |unseen| format!("{} {}", unseen.kind.name(), unseen.since));
@@ -214,7 +216,7 @@ impl Values {
         }
         if let Some(file) = &self.svg {
             let failed = |error| Failure::output(error, Some(file));
-            let destination = Destination::open(Some(file), &self.reading().logs)?;
+            let destination = Destination::named("--svg", file, &self.reading().logs)?;
             let mut below = BufWriter::new(destination);
             let drawn = plot::svg::draw(&mut Out::new(&mut below), &drawing, zone);
             let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;

@@ -79,7 +79,7 @@ impl Command for Why {
         let filter = Filter {
             since: time(&zone, &self.since, Boundary::Start, &logs)?,
             until: time(&zone, &self.at, Boundary::End, &logs)?,
-            ..ByPlace::from(self).filter()
+            ..ByPlace::from(self).filter_of(&logs)
         };
         let ask = if self.alarm { Ask::Alarm } else { Ask::Value };
         let records = aliases::records_of(&logs, &self.pv);

@@ -10,6 +10,7 @@ use super::putlog::{each_put, ProcessLine, PutLine};
 use super::run::ioc_of_circuit;
 use crate::filter::Filter;
 use crate::logs::{budget, Logs};
+use crate::namesakes::selects;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Channel, Circuit, CircuitId, Fact, IocId, Origin};
@@ -133,7 +134,7 @@ impl ClientLine {
 
     fn is_wanted(&self, filter: &Filter) -> bool {
         let ip = self.client.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
-        let of_client = [self.client.as_str(), ip, &self.client_host, &self.client_ioc];
+        let of_client = [self.client.as_str(), ip, &self.client_host];
         let any = |names: &[&str], wanted: &dyn Fn(&str) -> bool| {
             names.iter().any(|name| !name.is_empty() && wanted(name))
         };
@@ -141,7 +142,10 @@ impl ClientLine {
         self.is_in_time(filter)
             && filter.place(&self.host, &self.ioc)
             && filter.user.as_ref().is_none_or(|user| any(&[&self.user], &|name| user.matches(name)))
-            && filter.client.as_ref().is_none_or(|client| any(&of_client, &|name| client.matches(name)))
+            && filter.client.as_ref().is_none_or(|client| {
+                any(&of_client, &|name| client.matches(name))
+                    || (!self.client_ioc.is_empty() && selects(client, &self.client_ioc))
+            })
             && (by_pv || self.puts > 0 || self.names.iter().any(|name| filter.name(|pv| pv.matches(name))))
     }
 }

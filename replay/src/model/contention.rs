@@ -9,7 +9,7 @@
 //! programs of one operator can fight, too. A script that opens a circuit for each put overrides once on each, so it
 //! does not fight with itself.
 
-use super::putlog::PutLine;
+use super::putlog::{PutLine, Via};
 use super::value;
 use crate::time::SECOND;
 use iocrec_log::event::Value;
@@ -118,11 +118,43 @@ pub struct Fight {
     pub span: (i64, i64),
 }
 
+/// Who is known to have made a put.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum User {
+    /// Whom the client names.
+    Claimed(String),
+    /// Whoever typed at the shell of this IOC, or its start-up script.
+    Shell(String),
+    /// Nobody is.
+    Unknown,
+}
+
+impl User {
+    /// The user of a put.
+    pub fn of(put: &PutLine) -> User {
+        match (&put.user, put.via) {
+            (Some(user), _) if !user.is_empty() => User::Claimed(user.clone()),
+            (_, Via::Dbpf) => User::Shell(put.ioc.clone().unwrap_or_default()),
+            _ => User::Unknown,
+        }
+    }
+
+    /// In words.
+    pub fn text(&self) -> String {
+        match self {
+            User::Claimed(user) => user.clone(),
+            User::Shell(ioc) if ioc.is_empty() => "IOC shell".to_owned(),
+            User::Shell(ioc) => format!("IOC shell of {ioc}"),
+            User::Unknown => "unknown user".to_owned(),
+        }
+    }
+}
+
 /// Puts from outside, by who wrote.
 #[derive(Default)]
 pub struct Contention {
-    /// By claimed user; an unknown one is empty.
-    pub users: HashMap<String, Puts>,
+    /// By user.
+    pub users: HashMap<User, Puts>,
     /// By client.
     pub clients: HashMap<Writer, Puts>,
     pvs: HashMap<(String, String, String), Contended>,
@@ -131,7 +163,7 @@ pub struct Contention {
 impl Contention {
     /// Takes the next put from outside, in order of time.
     pub fn take(&mut self, put: &PutLine) {
-        let user = put.user.clone().unwrap_or_default();
+        let user = User::of(put);
         if self.users.len() < MAX_WRITERS || self.users.contains_key(&user) {
             self.users.entry(user).or_default().add(put);
         }
@@ -226,6 +258,14 @@ mod tests {
         puts.iter().for_each(|put| contention.take(put));
         let sides = |fight: &Fight| fight.sides.iter().map(|(writer, _)| writer.user.clone()).collect();
         contention.fights().iter().map(|fight| (fight.overrides(), sides(fight))).collect()
+    }
+
+    #[test]
+    fn a_put_at_the_shell_is_not_an_unknown_users() {
+        let shell = PutLine { user: None, via: Via::Dbpf, ioc: Some("demo".into()), ..put() };
+        let nobody = PutLine { user: None, ..put() };
+        let texts = [&shell, &nobody, &by("alice", 0, 1.0)].map(|put| User::of(put).text());
+        assert_eq!(texts, ["IOC shell of demo", "unknown user", "alice"]);
     }
 
     #[test]

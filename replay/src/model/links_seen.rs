@@ -89,6 +89,8 @@ impl LinksSeen {
                     let to = naming.of(chain, span, process.record);
                     self.has_processed(to);
                     match source(chain, span, naming) {
+                        // The put has counted the link.
+                        Some(_) if process.trigger == Trigger::Out && is_by_put(chain, span) => {}
                         Some((from, put)) if from != to || !put => {
                             let link = Link { from, to, kind: process.trigger.name() };
                             let is_added = self.add(link, filter, naming);
@@ -259,6 +261,12 @@ fn is_once_more(chain: &Chain, span: &Span) -> bool {
     };
     let asked = span.parent.and_then(|parent| own(chain.spans.get(parent)?));
     own(span).zip(asked).is_some_and(|((record, called), (of, again))| called && record == of && !again)
+}
+
+/// Whether a put to a known record made a span.
+fn is_by_put(chain: &Chain, span: &Span) -> bool {
+    let parent = span.parent.and_then(|parent| chain.spans.get(parent));
+    parent.is_some_and(|parent| matches!(&parent.kind, SpanKind::Put(put) if put.record.is_some()))
 }
 
 /// The record whose processing led to a span, and whether through a put.

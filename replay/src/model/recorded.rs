@@ -3,10 +3,11 @@
 //! A count is only a rate over the time in which it could have counted: from when the recorder had the IOC, within the
 //! time that was asked for, to its end or that of the log, less the times in which it ran unseen. What the IOC did in
 //! that time does not matter: a record that processed twice in an hour has a rate of two in an hour, however near to each
-//! other the two were.
+//! other the two were. Where the machine's clock was set back, that time is not known, and so there are no rates.
 
 use super::numbered::Keyed;
 use crate::filter::Filter;
+use crate::logs::Logs;
 use crate::processes::{Process, Processes};
 use std::rc::Rc;
 
@@ -18,8 +19,16 @@ type Place = (Rc<str>, Rc<str>);
 pub struct Recorded(Keyed<Place, f64>);
 
 impl Recorded {
-    /// Of these processes, within the filter's times.
-    pub fn new(processes: &Processes, filter: &Filter) -> Recorded {
+    /// Of the processes in these logs, within the filter's times.
+    pub fn read(logs: &Logs, filter: &Filter) -> Recorded {
+        let mut found = Recorded::of(&Processes::read(logs), filter);
+        // that time is not known by the clock
+        let set_back = logs.set_back();
+        found.0.retain(|(host, _), _| !set_back.contains_key(&**host));
+        found
+    }
+
+    fn of(processes: &Processes, filter: &Filter) -> Recorded {
         let mut spans: Keyed<Place, Vec<(i64, i64)>> = Keyed::default();
         for process in processes.all() {
             let of = spans.entry((Rc::clone(&process.host), Rc::clone(&process.ioc))).or_default();

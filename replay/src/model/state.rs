@@ -24,6 +24,7 @@ use super::run::{has_value, Run};
 use super::unseen::{Kind, Unseen};
 use super::value::same;
 use crate::filter::Filter;
+use crate::namesakes::{with_pid, without_pid};
 use crate::values::Entry;
 use epics::alarm::DISABLE;
 use iocrec_log::event::{Ioc, IocId, Properties, Tier, Value};
@@ -85,7 +86,7 @@ impl FieldState {
     pub fn place(&self) -> String {
         let process = &self.key.0;
         match self.is_namesake && !process.ioc.is_empty() {
-            true => format!("{} pid {}", process.ioc, process.pid),
+            true => with_pid(&process.ioc, process.pid),
             false => process.ioc.to_string(),
         }
     }
@@ -424,15 +425,13 @@ impl State {
         }
         let gone = self.replaced(&all);
         all.retain(|(process, record, _), _| !gone.contains(&(Rc::clone(process), Rc::clone(record))));
-        let mut names: HashMap<[Rc<str>; 2], HashSet<Rc<IocProcess>>> = HashMap::new();
+        let mut names: HashMap<(Rc<str>, String), HashSet<Rc<IocProcess>>> = HashMap::new();
+        let name = |of: &IocProcess| (Rc::clone(&of.host), without_pid(&of.ioc, of.pid).to_owned());
         for (process, ..) in all.keys() {
-            let name = [&process.host, &process.ioc].map(Rc::clone);
-            names.entry(name).or_default().insert(Rc::clone(process));
+            names.entry(name(process)).or_default().insert(Rc::clone(process));
         }
-        let several = |process: &IocProcess| {
-            let name = [&process.host, &process.ioc].map(Rc::clone);
-            names.get(&name).is_some_and(|processes| processes.len() > 1)
-        };
+        let several =
+            |process: &IocProcess| names.get(&name(process)).is_some_and(|processes| processes.len() > 1);
         all.into_values().map(|field| FieldState { is_namesake: several(&field.key.0), ..field }).collect()
     }
 
@@ -442,7 +441,8 @@ impl State {
     fn replaced(&self, all: &BTreeMap<Key, FieldState>) -> HashSet<(Rc<IocProcess>, Rc<str>)> {
         let mut owners: HashMap<(&str, &str, &str), Vec<&Rc<IocProcess>>> = HashMap::new();
         for (process, record, _) in all.keys() {
-            let owners = owners.entry((&process.host, &process.ioc, record)).or_default();
+            let owners =
+                owners.entry((&process.host, without_pid(&process.ioc, process.pid), record)).or_default();
             if owners.last().is_none_or(|last| *last != process) {
                 owners.push(process);
             }

@@ -1,5 +1,6 @@
 //! The summary of a log: text for people, JSON for programs.
 
+use crate::namesakes::without_pid;
 use crate::out::{add, line, Out};
 use crate::summary::{LossInfo, PinInfo, RunSummary, ThinnedInfo, ThinningInfo};
 use crate::time::{duration, SECOND};
@@ -73,7 +74,13 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
     }
     for ioc in &run.iocs {
         let ports: Vec<String> = ioc.ca_ports.iter().map(u16::to_string).collect();
-        add!(out, "IOC       {}  pid {}  Base {}  ", ioc.name, ioc.pid, or(&ioc.base_version, unknown));
+        add!(
+            out,
+            "IOC       {}  pid {}  Base {}  ",
+            without_pid(&ioc.name, ioc.pid),
+            ioc.pid,
+            or(&ioc.base_version, unknown)
+        );
         add!(out, "{} ({})  CA port {}  ", ioc.exe, ioc.linkage, or(&ports.join(", "), "unknown"));
         line!(out, "{} records seen{}", ioc.records, if ioc.ended { "  ended" } else { "" })?;
         for probe in &ioc.not_probed {
@@ -97,7 +104,14 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
         line!(out, "loss      {source}: {count} from {first} to {last}: {cause}")?;
     }
     for gap in &run.gaps {
-        line!(out, "gap       {} (pid {}) unseen from {}: {}", gap.ioc, gap.pid, gap.text(), gap.cause)?;
+        line!(
+            out,
+            "gap       {} (pid {}) unseen from {}: {}",
+            without_pid(&gap.ioc, gap.pid),
+            gap.pid,
+            gap.text(),
+            gap.cause
+        )?;
     }
     if let Some(ThinningInfo { chains, window, cause }) = &run.thinning {
         match chains {

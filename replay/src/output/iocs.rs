@@ -4,6 +4,7 @@ use crate::attached::{Attached, Gap};
 use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::names::linkage_name;
+use crate::namesakes::without_pid;
 use crate::out::{line, Out};
 use crate::output::rows::{csv_line, Shape};
 use crate::time::Zone;
@@ -97,7 +98,7 @@ fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage) -> io::Result<(
         (_, None) => "EPICS Base".to_owned(),
     };
     let on = line.host.map(|host| format!(" on {host}")).unwrap_or_default();
-    line!(out, "{}{on}  pid {}  {version}, {}", line.ioc, line.pid, line.linkage)?;
+    line!(out, "{}{on}  pid {}  {version}, {}", without_pid(line.ioc, line.pid), line.pid, line.linkage)?;
     let mut detail = |name: &str, text: String| -> io::Result<()> {
         if text.is_empty() {
             return Ok(());

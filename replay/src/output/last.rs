@@ -12,6 +12,7 @@ use crate::model::clients::ClientLine;
 use crate::model::enum_strings;
 use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, MINUTE};
 use crate::model::putlog::PutLine;
+use crate::namesakes::without_pid;
 use crate::out::{line, Out};
 use crate::time::{duration, Zone, SECOND};
 use std::fmt::Write as _;
@@ -116,7 +117,7 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     };
     let host = known(&process.host).map(|host| format!(" on {host}")).unwrap_or_default();
     let mut part = Part { out, name: "IOC" };
-    part.line(&format!("{}{host}, pid {}: {what}", process.ioc, process.pid))?;
+    part.line(&format!("{}{host}, pid {}: {what}", without_pid(&process.ioc, process.pid), process.pid))?;
     let span = duration(u64::try_from(last.end.saturating_sub(last.from)).unwrap_or(0));
     let uptime = process.started.map(|started| {
         let uptime = duration(u64::try_from(last.end.saturating_sub(started)).unwrap_or(0));

@@ -18,17 +18,18 @@ use self::steps::{accepted, inputs, processes, way};
 use super::puts::process;
 use super::wording::cause::cause;
 use super::wording::put::who;
-use crate::filter::{Filter, Pattern};
+use crate::filter::Filter;
 use crate::model::alarms::Alarm;
 use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, PutSpan, SpanKind};
 use crate::model::putlog::{self, root_put};
 use crate::model::run::{field_name, record_name};
 use crate::model::value;
+use crate::namesakes::{with_pid, without_pid};
 use crate::time::Zone;
 use epics::{eca, Pv};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, Value};
+use iocrec_log::event::{Fact, Ioc, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -57,6 +58,8 @@ pub struct Why<'a> {
     seen: HashMap<(String, String, usize), Seen>,
     /// The processes of each IOC name on a host.
     lines: HashMap<(String, String), Lines>,
+    /// Hosts and names that several IOCs share, so that they are shown with their process ids.
+    shared: HashSet<(String, String)>,
     /// Processes that have ended; a definition outlives its process, for the chains that refer to it.
     ended: HashSet<Life>,
 }
@@ -85,6 +88,7 @@ impl<'a> Why<'a> {
             begun: i64::MAX,
             seen: HashMap::new(),
             lines: HashMap::new(),
+            shared: HashSet::new(),
             ended: HashSet::new(),
         }
     }
@@ -106,6 +110,8 @@ impl<'a> Why<'a> {
         self.search(&chain, &mut Vec::new(), &mut found);
         for Found { place, time, even, value, alarm, path, life } in found {
             let context = chain.run.context();
+            let ioc = context.iocs().find(|ioc| life.as_ref().is_some_and(|life| life.is(ioc)));
+            self.note_shared(&place, ioc);
             let line = self.line(&context, &place, life.as_ref());
             let seen = self.seen.entry((place.0, place.1, line)).or_default();
             let place = seen.held.partition_point(|moment| moment.even <= even);
@@ -134,8 +140,8 @@ impl<'a> Why<'a> {
         }
         let ioc = context.ioc(record.ioc);
         let life = Life::of(&context, ioc);
-        let ioc = ioc.map(|ioc| ioc.name.clone()).unwrap_or_default();
-        let place = (aside.run.host(), ioc);
+        let place = (aside.run.host(), own_name(ioc.map_or("", |ioc| &ioc.name), ioc));
+        self.note_shared(&place, ioc);
         let line = self.line(&context, &place, life.as_ref());
         let seen = self.seen.entry((place.0, place.1, line)).or_default();
         if seen.read.len() >= HELD {
@@ -144,6 +150,21 @@ impl<'a> Why<'a> {
         let times = (aside.run.even(aside.at), aside.time);
         let (value, alarm) = (snapshot.value.clone(), (snapshot.severity, snapshot.status));
         seen.read.push_back(Reading { times, value, alarm, life });
+    }
+
+    fn note_shared(&mut self, place: &(String, String), ioc: Option<&Ioc>) {
+        let is_shared = ioc.is_some_and(|ioc| ioc.name != place.1);
+        if is_shared && self.shared.len() < MAX_LIVES && !self.shared.contains(place) {
+            self.shared.insert(place.clone());
+        }
+    }
+
+    /// How an IOC is shown.
+    fn shown(&self, host: &str, ioc: &str, pid: Option<u32>) -> String {
+        match pid.filter(|_| self.shared.contains(&(host.to_owned(), ioc.to_owned()))) {
+            Some(pid) => with_pid(ioc, pid),
+            None => ioc.to_owned(),
+        }
     }
 
     /// The number of the line of processes that a process of an IOC is in.
@@ -194,9 +215,8 @@ impl<'a> Why<'a> {
             {
                 let (host, process) = (chain.run.host(), putlog::ioc(&context, span));
                 let ioc = process.map(|ioc| ioc.name.clone()).unwrap_or_default();
-                let wanted =
-                    |glob: &Option<Pattern>, name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
-                if wanted(&self.filter.host, &host) && wanted(&self.filter.ioc, &ioc) {
+                if self.filter.place(&host, &ioc) {
+                    let ioc = own_name(&ioc, process);
                     let (place, life) = ((host, ioc), Life::of(&context, process));
                     let even = chain.run.even(span.end);
                     found.push(Found { place, time, even, value, alarm, path: above.clone(), life });
@@ -237,7 +257,7 @@ impl<'a> Why<'a> {
             let is_it = (host.as_str(), ioc.as_str(), *line) == place;
             if !is_it && (!ioc.is_empty() || of.is_some()) {
                 let pid = of.map(Life::pid);
-                others.insert(Elsewhere { host: host.clone(), ioc: ioc.clone(), pid });
+                others.insert(Elsewhere { host: host.clone(), ioc: self.shown(host, ioc, pid), pid });
             }
         }
         let context = chain.run.context();
@@ -262,9 +282,12 @@ impl<'a> Why<'a> {
         let last = seen.last?;
         let life = last.life.clone();
         let others = self.others(&last.chain, (&host, &ioc, line), life.as_ref());
-        let namesake = others.iter().any(|other| other.host == host && other.ioc == ioc)
-            || self.lines.get(&(host.clone(), ioc.clone())).is_some_and(|lines| lines.count() > 1);
+        let namesake =
+            others.iter().any(|other| {
+                other.host == host && other.pid.map_or(&*other.ioc, |pid| without_pid(&other.ioc, pid)) == ioc
+            }) || self.lines.get(&(host.clone(), ioc.clone())).is_some_and(|lines| lines.count() > 1);
         let pid = life.as_ref().map(Life::pid).filter(|_| namesake);
+        let ioc = self.shown(&host, &ioc, life.as_ref().map(Life::pid));
         let (moment, before, changed) = match seen.changed {
             Some((moment, before)) => (moment, before, true),
             None => {
@@ -340,6 +363,11 @@ impl<'a> Why<'a> {
             lead,
         })
     }
+}
+
+/// The name of an IOC without the process id that tells it from others of that name.
+fn own_name(shown: &str, ioc: Option<&Ioc>) -> String {
+    ioc.map_or(shown, |ioc| without_pid(shown, ioc.pid)).to_owned()
 }
 
 /// Whether a put was answered with an error before it came to the function that writes: the record is as it was.

@@ -39,16 +39,20 @@ pub struct Beside {
 impl Destination {
     /// Opens the file given with `-o`, if any. `logs` are the logs that will be read.
     pub fn open(named: Option<&Path>, logs: &[PathBuf]) -> Result<Destination, Failure> {
-        let Some(path) = named else { return Ok(Destination::standard()) };
+        named.map_or_else(|| Ok(Destination::standard()), |path| Destination::named("-o", path, logs))
+    }
+
+    /// Opens the file given with this option.
+    pub fn named(option: &'static str, path: &Path, logs: &[PathBuf]) -> Result<Destination, Failure> {
         if path.as_os_str().is_empty() {
-            return Err(UsageError::EmptyOutput.into());
+            return Err(UsageError::EmptyOutput(option).into());
         }
         let failed = |error| Failure::output(error, Some(path));
         let about = fs::metadata(path);
         // Follow a symbolic link to its target, so that the link stays. A dangling one is replaced.
         let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Some(conflict) = conflict(&to, about.as_ref().ok(), logs) {
-            return Err(UsageError::OutputInLog { file: path.to_owned(), conflict }.into());
+            return Err(UsageError::OutputInLog { option, file: path.to_owned(), conflict }.into());
         }
         match about {
             Ok(about) if about.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),

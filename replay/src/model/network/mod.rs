@@ -13,6 +13,7 @@ mod searching;
 use super::clock::SetLater;
 use crate::filter::Filter;
 use crate::logs::{budget, Logs};
+use crate::namesakes::selects;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, Fact, Ip6};
@@ -192,7 +193,7 @@ impl NetLine {
         let in_time = filter.until.is_none_or(|until| self.since < until)
             && filter.since.is_none_or(|since| last >= since || goes_on);
         let ip = self.client.address.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
-        let of_client = [self.client.address.as_str(), ip, &self.client.host, &self.client.ioc];
+        let of_client = [self.client.address.as_str(), ip, &self.client.host];
         let named = |names: &[&str], wanted: &crate::Pattern| {
             names.iter().any(|name| !name.is_empty() && wanted.matches(name))
         };
@@ -200,7 +201,10 @@ impl NetLine {
         in_time
             && filter.place(&self.host, &self.ioc)
             && filter.user.as_ref().is_none_or(|user| named(&[&self.client.user], user))
-            && filter.client.as_ref().is_none_or(|client| named(&of_client, client))
+            && filter.client.as_ref().is_none_or(|client| {
+                named(&of_client, client)
+                    || (!self.client.ioc.is_empty() && selects(client, &self.client.ioc))
+            })
             && (by_pv || !self.pv.is_empty() && filter.name(|pv| pv.matches(&self.pv)))
     }
 }

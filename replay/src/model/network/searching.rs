@@ -69,6 +69,14 @@ struct Partial {
     end: i64,
 }
 
+impl Served {
+    /// Whether clients reached it in another network namespace than this one's, all at loopback addresses.
+    fn is_apart_from(&self, client: &Client) -> bool {
+        let known = [client.namespace, self.namespace].iter().all(|namespace| *namespace != 0);
+        known && is_loopback(self.server) && is_loopback(client.address) && client.namespace != self.namespace
+    }
+}
+
 impl Partial {
     /// Whether a search of this client may have been missed, or an answer to it.
     fn concerns(&self, client: &Client, search: &Search) -> bool {
@@ -378,12 +386,16 @@ impl Searching {
                 line.servers.push(self.addresses.text(served.server));
                 line.served_since = Some(served.since);
             } else if search.answers.is_empty() {
-                let made = || Some(&self.channels.get(&(client.pva, name.clone()))?.first()?.server);
-                let others = of_name.and_then(|of| of.keys().next()).or_else(made);
-                line.text = others.map_or(String::new(), |at| {
-                    let at = self.addresses.text(*at);
-                    format!("server {at} has it, seen elsewhere in these logs")
-                });
+                let made = || self.channels.get(&(client.pva, name.clone()))?.first();
+                let text = |at: Address| format!("server {} has it", self.addresses.text(at));
+                line.text = match (of_name.and_then(|of| of.keys().next()), made()) {
+                    (Some(at), _) => format!("{}, seen elsewhere in these logs", text(*at)),
+                    (None, Some(of)) => match of.is_apart_from(client) {
+                        true => format!("{}, but in another network namespace", text(of.server)),
+                        false => format!("{}, seen elsewhere in these logs", text(of.server)),
+                    },
+                    (None, None) => String::new(),
+                };
             }
             push(&mut lines, line, &mut left_out);
         }

@@ -29,7 +29,9 @@ pub fn draw(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io::
             true => states(out, series, drawing, width)?,
             false => numbers(out, series, drawing, width)?,
         }
-        severities(out, &columns(series, drawing.from, drawing.to, width))?;
+        let columns = columns(series, drawing.from, drawing.to, width);
+        severities(out, &columns)?;
+        partly_unseen(out, &columns)?;
     }
     line!(out)?;
     time_axis(out, drawing, width, zone)?;
@@ -117,6 +119,15 @@ fn severities(out: &mut Out, columns: &[Column]) -> io::Result<()> {
     line!(out)
 }
 
+/// Marks columns that have a gap beside a value, which the rows above may hide.
+fn partly_unseen(out: &mut Out, columns: &[Column]) -> io::Result<()> {
+    let is_both = |column: &Column| column.gap && column.range.is_some();
+    let Some(last) = columns.iter().rposition(is_both) else { return Ok(()) };
+    let letter = |column: &Column| if is_both(column) { HATCH } else { ' ' };
+    let text: String = columns.iter().take(last + 1).map(letter).collect();
+    line!(out, "{:>LABEL$} │{text}", "partly")
+}
+
 fn time_axis(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io::Result<()> {
     let span = drawing.to.saturating_sub(drawing.from).max(1) as f64;
     let mut marks = vec!['─'; width];
@@ -139,4 +150,26 @@ fn time_axis(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io:
     let marks: String = marks.into_iter().collect();
     line!(out, "{:>LABEL$} └{marks}", "")?;
     line!(out, "{:>LABEL$}  {labels}", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_beside_a_value_is_marked() {
+        let column = |gap: bool, value: bool| {
+            let mut column = Column::default();
+            (column.gap, column.range) = (gap, value.then_some((1.0, 1.0)));
+            column
+        };
+        let drawn = |columns: &[Column]| {
+            let mut bytes = Vec::new();
+            partly_unseen(&mut Out::new(&mut bytes), columns).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        let columns = [column(true, false), column(true, true), column(false, true)];
+        assert_eq!(drawn(&columns), format!("{:>LABEL$} │ {HATCH}\n", "partly"));
+        assert_eq!(drawn(&[column(true, false), column(false, true)]), "", "the rows above show these");
+    }
 }

@@ -9,7 +9,6 @@ use crate::model::naming::{Name, Naming};
 use crate::model::putlog::{each_put, PutLine};
 use crate::model::recorded::Recorded;
 use crate::model::value;
-use crate::processes::Processes;
 use crate::Logs;
 use iocrec_log::event::Fact;
 use std::cmp::Reverse;
@@ -35,7 +34,7 @@ pub struct Tables {
 impl Tables {
     /// Reads the logs.
     pub fn read(logs: &Logs, filter: &Filter) -> Tables {
-        let recorded = Recorded::new(&Processes::read(logs), filter);
+        let recorded = Recorded::read(logs, filter);
         let mut tables = Tables { recorded, ..Tables::default() };
         // Puts are later than their chains' beginnings: each waits until no earlier one can come.
         let (mut waiting, mut count) = (BTreeMap::new(), 0_u64);
@@ -78,10 +77,8 @@ impl Tables {
             Section::Records | Section::Time => self.of_records(section),
             Section::Chains => self.of_chains(),
             Section::Users => {
-                let named =
-                    |user: &String| if user.is_empty() { "unknown user".into() } else { user.clone() };
                 let users = self.contention.users.iter();
-                of_puts(section, users.map(|(user, puts)| (named(user), puts)))
+                of_puts(section, users.map(|(user, puts)| (user.text(), puts)))
             }
             Section::Clients => {
                 let clients = self.contention.clients.iter();

@@ -5,6 +5,7 @@ use super::sources::{Lead, Link, Meanwhile};
 use super::steps::Step;
 use crate::model::alarms::Alarm;
 use crate::model::enum_strings::{self, severity_name};
+use crate::namesakes::with_pid;
 use crate::out::{add, line, Out};
 use crate::output::wording::alarm;
 use crate::time::Zone;
@@ -143,10 +144,11 @@ impl Answer {
 
     fn write_change(&self, out: &mut Out) -> io::Result<()> {
         let Answer { pv, host, ioc, time, count, last_written, .. } = self;
-        let pid = self.pid.map_or(String::new(), |pid| format!(" pid {pid}"));
+        let shown =
+            self.pid.filter(|_| !ioc.is_empty()).map_or_else(|| ioc.clone(), |pid| with_pid(ioc, pid));
         let place = match (ioc.is_empty(), host.is_empty()) {
-            (false, false) => format!("  [{ioc}{pid} on {host}]"),
-            (false, true) => format!("  [{ioc}{pid}]"),
+            (false, false) => format!("  [{shown} on {host}]"),
+            (false, true) => format!("  [{shown}]"),
             _ => String::new(),
         };
         if self.asked == "alarm" {
@@ -197,9 +199,9 @@ impl Answer {
         }
         let of = |other: &Elsewhere| {
             let name = if other.ioc.is_empty() { "an unknown IOC" } else { &other.ioc };
-            let pid = other.pid.map_or(String::new(), |pid| format!(" pid {pid}"));
+            let name = other.pid.map_or_else(|| name.to_owned(), |pid| with_pid(name, pid));
             let host = if other.host == self.host { String::new() } else { format!(" on {}", other.host) };
-            format!("{name}{pid}{host}")
+            format!("{name}{host}")
         };
         let names: Vec<String> = self.others.iter().map(of).collect();
         line!(

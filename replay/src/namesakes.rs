@@ -1,0 +1,221 @@
+//! IOCs of one name that ran side by side on a host, as two that are started in directories of the same name.
+//!
+//! Everywhere such an IOC is shown, and can be chosen, as `NAME pid N`. An IOC that is started anew is no namesake of
+//! itself: its processes ran one after the other, and keep the name alone. Whether they did is decided by the order of
+//! the log, in which an IOC begins when the recorder has found it, and ends when the recorder has seen its end.
+//!
+//! The names are looked for once, when logs are opened, and given to whoever reads the segments
+//! ([`SegmentFile::shown`]), so no output can forget them.
+
+use crate::filter::Pattern;
+use crate::scan::{Blocks, Part, Scan};
+use iocrec_log::event::{Fact, Ioc, IocId};
+use iocrec_log::reader::{About, Choice, SegmentFile, Shown};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Processes that are compared, and times of each; bounds for hostile logs.
+const MAX_PROCESSES: usize = 5000;
+const MAX_TIMES: usize = 100;
+/// Bytes of a name that is compared; likewise.
+const MAX_NAME: usize = 1000;
+
+/// What stands between the name and the process id.
+const PID: &str = " pid ";
+
+/// The name of a process with its id, which it may have already.
+pub fn with_pid(name: &str, pid: u32) -> String {
+    format!("{}{PID}{pid}", without_pid(name, pid))
+}
+
+/// The name of a process without its id.
+pub fn without_pid(name: &str, pid: u32) -> &str {
+    let ours = |text: &str| text.parse() == Ok(pid);
+    split(name).filter(|(_, text)| ours(text)).map_or(name, |(name, _)| name)
+}
+
+/// The name of an IOC as it calls itself.
+pub fn own_name(shown: &str) -> &str {
+    let is_pid = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    split(shown).filter(|(_, text)| is_pid(text)).map_or(shown, |(name, _)| name)
+}
+
+fn split(shown: &str) -> Option<(&str, &str)> {
+    shown.rsplit_once(PID).filter(|(name, _)| !name.is_empty())
+}
+
+/// Whether a pattern selects an IOC: as it is shown, or by the name that it shares with others.
+pub fn selects(pattern: &Pattern, shown: &str) -> bool {
+    pattern.matches(shown) || (own_name(shown) != shown && pattern.matches(own_name(shown)))
+}
+
+/// Gives an IOC the name by which it is shown.
+pub(crate) fn show(fact: &mut Fact, shown: &Shown) {
+    let Fact::Ioc(ioc) = fact else { return };
+    if let Some(shown) = shown.get(&(ioc.name.clone(), ioc.pid, ioc.start)) {
+        ioc.name.clone_from(shown);
+    }
+}
+
+/// IOCs of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namesakes {
+    /// Their host; empty if unknown.
+    pub host: String,
+    /// Their name.
+    pub name: String,
+    /// How each is shown.
+    pub shown: Vec<String>,
+}
+
+/// Host and boot.
+type Boot = (String, String);
+/// A process: its id and start.
+type Process = (u32, u64);
+/// From when to when it is known to have run: monotonic times.
+type Times = Vec<(u64, u64)>;
+
+/// The processes of each name in each boot.
+#[derive(Default)]
+struct Found {
+    all: BTreeMap<(Boot, String), BTreeMap<Process, Times>>,
+    count: usize,
+}
+
+/// An IOC whose end has not been read.
+struct Open {
+    name: String,
+    process: Process,
+    since: u64,
+    /// Whether the current segment names it.
+    is_named: bool,
+    /// The beginning of the current segment.
+    segment: u64,
+}
+
+/// Finds the IOCs that share a name, and tells the segments of each run how these are shown. Parts that can't be read are
+/// reported when the events are read.
+pub fn find(runs: &mut [Vec<SegmentFile>]) -> Vec<Namesakes> {
+    let mut found = Found::default();
+    let boots: Vec<Boot> = runs.iter().map(|files| found.read(files)).collect();
+    let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut shown: HashMap<Boot, Shown> = HashMap::new();
+    for ((boot, name), processes) in found.all {
+        if !are_several(&processes) {
+            continue;
+        }
+        let names = all.entry((boot.0.clone(), name.clone())).or_default();
+        let of_boot = shown.entry(boot).or_default();
+        for (pid, start) in processes.into_keys() {
+            let label = with_pid(&name, pid);
+            if !names.contains(&label) {
+                names.push(label.clone());
+            }
+            of_boot.insert((name.clone(), pid, start), label);
+        }
+    }
+    let shown: HashMap<Boot, Arc<Shown>> =
+        shown.into_iter().map(|(boot, shown)| (boot, Arc::new(shown))).collect();
+    for (files, boot) in runs.iter_mut().zip(&boots) {
+        files.iter_mut().for_each(|file| file.shown = shown.get(boot).cloned());
+    }
+    let namesakes = all.into_iter();
+    namesakes.map(|((host, name), shown)| Namesakes { host, name, shown }).collect()
+}
+
+/// Whether two of the processes ran at the same time.
+fn are_several(processes: &BTreeMap<Process, Times>) -> bool {
+    let mut times: Vec<(u64, u64, Process)> = Vec::new();
+    for (process, of) in processes {
+        times.extend(of.iter().map(|(since, until)| (*since, *until, *process)));
+    }
+    times.sort_unstable();
+    // the one that lasts longest of those before
+    let mut latest: Option<(u64, Process)> = None;
+    for (since, until, process) in times {
+        if latest.is_some_and(|(over, other)| other != process && since < over) {
+            return true;
+        }
+        if latest.is_none_or(|(over, _)| over < until) {
+            latest = Some((until, process));
+        }
+    }
+    false
+}
+
+impl Found {
+    /// Reads the IOCs of a run; returns its boot.
+    fn read(&mut self, files: &[SegmentFile]) -> Boot {
+        let last = Arc::new(AtomicU64::new(0));
+        let noted = Arc::clone(&last);
+        let choose = move |about: &About| {
+            noted.fetch_max(about.last, Ordering::Relaxed);
+            match about.defines {
+                // hits among the definitions need not be decoded
+                true => Choice::Only(Arc::new(|_: &_| false)),
+                false => Choice::Pass,
+            }
+        };
+        let mut boot = Boot::default();
+        let mut open: HashMap<IocId, Open> = HashMap::new();
+        for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
+            match part {
+                Part::Segment(header) => self.pass(&boot, &mut open, header.created),
+                Part::Block(block) => {
+                    for event in &block.events {
+                        match &event.fact {
+                            Fact::Host(host) => boot = (host.name.clone(), host.boot_id.clone()),
+                            Fact::Ioc(ioc) => self.begin(&boot, &mut open, event.time, ioc),
+                            Fact::IocEnd(end) => open
+                                .remove(&end.ioc)
+                                .into_iter()
+                                .for_each(|of| self.add(&boot, of, event.time)),
+                            _ => {}
+                        }
+                    }
+                }
+                Part::Unreadable(_) | Part::Damage(_) => {}
+            }
+        }
+        let last = last.load(Ordering::Relaxed);
+        open.into_values().for_each(|of| self.add(&boot, of, last));
+        boot
+    }
+
+    /// A segment begins. It names all IOCs that run, so those that the one before did not name have ended unseen.
+    fn pass(&mut self, boot: &Boot, open: &mut HashMap<IocId, Open>, time: u64) {
+        let (named, gone): (HashMap<_, _>, HashMap<_, _>) = open.drain().partition(|(_, of)| of.is_named);
+        gone.into_values().for_each(|of| {
+            let until = of.segment;
+            self.add(boot, of, until);
+        });
+        open.extend(named.into_iter().map(|(id, of)| (id, Open { is_named: false, segment: time, ..of })));
+    }
+
+    fn begin(&mut self, boot: &Boot, open: &mut HashMap<IocId, Open>, time: u64, ioc: &Ioc) {
+        let process = (ioc.pid, ioc.start);
+        let known = open.get_mut(&ioc.id).filter(|of| of.process == process && of.name == ioc.name);
+        if let Some(known) = known {
+            known.is_named = true;
+            return;
+        }
+        if open.len() < MAX_PROCESSES && ioc.name.len() <= MAX_NAME {
+            let of = Open { name: ioc.name.clone(), process, since: time, is_named: true, segment: time };
+            // the number belongs to another one by now
+            open.insert(ioc.id, of).into_iter().for_each(|of| self.add(boot, of, time));
+        }
+    }
+
+    fn add(&mut self, boot: &Boot, of: Open, until: u64) {
+        if of.name.is_empty() || self.count >= MAX_PROCESSES {
+            return;
+        }
+        let processes = self.all.entry((boot.clone(), of.name)).or_default();
+        let times = processes.entry(of.process).or_default();
+        self.count += usize::from(times.is_empty());
+        if times.len() < MAX_TIMES {
+            times.push((of.since, until));
+        }
+    }
+}

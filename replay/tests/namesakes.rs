@@ -1,0 +1,120 @@
+//! Two IOCs of one name on one host, side by side: every output tells them apart, and `--ioc` can choose one. The same
+//! IOC, started anew, is one.
+
+mod common;
+
+use common::every::every;
+use common::{definitions, happenings, iocreplay, outcome, run, write_events, SECOND};
+use iocrec_log::event::*;
+use std::path::Path;
+
+/// The second IOC of the common log, but with the name of the first, and perhaps as a process that began later.
+fn other(pid: u32, id: u32) -> Fact {
+    let ioc = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.name == "second" => Some(ioc),
+        _ => None,
+    });
+    Fact::from(Ioc { name: "demo".into(), pid, id, ..*ioc.unwrap() })
+}
+
+fn side_by_side(directory: &Path) {
+    let mut all = vec![(0, other(200, 2))];
+    all.extend(happenings());
+    write_events(&directory.join("log"), "box1", 1, all);
+}
+
+/// The places at which an answer names the IOC, with what follows.
+fn named(answer: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for (at, _) in answer.match_indices("demo") {
+        let end = (at + 24..answer.len()).find(|end| answer.is_char_boundary(*end)).unwrap_or(answer.len());
+        found.push(&answer[at..end]);
+    }
+    found
+}
+
+#[test]
+fn every_output_tells_them_apart() {
+    let place = tempfile::tempdir().unwrap();
+    side_by_side(place.path());
+    let (mut seen, mut failed) = (0, Vec::new());
+    for words in every("log", "T:SP", "2026-09-21T14:13:22.5Z") {
+        let out = iocreplay(&words).current_dir(place.path()).output().unwrap();
+        for name in named(&String::from_utf8_lossy(&out.stdout)) {
+            seen += 1;
+            let is_plain = ["demo on box1  pid ", "demo on box1, pid ", "demo  pid "];
+            let is_told = name.starts_with("demo pid 100") || name.starts_with("demo pid 200");
+            if !is_told && !is_plain.iter().any(|plain| name.starts_with(plain)) {
+                failed.push(format!("{words:?}: {name:?}"));
+            }
+        }
+    }
+    assert!(seen > 100, "{seen}");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn one_can_be_chosen() {
+    let place = tempfile::tempdir().unwrap();
+    side_by_side(place.path());
+    let ask = |ioc: &str, words: &[&str]| {
+        let (code, out, err) = run(place.path(), &[words, &["--ioc", ioc, "log"]].concat());
+        assert_eq!(code, 0, "{words:?}: {err}");
+        (out, err)
+    };
+    for words in [&["puts", "--all"][..], &["values", "*"], &["traces"], &["top"], &["graph"], &["records"]] {
+        let (both, said) = ask("demo", words);
+        assert!(both.contains("R:FAR") && both.contains("T:SP"), "{words:?}: {both}");
+        let several = "2 IOCs of box1 are called demo, and all are shown; to choose one: --ioc 'demo pid 100' or 'demo pid 200'";
+        assert!(said.contains(several), "{words:?}: {said}");
+        let (one, said) = ask("demo pid 200", words);
+        assert!(one.contains("R:FAR") && !said.contains("are called"), "{words:?}: {one} {said}");
+        if !["traces", "graph"].contains(&words[0]) {
+            assert!(!one.contains("T:CALC"), "{words:?}: {one}");
+        }
+    }
+    let (last, _) = ask("demo pid 200", &["last", "--json"]);
+    assert!(last.contains(r#""ioc":"demo pid 200""#), "{last}");
+    let (_, said) = ask("demo pid 3", &["puts"]);
+    assert!(said.contains("no IOC matches 'demo pid 3'") && said.contains("demo pid 100"), "{said}");
+    // the client of the put to R:FAR is not known to be an IOC here, so nothing is said of it
+    let (code, out, _) =
+        outcome(iocreplay(["puts", "--client", "demo*", "log"]).current_dir(place.path()).output().unwrap());
+    assert_eq!((code, out.as_str()), (0, ""));
+}
+
+#[test]
+fn an_ioc_that_is_started_anew_is_one() {
+    let place = tempfile::tempdir().unwrap();
+    let mut all = happenings();
+    all.push((4 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() })));
+    // a recorder may see both at one look
+    all.push((4 * SECOND, other(300, 7)));
+    all.push((5 * SECOND, Fact::Mark("later".into())));
+    write_events(&place.path().join("log"), "box1", 1, all.clone());
+    for words in every("log", "T:SP", "2026-09-21T14:13:22.5Z") {
+        let out = iocreplay(&words).current_dir(place.path()).output().unwrap();
+        let told =
+            named(&String::from_utf8_lossy(&out.stdout)).iter().any(|name| name.starts_with("demo pid"));
+        assert!(!told, "{words:?}: {}", String::from_utf8_lossy(&out.stdout));
+    }
+    // another recorder's log of the time before, with the process that ended
+    write_events(&place.path().join("log"), "box1", 2, happenings());
+    let (_, out, _) = run(place.path(), &["puts", "log"]);
+    assert!(out.contains("  demo  ") && !out.contains("demo pid"), "{out}");
+}
+
+#[test]
+fn a_link_that_writes_is_counted_once() {
+    let place = tempfile::tempdir().unwrap();
+    write_events(&place.path().join("log"), "box1", 1, happenings());
+    let (_, graph, _) = run(place.path(), &["graph", "log"]);
+    let line =
+        graph.lines().find(|line| line.contains("T:SP --OUT--> T:CALC")).unwrap_or_else(|| panic!("{graph}"));
+    assert_eq!(line.split_whitespace().next(), Some("1"), "{graph}");
+    // as they were asked for
+    let (code, _, said) = run(place.path(), &["values", "T:SP", "--svg", "", "log"]);
+    assert_eq!((code, said.trim()), (2, "iocreplay: --svg has an empty file name; name a file"));
+    let (_, _, said) = run(place.path(), &["puts", "--client", "", "log"]);
+    assert!(said.contains("no client matches '': name an address"), "{said}");
+}
