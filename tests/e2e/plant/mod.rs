@@ -8,6 +8,7 @@
 
 mod chains;
 mod clients;
+mod endings;
 mod ends;
 mod kinds;
 mod listing;

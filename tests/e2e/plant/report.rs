@@ -12,13 +12,13 @@ const NOTICED: i64 = 3_000_000_000;
 const NEAR: i64 = 50_000_000;
 
 /// The page's data, and its columns as rows.
-struct Page {
-    text: String,
+pub struct Page {
+    pub text: String,
     data: Value,
 }
 
 impl Page {
-    fn of(plant: &Plant) -> Page {
+    pub fn of(plant: &Plant) -> Page {
         let page = plant.replay(&["report", "--utc"]);
         let (_, data) = page.split_once(r#"id="data">"#).expect("the page has data");
         let data = serde_json::from_str(data.split_once("</script>").expect("their end").0).expect("JSON");

@@ -26,7 +26,9 @@ impl IocEnd {
             "exit status 0" => 0,
             "" => 1,
             how if how.starts_with("killed") => 3,
-            _ => 2,
+            how if how.starts_with("exit status") => 2,
+            // the recorder's words for what nobody told it
+            _ => 1,
         }
     }
 
