@@ -109,7 +109,7 @@ fn iocs_and_info_say_which_ended() {
 #[test]
 fn the_page_claims_no_more_than_is_known() {
     let Some(plant) = plant("plant-ends-report") else { return };
-    let page = super::report::Page::of(plant);
+    let page = super::report::Page::of(plant, &[]);
     assert!(page.text.contains("SEGV was killed by SIGSEGV at "), "{}", page.text);
     for ioc in plant.truth.list("iocs") {
         let name = ioc["name"].as_str().expect("a name");

@@ -16,6 +16,7 @@ mod moments;
 mod network;
 mod puts;
 mod report;
+mod restart;
 mod restoring;
 mod running;
 mod sound;
