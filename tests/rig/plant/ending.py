@@ -5,9 +5,10 @@
 
 Leaves the log (log/) and truth.json, which has
 
-    iocs      name, pid, port, how it ended as its parent learned (null: it did not), when (begin, end), busy: the records
-              that had begun to process and did not complete; put: the last one, to which PV, by whom, when
+    iocs      name, pid, port, how it ended as its parent learned (null: it did not), when (begin, end), busy: the
+              records that had begun to process and did not complete; put: the last one, to which PV, by whom
     not_run   the ends that can't be had here, with the reason
+    stopped   when the recorder was stopped
 Takes half a minute. Needs root, and gcc. Times are nanoseconds since 1970.
 """
 
@@ -22,8 +23,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import private_net
-from ioc import environment
 from processes import PYTHON, Client, Ioc, Recorder, start, wait_until
+
+from ioc import environment
 
 DOUBLE = 6
 FIRST_PORT = 5110
