@@ -25,7 +25,9 @@ const MAX_WAITING: usize = 500_000;
 /// The cause of a gap between two runs.
 const NO_RECORDER: &str = "no recorder ran";
 /// Start times of processes are known in hundredths of a second, and wall clocks are set.
-const CLOCK_STEP: i64 = 1_000_000_000;
+pub(crate) const CLOCK_STEP: i64 = 1_000_000_000;
+/// How an IOC ended that ran in another process when the recorder came again.
+pub(crate) const RESTARTED: &str = "restarted while no recorder ran";
 
 /// An entry of the history.
 #[derive(Clone)]
@@ -255,7 +257,7 @@ impl<'a> History<'a> {
                 record: None,
                 kind: Kind::Ended,
                 count: 0,
-                cause: "restarted while no recorder ran".to_owned(),
+                cause: RESTARTED.to_owned(),
             };
             self.unseen(unseen, run);
         }

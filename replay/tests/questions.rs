@@ -504,7 +504,7 @@ fn clients_and_what_they_did() {
     );
     assert_eq!(keys(alice, &["state", "channel_names"]), r#""open" ["T:CALC.A","T:SP"]"#);
     let text = works(here, &["clients", "log", "--utc", "--user", "alice", "--channels"]);
-    assert!(text.contains("still connected at the end  2 channels, 3 puts, 1 denied"), "{text}");
+    assert!(text.contains("  2 channels, 3 puts, 1 denied"), "{text}");
     assert!(text.contains("wrote T:SP 2x, T:CALC.A 1x; last T:CALC.A at 2026-09-21T14:13:22.100"), "{text}");
     assert!(text.ends_with("    channels  T:CALC.A T:SP\n"), "{text}");
     // Only puts of the time asked for.
@@ -546,7 +546,10 @@ fn clients_that_come_and_go() {
             && came.contains("from 2026-09-21T14:13:22.000+00:00 to 2026-09-21T14:13:23.000"),
         "{came}"
     );
-    assert!(before.contains("before 2026-09-21T14:13:22.000+00:00 still connected at the end"), "{before}");
+    assert!(
+        before.contains("before 2026-09-21T14:13:22.000+00:00 still connected when its recording ended, "),
+        "{before}"
+    );
 }
 
 /// Two processes of one name and port, one after the other. The second one's circuit was too short-lived for the recorder

@@ -1,7 +1,7 @@
 """A softIoc from PyPI's epicscorelibs, on loopback only.
 
     ioc.py NAME PORT DATABASE [--macros M] [--find PORT,...] [--epics VERSION] [--pva qsrv|pvxs]
-           [--access FILE] [--address A] [--reach A,...]
+           [--access FILE] [--address A] [--reach A,...] [--routines LIBRARY]
 
 Serves the records of DATABASE over Channel Access on TCP and UDP PORT. Prints "ready" on stdout once it serves, then
 carries out each line of stdin as an iocsh command and prints "done" after it. Exits at the end of stdin, after the
@@ -14,6 +14,7 @@ EPICS exit handlers.
 --access   an access security file
 --address  the address to serve on, instead of 127.0.0.1
 --reach    further addresses where its CA links look
+--routines a library with subroutines for its records (routines.c)
 """
 
 import argparse
@@ -72,8 +73,10 @@ class Libraries:
         expect_zero("register record types", register(pdbbase))
         expect_zero(f"load {database}", self.core.dbLoadRecords(database.encode(), macros.encode()))
 
-    def start(self, database, macros, pva, access):
+    def start(self, database, macros, pva, access, routines):
         self.load_records(database, macros, pva)
+        if routines:
+            ctypes.CDLL(routines).register_routines()
         if access:
             expect_zero(f"load {access}", self.core.asSetFilename(access.encode()))
         expect_zero("start", self.core.iocInit())
@@ -130,11 +133,12 @@ def main():
     parser.add_argument("--access", metavar="FILE")
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--reach", default=[], type=lambda text: text.split(","))
+    parser.add_argument("--routines", metavar="LIBRARY")
     args = parser.parse_args()
 
     restart_with(environment(args.name, args.port, args.find, args.address, args.reach))
     libraries = Libraries(args.epics)
-    libraries.start(args.database, args.macros, args.pva, args.access)
+    libraries.start(args.database, args.macros, args.pva, args.access, args.routines)
     # iocsh commands write through C's stdio.
     libc = ctypes.CDLL(None)
     print("ready", flush=True)

@@ -50,12 +50,14 @@ def wait_until(what, condition, seconds=30):
 class Ioc:
     """A running softIoc (ioc.py)."""
 
-    def __init__(self, name, port, database, find=(), macros="", log=subprocess.DEVNULL, access=None):
+    def __init__(self, name, port, database, find=(), macros="", log=subprocess.DEVNULL, access=None, routines=None):
         command = [PYTHON, os.path.join(HERE, "ioc.py"), name, str(port), database, "--macros", macros]
         if find:
             command += ["--find", ",".join(map(str, find))]
         if access:
             command += ["--access", access]
+        if routines:
+            command += ["--routines", routines]
         self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         self.pid = self.process.pid
         self.expect("ready")

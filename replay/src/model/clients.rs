@@ -35,7 +35,7 @@ pub enum Ended {
     Closed,
     /// Its server, an IOC, ended.
     IocEnded,
-    /// It was open when the log ended.
+    /// It was open when the recorder's run ended, or the log of it.
     No,
     /// It was open when the recorder forgot it, because more were open than it keeps.
     Forgotten,
@@ -92,6 +92,9 @@ pub struct ClientLine {
     pub disconnected: Option<i64>,
     /// How it ended.
     pub ended: Ended,
+    /// Of one that was not seen to end: wall-clock time until which it was watched. The log may go on after that, with
+    /// another run of the recorder.
+    pub watched: Option<i64>,
     /// How and by which side, as words of `iocreplay net`; `None` if that is not known.
     pub how: Option<(&'static str, &'static str)>,
     /// Times in which it took nothing, and data waited for it, up to a limit: since, until at least, whether that was the
@@ -129,7 +132,9 @@ impl ClientLine {
     fn is_in_time(&self, filter: &Filter) -> bool {
         let begun = self.connected.unwrap_or(self.seen);
         filter.until.is_none_or(|until| begun < until)
-            && filter.since.is_none_or(|since| self.disconnected.is_none_or(|end| end >= since))
+            && filter
+                .since
+                .is_none_or(|since| self.disconnected.or(self.watched).is_none_or(|end| end >= since))
     }
 
     fn is_wanted(&self, filter: &Filter) -> bool {
@@ -191,6 +196,9 @@ impl Clients {
         for (number, run) in logs.runs().iter().enumerate() {
             let first = found.lines.len();
             found.run(run);
+            let end = logs.end_of(run);
+            let open = found.lines.iter_mut().skip(first).filter(|line| line.ended == Ended::No);
+            open.for_each(|line| line.watched = end);
             for place in first..found.lines.len() {
                 found.learn(place, logs.peers(), number);
             }
@@ -261,6 +269,7 @@ impl Clients {
                 let line = reading.open.remove(circuit).and_then(|line| self.lines.get_mut(line));
                 if let Some(line) = line {
                     line.ended = Ended::Forgotten;
+                    line.watched = reading.context.wall(time);
                 }
                 return;
             }
@@ -475,6 +484,7 @@ impl ClientLine {
             connected: Some(seen).filter(|_| opened),
             disconnected: None,
             ended: Ended::No,
+            watched: None,
             how: None,
             stalls: Vec::new(),
             channels: 0,

@@ -41,7 +41,7 @@ pub struct Line<'a> {
     /// Null if it was connected before it was first seen.
     connected: Option<String>,
     disconnected: Option<String>,
-    /// `open` at the end of the log, `closed`, or `ioc_ended`.
+    /// `open` when its recording ended, `closed`, `ioc_ended`, or `forgotten`.
     state: &'static str,
     channels: u64,
     puts: u64,
@@ -66,6 +66,8 @@ pub struct Line<'a> {
     process: serde_json::Value,
     /// Times in which it took nothing, and data waited for it: `since`, `until` at least, `over`.
     stalls: Vec<serde_json::Value>,
+    /// Of one that was not seen to end: until when it was watched.
+    watched_until: Option<String>,
 }
 
 impl Row for ClientLine {
@@ -114,6 +116,7 @@ impl Row for ClientLine {
                     serde_json::json!({ "since": time(*since), "until": time(*until), "over": over })
                 })
                 .collect(),
+            watched_until: self.watched.filter(|_| self.disconnected.is_none()).map(time),
         }
     }
 
@@ -126,7 +129,10 @@ impl Row for ClientLine {
             None => format!("before {}", zone.format(self.seen, 3)),
         };
         let to = match (self.ended, self.disconnected) {
-            (Ended::No, _) => "still connected at the end".to_owned(),
+            (Ended::No, _) => match self.watched {
+                Some(time) => format!("still connected when its recording ended, {}", zone.format(time, 3)),
+                None => "not seen to end".to_owned(),
+            },
             (Ended::Forgotten, _) => {
                 "connected until the recorder forgot it: more were open than it keeps".to_owned()
             }

@@ -8,6 +8,7 @@
 
 mod chains;
 mod clients;
+mod endings;
 mod ends;
 mod kinds;
 mod listing;
@@ -15,6 +16,7 @@ mod moments;
 mod network;
 mod puts;
 mod report;
+mod restart;
 mod restoring;
 mod running;
 mod sound;

@@ -12,14 +12,14 @@ const NOTICED: i64 = 3_000_000_000;
 const NEAR: i64 = 50_000_000;
 
 /// The page's data, and its columns as rows.
-struct Page {
-    text: String,
+pub struct Page {
+    pub text: String,
     data: Value,
 }
 
 impl Page {
-    fn of(plant: &Plant) -> Page {
-        let page = plant.replay(&["report", "--utc"]);
+    pub fn of(plant: &Plant, more: &[&str]) -> Page {
+        let page = plant.replay(&[&["report", "--utc"], more].concat());
         let (_, data) = page.split_once(r#"id="data">"#).expect("the page has data");
         let data = serde_json::from_str(data.split_once("</script>").expect("their end").0).expect("JSON");
         let head = page.split_once("<main>").expect("a head").1.split_once("<noscript>").expect("its end").0;
@@ -62,7 +62,7 @@ impl Page {
 #[test]
 fn the_verdict_and_the_key_moments() {
     let Some(plant) = plant("the_verdict_and_the_key_moments") else { return };
-    let (page, truth) = (Page::of(plant), &plant.truth);
+    let (page, truth) = (Page::of(plant, &[]), &plant.truth);
     let killed =
         truth.list("iocs").iter().find(|ioc| ioc["how"] == "killed by SIGKILL").expect("one is killed");
     let name = killed["name"].as_str().expect("a name");
@@ -103,7 +103,7 @@ fn the_verdict_and_the_key_moments() {
 #[test]
 fn the_page_has_every_put() {
     let Some(plant) = plant("the_page_has_every_put") else { return };
-    let (page, truth) = (Page::of(plant), &plant.truth);
+    let (page, truth) = (Page::of(plant, &[]), &plant.truth);
     let found: Vec<(i64, &str)> = page
         .rows("puts", "time")
         .zip(page.rows("puts", "pv"))
@@ -134,7 +134,7 @@ fn the_page_has_every_put() {
 #[test]
 fn the_page_has_every_alarm() {
     let Some(plant) = plant("the_page_has_every_alarm") else { return };
-    let (page, truth) = (Page::of(plant), &plant.truth);
+    let (page, truth) = (Page::of(plant, &[]), &plant.truth);
     let mut found: BTreeMap<&str, Vec<(i64, u64)>> = BTreeMap::new();
     let begin = truth.moment("T0");
     for ((at, record), to) in
@@ -178,7 +178,7 @@ fn the_page_has_every_alarm() {
 #[test]
 fn the_page_names_who_led_to_an_alarm() {
     let Some(plant) = plant("the_page_names_who_led_to_an_alarm") else { return };
-    let (page, truth) = (Page::of(plant), &plant.truth);
+    let (page, truth) = (Page::of(plant, &[]), &plant.truth);
     let mut seen = 0;
     let rows = page.rows("alarms", "time").zip(page.rows("alarms", "record"));
     for ((at, record), cause) in rows.zip(page.rows("alarms", "cause")) {

@@ -203,7 +203,12 @@ impl Last {
                 return false;
             }
             let begun = line.connected.unwrap_or(line.seen);
-            let gone = line.disconnected.filter(|_| line.ended == Ended::Closed);
+            // of one that was open when an earlier run ended, nothing is known of later
+            let gone = match line.ended {
+                Ended::No => line.watched,
+                Ended::Closed => line.disconnected,
+                _ => None,
+            };
             begun <= end && gone.is_none_or(|gone| gone >= end.saturating_sub(AT_END))
         };
         let clients = Clients::read(&logs.without_notices(), &of_ioc).lines(&of_ioc);

@@ -6,7 +6,8 @@ use super::collect::notes::{Missing, RunNotes};
 use super::collect::places::NONE;
 use super::collect::records::FAST;
 use super::collect::Collected;
-use std::collections::HashMap;
+use crate::values::{CLOCK_STEP, RESTARTED};
+use std::collections::{HashMap, HashSet};
 
 /// An IOC ended.
 #[derive(Clone, Debug)]
@@ -26,7 +27,9 @@ impl IocEnd {
             "exit status 0" => 0,
             "" => 1,
             how if how.starts_with("killed") => 3,
-            _ => 2,
+            how if how.starts_with("exit status") => 2,
+            // the recorder's words for what nobody told it
+            _ => 1,
         }
     }
 
@@ -34,6 +37,8 @@ impl IocEnd {
     pub fn words(&self) -> String {
         match self.how.as_str() {
             "" => "ended (how is not known)".to_owned(),
+            // of the next process its start is known
+            RESTARTED => "was started anew while no recorder ran".to_owned(),
             how if how.starts_with("killed") => format!("was {how}"),
             how => match how.strip_prefix("exit status ") {
                 Some(status) => format!("exited with status {status}"),
@@ -72,6 +77,10 @@ pub struct Facts {
     pub clock: Clock,
     /// Ends of IOCs, in order of time.
     pub ends: Vec<IocEnd>,
+    /// Ends of IOCs outside the time that was asked for.
+    pub other_ends: Vec<IocEnd>,
+    /// Whether the log may go back further than was asked for.
+    pub is_cut: bool,
     /// Losses of all runs, in order of time.
     pub losses: Vec<Missing>,
     /// Gaps of all runs, in order of time; `ioc` is the number of the page's IOC.
@@ -171,8 +180,40 @@ pub fn ends(runs: &[RunNotes], found: &mut Collected) -> Vec<IocEnd> {
             }
         }
     }
+    restarts(runs, found, &mut ends);
     ends.sort_by_key(|end| end.time);
     ends
+}
+
+/// Adds the IOCs that nobody saw end, but that a later run found in a process that started after the run that had recorded
+/// them. The time is that of this start, the latest that there is for the end.
+fn restarts(runs: &[RunNotes], found: &mut Collected, ends: &mut Vec<IocEnd>) {
+    let ended: HashSet<u32> = ends.iter().map(|end| end.ioc).collect();
+    // by host and name: the processes that were left running, and when
+    let mut left: HashMap<(&str, &str), HashMap<u32, i64>> = HashMap::new();
+    for run in runs {
+        let context = run.inventory.context();
+        let of = context.iocs().filter(|ioc| !ioc.name.is_empty());
+        let present: Vec<_> = of.map(|ioc| (ioc, found.places.ioc(run.host(), ioc))).collect();
+        let numbers: HashSet<u32> = present.iter().map(|(_, number)| *number).collect();
+        for (ioc, _) in &present {
+            let Some(before) = left.get_mut(&(run.host(), ioc.name.as_str())) else { continue };
+            let Some(started) = context.wall(ioc.start) else { continue };
+            before.retain(|number, until| {
+                let is_followed = !numbers.contains(number) && *until < started.saturating_add(CLOCK_STEP);
+                if is_followed {
+                    ends.push(IocEnd { ioc: *number, time: started, how: RESTARTED.to_owned() });
+                }
+                !is_followed
+            });
+        }
+        let Some(end) = run.end else { continue };
+        for (ioc, number) in
+            present.into_iter().filter(|(_, number)| *number != NONE && !ended.contains(number))
+        {
+            left.entry((run.host(), ioc.name.as_str())).or_default().insert(number, end);
+        }
+    }
 }
 
 /// Gaps of all runs, and those between the runs of a host.
@@ -195,11 +236,36 @@ pub fn gaps(runs: &[RunNotes], found: &mut Collected) -> Vec<Missing> {
         if let Some(end) = end.filter(|end| *end < begin) {
             let host = if several { format!("{}: ", run.host()) } else { String::new() };
             let cause = format!("{host}between two runs of the recorder");
-            gaps.push(Missing { from: end, to: begin, count: 0, what: "time", cause, ioc: None });
+            let host = Some(run.host().to_owned());
+            gaps.push(Missing { from: end, to: begin, count: 0, what: "time", cause, ioc: None, host });
+            gaps.extend(not_yet_attached(run, begin, found));
         }
     }
     gaps.sort_by(|a, b| (a.from, a.to, &a.cause).cmp(&(b.from, b.to, &b.cause)));
     gaps
+}
+
+/// The times from the begin of a run until it had the hits of each IOC that ran then.
+fn not_yet_attached(run: &RunNotes, begin: i64, found: &mut Collected) -> Vec<Missing> {
+    let context = run.inventory.context();
+    let spans = run.inventory.spans();
+    let late = context.iocs().filter_map(|ioc| {
+        let first = spans.recorded(ioc.id).next()?.0?;
+        // of one that was found later, the recorder has noted since when it was unseen
+        let is_noted = spans.unseen(ioc.id).iter().any(|unseen| unseen.to == Some(first));
+        let from = context.wall(ioc.start).map_or(begin, |started| started.max(begin));
+        let cause = "the recorder had started, but not yet placed its probes".to_owned();
+        (from < first && !is_noted).then(|| Missing {
+            from,
+            to: first,
+            count: 0,
+            what: "time",
+            cause,
+            ioc: Some(found.places.ioc(run.host(), ioc)),
+            host: None,
+        })
+    });
+    late.collect()
 }
 
 fn last_of(runs: &[RunNotes], found: &Collected, run: &RunNotes) -> Option<i64> {

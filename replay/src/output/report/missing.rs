@@ -151,17 +151,26 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
     }
 }
 
+/// Signals that a process mostly brings upon itself: by a bad instruction or address, or by abort(). That somebody sent it is
+/// no more known than that nobody did.
+const OWN_FAULTS: [&str; 7] = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"];
+
 /// What IOCs did not show.
 fn processes(facts: &Facts, items: &mut Vec<Item>) {
     for end in facts.ends.iter().filter(|end| end.rank() == 3) {
         let signal = end.how.rsplit("killed by ").next().unwrap_or_default();
         let signal = signal.split([' ', ',', '(']).next().unwrap_or_default();
-        if !end.how.contains("sent by") {
-            items.push(item(
-                format!("Who sent {signal}"),
-                format!("to {}: not in this log.", facts.ioc(end.ioc)),
-            ));
+        if end.how.contains("sent by") {
+            continue;
         }
+        let ioc = facts.ioc(end.ioc);
+        items.push(match OWN_FAULTS.contains(&signal) {
+            true => item(
+                format!("Where {signal} came from"),
+                format!("in {ioc}, from its own code or from another process: not in this log."),
+            ),
+            false => item(format!("Who sent {signal}"), format!("to {ioc}: not in this log.")),
+        });
     }
     unknown_spans(facts, items);
     let mut not_probed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -42,8 +42,8 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let mut runs = notes::read(&logs.without_notices());
     let mut found = Collected::default();
     found.places.add_runs(&runs);
-    let mut ends = facts::ends(&runs, &mut found);
-    ends.retain(|end| filter.time(end.time));
+    let ends = facts::ends(&runs, &mut found);
+    let (ends, other_ends): (Vec<_>, Vec<_>) = ends.into_iter().partition(|end| filter.time(end.time));
     let worst = ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)).map(|end| end.time);
     found.focus = worst.map(|at| (at.saturating_sub(FOCUS.0), at.saturating_add(FOCUS.1)));
     found.follow_links_of(cp_sources(logs));
@@ -74,7 +74,9 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let mut losses = std::mem::take(&mut found.notes.losses);
     losses.sort_by_key(|loss| loss.from);
     let marks = std::mem::take(&mut found.notes.marks);
-    Report { facts: Facts { runs, found, span, clock, ends, losses, gaps, marks }, is_empty }
+    let is_cut = filter.since.is_some();
+    let facts = Facts { runs, found, span, clock, ends, other_ends, is_cut, losses, gaps, marks };
+    Report { facts, is_empty }
 }
 
 /// Writes the page. `command`: the command line that makes it, for the page's foot.

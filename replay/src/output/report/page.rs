@@ -140,7 +140,7 @@ fn cards(facts: &Facts) -> Vec<Card> {
     places
         .map(|(number, place)| {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            let end = facts.ends.iter().find(|end| end.ioc == number);
+            let end = facts.ends.iter().chain(&facts.other_ends).find(|end| end.ioc == number);
             let mut details = Vec::new();
             let mut add = |name, text: String| {
                 if !text.is_empty() {
@@ -167,7 +167,11 @@ fn cards(facts: &Facts) -> Vec<Card> {
                 );
                 add("Not probed", ioc.not_probed.join("; "));
             }
-            let gaps = facts.gaps.iter().filter(|gap| gap.ioc.is_none_or(|ioc| ioc == number));
+            let gaps = facts.gaps.iter().filter(|gap| {
+                gap.ioc.is_none_or(|ioc| ioc == number)
+                    && gap.host.as_ref().is_none_or(|host| *host == place.host)
+                    && end.is_none_or(|end| gap.from < end.time)
+            });
             let gaps: Vec<String> = gaps
                 .take(5)
                 .map(|gap| format!("{} ({})", facts.clock.span(gap.from, gap.to), gap.cause))

@@ -50,7 +50,11 @@ pub fn verdict(facts: &Facts) -> Vec<Part> {
     let recorded = to.saturating_sub(from);
     parts.push(plain(match at {
         Some(_) if recorded >= MINUTE => " In the minute before: ".to_owned(),
+        Some(_) if recorded <= 0 && facts.is_cut => " Nothing before that was asked for.".to_owned(),
         Some(_) if recorded <= 0 => " Nothing before that is recorded.".to_owned(),
+        Some(_) if facts.is_cut => {
+            format!(" In the {} before, as far back as was asked for: ", length(recorded))
+        }
         Some(_) => format!(" In the {} before, as far back as the log goes: ", length(recorded)),
         None => format!(" In these {}: ", length(recorded)),
     }));

@@ -32,6 +32,8 @@ pub struct Missing {
     pub cause: String,
     /// The only IOC of which it is missing, by its number in the run; `None`: of everything.
     pub ioc: Option<u32>,
+    /// The host whose IOCs it is about, if it is not one IOC.
+    pub host: Option<String>,
 }
 
 /// Losses and marks.
@@ -76,6 +78,7 @@ impl Notes {
                             what,
                             cause,
                             ioc: None,
+                            host: None,
                         });
                     }
                     None => self.not_listed += 1,
@@ -104,6 +107,8 @@ pub struct RunNotes {
     pub gaps: Vec<Missing>,
     /// Wall-clock time when its first segment present was begun.
     pub begin: Option<i64>,
+    /// Wall-clock time of its last event.
+    pub end: Option<i64>,
     /// Number of segments and bytes.
     pub segments: (usize, u64),
     /// Number of segments missing between those present.
@@ -123,7 +128,8 @@ pub struct RunNotes {
 
 /// Reads the definitions of logs. Parts that can't be read are not reported: reading the chains reports them.
 pub fn read(logs: &Logs) -> Vec<RunNotes> {
-    logs.runs().iter().map(|files| RunNotes::read(files)).collect()
+    let read = |files: &Vec<SegmentFile>| RunNotes { end: logs.end_of(files), ..RunNotes::read(files) };
+    logs.runs().iter().map(read).collect()
 }
 
 impl RunNotes {
@@ -173,7 +179,7 @@ impl RunNotes {
     fn gap(&mut self, from: i64, to: i64, cause: &str, ioc: Option<u32>) {
         if from < to && self.gaps.len() < MAX_LISTED {
             let cause = cause.chars().take(MAX_LISTED).collect();
-            self.gaps.push(Missing { from, to, count: 0, what: "time", cause, ioc });
+            self.gaps.push(Missing { from, to, count: 0, what: "time", cause, ioc, host: None });
         }
     }
 
