@@ -42,6 +42,7 @@ mod pvaccess_bulk;
 mod pvaccess_clients;
 mod pvaccess_memory;
 mod pvaccess_network;
+mod pvaccess_records;
 mod pvaccess_values;
 mod records;
 mod restricted_machines;

@@ -276,7 +276,15 @@ pub fn as_asked(context: &Context, put: &PutSpan, field: Option<&Field>, value: 
     let Some(field) = field.filter(|field| is_text(context, put, field)) else { return value };
     match (&put.requested, value) {
         (_, Value::Array(Array { dbf: dbf @ (Dbf::Char | Dbf::UChar), count, mut bytes })) => {
-            let Some(end) = bytes.iter().position(|byte| *byte == 0) else {
+            let end = bytes.iter().position(|byte| *byte == 0);
+            // QSRV2 asks for the characters of a text that has room for more than 40, whatever its client has sent; of
+            // one that is cut, the count tells
+            let is_whole = end.is_some() || usize::try_from(count) == Ok(bytes.len());
+            if matches!(put.requested, Value::Text(_)) && is_whole {
+                bytes.truncate(end.unwrap_or(bytes.len()));
+                return Value::Text(bytes);
+            }
+            let Some(end) = end else {
                 return Value::Array(Array { dbf, count, bytes });
             };
             bytes.truncate(end);

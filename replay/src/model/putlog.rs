@@ -235,7 +235,15 @@ impl PutLine {
     /// Whether it is known not to have written to its field: access security stopped it, or it was seen in the IOC and
     /// never came to the function that writes.
     pub fn has_not_written(&self) -> bool {
-        self.status == "denied" || self.has_failed() && self.source != "packet" && !self.wrote
+        let is_stopped = self.status == "denied" && !self.may_be_in_part();
+        is_stopped || self.has_failed() && self.source != "packet" && !self.wrote
+    }
+
+    /// Whether some of what it asked for may be written though the server refused it: a group's members are written one by
+    /// one, until one of them is refused.
+    fn may_be_in_part(&self) -> bool {
+        let is_of_parts = |pva: &PvaLine| pva.main.is_none() || pva.fields.len() > 1 || pva.is_cut;
+        self.record.is_none() && self.pva.as_deref().is_some_and(is_of_parts)
     }
 
     /// The puts to records that it consists of: those to a group's members, otherwise itself.

@@ -310,6 +310,12 @@ mod tests {
         // a table has no value that stands for all of it
         let columns = put_of(&[("value.a", Value::Int(1)), ("value.b", Value::Unknown)], None, false);
         assert_eq!(change(&columns), "-> not known (asked for value.a=1, value.b=none)");
+        // of a group the first may be written, and the second refused
+        let denied = |columns: PutLine| PutLine { status: "denied".into(), new: Value::Unknown, ..columns };
+        let group = PutLine { record: None, field: None, ..denied(columns.clone()) };
+        assert_eq!(change(&group), "-> not known (asked for value.a=1, value.b=none)");
+        let of_record = denied(columns);
+        assert_eq!(change(&of_record), "-> not written (asked for value.a=1, value.b=none)");
         let plain = put_of(&[("value", Value::Double(1.5))], Some(0), false);
         assert_eq!(change(&plain), "-> 1.5");
     }

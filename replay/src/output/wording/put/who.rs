@@ -54,7 +54,8 @@ fn by(of: &ProcessLine, is_link: bool) -> Option<String> {
     let process = |holder: &Holder| format!("{} pid {}", holder.of.program, holder.of.pid);
     match (of.only(), of.holders.as_slice(), &of.ioc) {
         (Some(only), ..) if of.is_whole || of.ioc.is_some() => words.push(process(only)),
-        (Some(only), ..) => words.push(format!("{}, if no other process shares it", process(only))),
+        // it held the circuit; whether others do, too, is not known
+        (Some(only), ..) => words.push(format!("circuit of {}", process(only))),
         (None, [], Some((_, pid, program))) => words.push(format!("{program} pid {pid}")),
         (None, [], None) => return None,
         (None, several, _) => {
@@ -146,7 +147,7 @@ mod tests {
             ProcessLine { holders: vec![holder(812, "caput")], is_whole: true, ..ProcessLine::default() };
         assert_eq!(by(one.clone()), format!("{claimed} (caput pid 812)"));
         let unsure = ProcessLine { is_whole: false, ..one.clone() };
-        assert_eq!(by(unsure), format!("{claimed} (caput pid 812, if no other process shares it)"));
+        assert_eq!(by(unsure), format!("{claimed} (circuit of caput pid 812)"));
         let shared = ProcessLine { holders: vec![holder(1, "a"), holder(2, "b")], more: 3, ..one.clone() };
         assert_eq!(by(shared), format!("{claimed} (one of a pid 1, b pid 2 or 3 more, which share it)"));
         assert_eq!(by(ProcessLine::default()), claimed, "it is here, but was not found");
