@@ -2,8 +2,8 @@
 
     injected.py PORT PV
 
-A client of its own puts longs (DBR_LONG) to PV over a circuit, and the same program injects. Commands on stdin, one JSON
-object per line; each is answered with a line of JSON that has the PV's value in the IOC at that time (`took`).
+A client of its own puts longs (DBR_LONG) to PV over a circuit, and the same program injects. Commands on stdin, one
+JSON object per line; each is answered with a line of JSON that has the PV's value in the IOC at that time (`took`).
 
     {"do": "put", "value": N}                      the client puts; with "asks": false nobody asks for the value
     {"do": "ask"}                                  asks for it
