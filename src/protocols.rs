@@ -123,7 +123,8 @@ impl Protocols {
         }
     }
 
-    fn note_strange(&mut self, kind: Strange, time: u64) {
+    /// Counts a packet that is not decoded.
+    pub fn note_strange(&mut self, kind: Strange, time: u64) {
         if let Some((count, since)) = self.strange.get_mut(kind as usize) {
             *since = if *count == 0 { time } else { *since };
             *count += 1;

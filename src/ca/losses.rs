@@ -54,7 +54,7 @@ impl losses::Kind for Kind {
             Kind::Unconfirmed => {
                 "TCP segments to servers that did not confirm them, on connections whose opening was not seen: not decoded"
             }
-            Kind::ChangedData => "TCP segments repeated with other bytes: the first ones count",
+            Kind::ChangedData => "TCP segments repeated with other bytes: the first ones are shown, the receiver may have taken the others",
             Kind::ForgedResets => {
                 "TCP resets not believed: they lack the sequence number that a reset must have"
             }

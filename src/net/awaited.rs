@@ -29,6 +29,7 @@ pub struct Held {
     length: u32,
     options: Vec<u8>,
     elided: bool,
+    urgent: bool,
     place: Option<u32>,
 }
 
@@ -55,6 +56,7 @@ impl Held {
             syn: false,
             fin: self.fin,
             reset: false,
+            urgent: self.urgent,
             payload: &self.payload,
             length: self.length,
             options: &self.options,
@@ -87,6 +89,7 @@ impl Awaited {
             length: segment.length,
             options: segment.options.to_vec(),
             elided: segment.elided,
+            urgent: segment.urgent,
             place: segment.place,
         };
         self.bytes += held.memory();

@@ -56,6 +56,8 @@ pub struct Packet<'a> {
     /// Number of payload bytes before its first header, if the filter knows it
     /// ([`Segment::place`](crate::net::packet::Segment)).
     pub place: Option<u32>,
+    /// Whether its checksums are complete, and nobody has verified them ([`checksum`](crate::net::checksum)).
+    pub unverified: bool,
 }
 
 /// How packets are filtered.

@@ -38,11 +38,14 @@ pub enum Strange {
     Tunnel,
     /// A header that can't be one, or too little of it was captured.
     Unsound,
+    /// A checksum that is wrong.
+    Damaged,
 }
 
 impl Strange {
     /// All kinds.
-    pub const ALL: [Strange; 4] = [Strange::Ip6, Strange::Fragment, Strange::Tunnel, Strange::Unsound];
+    pub const ALL: [Strange; 5] =
+        [Strange::Ip6, Strange::Fragment, Strange::Tunnel, Strange::Unsound, Strange::Damaged];
 
     /// What it is, for people.
     pub fn name(self) -> &'static str {
@@ -51,6 +54,7 @@ impl Strange {
             Strange::Fragment => "fragments of IP, perhaps of others, whose other parts are missing",
             Strange::Tunnel => "tunnels without IP inside",
             Strange::Unsound => "headers that are cut or unsound",
+            Strange::Damaged => "wrong checksums, so that receivers drop them",
         }
     }
 }
@@ -115,7 +119,7 @@ impl<'a> Frame<'a> {
 }
 
 /// Whether a network header with this protocol at byte 2 is a tag; `next` is the first byte after it.
-fn is_tag(protocol: u16, next: u8, length: usize) -> bool {
+pub(super) fn is_tag(protocol: u16, next: u8, length: usize) -> bool {
     let fits = match protocol {
         IPV4 => next >> 4 == 4,
         IPV6 => next >> 4 == 6,
@@ -193,6 +197,9 @@ fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
         0 => original_length,
         length => HEADER + usize::from(length),
     };
+    if total > original_length {
+        return strange(Strange::Unsound);
+    }
     let number = |from: usize| {
         ip.get(from..)
             .and_then(|rest| rest.first_chunk())

@@ -5,6 +5,7 @@ mod awaited;
 pub mod capture;
 pub mod capture_file;
 pub mod captures;
+pub mod checksum;
 pub mod circuit;
 mod connection;
 pub mod connections;

@@ -14,6 +14,7 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
+const URG: u8 = 32;
 
 /// An end of a TCP connection: an IP address of either version, and a port. IPv6 addresses that stand for IPv4 ones
 /// (::ffff:0:0/96) are these.
@@ -102,6 +103,8 @@ pub struct Segment<'a> {
     pub fin: bool,
     /// Whether it resets the connection.
     pub reset: bool,
+    /// Whether one of its bytes is urgent: its receiver takes that one out of the stream.
+    pub urgent: bool,
     /// The payload, as far as it was captured.
     pub payload: &'a [u8],
     /// The payload's true length.
@@ -139,6 +142,10 @@ impl<'a> Segment<'a> {
             0 => original_length,
             n => n.into(),
         };
+        if total > original_length {
+            // Its end is missing on the wire: the receiver drops it.
+            return None;
+        }
         let at = |i: usize| {
             STANDS_FOR_IPV4 | u128::from(u32::from_be_bytes([ip[i], ip[i + 1], ip[i + 2], ip[i + 3]]))
         };
@@ -168,6 +175,7 @@ impl<'a> Segment<'a> {
             syn: flags & SYN != 0,
             fin: flags & FIN != 0,
             reset: flags & RST != 0,
+            urgent: flags & URG != 0,
             payload,
             length,
             options: packet.get(ip_length + 20..headers).unwrap_or_default(),
@@ -178,13 +186,27 @@ impl<'a> Segment<'a> {
 
     /// The sender's clock, from the option of RFC 7323: a 32-bit number that grows by 1 to 1000 a second, or faster.
     pub fn stamp(&self) -> Option<u32> {
+        const STAMPS: u8 = 8;
+        match *self.option(STAMPS)? {
+            [_, 10, a, b, c, d, ..] => Some(u32::from_be_bytes([a, b, c, d])),
+            _ => None,
+        }
+    }
+
+    /// Whether it is signed (RFC 2385): a receiver that expects no signature drops it.
+    pub fn is_signed(&self) -> bool {
+        const SIGNATURE: u8 = 19;
+        self.option(SIGNATURE).is_some()
+    }
+
+    /// The options from the first one of this kind on.
+    fn option(&self, kind: u8) -> Option<&'a [u8]> {
         const END: u8 = 0;
         const NOTHING: u8 = 1;
-        const STAMPS: u8 = 8;
         let mut rest = self.options;
         loop {
             rest = match *rest {
-                [STAMPS, 10, a, b, c, d, ..] => return Some(u32::from_be_bytes([a, b, c, d])),
+                [first, ..] if first == kind => return Some(rest),
                 [NOTHING, ref rest @ ..] => rest,
                 [END, ..] | [_] | [] => return None,
                 // a length below 2 is none: it would not end

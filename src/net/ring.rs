@@ -180,7 +180,10 @@ impl Walk {
         let offset = u16::from_ne_bytes(*block.get(mac..)?.first_chunk()?);
         let start = self.at.checked_add(usize::from(offset))?;
         let bytes = block.get(start..start.checked_add(kept)?)?;
-        Some(Packet { wall: i64::from(sec) * 1_000_000_000 + i64::from(nsec), bytes, length, place: None })
+        let status = field(std::mem::offset_of!(libc::tpacket3_hdr, tp_status))?;
+        let unverified = status & (libc::TP_STATUS_CSUMNOTREADY | libc::TP_STATUS_CSUM_VALID) == 0;
+        let wall = i64::from(sec) * 1_000_000_000 + i64::from(nsec);
+        Some(Packet { wall, bytes, length, place: None, unverified })
     }
 
     /// Goes on to the packet after the next one.

@@ -24,6 +24,7 @@ struct Held {
     wall: i64,
     bytes: Vec<u8>,
     length: usize,
+    unverified: bool,
 }
 
 /// See the module.
@@ -174,9 +175,9 @@ impl Tap {
 
     /// Passes on the next packet, which [`Tap::next`] has found.
     pub fn take(&mut self, f: &mut dyn FnMut(Packet)) {
-        if let Some(Held { wall, bytes, length, .. }) = self.held.pop_front() {
+        if let Some(Held { wall, bytes, length, unverified, .. }) = self.held.pop_front() {
             self.held_bytes = self.held_bytes.saturating_sub(bytes.len() + size_of::<Held>());
-            f(Packet { wall, bytes: &bytes, length, place: None });
+            f(Packet { wall, bytes: &bytes, length, place: None, unverified });
         } else if let (Some(block), Some(walk)) = (self.ring.as_ref().and_then(Ring::block), &mut self.walk) {
             if let Some(packet) = walk.peek(block) {
                 f(packet);
@@ -194,8 +195,8 @@ impl Tap {
         while self.next().is_some() {
             self.take(&mut |packet| {
                 bytes += packet.bytes.len() + size_of::<Held>();
-                let Packet { wall, bytes, length, .. } = packet;
-                kept.push_back(Held { since: now, wall, bytes: bytes.to_vec(), length });
+                let Packet { wall, bytes, length, unverified, .. } = packet;
+                kept.push_back(Held { since: now, wall, bytes: bytes.to_vec(), length, unverified });
             });
         }
         self.held = kept;

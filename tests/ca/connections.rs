@@ -430,7 +430,7 @@ fn segments_of_updates_may_lack_their_bytes() {
     let updates = message(1, 20, 1, 1, 3, &[0; 24]).repeat(4);
     let answer = message(19, 6, 1, 1, 9, b"");
     for _ in 0..3 {
-        let p = packet(SERVER, CLIENT, w.seq[1], None, 0, &updates);
+        let p = packet(SERVER, CLIENT, w.seq[1], Some(w.seq[0]), 0, &updates);
         let time = w.time;
         w.decoder.packet(0, time, &p[..40], p.len(), &mut w.out);
         w.lose(false, updates.len() as u32);
@@ -440,7 +440,7 @@ fn segments_of_updates_may_lack_their_bytes() {
     assert_eq!(w.facts(), ["answer on 1 ioid=9 notify=true status=1 "]);
     // Cut behind the header of the last one.
     let m = [message(19, 6, 1, 1, 10, b""), message(1, 20, 500, 1, 3, &[0; 4016])].concat();
-    let p = packet(SERVER, CLIENT, w.seq[1], None, 0, &m);
+    let p = packet(SERVER, CLIENT, w.seq[1], Some(w.seq[0]), 0, &m);
     let time = w.time;
     w.decoder.packet(0, time, &p[..40 + 32], p.len(), &mut w.out);
     w.lose(false, m.len() as u32);

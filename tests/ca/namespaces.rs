@@ -41,7 +41,7 @@ impl Net {
     /// A packet from the client, as one namespace sees it.
     fn sees(&mut self, namespace: Namespace, server: Address, seq: u32, flags: u8, payload: &[u8]) {
         self.time += MS;
-        let packet = packet(CLIENT, server, seq, None, flags, payload);
+        let packet = packet(CLIENT, server, seq, (flags != SYN).then_some(1), flags, payload);
         self.decoder.packet(namespace, self.time, &packet, packet.len(), &mut self.out);
     }
 

@@ -20,6 +20,7 @@ mod flood;
 mod forged;
 mod harmless;
 mod hostile;
+mod injected;
 mod inputs;
 mod life;
 mod linkage;

@@ -100,6 +100,15 @@ impl Rig {
         (talk, who)
     }
 
+    /// Starts injected.py, a client and whoever injects into its circuit; also returns its first line.
+    pub fn injector(&self, port: u16, pv: &str) -> (Talk, Value) {
+        let mut command = python("injected.py");
+        command.arg(port.to_string()).arg(pv);
+        let mut talk = Talk::start("injected", &mut command, &self.dir);
+        let first = talk.line_as_json();
+        (talk, first)
+    }
+
     /// Starts a PVAccess server without records, with one PV of that name.
     pub fn pva_server(&self, port: u16, search_port: u16, pv: &str) -> Talk {
         self.pva_server_on("127.0.0.1", port, search_port, pv)

@@ -17,6 +17,12 @@ const UNSEEN: u32 = 1 << 20;
 /// Highest tick rate of time stamps, per millisecond: most count milliseconds (RFC 7323 allows 1 ms to 1 s).
 const TICKS: u64 = 2;
 
+/// Acknowledgements older than the last one by more than this are refused: no receiver had so large a window.
+const OLDEST_ACKNOWLEDGEMENT: i32 = 64 << 20;
+
+/// Time for which a time stamp can be compared: they count to 2^31 in 24.8 days (RFC 7323, 5.5).
+const STAMPS_LAST: u64 = 24 * 86_400 * 1_000_000_000;
+
 /// Ticks by which segments may overtake each other, or be late.
 const TICKS_AROUND: u64 = 10_000;
 
@@ -42,6 +48,23 @@ impl<S> Connection<S> {
             (false, Evidence::Sure) => Evidence::Likely,
             (false, _) => Evidence::None,
         }
+    }
+
+    /// Whether a segment's receiver must drop it: it acknowledges nothing, or what was acknowledged long ago, or its time
+    /// stamp is older than that of data that came before (RFC 9293, 3.10.7.4; RFC 7323, 5.3). Or takes other bytes than it
+    /// has, or is signed: clients of the protocols here do neither.
+    pub(super) fn is_refused(&self, side: Side, time: u64, segment: &Segment) -> bool {
+        let Some(acknowledged) = segment.acknowledged.filter(|_| !segment.urgent && !segment.is_signed())
+        else {
+            return true;
+        };
+        let old = |before: u32| before.wrapping_sub(acknowledged) as i32 > OLDEST_ACKNOWLEDGEMENT;
+        let stale = |(last, then): (u32, u64)| {
+            time.saturating_sub(then) < STAMPS_LAST
+                && segment.stamp().is_some_and(|stamp| (stamp.wrapping_sub(last) as i32) < 0)
+        };
+        self.stream_of(side.peer()).last_acknowledged().is_some_and(old)
+            || self.direction(side).stamp.is_some_and(stale)
     }
 
     /// Whether an acknowledgement fits what this side has sent.

@@ -44,7 +44,7 @@ pub(super) struct Connection<S> {
 #[derive(Debug, Default)]
 struct Direction {
     stream: Stream,
-    /// The sender's last time stamp, and when it came.
+    /// The sender's time stamp in the last segment that was expected, and when it came.
     stamp: Option<(u32, u64)>,
     /// A reset that must wait for data before it, and when it came.
     reset: Option<(u32, u64)>,
@@ -176,12 +176,17 @@ impl<S> Connection<S> {
         }
         let expected = self.stream_of(side).next().is_none_or(|next| next == segment.sequence);
         let filtered = shared.limits.filtered;
-        let evidence = if expected { Evidence::Sure } else { self.evidence(side, time, segment, filtered) };
+        let refused = self.is_refused(side, time, segment);
+        let evidence = match (expected, refused) {
+            (true, false) => Evidence::Sure,
+            (_, false) => self.evidence(side, time, segment, filtered),
+            (_, true) => self.evidence(side, time, segment, filtered).min(Evidence::Likely),
+        };
         if evidence == Evidence::Sure {
             if let Some(sequence) = segment.acknowledged {
                 self.deliver(side.peer(), shared, |stream, pieces| stream.acknowledged(sequence, pieces));
             }
-            if let Some(stamp) = segment.stamp() {
+            if let Some(stamp) = segment.stamp().filter(|_| expected) {
                 self.direction_mut(side).stamp = Some((stamp, time));
             }
             if side == Side::Client && (segment.closes_window || self.is_stalled) {
@@ -199,6 +204,7 @@ impl<S> Connection<S> {
                 elided: segment.elided,
                 fin: segment.fin,
                 evidence,
+                refused,
                 place: segment.place,
                 // what a client sends matters too much: what the ring lost is not passed over in silence
                 follows: segment.place.is_some() && side == Side::Server,

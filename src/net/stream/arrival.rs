@@ -75,6 +75,8 @@ pub struct Arrival<'a> {
     pub fin: bool,
     /// What speaks for it. It is not needed if the segment is the expected one.
     pub evidence: Evidence,
+    /// Whether its receiver must drop it, wherever it lies.
+    pub refused: bool,
     /// Number of its bytes before the first header, if the socket filter knows it.
     pub place: Option<u32>,
     /// Whether everything that is missing before it is known not to matter.
@@ -113,6 +115,15 @@ impl Arrival<'_> {
 }
 
 impl Waiting {
+    /// Whether a segment has other bytes than this one where both have some.
+    pub(super) fn differs(&self, arrival: &Arrival) -> bool {
+        let behind = arrival.sequence.wrapping_sub(self.sequence) as i32;
+        let skip = |bytes: &'_ [u8], by: i32| bytes.len().min(by.max(0).unsigned_abs() as usize);
+        let (from, to) = (skip(&self.bytes, behind), skip(arrival.bytes, behind.saturating_neg()));
+        let (own, others) = (self.bytes.get(from..), arrival.bytes.get(to..));
+        own.into_iter().flatten().zip(others.into_iter().flatten()).any(|(a, b)| a != b)
+    }
+
     pub(super) fn arrival(&self) -> Arrival<'_> {
         Arrival {
             time: self.time,
@@ -123,6 +134,7 @@ impl Waiting {
             fin: self.fin,
             // it was believed when it came
             evidence: Evidence::Sure,
+            refused: false,
             place: self.place,
             follows: self.follows,
             unneeded: 0,

@@ -105,13 +105,16 @@ impl Stream {
         }
         let next = *self.next.get_or_insert(arrival.sequence);
         let ahead = arrival.sequence.wrapping_sub(next) as i32;
-        if ahead == 0 {
+        // What waits may have been anybody's: then it isn't known which bytes the receiver takes.
+        let changed = self.waiting.iter().any(|waiting| waiting.differs(&arrival));
+        let verdict = if changed { Verdict::Changed } else { Verdict::Taken };
+        if ahead == 0 && !arrival.refused {
             self.doubt = None;
             self.hand_on(arrival, out);
             self.catch_up(out);
-            return Verdict::Taken;
+            return verdict;
         }
-        let passes = arrival.follows
+        let passes = (arrival.follows && !arrival.refused)
             || arrival.evidence >= Evidence::Likely && u64::from(ahead.unsigned_abs()) <= arrival.unneeded;
         if ahead > 0 && self.waiting.is_empty() && passes {
             self.pass_over(arrival.sequence, arrival.time, arrival.cause(), out);
@@ -126,7 +129,7 @@ impl Stream {
         if is_near && new <= 0 {
             return self.again(&arrival);
         }
-        if arrival.evidence != Evidence::Sure || !is_near {
+        if arrival.evidence != Evidence::Sure || !is_near || arrival.refused {
             return self.doubt(arrival, out);
         }
         if ahead < 0 {
@@ -135,7 +138,7 @@ impl Stream {
             self.catch_up(out);
             return verdict;
         }
-        let verdict = self.wait(arrival);
+        self.wait(arrival);
         while self.buffered > limit {
             self.skip(out);
         }
@@ -182,14 +185,11 @@ impl Stream {
     }
 
     /// Keeps a segment until the bytes before it have come.
-    fn wait(&mut self, arrival: Arrival) -> Verdict {
+    fn wait(&mut self, arrival: Arrival) {
         let behind = |w: &Waiting| w.sequence.wrapping_sub(arrival.sequence) as i32;
         let at = self.waiting.partition_point(|w| behind(w) < 0);
         let there = self.waiting.get(at).filter(|w| behind(w) == 0);
-        let changed = there.is_some_and(|w| w.bytes.iter().zip(arrival.bytes).any(|(a, b)| a != b));
-        if changed {
-            return Verdict::Changed;
-        }
+        // Of two that begin at the same place the longer one counts, as in Linux.
         let known = there.is_some_and(|w| {
             w.length >= arrival.length && w.bytes.len() >= arrival.bytes.len() && w.fin >= arrival.fin
         });
@@ -209,7 +209,6 @@ impl Stream {
                 },
             );
         }
-        Verdict::Taken
     }
 
     /// Passes on the segments that need not wait any longer.

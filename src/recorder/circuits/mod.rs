@@ -17,9 +17,11 @@ use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread
 use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
+use crate::linux::version;
 use crate::net::capture::{Filtering, Packet};
+use crate::net::checksum;
 use crate::net::connects::Connects;
-use crate::net::frames::Frame;
+use crate::net::frames::{Frame, Strange};
 use crate::net::served::Served;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -124,7 +126,11 @@ impl Circuits {
 
     /// The same for one that a capture has filtered.
     pub fn captured(&mut self, namespace: Namespace, time: u64, packet: &Packet) {
-        let Packet { bytes, length, place, .. } = *packet;
+        let Packet { bytes, length, place, unverified, .. } = *packet;
+        // Before Linux 4.1 the kernel does not say what the hardware has verified, and put together.
+        if unverified && checksum::is_wrong(bytes) && !version::running().is_before(4, 1) {
+            return self.protocols.note_strange(Strange::Damaged, time);
+        }
         self.processes.note_packet(namespace, time, bytes);
         self.protocols.packet(namespace, time, bytes, length, place, &mut self.events);
     }

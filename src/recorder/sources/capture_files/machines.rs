@@ -141,6 +141,7 @@ mod tests {
             syn: acknowledged.is_none(),
             fin: false,
             reset: false,
+            urgent: false,
             payload: b"",
             length,
             options: b"",

@@ -56,7 +56,7 @@ pub(super) fn outcome_of(frame: &Frame) -> Option<fn(&mut Outcome) -> &mut u64> 
         Strange::Fragment => |outcome| &mut outcome.fragments,
         Strange::Tunnel => |outcome| &mut outcome.tunnels,
         Strange::Unsound => |outcome| &mut outcome.too_short,
-        // told when it is decoded
-        Strange::Ip6 => return None,
+        // told when it is decoded; seen live only
+        Strange::Ip6 | Strange::Damaged => return None,
     })
 }
