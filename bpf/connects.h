@@ -64,7 +64,7 @@ struct connect {
 	/* CLOCK_MONOTONIC, and when the process has started, nanoseconds. */
 	__u64 time;
 	__u64 start;
-	/* Addresses and ports as in the packet. */
+	/* Addresses and ports as in the packet; over IPv6 addresses are 0: the sequence number tells the connection. */
 	__u32 client;
 	__u32 server;
 	__u32 ports;
@@ -159,7 +159,7 @@ INLINE int may_look(struct connect_state *state, __u64 now, int outgoing)
 /*
  * Tells which process opens a connection by this segment, if the running one proves to. Several interfaces may see it.
  */
-static __attribute__((noinline)) int tell_connect(struct connect_state *state, const __u32 *addresses, const __u8 *tcp,
+static __attribute__((noinline)) int tell_connect(struct connect_state *state, const struct flow_key *key, const __u8 *tcp,
 						  int outgoing)
 {
 	struct connect connect = {};
@@ -183,8 +183,11 @@ static __attribute__((noinline)) int tell_connect(struct connect_state *state, c
 	if (!holds(task, (__u32)tcp[0] << 8 | tcp[1], connect.sequence))
 		return 0;
 	state->told = now;
-	connect.client = addresses[0];
-	connect.server = addresses[1];
+	/* 0 for IPv6 */
+	if (!(key->interface & OVER_IP6)) {
+		connect.client = key->source[3];
+		connect.server = key->destination[3];
+	}
 	leader = kernel_pointer(task + kernel.task_leader);
 	connect.start = kernel_pointer(leader + kernel.task_start);
 	connect.user = kernel_number(kernel_pointer(leader + kernel.task_user) + kernel.user_id);

@@ -4,8 +4,10 @@
  * send to clients. They follow each flow (one direction of a connection, on one interface) from header to header, and
  * so know which bytes of a segment matter, wherever messages begin. src/net/stateful.rs loads them.
  *
+ * Segments over IPv4 and over IPv6 (behind at most one header of options, a route or AH) are treated alike.
+ *
  * What passes:
- * - segments that open or end a connection;
+ * - segments that open or end a connection, and fragments;
  * - segments with bytes that matter (bpf/messages.h), up to the last of these;
  * - of a flow whose messages are not known, everything. A flow is known once PROVEN messages that can hardly be
  *   anything else have followed each other, or one with a long header, the first at the beginning of a segment; their
@@ -24,6 +26,7 @@
  */
 #include "program.h"
 #include "messages.h"
+#include "flows.h"
 #include "connects.h"
 
 enum {
@@ -47,11 +50,12 @@ enum {
 	VLAN_PROTOCOL = 0x8100,
 	SERVICE_VLAN_PROTOCOL = 0x88a8,
 	IP6_PROTOCOL = 0x86dd,
-	/* Headers of IPv6: the fixed one; options, a route, options for the destination; a fragment. */
+	/* Headers of IPv6: the fixed one; options, a route, options for the destination; a fragment; AH. */
 	IP6_HEADER = 40,
 	IP6_OPTIONS = 0,
 	IP6_ROUTE = 43,
 	IP6_FRAGMENT = 44,
+	IP6_AUTHENTICATION = 51,
 	IP6_DESTINATION = 60,
 	IP_IN_IP = 4,
 	GRE = 47,
@@ -69,8 +73,8 @@ enum {
 
 /* What the recorder sets, and reads: mapped into it. src/net/stateful.rs has the same layout. */
 struct shared {
-	/* For each protocol, a bit for each TCP port of its servers. */
-	__u64 ports[PROTOCOLS][65536 / 64];
+	/* For each TCP port two bits: the protocol of its servers, plus one; 0 if it has none. */
+	__u64 ports[65536 / 32];
 	/* See place(). */
 	__u64 places[PLACES];
 	/* The interfaces to watch; none for all. */
@@ -85,14 +89,6 @@ struct shared {
 };
 
 struct shared shared;
-
-/* One direction of a connection, on an interface: a packet may pass several. Addresses and ports as in the packet. */
-struct flow_key {
-	__u32 source;
-	__u32 destination;
-	__u32 ports;
-	__u32 interface;
-};
 
 /* What is known of a flow. Positions are TCP sequence numbers. */
 struct flow {
@@ -140,24 +136,19 @@ struct segment {
 /* Whether the first of two positions lies before the second. */
 #define BEFORE(a, b) ((__s32)((a) - (b)) < 0)
 
-INLINE int serves(enum protocol protocol, __u32 port)
+/*
+ * The protocol of the servers that have this port; PROTOCOLS if none has. Over IPv6 Channel Access is none that is known:
+ * the recorder counts all of it. A function that the verifier looks at once.
+ */
+__attribute__((noinline)) __u32 protocol_of(__u32 port, __u32 over_ip6)
 {
-	__u64 word = port >> 6;
+	__u64 word = port >> 5;
+	__u32 protocol;
 
 	/* the compiler knows that it is small, but old verifiers do not */
 	__asm__ volatile("" : "+r"(word));
-	return shared.ports[protocol][word & 1023] >> (port & 63) & 1;
-}
-
-/* The protocol of the servers that have this port; PROTOCOLS if none has. A function that the verifier looks at once. */
-__attribute__((noinline)) __u32 protocol_of(__u32 port)
-{
-	__u32 protocol;
-
-	for (protocol = 0; protocol < PROTOCOLS; protocol++)
-		if (serves(protocol, port))
-			break;
-	return protocol;
+	protocol = ((__u32)(shared.ports[word & 2047] >> (port & 31) * 2) + PROTOCOLS) & 3;
+	return over_ip6 && protocol == CHANNEL_ACCESS ? UNKNOWN : protocol;
 }
 
 /* Whether an interface is to be watched. */
@@ -180,11 +171,13 @@ INLINE int is_watched(__u32 interface)
 INLINE void place(const struct flow_key *key, __u32 sequence, __u32 before)
 {
 	__u64 hash = ((__u64)key->ports << 32 | sequence) * 0x9e3779b97f4a7c15ull;
+	__u32 source = key->source[0] ^ key->source[1] ^ key->source[2] ^ key->source[3];
+	__u32 destination = key->destination[0] ^ key->destination[1] ^ key->destination[2] ^ key->destination[3];
 
 	if (before == NO_PLACE)
 		return;
 	hash ^= hash >> 29;
-	hash += (__u64)key->source << 32 | key->destination;
+	hash += (__u64)source << 32 | destination;
 	hash *= 0xbf58476d1ce4e5b9ull;
 	hash ^= hash >> 32;
 	*(volatile __u64 *)&shared.places[hash & (PLACES - 1)] = (hash & 0xffffffff00000000ull) | before;
@@ -428,48 +421,85 @@ INLINE int carried(struct __sk_buff *skb, const __u8 *ip)
 	}
 	if (bpf_skb_load_bytes(skb, at + 9, &protocol, 1) || protocol != TCP)
 		return NOTHING;
-	if (bpf_skb_load_bytes(skb, at + 20, ports, sizeof(ports)) || !is_watched(skb->ifindex))
+	if (bpf_skb_load_bytes(skb, at + 20, ports, sizeof(ports)))
 		return NOTHING;
 	source = BIG16(ports, 0);
 	destination = BIG16(ports, 2);
-	return protocol_of(source) < PROTOCOLS || protocol_of(destination) < PROTOCOLS ? ALL : NOTHING;
+	return protocol_of(source, 0) < PROTOCOLS || protocol_of(destination, 0) < PROTOCOLS ? ALL : NOTHING;
 }
 
 /*
- * Segments over IPv6 from and to the servers' ports. They pass whole, but for bare acknowledgements: Channel Access has
- * none, and other protocols pass whole anyway. Later fragments have no ports: they pass beside what clients send.
+ * Where the TCP segment of a packet lies: its beginning from bit 32 on, its end below; and whether
+ * it is over IPv6, the first of several fragments, or to pass whole beside what clients send. NOTHING: it has none.
  */
-INLINE int over_ip6(struct __sk_buff *skb, const __u8 *ip, int from_client)
+#define IS_IP6 (1ull << 63)
+#define IS_PART (1ull << 62)
+#define PASSES (1ull << 61)
+#define BEGIN(where) ((__u32)((where) >> 32) & 0xffff)
+
+/* Headers that lie between that of IPv6 and TCP's. */
+INLINE int is_extension(__u8 next)
 {
-	__u8 head[4], tcp[14];
-	__u32 at = IP6_HEADER, length, source, destination;
+	return next == IP6_OPTIONS || next == IP6_ROUTE || next == IP6_FRAGMENT || next == IP6_AUTHENTICATION ||
+	       next == IP6_DESTINATION;
+}
+
+/*
+ * The same over IPv6. Later fragments have no ports, and of several headers before TCP's only the recorder finds the
+ * end: both are rare, and pass beside what clients send.
+ */
+INLINE __u64 over_ip6(struct __sk_buff *skb, const __u8 *ip)
+{
+	__u32 at = IP6_HEADER, end = BIG16(ip, 4);
+	__u64 where = IS_IP6;
+	__u8 head[4];
 
 	if (ip[6] != TCP) {
-		if (ip[6] != IP6_OPTIONS && ip[6] != IP6_ROUTE && ip[6] != IP6_FRAGMENT && ip[6] != IP6_DESTINATION)
+		if (!is_extension(ip[6]) || bpf_skb_load_bytes(skb, IP6_HEADER, head, sizeof(head)))
 			return NOTHING;
-		if (bpf_skb_load_bytes(skb, IP6_HEADER, head, sizeof(head)) || head[0] != TCP)
+		if (is_extension(head[0]))
+			return PASSES;
+		if (head[0] != TCP)
 			return NOTHING;
+		at += 8;
 		if (ip[6] == IP6_FRAGMENT) {
 			if (BIG16(head, 2) & 0xfff8)
-				return from_client && is_watched(skb->ifindex) ? ALL : NOTHING;
-			at += 8;
+				return PASSES;
+			if (head[3] & 1)
+				where |= IS_PART;
 		} else {
-			at += 8 + head[1] * 8;
+			at += ip[6] == IP6_AUTHENTICATION ? head[1] * 4 : head[1] * 8;
 		}
 	}
-	if (bpf_skb_load_bytes(skb, at, tcp, sizeof(tcp)))
-		return NOTHING;
-	source = BIG16(tcp, 0);
-	destination = BIG16(tcp, 2);
-	if (protocol_of(destination) < PROTOCOLS ? !from_client : from_client || protocol_of(source) >= PROTOCOLS)
-		return NOTHING;
-	if (!is_watched(skb->ifindex))
-		return NOTHING;
-	length = BIG16(ip, 4);
 	/* packets joined to more than 64 KiB carry no length */
-	if (!(tcp[13] & (FIN | SYN | RST)) && length && IP6_HEADER + length <= at + (tcp[12] >> 4) * 4)
+	return where | (__u64)at << 32 | (end ? IP6_HEADER + end : skb->len);
+}
+
+/*
+ * Where the TCP segment of a packet lies. A function of its own, so that to the verifier all ways to a segment look
+ * alike.
+ */
+__attribute__((noinline)) __u64 segment_of(struct __sk_buff *skb, __u32 from_client)
+{
+	__u32 fragment, end;
+	__u8 ip[20];
+
+	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
 		return NOTHING;
-	return ALL;
+	if (ip[0] >> 4 == 4 && ip[9] == TCP) {
+		if (skb->protocol == __builtin_bswap16(IP6_PROTOCOL))
+			return NOTHING;
+		fragment = BIG16(ip, 6);
+		/* rare, and without ports; the recorder puts them together */
+		if (fragment & 0x1fff)
+			return PASSES;
+		end = BIG16(ip, 2);
+		return (fragment & 0x2000 ? IS_PART : 0) | (__u64)(ip[0] & 15) << 34 | (end ? end : skb->len);
+	}
+	/* tags first: some begin as IPv6 does */
+	if (from_client && skb->protocol != __builtin_bswap16(IP6_PROTOCOL) && carried(skb, ip))
+		return PASSES;
+	return ip[0] >> 4 == 6 ? over_ip6(skb, ip) : NOTHING;
 }
 
 /*
@@ -480,6 +510,7 @@ INLINE int acknowledges(const struct flow_key *key, const __u8 *tcp, __u32 heade
 {
 	int closes = !(tcp[14] | tcp[15]);
 	struct flow *flow;
+	__u32 time;
 	__u64 now;
 
 	if (!closes && !shared.closed_until)
@@ -497,9 +528,11 @@ INLINE int acknowledges(const struct flow_key *key, const __u8 *tcp, __u32 heade
 		return headers;
 	}
 	shared.closed_until = now + WINDOW_LASTS;
-	if (flow->closed && (__u32)now - flow->closed < WINDOW_PAUSE)
+	/* 0 would be an open one */
+	time = (__u32)now | 1;
+	if (flow->closed && time - flow->closed < WINDOW_PAUSE)
 		return NOTHING;
-	flow->closed = (__u32)now | 1;
+	flow->closed = time;
 	return headers;
 }
 
@@ -509,11 +542,12 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	struct flow_key key = {};
 	struct segment segment;
 	struct flow *flow;
-	__u8 ip[20], tcp[20];
-	__u32 source, destination, total;
+	__u8 tcp[20];
 	__u32 protocol;
+	/* all ones over IPv6 */
+	__u64 where, mask;
 	__s64 matters;
-	int proven;
+	int proven, i;
 
 	/* the tag of an outgoing tagged packet stays in its protocol, but its network header is the inner one */
 	if (skb->protocol != __builtin_bswap16(IP_PROTOCOL) && skb->protocol != __builtin_bswap16(VLAN_PROTOCOL) &&
@@ -526,55 +560,52 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	 */
 	if (skb->ifindex == LOOPBACK && (skb->pkt_type == OUTGOING) == !!shared.incoming)
 		return NOTHING;
-	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
+	where = segment_of(skb, from_client);
+	if (!where)
 		return NOTHING;
-	/* version 4, TCP, not a later fragment */
-	if (skb->protocol == __builtin_bswap16(IP6_PROTOCOL) && ip[0] >> 4 != 6)
-		return NOTHING;
-	if (ip[0] >> 4 != 4 || ip[9] != TCP) {
-		int carries = from_client ? carried(skb, ip) : NOTHING;
-
-		/* after the tags, some of which begin as IPv6 does */
-		return carries || ip[0] >> 4 != 6 ? carries : over_ip6(skb, ip, from_client);
-	}
-	/* rare, and without ports; the recorder puts them together */
-	if (BIG16(ip, 6) & 0x1fff)
+	if (where & PASSES)
 		return from_client && is_watched(skb->ifindex) ? ALL : NOTHING;
-	segment.begin = (ip[0] & 15) * 4;
+	segment.begin = BEGIN(where);
 	if (bpf_skb_load_bytes(skb, segment.begin, tcp, sizeof(tcp)))
 		return NOTHING;
-	source = BIG16(tcp, 0);
-	destination = BIG16(tcp, 2);
-	protocol = protocol_of(destination);
+	protocol = protocol_of(BIG16(tcp, 2), where >> 63);
 	if (protocol < PROTOCOLS) {
 		if (!from_client)
 			return NOTHING;
 	} else {
-		protocol = protocol_of(source);
+		protocol = protocol_of(BIG16(tcp, 0), where >> 63);
 		if (from_client || protocol >= PROTOCOLS)
 			return NOTHING;
 	}
 	if (!is_watched(skb->ifindex))
 		return NOTHING;
-	__builtin_memcpy(&key.source, ip + 12, 4);
-	__builtin_memcpy(&key.destination, ip + 16, 4);
+	/* both have these bytes; without a branch, so that to the verifier keys of both versions look alike */
+	if (bpf_skb_load_bytes(skb, 8, key.source, 32))
+		return NOTHING;
+	__asm__ volatile("%0 = %1" : "=r"(mask) : "r"(where));
+	__asm__ volatile("%0 s>>= 63" : "+r"(mask));
+	key.source[3] = (key.source[3] & mask) | (key.source[1] & ~mask);
+	key.destination[3] = (key.destination[3] & mask) | (key.source[2] & ~mask);
+	for (i = 0; i < 3; i++) {
+		key.source[i] &= mask;
+		key.destination[i] &= mask;
+	}
+	key.interface = skb->ifindex | (OVER_IP6 & mask);
 	__builtin_memcpy(&key.ports, tcp, 4);
-	key.interface = skb->ifindex;
 	if (tcp[13] & (FIN | SYN | RST)) {
 		if (from_client && tcp[13] & SYN)
-			tell_connect(&shared.connects, &key.source, tcp, skb->pkt_type == OUTGOING);
+			tell_connect(&shared.connects, &key, tcp, skb->pkt_type == OUTGOING);
 		/* another connection of the same ports */
 		if (!from_client && tcp[13] & SYN)
 			bpf_map_delete_elem(&flows, &key);
 		return ALL;
 	}
 	segment.begin += (tcp[12] >> 4) * 4;
-	/* packets joined to more than 64 KiB carry no length */
-	total = BIG16(ip, 2);
-	segment.end = total ? total : skb->len;
+	segment.end = (__u32)where;
 	if (segment.end <= segment.begin)
 		return from_client && protocol == CHANNEL_ACCESS ? acknowledges(&key, tcp, segment.begin) : NOTHING;
-	if (protocol == UNKNOWN || segment.end > skb->len)
+	/* the recorder puts fragments together: it needs all of each */
+	if (protocol == UNKNOWN || where & IS_PART || segment.end > skb->len)
 		return ALL;
 	segment.sequence = BIG32(tcp, 4);
 	flow = bpf_map_lookup_elem(&flows, &key);

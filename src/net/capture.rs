@@ -24,7 +24,7 @@ use iocrec_log::event::Tier;
 use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
-use crate::net::connects::Connects;
+use crate::net::connects::{Connects, Untold};
 use crate::net::filter::MAX_PORTS;
 use crate::net::protocol::Side;
 pub use crate::net::ring::BLOCKS;
@@ -252,7 +252,7 @@ impl Capture {
     }
 
     /// Why the filter, though it is stateful, does not tell which processes connect.
-    pub fn no_connects(&self) -> Option<&str> {
+    pub fn no_connects(&self) -> Option<&Untold> {
         self.stateful.as_ref()?.no_connects()
     }
 

@@ -4,6 +4,7 @@
 //! it, and tell which process that is, if one of its descriptors is the very socket that sends the segment. So a client
 //! is known that is gone before its packets are handed over. Whatever can't be proven is not told.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use iocrec_log::event::Address;
 use libbpf_rs::Object;
 
+use crate::bpf::refusal::Refusal;
 use crate::bpf::ring::Ring;
 use crate::bpf::shared::{shared, Shared};
 use crate::linux::text::printable;
@@ -25,9 +27,9 @@ shared! {
         time: u64,
         /// When the process has started, nanoseconds after boot.
         start: u64,
-        /// In network order.
+        /// In network order; 0 if it is IPv6.
         client: u32,
-        /// In network order.
+        /// The same.
         server: u32,
         /// The client's, then the server's, both in network order.
         ports: u32,
@@ -73,18 +75,38 @@ const MEMBERS: [(&str, &str); 16] = [
 /// /proc shows the start of a process in units of this, USER_HZ being 100 wherever Linux runs today, nanoseconds.
 const TICK: u64 = 10_000_000;
 
+/// Why it is not told which processes connect.
+#[derive(Debug)]
+pub enum Untold {
+    /// The recorder's PID namespace is not the machine's: the kernel's numbers of processes are others there.
+    PidNamespace,
+    /// The kernel does not describe its structures.
+    Undescribed,
+    /// The kernel refuses programs that read them.
+    Refused(Refusal),
+    /// The system has no memory or descriptor to spare.
+    NoMemory,
+}
+
+impl fmt::Display for Untold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Untold::PidNamespace => "the recorder's PID namespace is not the machine's",
+            Untold::Undescribed => "the kernel does not describe its structures (CONFIG_DEBUG_INFO_BTF)",
+            Untold::Refused(why) => return why.fmt(f),
+            Untold::NoMemory => "there is no memory to spare",
+        })
+    }
+}
+
 /// Where the running kernel has these members, or why that is not known.
-pub(super) fn layout() -> Result<KernelLayout, &'static str> {
-    static FOUND: OnceLock<Result<KernelLayout, &'static str>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        if !process::is_first_pid_namespace() {
-            return Err("the recorder's PID namespace is not the machine's");
-        }
-        let found = btf::offsets(&MEMBERS)
-            .ok_or("the kernel does not describe its structures (CONFIG_DEBUG_INFO_BTF)")?;
-        let offsets = found.try_into().map_err(|_| "too many offsets")?;
-        Ok(KernelLayout { is_known: 1, offsets })
-    })
+pub(super) fn layout() -> Result<KernelLayout, Untold> {
+    static FOUND: OnceLock<Option<KernelLayout>> = OnceLock::new();
+    if !process::is_first_pid_namespace() {
+        return Err(Untold::PidNamespace);
+    }
+    let find = || Some(KernelLayout { is_known: 1, offsets: btf::offsets(&MEMBERS)?.try_into().ok()? });
+    FOUND.get_or_init(find).ok_or(Untold::Undescribed)
 }
 
 /// A process that has opened a connection.
@@ -94,9 +116,9 @@ pub struct Connect {
     pub namespace: Namespace,
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time: u64,
-    /// The client, as in the segment.
+    /// The client, as in the segment; IP address 0 if it is one of IPv6.
     pub client: Address,
-    /// The server, as in the segment.
+    /// The server, in the same way.
     pub server: Address,
     /// The segment's sequence number.
     pub sequence: u32,

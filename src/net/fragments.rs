@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use crate::net::frames::{Frame, Strange, FRAGMENT};
+use crate::net::frames::{option, Frame, Strange, FRAGMENT};
 use crate::net::Namespace;
 
 /// Packets that are being put together.
@@ -222,6 +222,10 @@ impl Packet {
         }
         if part.at == 0 {
             self.header = part.header.to_vec();
+            // without the header of the fragment: it may have to do alone
+            if let (true, Some([a, b, next])) = (self.key.is_ipv6, self.header.get_mut(4..7)) {
+                (*a, *b, *next) = (0, 0, self.key.protocol);
+            }
         }
         self.parts.insert(at, (part.at, part.bytes.to_vec()));
         true
@@ -277,8 +281,8 @@ fn part(namespace: Namespace, packet: &[u8], length: usize) -> Option<Part<'_>> 
         let mut from = IPV6_HEADER;
         end = IPV6_HEADER + half(4)?;
         while next != FRAGMENT {
-            next = *packet.get(from)?;
-            from += (usize::from(*packet.get(from + 1)?) + 1) * 8;
+            let length = *packet.get(from + 1)?;
+            (next, from) = (*packet.get(from)?, from + option(next, length));
         }
         // options before it concern the way, not the segment
         header = packet.get(..IPV6_HEADER)?;
@@ -359,9 +363,15 @@ mod tests {
         // through a tunnel that is itself cut, and one whose inside is
         let inner = [&[0, 0, 8, 0][..], &ipv4(6, 1, 0, false, &whole)].concat();
         let around = |part: Vec<u8>| ipv4(4, 0, 0, false, &part);
+        let behind_options = |at: usize, more: bool, part: &[u8]| {
+            let mut packet = ipv6(1, at, more, part);
+            packet[IPV6_HEADER] = 60;
+            packet
+        };
         for mut packets in [
             parts(&whole, 1480, |at, more, part| ipv4(6, 1, at, more, part)),
             parts(&whole, 1232, |at, more, part| ipv6(1, at, more, part)),
+            parts(&[&[6, 0, 1, 4, 0, 0, 0, 0], &whole[..]].concat(), 1232, behind_options),
             parts(&inner, 1400, |at, more, part| ipv4(47, 9, at, more, part)),
             parts(&whole, 1000, |at, more, part| around(ipv4(6, 1, at, more, part))),
         ] {
@@ -398,6 +408,15 @@ mod tests {
             frames.push((frame.segment.map(|segment| segment.length), frame.strange));
         });
         assert_eq!(frames, [(Some(1460), Some(Strange::Fragment))]);
+    }
+
+    #[test]
+    fn over_ipv6_the_first_part_is_read_too() {
+        let packets = parts(&tcp(&[7; 3000]), 1480, |at, more, part| ipv6(1, at, more, part));
+        let mut fragments = Fragments::default();
+        assert_eq!(read(&mut fragments, 1, &packets[..2]), (vec![], 0));
+        let other = ipv6(2, 0, false, &tcp(b"x"));
+        assert_eq!(read(&mut fragments, 1 + AGE, &[other]), (vec![b"x".to_vec(), vec![7; 1460]], 1));
     }
 
     /// Whatever comes: memory is bounded, and no packet is made of others' parts.

@@ -16,16 +16,21 @@ use crate::net::packet::{Ends, Segment, TCP};
 /// Tags and tunnels that may lie around a segment.
 pub const MAX_LAYERS: usize = 4;
 
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
+pub(super) const IPV4: u16 = 0x0800;
+pub(super) const IPV6: u16 = 0x86dd;
 /// Tags: customer's, provider's, and the number that was used for it before.
 const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Protocols within IP.
 pub(super) const IP_IN_IP: u8 = 4;
 pub(super) const IPV6_IN_IP: u8 = 41;
 pub(super) const GRE: u8 = 47;
-/// The header of a fragment of IPv6.
+/// Headers within IPv6: of a fragment; of authentication (RFC 4302), whose length counts words.
 pub(super) const FRAGMENT: u8 = 44;
+pub(super) const AUTHENTICATION: u8 = 51;
+/// Those of options, of routes, for the destination, and the one above.
+const OPTIONS: [u8; 4] = [0, 43, 60, AUTHENTICATION];
+/// How many of them are passed over: each comes once, but for that for the destination.
+const MAX_OPTIONS: usize = 5;
 
 /// A packet of a kind that is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,26 +170,26 @@ enum Inside<'a> {
 /// A packet from its IPv6 header on.
 fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
     const HEADER: usize = 40;
-    /// Headers of options, of routes and for the destination.
-    const OPTIONS: [u8; 3] = [0, 43, 60];
     let strange = |kind| Inside::Frame(Frame { strange: Some(kind), ..Frame::default() });
     let Some(ip) = packet.first_chunk::<HEADER>() else { return strange(Strange::Unsound) };
     let (mut next, mut at) = (ip[6], HEADER);
-    for _ in 0..MAX_LAYERS {
+    for _ in 0..MAX_OPTIONS {
         if !OPTIONS.contains(&next) {
             break;
         }
         let Some([then, length]) = packet.get(at..).and_then(|rest| rest.first_chunk().copied()) else {
             return strange(Strange::Unsound);
         };
+        at += option(next, length);
         next = then;
-        at += (usize::from(length) + 1) * 8;
     }
     match next {
         TCP => {}
+        more if OPTIONS.contains(&more) => return strange(Strange::Unsound),
         IP_IN_IP | IPV6_IN_IP => return Inside::Ip(at),
         FRAGMENT => {
-            let of_segment = |part: &u8| matches!(*part, TCP | IP_IN_IP | IPV6_IN_IP | GRE);
+            let of_segment =
+                |part: &u8| matches!(*part, TCP | IP_IN_IP | IPV6_IN_IP | GRE) || OPTIONS.contains(part);
             return match packet.get(at).is_some_and(of_segment) {
                 true => Inside::Frame(Frame::of_fragment(packet, original_length)),
                 false => Inside::Frame(Frame::default()),
@@ -209,6 +214,11 @@ fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
         Some(segment) => Inside::Frame(Frame { segment: Some(segment), ..Frame::default() }),
         None => strange(Strange::Unsound),
     }
+}
+
+/// Bytes of a header of options within IPv6, from the length that it says.
+pub(super) fn option(kind: u8, length: u8) -> usize {
+    8 + usize::from(length) * if kind == AUTHENTICATION { 4 } else { 8 }
 }
 
 #[cfg(test)]
@@ -290,6 +300,10 @@ mod tests {
     #[test]
     fn ipv6_has_ends_of_its_own() {
         let options = [&[TCP, 1][..], &[0; 14], &tcp(b"a put")].concat();
+        let headers = |nexts: &[u8]| {
+            let each = nexts.iter().flat_map(|next| [*next, 0, 1, 4, 0, 0, 0, 0]);
+            each.chain(tcp(b"a put")).collect::<Vec<u8>>()
+        };
         let plain = ipv6_of(TCP, false, &tcp(b"a put"));
         let mut joined = plain.clone();
         joined[4..6].copy_from_slice(&[0, 0]);
@@ -297,6 +311,8 @@ mod tests {
             plain.clone(),
             joined,
             ipv6_of(60, false, &options),
+            ipv6_of(AUTHENTICATION, false, &[&[TCP, 4][..], &[0; 22], &tcp(b"a put")].concat()),
+            ipv6_of(0, false, &headers(&[60, 43, AUTHENTICATION, 60, TCP])),
             tagged(2, 0x86dd, &plain),
             ipv4(IPV6_IN_IP, 0, &plain),
             ipv4(GRE, 0, &[&[0, 0, 0x86, 0xdd], &plain[..]].concat()),
@@ -327,6 +343,9 @@ mod tests {
         let part = |of: u8| ipv6_of(FRAGMENT, false, &[&[of, 0, 0, 1, 0, 0, 0, 9], &whole[..]].concat());
         assert_eq!(kind(&part(TCP)), (false, Some(Strange::Fragment)));
         assert_eq!(kind(&part(17)), (false, None), "a datagram's");
+        assert_eq!(kind(&part(60)), (false, Some(Strange::Fragment)), "it may be of a segment");
+        let more = ipv6_of(60, false, &[60, 0, 1, 4, 0, 0, 0, 0].repeat(MAX_OPTIONS));
+        assert_eq!(kind(&more), (false, Some(Strange::Unsound)));
         assert_eq!(kind(&ipv4(GRE, 0x2000, &whole)), (false, Some(Strange::Fragment)));
         assert_eq!(kind(&ipv4(TCP, 0x2000, &whole)), (true, Some(Strange::Fragment)));
         assert_eq!(kind(&ipv4(TCP, 3, &whole)), (false, Some(Strange::Fragment)));

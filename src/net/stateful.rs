@@ -20,7 +20,9 @@ use crate::bpf::failure::{Failure, Step};
 use crate::bpf::load::{load, LoadError};
 use crate::bpf::shared::Shared;
 use crate::net::capture::CaptureError;
-use crate::net::connects::{self, Closing, Connects, KernelLayout};
+use crate::net::connects::{self, Closing, Connects, KernelLayout, Untold};
+use crate::net::frames::{option, IPV4, IPV6};
+use crate::net::packet::TCP;
 use crate::net::protocol::Side;
 use crate::net::service::Ports;
 use crate::net::tap::Tap;
@@ -32,10 +34,9 @@ pub const FLOWS: u32 = 4096;
 pub const INTERFACES: usize = 16;
 /// PLACES of bpf/filter.bpf.c.
 const PLACES: usize = 4096;
-/// Words of a bit for each port.
-const WORDS: usize = 65536 / 64;
-/// Protocols, and the number for those that the programs do not know (bpf/messages.h).
-const PROTOCOLS: usize = 3;
+/// Words of two bits for each port.
+const WORDS: usize = 65536 / 32;
+/// The number of the protocols that the programs do not know (bpf/messages.h).
 const UNKNOWN: usize = 2;
 /// Bytes that are kept of a put ([`crate::ca::Limits`]).
 pub const KEPT: u32 = 4096;
@@ -43,7 +44,7 @@ pub const KEPT: u32 = 4096;
 /// `struct shared` of bpf/filter.bpf.c.
 #[repr(C)]
 struct Memory {
-    ports: [[u64; WORDS]; PROTOCOLS],
+    ports: [u64; WORDS],
     places: [u64; PLACES],
     interfaces: [u32; INTERFACES],
     kept: u32,
@@ -59,7 +60,7 @@ pub struct Stateful {
     /// Part of the object: valid as long as that.
     memory: NonNull<Memory>,
     /// What is told of the processes that connect, until it is taken, or why nothing is; and the end of it.
-    connects: Result<Option<Connects>, String>,
+    connects: Result<Option<Connects>, Untold>,
     _closing: Option<Closing>,
 }
 
@@ -81,10 +82,10 @@ impl Stateful {
     pub fn load(flows: u32) -> Result<Stateful, LoadError> {
         let unknown = match connects::layout() {
             Ok(layout) => match Self::load_with(flows, Some(layout)) {
-                Err(LoadError::Refused(why)) => why.to_string(),
+                Err(LoadError::Refused(why)) => Untold::Refused(why),
                 other => return other,
             },
-            Err(why) => why.to_owned(),
+            Err(why) => why,
         };
         Ok(Stateful { connects: Err(unknown), ..Self::load_with(flows, None)? })
     }
@@ -131,7 +132,7 @@ impl Stateful {
         };
         let (connects, closing) = match layout.is_some().then(|| Connects::open(&object)).flatten() {
             Some((connects, closing)) => (Ok(Some(connects)), Some(closing)),
-            None => (Err("there is no memory to spare".into()), None),
+            None => (Err(Untold::NoMemory), None),
         };
         let mut loaded = Stateful { object, memory, connects, _closing: closing };
         loaded.keep(KEPT);
@@ -156,8 +157,8 @@ impl Stateful {
     }
 
     /// Why nothing is told of them.
-    pub fn no_connects(&self) -> Option<&str> {
-        self.connects.as_ref().err().map(String::as_str)
+    pub fn no_connects(&self) -> Option<&Untold> {
+        self.connects.as_ref().err()
     }
 
     /// The program for what this side sends, as a descriptor.
@@ -169,7 +170,7 @@ impl Stateful {
         self.object.progs().find(|program| program.name() == name).map(|program| program.as_fd().as_raw_fd())
     }
 
-    /// Runs the program for what this side sends on a packet, from its IPv4 header on: how many bytes would pass. For
+    /// Runs the program for what this side sends on a packet, from its IP header on: how many bytes would pass. For
     /// tests: the kernel runs it as it would run it on a socket, for an incoming packet on the loopback interface.
     ///
     /// # Errors
@@ -177,7 +178,8 @@ impl Stateful {
     pub fn try_on(&self, side: Side, packet: &[u8]) -> std::io::Result<u32> {
         let program = self.program(side).ok_or(std::io::ErrorKind::NotFound)?;
         let mut frame = vec![0; 12];
-        frame.extend([8, 0]);
+        let is_ip6 = packet.first().is_some_and(|first| first >> 4 == 6);
+        frame.extend(if is_ip6 { IPV6 } else { IPV4 }.to_be_bytes());
         frame.extend(packet);
         // SAFETY: all zeroes are a valid value of it, made of numbers and pointers.
         let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
@@ -200,16 +202,17 @@ impl Stateful {
     /// From now on passes these ports, on these interfaces; none for all.
     pub fn watch(&mut self, ports: &Ports, interfaces: &[u32]) {
         let memory = self.memory.as_ptr();
-        let mut bits = [[0u64; WORDS]; PROTOCOLS];
+        let mut bits = [0u64; WORDS];
         for (service, ports) in ports.iter() {
+            let protocol = service.protocol.unwrap_or(UNKNOWN) as u64 + 1;
             for &port in ports {
-                let words = bits.get_mut(service.protocol.unwrap_or(UNKNOWN));
-                if let Some(word) = words.and_then(|words| words.get_mut(usize::from(port >> 6))) {
-                    *word |= 1 << (port & 63);
+                if let Some(word) = bits.get_mut(usize::from(port >> 5)) {
+                    let shift = (port & 31) * 2;
+                    *word = *word & !(3 << shift) | protocol << shift;
                 }
             }
         }
-        for (at, word) in bits.iter().flatten().enumerate() {
+        for (at, word) in bits.iter().enumerate() {
             // SAFETY: the memory is there as long as the object, and `at` is below the number of words; the kernel reads
             // them whole.
             unsafe { (&raw mut (*memory).ports).cast::<u64>().add(at).write_volatile(*word) };
@@ -225,14 +228,25 @@ impl Stateful {
     /// [`Segment::place`](crate::net::packet::Segment). `None` for a packet of a connection that the programs do not
     /// know.
     pub fn place(&self, packet: &[u8]) -> Option<u32> {
-        let (ip, tcp) = (packet.get(12..20)?, packet.get(usize::from(packet.first()? & 15) * 4..)?);
+        let first = packet.first()?;
+        let (ends, tcp) = match (first >> 4, packet.get(6)?) {
+            (6, &TCP) => (8..40, 40),
+            // behind one header
+            (6, &next) => (8..40, 40 + option(next, *packet.get(41)?)),
+            _ => (12..20, usize::from(first & 15) * 4),
+        };
+        let (ends, tcp) = (packet.get(ends)?, packet.get(tcp..)?);
         let word =
             |bytes: &[u8], at: usize| Some(u64::from(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)));
         let sequence = u64::from(u32::from_be_bytes(*tcp.get(4..)?.first_chunk()?));
         // place() of bpf/filter.bpf.c
         let mut hash = (word(tcp, 0)? << 32 | sequence).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash ^= hash >> 29;
-        hash = hash.wrapping_add(word(ip, 0)? << 32 | word(ip, 4)?).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let (source, destination) = ends.split_at_checked(ends.len() / 2)?;
+        let folded = |end: &[u8]| (0..end.len() / 4).try_fold(0, |all, at| Some(all ^ word(end, at * 4)?));
+        hash = hash
+            .wrapping_add(folded(source)? << 32 | folded(destination)?)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash ^= hash >> 32;
         let at = hash as usize % PLACES;
         // SAFETY: the memory is there as long as the object, and `at` is below the number of places; the kernel writes

@@ -437,8 +437,20 @@ fn ipv6_and_fragments_pass() {
         assert_eq!(passes(&ipv6(60, &[&[6, 0, 1, 2, 3, 4, 5, 6][..], tcp].concat())), expected);
         assert_eq!(passes(&ipv6(0, &[&[6, 1][..], &[0; 14], tcp].concat())), expected);
         assert_eq!(passes(&ipv6(44, &[&[6, 0, 0, 1, 0, 0, 0, 9][..], tcp].concat())), expected);
+        assert_eq!(passes(&ipv6(51, &[&[6, 1][..], &[0; 10], tcp].concat())), expected, "AH");
         let later = [&[6, 0, 0x10, 1, 0, 0, 0, 9][..], tcp].concat();
         assert_eq!(passes(&ipv6(44, &later)), [true, false]);
+        // only the recorder looks behind several headers
+        let options = [6, 0, 1, 4, 0, 0, 0, 0];
+        assert_eq!(
+            passes(&ipv6(0, &[&[60, 0, 1, 4, 0, 0, 0, 0], &options[..], tcp].concat())),
+            [true, false]
+        );
+        assert_eq!(passes(&ipv6(0, &[&[44, 0, 1, 4, 0, 0, 0, 0], &later[..]].concat())), [true, false]);
+        assert_eq!(
+            passes(&ipv6(44, &[&[60, 0, 0, 1, 0, 0, 0, 9], &options[..], tcp].concat())),
+            [true, false]
+        );
         assert_eq!(passes(&ipv6(17, tcp)), [false, false]);
         let mut later = packet(from, to, 1, Some(1), flags, payload);
         later[7] = 9;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 5474;
-/// Where the images come from: another address than the IOC's, with the port on which ioc.py serves PVAccess.
+/// Where the images come from: other addresses than the IOC's, with the port on which ioc.py serves PVAccess.
 const IMAGES: &str = "127.0.0.2:6474";
+const IMAGES_OVER_IPV6: &str = "[::1]:6474";
 const PUTS: u32 = 200;
 /// Bytes of an image.
 const IMAGE: usize = 8_000_000;
@@ -25,11 +26,11 @@ struct Images {
 }
 
 impl Images {
-    fn new() -> Images {
+    fn new(address: &str) -> Images {
         let images = Images { ends: Arc::default(), sent: Arc::default() };
         let (ends, sent) = (images.ends.clone(), images.sent.clone());
-        let listener = TcpListener::bind(IMAGES).expect("the port on another address");
-        let mut client = TcpStream::connect(IMAGES).expect("connect");
+        let listener = TcpListener::bind(address).expect("the port on another address");
+        let mut client = TcpStream::connect(address).expect("connect");
         let (mut server, _) = listener.accept().expect("accept");
         std::thread::spawn(move || {
             let mut room = vec![0; 1 << 20];
@@ -71,14 +72,14 @@ fn missing(rig: &Rig, pv: &str, protocol: &str, step: f64, needs_answers: bool) 
 }
 
 /// Returns what is missing, with the log's losses.
-fn attempt(rig: &Rig, tier: &str) -> Result<(), String> {
+fn attempt(rig: &Rig, tier: &str, images: &str) -> Result<(), String> {
     let ioc = rig.ioc_with("images", PORT, "pvaccess.db", &["--pva", "pvxs"]);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
     let mut ca = rig.client("libca", &[PORT], &[]);
     let mut pva = rig.client("p4p", &[PORT], &[]);
     let source = if tier == "packet" { "packet" } else { "both" };
     rig.wait_until_recording(&mut ca, "PVA:READY", source);
-    let (started, images) = (Instant::now(), Images::new());
+    let (started, images) = (Instant::now(), Images::new(images));
     for number in 0..PUTS {
         ca.put("PVA:STILL", 5, json!(number), true);
         // it prepares each put anew, and its type comes each time
@@ -102,10 +103,10 @@ fn attempt(rig: &Rig, tier: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn puts_beside_images(name: &str, tier: &str) {
+fn puts_beside_images(name: &str, tier: &str, images: &str) {
     for number in 1..=ATTEMPTS {
         let Some(rig) = Rig::alone(name) else { return };
-        let Err(missing) = attempt(&rig, tier) else { return };
+        let Err(missing) = attempt(&rig, tier, images) else { return };
         // what is missing is never unsaid
         assert!(missing.contains("\nloss "), "{missing}");
         assert!(number < ATTEMPTS, "{missing}");
@@ -115,10 +116,15 @@ fn puts_beside_images(name: &str, tier: &str) {
 
 #[test]
 fn no_put_and_no_answer_is_lost_beside_images() {
-    puts_beside_images("pva-images-ring", "ring");
+    puts_beside_images("pva-images-ring", "ring", IMAGES);
+}
+
+#[test]
+fn no_put_and_no_answer_is_lost_beside_images_over_ipv6() {
+    puts_beside_images("pva-images-ipv6", "ring", IMAGES_OVER_IPV6);
 }
 
 #[test]
 fn no_put_is_lost_beside_images_on_the_packet_tier() {
-    puts_beside_images("pva-images-packet", "packet");
+    puts_beside_images("pva-images-packet", "packet", IMAGES);
 }

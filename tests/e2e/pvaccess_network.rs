@@ -159,4 +159,5 @@ fn searches_over_ipv6_and_on_circuits() {
     let [put] = &puts[..] else { panic!("one put: {puts:#?}") };
     assert_eq!((&put["requested"], &put["status"]), (&json!(4.5), &json!("ok")), "{put}");
     assert_eq!((&put["client"], &put["server"]), (&json!(on_six), &json!(name_servers[1])), "{put}");
+    assert_eq!(put["process"]["pid"], of_other.pid(), "{put}");
 }

@@ -3,6 +3,7 @@
 
 use crate::not_run::{not_run, Needs};
 use crate::wire::*;
+use iocrec::net::frames::Frame;
 use iocrec::net::packet::Segment;
 use iocrec::net::protocol::{Decoder as _, Side};
 use iocrec::net::service::Ports;
@@ -19,6 +20,8 @@ const KEPT: u32 = 64;
 const LONGEST: usize = 3000;
 /// The IP and TCP headers.
 const HEADERS: usize = 40;
+/// What may lie between those over IPv6: nothing, options, AH.
+const BETWEEN: [Option<(u8, u8)>; 4] = [None, Some((0, 0)), Some((60, 2)), Some((51, 4))];
 
 fn load() -> Option<Stateful> {
     iocrec::bpf::raise_limits();
@@ -46,6 +49,8 @@ fn decoder(filtered: bool) -> Decoder {
 struct Both<'a> {
     filter: &'a Stateful,
     client: Address,
+    /// With this between the headers, if it is over IPv6.
+    ipv6: Option<Option<(u8, u8)>>,
     time: u64,
     seq: [u32; 2],
     filtered: (Decoder, Vec<Event>),
@@ -61,7 +66,13 @@ impl<'a> Both<'a> {
         let port = PORT.with(|port| port.replace(port.get().wrapping_add(1)));
         let client = Address { port: 10_000 + port % 50_000, ..CLIENT };
         let (filtered, whole) = ((decoder(true), Vec::new()), (decoder(false), Vec::new()));
-        Both { filter, client, time: 1000 * MS, seq, filtered, whole, passed: 0 }
+        Both { filter, client, ipv6: None, time: 1000 * MS, seq, filtered, whole, passed: 0 }
+    }
+
+    /// Over either version of IP, by chance.
+    fn any_ip(self, random: &mut Random) -> Both<'a> {
+        let between = BETWEEN[random.below(BETWEEN.len())];
+        Both { ipv6: (random.below(2) == 0).then_some(between), ..self }
     }
 
     fn open(&mut self) {
@@ -73,9 +84,13 @@ impl<'a> Both<'a> {
     fn raw(&mut self, from_client: bool, seq: u32, flags: u8, payload: &[u8]) {
         let (from, to) = if from_client { (self.client, SERVER) } else { (SERVER, self.client) };
         let ack = (flags != SYN || !from_client).then_some(self.seq[usize::from(from_client)]);
-        let packet = packet(from, to, seq, ack, flags, payload);
+        let mut packet = packet(from, to, seq, ack, flags, payload);
+        if let Some(between) = self.ipv6 {
+            packet = over_ipv6(&packet, between);
+        }
         self.time += MS;
-        self.whole.0.packet(0, self.time, &packet, packet.len(), &mut self.whole.1);
+        let segment = Frame::read(&packet, packet.len()).segment.expect("a segment");
+        self.whole.0.segment(0, self.time, &segment, &mut self.whole.1);
         let passed =
             [Side::Client, Side::Server].map(|side| self.filter.try_on(side, &packet).expect("it runs"));
         assert_eq!(passed[usize::from(from_client)], 0, "it is for the other program");
@@ -83,7 +98,7 @@ impl<'a> Both<'a> {
         if !kept.is_empty() {
             self.passed += kept.len();
             let place = self.filter.place(&packet);
-            let segment = Segment { place, ..Segment::parse(kept, packet.len()).expect("a segment") };
+            let segment = Segment { place, ..Frame::read(kept, packet.len()).segment.expect("a segment") };
             self.filtered.0.segment(0, self.time, &segment, &mut self.filtered.1);
         }
     }
@@ -333,7 +348,8 @@ fn what_it_leaves_out_changes_nothing() {
     let (mut passed, mut all, mut put) = (0, 0, 0);
     fuzz(400, |random: &mut Random| {
         let said = dialogue(random, true);
-        let mut both = Both::new(&filter, [random.next() as u32, random.next() as u32]);
+        let sequence = [random.next() as u32, random.next() as u32];
+        let mut both = Both::new(&filter, sequence).any_ip(random);
         both.open();
         for (from_client, part) in cut(random, &said) {
             all += part.len();
@@ -362,7 +378,8 @@ fn whatever_happens_on_the_way_the_puts_are_the_same() {
     fuzz(400, |random: &mut Random| {
         let said = dialogue(random, false);
         let loses = random.below(2) == 0;
-        let mut both = Both::new(&filter, [random.next() as u32, random.next() as u32]);
+        let sequence = [random.next() as u32, random.next() as u32];
+        let mut both = Both::new(&filter, sequence).any_ip(random);
         both.open();
         let mut sequence = both.seq;
         let mut order = Vec::new();
@@ -418,7 +435,20 @@ fn whatever_happens_on_the_way_the_puts_are_the_same() {
 #[test]
 fn images_are_left_out() {
     let Some(filter) = load() else { return };
-    let mut both = Both::new(&filter, [1000, 5000]);
+    images(Both::new(&filter, [1000, 5000]), HEADERS);
+}
+
+/// The same over IPv6.
+#[test]
+fn images_are_left_out_over_ipv6() {
+    let Some(filter) = load() else { return };
+    for (between, length) in BETWEEN.into_iter().zip([0, 8, 24, 24]) {
+        let both = Both { ipv6: Some(between), ..Both::new(&filter, [1000, 5000]) };
+        images(both, HEADERS + 20 + length);
+    }
+}
+
+fn images(mut both: Both, headers: usize) {
     both.open();
     both.send(false, &message(0x41, 2, b""));
     both.send(true, &[identity("operator", "console"), create(1, "T:AO")].concat());
@@ -440,17 +470,17 @@ fn images_are_left_out() {
     assert_eq!(both.passed, passed, "updates");
     // a put, and its answer behind an image in segments, in the last packet
     both.send(true, &request(11, 2, 3, 0, &[&[1, 2][..], &3.5f64.to_le_bytes()].concat()));
-    let put = HEADERS + 8 + 9 + 10;
+    let put = headers + 8 + 9 + 10;
     let rest = both.passed;
     let all = [in_segments, answer(11, 3, 0, &[0xff])].concat();
     both.send_all(false, &all, 1448);
     assert_eq!(rest - passed, put);
-    let control = HEADERS + 8 + 11 + 8;
-    assert_eq!(both.passed - rest, control + HEADERS + all.len() % 1448);
+    let control = headers + 8 + 11 + 8;
+    assert_eq!(both.passed - rest, control + headers + all.len() % 1448);
     // of a long put as much as is kept, and the headers of its end
     let passed = both.passed;
     both.send_all(true, &request(11, 2, 3, 0, &[&[1, 2][..], &[7; 9000]].concat()), 1448);
-    assert_eq!(both.passed - passed, HEADERS + 17 + KEPT as usize + HEADERS);
+    assert_eq!(both.passed - passed, headers + 17 + KEPT as usize + headers);
     both.end();
     assert_eq!(facts(&both.filtered.1), facts(&both.whole.1));
     let losses: Vec<_> = both.filtered.1.iter().filter(|event| is_loss(event)).collect();

@@ -34,6 +34,28 @@ pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8,
     p
 }
 
+/// The same packet over IPv6, with addresses that end like those over IPv4, behind a header of this kind, if any, that says
+/// to be this long.
+pub fn over_ipv6(packet: &[u8], header: Option<(u8, u8)>) -> Vec<u8> {
+    const TCP: u8 = 6;
+    const AUTHENTICATION: u8 = 51;
+    let (ip, tcp) = packet.split_at(20);
+    let header = header.map(|(kind, length)| {
+        let unit = if kind == AUTHENTICATION { 4 } else { 8 };
+        (kind, [&[TCP, length][..], &vec![0; 6 + unit * usize::from(length)]].concat())
+    });
+    let (next, between) = header.unwrap_or((TCP, Vec::new()));
+    let mut p = vec![0x60, 0, 0, 0];
+    // Beyond 64 KiB as the network stack does it: no length.
+    p.extend(u16::try_from(between.len() + tcp.len()).unwrap_or(0).to_be_bytes());
+    p.extend([next, 64]);
+    for address in [&ip[12..16], &ip[16..20]] {
+        p.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        p.extend(address);
+    }
+    [&p, &between, tcp].concat()
+}
+
 /// A connection from its opening on, a packet each millisecond from one second on.
 pub struct Talk {
     client: Address,

@@ -39,7 +39,7 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
         capture.settle();
     }
     let no_filter = opened.as_ref().ok().and_then(|capture| capture.refused().map(ToString::to_string));
-    let no_connects = opened.as_ref().ok().and_then(|capture| capture.no_connects().map(str::to_owned));
+    let no_connects = opened.as_ref().ok().and_then(|capture| capture.no_connects().map(ToString::to_string));
     let no_packets = opened.err();
     let (found, mut not_recorded) = find(users)?;
     let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);

@@ -300,22 +300,29 @@ fn opened_by(circuit: CircuitId, opener: SocketHolder) -> CircuitProcess {
     CircuitProcess { circuit, holders: vec![opener], more: 0, is_whole: false }
 }
 
-/// Of a segment that opens a connection, by IPv4: client, server and sequence number.
+/// Of a segment that opens a connection, as the kernel tells of it: client, server and sequence number.
 fn opening(packet: &[u8]) -> Option<(Address, Address, u32)> {
     const SYN: u8 = 2;
     const ACK: u8 = 16;
     let first = *packet.first()?;
-    if first >> 4 != 4 || *packet.get(9)? != libc::IPPROTO_TCP as u8 {
+    // of IPv6 the addresses are not told
+    let (at, protocol, is_ip6) = match first >> 4 {
+        4 => (usize::from(first & 15) * 4, 9, false),
+        6 => (40, 6, true),
+        _ => return None,
+    };
+    if *packet.get(protocol)? != libc::IPPROTO_TCP as u8 {
         return None;
     }
-    let tcp = packet.get(usize::from(first & 15) * 4..)?;
+    let tcp = packet.get(at..)?;
     if tcp.get(13)? & (SYN | ACK) != SYN {
         return None;
     }
     let word = |bytes: &[u8], at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
     let port = |at: usize| Some(u16::from_be_bytes(*tcp.get(at..)?.first_chunk()?));
-    let at = |ip: u32, port: u16| Address::new(ip.into(), port);
-    Some((at(word(packet, 12)?, port(0)?), at(word(packet, 16)?, port(2)?), word(tcp, 4)?))
+    let ip = |at: usize| if is_ip6 { Some(0) } else { word(packet, at) };
+    let end = |at: usize, of: usize| Some(Address { ip: ip(at)?, port: port(of)? });
+    Some((end(12, 0)?, end(16, 2)?, word(tcp, 4)?))
 }
 
 /// The recorded process among the holders of a socket.

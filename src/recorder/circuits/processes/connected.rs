@@ -30,8 +30,12 @@ const MAX_OPENINGS: usize = 2048;
 /// Processes that are looked at: in a second, and at once. A look takes some 0.1 ms.
 const LOOKS: u64 = 100;
 const BURST: u64 = 50;
-/// Pause after processes were told: so the thread wakes at most 500 times a second.
+/// Pause after processes were told: so the thread wakes at most 500 times a second. In a burst, of which none is looked at
+/// any more, it is this long: 4 KiB of those told then are 3,000 a second.
 const PAUSE: Duration = Duration::from_millis(2);
+const LONG_PAUSE: Duration = Duration::from_millis(15);
+/// Time for which what was seen of the process that was looked at last is taken for all its connections.
+const SEEN_LASTS: Duration = Duration::from_secs(1);
 /// Time for which users' names are remembered, and how many.
 const NAMES_LAST: Duration = Duration::from_secs(10);
 const MAX_NAMES: usize = 64;
@@ -94,11 +98,13 @@ impl Connected {
         // the queue is bounded
         while let Ok(known) = watcher.told.try_recv() {
             any = true;
+            if !known.is_described {
+                push(&mut self.known, known, MAX_KNOWN);
+                continue;
+            }
             let same = |of: &&mut Known| (of.pair, of.sequence) == (known.pair, known.sequence);
-            match self.known.iter_mut().rev().find(same) {
-                Some(of) => of.holder = known.holder,
-                None if known.is_described => {}
-                None => push(&mut self.known, known, MAX_KNOWN),
+            if let Some(of) = self.known.iter_mut().rev().find(same) {
+                of.holder = known.holder;
             }
         }
         any
@@ -176,16 +182,22 @@ fn watch(new: &Receiver<(Namespace, Connects)>, bell: &Bell, tell: &SyncSender<K
         if told.is_empty() {
             continue;
         }
-        for connect in &told {
+        told.retain(|connect| {
+            let seen = describer.seen(connect);
+            let is_seen = seen.is_some();
+            let holder = seen.unwrap_or_else(|| describer.as_told(connect));
             // if the recorder does not keep up, they stay unknown
-            drop(tell.try_send(describer.as_told(connect)));
-        }
+            drop(tell.try_send(Known::of(connect, holder, false)));
+            !is_seen
+        });
+        let mut pause = LONG_PAUSE;
         for connect in told.drain(..) {
-            if let Some(known) = describer.look(&connect) {
-                drop(tell.try_send(known));
+            if let Some(holder) = describer.look(&connect) {
+                drop(tell.try_send(Known::of(&connect, holder, true)));
+                pause = PAUSE;
             }
         }
-        thread::sleep(PAUSE);
+        thread::sleep(pause);
     }
 }
 
@@ -216,6 +228,8 @@ struct Describer {
     counted: Instant,
     names: HashMap<u32, String>,
     named: Instant,
+    /// The process that was looked at last, as the kernel told of it, when, and what was seen.
+    last: Option<(Connect, Instant, SocketHolder)>,
 }
 
 impl Describer {
@@ -228,23 +242,34 @@ impl Describer {
             counted: now,
             names: HashMap::new(),
             named: now,
+            last: None,
         }
     }
 
-    fn as_told(&mut self, connect: &Connect) -> Known {
-        let holder = SocketHolder {
+    fn as_told(&mut self, connect: &Connect) -> SocketHolder {
+        SocketHolder {
             pid: connect.pid,
             start: connect.start,
             program: connect.name.clone(),
             command: Vec::new(),
             is_cut: false,
             user: self.user(connect.user),
-        };
-        Known::of(connect, holder, false)
+        }
+    }
+
+    /// What was seen of it, if it was looked at last.
+    fn seen(&self, connect: &Connect) -> Option<SocketHolder> {
+        let (last, at, seen) = self.last.as_ref()?;
+        let is_it = (last.pid, last.start, last.user, &last.name)
+            == (connect.pid, connect.start, connect.user, &connect.name);
+        (is_it && at.elapsed() < SEEN_LASTS).then(|| seen.clone())
     }
 
     /// What /proc shows of it, if it still lives.
-    fn look(&mut self, connect: &Connect) -> Option<Known> {
+    fn look(&mut self, connect: &Connect) -> Option<SocketHolder> {
+        if let Some(seen) = self.seen(connect) {
+            return Some(seen);
+        }
         if !self.may_look() {
             return None;
         }
@@ -252,8 +277,9 @@ impl Describer {
             crate::linux::reader::use_reader_process();
             self.has_reader = true;
         }
-        let holder = describe(connect.pid, connect.start, self.commands)?;
-        Some(Known::of(connect, holder, true))
+        let seen = describe(connect.pid, connect.start, self.commands)?;
+        self.last = Some((connect.clone(), Instant::now(), seen.clone()));
+        Some(seen)
     }
 
     fn may_look(&mut self) -> bool {
@@ -351,10 +377,13 @@ mod tests {
         let own = std::process::id();
         let start = crate::linux::process::start(own).unwrap();
         let mut describer = Describer { has_reader: true, ..Describer::new(true) };
-        let lives = describer.look(&connect(own, start)).unwrap().holder;
+        assert!(describer.seen(&connect(own, start)).is_none());
+        let lives = describer.look(&connect(own, start)).unwrap();
+        assert_eq!(describer.seen(&connect(own, start)).as_ref(), Some(&lives));
+        assert!(describer.seen(&connect(own, start + 1)).is_none());
         assert!(lives.program != "caput" && !lives.command.is_empty(), "{lives:?}");
         assert!(describer.look(&connect(own, start + 1)).is_none(), "another of its number");
-        let gone = describer.as_told(&connect(own, start + 1)).holder;
+        let gone = describer.as_told(&connect(own, start + 1));
         assert_eq!((gone.program.as_str(), gone.command.len(), gone.pid), ("caput", 0, own));
         assert_eq!(gone.user, user::name_of(0));
     }
