@@ -144,7 +144,7 @@ bench:
 	@benches/size
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading
-	@benches/asking --traces --megabytes 67,$(MEGABYTES)
+	@IOCREPLAY=$$(ls dist/iocreplay-*-$(MUSL)) benches/asking --traces --floods --megabytes 67,$(MEGABYTES)
 	@benches/peers
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/wear
 	@echo "Command: \`cargo run --release -p iocrec-log --example reading $(MEGABYTES)\`."

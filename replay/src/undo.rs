@@ -48,7 +48,8 @@ struct Series {
 pub struct Undo {
     /// The value before, and the value that must still be there.
     pub setting: Setting,
-    /// The first put of the series.
+    /// The first put of the series. This and the others lack where they went to, which `setting` has, and the names of the
+    /// server, its thread and the type.
     pub first: Rc<PutLine>,
     /// The last put of the series.
     pub last: Rc<PutLine>,
@@ -139,7 +140,7 @@ fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: 
         return;
     };
     let name = [put.host.clone().unwrap_or_default(), put.ioc.clone().unwrap_or_default(), record, field];
-    let (held, put) = (all.len(), Rc::new(put));
+    let (held, put) = (all.len(), Rc::new(slim(put)));
     match all.get_mut(&name) {
         Some(series) if !selected => series.after = Some(put),
         Some(series) if series.after.is_none() => {
@@ -158,6 +159,31 @@ fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: 
                 Series { first: Rc::clone(&put), last: put, count: 1, before: None, after: None },
             );
         }
+    }
+}
+
+/// A put without what the plan has elsewhere or never shows: those of a hundred thousand fields are held.
+fn slim(put: PutLine) -> PutLine {
+    let short = |text: Option<String>| {
+        text.map(|mut text| {
+            text.shrink_to_fit();
+            text
+        })
+    };
+    PutLine {
+        host: None,
+        ioc: None,
+        // of the name, only whether it asks for a long text matters
+        pv: put.pv.filter(|pv| pv.ends_with('$')),
+        record: None,
+        field: None,
+        server: None,
+        dbr: String::new(),
+        thread: None,
+        user: short(put.user),
+        client_host: short(put.client_host),
+        client: short(put.client),
+        ..put
     }
 }
 

@@ -44,8 +44,8 @@ fn a_flood_of_puts() {
     }
 }
 
-const MOST_PUTS: u64 = 90;
-const MOST_ALARMS: u64 = 110;
+const MOST_PUTS: u64 = 70;
+const MOST_ALARMS: u64 = 85;
 const MOST_LAST: u64 = 130;
 const MOST_UNDO: u64 = 130;
 const MOST_REPORT: u64 = 120;

@@ -19,10 +19,10 @@ use std::rc::Rc;
 
 /// Longest wait for the end of a chain. Servers answer a stuck put with callback after 60 s.
 pub const LIMIT: u64 = 65 * SECOND;
-/// Limit of the spans held, a chain itself counted as one: 15 MB, but for puts, which take up to 25 MB. Those are 25,000
-/// puts with all they do, or 40,000 messages that wait for their hits: more than a server's sockets hold. Chains that are
+/// Limit of the spans held, a chain itself counted as one: 11 MB, but for puts, which take up to 18 MB. Those are 18,000
+/// puts with all they do, or 30,000 messages that wait for their hits: more than a server's sockets hold. Chains that are
 /// given out because of it are counted.
-const MAX_SPANS: usize = 125_000;
+const MAX_SPANS: usize = 90_000;
 /// Limit of the moves followed to the chain that one was joined to. Later chains are joined to earlier ones, so there
 /// are never many.
 const MAX_MOVES: usize = 64;
