@@ -178,7 +178,8 @@ fn a_restarted_ioc_is_another_one() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path();
     write_events(log, "box1", 7, processed(SECOND, 2, 1.0).to_vec());
-    let mut second = Vec::new();
+    let end = IocEnd { ioc: 1, how: String::new() };
+    let mut second = vec![(10 * SECOND, Fact::IocEnd(end))];
     for fact in definitions("box1") {
         // its process began after the first run
         match fact {
