@@ -2,8 +2,9 @@
 //! (tests/rig/paths.db).
 
 use crate::rig::spans::{shape, spans};
-use crate::rig::{wait_until, Client, Rig};
+use crate::rig::{iocreplay, json_lines, wait_until, Client, Rig};
 use serde_json::{json, Value};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -456,12 +457,12 @@ fn puts_to_a_record_that_still_processes() {
         assert_eq!(*found, (&json!(old), &json!(asked), &json!(asked)), "{values:?}");
         old = asked;
     }
-    let output = rig.replay("values", &["PY:BUSY", "--format", "jsonl"]);
-    let changes: Vec<Value> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .filter(|line: &Value| line["source"] != "snapshot")
-        .collect();
+    let output = Command::new(iocreplay())
+        .args(["values", "--format", "jsonl", "PY:BUSY", &rig.log()])
+        .output()
+        .expect("iocreplay runs");
+    let mut changes = json_lines(&output.stdout);
+    changes.retain(|line| line["source"] != "snapshot");
     let mut values: Vec<_> = changes.iter().filter_map(|line| line["value"].as_f64()).collect();
     values.dedup();
     values.retain(|value| *value != 0.0);

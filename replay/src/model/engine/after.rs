@@ -155,7 +155,8 @@ impl Engine {
             }
             let after = put.after.as_ref();
             if after.is_none_or(|after| after.overwritten.is_none()) {
-                let alone = after.is_some_and(|read| read.alone && value::same(&read.value, value) == Some(true));
+                let alone =
+                    after.is_some_and(|read| read.alone && value::same(&read.value, value) == Some(true));
                 self.note_after(at, value.clone(), alone, Some(self.now));
             }
         }
