@@ -192,14 +192,17 @@ impl<'a> Alarms<'a> {
                                 chain,
                                 process.record,
                                 begun,
-                                (time, ahead),
+                                (time, ahead, span.end),
                                 alarm,
                                 &done.value,
                                 cause,
                             );
                         }
-                        // It got another alarm then: DISABLE, with the severity of its DISS.
+                        // It may have another alarm then: DISABLE, with the severity of its DISS.
                         End::Disabled => self.disabled(chain, process.record, (time, ahead)),
+                        End::Skipped if !collects(chain, process.record) => {
+                            self.disabled(chain, process.record, (time, ahead));
+                        }
                         _ => {}
                     }
                 }
@@ -256,7 +259,7 @@ impl<'a> Alarms<'a> {
         chain: &Chain,
         record: RecordId,
         begun: i64,
-        (time, ahead): (i64, i64),
+        (time, ahead, at): (i64, i64, u64),
         alarm: Alarm,
         value: &Value,
         cause: &mut Option<Rc<Cause>>,
@@ -281,7 +284,7 @@ impl<'a> Alarms<'a> {
         let cause = Some(Rc::clone(cause.get_or_insert_with(|| self.origins.cause(top))));
         let context = chain.run.context();
         let (value, text) = match has_value(&context, record) {
-            true => (value.clone(), enum_strings::state(&context, record, value)),
+            true => (value.clone(), enum_strings::state(&context, record, at, value)),
             false => (Value::Unknown, None),
         };
         drop(context);
@@ -328,7 +331,7 @@ impl<'a> Alarms<'a> {
         let key = Rc::as_ptr(&run) as usize;
         match what {
             Beside::Fact(Fact::Snapshot(snapshot)) => {
-                self.snapshot(&run, (time, shown.saturating_sub(time)), snapshot)
+                self.snapshot(&run, (time, shown.saturating_sub(time)), at, snapshot)
             }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Hits => {
                 let cause = format!("{} hits lost: {}", loss.count, loss.cause);
@@ -375,7 +378,7 @@ impl<'a> Alarms<'a> {
     }
 
     /// The recorder has read a record.
-    fn snapshot(&mut self, run: &Rc<Run>, (time, ahead): (i64, i64), snapshot: Snapshot) {
+    fn snapshot(&mut self, run: &Rc<Run>, (time, ahead): (i64, i64), at: u64, snapshot: Snapshot) {
         let Snapshot { record, value, severity, status, stamp } = snapshot;
         let alarm = (severity, status);
         let Some((number, last)) = self.record(run, record) else { return };
@@ -385,7 +388,7 @@ impl<'a> Alarms<'a> {
             return;
         }
         last.taken = Some((time, Some(alarm), Source::Snapshot));
-        let text = enum_strings::state(&run.context(), record, &value);
+        let text = enum_strings::state(&run.context(), record, at, &value);
         let state = State {
             alarm: Some(alarm),
             value,
@@ -521,4 +524,8 @@ fn unknown(time: i64) -> State {
         gap: None,
         unprocessed: false,
     }
+}
+/// Whether it is a record that passes nothing on while it collects, and keeps its alarm then (compressRecord.c).
+fn collects(chain: &Chain, record: RecordId) -> bool {
+    chain.run.context().record(record).is_some_and(|record| record.rtype == "compress")
 }

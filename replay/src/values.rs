@@ -168,7 +168,7 @@ impl<'a> History<'a> {
         match what {
             What::Begin => {}
             What::Snapshot(snapshot) => {
-                let line = ValueLine::of_snapshot(&run, time.wall, &snapshot, &mut self.names, self.filter);
+                let line = ValueLine::of_snapshot(&run, time, &snapshot, &mut self.names, self.filter);
                 if let Some(line) = line.map(|line| ValueLine { even, ..line }) {
                     self.wait(even, Entry::Value(Box::new(line)));
                 }

@@ -189,7 +189,7 @@ fn other_fields_and_aliases_are_followed() {
     assert_eq!((&of_limit["change"]["to"], &of_limit["certain"]), (&json!(2.0), &json!(true)), "{why:#}");
     let (why, text) = with("T:SP.HIHI NPP NMS", written(10500 * MS, (1, 1), 1.0, 2.0).into());
     assert_eq!(why["sources"][0]["change"], Json::Null, "its value does not matter: {why:#}");
-    assert!(text.contains("No input of it is known to have changed since it processed before."), "{text}");
+    assert!(text.contains("No input of T:SUM is known to have changed since it processed before."), "{text}");
     let (why, text) = with("T:CALC.A NPP NMS", scan(SCAN, 10500 * MS, 2, 6.0).into());
     assert_eq!(why["sources"][0]["of_value"], true, "{why:#}");
     assert!(text.contains("a field that processing may change"), "{text}");
@@ -208,7 +208,10 @@ fn links_that_are_not_known_are_said_to_be() {
     let scans = || [scan(OTHER, 10 * SECOND, SUM, 7.0), scan(OTHER, 11 * SECOND, SUM, 8.0)].concat();
     let (why, text) = ask(scans(), &["T:SUM"]);
     assert_eq!(why["sources"], json!([]));
-    assert!(text.contains("Its inputs are not known: the log does not hold its input links"), "{text}");
+    assert!(
+        text.contains("The inputs of T:SUM are not known: the log does not hold its input links"),
+        "{text}"
+    );
     let change = Put {
         thread: CLIENT,
         sp: -1000,
@@ -225,11 +228,11 @@ fn links_that_are_not_known_are_said_to_be() {
         [links(SECOND, SUM, &[(INPA, "T:SP NPP NMS")]), vec![(5 * SECOND, Fact::from(change))], scans()];
     let (why, text) = ask(events.concat(), &["T:SUM"]);
     assert!(why["inputs"].as_str().unwrap().contains("a put had changed one of its links"), "{why:#}");
-    assert!(text.contains("Its inputs are not known: a put had changed"), "{text}");
+    assert!(text.contains("The inputs of T:SUM are not known: a put had changed"), "{text}");
     let events = [links(SECOND, SUM, &[]), scans()].concat();
     let (why, text) = ask(events, &["T:SUM"]);
     assert_eq!((&why["sources"], &why["inputs"]), (&json!([]), &Json::Null));
-    assert!(text.contains("No input link of it leads anywhere"), "{text}");
+    assert!(text.contains("No input link of T:SUM leads anywhere"), "{text}");
 }
 
 #[test]
@@ -298,4 +301,33 @@ fn a_long_way_of_scanned_records_leads_to_the_put() {
     }
     assert_eq!((&at["pv"], &at["from"], &at["to"]), (&json!("T:SP"), &json!(1.0), &json!(2.0)), "{at:#}");
     assert!(text.contains("T:SP changed from 1 to 2 at"), "{text}");
+}
+
+/// What an output link has written is no doing of the record that has it, whose inputs and earlier times do not matter.
+#[test]
+fn what_a_link_wrote_leads_to_the_record_that_wrote_it() {
+    let chain = |time, value| {
+        vec![
+            (time, process(OTHER, -100, 2, SUM)),
+            (time + 10_000, put(PutKind::Put, OTHER, -200, 0, (1, 1), value - 1.0, value)),
+            (time + 20_000, process(OTHER, -220, 0, 1)),
+            (time + 30_000, complete(OTHER, -250, 1, value, 0)),
+            (time + 40_000, complete(OTHER, -150, SUM, value, 0)),
+        ]
+    };
+    let written = written(10500 * MS, (2, 1), 1.0, 2.0).to_vec();
+    let chains = || [chain(10 * SECOND, 7.0), written.clone(), chain(11 * SECOND, 8.0)].concat();
+    let own = |inputs: &[(u32, &str)]| [links(SECOND, SUM, inputs), links(SECOND, 1, &[]), chains()].concat();
+    let (why, text) = ask(own(&[]), &["T:SP"]);
+    assert_eq!(
+        (&why["pv"], &why["to"], &why["meanwhile"]),
+        (&json!("T:SP"), &json!(8.0), &json!([])),
+        "{why:#}"
+    );
+    assert!(text.contains("No input link of T:SUM leads anywhere"), "{text}");
+    assert!(!text.contains("it was last seen to process"), "{text}");
+    let (why, text) = ask(own(&[(INPA, "T:CALC NPP NMS")]), &["T:SP"]);
+    assert_eq!(why["sources"][0]["link"], "T:SUM.INPA", "{why:#}");
+    assert_eq!(why["sources"][0]["since_last"], Json::Null, "{why:#}");
+    assert!(text.contains("T:SUM.INPA reads T:CALC, which"), "{text}");
 }

@@ -8,11 +8,12 @@
 //!
 //! Promises: numbers are keys of maps, never indices, so no number causes a large allocation; [`MAX_HELD`] bounds the
 //! memory whatever is applied; a keyframe made from [`Context::events`] and applied to an empty context gives the same
-//! answers. 10,000 records cost about half a MiB (as measured by tests/memory.rs).
+//! answers, but for the enum strings of before. 10,000 records cost about half a MiB (as measured by tests/memory.rs).
 
 mod budget;
 mod clocks;
 mod records;
+mod renamed;
 mod store;
 mod table;
 
@@ -20,6 +21,7 @@ pub use self::budget::Budget;
 use self::budget::Share;
 pub use self::clocks::Clocks;
 pub use self::records::{RecordRef, Records};
+use self::renamed::Renamed;
 use self::store::{Admission, Owners, Store};
 pub use self::table::{Latest, Table};
 use crate::event::definitions::*; // all of them: the table of facts names them
@@ -124,6 +126,7 @@ pub struct Context {
     /// Its share of the budget of a reader's contexts.
     share: Share,
     in_force: InForce,
+    renamed: Renamed,
     refused: u64,
 }
 
@@ -140,7 +143,13 @@ impl Context {
     }
 
     fn with_limit(limit: usize) -> Self {
-        Context { limit, share: Share::default(), in_force: InForce::default(), refused: 0 }
+        Context {
+            limit,
+            share: Share::default(),
+            in_force: InForce::default(),
+            renamed: Renamed::default(),
+            refused: 0,
+        }
     }
 
     /// Applies a fact: a definition comes into force, an end puts definitions out of force, any other fact changes
@@ -151,6 +160,14 @@ impl Context {
         }
         if let Some(ended) = fact.ended() {
             return self.end(ended);
+        }
+        if let Fact::EnumStrings(of) = fact {
+            let before = self.in_force.enum_strings.get(of.record);
+            let is_other =
+                |before: &&Box<[Box<str>]>| !before.iter().map(|text| &**text).eq(of.states.iter());
+            if let Some(before) = before.filter(is_other) {
+                self.renamed.note(of.record, time, before);
+            }
         }
         let held = self.in_force.weight();
         let mut admission =
@@ -176,6 +193,8 @@ impl Context {
         let owners = (threads, records);
         self.in_force.end_owned(ended, &owners, &self.share);
         (self.in_force.threads, self.in_force.records) = owners;
+        let records = &self.in_force.records;
+        self.renamed.keep(|record| records.contains(record));
         self.share.take(self.held());
     }
 
@@ -248,9 +267,19 @@ impl Context {
         self.in_force.aliases.get(record).map_or(&[], |names| names)
     }
 
-    /// A record's enum strings, indexed by value.
+    /// A record's enum strings as they were read last, indexed by value.
     pub fn enum_strings(&self, record: RecordId) -> &[Box<str>] {
         self.in_force.enum_strings.get(record).map_or(&[], |strings| strings)
+    }
+
+    /// The enum strings that a record had at a monotonic time; empty if they are not known.
+    pub fn enum_strings_at(&self, record: RecordId, time: u64) -> &[Box<str>] {
+        self.renamed.at(record, time).unwrap_or_else(|| self.enum_strings(record))
+    }
+
+    /// A put at this monotonic time changed a record's enum strings, which were read some time later.
+    pub fn has_renamed_states(&mut self, record: RecordId, time: u64) {
+        self.renamed.made_at(record, time);
     }
 
     /// A menu.

@@ -134,6 +134,14 @@ pub struct PutSpan {
     pub packet: Option<Box<Packet>>,
 }
 
+impl PutSpan {
+    /// Monotonic time from which its value counts: when it was written, or else when its message came; the latest there is
+    /// if neither was seen.
+    pub fn time(&self) -> u64 {
+        self.written.or(self.packet.as_ref().map(|packet| packet.time)).unwrap_or(u64::MAX)
+    }
+}
+
 /// The value of a field some time after a put to it: read from the IOC's memory, or found by the next put.
 #[derive(Clone, Debug, PartialEq)]
 pub struct After {

@@ -21,22 +21,32 @@ pub fn alarm(severity: u16, status: u16) -> String {
     }
 }
 
-/// The text of a value of a record's value field, as bi, bo, mbbi and mbbo records define it.
-pub fn state(context: &Context, record: RecordId, value: &Value) -> Option<String> {
-    some(context.enum_strings(record).get(index(value)?)?)
+/// The text of a value of a record's value field at a monotonic time, as bi, bo, mbbi and mbbo records define it.
+pub fn state(context: &Context, record: RecordId, time: u64, value: &Value) -> Option<String> {
+    some(context.enum_strings_at(record, time).get(index(value)?)?)
 }
 
-/// The text of a value of a field: a menu's choice, a device support, or a state of the record.
+/// Whether a put to a field of this name changes the texts of a record's states (biRecord.dbd and the like).
+pub fn names_a_state(field: &str) -> bool {
+    const NAMES: [&str; 18] = [
+        "ZNAM", "ONAM", "ZRST", "ONST", "TWST", "THST", "FRST", "FVST", "SXST", "SVST", "EIST", "NIST",
+        "TEST", "ELST", "TVST", "TTST", "FTST", "FFST",
+    ];
+    NAMES.contains(&field)
+}
+
+/// The text of a value of a field at a monotonic time: a menu's choice, a device support, or a state of the record.
 pub fn word(
     context: &Context,
     record: Option<RecordId>,
     field: Option<FieldId>,
+    time: u64,
     value: &Value,
 ) -> Option<String> {
     let field = context.field(field?)?;
     match field.dbf {
         Dbf::Menu | Dbf::Device => some(context.menu(field.menu?)?.choices.get(index(value)?)?),
-        Dbf::Enum if field.name == "VAL" => state(context, record?, value),
+        Dbf::Enum if field.name == "VAL" => state(context, record?, time, value),
         _ => None,
     }
 }
@@ -49,10 +59,10 @@ pub fn number(context: &Context, field: &Field, value: &Value) -> Option<Value> 
     i64::try_from(index).ok().map(Value::Int)
 }
 
-/// The number of a state given by its text, or as a number in text.
-pub fn state_number(context: &Context, record: RecordId, value: &Value) -> Option<Value> {
+/// The number of a state given at a monotonic time by its text, or as a number in text.
+pub fn state_number(context: &Context, record: RecordId, time: u64, value: &Value) -> Option<Value> {
     let Value::Text(text) = value else { return None };
-    let states = context.enum_strings(record);
+    let states = context.enum_strings_at(record, time);
     if let Some(state) = states.iter().position(|state| state.as_bytes() == text.as_slice()) {
         return i64::try_from(state).ok().map(Value::Int);
     }
@@ -100,7 +110,7 @@ mod tests {
         ] {
             context.apply(0, &fact);
         }
-        let word = |field, value| word(&context, Some(7), Some(field), &value);
+        let word = |field, value| word(&context, Some(7), Some(field), 0, &value);
         assert_eq!(word(1, Value::Int(2)).as_deref(), Some("On"));
         assert_eq!(word(1, Value::Int(1)), None, "a state without text");
         assert_eq!(word(1, Value::Int(-1)), None);
@@ -108,7 +118,7 @@ mod tests {
         assert_eq!(word(2, Value::UInt(0)).as_deref(), Some("Passive"));
         assert_eq!(word(2, Value::Int(5)), None);
         assert_eq!(word(4, Value::Int(0)), None, "no state, though a number of the record");
-        assert_eq!(state(&context, 7, &Value::Int(0)).as_deref(), Some("Off"));
+        assert_eq!(state(&context, 7, 0, &Value::Int(0)).as_deref(), Some("Off"));
         assert_eq!((alarm(1, 4), alarm(3, 0)), ("MINOR HIGH".into(), "INVALID".into()));
         assert_eq!((severity_name(9), status_name(99)), ("unknown severity", "unknown status"));
     }

@@ -14,6 +14,7 @@
 
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind, Trigger};
 use super::names::{IocProcess, Named, Names};
+use super::notes::Moment;
 use super::run::{self, field_name, has_value, record_name, Run};
 use super::unseen::Unseen;
 use super::value::same;
@@ -193,7 +194,7 @@ fn walk(
                         let alarm = Some((completed.severity, completed.status));
                         let by_put =
                             path.len() == 1 && is_as_put(chain, &context, span, process.record, &value);
-                        each(ValueLine { alarm, by_put, ..with(line, &context, of, value) }, path);
+                        each(ValueLine { alarm, by_put, ..with(line, &context, of, span.end, value) }, path);
                     }
                 }
             }
@@ -241,7 +242,7 @@ impl<'a> At<'a> {
             let definition = put.field.and_then(|field| context.field(field));
             let old = outcome::as_asked(context, put, definition, put.old.clone());
             if let Some(line) = self.line(of, begun) {
-                each(ValueLine { source: ValueSource::Found, ..with(line, context, of, old) });
+                each(ValueLine { source: ValueSource::Found, ..with(line, context, of, begun, old) });
             }
         }
         if attribute::is_attribute(context, put) {
@@ -259,8 +260,9 @@ impl<'a> At<'a> {
             return;
         }
         let by_put = self.is_from_outside && self.span.parent.is_none();
-        if let Some(line) = self.line(of, put.written.unwrap_or(self.span.end)) {
-            let line = with(line, context, of, new);
+        let time = put.written.unwrap_or(self.span.end);
+        if let Some(line) = self.line(of, time) {
+            let line = with(line, context, of, time, new);
             each(ValueLine { source: ValueSource::Put, inexact, by_put, ..line });
         }
     }
@@ -338,7 +340,7 @@ impl ValueLine {
     /// The line of a snapshot, if it matches the filter.
     pub fn of_snapshot(
         run: &Rc<Run>,
-        time: i64,
+        Moment { wall: time, at, .. }: Moment,
         snapshot: &Snapshot,
         names: &mut Names,
         filter: &Filter,
@@ -350,7 +352,7 @@ impl ValueLine {
         let named = names.field(run, &context, snapshot.record, "VAL", || None, filter)?;
         let of = Of { run: Rc::clone(run), record: snapshot.record, field: None };
         let field = Field { record: Ok(snapshot.record), field: None, name: "VAL" };
-        let line = with(ValueLine::new(time, named, Some(of)), &context, field, snapshot.value.clone());
+        let line = with(ValueLine::new(time, named, Some(of)), &context, field, at, snapshot.value.clone());
         let alarm = Some((snapshot.severity, snapshot.status));
         Some(ValueLine { alarm, source: ValueSource::Snapshot, stamp: snapshot.stamp, ..line })
     }
@@ -378,11 +380,12 @@ pub fn root_record(chain: &Chain, names: &mut Names) -> Option<Rc<str>> {
     names.record(&chain.run, &chain.run.context(), process.record)
 }
 
-fn with(line: ValueLine, context: &Context, of: Field, value: Value) -> ValueLine {
+/// The line with its value, and its text at a monotonic time.
+fn with(line: ValueLine, context: &Context, of: Field, time: u64, value: Value) -> ValueLine {
     let record = of.record.ok();
     let text = match (of.field, record) {
-        (Some(_), _) => enum_strings::word(context, record, of.field, &value),
-        (None, Some(record)) if of.name == "VAL" => enum_strings::state(context, record, &value),
+        (Some(_), _) => enum_strings::word(context, record, of.field, time, &value),
+        (None, Some(record)) if of.name == "VAL" => enum_strings::state(context, record, time, &value),
         (None, _) => None,
     };
     ValueLine { cut: outcome::is_cut(&value, true), text, value, ..line }

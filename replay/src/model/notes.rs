@@ -19,6 +19,8 @@ pub struct Moment {
     pub wall: i64,
     /// Its place in the order of time ([`Run::even`]).
     pub even: i64,
+    /// Monotonic time in its run.
+    pub at: u64,
 }
 
 impl Moment {
@@ -162,7 +164,7 @@ impl Notes {
     }
 
     fn moment(&self, time: u64) -> Moment {
-        Moment { wall: self.run.wall(time), even: self.run.even(time) }
+        Moment { wall: self.run.wall(time), even: self.run.even(time), at: time }
     }
 
     fn what(&self, fact: &Fact) -> Option<What> {

@@ -258,7 +258,7 @@ pub(super) fn asked(context: &Context, put: &PutSpan, field: Option<&Field>) -> 
         return number;
     }
     if let (Dbf::Enum, "VAL", Some(record)) = (field.dbf, field.name.as_str(), put.record) {
-        if let Some(state) = enum_strings::state_number(context, record, &put.requested) {
+        if let Some(state) = enum_strings::state_number(context, record, put.time(), &put.requested) {
             return state;
         }
     }

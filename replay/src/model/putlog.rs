@@ -348,7 +348,7 @@ fn set_by_python(
     // The processing completed with it, so it was accepted.
     let (new, status) = (value.clone(), "ok".into());
     let (new_cut, new_text) =
-        (outcome::is_cut(value, true), enum_strings::state(context, process.record, value));
+        (outcome::is_cut(value, true), enum_strings::state(context, process.record, span.end, value));
     PutLine {
         field: Some("VAL".to_owned()),
         status,
@@ -583,7 +583,7 @@ fn line(
     // the choices that the server sent, or the client sent beside the index
     let choice = |value: &Value, sent: Option<&Sent>| {
         let [before, sent] = [before, sent].map(|sent| sent.and_then(|sent| sent.choice(value)));
-        enum_strings::word(context, put.record, put.field, value).or(sent).or(before)
+        enum_strings::word(context, put.record, put.field, put.time(), value).or(sent).or(before)
     };
     let sent_choice = packet_pva.map(|pva| &pva.sent);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());

@@ -147,6 +147,11 @@ impl Run {
         self.links.borrow_mut().change(time, record);
     }
 
+    /// A put changes the names of a record's states; they are read later.
+    pub fn states_change(&self, time: u64, record: RecordId) {
+        self.context.borrow_mut().has_renamed_states(record, time);
+    }
+
     /// The only CP link that a record had at a time: its field and its source. `None` if it had several, or if that is
     /// unknown.
     pub fn cp_link(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {

@@ -171,12 +171,12 @@ fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str, zone: &Zone) {
         _ => "is still",
     };
     let _ = write!(line, "{verb} {}", alarm(alarm_line.to));
-    let value = shown(value, text.as_deref());
-    if !value.is_empty() {
-        let _ = write!(line, " {value}");
-    }
     let since = zone.format(alarm_line.time, 3);
     let _ = write!(line, "  {ioc}  since {since} ({})", seconds_text(alarm_line.lasted.unwrap_or(0)));
+    let value = shown(value, text.as_deref());
+    if let Some(value) = value.strip_prefix("= ") {
+        let _ = write!(line, ", its value then {value}");
+    }
     match put.as_deref() {
         _ if alarm_line.unprocessed => line.push_str(", never processed"),
         Some(put) => {

@@ -7,6 +7,7 @@
 use super::{Engine, MAX_RECORDS};
 use crate::model::attribute;
 use crate::model::chain::After;
+use crate::model::enum_strings;
 use crate::model::links::is_cp;
 use crate::model::open_chains::SpanRef;
 use crate::model::value;
@@ -76,6 +77,11 @@ impl Engine {
         let Some(field) = put.field.filter(|_| !attribute::is_attribute(&self.run.context(), put)) else {
             return; // the recorder can't read it
         };
+        let names_a_state =
+            self.run.context().field(field).is_some_and(|field| enum_strings::names_a_state(&field.name));
+        if names_a_state {
+            self.run.states_change(time, record);
+        }
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
             return;
         }

@@ -93,7 +93,7 @@ fn push_tree(data: &mut TracesData, chain: &Chain, trace: &str, link: Option<&Li
                 }
             }
             SpanKind::Put(put) => inner_put(&mut otlp, &context, put),
-            SpanKind::Process(process) => describe_process(&mut otlp, chain, &context, process),
+            SpanKind::Process(process) => describe_process(&mut otlp, chain, &context, span, process),
             SpanKind::Link(link) => describe_link(&mut otlp, &context, link),
         }
         if let Some(thread) = span.thread.and_then(|thread| context.thread(thread)) {

@@ -155,7 +155,7 @@ fn describe_process(out: &mut Out, context: &Context, span: &Span, process: &Pro
             if completed.value != Value::Unknown && record.is_none_or(|record| type_has_value(record.rtype)) {
                 text.push_str(" = ");
                 value::push_text(text, &completed.value);
-                let word = enum_strings::state(context, process.record, &completed.value);
+                let word = enum_strings::state(context, process.record, span.end, &completed.value);
                 enum_strings::push(text, word.as_deref());
             }
             if completed.severity != 0 {
@@ -191,14 +191,15 @@ fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
     }
     let target = format!("{record}.{field}");
     let _ = write!(text, "{target:<16} put     ");
+    let word = |value| enum_strings::word(context, put.record, put.field, put.time(), value);
     if put.old != Value::Unknown {
         text.push(' ');
         value::push_text(text, &put.old);
-        enum_strings::push(text, enum_strings::word(context, put.record, put.field, &put.old).as_deref());
+        enum_strings::push(text, word(&put.old).as_deref());
     }
     text.push_str(" -> ");
     value::push_text(text, &put.requested);
-    enum_strings::push(text, enum_strings::word(context, put.record, put.field, &put.requested).as_deref());
+    enum_strings::push(text, word(&put.requested).as_deref());
 }
 
 fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {

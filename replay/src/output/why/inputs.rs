@@ -291,23 +291,25 @@ impl Answer {
 
     /// Writes its inputs.
     pub(super) fn write_input_lines(&self, out: &mut Out) -> io::Result<()> {
+        let Some(own) = &self.lead.own else { return Ok(()) };
+        let record = own.name();
         if let Some(inputs) = self.inputs {
-            line!(out, "Its inputs are not known: {inputs}.")?;
+            line!(out, "The inputs of {record} are not known: {inputs}.")?;
             return self.write_meanwhile(out);
-        }
-        if self.lead.own.is_none() {
-            return Ok(());
         }
         let support =
             self.device.as_deref().map_or(String::new(), |name| format!(" (device support {name})"));
         if self.sources.is_empty() && self.links.is_empty() && !self.lead.is_by_link() {
-            line!(out, "No input link of it leads anywhere: its value is its own doing{support}.")?;
+            line!(
+                out,
+                "No input link of {record} leads anywhere: its value was put, or is its own doing{support}."
+            )?;
             return self.write_meanwhile(out);
         }
         if self.causes() > 1 {
             line!(
                 out,
-                "It may have been any of these inputs that changed since it processed before, the latest first:"
+                "It may have been any of these inputs of {record} that changed since it processed before, the latest first:"
             )?;
         }
         for source in &self.sources {
@@ -328,7 +330,7 @@ impl Answer {
         let is_open =
             |source: &Source| source.kind != "pv" || source.recorded == Some(false) || source.not_followed;
         if self.causes() == 0 && self.links.is_empty() && !self.sources.iter().any(is_open) {
-            line!(out, "No input of it is known to have changed since it processed before.")?;
+            line!(out, "No input of {record} is known to have changed since it processed before.")?;
             self.write_meanwhile(out)?;
         }
         Ok(())

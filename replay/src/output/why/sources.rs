@@ -117,19 +117,36 @@ pub struct Lead {
 pub(super) struct Own {
     run: Rc<Run>,
     record: RecordId,
+    /// Whether it is that of another record, whose output link wrote the value that is asked about.
+    pub(super) is_writer: bool,
     /// Wall-clock times of its start and end.
     pub(super) start: i64,
     pub(super) end: i64,
 }
 
 impl Own {
-    /// The processing of span `number` of a chain, unless a put began the chain: that is the cause then.
+    /// The processing of span `number` of a chain, or of the record that wrote to it, unless a put began the chain: that is
+    /// the cause then.
     fn of(chain: &Rc<Chain>, number: usize) -> Option<Own> {
         let by_put = matches!(&chain.root()?.kind, SpanKind::Put(put) if !put.only_processes);
-        let span = chain.spans.get(number).filter(|_| !by_put)?;
+        let mut span = chain.spans.get(number).filter(|_| !by_put)?;
+        let mut is_writer = false;
+        // parents come before their children
+        while let Some(put) = span.parent.and_then(|put| chain.spans.get(put)) {
+            if !matches!(put.kind, SpanKind::Put(_)) {
+                break;
+            }
+            span = chain.spans.get(put.parent?)?;
+            is_writer = true;
+        }
         let SpanKind::Process(process) = &span.kind else { return None };
         let (start, end) = (chain.run.wall(span.start), chain.run.wall(span.end));
-        Some(Own { run: Rc::clone(&chain.run), record: process.record, start, end })
+        Some(Own { run: Rc::clone(&chain.run), record: process.record, is_writer, start, end })
+    }
+
+    /// The record's name.
+    pub(super) fn name(&self) -> String {
+        record_name(&self.run.context(), self.record)
     }
 
     /// The record's place, if its IOC is known.
@@ -172,6 +189,9 @@ impl Lead {
         let begun = chain.run.wall(root.start);
         let without_put = matches!(root.kind, SpanKind::Process(_)) && path.len() <= 1;
         let own = if let [number] = path { Own::of(chain, *number) } else { None };
+        // that is known of the record itself only
+        let is_own = own.as_ref().is_none_or(|own| !own.is_writer);
+        let (seen, processed) = if is_own { (seen, processed) } else { (None, None) };
         let lead = Lead {
             begun,
             time,

@@ -154,7 +154,7 @@ fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zo
                 if completed.value != Value::Unknown && has_value(&context, process.record) {
                     step.text.push_str(" = ");
                     value::push_text(&mut step.text, &completed.value);
-                    let word = enum_strings::state(&context, process.record, &completed.value);
+                    let word = enum_strings::state(&context, process.record, span.end, &completed.value);
                     enum_strings::push(&mut step.text, word.as_deref());
                 }
                 if completed.severity != 0 {

@@ -308,7 +308,7 @@ fn step(
                 Outcome::Completed(completed) => {
                     if completed.value != Value::Unknown && has_value(context, process.record) {
                         value::push_text(&mut text, &completed.value);
-                        let state = enum_strings::state(context, process.record, &completed.value);
+                        let state = enum_strings::state(context, process.record, span.end, &completed.value);
                         enum_strings::push(&mut text, state.as_deref());
                     }
                     step.severity = completed.severity;
@@ -325,7 +325,7 @@ fn step(
             if put.only_processes {
                 text.push_str("process only");
             } else {
-                let word = |value| enum_strings::word(context, put.record, put.field, value);
+                let word = |value| enum_strings::word(context, put.record, put.field, put.time(), value);
                 if put.old != Value::Unknown {
                     value::push_text(&mut text, &put.old);
                     enum_strings::push(&mut text, word(&put.old).as_deref());

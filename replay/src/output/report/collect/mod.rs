@@ -222,7 +222,7 @@ impl Collected {
         let shown = alarm.severity > 0 || record.alarm.is_some() || record.held.is_some();
         if shown && has_value(context, process.record) && completed.value != Value::Unknown {
             value::push_text(&mut text, &completed.value);
-            let state = enum_strings::state(context, process.record, &completed.value);
+            let state = enum_strings::state(context, process.record, span.end, &completed.value);
             enum_strings::push(&mut text, state.as_deref());
         }
         let seen = Seen {

@@ -2,7 +2,7 @@
 
 use super::ioc;
 use super::shape::{any, int, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Status, CLIENT, ERROR, SERVER};
-use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan};
+use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span};
 use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::putlog::PutLine;
 use crate::model::run::{field_name, record_name};
@@ -63,7 +63,13 @@ pub(super) fn inner_put(otlp: &mut OtlpSpan, context: &Context, put: &PutSpan) {
     int(attributes, "epics.put.count", i64::from(put.count));
 }
 
-pub(super) fn describe_process(otlp: &mut OtlpSpan, chain: &Chain, context: &Context, process: &ProcessSpan) {
+pub(super) fn describe_process(
+    otlp: &mut OtlpSpan,
+    chain: &Chain,
+    context: &Context,
+    span: &Span,
+    process: &ProcessSpan,
+) {
     let record = record_name(context, process.record);
     otlp.name = format!("process {record}");
     let attributes = &mut otlp.attributes;
@@ -95,7 +101,7 @@ pub(super) fn describe_process(otlp: &mut OtlpSpan, chain: &Chain, context: &Con
             text(attributes, "epics.record.severity", severity_name(completed.severity));
             int(attributes, "epics.record.status", i64::from(completed.status));
             text(attributes, "epics.record.status_text", status_name(completed.status));
-            if let Some(state) = enum_strings::state(context, process.record, &completed.value) {
+            if let Some(state) = enum_strings::state(context, process.record, span.end, &completed.value) {
                 text(attributes, "epics.record.value_text", &state);
             }
             // INVALID: the value can't be used. MINOR and MAJOR are ordinary results.

@@ -1,0 +1,138 @@
+//! Enum strings that records had before: a put to ONST or its like changes them, and values that are older had the names
+//! of their own time.
+
+use crate::event::RecordId;
+use std::collections::HashMap;
+
+/// Changes that are remembered of a record, and the records; bounds for hostile logs. Names of states are set once, if
+/// ever.
+const MAX_CHANGES: usize = 16;
+const MAX_RECORDS: usize = 4096;
+
+/// A change is read this long after the put that made it, at most: the recorder reads twice, after 20 ms and after 1 s,
+/// and may be held up. Nanoseconds.
+const READ_LATE: u64 = 2_000_000_000;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Renamed(HashMap<RecordId, Vec<Before>>);
+
+/// The enum strings that a record had until a monotonic time.
+#[derive(Clone, Debug)]
+struct Before {
+    until: u64,
+    /// When others were read.
+    read: u64,
+    /// Whether `until` is the time of the put that changed them.
+    is_exact: bool,
+    strings: Box<[Box<str>]>,
+}
+
+impl Renamed {
+    /// Takes the strings that a record had before others were read.
+    pub fn note(&mut self, record: RecordId, read: u64, strings: &[Box<str>]) {
+        if self.0.len() >= MAX_RECORDS && !self.0.contains_key(&record) {
+            return;
+        }
+        let changes = self.0.entry(record).or_default();
+        changes.push(Before { until: read, read, is_exact: false, strings: strings.into() });
+        limit(changes);
+    }
+
+    /// A put at this time changed the strings. What they were between two puts that came before the same reading is not
+    /// known.
+    pub fn made_at(&mut self, record: RecordId, time: u64) {
+        let Some(changes) = self.0.get_mut(&record) else { return };
+        let soon = time..=time.saturating_add(READ_LATE);
+        let Some(read) = changes.iter().map(|change| change.read).find(|read| soon.contains(read)) else {
+            return;
+        };
+        let Some(last) = changes.iter().rposition(|change| change.read == read) else { return };
+        match changes.get_mut(last) {
+            Some(change) if !change.is_exact => (change.until, change.is_exact) = (time, true),
+            Some(unknown) if unknown.strings.is_empty() => unknown.until = unknown.until.max(time),
+            _ => {
+                changes
+                    .insert(last + 1, Before { until: time, read, is_exact: true, strings: Box::default() });
+                limit(changes);
+            }
+        }
+    }
+
+    /// The strings at a time, if they were others than now; empty if they are not known any more.
+    pub fn at(&self, record: RecordId, time: u64) -> Option<&[Box<str>]> {
+        let before = self.0.get(&record)?.iter().find(|before| time < before.until)?;
+        Some(&before.strings)
+    }
+
+    /// Forgets all records but these.
+    pub fn keep(&mut self, is_kept: impl Fn(RecordId) -> bool) {
+        self.0.retain(|record, _| is_kept(*record));
+    }
+}
+
+/// Forgets the oldest change of too many.
+fn limit(changes: &mut Vec<Before>) {
+    if changes.len() > MAX_CHANGES {
+        changes.remove(0);
+        if let Some(first) = changes.first_mut() {
+            first.strings = Box::default(); // it would stand for those that are forgotten, too
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(name: &str) -> [Box<str>; 1] {
+        [name.into()]
+    }
+
+    #[test]
+    fn each_time_has_its_names() {
+        let mut renamed = Renamed::default();
+        renamed.note(1, 1_020, &strings("first"));
+        renamed.note(1, 2_020, &strings("second"));
+        assert_eq!(renamed.at(1, 1_010), Some(&strings("first")[..]));
+        renamed.made_at(1, 1_000);
+        assert_eq!(renamed.at(1, 999), Some(&strings("first")[..]));
+        assert_eq!(
+            renamed.at(1, 1_000),
+            Some(&strings("second")[..]),
+            "from the put on, not from the reading"
+        );
+        assert_eq!(renamed.at(1, 2_020), None, "those of now");
+        assert_eq!(renamed.at(2, 0), None);
+        renamed.keep(|record| record != 1);
+        assert_eq!(renamed.at(1, 0), None);
+    }
+
+    #[test]
+    fn between_two_puts_before_one_reading_nothing_is_known() {
+        let mut renamed = Renamed::default();
+        renamed.note(1, 1_020, &strings("first"));
+        [1_000, 1_005, 1_010].into_iter().for_each(|time| renamed.made_at(1, time));
+        assert_eq!(renamed.at(1, 999), Some(&strings("first")[..]));
+        assert_eq!(renamed.at(1, 1_000), Some(&[][..]));
+        assert_eq!(renamed.at(1, 1_009), Some(&[][..]));
+        assert_eq!(renamed.at(1, 1_010), None, "those that were read");
+        renamed.note(1, 9_000_000_000, &strings("second"));
+        renamed.made_at(1, 2_000);
+        assert_eq!(
+            renamed.at(1, 8_999_999_999),
+            Some(&strings("second")[..]),
+            "read long after: no put was seen"
+        );
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_known() {
+        let mut renamed = Renamed::default();
+        (1..=20).for_each(|time| renamed.note(1, time, &strings(&time.to_string())));
+        assert_eq!(renamed.at(1, 0), Some(&[][..]));
+        assert_eq!(renamed.at(1, 4), Some(&[][..]));
+        assert_eq!(renamed.at(1, 5), Some(&strings("6")[..]));
+        assert_eq!(renamed.at(1, 19), Some(&strings("20")[..]));
+    }
+}
