@@ -9,8 +9,9 @@ use epics::limits::MAX_STRING_SIZE;
 use epics::Dbr;
 use std::fmt::Write;
 
-/// Number of array elements that a line of text shows.
+/// Number of array elements that a line of text shows, and of the characters that they spell.
 const SHOWN: usize = 8;
+const SPELLED: usize = 100;
 
 /// The value in the payload of a WRITE: `dbr` and `count` of the request, payload big endian. `Unknown` if the type is
 /// invalid or the payload is too short.
@@ -98,21 +99,14 @@ pub fn push_lossy(out: &mut String, bytes: &[u8]) {
 }
 
 /// Appends `value` for people: text quoted and escaped; arrays as their first elements and their length (`50 of 256` if
-/// the log holds only the first 50); `?` if it is unknown.
+/// the log holds only the first 50), those of characters that spell a text with that text; `?` if it is unknown.
 pub fn push_text(out: &mut String, value: &Value) {
     match value {
         Value::Unknown => out.push('?'),
         Value::Text(bytes) => {
             let mut text = String::new();
             push_lossy(&mut text, bytes);
-            out.push('"');
-            for c in text.chars() {
-                match c {
-                    '"' => out.push_str("\\\""),
-                    c => push_letter(out, c),
-                }
-            }
-            out.push('"');
+            push_quoted(out, &text, usize::MAX, false);
         }
         Value::Array(array) => {
             out.push('[');
@@ -128,14 +122,48 @@ pub fn push_text(out: &mut String, value: &Value) {
                 out.push_str(if shown > 0 { ", ..." } else { "..." });
             }
             let held = elements(array).count();
-            let _ = match usize::try_from(array.count) == Ok(held) {
+            let is_whole = usize::try_from(array.count) == Ok(held);
+            let _ = match is_whole {
                 true => write!(out, "] ({held})"),
                 // the log holds only the first elements
                 false => write!(out, "] ({held} of {})", array.count),
             };
+            if let Some(text) = spelled(array) {
+                out.push_str(" as text ");
+                let is_cut = text.len() == array.bytes.len() && !is_whole;
+                push_quoted(out, text, SPELLED, is_cut);
+            }
         }
         number => push_number(out, number),
     }
+}
+
+/// Appends text in quotes, at most so many letters of it. `is_cut`: more of it is missing.
+fn push_quoted(out: &mut String, text: &str, most: usize, is_cut: bool) {
+    out.push('"');
+    for c in text.chars().take(most) {
+        match c {
+            '"' => out.push_str("\\\""),
+            c => push_letter(out, c),
+        }
+    }
+    out.push('"');
+    if is_cut || text.chars().nth(most).is_some() {
+        out.push_str("...");
+    }
+}
+
+/// The text that an array of characters spells: file names and messages are sent so, as longer than a string may be. `None`
+/// if any of it can't be text.
+fn spelled(array: &Array) -> Option<&str> {
+    if !matches!(array.dbf, Dbf::Char | Dbf::UChar) || array.count < 2 {
+        return None;
+    }
+    let text = until_nul(&array.bytes);
+    let rest = array.bytes.get(text.len()..)?;
+    let text = std::str::from_utf8(text).ok()?;
+    let is_text = |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r');
+    (!text.is_empty() && text.chars().all(is_text) && rest.iter().all(|byte| *byte == 0)).then_some(text)
 }
 
 /// Appends a number with the fewest digits that identify it in its own type.
@@ -174,4 +202,28 @@ pub fn text(value: &Value) -> String {
     let mut out = String::new();
     push_text(&mut out, value);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_spell_a_text_are_shown_with_it() {
+        let shown = |count, bytes: &[u8]| {
+            let mut out = String::new();
+            push_text(&mut out, &Value::Array(Array { dbf: Dbf::Char, count, bytes: bytes.to_vec() }));
+            out
+        };
+        assert_eq!(shown(3, b"/a\0"), "[47, 97, 0] (3) as text \"/a\"");
+        assert_eq!(shown(4, b"\"\xc3\xbc\n"), "[34, -61, -68, 10] (4) as text \"\\\"ü\\n\"");
+        assert_eq!(shown(9, b"/a"), "[47, 97, ...] (2 of 9) as text \"/a\"...");
+        assert_eq!(shown(9, b"a\0\0"), "[97, 0, 0, ...] (3 of 9) as text \"a\"");
+        let long = shown(101, &[b'x'; 101]);
+        assert!(long.ends_with("x\"...") && long.matches('x').count() == SPELLED + 1, "{long}");
+        for other in [&b"\0\0"[..], b"a\0b", b"a\x01", b"\xff\xfe", b"ab\xc3"] {
+            assert!(!shown(2, other).contains("text"), "{other:?}");
+        }
+        assert_eq!(shown(0, b""), "[] (0)");
+    }
 }
