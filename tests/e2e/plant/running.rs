@@ -131,7 +131,7 @@ fn users_put_as_often_as_they_did() {
     let mut truth: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for put in plant.truth.puts() {
         let client = plant.truth.client(&put["client"]);
-        let user = client.map_or("unknown user", |client| client["user"].as_str().expect("a user"));
+        let user = client.map_or("IOC shell of LINAC1", |client| client["user"].as_str().expect("a user"));
         let (count, refused) = truth.entry(user.to_owned()).or_default();
         *count += 1;
         *refused += u64::from(["denied", "ECA_PUTFAIL"].iter().any(|outcome| put["outcome"] == **outcome));
