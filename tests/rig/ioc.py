@@ -73,7 +73,7 @@ class Libraries:
         expect_zero("register record types", register(pdbbase))
         expect_zero(f"load {database}", self.core.dbLoadRecords(database.encode(), macros.encode()))
 
-    def start(self, database, macros, pva, access, routines):
+    def start(self, database, macros, pva, access, routines=None):
         self.load_records(database, macros, pva)
         if routines:
             ctypes.CDLL(routines).register_routines()

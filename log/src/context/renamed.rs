@@ -12,6 +12,9 @@ const MAX_RECORDS: usize = 4096;
 /// A change is read this long after the put that made it, at most: the recorder reads twice, after 20 ms and after 1 s,
 /// and may be held up. Nanoseconds.
 const READ_LATE: u64 = 2_000_000_000;
+/// A reading may have found what was put this long after its time, which is that of the round of the recorder that it
+/// belongs to.
+const ROUND: u64 = 1_000_000_000;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -44,18 +47,21 @@ impl Renamed {
     pub fn made_at(&mut self, record: RecordId, time: u64) {
         let Some(changes) = self.0.get_mut(&record) else { return };
         let soon = time..=time.saturating_add(READ_LATE);
-        let Some(read) = changes.iter().map(|change| change.read).find(|read| soon.contains(read)) else {
+        let own = changes.iter().position(|change| !change.is_exact && soon.contains(&change.read));
+        let around = time.saturating_sub(ROUND)..=time.saturating_add(READ_LATE);
+        let last = own
+            .or_else(|| changes.iter().rposition(|change| change.is_exact && around.contains(&change.read)));
+        let Some((place, change)) = last.and_then(|place| Some((place, changes.get_mut(place)?))) else {
             return;
         };
-        let Some(last) = changes.iter().rposition(|change| change.read == read) else { return };
-        match changes.get_mut(last) {
-            Some(change) if !change.is_exact => (change.until, change.is_exact) = (time, true),
-            Some(unknown) if unknown.strings.is_empty() => unknown.until = unknown.until.max(time),
-            _ => {
-                changes
-                    .insert(last + 1, Before { until: time, read, is_exact: true, strings: Box::default() });
-                limit(changes);
-            }
+        if !change.is_exact {
+            (change.until, change.is_exact) = (time, true);
+        } else if change.strings.is_empty() {
+            change.until = change.until.max(time);
+        } else if change.until < time {
+            let unknown = Before { until: time, read: change.read, is_exact: true, strings: Box::default() };
+            changes.insert(place + 1, unknown);
+            limit(changes);
         }
     }
 
@@ -117,6 +123,17 @@ mod tests {
         assert_eq!(renamed.at(1, 1_000), Some(&[][..]));
         assert_eq!(renamed.at(1, 1_009), Some(&[][..]));
         assert_eq!(renamed.at(1, 1_010), None, "those that were read");
+        // a reading that was made after its time
+        renamed.note(3, 1_000, &strings("first"));
+        [990, 1_001].into_iter().for_each(|time| renamed.made_at(3, time));
+        assert_eq!(renamed.at(3, 989), Some(&strings("first")[..]));
+        assert_eq!((renamed.at(3, 1_000), renamed.at(3, 1_001)), (Some(&[][..]), None));
+        // each with its own reading
+        renamed.note(4, 1_020, &strings("first"));
+        renamed.note(4, 1_050, &strings("second"));
+        [1_000, 1_030].into_iter().for_each(|time| renamed.made_at(4, time));
+        assert_eq!(renamed.at(4, 1_029), Some(&strings("second")[..]));
+        assert_eq!(renamed.at(4, 1_030), None);
         renamed.note(1, 9_000_000_000, &strings("second"));
         renamed.made_at(1, 2_000);
         assert_eq!(
