@@ -162,9 +162,10 @@ impl Context {
             return self.end(ended);
         }
         if let Fact::EnumStrings(of) = fact {
-            let before = self.in_force.enum_strings.get(of.record);
-            let is_other =
-                |before: &&Box<[Box<str>]>| !before.iter().map(|text| &**text).eq(of.states.iter());
+            let before = self.in_force.enum_strings.get(of.record).map(|strings| &**strings);
+            let is_other = |before: &&[Box<str>]| {
+                !before.iter().map(|text| &**text).eq(of.states.iter().map(|text| &**text))
+            };
             if let Some(before) = before.filter(is_other) {
                 self.renamed.note(of.record, time, before);
             }
