@@ -25,6 +25,13 @@ enum kind {
 	KIND_THINNED = 14,
 	KIND_RSET_PROCESS = 15,
 	KIND_CLIENT_PUT = 16,
+	KIND_CONSOLE = 17,
+	KIND_ERRLOG = 18,
+	KIND_EXIT = 19,
+	KIND_ABORT = 20,
+	KIND_ASSERTION = 21,
+	KIND_EPICS_ASSERT = 22,
+	KIND_QUICK_EXIT = 23,
 };
 
 /* A scalar string field or DBR_STRING element: MAX_STRING_SIZE of epicsTypes.h */
@@ -148,6 +155,25 @@ struct thinned {
 	__u64 count;
 };
 
+/* Text that the process writes to its console, or the format of a message for errlog. */
+struct console {
+	struct hit hit; /* object: the descriptor; errlog: the severity as errlog.h numbers it, or NO_SEVERITY */
+	__u32 length;   /* bytes that the process writes; errlog: 0 */
+	__u32 bytes;    /* bytes of text that were read; errlog: up to a NUL */
+	__u8 text[ARRAY_BYTES];
+};
+
+#define NO_SEVERITY 0xff
+
+/* Bytes of a file's name or of an expression in a failed assertion. Two lie on the stack of the perf tier. */
+#define ASSERTION_BYTES 128
+
+struct assertion {
+	struct hit hit; /* object: the line */
+	__u8 file[ASSERTION_BYTES];
+	__u8 expression[ASSERTION_BYTES];
+};
+
 _Static_assert(sizeof(struct hit) == 48, "hit");
 _Static_assert(sizeof(struct given) == 64, "given");
 _Static_assert(sizeof(struct complete) == 64, "complete");
@@ -158,6 +184,8 @@ _Static_assert(sizeof(struct put_array) == 72 + 2 * ARRAY_BYTES, "put_array");
 _Static_assert(sizeof(struct link_put) == 168, "link_put");
 _Static_assert(sizeof(struct cause) == 56, "cause");
 _Static_assert(sizeof(struct thinned) == 64, "thinned");
+_Static_assert(sizeof(struct console) == 56 + ARRAY_BYTES, "console");
+_Static_assert(sizeof(struct assertion) == 48 + 2 * ASSERTION_BYTES, "assertion");
 
 /* Given by the agent for each traced process (map `processes`, key: pid). Offsets in bytes. */
 struct process_layout {
@@ -306,8 +334,20 @@ struct put_place {
 #endif
 #define PUT_PLACE(tid) PLACE((__u32)(tid), PUT_BITS)
 
+/*
+ * Given by the agent for each process whose console is recorded (map `consoles`, key: pid). A process that floods its
+ * console must not push out other hits.
+ */
+struct console_state {
+	__u64 window;   /* start of the second in which writes are counted */
+	__u64 left_out; /* writes left out so far */
+	__u32 writes;   /* kept in this window */
+	__u32 limit;    /* kept in a window at most */
+};
+
 _Static_assert(sizeof(struct client_place) == 16, "client_place");
 _Static_assert(sizeof(struct put_place) == 24, "put_place");
+_Static_assert(sizeof(struct console_state) == 24, "console_state");
 _Static_assert(sizeof(struct record_key) == 16, "record_key");
 _Static_assert(sizeof(struct record_state) == 32, "record_state");
 _Static_assert(sizeof(struct thread_state) == 32, "thread_state");
@@ -330,6 +370,8 @@ enum numbers {
 	NUMBER_NO_LINK = NO_LINK,
 	NUMBER_NO_OFFSET = NO_OFFSET,
 	NUMBER_PLACE_FACTOR = PLACE_FACTOR,
+	NUMBER_NO_SEVERITY = NO_SEVERITY,
+	NUMBER_ASSERTION_BYTES = ASSERTION_BYTES,
 };
 
 struct contract {
@@ -343,6 +385,8 @@ struct contract {
 	struct link_put link_put;
 	struct cause cause;
 	struct thinned thinned;
+	struct console console;
+	struct assertion assertion;
 	enum kind kind;
 	enum form form;
 	enum lost lost;

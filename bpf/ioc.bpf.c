@@ -18,6 +18,7 @@
 #include "puts.h"
 #include "buffers.h"
 #include "chains.h"
+#include "console.h"
 
 /* DBADDR: the same in every Base since 3.14 (dbAddr.h) */
 struct db_address {
@@ -412,6 +413,167 @@ SEC("uprobe") int scan_io_request(struct pt_regs *regs)
 SEC("uprobe") int post_event(struct pt_regs *regs)
 {
 	return cause(regs, KIND_POST_EVENT, ARGUMENT1(regs), 0, 0);
+}
+
+/* Bytes from `from` that the process writes to a descriptor. Only standard output and standard error are its console. */
+INLINE int writes(struct pt_regs *regs, __u64 descriptor, __u64 from, __u64 length)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	if (console_left_out(id, 1))
+		return 0;
+	OPEN(console, console);
+	begin(&console->hit, regs, id, KIND_CONSOLE, descriptor);
+	no_alarm(&console->hit);
+	console->length = length;
+	console->bytes = read_array(console->text, (void *)from, length);
+	SEND(regs, console, &console->hit);
+	return 0;
+}
+
+#define IS_CONSOLE(descriptor) ((__u32)(descriptor) == 1 || (__u32)(descriptor) == 2)
+
+/* ssize_t write(int, const void *, size_t) of the C library */
+SEC("uprobe") int libc_write(struct pt_regs *regs)
+{
+	__u64 descriptor = ARGUMENT1(regs);
+
+	if (!IS_CONSOLE(descriptor))
+		return 0;
+	return writes(regs, descriptor, ARGUMENT2(regs), ARGUMENT3(regs));
+}
+
+struct piece {
+	__pointer base;
+	__pointer length;
+};
+
+/*
+ * ssize_t writev(int, const struct iovec *, int): among others the C library's own last words ("stack smashing
+ * detected"). At most four pieces are read.
+ */
+SEC("uprobe") int libc_writev(struct pt_regs *regs)
+{
+	__u64 descriptor = ARGUMENT1(regs);
+	__u64 at = ARGUMENT2(regs);
+	__u32 count = ARGUMENT3(regs);
+	struct piece pieces[4] = {};
+
+	if (!IS_CONSOLE(descriptor))
+		return 0;
+	if (count > 0)
+		bpf_probe_read_user(&pieces[0], sizeof(pieces[0]), (void *)at);
+	if (count > 1)
+		bpf_probe_read_user(&pieces[1], sizeof(pieces[0]), (void *)(at + sizeof(pieces[0])));
+	if (count > 2)
+		bpf_probe_read_user(&pieces[2], sizeof(pieces[0]), (void *)(at + 2 * sizeof(pieces[0])));
+	if (count > 3)
+		bpf_probe_read_user(&pieces[3], sizeof(pieces[0]), (void *)(at + 3 * sizeof(pieces[0])));
+	if (pieces[0].length)
+		writes(regs, descriptor, pieces[0].base, pieces[0].length);
+	if (pieces[1].length)
+		writes(regs, descriptor, pieces[1].base, pieces[1].length);
+	if (pieces[2].length)
+		writes(regs, descriptor, pieces[2].base, pieces[2].length);
+	if (pieces[3].length)
+		writes(regs, descriptor, pieces[3].base, pieces[3].length);
+	return 0;
+}
+
+/* A message for errlog: who sent it, since from 7.0.7 on another thread prints it. */
+INLINE int errlog(struct pt_regs *regs, __u64 severity, __u64 format)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	if (console_left_out(id, 0))
+		return 0;
+	OPEN(console, console);
+	begin(&console->hit, regs, id, KIND_ERRLOG, severity);
+	no_alarm(&console->hit);
+	RETURN_ADDRESS(&console->hit.caller, regs);
+	console->length = 0;
+	console->bytes = READ_TEXT(console->text, format);
+	SEND(regs, console, &console->hit);
+	return 0;
+}
+
+/* errlogVprintf(const char *format, va_list), which errlogPrintf and errlogMessage call */
+SEC("uprobe") int errlog_vprintf(struct pt_regs *regs)
+{
+	return errlog(regs, NO_SEVERITY, ARGUMENT1(regs));
+}
+
+/* errlogSevVprintf(errlogSevEnum, const char *format, va_list), which errlogSevPrintf calls */
+SEC("uprobe") int errlog_sev_vprintf(struct pt_regs *regs)
+{
+	return errlog(regs, (__u32)ARGUMENT1(regs), ARGUMENT2(regs));
+}
+
+/* errPrintf(long status, const char *file, int line, const char *format, ...) */
+SEC("uprobe") int err_printf(struct pt_regs *regs)
+{
+	return errlog(regs, NO_SEVERITY, ARGUMENT4(regs));
+}
+
+INLINE int ends(struct pt_regs *regs, __u16 kind, __u64 status)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	if (!has_console(id))
+		return 0;
+	OPEN(cause, cause);
+	begin(&cause->hit, regs, id, kind, 0);
+	no_alarm(&cause->hit);
+	RETURN_ADDRESS(&cause->hit.caller, regs);
+	cause->user = status;
+	SEND(regs, cause, &cause->hit);
+	return 0;
+}
+
+/* void exit(int) of the C library */
+SEC("uprobe") int libc_exit(struct pt_regs *regs)
+{
+	return ends(regs, KIND_EXIT, (__u32)ARGUMENT1(regs));
+}
+
+/* void _exit(int) of the C library, with which exit ends, too */
+SEC("uprobe") int libc_quick_exit(struct pt_regs *regs)
+{
+	return ends(regs, KIND_QUICK_EXIT, (__u32)ARGUMENT1(regs));
+}
+
+/* void abort(void) of the C library */
+SEC("uprobe") int libc_abort(struct pt_regs *regs)
+{
+	return ends(regs, KIND_ABORT, 0);
+}
+
+INLINE int assertion(struct pt_regs *regs, __u16 kind, __u64 expression, __u64 file, __u32 line)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	if (!has_console(id))
+		return 0;
+	OPEN(assertion, assertion);
+	begin(&assertion->hit, regs, id, kind, line);
+	no_alarm(&assertion->hit);
+	RETURN_ADDRESS(&assertion->hit.caller, regs);
+	READ_TEXT(assertion->file, file);
+	READ_TEXT(assertion->expression, expression);
+	SEND(regs, assertion, &assertion->hit);
+	return 0;
+}
+
+/* epicsAssert(const char *file, unsigned line, const char *expression, const char *author): suspends the thread */
+SEC("uprobe") int epics_assert(struct pt_regs *regs)
+{
+	return assertion(regs, KIND_EPICS_ASSERT, ARGUMENT3(regs), ARGUMENT1(regs), ARGUMENT2(regs));
+}
+
+/* __assert_fail(const char *expression, const char *file, unsigned line, const char *function): abort() follows */
+SEC("uprobe") int assert_fail(struct pt_regs *regs)
+{
+	return assertion(regs, KIND_ASSERTION, ARGUMENT1(regs), ARGUMENT2(regs), ARGUMENT3(regs));
 }
 
 /* So that bpf_probe_read_user and bpf_ringbuf_* may be used; see LICENSE. */

@@ -42,5 +42,6 @@ mod name;
 pub mod pva_value;
 pub mod reader;
 pub mod storage;
+pub mod terminal;
 pub mod value;
 pub mod writer;

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 18] = [
+const GOLDEN: [&str; 19] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -32,6 +32,7 @@ const GOLDEN: [&str; 18] = [
     "v1-pva-searches",
     "v1-stalls",
     "v1-ip6",
+    "v1-console",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -405,6 +406,31 @@ fn hits() -> Vec<Fact> {
             since: 9 * SECOND,
             until: 11 * SECOND,
             is_over: false,
+        }),
+        Fact::from(ErrlogCall {
+            thread: 2,
+            sp: -160,
+            site: 5,
+            severity: Some(2),
+            format: "%s: no answer in %d s\n".into(),
+        }),
+        Fact::from(ConsoleLine {
+            thread: 2,
+            sp: -200,
+            output: Output::Error,
+            text: "sevr=major \x1b[31mX: no answer in 3 s".into(),
+            cut: 7,
+            is_ended: true,
+        }),
+        Fact::ConsoleLeftOut(ConsoleLeftOut { ioc: 1, lines: 80, writes: 12, since: 9 * SECOND }),
+        Fact::from(GivingUp {
+            thread: 2,
+            sp: -300,
+            site: 5,
+            how: GaveUp::EpicsAssert,
+            file: "../devMotor.c".into(),
+            line: 31,
+            expression: "axis != NULL".into(),
         }),
         Fact::AccessRights(AccessRights { channel: 7, circuit: 6, rights: 1 }),
         Fact::from(CircuitTraffic {

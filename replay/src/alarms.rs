@@ -349,7 +349,7 @@ impl<'a> Alarms<'a> {
                 let (from, cause) = (run.even(at), "a part of the log is missing".to_owned());
                 self.missed(key, None, from, from.saturating_add(1), cause);
             }
-            Beside::Fact(_) => {}
+            Beside::Fact(_) | Beside::Said(_) => {}
         }
     }
 

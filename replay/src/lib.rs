@@ -8,6 +8,7 @@
 //! - [`Logs::puts`]: the put log;
 //! - [`Logs::values`]: values of PVs over time;
 //! - [`Logs::alarms`]: how alarms changed, and why;
+//! - [`Logs::console`]: what IOCs printed;
 //! - [`inventory`] and [`summary`]: the IOCs and records, and what is missing.
 //!
 //! ```
@@ -33,6 +34,7 @@ mod aliases;
 pub mod attached;
 mod chains;
 pub mod commands;
+pub mod console;
 mod events;
 pub mod failure;
 mod filter;

@@ -39,6 +39,8 @@ pub enum Kind {
     Clients,
     /// The network.
     Network,
+    /// What IOCs printed.
+    Console,
 }
 
 /// Contents of the logs.
@@ -54,6 +56,7 @@ pub struct Held {
     span: Option<(i64, i64)>,
     puts: bool,
     processing: bool,
+    console: bool,
     /// Whether everything was recorded without probes.
     packets_only: bool,
 }
@@ -87,6 +90,7 @@ impl Held {
             Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
             Fact::CaPut(_) | Fact::PvaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
+            Fact::ConsoleLine(_) | Fact::ConsoleLeftOut(_) | Fact::GivingUp(_) => self.console = true,
             Fact::Clock(_) => {}
             _ => return,
         }
@@ -170,6 +174,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Alarms => "no alarm matches",
                 Kind::Clients => "no client matches",
                 Kind::Network => "nothing unusual on the network matches",
+                Kind::Console => "no line matches",
             };
             let all = match filter.narrows() {
                 true => " all filters at once",
@@ -204,6 +209,14 @@ impl Held {
             Kind::Chains if !self.processing && !self.puts => {
                 "these logs hold no processing and no puts: nothing happened, or recording was off \
                  (--no-process, --no-puts)"
+            }
+            Kind::Console if !self.console && self.packets_only => {
+                "these logs hold nothing that IOCs printed: they were recorded without probes (the packet tier; \
+                 iocreplay info says why)"
+            }
+            Kind::Console if !self.console => {
+                "these logs hold nothing that IOCs printed: they printed nothing, an older iocrec recorded them, or \
+                 recording was off (--no-console)"
             }
             Kind::Puts if !self.puts => {
                 "these logs hold no puts: nobody wrote to a PV, or recording was off (--no-puts)"

@@ -33,6 +33,11 @@ pub const NO_OFFSET: u32 = 0xffff_ffff;
 /// count).
 pub const PLACE_FACTOR: u32 = 0x9e37_79b1;
 
+/// `hit.object` of a message for errlog that has no severity.
+pub const NO_SEVERITY: u64 = 0xff;
+/// Bytes of a file's name or of an expression in a failed assertion.
+pub const ASSERTION_BYTES: usize = 128;
+
 /// The numbers above with their names in C, except the bytes of an array.
 pub const NUMBERS: &[(&str, u32)] = &[
     ("STRING_BYTES", STRING_BYTES as u32),
@@ -41,6 +46,8 @@ pub const NUMBERS: &[(&str, u32)] = &[
     ("NO_LINK", NO_LINK as u32),
     ("NO_OFFSET", NO_OFFSET),
     ("PLACE_FACTOR", PLACE_FACTOR),
+    ("NO_SEVERITY", NO_SEVERITY as u32),
+    ("ASSERTION_BYTES", ASSERTION_BYTES as u32),
 ];
 
 shared_enum! {
@@ -78,6 +85,20 @@ shared_enum! {
         RsetProcess as "KIND_RSET_PROCESS" = 15,
         /// ca_array_put or ca_array_put_callback.
         ClientPut as "KIND_CLIENT_PUT" = 16,
+        /// write or writev to the console.
+        Console as "KIND_CONSOLE" = 17,
+        /// errlogVprintf, errlogSevVprintf or errPrintf.
+        Errlog as "KIND_ERRLOG" = 18,
+        /// exit.
+        Exit as "KIND_EXIT" = 19,
+        /// abort.
+        Abort as "KIND_ABORT" = 20,
+        /// __assert_fail.
+        Assertion as "KIND_ASSERTION" = 21,
+        /// epicsAssert.
+        EpicsAssert as "KIND_EPICS_ASSERT" = 22,
+        /// _exit.
+        QuickExit as "KIND_QUICK_EXIT" = 23,
     }
 
     /// Form of a record's value.
@@ -212,6 +233,40 @@ shared! {
         count: u64,
     }
 
+    /// `struct console`: text that a process writes to its console, or the format of a message for errlog.
+    Console[N] {
+        /// Its head; `object` is the descriptor, or the severity as errlog.h numbers it, or [`NO_SEVERITY`].
+        hit: Hit,
+        /// Bytes that the process writes; 0 for errlog.
+        length: u32,
+        /// Bytes of `text` that were read; for errlog up to a NUL.
+        bytes: u32,
+        /// The first of them.
+        text: [u8; N],
+    }
+
+    /// `struct assertion`: an assertion has failed.
+    Assertion {
+        /// Its head; `object` is the line.
+        hit: Hit,
+        /// The source file, up to a NUL.
+        file: [u8; ASSERTION_BYTES],
+        /// What should have been true, up to a NUL.
+        expression: [u8; ASSERTION_BYTES],
+    }
+
+    /// `struct console_state`, the value of map `consoles`.
+    ConsoleState {
+        /// Start of the second in which writes are counted, CLOCK_MONOTONIC in nanoseconds.
+        window: u64,
+        /// Writes left out so far.
+        left_out: u64,
+        /// Writes kept in this second.
+        writes: u32,
+        /// Writes kept in a second at most.
+        limit: u32,
+    }
+
     /// `struct process_layout`, the value of map `processes`: the layout of a traced process. Offsets in bytes.
     ProcessLayout {
         /// In dbCommon: the pointer to the dbRecordType.
@@ -329,7 +384,7 @@ shared! {
 }
 
 /// All structs, with this number of bytes of an array.
-pub fn structs<const ARRAY_BYTES: usize>() -> [Struct; 18] {
+pub fn structs<const ARRAY_BYTES: usize>() -> [Struct; 21] {
     [
         Hit::layout("hit"),
         Given::layout("given"),
@@ -341,6 +396,9 @@ pub fn structs<const ARRAY_BYTES: usize>() -> [Struct; 18] {
         LinkPut::layout("link_put"),
         Cause::layout("cause"),
         Thinned::layout("thinned"),
+        Console::<ARRAY_BYTES>::layout("console"),
+        Assertion::layout("assertion"),
+        ConsoleState::layout("console_state"),
         ProcessLayout::layout("process_layout"),
         ProcessPlace::layout("process_place"),
         TypeKey::layout("type_key"),
@@ -379,6 +437,8 @@ pub mod map {
     pub const RECORDS: &str = "records";
     /// Threads: thread id (u32) to a state private to the programs.
     pub const THREADS: &str = "threads";
+    /// Processes whose console is recorded: PID (u32) to [`ConsoleState`](super::ConsoleState).
+    pub const CONSOLES: &str = "consoles";
 }
 
 /// Bytes of the keys and values of the hash tables and arrays that the agent uses.
@@ -389,6 +449,7 @@ pub const MAPS: &[(&str, usize, usize)] = &[
     (map::TYPE_PLACES, size_of::<u32>(), size_of::<TypePlace>()),
     (map::RECORDS, size_of::<RecordKey>(), size_of::<RecordState>()),
     (map::THREADS, size_of::<u32>(), size_of::<ThreadState>()),
+    (map::CONSOLES, size_of::<u32>(), size_of::<ConsoleState>()),
 ];
 
 /// Largest number of arguments that a program reads.
@@ -399,7 +460,7 @@ macro_rules! programs {
         $(
             #[doc = concat!("`", $text, "`.")]
             pub const $name: Program = Program { name: $text, arguments: $arguments };
-            const _: () = assert!($arguments <= MAX_ARGUMENTS);
+            const _: () = assert!($arguments < MAX_ARGUMENTS + 1);
         )*
         /// All of them.
         pub const PROGRAMS: &[Program] = &[$($name),*];
@@ -422,4 +483,14 @@ programs! {
     SCAN_IO_REQUEST = "scan_io_request" reads 1;
     POST_EVENT = "post_event" reads 1;
     CA_ARRAY_PUT = "ca_array_put" reads 3;
+    LIBC_WRITE = "libc_write" reads 3;
+    LIBC_WRITEV = "libc_writev" reads 3;
+    ERRLOG_VPRINTF = "errlog_vprintf" reads 1;
+    ERRLOG_SEV_VPRINTF = "errlog_sev_vprintf" reads 2;
+    ERR_PRINTF = "err_printf" reads 4;
+    LIBC_EXIT = "libc_exit" reads 1;
+    LIBC_QUICK_EXIT = "libc_quick_exit" reads 1;
+    LIBC_ABORT = "libc_abort" reads 0;
+    EPICS_ASSERT = "epics_assert" reads 3;
+    ASSERT_FAIL = "assert_fail" reads 3;
 }

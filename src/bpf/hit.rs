@@ -5,9 +5,9 @@
 
 use std::mem::offset_of;
 
-use iocrec_log::event::{CauseKind, PutKind};
+use iocrec_log::event::{CauseKind, GaveUp, PutKind};
 
-use crate::bpf::contract::{self, Hit, Kind, NO_LINK, NO_VALUE};
+use crate::bpf::contract::{self, Hit, Kind, NO_LINK, NO_SEVERITY, NO_VALUE};
 use crate::bpf::shared::Shared;
 
 /// Members of every hit.
@@ -112,6 +112,29 @@ pub enum Body<'a> {
         /// The channel's number (CID); `None` if it could not be read.
         cid: Option<u32>,
     },
+    /// write or writev to standard output or standard error, which is the head's object.
+    Console {
+        /// Bytes that the process writes.
+        length: u32,
+        /// The first of them.
+        text: &'a [u8],
+    },
+    /// A message for errlog.
+    Errlog {
+        /// Its severity as errlog.h numbers it, if it was sent with one.
+        severity: Option<u8>,
+        /// Its format, perhaps cut.
+        format: &'a [u8],
+    },
+    /// exit, abort, epicsAssert or __assert_fail; the head's object is the line of an assertion.
+    GivingUp {
+        /// Which.
+        how: GaveUp,
+        /// Of an assertion, the source file, perhaps cut.
+        file: &'a [u8],
+        /// What should have been true, perhaps cut.
+        expression: &'a [u8],
+    },
 }
 
 /// At most `bytes` of `sample` from `at`.
@@ -158,6 +181,20 @@ pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
             let cid = u32::try_from(contract::Cause::read(sample)?.user).ok().filter(|&cid| cid != 0);
             Body::ClientPut { cid }
         }
+        Kind::Console => {
+            let (length, text) = console(sample)?;
+            Body::Console { length, text }
+        }
+        Kind::Errlog => {
+            let severity =
+                u8::try_from(hit.object).ok().filter(|&severity| hit.object != NO_SEVERITY && severity < 4);
+            Body::Errlog { severity, format: until_nul(console(sample)?.1) }
+        }
+        Kind::Exit => gives_up(GaveUp::Exit(status(sample)?)),
+        Kind::QuickExit => gives_up(GaveUp::QuickExit(status(sample)?)),
+        Kind::Abort => gives_up(GaveUp::Abort),
+        Kind::Assertion => assertion(sample, GaveUp::Assert)?,
+        Kind::EpicsAssert => assertion(sample, GaveUp::EpicsAssert)?,
         Kind::Thinned => {
             let contract::Thinned { since, count, .. } = contract::Thinned::read(sample)?;
             Body::ChainsLeftOut { since, count }
@@ -207,17 +244,44 @@ fn put(sample: &[u8], kind: PutKind, dbf: Option<u8>) -> Option<Body<'_>> {
 fn link_put(sample: &[u8], dbf: Option<u8>) -> Option<Body<'_>> {
     use contract::LinkPut;
     let LinkPut { record, count, bytes, .. } = LinkPut::read(sample)?;
-    let pv = some_of(sample, offset_of!(LinkPut, pv), contract::NAME_BYTES);
-    let end = pv.iter().position(|&byte| byte == 0).unwrap_or(pv.len());
     Some(Body::LinkPut {
         record,
-        pv: pv.get(..end).unwrap_or_default(),
+        pv: until_nul(some_of(sample, offset_of!(LinkPut, pv), contract::NAME_BYTES)),
         value: Raw {
             dbf: dbf?.into(),
             count,
             bytes: some_of(sample, offset_of!(LinkPut, value), bytes as usize),
         },
     })
+}
+
+/// The length and the bytes of a text.
+fn console(sample: &[u8]) -> Option<(u32, &[u8])> {
+    type Start = contract::Console<0>;
+    let Start { length, bytes, .. } = Start::read(sample)?;
+    Some((length, some_of(sample, size_of::<Start>(), bytes as usize)))
+}
+
+/// The argument of exit, an int.
+fn status(sample: &[u8]) -> Option<i32> {
+    Some((contract::Cause::read(sample)?.user as u32).cast_signed())
+}
+
+fn gives_up(how: GaveUp) -> Body<'static> {
+    Body::GivingUp { how, file: &[], expression: &[] }
+}
+
+fn assertion(sample: &[u8], how: GaveUp) -> Option<Body<'_>> {
+    use contract::{Assertion, ASSERTION_BYTES};
+    Assertion::read(sample)?;
+    let text = |at| until_nul(some_of(sample, at, ASSERTION_BYTES));
+    let (file, expression) = (text(offset_of!(Assertion, file)), text(offset_of!(Assertion, expression)));
+    Some(Body::GivingUp { how, file, expression })
+}
+
+/// A text up to its NUL.
+fn until_nul(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -271,7 +335,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_sample_panics(sample in prop::collection::vec(any::<u8>(), 0..500), kind in 0u16..18) {
+        fn no_sample_panics(sample in prop::collection::vec(any::<u8>(), 0..500), kind in 0u16..24) {
             let mut sample = sample;
             if sample.len() > 42 {
                 sample[40..42].copy_from_slice(&kind.to_ne_bytes());

@@ -9,8 +9,8 @@ use std::io;
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, Object, OpenObject};
 
 use crate::bpf::contract::{
-    self, map, ProcessLayout, ProcessPlace, RecordKey, RecordState, ThreadState, TypeKey, TypePlace,
-    ValueLayout,
+    self, map, ConsoleState, ProcessLayout, ProcessPlace, RecordKey, RecordState, ThreadState, TypeKey,
+    TypePlace, ValueLayout,
 };
 use crate::bpf::given;
 use crate::bpf::shared::Shared;
@@ -110,6 +110,7 @@ pub struct Maps {
     type_places: Table<u32, TypePlace>,
     records: Table<RecordKey, RecordState>,
     threads: Table<u32, ThreadState>,
+    consoles: Table<u32, ConsoleState>,
     traced: HashMap<u32, Process>,
     leaves_out: LeavesOut,
     thinning: Option<ChainSampling>,
@@ -141,6 +142,7 @@ impl Maps {
             type_places: Table::open(object, map::TYPE_PLACES)?,
             records: Table::open(object, map::RECORDS)?,
             threads: Table::open(object, map::THREADS)?,
+            consoles: Table::open(object, map::CONSOLES)?,
             traced: HashMap::new(),
             leaves_out,
             thinning: None,
@@ -158,7 +160,7 @@ impl Maps {
     /// # Errors
     /// A map is full.
     pub fn trace(&mut self, pid: u32, layouts: &Layouts) -> Result<(), MapError> {
-        self.forget(pid);
+        self.forget_hits(pid);
         self.traced.insert(pid, Process { layout: layouts.process, types: Vec::new(), records: Vec::new() });
         self.extend(pid, layouts)?;
         self.set(pid)
@@ -209,8 +211,27 @@ impl Maps {
         Ok(())
     }
 
-    /// Stops recording hits of a process. Returns those of its chains that were left out and not yet reported.
+    /// Begins to record what a process prints, at most this number of `writes` a second, and what it dies of. Its layout
+    /// need not be known.
+    ///
+    /// # Errors
+    /// The map is full.
+    pub fn listen(&mut self, pid: u32, writes: u32) -> Result<(), MapError> {
+        self.consoles.set(pid, ConsoleState { limit: writes, ..ConsoleState::zeroed() })
+    }
+
+    /// Calls of `write` of a process that were left out so far.
+    pub fn writes_left_out(&self, pid: u32) -> Option<u64> {
+        self.consoles.get(pid).map(|state| state.left_out)
+    }
+
+    /// Stops recording a process. Returns those of its chains that were left out and not yet reported.
     pub fn forget(&mut self, pid: u32) -> Vec<LeftOut> {
+        self.consoles.remove(pid);
+        self.forget_hits(pid)
+    }
+
+    fn forget_hits(&mut self, pid: u32) -> Vec<LeftOut> {
         let Some(process) = self.traced.remove(&pid) else { return Vec::new() };
         let at = self.process_place(pid);
         if self.process_places.get(at).is_some_and(|there| there.pid == pid) {

@@ -56,6 +56,14 @@ option_group! { $
         #[argh(switch)]
         no_process: bool,
 
+        /// leave out what the IOCs print
+        #[argh(switch)]
+        no_console: bool,
+
+        /// lines that an IOC prints in a second and that are kept; further ones are counted (default: 20)
+        #[argh(option, arg_name = "n", default = "20", from_str_fn(crate::commands::values::lines))]
+        console_rate: u32,
+
         /// keep at most this number of process chains a second for each record that starts them; puts and what they
         /// cause are always kept. Also --max-chains
         #[argh(option, arg_name = "n", from_str_fn(crate::commands::values::chains))]
@@ -119,6 +127,8 @@ impl Capture {
             puts: !self.no_puts,
             net: !self.no_net,
             process: !self.no_process,
+            console: !self.no_console,
+            console_rate: self.console_rate,
             snapshots: None,
             duration: self.duration,
             thin: self.thin,

@@ -33,7 +33,7 @@ pub fn limit_privileges(foreign_log: bool) {
 /// Records until the end. Returns the recorder, whose events must be stored before it is [dropped](end).
 pub fn record(options: Options, sink: &mut dyn Sink) -> Result<Recorder, Failure> {
     match (options.puts, options.process, options.tier) {
-        (false, false, _) => return Err(UsageError::NothingToRecord.into()),
+        (false, false, _) if !options.console => return Err(UsageError::NothingToRecord.into()),
         (false, _, TierRequest::Only(Tier::Packet)) => return Err(UsageError::NoPutsInPacketTier.into()),
         _ => {}
     }

@@ -63,6 +63,17 @@ pub fn chains(text: &str) -> Result<u32, String> {
     }
 }
 
+/// A number of lines a second, at least 1.
+pub fn lines(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => {
+            Err("--console-rate must be at least 1; to leave out what IOCs print use --no-console".into())
+        }
+        Ok(lines) => Ok(lines),
+        Err(_) => Err(format!("invalid number of lines a second {text}; write it as 20")),
+    }
+}
+
 /// `auto`, or the name of a tier.
 pub fn tier(text: &str) -> Result<TierRequest, String> {
     match text {

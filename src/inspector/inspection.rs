@@ -13,6 +13,7 @@ use crate::linux::reader::budget::Refused;
 use crate::linux::reader::Inspection;
 use crate::linux::{clock, process, user};
 use crate::probes::attacher::Attacher;
+use crate::probes::catalog::Wanted;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
 
@@ -34,10 +35,8 @@ const RECORDS_A_REPORT: usize = 1024;
 pub struct Scope {
     /// Users whose processes are recorded.
     pub users: user::Users,
-    /// Whether to record puts.
-    pub puts: bool,
-    /// Whether to record processing.
-    pub process: bool,
+    /// The probes to place.
+    pub wanted: Wanted,
 }
 
 /// Tools of an inspection.
@@ -136,7 +135,7 @@ impl Tools {
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
             (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
             (Some(attacher), None) => {
-                let placed = probe::attach(attacher, &ioc, self.scope.puts, self.scope.process);
+                let placed = probe::attach(attacher, &ioc, self.scope.wanted);
                 (placed.probes, placed.not_probed)
             }
             (None, _) => (Probes::none(pid), Vec::new()),
@@ -161,7 +160,7 @@ impl Tools {
         self.walk_records(pid, start, followed);
         if let Some(attacher) = &self.attacher {
             self.follow_probes(pid, start, followed, attacher);
-            if self.scope.process && followed.ioc.unprobed().is_none() {
+            if self.scope.wanted.process && followed.ioc.unprobed().is_none() {
                 self.probe_routines(pid, start, followed, attacher);
             }
         }

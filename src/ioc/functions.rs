@@ -1,4 +1,5 @@
-//! The functions of EPICS Base by which an IOC is recognized and recorded, with the names that its versions give them.
+//! The functions of EPICS Base by which an IOC is recognized and recorded, with the names that its versions give them;
+//! and those of the C library through which its last words go.
 //!
 //! The functions that each kind of put and of processing passes through were found by experiment on Base 3.14.12 to
 //! 7.0.10.
@@ -36,13 +37,43 @@ pub enum Function {
     CaArrayPut,
     /// `ca_array_put_callback`.
     CaArrayPutCallback,
+    /// `errlogVprintf`: a message for the console and the log; `errlogPrintf` calls it.
+    ErrlogVprintf,
+    /// `errlogSevVprintf`: the same with a severity.
+    ErrlogSevVprintf,
+    /// `errPrintf`: the same with a status.
+    ErrPrintf,
+    /// `epicsAssert`: an assertion has failed. It suspends the thread.
+    EpicsAssert,
+    /// `write` of the C library.
+    Write,
+    /// `writev`, with which the C library writes its own messages.
+    Writev,
+    /// `exit`.
+    Exit,
+    /// `_exit`: the process ends at once. `exit` calls it in the end.
+    QuickExit,
+    /// `abort`.
+    Abort,
+    /// `__assert_fail`: an assertion of `<assert.h>` has failed. `abort` follows.
+    AssertFail,
     /// `rset->process`: the function that processes the records of a type. It has no symbol of its own; its address is
     /// in each record type.
     RsetProcess,
 }
 
-/// All functions that can have a symbol.
-pub const NAMED: [Function; 15] = [
+/// The functions of the C library. They may be in a file that holds nothing of Base.
+pub const OF_C_LIBRARY: [Function; 6] = [
+    Function::Write,
+    Function::Writev,
+    Function::Exit,
+    Function::QuickExit,
+    Function::Abort,
+    Function::AssertFail,
+];
+
+/// All functions of Base that can have a symbol.
+pub const NAMED: [Function; 19] = [
     Function::DbProcess,
     Function::RecGblFwdLink,
     Function::DbPut,
@@ -58,6 +89,10 @@ pub const NAMED: [Function; 15] = [
     Function::PostEvent,
     Function::CaArrayPut,
     Function::CaArrayPutCallback,
+    Function::ErrlogVprintf,
+    Function::ErrlogSevVprintf,
+    Function::ErrPrintf,
+    Function::EpicsAssert,
 ];
 
 impl Function {
@@ -80,8 +115,23 @@ impl Function {
             Function::PostEvent => &["postEvent", "post_event"],
             Function::CaArrayPut => &["ca_array_put"],
             Function::CaArrayPutCallback => &["ca_array_put_callback"],
+            Function::ErrlogVprintf => &["errlogVprintf"],
+            Function::ErrlogSevVprintf => &["errlogSevVprintf"],
+            Function::ErrPrintf => &["errPrintf"],
+            Function::EpicsAssert => &["epicsAssert"],
+            Function::Write => &["write"],
+            Function::Writev => &["writev"],
+            Function::Exit => &["exit"],
+            Function::QuickExit => &["_exit"],
+            Function::Abort => &["abort"],
+            Function::AssertFail => &["__assert_fail"],
             Function::RsetProcess => &[],
         }
+    }
+
+    /// Whether it is the C library's.
+    pub fn is_of_c_library(self) -> bool {
+        OF_C_LIBRARY.contains(&self)
     }
 
     /// Its name in current Base, for display.
@@ -93,7 +143,12 @@ impl Function {
     }
 }
 
-/// Names of all symbols that the functions may have.
+/// Names of all symbols that the functions of Base may have.
 pub fn symbols() -> impl Iterator<Item = &'static str> {
     NAMED.iter().flat_map(|function| function.symbols()).copied()
+}
+
+/// Names of the symbols of the C library's functions.
+pub fn symbols_of_c_library() -> impl Iterator<Item = &'static str> {
+    OF_C_LIBRARY.iter().flat_map(|function| function.symbols()).copied()
 }

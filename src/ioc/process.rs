@@ -161,9 +161,17 @@ impl IocProcess {
         self.database.is_some()
     }
 
-    /// The module that defines a function, and the function's symbol.
+    /// The first module that defines a function, and the function's symbol.
     pub fn function(&self, name: &str) -> Option<(&Module, Symbol)> {
-        self.modules.iter().find_map(|module| Some((module, module.function(name)?)))
+        self.functions(name).next()
+    }
+
+    /// The modules that define a function, and its symbol in each.
+    pub fn functions<'a, 'b>(
+        &'a self,
+        name: &'b str,
+    ) -> impl Iterator<Item = (&'a Module, Symbol)> + use<'a, 'b> {
+        self.modules.iter().filter_map(move |module| Some((module, module.function(name)?)))
     }
 
     /// The module whose mappings hold an address.

@@ -37,6 +37,9 @@ pub trait Procfs {
     /// # Errors
     /// The process has ended or may not be read.
     fn namespace(&self, pid: u32) -> Result<u64, Errno>;
+
+    /// What one of its descriptors refers to, as /proc names it; empty if unknown.
+    fn descriptor(&self, pid: u32, number: u32) -> String;
 }
 
 /// The machine's own /proc.
@@ -70,5 +73,9 @@ impl Procfs for Proc {
 
     fn namespace(&self, pid: u32) -> Result<u64, Errno> {
         process::namespace(pid)
+    }
+
+    fn descriptor(&self, pid: u32, number: u32) -> String {
+        process::link(pid, &format!("fd/{number}"))
     }
 }

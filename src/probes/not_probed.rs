@@ -1,9 +1,9 @@
-//! Reasons why parts of an IOC are not probed. The sentences are made here, but for two that readers know; nothing parses
+//! Reasons why parts of an IOC are not probed. The sentences are made here, but for three that readers know; nothing parses
 //! them.
 
 use std::fmt::{self, Display, Formatter};
 
-use iocrec_log::event::{NO_PROCESSING, NO_PUTS};
+use iocrec_log::event::{NO_CONSOLE, NO_PROCESSING, NO_PUTS};
 use object::Architecture;
 
 use crate::ioc::functions::Function;
@@ -22,6 +22,8 @@ pub enum NotProbed {
     NoProcessing,
     /// The functions for puts, as the operator wished.
     NoPuts,
+    /// The functions for what the IOC prints, as the operator wished.
+    NoConsole,
     /// None of its functions but the process routines of record types: its program is stripped.
     Stripped,
     /// This function, which has no symbol.
@@ -71,6 +73,7 @@ impl Display for NotProbed {
             NotProbed::Process(why) => why.fmt(f),
             NotProbed::NoProcessing => f.write_str(NO_PROCESSING),
             NotProbed::NoPuts => f.write_str(NO_PUTS),
+            NotProbed::NoConsole => f.write_str(NO_CONSOLE),
             NotProbed::Stripped => write!(
                 f,
                 "its program has no symbols: puts are taken from packets alone, and {ROUTINES_ALONE}"

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use crate::ioc::{IocProcess, Module};
-use crate::linux::elf::CODE_WINDOW;
+use crate::linux::elf::{Symbol, CODE_WINDOW};
 use crate::linux::opened::Opened;
 use crate::linux::{elf, machine, process};
 use crate::probes::attacher::{Attacher, Probe, ProbeError, Spot};
-use crate::probes::catalog::{Spec, CATALOG, PROCESS_ROUTINE};
+use crate::probes::catalog::{Purpose, Spec, Wanted, CATALOG, PROCESS_ROUTINE};
 use crate::probes::not_probed::{NotProbed, Reason};
 use crate::probes::place::{compare, place, Cost, Memory};
 use crate::probes::removal;
@@ -29,21 +29,34 @@ pub struct Target<'a> {
     pub cost: Cost,
 }
 
-/// Inspects a function of an IOC.
+/// Inspects a function of an IOC: at one place, except that several libraries may have one of the C library's functions
+/// (before glibc 2.34, libpthread has a `write` of its own, which other libraries call).
 ///
-/// # Errors
-/// It cannot or should not be probed, for this reason.
-pub fn target<'a>(ioc: &'a IocProcess, spec: &Spec) -> Result<Target<'a>, NotProbed> {
+/// The place, or the reason for which it cannot or should not be probed.
+pub fn targets<'a>(ioc: &'a IocProcess, spec: &Spec) -> Vec<Result<Target<'a>, NotProbed>> {
     let symbols = spec.function.symbols();
-    let found = symbols.iter().find_map(|&symbol| Some((symbol, ioc.function(symbol)?)));
-    let (symbol, (module, found)) = found.ok_or(NotProbed::NoSymbol(spec.function))?;
-    let target = look(ioc, module, symbol, found.address, spec.program.arguments, Some(&found.code));
-    let target = target.map_err(|reason| NotProbed::Function(symbol, reason))?;
-    if target.cost == Cost::Stepped && !spec.core {
-        return Err(NotProbed::Function(symbol, Reason::SingleStepped));
-    }
-    Ok(target)
+    let found = symbols.iter().find_map(|&symbol| {
+        let mut found: Vec<_> = ioc.functions(symbol).collect();
+        found.truncate(if spec.function.is_of_c_library() { MAX_PLACES } else { 1 });
+        (!found.is_empty()).then_some((symbol, found))
+    });
+    let Some((symbol, found)) = found else { return vec![Err(NotProbed::NoSymbol(spec.function))] };
+    let target = |(module, found): (&'a Module, Symbol)| {
+        if !spec.function.is_of_c_library() && !module.is_of_base() {
+            return Err(NotProbed::Function(symbol, Reason::NotBase(module.path.clone())));
+        }
+        let target = look(ioc, module, symbol, found.address, spec.program.arguments, Some(&found.code));
+        let target = target.map_err(|reason| NotProbed::Function(symbol, reason))?;
+        if target.cost == Cost::Stepped && !spec.core {
+            return Err(NotProbed::Function(symbol, Reason::SingleStepped));
+        }
+        Ok(target)
+    };
+    found.into_iter().map(target).collect()
 }
+
+/// Most libraries of a process in which one function is probed: two were seen.
+const MAX_PLACES: usize = 4;
 
 /// Inspects the beginning of a function, at `address` as in the file of its module. `seen` is the code that was there
 /// when the file's symbols were read; `arguments` is the number of its arguments that the program reads.
@@ -58,9 +71,6 @@ fn look<'a>(
     let code_for = module.elf.machine;
     if Some(code_for) != machine::architecture() {
         return Err(Reason::OtherMachine(code_for));
-    }
-    if !module.is_of_base() {
-        return Err(Reason::NotBase(module.path.clone()));
     }
     let (here, offset) = module.code_at(address).ok_or(Reason::NoCode)?;
     let head = elf::code(&module.opened, offset);
@@ -102,7 +112,9 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<NotProbed>) {
         // code that is not Base's is refused anyway
         let begins = if module.is_of_base() { module.elf.begins(&module.opened, &addresses) } else { None };
         for (at, ((rtype, _), address)) in here.iter().zip(addresses).enumerate() {
-            let looked = look(ioc, module, symbol, address, arguments, None).and_then(|target| {
+            let is_of_base = || module.is_of_base().then_some(()).ok_or(Reason::NotBase(module.path.clone()));
+            let look = |()| look(ioc, module, symbol, address, arguments, None);
+            let looked = is_of_base().and_then(look).and_then(|target| {
                 let begins = begins.as_ref().ok_or(Reason::NoUnwindTables)?;
                 begins.get(at).filter(|&&begins| begins).ok_or(Reason::NoFunction)?;
                 Ok(target)
@@ -159,9 +171,11 @@ impl Probes {
         Probes { pid, thread: None, placed: Vec::new() }
     }
 
-    /// Number of probes.
+    /// Number of probes for puts and processing.
     pub fn count(&self) -> usize {
-        self.placed.len()
+        let is_of_hits =
+            |placing: &&Placing| matches!(placing.spec.purpose, Purpose::Puts | Purpose::Processing);
+        self.placed.iter().filter(is_of_hits).count()
     }
 
     /// The thread that they are bound to, if there are any.
@@ -229,23 +243,38 @@ pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probe
     left_out
 }
 
-/// Places all probes.
-pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) -> Placed {
+/// Places all probes that are wanted.
+pub fn attach(attacher: &Attacher, ioc: &IocProcess, wanted: Wanted) -> Placed {
     let mut probes = Probes::none(ioc.pid);
-    let unwanted = [(!process).then_some(NotProbed::NoProcessing), (!puts).then_some(NotProbed::NoPuts)];
-    let unwanted = unwanted.into_iter().flatten();
-    if ioc.is_stripped() {
-        return Placed { probes, not_probed: [NotProbed::Stripped].into_iter().chain(unwanted).collect() };
+    let mut not_probed = Vec::new();
+    for target in
+        planned(ioc, wanted).flat_map(|spec| targets(ioc, spec).into_iter().map(move |target| (spec, target)))
+    {
+        let (spec, target) = target;
+        let placed = target.and_then(|target| {
+            let added = probes.add(attacher, spec, &target);
+            added.map_err(|error| NotProbed::Function(target.symbol, error.into()))
+        });
+        not_probed.extend(placed.err());
     }
-    let wanted = |spec: &&'static Spec| if spec.puts { puts } else { process };
-    let mut place = |spec: &'static Spec| {
-        let target = target(ioc, spec)?;
-        let added = probes.add(attacher, spec, &target);
-        added.map_err(|error| NotProbed::Function(target.symbol, error.into()))
-    };
-    let not_placed = CATALOG.iter().filter(wanted).filter_map(|spec| place(spec).err());
-    let not_probed = not_placed.chain(unwanted).collect();
+    if ioc.is_stripped() {
+        not_probed.insert(0, NotProbed::Stripped);
+    }
+    let unwanted = [
+        (!wanted.process).then_some(NotProbed::NoProcessing),
+        (!wanted.puts).then_some(NotProbed::NoPuts),
+        (!wanted.console).then_some(NotProbed::NoConsole),
+    ];
+    not_probed.extend(unwanted.into_iter().flatten());
     Placed { probes, not_probed }
+}
+
+/// The probes that an IOC should have. A stripped program has no functions of Base.
+pub fn planned(ioc: &IocProcess, wanted: Wanted) -> impl Iterator<Item = &'static Spec> + use<> {
+    let has_base = !ioc.is_stripped();
+    CATALOG
+        .iter()
+        .filter(move |spec| wanted.has(spec.purpose) && (has_base || spec.function.is_of_c_library()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Turns hits of the probes into facts: addresses into ids, bytes into values.
 
 use iocrec_log::event::{
-    CaClientPut, CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Process, Put, PutKind, Value,
+    CaClientPut, CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, ErrlogCall, Fact, GaveUp, GivingUp, Process,
+    Put, PutKind, Value,
 };
 
 use epics::dbf::Numbering;
@@ -10,6 +11,7 @@ use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
 use crate::linux::text::printable;
 use crate::recorder::env::Env;
+use crate::recorder::registry::console::Written;
 use crate::recorder::registry::threads::{HitPlace, NewThread, Step};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::value::{dbf, text, value};
@@ -108,6 +110,25 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
                 ioc.client_channel(env, time, head.object, cid);
             }
             Fact::CaClientPut(CaClientPut { thread, sp, site, channel: head.object })
+        }
+        Body::Console { length, text } => {
+            let (pid, tid, descriptor) = (head.pid, head.tid, head.object);
+            ioc.console.write(env, pid, Written { time, tid, thread, sp, descriptor, length, text });
+            return new;
+        }
+        Body::Errlog { severity, format } => {
+            let site = ioc.call_site(env, time, head.caller);
+            Fact::from(ErrlogCall { thread, sp, site, severity, format: printable(format) })
+        }
+        Body::GivingUp { how, file, expression } => {
+            // exit ends with it
+            if matches!(how, GaveUp::QuickExit(_)) && ioc.exits {
+                return new;
+            }
+            ioc.exits |= matches!(how, GaveUp::Exit(_));
+            let site = ioc.call_site(env, time, head.caller);
+            let (file, line, expression) = (printable(file), head.object as u32, printable(expression));
+            Fact::from(GivingUp { thread, sp, site, how, file, line, expression })
         }
         Body::Cause { kind, user } => {
             let record = ioc.records.id(user);

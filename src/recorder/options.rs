@@ -29,6 +29,10 @@ pub struct Options {
     pub net: bool,
     /// Whether to record processing.
     pub process: bool,
+    /// Whether to record what the IOCs print.
+    pub console: bool,
+    /// Lines that each may print in a second; the others are counted.
+    pub console_rate: u32,
     /// Whether to record snapshots, and the cap of the log, of which they may take a part.
     pub snapshots: Option<u64>,
     /// End after this time.

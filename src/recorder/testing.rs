@@ -66,6 +66,8 @@ pub struct FakeProcess {
     /// Threads and their names.
     pub threads: Vec<(u32, &'static str)>,
     pub namespace: u64,
+    /// What its standard output is.
+    pub stdout: &'static str,
 }
 
 /// Processes made up by tests.
@@ -114,6 +116,10 @@ impl Procfs for FakeProcfs {
 
     fn namespace(&self, pid: u32) -> Result<u64, Errno> {
         self.of(pid, |process| process.namespace).ok_or(Errno::ENOENT)
+    }
+
+    fn descriptor(&self, pid: u32, _number: u32) -> String {
+        self.of(pid, |process| process.stdout.to_string()).unwrap_or_default()
     }
 }
 
@@ -165,6 +171,8 @@ pub fn options() -> Options {
         puts: true,
         net: true,
         process: true,
+        console: true,
+        console_rate: 20,
         snapshots: None,
         duration: None,
         thin: None,

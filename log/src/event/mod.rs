@@ -19,6 +19,7 @@
 //! a use. The tests demand a strategy that makes it (tests/common/facts.rs) and a golden segment (tests/golden.rs).
 
 pub mod definitions;
+pub mod health;
 pub mod hits;
 mod ids;
 pub mod life;
@@ -28,6 +29,7 @@ pub mod traffic;
 mod value;
 
 pub use definitions::*;
+pub use health::*;
 pub use hits::*;
 pub use ids::*;
 pub use life::Definition;

@@ -1,6 +1,7 @@
 //! The one table of facts: the number, name and class of each, and the store of each definition.
 
 use super::definitions::*;
+use super::health::*;
 use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
@@ -199,6 +200,14 @@ macro_rules! for_each_fact {
             72 ClientStalled(ClientStalled) "client_stalled" Hit;
             /// An IPv6 address, and the IP address that stands for it.
             73 Ip6(Ip6) "ip6" Definition in ip6: Table<Ip6>;
+            /// An IOC wrote a line to its console.
+            74 ConsoleLine(Box<ConsoleLine>) "console" Hit;
+            /// Lines of the console were left out.
+            75 ConsoleLeftOut(ConsoleLeftOut) "console_left_out" Note;
+            /// A thread sent a message to errlog.
+            76 ErrlogCall(Box<ErrlogCall>) "errlog_call" Hit;
+            /// A thread ended the process, or gave itself up.
+            77 GivingUp(Box<GivingUp>) "giving_up" Note;
         }
     };
 }
@@ -275,7 +284,7 @@ macro_rules! boxed {
         })*
     };
 }
-boxed!(ClientChannel Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic PvaSearches
+boxed!(ConsoleLine ErrlogCall GivingUp ClientChannel Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic PvaSearches
     PvaBeacons PvaCircuit);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.

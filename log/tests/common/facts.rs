@@ -436,6 +436,35 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             })
             .boxed(),
         (id(), vec(any::<u8>(), 0..17)).prop_map(|(ip, bytes)| Fact::Ip6(Ip6 { ip, bytes })).boxed(),
+        (id(), any::<i64>(), 0_usize..4, text(), any::<u32>(), any::<bool>())
+            .prop_map(|(thread, sp, output, text, cut, is_ended)| {
+                let output = [Output::Terminal, Output::Pipe, Output::Unknown, Output::Error][output];
+                Fact::from(ConsoleLine { thread, sp, output, text, cut, is_ended })
+            })
+            .boxed(),
+        (id(), any::<[u64; 3]>())
+            .prop_map(|(ioc, [lines, writes, since])| {
+                Fact::ConsoleLeftOut(ConsoleLeftOut { ioc, lines, writes, since })
+            })
+            .boxed(),
+        (id(), any::<i64>(), id(), any::<Option<u8>>(), text())
+            .prop_map(|(thread, sp, site, severity, format)| {
+                Fact::from(ErrlogCall { thread, sp, site, severity, format })
+            })
+            .boxed(),
+        ((id(), any::<i64>(), id()), (0_usize..5, any::<i32>()), (text(), any::<u32>(), text()))
+            .prop_map(|((thread, sp, site), (number, status), (file, line, expression))| {
+                let all = [
+                    GaveUp::Exit(status),
+                    GaveUp::Abort,
+                    GaveUp::EpicsAssert,
+                    GaveUp::Assert,
+                    GaveUp::QuickExit(status),
+                ];
+                let how = all[number].clone();
+                Fact::from(GivingUp { thread, sp, site, how, file, line, expression })
+            })
+            .boxed(),
     ]
 }
 

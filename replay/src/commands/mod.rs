@@ -47,6 +47,7 @@ commands! {
     undo: Undo, "undo";
     alarms: Alarms, "alarms";
     last: Last, "last";
+    console: Console, "console";
     clients: Clients, "clients";
     net: Net, "net";
     iocs: Iocs, "iocs";

@@ -4,6 +4,7 @@
 //! values or alarms over time needs all of them in one order ([`Replay::aside`](super::replay::Replay::aside)).
 
 use super::run::Run;
+use super::said::Said;
 use iocrec_log::event::{Event, Fact};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -30,6 +31,8 @@ pub enum What {
     /// [`SnapshotEnd`](iocrec_log::event::SnapshotEnd), [`Properties`](iocrec_log::event::Properties), mark,
     /// [`Loss`](iocrec_log::event::Loss), [`ChainsLeftOut`](iocrec_log::event::ChainsLeftOut), the end of an IOC.
     Fact(Fact),
+    /// Something that an IOC said.
+    Said(Box<Said>),
     /// Something is missing here: damage, segments that were not copied, or more facts than can be held.
     Missing,
 }
@@ -59,6 +62,11 @@ impl Asides {
         if wanted {
             self.hold(run, event.time, What::Fact(event.fact.clone()));
         }
+    }
+
+    /// Takes what was said in a run.
+    pub fn said(&mut self, run: &Rc<Run>, said: Said) {
+        self.hold(run, said.at, What::Said(Box::new(said)));
     }
 
     /// Notes that a part of the run is missing after this monotonic time.

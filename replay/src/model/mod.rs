@@ -49,6 +49,7 @@ pub mod recorded;
 pub mod replay;
 pub mod requests;
 pub mod run;
+pub mod said;
 pub mod selection;
 pub mod series;
 pub mod setting;

@@ -5,6 +5,7 @@ use super::chain::Chain;
 use super::engine::Engine;
 use super::notes::{Note, Notes};
 use super::order::Order;
+use super::run::Run;
 use super::source::{Item, Source};
 use crate::notices::{Notice, Notices};
 use crate::time::SECOND;
@@ -208,6 +209,14 @@ fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize>
     Some(first)
 }
 
+/// Keeps what was said beside the chains, if that is wanted.
+fn keep(engine: &mut Engine, run: &Rc<Run>, asides: &mut Option<Asides>) {
+    let said = engine.said();
+    if let Some(asides) = asides {
+        said.for_each(|said| asides.said(run, said));
+    }
+}
+
 impl Reading {
     /// Reads a batch of items, or up to `limit`.
     fn advance(
@@ -249,6 +258,7 @@ impl Reading {
                         asides.note(&source.run, &event);
                     }
                     engine.push(event, done);
+                    keep(engine, &source.run, asides);
                 }
                 Some(Item::Ended(Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit))) => {
                     engine.forget(circuit);
@@ -266,6 +276,7 @@ impl Reading {
                         asides.gap(&source.run, engine.now());
                     }
                     engine.finish(done);
+                    keep(engine, &source.run, asides);
                 }
                 None => break,
             }
@@ -276,6 +287,7 @@ impl Reading {
         self.next = source.peek();
         if self.next.is_none() {
             engine.finish(done);
+            keep(engine, &source.run, asides);
             if let Some(taken) = &mut self.notes {
                 taken.end(notes);
             }

@@ -16,7 +16,7 @@ use crate::linux::user::{self, Users};
 use crate::net::capture::{Capture, Filtering, BLOCKS};
 use crate::net::captures;
 use crate::net::service::Ports;
-use crate::probes::catalog::CATALOG;
+use crate::probes::catalog::Wanted;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::place::Cost;
 use crate::probes::probe;
@@ -143,9 +143,11 @@ fn probes(ioc: &IocProcess) -> (Vec<Probe>, Vec<NotProbed>) {
     let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
     if ioc.is_stripped() {
         not_probed.push(NotProbed::Stripped);
-    } else {
-        for spec in &CATALOG {
-            match probe::target(ioc, spec) {
+    }
+    let all = Wanted { puts: true, process: true, console: true };
+    for spec in probe::planned(ioc, all) {
+        for target in probe::targets(ioc, spec) {
+            match target {
                 Ok(target) => probes.push(Probe::Function {
                     function: spec.function,
                     symbol: target.symbol,

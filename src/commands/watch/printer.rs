@@ -18,6 +18,7 @@ use iocrec_log::event::{
     CaAnswer, CaPut, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Put, PutKind, RecordId, ThreadId,
     Value,
 };
+use iocrec_log::terminal::without_sequences;
 use iocrec_log::value::{from_channel_access, text};
 
 use crate::commands::watch::pvaccess::{refused, Puts};
@@ -138,6 +139,13 @@ impl<W: Write> Printer<W> {
 
     fn thread(&self, id: u32) -> &str {
         self.context.thread(id).map_or("?", |thread| &thread.name)
+    }
+
+    /// A thread, and its IOC.
+    fn place(&self, thread: ThreadId) -> String {
+        let found = self.context.thread(thread);
+        let ioc = found.and_then(|thread| self.context.ioc(thread.ioc));
+        format!("{} ({})", ioc.map_or("?", |ioc| ioc.name.as_str()), self.thread(thread))
     }
 
     /// Takes a put inside an IOC, which carries out one on the network or is one of the IOC's own.
@@ -340,6 +348,20 @@ impl<W: Write> Sink for Printer<W> {
             Fact::Detached(detached) => {
                 let name = self.context.ioc(detached.ioc).map_or("?", |ioc| ioc.name.as_str());
                 let line = format!("Unseen: {name} from now on: {}", detached.cause);
+                self.line(&line);
+            }
+            Fact::ConsoleLine(said) => {
+                let text = without_sequences(&said.text);
+                let line = format!("Console: {}: {text}", self.place(said.thread));
+                self.line(&line);
+            }
+            Fact::ConsoleLeftOut(left_out) => {
+                let name = self.context.ioc(left_out.ioc).map_or("?", |ioc| ioc.name.as_str());
+                let line = format!("Console: {name}: {left_out} left out");
+                self.line(&line);
+            }
+            Fact::GivingUp(end) => {
+                let line = format!("{}: {}", self.place(end.thread), end);
                 self.line(&line);
             }
             Fact::Loss(loss) => {

@@ -14,6 +14,7 @@ use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::processes::answers::Answers;
 use crate::recorder::processes::describe::{describe, identify};
 use crate::recorder::processes::ports::PortSearch;
+use crate::recorder::registry::console;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 
@@ -53,6 +54,11 @@ pub(super) fn adopt(
     // an IOC without symbols gets its process routines probed as they appear
     if let (0, false, Some(reason)) = (placed, is_stripped, ioc.shortfalls.first()) {
         env.messages.push(format!("{} is not probed: {reason}", ioc.label()));
+    }
+    if let Some(maps) = &mut cx.maps {
+        if let Err(error) = maps.listen(pid, console::writes(env.options.console_rate)) {
+            ioc.shortfalls.add(Shortfall::NotInMaps(error));
+        }
     }
     ioc.announce(env, now);
     cx.iocs.add(ioc, env.run);

@@ -57,6 +57,11 @@ pub(super) fn end(
     if why.is_some() {
         inspector.add(pid, false);
     }
+    let writes = cx.maps.as_ref().and_then(|maps| maps.writes_left_out(pid));
+    if let Some(ioc) = cx.iocs.get_mut(pid) {
+        let id = ioc.id;
+        ioc.console.second(&mut cx.env, id, u64::MAX, writes);
+    }
     let left_out = cx.maps.as_mut().map(|maps| maps.forget(pid)).unwrap_or_default();
     note_left_out(cx, &left_out);
     let Some(ioc) = cx.iocs.remove(pid, cx.env.run) else { return };

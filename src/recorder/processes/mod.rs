@@ -25,6 +25,7 @@ use crate::inspector::{
 };
 use crate::ioc::records;
 use crate::probes::attacher::Attacher;
+use crate::probes::catalog::Wanted;
 use crate::probes::layouts::layouts;
 use crate::recorder::circuits::server_threads::Unknown;
 use crate::recorder::circuits::Circuits;
@@ -82,7 +83,8 @@ pub struct Processes {
 impl Processes {
     /// Begins to look at processes. Without an `attacher` nothing is probed.
     pub fn new(attacher: Option<&Attacher>, options: &Options, now: u64) -> Processes {
-        let scope = Scope { puts: options.puts, process: options.process, users: options.users.clone() };
+        let (puts, process, console) = (options.puts, options.process, options.console);
+        let scope = Scope { users: options.users.clone(), wanted: Wanted { puts, process, console } };
         Processes {
             inspector: Inspector::start(attacher, &scope),
             discovery: Discovery::default(),

@@ -9,6 +9,7 @@
 pub mod after_puts;
 pub mod call_sites;
 pub mod client_channels;
+pub mod console;
 mod disabled;
 pub mod endings;
 pub mod fields;

@@ -18,6 +18,7 @@ use crate::recorder::env::Env;
 use crate::recorder::registry::after_puts::{AfterPuts, PutTo};
 use crate::recorder::registry::call_sites::CallSites;
 use crate::recorder::registry::client_channels::ClientChannels;
+use crate::recorder::registry::console::Console;
 use crate::recorder::registry::disabled::Disabled;
 use crate::recorder::registry::fields::{Fields, KnownField};
 use crate::recorder::registry::hash::AddressMap;
@@ -88,6 +89,10 @@ pub struct TracedIoc {
     pub call_sites: CallSites,
     /// The channels to which its threads put as clients.
     pub client_channels: ClientChannels,
+    /// What it prints.
+    pub console: Console,
+    /// Whether it has called `exit`.
+    pub exits: bool,
     /// Its scan lists.
     pub scan_lists: ScanLists,
     /// The records that links lie in, and CP links.
@@ -130,6 +135,8 @@ impl TracedIoc {
             fields: Fields::default(),
             call_sites: CallSites::default(),
             client_channels: ClientChannels::default(),
+            console: Console::default(),
+            exits: false,
             scan_lists: ScanLists::default(),
             links: Links::default(),
             after_puts: AfterPuts::default(),

@@ -92,6 +92,15 @@ impl Source for Hits {
         }
     }
 
+    fn second(&mut self, cx: &mut Context<'_>) {
+        let Context { env, iocs, maps, .. } = cx;
+        let now = env.monotonic();
+        for ioc in iocs.iter_mut().filter(|ioc| ioc.console.is_busy(now)) {
+            let writes = maps.as_ref().and_then(|maps| maps.writes_left_out(ioc.pid));
+            ioc.console.second(env, ioc.id, now, writes);
+        }
+    }
+
     fn survey(&mut self, cx: &mut Context<'_>) {
         // an ended thread matters once its number is given out again
         let began_again = std::mem::take(&mut cx.env.run.numbers_began_again);
@@ -115,6 +124,11 @@ impl Source for Hits {
     }
 
     fn stop(&mut self, cx: &mut Context<'_>) {
+        let Context { env, iocs, maps, .. } = cx;
+        for ioc in iocs.iter_mut() {
+            let writes = maps.as_ref().and_then(|maps| maps.writes_left_out(ioc.pid));
+            ioc.console.second(env, ioc.id, u64::MAX, writes);
+        }
         self.left_out = cx.maps.as_mut().map(|maps| maps.forget_all()).unwrap_or_default();
     }
 

@@ -14,8 +14,8 @@ use super::template::{Owner, Template};
 use super::varint;
 use crate::event::{Fact, PutKind};
 use crate::format::{
-    FLAG_ALARMS, FLAG_CAUSES, FLAG_CLASSES, FLAG_DEFINES, FLAG_LINK_PUTS, FLAG_NETWORK, FLAG_NOTES,
-    FLAG_OTHERS, FLAG_PROCESSING, FLAG_PUTS, FLAG_READINGS, FLAG_SNAPSHOTS, FLAG_WRITES,
+    FLAG_ALARMS, FLAG_CAUSES, FLAG_CLASSES, FLAG_DEFINES, FLAG_HEALTH, FLAG_LINK_PUTS, FLAG_NETWORK,
+    FLAG_NOTES, FLAG_OTHERS, FLAG_PROCESSING, FLAG_PUTS, FLAG_READINGS, FLAG_SNAPSHOTS, FLAG_WRITES,
 };
 use std::collections::BTreeMap;
 
@@ -95,6 +95,11 @@ impl Classes {
         self.any(FLAG_SNAPSHOTS)
     }
 
+    /// What IOCs said, and what they died of.
+    pub fn health(self) -> bool {
+        self.any(FLAG_HEALTH)
+    }
+
     /// Notes, and the writer's own.
     pub fn notes(self) -> bool {
         self.any(FLAG_NOTES)
@@ -158,6 +163,7 @@ fn class(number: u16) -> u16 {
         21 | 22 | 30 | 32..=34 | 47 => FLAG_NOTES,
         28 | 38 => FLAG_READINGS,
         39..=41 => FLAG_SNAPSHOTS,
+        74..=77 => FLAG_HEALTH,
         _ => FLAG_OTHERS,
     }
 }
@@ -214,6 +220,9 @@ impl Reference {
             }
             Fact::CaLinkPut(hit) => Reference::Hit { thread: hit.thread, record: hit.record, link_put: true },
             Fact::CaClientPut(hit) => Reference::Hit { thread: hit.thread, record: None, link_put: false },
+            Fact::ConsoleLine(line) => Reference::Hit { thread: line.thread, record: None, link_put: false },
+            Fact::ErrlogCall(call) => Reference::Hit { thread: call.thread, record: None, link_put: false },
+            Fact::GivingUp(end) => Reference::Hit { thread: end.thread, record: None, link_put: false },
             Fact::PactCheck(check) => Reference::Record(check.record),
             Fact::FieldValue(held) => Reference::Record(held.record),
             Fact::Snapshot(found) => Reference::Record(found.record),

@@ -43,6 +43,8 @@ pub struct Ioc {
 pub const NO_PROCESSING: &str = "processing: not recorded (--no-process)";
 /// The same of puts inside it.
 pub const NO_PUTS: &str = "puts: not recorded (--no-puts)";
+/// The same of what it prints.
+pub const NO_CONSOLE: &str = "console: not recorded (--no-console)";
 
 impl Ioc {
     /// Whether the recorder was told not to record processing.

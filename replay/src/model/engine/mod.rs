@@ -18,6 +18,7 @@ use super::open_chains::{OpenChains, SpanRef};
 use super::packets::Packets;
 use super::requests::{Callback, Requests};
 use super::run::Run;
+use super::said::{Said, Sayings, What as Saying};
 use super::stack::{Frame, In, Puts, Thread};
 use super::threads::Threads;
 use crate::time::SECOND;
@@ -83,6 +84,8 @@ pub struct Engine {
     pva: pvaccess::Requests,
     /// Chains of scans that are made again.
     scans: scans::Scans,
+    /// What the IOCs said.
+    sayings: Sayings,
     now: u64,
     /// Time of the last search for finished chains, and events since.
     swept: u64,
@@ -110,6 +113,7 @@ impl Engine {
             packets: Packets::default(),
             pva: pvaccess::Requests::default(),
             scans: scans::Scans::default(),
+            sayings: Sayings::default(),
             now: 0,
             swept: 0,
             since_swept: 0,
@@ -143,6 +147,10 @@ impl Engine {
                 let list = scanned.list.and_then(|list| context.scan_list(list));
                 self.requests.place(scanned.record, list);
             }
+            Fact::ConsoleLine(line) => self.says(time, Saying::Line(*line)),
+            Fact::ConsoleLeftOut(left_out) => self.says(time, Saying::LeftOut(left_out)),
+            Fact::ErrlogCall(call) => self.says(time, Saying::Errlog(*call)),
+            Fact::GivingUp(end) => self.says(time, Saying::GaveUp(*end)),
             Fact::PactCheck(check) => self.pact_check(time, check),
             Fact::FieldValue(held) => self.field_value(time, held),
             // Requests may be missing too: a record could then be matched with another's request.
@@ -166,6 +174,7 @@ impl Engine {
         for thread in threads {
             self.unwind(thread, 0);
         }
+        self.sayings.finish();
         self.retry_hits(true);
         self.join_pva(true);
         self.packets.expire(&self.chains, u64::MAX, |_| {});
@@ -202,6 +211,21 @@ impl Engine {
             self.now = time;
             self.sweep(out);
         }
+    }
+
+    /// What the IOCs said, as far as its records are known, since the last call.
+    pub fn said(&mut self) -> std::vec::Drain<'_, Said> {
+        self.sayings.settled()
+    }
+
+    /// Takes what an IOC said: during the processing of the record in whose `dbProcess` the thread is.
+    fn says(&mut self, time: u64, what: Saying) {
+        let Some((thread, sp)) = what.place() else { return self.sayings.take(time, what, None) };
+        self.pop(thread, sp, time);
+        let top = self.threads.get(thread).and_then(|state| state.frames.last());
+        let open = top.filter(|top| top.within == In::Process && self.open.contains(top.record));
+        let open = open.map(|top| (top.record, top.sp));
+        self.sayings.take(time, what, open);
     }
 
     fn ask(&mut self, thread: ThreadId, site: u32) -> (Caller, Role) {
@@ -265,6 +289,9 @@ impl Engine {
                 break;
             }
             let Some(frame) = state.frames.pop() else { break };
+            if !self.sayings.is_calm() {
+                self.sayings.returned(thread, frame.sp);
+            }
             if frame.within == In::Notify {
                 self.leave_notify(thread, time, &frame);
             }

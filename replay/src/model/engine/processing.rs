@@ -278,6 +278,9 @@ impl Engine {
     /// `recGblFwdLink`.
     pub(super) fn complete(&mut self, time: u64, complete: Complete) {
         let (thread, sp, record) = (complete.thread, complete.sp, complete.record);
+        if !self.sayings.is_calm() {
+            self.sayings.completes(thread, record, sp);
+        }
         self.pop(thread, sp, time);
         let Complete { value, severity, status, .. } = complete;
         let completed = Outcome::Completed(Completed { value, severity, status });

@@ -299,7 +299,7 @@ impl Last {
                 self.sampled |= time >= self.before && time <= self.end;
                 return;
             }
-            Beside::Fact(_) => return,
+            Beside::Fact(_) | Beside::Said(_) => return,
         };
         self.lost_before |= not_seen.from < self.from && not_seen.to > self.before && self.before < self.from;
         if self.not_seen.len() < MAX_ITEMS && not_seen.to >= self.from {

@@ -121,7 +121,7 @@ impl Engine {
     ) -> usize {
         let Some(Event { fact: Fact::Process(root), time }) = events.first() else { return 0 };
         let (record, thread, site) = (root.record, root.thread, root.site);
-        if *time < self.now || !self.meanwhile.is_empty() {
+        if *time < self.now || !self.meanwhile.is_empty() || !self.sayings.is_calm() {
             return 0;
         }
         if self.scans.meanings != self.run.meanings() {

@@ -328,7 +328,7 @@ impl Collected {
                 }
             }
             What::Fact(Fact::Mark(_) | Fact::Loss(_)) => self.reach(aside.time),
-            What::Fact(_) | What::Missing => {}
+            What::Fact(_) | What::Said(_) | What::Missing => {}
         }
     }
 

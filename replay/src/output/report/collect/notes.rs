@@ -91,7 +91,7 @@ impl Notes {
             What::Fact(Fact::ChainsLeftOut(left_out)) => {
                 self.sampled = self.sampled.saturating_add(left_out.count);
             }
-            What::Fact(_) => {}
+            What::Fact(_) | What::Said(_) => {}
             What::Missing if self.holes.len() < MAX_LISTED => self.holes.push(wall),
             What::Missing => self.not_listed += 1,
         }
