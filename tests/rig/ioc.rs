@@ -51,6 +51,11 @@ impl Ioc {
         self.talk.signal(signal);
     }
 
+    /// Its stderr so far.
+    pub fn errors(&self) -> String {
+        self.talk.errors()
+    }
+
     /// Is it still running?
     pub fn runs(&mut self) -> bool {
         self.talk.runs()

@@ -106,6 +106,13 @@ pub fn client32(rig: &Rig) -> Option<Command> {
     Some(Command::new(program))
 }
 
+/// Compiles a shared library for the IOCs of ioc.py (`--routines`); its path.
+pub fn shared_library(rig: &Rig, source: &str) -> String {
+    let library = rig.path(source.trim_end_matches(".c")) + ".so";
+    succeed(compiler(&libraries(), &library).args(["-shared", "-fPIC"]).arg(rig_file(source)));
+    library
+}
+
 fn compiler(base: &Path, program: &str) -> Command {
     let include = base.join("include");
     let mut command = Command::new("gcc");

@@ -83,7 +83,7 @@ pub fn said(row: &ConsoleRow) -> String {
         about.push(thread.clone());
     }
     if row.is_kept_back {
-        about.push("written then, said earlier or by another thread".to_owned());
+        about.push("written then, perhaps said earlier or by another thread".to_owned());
     }
     match (&row.record, row.is_certain) {
         (Some(record), true) => about.push(format!("processing {record}")),

@@ -78,7 +78,7 @@ pub struct Console {
 impl Console {
     /// Takes a call of `write` of the process `pid`.
     pub fn write(&mut self, env: &mut Env<'_>, pid: u32, written: Written<'_>) {
-        let Written { time, tid, thread, sp, descriptor, length, text } = written;
+        let Written { time, tid, descriptor, length, text, .. } = written;
         let output = if descriptor == 2 { Output::Error } else { self.stdout(env, pid, time) };
         let is_whole = text.len() >= length as usize;
         if may_echo(output, tid == pid) && !(is_whole && text.ends_with(b"\n")) {
@@ -89,15 +89,7 @@ impl Console {
             let end = rest.iter().position(|&byte| byte == b'\n');
             let (piece, behind) = rest.split_at(end.unwrap_or(rest.len()));
             rest = behind.get(1..).unwrap_or_default();
-            let begun = self.begun.entry((tid, descriptor)).or_insert(Begun {
-                time,
-                thread,
-                sp,
-                output,
-                text: Vec::new(),
-                cut: 0,
-            });
-            (begun.time, begun.sp) = (time, sp);
+            let begun = self.begin(&written, output);
             let room = MAX_LINE.saturating_sub(begun.text.len());
             let (kept, cut) = piece.split_at(room.min(piece.len()));
             begun.text.extend_from_slice(kept);
@@ -108,14 +100,22 @@ impl Console {
         }
         if !is_whole {
             // whether the rest has a line feed is not known
-            if let Some(begun) = self.begun.get_mut(&(tid, descriptor)) {
-                begun.cut = begun.cut.saturating_add(length - text.len() as u32);
-            }
+            let begun = self.begin(&written, output);
+            begun.cut = begun.cut.saturating_add(length - text.len() as u32);
             self.hand_over(env, (tid, descriptor), false);
         }
         if self.begun.len() > MAX_OPEN {
             self.flush(env, u64::MAX);
         }
+    }
+
+    /// The line to which a call of `write` adds.
+    fn begin(&mut self, written: &Written<'_>, output: Output) -> &mut Begun {
+        let Written { time, tid, thread, sp, descriptor, .. } = *written;
+        let begun = self.begun.entry((tid, descriptor));
+        let begun = begun.or_insert(Begun { time, thread, sp, output, text: Vec::new(), cut: 0 });
+        (begun.time, begun.sp) = (time, sp);
+        begun
     }
 
     /// Hands over the lines that have not ended and to which nothing was added for a while, and notes what was left out.
