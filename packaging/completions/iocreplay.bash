@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last clients net iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last console clients net iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -38,6 +38,8 @@ _iocreplay() {
         'alarms --output' | \
         'last -o' | \
         'last --output' | \
+        'console -o' | \
+        'console --output' | \
         'clients -o' | \
         'clients --output' | \
         'net -o' | \
@@ -142,6 +144,13 @@ _iocreplay() {
         'last --until' | \
         'last --ioc' | \
         'last --host' | \
+        'console --format' | \
+        'console --since' | \
+        'console --until' | \
+        'console --pv' | \
+        'console --exclude' | \
+        'console --ioc' | \
+        'console --host' | \
         'clients --format' | \
         'clients --since' | \
         'clients --until' | \
@@ -205,6 +214,7 @@ _iocreplay() {
     undo) options='--help --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
+    console) options='--help --format --since --until --pv --exclude --ioc --host --follow --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
@@ -217,7 +227,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | clients | net | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | console | clients | net | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

@@ -17,6 +17,7 @@ complete -c iocreplay -n __fish_use_subcommand -a diff -d 'Show which PVs had ot
 complete -c iocreplay -n __fish_use_subcommand -a undo -d 'Make a shell script that puts back what was written'
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
 complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
+complete -c iocreplay -n __fish_use_subcommand -a console -d 'Show what the IOCs printed, line by line'
 complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
 complete -c iocreplay -n __fish_use_subcommand -a net -d 'Show what the network was doing'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
@@ -197,6 +198,19 @@ complete -c iocreplay -n '__fish_seen_subcommand_from last' -l utc -d 'read and 
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l follow -d 'keep reading as the log grows, until interrupted'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l channels -d 'list the names of the channels, too'

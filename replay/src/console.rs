@@ -52,6 +52,8 @@ pub struct Row {
     pub time: i64,
     /// Its place in the order of time.
     pub even: i64,
+    /// When it was said: of a message that another thread printed, when it was sent.
+    pub said: i64,
     /// Host; empty if unknown.
     pub host: Rc<str>,
     /// The IOC, as it is shown; empty if unknown.
@@ -87,6 +89,7 @@ pub struct Row {
 /// Who sends a message.
 #[derive(Clone, Debug, PartialEq)]
 struct Sender {
+    time: i64,
     thread: ThreadId,
     severity: Option<u8>,
     record: Option<(String, bool)>,
@@ -119,6 +122,7 @@ impl Console {
         let mut row = Row {
             time: run.wall(said.at),
             even: run.even(said.at),
+            said: run.wall(said.at),
             host: run.host().as_str().into(),
             ioc: known.map_or("", |ioc| ioc.name.as_str()).into(),
             pid: known.map(|ioc| ioc.pid),
@@ -137,7 +141,7 @@ impl Console {
         };
         match &said.what {
             What::Errlog(call) => {
-                let sender = Sender { thread: call.thread, severity: call.severity, record: during };
+                let sender = Sender { time: row.time, thread: call.thread, severity: call.severity, record: during };
                 waiting.call(said.at, &call.format, sender);
                 return None;
             }
@@ -151,6 +155,7 @@ impl Console {
                     row.thread = None;
                 } else if row.thread.as_deref() == Some(PRINTER) {
                     let sender = waiting.printed(said.at, &line.text);
+                    row.said = sender.as_ref().map_or(row.time, |sender| sender.time);
                     let thread = sender.as_ref().and_then(|sender| context.thread(sender.thread));
                     row.thread = thread.map(|thread| thread.name.to_string()).filter(|name| !name.is_empty());
                     let number = sender.as_ref().and_then(|sender| sender.severity);

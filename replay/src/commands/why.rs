@@ -17,7 +17,7 @@ use crate::out::Out;
 use crate::output;
 use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
 use crate::terminal::Terminal;
-use crate::time::{Boundary, Zone};
+use crate::time::{Boundary, Zone, SECOND};
 use crate::{aliases, suggest, Logs, Recent};
 use epics::Pv;
 use iocrec_cli::command;
@@ -101,12 +101,26 @@ impl Command for Why {
         let again = logs.without_notices();
         let mut way = vec![answer.pv().to_owned()];
         follow(&again, &mut answer, &zone, &mut missed, &mut MAX_SOURCES.clone(), &mut way);
+        add_said(&again, &mut answer, &zone);
         if self.json {
             answer.write_json(out)?;
         } else {
             answer.write_text(out)?;
         }
         Ok(Outcome::from(&logs))
+    }
+}
+
+/// Longest time until errlog's thread has printed a message, nanoseconds.
+const PRINTED: i64 = SECOND as i64;
+
+/// Adds what the records on the way printed.
+fn add_said(logs: &Logs, answer: &mut Answer, zone: &Zone) {
+    let (since, until) = answer.span();
+    let filter =
+        Filter { since: Some(since), until: Some(until.saturating_add(PRINTED)), ..Filter::default() };
+    for row in logs.console(&filter) {
+        answer.add_said(&row, zone);
     }
 }
 

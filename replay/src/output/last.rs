@@ -5,6 +5,7 @@ mod json;
 pub use self::json::json;
 
 use super::alarms::push_cause;
+use super::console::said;
 use super::wording::counted;
 use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine};
@@ -18,13 +19,14 @@ use crate::time::{duration, Zone, SECOND};
 use std::fmt::Write as _;
 use std::io;
 
-/// Columns of the screen, and the lines of each part: 40 in all.
+/// Columns of the screen, and the lines of each part: 46 in all.
 const COLUMNS: usize = 100;
 const MOST_MISSING: usize = 2;
 const MOST_BEGUN: usize = 5;
 const MOST_THREADS: usize = 6;
 const MOST_ALARMS: usize = 5;
 const MOST_CLIENTS: usize = 3;
+const MOST_SAID: usize = 6;
 
 fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
@@ -99,6 +101,7 @@ pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         false => part.lines(&puts, puts.len(), true, "")?,
     }
     alarms(out, last, zone)?;
+    console(out, last, zone)?;
     clients(out, last)
 }
 
@@ -255,6 +258,17 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         (_, 1) => part.line("1 record was in alarm at the end"),
         (_, count) => part.line(&format!("{count} records were in alarm at the end")),
     }
+}
+
+fn console(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    // an older log, or an IOC that prints nothing: no room is spent on that
+    if last.said.is_empty() {
+        return Ok(());
+    }
+    let mut part = Part { out, name: "console" };
+    let lines: Vec<String> =
+        last.said.iter().map(|row| format!("{} {}", clock(row.time, zone), said(row))).collect();
+    part.lines_of_more(&lines, MOST_SAID, true, (last.more_said, "earlier lines; see iocreplay console"))
 }
 
 fn clients(out: &mut Out, last: &Last) -> io::Result<()> {

@@ -12,6 +12,7 @@ use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::clients::{ClientLine, Clients, Ended};
 use super::putlog::{each_put, root_put, PutLine, Via};
 use super::run::{record_name, Run};
+use crate::console::Row as ConsoleRow;
 use crate::filter::{Filter, Pattern};
 use crate::logs::Logs;
 use crate::model::origins::Wording;
@@ -120,6 +121,10 @@ pub struct Last {
     pub sampled: bool,
     /// Clients that were connected at the end.
     pub clients: Vec<ClientLine>,
+    /// What it printed in the minute: the last lines, and how many came before them.
+    pub said: VecDeque<ConsoleRow>,
+    /// See `said`.
+    pub more_said: u64,
 }
 
 /// Chooses the process: of those that match, the one that ended last; if none ended, the one that was recorded last.
@@ -170,6 +175,8 @@ impl Last {
             lost_before: false,
             sampled: false,
             clients: Vec::new(),
+            said: VecDeque::new(),
+            more_said: 0,
             process,
         };
         last.chains(logs, &processes, number, wording);
@@ -197,6 +204,13 @@ impl Last {
             }
         }
         let pid = last.process.pid;
+        for row in logs.without_notices().console(&of_ioc).filter(|row| row.pid == Some(pid)) {
+            last.said.push_back(row);
+            if last.said.len() > MAX_ITEMS {
+                last.said.pop_front();
+                last.more_said += 1;
+            }
+        }
         let connected = |line: &ClientLine| {
             // an earlier or later process of that name had others
             if line.ioc_pid.is_some_and(|own| own != pid) {

@@ -8,6 +8,8 @@ use crate::model::last::{Ending, Last};
 use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::out::Out;
+use crate::output::console;
+use crate::output::rows::Row;
 use crate::output::wording::put::who;
 use crate::time::{Zone, SECOND};
 use serde::Serialize;
@@ -46,6 +48,8 @@ struct Keys<'a> {
     alarms: Vec<AlarmKeys<'a>>,
     in_alarm: usize,
     clients: Vec<ClientKeys<'a>>,
+    /// What it printed in the minute, with the keys of `iocreplay console`.
+    console: Vec<console::Line<'a>>,
 }
 
 #[derive(Serialize)]
@@ -184,6 +188,7 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         alarms: last.alarms.iter().map(|line| alarm_keys(line, zone)).collect(),
         in_alarm: last.in_alarm,
         clients: last.clients.iter().take(MOST).map(client_keys).collect(),
+        console: last.said.iter().map(|row| row.line(zone)).collect(),
     })
 }
 

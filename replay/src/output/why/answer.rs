@@ -3,14 +3,19 @@
 use super::inputs::Source;
 use super::sources::{Lead, Link, Meanwhile};
 use super::steps::Step;
+use crate::console::Row;
 use crate::model::alarms::Alarm;
 use crate::model::enum_strings::{self, severity_name};
 use crate::namesakes::with_pid;
 use crate::out::{add, line, Out};
+use crate::output::console::said;
 use crate::output::wording::alarm;
 use crate::time::Zone;
 use serde::Serialize;
 use std::io;
+
+/// Lines of the console that are shown.
+const MAX_SAID: usize = 20;
 
 /// The reason why the PV changed.
 #[derive(Serialize)]
@@ -75,6 +80,8 @@ pub struct Answer {
     pub(super) meanwhile: Vec<Meanwhile>,
     /// Number of such puts that are not listed.
     pub(super) meanwhile_more: u64,
+    /// What the records on the way printed until then.
+    pub(super) said: Vec<Said>,
     /// The process that made the put at the root, as in `iocreplay puts`; null if no log tells.
     pub(super) process: Option<serde_json::Value>,
     /// Other IOCs that have a PV of this name: this answer is not about them.
@@ -91,6 +98,19 @@ pub struct Answer {
     /// Where to look further.
     #[serde(skip)]
     pub(super) lead: Lead,
+}
+
+/// A line that an IOC printed while a record on the way was processed.
+#[derive(Serialize)]
+pub struct Said {
+    time: String,
+    record: String,
+    thread: Option<String>,
+    severity: Option<&'static str>,
+    text: String,
+    /// All of it as text.
+    #[serde(skip)]
+    line: String,
 }
 
 /// Another IOC that has a PV of the same name.
@@ -118,6 +138,25 @@ impl From<Alarm> for AlarmKeys {
 }
 
 impl Answer {
+    /// The time in which what the records on the way printed belongs to it: of the chain, until the change.
+    pub fn span(&self) -> (i64, i64) {
+        self.lead.span()
+    }
+
+    /// Takes a line of the console: it counts if a record on the way was certainly being processed.
+    pub fn add_said(&mut self, row: &Row, zone: &Zone) {
+        let (since, until) = self.lead.span();
+        let Some(record) = row.record.as_ref().filter(|_| row.is_certain) else { return };
+        let mut steps = self.chain.iter().chain(&self.read);
+        let on_the_way = steps.any(|step| step.record == *record && step.ioc == *row.ioc);
+        if !on_the_way || row.said < since || row.said > until || self.said.len() >= MAX_SAID {
+            return;
+        }
+        let (time, line) = (zone.format(row.said, 9), said(row));
+        let (thread, severity, text) = (row.thread.clone(), row.severity, row.text.clone());
+        self.said.push(Said { time, record: record.clone(), thread, severity, text, line });
+    }
+
     /// The answer, found by reading only what was recorded since a time.
     pub fn counted_since(self, since: i64, zone: &Zone) -> Answer {
         Answer { counted_since: Some(zone.format(since, 9)), ..self }
@@ -138,6 +177,9 @@ impl Answer {
         }
         for step in &self.read {
             line!(out, "Input: {}  {}", step.time, step.text)?;
+        }
+        for said in &self.said {
+            line!(out, "Said: {}  {}", said.time, said.line)?;
         }
         self.write_sources(out)
     }

@@ -227,6 +227,11 @@ impl Lead {
         self.time
     }
 
+    /// Wall-clock times of the chain's begin and of the change.
+    pub(super) fn span(&self) -> (i64, i64) {
+        (self.begun, self.time)
+    }
+
     /// Whether this change was in the same chain as that one.
     pub(super) fn is_of(&self, other: &Lead) -> bool {
         self.chain.as_ref().zip(other.chain.as_ref()).is_some_and(|(own, other)| own == other)
