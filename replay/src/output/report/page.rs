@@ -6,7 +6,9 @@ use super::missing::Item;
 use super::moments::Moment;
 use super::strings::shown;
 use super::verdict::Part;
+use crate::console::Row;
 use crate::names::linkage_name;
+use crate::output::console::said;
 use askama::Template;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -57,6 +59,15 @@ pub struct Card {
     details: Vec<Detail>,
 }
 
+/// A line that an IOC printed.
+pub struct SaidLine {
+    at: String,
+    ioc: String,
+    text: String,
+    /// `line`, `left_out` or `gave_up`.
+    kind: &'static str,
+}
+
 /// The page.
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -69,6 +80,8 @@ pub struct Page<'a> {
     verdict: &'a [Part],
     missing: &'a [Item],
     moments: &'a [Moment],
+    said: Vec<SaidLine>,
+    more_said: String,
     cards: Vec<Card>,
     footer: Vec<String>,
     command: String,
@@ -100,6 +113,10 @@ impl<'a> Page<'a> {
             verdict,
             missing,
             moments,
+            said: said_lines(facts),
+            more_said: Some(facts.found.said.more)
+                .filter(|more| *more > 0)
+                .map_or(String::new(), |more| plural(more, "earlier line")),
             cards: cards(facts),
             footer: footer(facts),
             command: shown(&command),
@@ -129,6 +146,16 @@ fn hosts(facts: &Facts) -> String {
         some if some.len() <= 3 => some.join(", "),
         some => format!("{} hosts", some.len()),
     }
+}
+
+fn said_lines(facts: &Facts) -> Vec<SaidLine> {
+    let line = |row: &Row| SaidLine {
+        at: facts.clock.time(row.time, 3),
+        ioc: shown(&row.ioc),
+        text: shown(&said(row)),
+        kind: row.kind.name(),
+    };
+    facts.found.said.lines.iter().map(line).collect()
 }
 
 fn cards(facts: &Facts) -> Vec<Card> {

@@ -11,7 +11,9 @@ pub mod places;
 pub mod plot;
 pub mod puts;
 pub mod records;
+mod said;
 
+use self::said::Said;
 use super::strings::{Selected, Strings, Text};
 use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
@@ -58,6 +60,8 @@ pub struct Collected {
     pub causes: Causes,
     /// Losses and marks.
     pub notes: Notes,
+    /// What the IOCs printed.
+    pub said: Said,
     /// First and last time of anything.
     pub span: Option<(i64, i64)>,
     /// The minutes that the verdict is about, if that is known beforehand.
@@ -295,6 +299,10 @@ impl Collected {
 
     /// Takes a fact beside the chains, in order of time among them.
     pub fn take_aside(&mut self, aside: &Aside, filter: &Filter) {
+        if matches!(aside.what, What::Said(_)) {
+            // those outside the time tell who sent what is printed inside
+            return self.said.take(aside, filter);
+        }
         if !filter.time(aside.time) {
             return;
         }
