@@ -23,6 +23,7 @@ pub mod ca;
 pub mod cli;
 pub mod commands;
 pub mod control;
+pub mod deaths;
 pub mod directory;
 mod failure;
 pub mod inspector;

@@ -36,6 +36,7 @@ pub mod sockets;
 pub mod text;
 pub mod user;
 pub mod version;
+pub mod victim;
 pub mod width;
 
 #[cfg(test)]

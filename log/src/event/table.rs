@@ -1,5 +1,6 @@
 //! The one table of facts: the number, name and class of each, and the store of each definition.
 
+use super::deaths::*;
 use super::definitions::*;
 use super::hits::*;
 use super::ids::*;
@@ -199,6 +200,10 @@ macro_rules! for_each_fact {
             72 ClientStalled(ClientStalled) "client_stalled" Hit;
             /// An IPv6 address, and the IP address that stands for it.
             73 Ip6(Ip6) "ip6" Definition in ip6: Table<Ip6>;
+            /// A signal was sent to an IOC.
+            74 SignalSent(Box<SignalSent>) "signal_sent" Note;
+            /// A thread of an IOC got a deadly signal, or its own fault was handed to a handler.
+            75 Crash(Box<Crash>) "crash" Note;
         }
     };
 }
@@ -276,7 +281,7 @@ macro_rules! boxed {
     };
 }
 boxed!(ClientChannel Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic PvaSearches
-    PvaBeacons PvaCircuit);
+    PvaBeacons PvaCircuit SignalSent Crash);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);
