@@ -84,6 +84,7 @@ pub struct Deaths {
     buffer: Buffer,
     mortals: Table<u32, Mortal>,
     batch: Rc<RefCell<Batch>>,
+    lost: u64,
     /// Dropped before the programs.
     _links: Vec<Link>,
     _object: Object,
@@ -134,7 +135,7 @@ impl Deaths {
             Ok(link) => links.push(link),
             Err(failure) => parts.push(Lacks::NoOom(failure)),
         }
-        Ok(Deaths { buffer, mortals, batch, _links: links, _object: object })
+        Ok(Deaths { buffer, mortals, batch, lost: 0, _links: links, _object: object })
     }
 
     /// Becomes readable when an event waits.
@@ -153,11 +154,21 @@ impl Deaths {
         self.mortals.set(pid, Mortal::zeroed())
     }
 
-    /// Tells no more of a process. Returns the number of signals to it that were left out since the last that was told.
-    pub fn forget(&self, pid: u32) -> u64 {
-        let left_out = self.mortals.get(pid).map_or(0, |mortal| mortal.left_out);
+    /// Tells no more of a process.
+    pub fn forget(&self, pid: u32) {
         self.mortals.remove(pid);
-        left_out
+    }
+
+    /// Number of signals to a process that were not told so far.
+    pub fn left_out(&self, pid: u32) -> u64 {
+        self.mortals.get(pid).map_or(0, |mortal| mortal.left_out)
+    }
+
+    /// Number of events that did not fit since the last call, as far as the kernel tells.
+    pub fn lost(&mut self) -> u64 {
+        let Buffer::Perf(buffer) = &self.buffer else { return 0 };
+        let before = std::mem::replace(&mut self.lost, buffer.lost());
+        self.lost - before
     }
 
     /// Takes the waiting events.

@@ -16,6 +16,7 @@ pub mod bell;
 pub mod btf;
 pub mod clock;
 pub mod config;
+pub mod connector;
 pub mod diag;
 pub mod elf;
 pub mod ending;
