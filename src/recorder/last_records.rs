@@ -73,7 +73,7 @@ mod tests {
             Record { id: 3, ioc: 1, address: 8, name: "H:SEGV".into(), rtype: "sub".into() };
         context.apply(1, &Fact::from(record));
         let mut records = LastRecords::default();
-        for crash in crash {
+        if let Some(crash) = crash {
             records.complete(&mut Event { time: 1, fact: Fact::from(crash) }, &context);
         }
         let mut event = Event { time: 2, fact: Fact::IocEnd(IocEnd { ioc: 1, how: how.into() }) };

@@ -14,6 +14,7 @@ mod capture_files;
 mod chains;
 mod changing;
 mod channels;
+mod deaths;
 mod disks;
 mod errors;
 mod flood;

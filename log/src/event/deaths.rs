@@ -1,6 +1,8 @@
 //! What kills IOCs: signals that are sent to them, and crashes.
 
+
 use super::ids::*;
+use super::life::{allocated, OwnedBy, Whole};
 use serde::{Deserialize, Serialize};
 
 /// Who sends a signal.
@@ -87,4 +89,21 @@ pub struct Frame {
     /// Bytes from the start of the function to the address; where the function is unknown, from the place where the
     /// module is loaded.
     pub offset: u64,
+}
+
+impl Whole for Crash {
+    const OWNED_BY: OwnedBy = OwnedBy::Ioc;
+
+    fn key(&self) -> u32 {
+        self.ioc
+    }
+
+    fn heap(&self) -> usize {
+        let (frames, records) = (self.frames.as_slice(), self.records.as_slice());
+        allocated(self.thread.len()) + allocated(size_of_val(frames)) + allocated(size_of_val(records))
+    }
+
+    fn owner(&self) -> u32 {
+        self.ioc
+    }
 }

@@ -202,8 +202,9 @@ macro_rules! for_each_fact {
             73 Ip6(Ip6) "ip6" Definition in ip6: Table<Ip6>;
             /// A signal was sent to an IOC.
             74 SignalSent(Box<SignalSent>) "signal_sent" Note;
-            /// A thread of an IOC got a deadly signal, or its own fault was handed to a handler.
-            75 Crash(Box<Crash>) "crash" Note;
+            /// A thread of an IOC got a deadly signal, or its own fault was handed to a handler. The last of each IOC is in
+            /// force until the IOC ends.
+            75 Crash(Box<Crash>) "crash" Definition in crashes: Table<Crash>;
         }
     };
 }

@@ -5,6 +5,7 @@ pub mod at;
 pub mod c_number;
 pub mod caput;
 pub mod clients;
+mod crash;
 pub mod diff;
 pub mod format;
 pub mod graph;

@@ -1,5 +1,6 @@
 //! `iocrec watch`: prints the events that a log would get, one line each, as they happen.
 
+mod deaths;
 mod printer;
 mod pvaccess;
 

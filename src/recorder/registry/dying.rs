@@ -161,7 +161,7 @@ impl Dying {
         }
         let thread = deadly.map_or(String::new(), |fault| format!(", thread {}", fault.thread));
         if i32::from(signal) == libc::SIGKILL && self.out_of_memory.is_some() {
-            return ", sent by the kernel, which was out of memory".into();
+            return ", sent by the kernel for lack of memory".into();
         }
         let Some(last) = self.signals.iter().rfind(|sent| sent.number == signal) else { return thread };
         let mut others: Vec<String> = Vec::new();
@@ -194,7 +194,7 @@ impl Signal {
     fn sender(&self) -> String {
         match self.from {
             SignalFrom::Kernel => "the kernel".into(),
-            SignalFrom::OutOfMemory => "the kernel, which was out of memory".into(),
+            SignalFrom::OutOfMemory => "the kernel for lack of memory".into(),
             SignalFrom::Process if self.own => "itself".into(),
             SignalFrom::Process => {
                 // a process chooses its name: it must not look like another user
@@ -342,7 +342,7 @@ mod tests {
         dying.crash(SECOND, &crash(6, -6, false), Some(&place()));
         assert_eq!(dying.how(Some(6)), "killed by SIGABRT, sent by itself, thread cbLow");
         dying.out_of_memory(SECOND);
-        assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel, which was out of memory");
+        assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel for lack of memory");
     }
 
     #[test]
