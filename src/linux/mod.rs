@@ -8,7 +8,7 @@
 //!   [`sock_diag`]: the kernel's answers about sockets
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
-//! * [`process`], [`user`], [`memory`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
+//! * [`process`], [`user`], [`memory`], [`victim`], [`connector`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
 //! * [`procfs`]: the recorder core's queries of /proc, behind a trait
 //! * [`opened`]: files that processes have mapped; [`elf`]: their symbols
 

@@ -45,8 +45,9 @@
 
 long REGISTER(DBBASE *);
 void testdbCleanup(void);
-/* routines.c */
-void register_routines(void);
+#ifdef ROUTINES
+#include "routines.c"
+#endif
 /* own_threads.c */
 void start_program(char *name);
 void tell_program(char how, char *name);
