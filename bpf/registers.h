@@ -23,6 +23,7 @@ struct pt_regs {
 #define ARGUMENT3(regs) ((regs)->dx)
 #define ARGUMENT4(regs) ((regs)->cx)
 #define STACK_POINTER(regs) ((regs)->sp)
+#define INSTRUCTION_POINTER(regs) ((regs)->ip)
 /* `call` has just pushed the caller's address; a probe after endbr64 still finds it there. */
 #define RETURN_ADDRESS(into, regs) bpf_probe_read_user(into, sizeof(__u64), (void *)(regs)->sp)
 /* The word at the stack pointer of a frame that was entered earlier. */
@@ -40,6 +41,7 @@ struct pt_regs {
 #define ARGUMENT3(r) ((r)->regs[2])
 #define ARGUMENT4(r) ((r)->regs[3])
 #define STACK_POINTER(r) ((r)->sp)
+#define INSTRUCTION_POINTER(r) ((r)->pc)
 #define RETURN_ADDRESS(into, r) (*(into) = (r)->regs[30], 0)
 /* At entry the return address is in a register; the place where the function saves it is unknown. */
 #define AT_STACK_POINTER(into, sp) (-1)
@@ -57,6 +59,7 @@ struct pt_regs {
 #define ARGUMENT3(regs) ((regs)->a2)
 #define ARGUMENT4(regs) ((regs)->a3)
 #define STACK_POINTER(regs) ((regs)->sp)
+#define INSTRUCTION_POINTER(regs) ((regs)->pc)
 #define RETURN_ADDRESS(into, regs) (*(into) = (regs)->ra, 0)
 #define AT_STACK_POINTER(into, sp) (-1) /* as arm64 */
 

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 19] = [
+const GOLDEN: [&str; 20] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -33,6 +33,7 @@ const GOLDEN: [&str; 19] = [
     "v1-stalls",
     "v1-ip6",
     "v1-console",
+    "v1-deaths",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -516,6 +517,36 @@ fn hits() -> Vec<Fact> {
             },
             guid: (1..13).collect(),
             before: (2..14).collect(),
+        }),
+        Fact::from(SignalSent {
+            ioc: 1,
+            signal: 10,
+            code: 0,
+            from: SignalFrom::Process,
+            pid: 4711,
+            uid: 1000,
+            user: "op".into(),
+            program: "bash".into(),
+            command: vec!["bash".into(), "-l".into()],
+            left_out: 3,
+        }),
+        Fact::from(Crash {
+            ioc: 1,
+            tid: 4700,
+            thread: "cbLow".into(),
+            signal: 11,
+            code: 1,
+            address: Some(0x1230),
+            handled: false,
+            ip: 0x55AA_0000_1001,
+            sp: 0x7F00_0000_8000,
+            site: 5,
+            offset: 17,
+            record: Some(3),
+            from: 0,
+            bytes: 2048,
+            frames: vec![Frame { at: 8, site: 5, offset: 33 }],
+            records: vec![(56, 3)],
         }),
         Fact::ChannelEnd(7),
         Fact::CircuitForgotten(5),

@@ -24,7 +24,7 @@ pub struct Batch {
 
 impl Batch {
     /// Adds a hit, in one or two pieces.
-    pub(super) fn push(&mut self, sample: &[u8], rest: &[u8]) {
+    pub(crate) fn push(&mut self, sample: &[u8], rest: &[u8]) {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(sample);
         self.bytes.extend_from_slice(rest);
@@ -47,12 +47,12 @@ impl Batch {
     }
 
     /// Bytes of all hits.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// Sorts the hits of several CPUs and buffers by time. Those of each are nearly in order, so this is fast.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         // the sort of a std that is built for size does not notice that there is nothing to do
         if !self.places.is_sorted_by_key(|place| place.time) {
             self.places.sort_by_key(|place| place.time);
@@ -70,7 +70,7 @@ impl Batch {
     }
 
     /// Drops all hits, and keeps at most enough memory for `most` bytes of them.
-    pub(super) fn clear(&mut self, most: usize) {
+    pub(crate) fn clear(&mut self, most: usize) {
         self.bytes.clear();
         self.places.clear();
         if self.bytes.capacity() > most {

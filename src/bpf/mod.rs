@@ -6,7 +6,7 @@
 //!
 //! Nothing here outlives the process: maps and programs disappear when the agent ends, however it ends.
 
-mod batch;
+pub(crate) mod batch;
 pub mod contract;
 pub mod diagnosis;
 pub mod failure;
@@ -17,7 +17,7 @@ pub mod limits;
 pub mod load;
 pub mod maps;
 mod objects;
-mod perf_buffer;
+pub(crate) mod perf_buffer;
 pub mod refusal;
 pub(crate) mod ring;
 pub mod shared;

@@ -18,6 +18,7 @@ use super::{reading, recording, Command};
 use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::failure::Failure;
+use crate::linux::ending::Ends;
 use crate::linux::signals::{self, HangUp};
 use crate::recorder;
 use crate::recorder::capture_clock::CaptureClock;
@@ -117,10 +118,13 @@ impl Command for Record {
         };
         let run = run_id().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
         let writer = Writer::open(directory, options, run)?;
-        match clock {
-            Some(_) => recording::drop_privileges(is_foreign(&self.dir)),
+        let ends = match clock {
+            Some(_) => {
+                recording::drop_privileges(is_foreign(&self.dir));
+                Ends::Descriptors
+            }
             None => recording::limit_privileges(is_foreign(&self.dir)),
-        }
+        };
         let report = Report::new(self.dir.to_string_lossy().into_owned(), self.max_disk);
         let triggers = Triggers::new(&self.pin_on, &self.pin_on_put);
         let no_thread = |error| Failure::Failed(format!("cannot start the log's thread: {error}"));
@@ -143,7 +147,7 @@ impl Command for Record {
             return finished.report(Some(&status)).and_then(|()| is_stored(&status));
         }
         let snapshots = (!self.no_snapshots).then_some(self.max_disk);
-        let outcome = recording::record(recorder::Options { snapshots, ..options }, &mut store);
+        let outcome = recording::record(recorder::Options { snapshots, ..options }, ends, &mut store);
         let status = close(store)?;
         recording::end(outcome?);
         is_stored(&status)

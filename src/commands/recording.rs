@@ -4,6 +4,7 @@ use iocrec_log::event::Tier;
 
 use crate::bpf;
 use crate::failure::{Failure, UsageError};
+use crate::linux::ending::Ends;
 use crate::linux::privileges;
 use crate::probes::deferred_close;
 use crate::probes::tiers::TierRequest;
@@ -21,24 +22,27 @@ pub fn drop_privileges(foreign_log: bool) {
 }
 
 /// Drops the privileges that recording does not need. Call this before a second thread starts. `foreign_log`: the log's
-/// directory may belong to another user, so its permissions must not count.
-pub fn limit_privileges(foreign_log: bool) {
+/// directory may belong to another user, so its permissions must not count. Returns what tells how processes end, which
+/// needs one of them.
+pub fn limit_privileges(foreign_log: bool) -> Ends {
+    let ends = Ends::open();
     // the last call that needs CAP_SYS_RESOURCE
     bpf::raise_limits();
     if let Err(error) = privileges::limit(foreign_log.then_some(privileges::DAC_OVERRIDE)) {
         complain(&format!("capabilities that are not needed could not be dropped: {error}"));
     }
+    ends
 }
 
 /// Records until the end. Returns the recorder, whose events must be stored before it is [dropped](end).
-pub fn record(options: Options, sink: &mut dyn Sink) -> Result<Recorder, Failure> {
+pub fn record(options: Options, ends: Ends, sink: &mut dyn Sink) -> Result<Recorder, Failure> {
     match (options.puts, options.process, options.tier) {
         (false, false, _) if !options.console => return Err(UsageError::NothingToRecord.into()),
         (false, _, TierRequest::Only(Tier::Packet)) => return Err(UsageError::NoPutsInPacketTier.into()),
         _ => {}
     }
     let sink = &mut Holding::new(sink);
-    let (mut recorder, lines) = Recorder::new(options, sink)?;
+    let (mut recorder, lines) = Recorder::new(options, ends, sink)?;
     lines.iter().for_each(|line| complain(line));
     recorder.run(sink, &mut complain);
     Ok(recorder)

@@ -8,6 +8,7 @@ use crate::inspector::report::{CaServer, Finding, ProcessInfo, Report, ServedCli
 use crate::inspector::request::Request;
 use crate::inspector::shared::Common;
 use crate::ioc::clients::{clients, Client};
+use crate::ioc::stack::Code;
 use crate::ioc::IocProcess;
 use crate::linux::elf::function_at;
 use crate::linux::reader::Inspection;
@@ -49,6 +50,11 @@ pub(super) fn answer(common: &Common, request: Request) {
         Request::CallSite { ioc, id, address } => {
             let (function, file) = call_site(&ioc, address);
             Finding::CallSite { id, function, file }
+        }
+        Request::Crash { ioc, number, ip, stack, from } => {
+            let mut code = Code::of(&ioc);
+            let place = code.place(ip);
+            Finding::Crash { number, place, frames: code.return_addresses(&stack, from) }
         }
     };
     if look.end().is_some() && pid != 0 {

@@ -7,6 +7,7 @@ use iocrec_log::event::{Address, CallSiteId, ThreadId};
 use crate::ca::servers::Server;
 use crate::ioc::clients::Client;
 use crate::ioc::records::WalkError;
+use crate::ioc::stack::{self, Place};
 use crate::ioc::IocProcess;
 use crate::linux::reader::budget::Refused;
 use crate::linux::{process, user};
@@ -97,6 +98,15 @@ pub enum Finding {
         function: String,
         /// Name of the file that the function is in; empty if unknown.
         file: String,
+    },
+    /// The functions of a crash.
+    Crash {
+        /// Its number.
+        number: u32,
+        /// Where the thread stood.
+        place: Option<Place>,
+        /// Return addresses on its stack.
+        frames: Vec<stack::Found>,
     },
 }
 

@@ -52,6 +52,19 @@ pub enum Request {
         /// The return address.
         address: u64,
     },
+    /// The functions in which a thread has crashed, and those that have called them.
+    Crash {
+        /// The IOC, which may have ended.
+        ioc: Arc<IocProcess>,
+        /// Number of the crash.
+        number: u32,
+        /// The instruction at which the thread stood; 0 if unknown.
+        ip: u64,
+        /// A part of its stack.
+        stack: Vec<u8>,
+        /// Bytes from the stack pointer to it.
+        from: u32,
+    },
 }
 
 impl Request {
@@ -61,7 +74,8 @@ impl Request {
             Request::Servers { .. } | Request::ServersAmong { .. } => None,
             Request::Clients { ioc, .. }
             | Request::ThreadClients { ioc, .. }
-            | Request::CallSite { ioc, .. } => Some(ioc),
+            | Request::CallSite { ioc, .. }
+            | Request::Crash { ioc, .. } => Some(ioc),
         }
     }
 }

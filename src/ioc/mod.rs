@@ -38,6 +38,7 @@ pub mod redact;
 pub mod scanning;
 pub mod script;
 pub mod snapshots;
+pub mod stack;
 pub mod stripped;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! An IOC process, as far as it is visible from outside.
 
 use std::fmt;
+use std::sync::Arc;
 
 use epics::dbf::Numbering;
 use iocrec_log::event::Linkage;
@@ -12,6 +13,7 @@ use crate::ioc::offsets::{Abi, Generation};
 use crate::ioc::version;
 use crate::linux::elf::Symbol;
 use crate::linux::memory::Memory;
+use crate::linux::process::Mapping;
 use crate::linux::width::Width;
 use crate::linux::{machine, process};
 
@@ -36,6 +38,8 @@ pub struct IocProcess {
     pub modules: Vec<Module>,
     /// Address of the variable that points to its record database, if it has no symbol and was searched for.
     pub(super) database: Option<u64>,
+    /// The files whose code it had mapped when it was last looked at: when it has ended, nothing tells any more.
+    pub code: Arc<[Mapping]>,
     /// Its record layout, or the reason why it could not be read.
     pub layout: Result<Layout, LayoutError>,
     /// Factors that determine its structures.
@@ -96,6 +100,7 @@ impl IocProcess {
             linkage: if modules.iter().any(holds_base) { Linkage::Static } else { Linkage::Shared },
             memory,
             database,
+            code: code_of(pid),
             layout,
             abi: Abi { width, generation },
             modules,
@@ -125,6 +130,11 @@ impl IocProcess {
             self.base_version = version;
         }
         self.environment = environment.logged();
+        // device support may have been loaded since
+        let code = code_of(self.pid);
+        if !code.is_empty() {
+            self.code = code;
+        }
     }
 
     /// Whether the process has ended, or is about to.
@@ -178,6 +188,12 @@ impl IocProcess {
     pub fn module_at(&self, address: u64) -> Option<&Module> {
         self.modules.iter().find(|module| (module.range.0..module.range.1).contains(&address))
     }
+}
+
+/// The mappings of a process's code.
+fn code_of(pid: u32) -> Arc<[Mapping]> {
+    let mappings = process::mappings(pid).unwrap_or_default();
+    mappings.into_iter().filter(|mapping| mapping.executable).collect()
 }
 
 fn read_layout(memory: &Memory, modules: &[Module], database: Option<u64>) -> Result<Layout, LayoutError> {

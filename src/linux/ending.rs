@@ -1,17 +1,100 @@
 //! How a process ended.
 //!
 //! A descriptor of the process (pidfd), opened while it is alive, gives the exit status afterwards on Linux 6.15 and
-//! later, whoever the parent is. On older kernels only a zombie, which waits for its parent, shows it.
+//! later, whoever the parent is. On older kernels only a zombie, which waits for its parent, shows it, and the process
+//! connector ([`crate::linux::connector`]).
 
+use std::fmt::{self, Display, Formatter};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+
+use crate::linux::connector::Connector;
 use crate::linux::proc;
+use crate::linux::victim::Victim;
 
 /// Watches for the end of a process.
 #[derive(Debug)]
 pub struct Ending {
     pid: u32,
     descriptor: Option<OwnedFd>,
+}
+
+/// What tells how processes end that are not this one's children.
+#[derive(Debug)]
+pub enum Ends {
+    /// Their descriptors ([`Ending`]).
+    Descriptors,
+    /// The process connector.
+    Connector(Connector),
+    /// Nothing, but zombies for as long as their parents let them be; why.
+    Untold(io::Error),
+}
+
+/// Longest wait for the connector's word about a child that has ended, milliseconds.
+const TOLD: u16 = 200;
+/// A variable for tests, which lets the connector tell where it is not needed.
+const TRY: &str = "IOCREC_ENDS";
+
+impl Ends {
+    /// Finds out, by a child that it makes and kills. Call this while CAP_NET_ADMIN is held.
+    pub fn open() -> Ends {
+        let is_forced = std::env::var_os(TRY).is_some_and(|value| value == "connector");
+        if !is_forced && Ending::is_told() {
+            return Ends::Descriptors;
+        }
+        match Ends::tried() {
+            Ok(connector) => Ends::Connector(connector),
+            Err(error) => Ends::Untold(error),
+        }
+    }
+
+    fn tried() -> io::Result<Connector> {
+        let victim = Victim::start()?;
+        let pid = victim.pid();
+        let mut connector = Connector::open().or_else(|error| Ends::from_first_network().unwrap_or(Err(error)))?;
+        connector.watch(pid);
+        let status = victim.kill(libc::SIGTERM)?;
+        let mut polled = [PollFd::new(connector.descriptor(), PollFlags::POLLIN)];
+        while poll(&mut polled, PollTimeout::from(TOLD)) == Err(Errno::EINTR) {}
+        connector.take();
+        if connector.status(pid) != Some(status) {
+            // it refuses without a word outside of the first PID and user namespace
+            return Err(io::Error::other("the process connector tells nothing here"));
+        }
+        connector.forget(pid);
+        Ok(connector)
+    }
+}
+
+impl Ends {
+    /// Opens the connector on a thread that enters the first network namespace: the kernel has it there alone. `None` if
+    /// that can't be entered.
+    fn from_first_network() -> Option<io::Result<Connector>> {
+        let network = std::fs::File::open("/proc/1/ns/net").ok()?;
+        let open = move || {
+            // SAFETY: the descriptor is open. The namespace is this thread's alone, and the thread ends here.
+            let entered = unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) } == 0;
+            entered.then(Connector::open)
+        };
+        std::thread::spawn(open).join().ok()?
+    }
+}
+
+impl Display for Ends {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Ends::Descriptors => f.write_str("by descriptors of processes"),
+            Ends::Connector(_) => f.write_str("by the process connector"),
+            Ends::Untold(why) => write!(
+                f,
+                "how IOCs end is not known: that needs Linux 6.15, or CAP_NET_ADMIN in the first PID and user namespace: \
+                 {why}"
+            ),
+        }
+    }
 }
 
 /// `struct pidfd_info` of linux/pidfd.h in its first form, 64 bytes.
@@ -46,12 +129,19 @@ impl Ending {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    /// How the process ended, as text, once it has.
-    pub fn how(&self) -> String {
-        match self.reaped().or_else(|| zombie(self.pid)) {
-            Some(code) => in_words(code),
-            None => "its process is gone; this kernel does not tell how it ended".into(),
-        }
+    /// The wait status of the process, once it has ended, as far as this tells.
+    pub fn status(&self) -> Option<i32> {
+        self.reaped().or_else(|| zombie(self.pid))
+    }
+
+    /// Whether descriptors of processes tell how these ended on this kernel, tried on a child.
+    pub fn is_told() -> bool {
+        let tried = Victim::start().and_then(|victim| {
+            let ending = Ending::expect(victim.pid());
+            let status = victim.kill(libc::SIGTERM)?;
+            Ok(ending.reaped() == Some(status))
+        });
+        tried.unwrap_or(false)
     }
 
     /// The wait status of a process that its parent has reaped.
@@ -84,17 +174,10 @@ fn fields(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(stat.get(name_end + 2..)?).into_owned())
 }
 
-/// A wait status as text (wait(2)).
-fn in_words(status: i32) -> String {
-    if libc::WIFSIGNALED(status) {
-        let number = libc::WTERMSIG(status);
-        let name = nix::sys::signal::Signal::try_from(number)
-            .map_or_else(|_| format!("signal {number}"), |signal| signal.to_string());
-        let core = if libc::WCOREDUMP(status) { ", with a core dump" } else { "" };
-        format!("killed by {name}{core}")
-    } else {
-        format!("exit status {}", libc::WEXITSTATUS(status))
-    }
+/// The name of a signal.
+pub fn signal_name(number: i32) -> String {
+    nix::sys::signal::Signal::try_from(number)
+        .map_or_else(|_| format!("signal {number}"), |signal| signal.to_string())
 }
 
 #[cfg(test)]
@@ -103,7 +186,7 @@ mod tests {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    fn ended(script: &str, reap: bool) -> String {
+    fn ended(script: &str, reap: bool) -> Option<i32> {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("read line; {script}")]).stdin(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -118,27 +201,26 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        let how = ending.how();
+        let status = ending.status();
         child.wait().unwrap();
-        how
+        status
     }
 
     #[test]
     fn zombies_tell() {
-        assert_eq!(ended("exit 3", false), "exit status 3");
-        assert_eq!(ended("kill -9 $$", false), "killed by SIGKILL");
+        assert_eq!(ended("exit 3", false), Some(3 << 8));
+        assert_eq!(ended("kill -9 $$", false), Some(libc::SIGKILL));
     }
 
     #[test]
     fn the_dead_tell_where_the_kernel_can() {
-        let how = ended("exit 7", true);
-        assert!(how == "exit status 7" || how.starts_with("its process is gone"), "{how}");
+        assert_eq!(ended("exit 7", true), Ending::is_told().then_some(7 << 8));
     }
 
     #[test]
     fn nobody() {
-        assert!(Ending::expect(u32::MAX).how().starts_with("its process is gone"));
+        assert_eq!(Ending::expect(u32::MAX).status(), None);
         assert!(!is_zombie(u32::MAX));
-        assert_eq!(in_words(libc::SIGSEGV | 0x80), "killed by SIGSEGV, with a core dump");
+        assert_eq!((signal_name(11).as_str(), signal_name(40).as_str()), ("SIGSEGV", "signal 40"));
     }
 }

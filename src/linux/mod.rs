@@ -8,7 +8,7 @@
 //!   [`sock_diag`]: the kernel's answers about sockets
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
-//! * [`process`], [`user`], [`memory`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
+//! * [`process`], [`user`], [`memory`], [`victim`], [`connector`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
 //! * [`procfs`]: the recorder core's queries of /proc, behind a trait
 //! * [`opened`]: files that processes have mapped; [`elf`]: their symbols
 
@@ -16,6 +16,7 @@ pub mod bell;
 pub mod btf;
 pub mod clock;
 pub mod config;
+pub mod connector;
 pub mod diag;
 pub mod elf;
 pub mod ending;
@@ -36,6 +37,7 @@ pub mod sockets;
 pub mod text;
 pub mod user;
 pub mod version;
+pub mod victim;
 pub mod width;
 
 #[cfg(test)]

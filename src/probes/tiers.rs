@@ -21,6 +21,15 @@ pub enum TierRequest {
 }
 
 impl TierRequest {
+    /// The tiers whose programs may be used, the best first.
+    pub fn tiers(self) -> &'static [Tier] {
+        match self {
+            TierRequest::Auto | TierRequest::Only(Tier::Ring) => &[Tier::Ring, Tier::Perf],
+            TierRequest::Only(Tier::Perf) => &[Tier::Perf],
+            TierRequest::Only(Tier::Packet) => &[],
+        }
+    }
+
     /// Whether this tier may be used.
     fn allows(self, tier: Tier) -> bool {
         match self {

@@ -3,6 +3,7 @@
 use iocrec_log::event::{Host, Tier, TierChoice};
 use nix::sys::utsname::uname;
 
+use crate::deaths::Lacks;
 use crate::linux::clock;
 use crate::probes::tiers::TierRequest;
 use crate::recorder::error::HostError;
@@ -47,6 +48,25 @@ pub fn lower_tier(request: TierRequest, choice: &TierChoice) -> Option<String> {
     (!reasons.is_empty() && request != TierRequest::Only(choice.tier)).then(|| {
         format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; "))
     })
+}
+
+/// Lines for the user about what is not told of deaths, and why the log has no crashes and signals, if it has none. A
+/// reason that the tier's choice has given is not repeated.
+pub fn deaths_lack(
+    request: TierRequest,
+    choice: &TierChoice,
+    is_open: bool,
+    lacks: &[Lacks],
+) -> (Vec<String>, Option<String>) {
+    if is_open {
+        let asked = request == TierRequest::Only(Tier::Perf);
+        let parts = lacks.iter().filter(|lack| !lack.is_refusal() && !(asked && **lack == Lacks::PerfTier));
+        return (parts.map(ToString::to_string).collect(), None);
+    }
+    let Some(why) = lacks.last().map(ToString::to_string) else { return (Vec::new(), None) };
+    let is_new = choice.refused.iter().all(|(_, reason)| *reason != why);
+    let line = is_new.then(|| format!("signals to IOCs and their crashes are not recorded: {why}"));
+    (line.into_iter().collect(), Some(why))
 }
 
 #[cfg(test)]

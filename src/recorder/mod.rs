@@ -15,6 +15,7 @@ pub mod error;
 mod heartbeat;
 mod hits;
 pub mod holding;
+mod last_records;
 pub mod host;
 pub mod options;
 mod processes;
@@ -36,6 +37,8 @@ mod value;
 use iocrec_log::event::{Event, Fact};
 
 use crate::bpf::maps::LeavesOut;
+use crate::deaths::Deaths;
+use crate::linux::ending::Ends;
 use crate::linux::reader;
 use crate::net::capture::{Capture, CaptureError, Filtering, BLOCKS};
 use crate::net::captures::Captures;
@@ -46,7 +49,7 @@ use crate::recorder::chain_sampling::Sampler;
 use crate::recorder::env::Machine;
 use crate::recorder::env::Run;
 use crate::recorder::error::StartError;
-use crate::recorder::host::lower_tier;
+use crate::recorder::host::{deaths_lack, lower_tier};
 use crate::recorder::processes::Processes;
 use crate::recorder::run::Loop;
 use crate::recorder::sink::Sink;
@@ -66,11 +69,11 @@ pub use crate::recorder::shortfall::not_captured;
 pub struct Recorder(Loop);
 
 impl Recorder {
-    /// Loads the programs, opens the capture, finds the IOCs. Also returns lines for the user.
+    /// Loads the programs, opens the capture, finds the IOCs. `ends` tells how they end. Also returns lines for the user.
     ///
     /// # Errors
     /// Nothing can be recorded at all.
-    pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), StartError> {
+    pub fn new(options: Options, ends: Ends, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), StartError> {
         let mut messages = Vec::new();
         // before there is much memory for the reader to copy
         reader::use_reader_process();
@@ -90,6 +93,7 @@ impl Recorder {
                 None
             }
         };
+        let (deaths, lacks) = Deaths::open(options.tier.tiers());
         if captures.is_none() && kernel.is_none() {
             let probes = choice.refused.last().map(|(_, reason)| reason.clone());
             return Err(StartError::NothingToRecord { packets: no_packets, probes });
@@ -101,16 +105,24 @@ impl Recorder {
         messages.extend(
             no_packets.map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")),
         );
+        let (lines, no_deaths) = deaths_lack(options.tier, &choice, deaths.is_some(), &lacks);
+        messages.extend(lines);
+        if let Ends::Untold(_) = &ends {
+            messages.push(ends.to_string());
+        }
         let machine = Machine::this();
         let now = machine.clock.monotonic();
         sink.push(Event { time: now, fact: Fact::from(host().map_err(StartError::Host)?) });
         let attacher = kernel.as_ref().map(Kernel::attacher);
         let processes = Processes::new(attacher.as_ref(), &options, now);
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
-        let run = Run { new_records: leaves_out.any().then(Vec::new), ..Run::default() };
+        let run = Run { no_deaths, new_records: leaves_out.any().then(Vec::new), ..Run::default() };
         let snapshots = options.snapshots;
         let datagrams = options.net.then(|| Datagrams::new(&options.interfaces));
         let mut recorder = Loop::new(options, machine, maps, run);
+        if let Ends::Connector(connector) = ends {
+            recorder.listen(connector);
+        }
         // in the order in which the loop asks them: see the module
         recorder.add(Sampling(sampler));
         recorder.add(ChannelAccess::new(captures));
@@ -119,6 +131,9 @@ impl Recorder {
         }
         if let (Some(transport), Some(attacher)) = (transport, attacher) {
             recorder.add(Hits::new(transport, attacher));
+        }
+        if let Some(deaths) = deaths {
+            recorder.add(sources::deaths::Deaths::new(deaths));
         }
         recorder.add(Readings);
         if let Some(max_disk) = snapshots {

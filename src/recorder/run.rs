@@ -13,6 +13,7 @@ use iocrec_log::event::{Clock, Event, Fact, Loss};
 use nix::poll::{PollFd, PollFlags};
 
 use crate::bpf::maps::Maps;
+use crate::linux::connector::Connector;
 use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
 use crate::recorder::env::Run;
@@ -99,6 +100,11 @@ impl Loop {
     /// Adds a source after the others.
     pub fn add(&mut self, source: impl Source + 'static) {
         self.sources.push(Box::new(source));
+    }
+
+    /// Lets the process connector tell how processes end.
+    pub fn listen(&mut self, connector: Connector) {
+        self.iocs.endings_mut().listen(connector);
     }
 
     fn now(&self) -> u64 {

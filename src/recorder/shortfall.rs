@@ -28,6 +28,8 @@ pub enum Shortfall {
     Unanswered(Refused),
     /// Its clients' packets are not seen.
     NotCaptured(String),
+    /// Signals to it and its crashes are not told.
+    NoDeaths(String),
     /// Its probes were gone and could not be placed again.
     ProbesLost(ProbeError),
 }
@@ -46,6 +48,7 @@ impl fmt::Display for Shortfall {
                 "its network namespace cannot be captured: {reason}; puts by its clients are recorded inside the IOC \
                  at most"
             ),
+            Shortfall::NoDeaths(reason) => write!(f, "signals and crashes: {reason}"),
             Shortfall::ProbesLost(reason) => write!(
                 f,
                 "its probes hung on a thread that has ended, and could not be placed anew: {reason}"

@@ -20,6 +20,7 @@ use crate::control::Request;
 use crate::linux::clock;
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::heartbeat::Heartbeat;
+use crate::recorder::last_records::LastRecords;
 use crate::recorder::report::Report;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
@@ -180,6 +181,7 @@ struct WriterThread<S: Storage> {
     latest: u64,
     writer: Writer<S>,
     triggers: Triggers,
+    last_records: LastRecords,
     report: Arc<Mutex<Report>>,
     notice: SyncSender<String>,
     spare: SyncSender<Vec<Event>>,
@@ -241,7 +243,8 @@ impl<S: Storage> WriterThread<S> {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         batch.iter().for_each(|event| report.count(event));
         drop(report);
-        for event in batch.drain(..) {
+        for mut event in batch.drain(..) {
+            self.last_records.complete(&mut event, self.writer.context());
             let cause = self.triggers.check(&event, self.writer.context());
             if let Some(line) = self.triggers.cannot_see(&event.fact) {
                 let _ = self.notice.try_send(line.into());
@@ -299,6 +302,7 @@ impl Store {
             latest: 0,
             writer,
             triggers,
+            last_records: LastRecords::default(),
             report: report.clone(),
             notice: notice.clone(),
             spare,

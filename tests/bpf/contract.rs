@@ -172,3 +172,24 @@ fn programs() {
         assert_eq!(found, expected, "(C, Rust)");
     }
 }
+
+/// The same for bpf/deaths.h and src/deaths/contract.rs.
+#[test]
+fn deaths() {
+    use iocrec::deaths::contract::{structs, ENUMS, OBJECT};
+    let objects: Vec<_> = ALL.iter().filter(|object| object.name == OBJECT).collect();
+    assert_eq!(objects.len(), 8, "three machines for the ring, five for perf buffers");
+    for object in objects {
+        let btf = Btf::from_path(object.path).unwrap();
+        for Struct { name, size, members: expected } in structs() {
+            let found = btf.type_by_kind::<types::Struct>().find(|found| text(found.name()) == name).unwrap();
+            let expected: Vec<_> =
+                expected.iter().map(|member| (member.name.to_string(), member.offset, member.size)).collect();
+            assert_eq!((members(&btf, &found), found.size()), (expected, size), "{}: {name}", object.label());
+        }
+        for Enum { name, values: expected } in ENUMS {
+            let expected: Vec<_> = expected.iter().map(|(name, number)| (name.to_string(), *number)).collect();
+            assert_eq!(values(&btf, name), Some(expected), "{}: {name}", object.label());
+        }
+    }
+}

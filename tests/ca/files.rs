@@ -198,6 +198,8 @@ pub fn options() -> Options {
         no_command_lines: false,
         puts: true,
         process: true,
+        console: true,
+        console_rate: 20,
         net: true,
         snapshots: None,
         duration: None,

@@ -15,6 +15,7 @@ mod chains;
 mod changing;
 mod channels;
 mod console;
+mod deaths;
 mod disks;
 mod errors;
 mod flood;

@@ -28,6 +28,16 @@ impl Ioc {
         self.talk.lines_until("done")
     }
 
+    /// Sends a line, and waits for nothing.
+    pub fn tell(&mut self, line: &str) {
+        self.talk.send(line);
+    }
+
+    /// Waits for its end; its wait status.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.talk.wait()
+    }
+
     /// Sends a line and waits for a word.
     pub fn command_until(&mut self, line: &str, word: &str) {
         self.talk.send(line);

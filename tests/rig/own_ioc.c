@@ -45,6 +45,9 @@
 
 long REGISTER(DBBASE *);
 void testdbCleanup(void);
+#ifdef ROUTINES
+#include "routines.c"
+#endif
 /* own_threads.c */
 void start_program(char *name);
 void tell_program(char how, char *name);
@@ -226,6 +229,9 @@ int main(int argc, char **argv)
     slow = argc > 3 && !strcmp(argv[3], "slow");
     alone = argc > 3 && !strcmp(argv[3], "alone");
     iocshRegisterCommon();
+#ifdef ROUTINES
+    register_routines();
+#endif
     if (start(argv[2]))
         return 1;
     if (argc == 3 || slow || alone)

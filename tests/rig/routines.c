@@ -1,6 +1,6 @@
 /* Subroutines of records that end their IOC, as faults in C code of a site do.
  *
- * ioc.py --routines loads it and calls register_routines(). A sub record names one of the functions in SNAM; what it does
+ * ioc.py --routines loads it and calls register_routines(); so does own_ioc.c with -DROUTINES. A sub record names one of the functions in SNAM; what it does
  * then, it does in the thread that processes the record.
  */
 #include <signal.h>
@@ -41,8 +41,93 @@ static long eat(struct subRecord *record)
     return -1;
 }
 
+/* An address of which the tests know. */
+static long crash_at(struct subRecord *record)
+{
+    *(volatile int *)0x1230 = 1;
+    return 0;
+}
+
+static long divide(struct subRecord *record)
+{
+    static volatile int one = 1, zero;
+
+    return one / zero;
+}
+
+/* Calls itself until its stack is full. */
+static volatile int endless = 1;
+
+static __attribute__((noinline)) int deeper(int depth)
+{
+    volatile char frame[200];
+
+    frame[0] = (char)depth;
+    if (endless)
+        depth += deeper(depth + 1);
+    return depth + frame[0];
+}
+
+static long overflow(struct subRecord *record)
+{
+    return deeper(0);
+}
+
+/* Runs code where none is. */
+static long jump(struct subRecord *record)
+{
+    ((void (*)(void))0x2340)();
+    return 0;
+}
+
+static long leave_well(struct subRecord *record)
+{
+    exit(3);
+}
+
+/* As Python's faulthandler: says something, and ends by the same signal. */
+static void report(int signal)
+{
+    static const char text[] = "a report\n";
+    struct sigaction standard = { .sa_handler = SIG_DFL };
+
+    if (write(2, text, sizeof text - 1) < 0)
+        return;
+    sigaction(signal, &standard, NULL);
+    raise(signal);
+}
+
+static long handle(struct subRecord *record)
+{
+    struct sigaction handler = { .sa_handler = report };
+
+    sigaction(SIGSEGV, &handler, NULL);
+    sigaction(SIGTERM, &handler, NULL);
+    return 0;
+}
+
+/* Signals that do no harm. */
+static void go_on(int signal)
+{
+}
+
+static long endure(struct subRecord *record)
+{
+    struct sigaction handler = { .sa_handler = go_on, .sa_flags = SA_RESTART };
+
+    sigaction(SIGUSR1, &handler, NULL);
+    return 0;
+}
+
 void register_routines(void)
 {
+    registryFunctionAdd("endure", (REGISTRYFUNCTION) endure);
+    registryFunctionAdd("crash_at", (REGISTRYFUNCTION) crash_at);
+    registryFunctionAdd("divide", (REGISTRYFUNCTION) divide);
+    registryFunctionAdd("overflow", (REGISTRYFUNCTION) overflow);
+    registryFunctionAdd("jump", (REGISTRYFUNCTION) jump);
+    registryFunctionAdd("leave_well", (REGISTRYFUNCTION) leave_well);
+    registryFunctionAdd("handle", (REGISTRYFUNCTION) handle);
     registryFunctionAdd("crash", (REGISTRYFUNCTION) crash);
     registryFunctionAdd("give_up", (REGISTRYFUNCTION) give_up);
     registryFunctionAdd("leave", (REGISTRYFUNCTION) leave);

@@ -24,6 +24,7 @@ pub use self::records::{RecordRef, Records};
 use self::renamed::Renamed;
 use self::store::{Admission, Owners, Store};
 pub use self::table::{Latest, Table};
+use crate::event::deaths::Crash;
 use crate::event::definitions::*; // all of them: the table of facts names them
 use crate::event::life::Ended;
 use crate::event::{
@@ -367,6 +368,11 @@ impl Context {
     /// The links that write over Channel Access, with their records' numbers, as far as known.
     pub fn output_links(&self) -> impl Iterator<Item = (RecordId, &[OutputLink])> {
         self.in_force.output_links.iter().map(|(record, links)| (record, links.as_slice()))
+    }
+
+    /// The last crash of an IOC, if it had one.
+    pub fn crash(&self, ioc: IocId) -> Option<&Crash> {
+        self.in_force.crashes.get(ioc)
     }
 
     /// The names of an IOC's threads, where known.

@@ -13,11 +13,12 @@
 //! Promises of the encoding (postcard, see docs/format.md): variants are only ever added at the end of an enum, and the
 //! members of a struct never change, so logs of every version stay readable.
 //!
-//! **To add a fact**, write its struct in [`definitions`], [`hits`] or [`notes`], and add a row at the end of the table
+//! **To add a fact**, write its struct in [`definitions`], [`hits`], [`deaths`] or [`notes`], and add a row at the end of the table
 //! in `table.rs` and a row in docs/format.md. For a definition, also implement [`Definition`] beside its struct. The
 //! rest follows: its number, keyframes, its end, `iocreplay info`. Then the agent needs a source for it, and the reader
 //! a use. The tests demand a strategy that makes it (tests/common/facts.rs) and a golden segment (tests/golden.rs).
 
+pub mod deaths;
 pub mod definitions;
 pub mod health;
 pub mod hits;
@@ -28,6 +29,7 @@ mod table;
 pub mod traffic;
 mod value;
 
+pub use deaths::*;
 pub use definitions::*;
 pub use health::*;
 pub use hits::*;

@@ -1,5 +1,6 @@
 //! The one table of facts: the number, name and class of each, and the store of each definition.
 
+use super::deaths::*;
 use super::definitions::*;
 use super::health::*;
 use super::hits::*;
@@ -208,6 +209,11 @@ macro_rules! for_each_fact {
             76 ErrlogCall(Box<ErrlogCall>) "errlog_call" Hit;
             /// A thread ended the process, or gave itself up.
             77 GivingUp(Box<GivingUp>) "giving_up" Note;
+            /// A signal was sent to an IOC.
+            78 SignalSent(Box<SignalSent>) "signal_sent" Note;
+            /// A thread of an IOC got a deadly signal, or its own fault was handed to a handler. The last of each IOC is in
+            /// force until the IOC ends.
+            79 Crash(Box<Crash>) "crash" Definition in crashes: Table<Crash>;
         }
     };
 }
@@ -284,8 +290,8 @@ macro_rules! boxed {
         })*
     };
 }
-boxed!(ConsoleLine ErrlogCall GivingUp ClientChannel Host Ioc Record Field CallSite Circuit Channel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic PvaSearches
-    PvaBeacons PvaCircuit);
+boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

@@ -465,7 +465,54 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::from(GivingUp { thread, sp, site, how, file, line, expression })
             })
             .boxed(),
+        signal_sent(),
+        crash(),
     ]
+}
+
+fn signal_sent() -> BoxedStrategy<Fact> {
+    let from = one_of(&[SignalFrom::Process, SignalFrom::Kernel, SignalFrom::OutOfMemory]);
+    (
+        (id(), any::<u16>(), any::<i32>(), from, any::<u32>(), any::<u32>()),
+        (text(), text(), vec(text(), 0..3), any::<u64>()),
+    )
+        .prop_map(|((ioc, signal, code, from, pid, uid), (user, program, command, left_out))| {
+            let sent = SignalSent { ioc, signal, code, from, pid, uid, user, program, command, left_out };
+            Fact::from(sent)
+        })
+        .boxed()
+}
+
+fn crash() -> BoxedStrategy<Fact> {
+    let frame =
+        (any::<u32>(), id(), any::<u64>()).prop_map(|(at, site, offset)| Frame { at, site, offset });
+    (
+        (id(), any::<u32>(), text(), any::<u16>(), any::<i32>(), proptest::option::of(any::<u64>()), any::<bool>()),
+        (any::<[u64; 3]>(), id(), proptest::option::of(id()), any::<[u32; 2]>()),
+        (vec(frame, 0..4), vec((any::<u32>(), id()), 0..3)),
+    )
+        .prop_map(|(what, ([ip, sp, offset], site, record, [from, bytes]), (frames, records))| {
+            let (ioc, tid, thread, signal, code, address, handled) = what;
+            Fact::from(Crash {
+                ioc,
+                tid,
+                thread,
+                signal,
+                code,
+                address,
+                handled,
+                ip,
+                sp,
+                site,
+                offset,
+                record,
+                from,
+                bytes,
+                frames,
+                records,
+            })
+        })
+        .boxed()
 }
 
 fn holder() -> impl Strategy<Value = SocketHolder> {

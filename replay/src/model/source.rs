@@ -606,6 +606,18 @@ fn bytes(fact: &Fact) -> usize {
         Fact::Sender(sender) => sender.program.len() + sender.user.len(),
         Fact::CircuitTraffic(traffic) => size_of_val(traffic.messages.as_slice()),
         Fact::CaError(error) => error.text.len(),
+        Fact::SignalSent(sent) => {
+            size_of_val(sent.as_ref())
+                + sent.user.len()
+                + sent.program.len()
+                + sent.command.iter().map(|word| size_of_val(word) + word.len()).sum::<usize>()
+        }
+        Fact::Crash(crash) => {
+            size_of_val(crash.as_ref())
+                + crash.thread.len()
+                + size_of_val(crash.frames.as_slice())
+                + size_of_val(crash.records.as_slice())
+        }
         _ => 0,
     }
 }

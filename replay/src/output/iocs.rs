@@ -6,6 +6,7 @@ use crate::inventory::Inventory;
 use crate::names::linkage_name;
 use crate::namesakes::without_pid;
 use crate::out::{line, Out};
+use crate::output::crash::{self, CrashKeys};
 use crate::output::rows::{csv_line, Shape};
 use crate::time::Zone;
 use iocrec_log::event::{Ioc, IocId, Linkage};
@@ -37,6 +38,8 @@ struct IocLine<'a> {
     attached: Vec<Attached>,
     /// Times during which it ran unseen although a recorder ran.
     gaps: Vec<Gap>,
+    /// Its last crash.
+    crash: Option<CrashKeys>,
 }
 
 /// Writes the IOCs of a run that match; returns their number. `is_first`: none was written before.
@@ -57,7 +60,11 @@ pub fn write(
         count += 1;
         let line = ioc_line(found, ioc, records.get(&ioc.id).copied().unwrap_or(0), zone);
         match shape {
-            Shape::Text => describe(out, &line, ioc.linkage)?,
+            Shape::Text => {
+                let crash = found.context().crash(ioc.id);
+                let crash = crash.map(|crash| crash::lines(found.context(), crash)).unwrap_or_default();
+                describe(out, &line, ioc.linkage, &crash)?;
+            }
             Shape::JsonLines => out.json(&line)?,
             Shape::Csv => csv_line(out, &line, is_first && count == 1)?,
         }
@@ -87,11 +94,17 @@ fn ioc_line<'a>(found: &'a Inventory, ioc: &'a Ioc, records: usize, zone: &Zone)
         not_probed: &ioc.not_probed,
         attached: found.spans().attached(ioc.id, zone),
         gaps: found.spans().gaps(ioc.id, &ioc.name, ioc.pid, zone),
+        crash: found.context().crash(ioc.id).map(|crash| crash::keys(found.context(), crash)),
     }
 }
 
 /// Writes an IOC as text.
-fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage) -> io::Result<()> {
+fn describe(
+    out: &mut Out,
+    line: &IocLine<'_>,
+    linkage: Linkage,
+    crash: &[(&str, String)],
+) -> io::Result<()> {
     let version = match (linkage, line.base_version) {
         (Linkage::Foreign, _) => "no EPICS Base".to_owned(),
         (_, Some(version)) => format!("EPICS Base {version}"),
@@ -110,6 +123,7 @@ fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage) -> io::Result<(
     detail("started", line.started.clone().unwrap_or_default())?;
     detail("ended", line.ended.clone().unwrap_or_default())?;
     detail("how", line.end.unwrap_or_default().to_owned())?;
+    crash.iter().try_for_each(|(name, text)| detail(name, text.clone()))?;
     detail("CA ports", ports(line.ca_ports))?;
     detail("PVA ports", ports(line.pva_ports))?;
     detail("program", line.exe.to_owned())?;

@@ -6,6 +6,7 @@ pub mod c_number;
 pub mod caput;
 pub mod clients;
 pub mod console;
+mod crash;
 pub mod diff;
 pub mod format;
 pub mod graph;

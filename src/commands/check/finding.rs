@@ -23,6 +23,8 @@ pub struct Found {
     pub no_filter: Option<String>,
     /// Why the filter, if it does, does not tell which processes connect.
     pub no_connects: Option<String>,
+    /// What is not told of the deaths of IOCs, and why.
+    pub no_deaths: Vec<String>,
     /// IOCs and servers that would be recorded.
     pub iocs: Vec<FoundIoc>,
     /// Processes that would not be recorded.

@@ -47,6 +47,9 @@ pub fn text(found: &Found) -> String {
     if let Some(reason) = &found.no_connects {
         line(format_args!("         clients that end within milliseconds stay without a pid: {reason}"));
     }
+    for reason in &found.no_deaths {
+        line(format_args!("deaths   {reason}"));
+    }
     if found.iocs.is_empty() {
         line(format_args!("IOCs     none is running (or none can be seen: run as root)"));
     }
@@ -131,7 +134,7 @@ pub fn json(found: &Found) -> String {
     });
     format!(
         "{{\"recorder\":{},\"host\":{},\"kernel\":{},\"arch\":{},\"tier\":{},\"refused\":{},\
-             \"packets\":{},\"no_packets\":{},\"no_filter\":{},\"no_connects\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
+             \"packets\":{},\"no_packets\":{},\"no_filter\":{},\"no_connects\":{},\"no_deaths\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
         string(&host.recorder),
         string(&host.name),
         string(&host.kernel),
@@ -142,6 +145,7 @@ pub fn json(found: &Found) -> String {
         or_null(found.no_packets.as_ref()),
         or_null(found.no_filter.as_ref()),
         or_null(found.no_connects.as_ref()),
+        array(found.no_deaths.iter().map(shown)),
         array(iocs),
         array(not_recorded),
     )
@@ -191,6 +195,7 @@ mod tests {
             no_packets: Some(CaptureError::NotAllowed),
             no_filter: Some("bpf(): not permitted".into()),
             no_connects: Some(odd.into()),
+            no_deaths: vec![odd.into()],
             iocs: vec![ioc],
             not_recorded: vec![NotRecorded { pid: 7, command: odd.into(), user: odd.into(), reason }],
         };
@@ -199,6 +204,7 @@ mod tests {
         assert_eq!(report["no_packets"], CaptureError::NotAllowed.to_string());
         assert_eq!(report["no_filter"], "bpf(): not permitted");
         assert_eq!(report["no_connects"], odd);
+        assert_eq!(report["no_deaths"][0], odd);
         assert_eq!(report["not_recorded"][0]["reason"], odd);
         assert_eq!(report["not_recorded"][0]["pid"], 7);
         assert_eq!(report["iocs"][0]["name"], odd);

@@ -8,8 +8,10 @@ use super::finding::{Found, FoundIoc, NoRecords, NotRecorded, Probe, Reason, Rec
 use crate::bpf;
 use crate::bpf::maps::LeavesOut;
 use crate::ca::servers::{self, Server};
+use crate::deaths::Deaths;
 use crate::failure::Failure;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
+use crate::linux::ending::Ends;
 use crate::linux::process;
 use crate::linux::reader::{self, budget, Inspection};
 use crate::linux::user::{self, Users};
@@ -22,6 +24,7 @@ use crate::probes::place::Cost;
 use crate::probes::probe;
 use crate::probes::tiers::{self, TierRequest};
 use crate::recorder::host;
+use crate::recorder::host::deaths_lack;
 
 /// Bytes to read of a process at most, as in the inspector.
 const LOOK_BYTES: u64 = 96 << 20;
@@ -33,7 +36,13 @@ const UNANSWERED_TIME: Duration = Duration::from_secs(10);
 pub fn machine(users: &Users) -> Result<Found, Failure> {
     reader::use_reader_process();
     bpf::raise_limits();
+    let ends = Ends::open();
     let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default());
+    let (deaths, lacks) = Deaths::open(TierRequest::Auto.tiers());
+    let (lines, refused) = deaths_lack(TierRequest::Auto, &tier, deaths.is_some(), &lacks);
+    let mut no_deaths = if deaths.is_some() { lines } else { Vec::from_iter(refused) };
+    no_deaths.extend(matches!(ends, Ends::Untold(_)).then(|| ends.to_string()));
+    drop(deaths);
     let mut opened = Capture::with(&[], &Ports::default(), Filtering::of(tier.tier), BLOCKS);
     if let Ok(capture) = &mut opened {
         capture.settle();
@@ -72,7 +81,7 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     let lives = |ioc: &IocProcess| process::start(ioc.pid) == Some(ioc.start);
     iocs.retain(|line| found.iter().any(|ioc| ioc.pid == line.pid && lives(ioc)));
     iocs.extend(servers.into_iter().filter(|server| !is_ioc(server.pid)).map(foreign));
-    Ok(Found { host: host()?, tier, no_packets, no_filter, no_connects, iocs, not_recorded })
+    Ok(Found { host: host()?, tier, no_deaths, no_packets, no_filter, no_connects, iocs, not_recorded })
 }
 
 /// The IOCs of these users, and processes that look like IOCs and are not recorded. Processes that ended meanwhile, or

@@ -1,5 +1,6 @@
 //! `iocrec watch`: prints the events that a log would get, one line each, as they happen.
 
+mod deaths;
 mod printer;
 mod pvaccess;
 
@@ -33,10 +34,10 @@ impl Command for Watch {
             printer.tick(u64::MAX);
             return finished.report(None);
         }
-        recording::limit_privileges(false);
+        let ends = recording::limit_privileges(false);
         signals::catch(HangUp::Ends);
         let mut printer = Printer::new(terminal::standard_output());
-        let recorder = recording::record(options, &mut printer)?;
+        let recorder = recording::record(options, ends, &mut printer)?;
         // print the puts that still wait as they are
         printer.tick(u64::MAX);
         recording::end(recorder);

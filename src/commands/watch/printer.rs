@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
+use super::deaths::{crashed, signal};
 use iocrec_log::context::Context;
 use iocrec_log::escape::Lines;
 use iocrec_log::event::{
@@ -338,6 +339,16 @@ impl<W: Write> Sink for Printer<W> {
                 let line =
                     format!("Thinned: {} chains of {} left out", thinned.count, self.record(thinned.record));
                 self.line(&line);
+            }
+            Fact::SignalSent(sent) => {
+                let line = signal(&sent, &self.context);
+                let time = self.time(event.time);
+                self.line(&format!("{time}{line}"));
+            }
+            Fact::Crash(crash) => {
+                let line = crashed(&crash, &self.context);
+                let time = self.time(event.time);
+                self.line(&format!("{time}{line}"));
             }
             Fact::Attached(attached) if !attached.cause.is_empty() => {
                 let name = self.context.ioc(attached.ioc).map_or("?", |ioc| ioc.name.as_str());

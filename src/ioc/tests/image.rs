@@ -212,6 +212,7 @@ impl Image {
             memory,
             modules: Vec::new(),
             database: Some(self.address(variable)),
+            code: [].into(),
             abi: Abi { width: self.width, generation: Generation::Base315 },
         };
         (process, variable)

@@ -222,14 +222,19 @@ pub fn code(opened: &Opened, offset: u64) -> [u8; CODE_WINDOW] {
 
 /// Name of the function that covers an address of the file, local functions included; empty if there is none.
 pub fn function_at(opened: &Opened, address: u64) -> String {
+    function_from(opened, address).map(|(name, _)| name).unwrap_or_default()
+}
+
+/// The same with the address at which the function begins; `None` if there is none.
+pub fn function_from(opened: &Opened, address: u64) -> Option<(String, u64)> {
     let pieces = Pieces::of(opened);
-    let Ok(head) = Head::read(&pieces) else { return String::new() };
+    let head = Head::read(&pieces).ok()?;
     let mut found = None;
     for (table, names) in head.tables(SHT_SYMTAB).chain(head.tables(SHT_DYNSYM)) {
         head.symbols(&pieces, table, |entry| {
             let covers = address.wrapping_sub(entry.address) < entry.bytes;
             if entry.kind == STT_FUNC && entry.defined && covers {
-                found = Some((names, entry.name));
+                found = Some((names, entry.name, entry.address));
             }
             found.is_none()
         });
@@ -237,10 +242,11 @@ pub fn function_at(opened: &Opened, address: u64) -> String {
             break;
         }
     }
-    let Some(((offset, bytes), at)) = found else { return String::new() };
+    let ((offset, bytes), at, begin) = found?;
     let mut name = [0; MAX_NAME];
     let have =
         if u64::from(at) < bytes { pieces.read(&mut name, offset.saturating_add(at.into())) } else { 0 };
     let name = name.get(..have).unwrap_or_default();
-    printable(name.iter().position(|&byte| byte == 0).and_then(|end| name.get(..end)).unwrap_or_default())
+    let name = name.iter().position(|&byte| byte == 0).and_then(|end| name.get(..end)).unwrap_or_default();
+    Some((printable(name), begin)).filter(|(name, _)| !name.is_empty())
 }

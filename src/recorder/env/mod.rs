@@ -76,6 +76,8 @@ pub struct Run {
     pub limits: Limits,
     /// Records that the BPF programs do not know yet; `None` if they need not know any.
     pub new_records: Option<Vec<NewRecord>>,
+    /// Why signals and crashes are not recorded, if they should be.
+    pub no_deaths: Option<String>,
     /// Requests to the inspector.
     pub requests: Vec<Request>,
     /// Whether the kernel gives out low numbers of processes and threads again, since that was last looked at.

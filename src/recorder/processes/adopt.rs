@@ -51,6 +51,7 @@ pub(super) fn adopt(
     ioc.young_until = now.saturating_add(YOUNG);
     ioc.probing.placed = placed;
     ioc.shortfalls = not_probed.into_iter().map(Shortfall::NotProbed).collect();
+    let no_deaths = env.run.no_deaths.clone();
     // an IOC without symbols gets its process routines probed as they appear
     if let (0, false, Some(reason)) = (placed, is_stripped, ioc.shortfalls.first()) {
         env.messages.push(format!("{} is not probed: {reason}", ioc.label()));
@@ -60,6 +61,7 @@ pub(super) fn adopt(
             ioc.shortfalls.add(Shortfall::NotInMaps(error));
         }
     }
+    no_deaths.into_iter().for_each(|why| ioc.shortfalls.add(Shortfall::NoDeaths(why)));
     ioc.announce(env, now);
     cx.iocs.add(ioc, env.run);
 }

@@ -13,10 +13,18 @@ use crate::recorder::sources::hits::note_left_out;
 pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers, pids: &[u32]) {
     let env = &cx.env;
     let mut gone: Vec<(u32, Option<&str>)> = Vec::new();
+    let (now, may_tell) = (env.monotonic(), cx.iocs.endings().may_tell());
+    let untold: Vec<u32> = match may_tell {
+        true => pids.iter().copied().filter(|&pid| cx.iocs.status(pid).is_none()).collect(),
+        false => Vec::new(),
+    };
     for ioc in cx.iocs.iter_mut().filter(|ioc| pids.contains(&ioc.pid)) {
         if env.procfs().start(ioc.pid) != Some(ioc.start) || env.procfs().is_zombie(ioc.pid) {
             ioc.end_noticed = true;
-            gone.push((ioc.pid, None));
+            ioc.dying.noticed.get_or_insert(now);
+            if !ioc.dying.is_awaited(now, untold.contains(&ioc.pid)) {
+                gone.push((ioc.pid, None));
+            }
         } else if let Some(why) = became_another(env, ioc) {
             gone.push((ioc.pid, Some(why)));
         }
@@ -52,6 +60,10 @@ pub(super) fn end(
     if !cx.iocs.has(pid) {
         return;
     }
+    let status = cx.iocs.status(pid);
+    if let Some(ioc) = cx.iocs.get_mut(pid) {
+        super::crash::give_up(&mut cx.env, ioc);
+    }
     inspector.forget(pid);
     answers.forget(pid);
     if why.is_some() {
@@ -65,7 +77,7 @@ pub(super) fn end(
     let left_out = cx.maps.as_mut().map(|maps| maps.forget(pid)).unwrap_or_default();
     note_left_out(cx, &left_out);
     let Some(ioc) = cx.iocs.remove(pid, cx.env.run) else { return };
-    let how = why.map_or_else(|| ioc.ending.how(), str::to_string);
+    let how = why.map_or_else(|| ioc.dying.how(status), str::to_string);
     cx.env.messages.push(format!("{} has ended: {how}", ioc.label()));
     cx.env.push(now, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));
 }

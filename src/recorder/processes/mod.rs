@@ -7,6 +7,7 @@
 mod adopt;
 mod answers;
 mod attach;
+pub mod crash;
 mod describe;
 mod end;
 mod ports;
@@ -104,6 +105,7 @@ impl Processes {
     fn send_requests(&self, env: &mut Env<'_>) {
         for request in std::mem::take(&mut env.run.requests) {
             let site = if let Request::CallSite { id, .. } = &request { Some(*id) } else { None };
+            // a crash that gets no names is noted without them at the end of its process
             if let (false, Some(id)) = (self.inspector.request(request), site) {
                 env.sink.site(id, String::new(), String::new());
             }
@@ -163,6 +165,7 @@ impl Processes {
             !are_told
                 || ioc.ending.descriptor().is_none()
                 || changed.contains(&ioc.pid)
+                || ioc.end_noticed
                 || next == Some(ioc.pid)
         };
         iocs.iter().filter(due).map(|ioc| ioc.pid).collect()
@@ -179,6 +182,14 @@ impl Processes {
             }
             Finding::Servers(found) => self.ports.note(cx, &self.inspector, now, found),
             Finding::CallSite { id, function, file } => cx.env.sink.site(id, function, file),
+            Finding::Crash { number, place, frames } => {
+                if let Some(ioc) = cx.iocs.get_mut(pid).filter(|ioc| ioc.start == start) {
+                    crash::named(&mut cx.env, ioc, number, place.as_ref(), &frames);
+                    if ioc.end_noticed {
+                        end::let_go(cx, &self.inspector, &mut self.answers, &[pid]);
+                    }
+                }
+            }
             Finding::Unanswered(refused) => {
                 self.answers.note(pid, refused, now);
                 answers::note_unanswered(cx, now, pid, refused);
@@ -270,6 +281,7 @@ fn work_on_traced(
         Finding::Ioc { .. }
         | Finding::Servers(_)
         | Finding::CallSite { .. }
+        | Finding::Crash { .. }
         | Finding::Unanswered(_)
         | Finding::DatabaseGone => {}
     }
@@ -356,7 +368,7 @@ impl Source for Processes {
     }
 
     fn process_ended(&mut self, cx: &mut Context<'_>) {
-        let ended = cx.iocs.endings().ended();
+        let ended = cx.iocs.endings_mut().ended();
         for ioc in ended.iter().filter_map(|&pid| cx.iocs.get(pid)) {
             // should /proc not agree, it is checked in its turn
             cx.iocs.endings().forget(&ioc.ending);
@@ -381,6 +393,18 @@ impl Source for Processes {
         cx.env.sink.inspecting(self.answers.oldest());
         self.ports.search(cx, &self.inspector, now);
         self.answers.ask_silent_again(cx, &self.inspector, now);
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) {
+        // no more answers come
+        let ended: Vec<u32> = cx.iocs.iter().filter(|ioc| ioc.end_noticed).map(|ioc| ioc.pid).collect();
+        for pid in ended {
+            let now = cx.env.monotonic();
+            end::end(cx, &self.inspector, &mut self.answers, now, pid, None);
+        }
+        for ioc in cx.iocs.iter_mut() {
+            crash::give_up(&mut cx.env, ioc);
+        }
     }
 
     fn is_through(&self) -> bool {

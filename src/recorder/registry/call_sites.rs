@@ -3,9 +3,10 @@
 //! A call site is defined at its first hit. To find its function, another thread searches a symbol table; meanwhile the
 //! sink holds events back ([`crate::recorder::sink::Sink::await_site`]).
 
-use iocrec_log::event::{CallSite, CallSiteId};
+use iocrec_log::event::{CallSite, CallSiteId, Fact};
 
 use crate::inspector::Request;
+use crate::ioc::stack::Place;
 use crate::recorder::env::limits::MAX_CALL_SITES;
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
@@ -27,6 +28,32 @@ impl CallSites {
             return Some(0);
         }
         self.0.get(&address).copied()
+    }
+
+    /// Notes a place that has been looked up already. `returns`: its address is a return address.
+    pub fn note(
+        &mut self,
+        env: &mut Env<'_>,
+        time: u64,
+        owner: Owner<'_>,
+        place: &Place,
+        returns: bool,
+    ) -> CallSiteId {
+        let Place { address, function, module, .. } = place;
+        if let Some(known) = self.known(*address).filter(|_| returns) {
+            return known;
+        }
+        if env.run.limits.call_sites >= MAX_CALL_SITES {
+            return 0;
+        }
+        let id = env.run.ids.call_site();
+        if returns {
+            env.run.limits.call_sites += 1;
+            self.0.insert(*address, id);
+        }
+        let (function, module) = (function.clone(), module.clone());
+        env.push(time, Fact::from(CallSite { id, ioc: owner.id, address: *address, function, module }));
+        id
     }
 
     /// Defines the call site with this return address; 0 if there are too many.

@@ -11,6 +11,7 @@ pub mod call_sites;
 pub mod client_channels;
 pub mod console;
 mod disabled;
+pub mod dying;
 pub mod endings;
 pub mod fields;
 pub mod hash;
@@ -73,6 +74,17 @@ impl Registry {
         &self.1
     }
 
+    /// The same, to change what they tell.
+    pub fn endings_mut(&mut self) -> &mut Endings {
+        &mut self.1
+    }
+
+    /// The wait status of a traced process that has ended, as far as anything tells it.
+    pub fn status(&mut self, pid: u32) -> Option<i32> {
+        let ioc = self.0.get(&pid)?;
+        self.1.status(pid, &ioc.ending)
+    }
+
     /// The process that comes after this one if all are visited in turn.
     pub fn after(&self, pid: u32) -> Option<u32> {
         let later = self.0.keys().copied().filter(|&other| other > pid).min();
@@ -90,6 +102,7 @@ impl Registry {
     /// Removes a process with everything that belongs to it.
     pub fn remove(&mut self, pid: u32, run: &mut Run) -> Option<Box<TracedIoc>> {
         let gone = self.0.remove(&pid)?;
+        self.1.let_go(pid);
         run.limits.call_sites = run.limits.call_sites.saturating_sub(gone.call_sites.count());
         gone.links.give_back(&mut run.limits);
         if let Some(new) = &mut run.new_records {

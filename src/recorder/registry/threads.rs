@@ -155,6 +155,11 @@ impl Threads {
         self.known.get(&tid).map(|thread| thread.id)
     }
 
+    /// The address of the record that a thread has begun to process and not completed, as far as is known.
+    pub fn processes(&self, tid: u32) -> Option<u64> {
+        self.known.get(&tid)?.begun.map(|begun| begun.address)
+    }
+
     /// Whether the puts of a thread come from outside.
     pub fn serves(&self, tid: u32) -> bool {
         self.known.get(&tid).is_some_and(|thread| thread.serves)

@@ -20,6 +20,7 @@ use crate::recorder::registry::call_sites::CallSites;
 use crate::recorder::registry::client_channels::ClientChannels;
 use crate::recorder::registry::console::Console;
 use crate::recorder::registry::disabled::Disabled;
+use crate::recorder::registry::dying::Dying;
 use crate::recorder::registry::fields::{Fields, KnownField};
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::links::Links;
@@ -73,6 +74,8 @@ pub struct TracedIoc {
     pub namespace: Result<Namespace, Errno>,
     /// Finds out how it ends.
     pub ending: Ending,
+    /// What it may die of.
+    pub dying: Dying,
     /// Whether its end was noticed.
     pub end_noticed: bool,
     /// Whether it has failed to answer the loop, and that was reported.
@@ -127,6 +130,7 @@ impl TracedIoc {
             probing: Probing::default(),
             namespace: Ok(env.procfs().namespace(pid).unwrap_or_default()),
             ending: Ending::expect(pid),
+            dying: Dying::default(),
             end_noticed: false,
             is_stalled: false,
             young_until: 0,

@@ -8,6 +8,7 @@ mod calm;
 pub mod capture_files;
 pub mod channel_access;
 pub mod datagrams;
+pub mod deaths;
 pub mod hits;
 pub mod readings;
 pub mod sampling;

@@ -74,6 +74,16 @@ pub fn record_with(script: &str, name: &str, arguments: &[&str]) -> Plant {
     Plant::of(directory)
 }
 
+/// Whether what is said of an end is what its parent learned, and no more than the script did where it tells that: a
+/// recorder may not have been told who sent a signal.
+pub fn is_how(said: &Value, truth: &Value) -> bool {
+    let how = &truth["how"];
+    let (Some(text), Some(how)) = (said.as_str(), how.as_str()) else { return said == how };
+    let sentence = truth["sentence"].as_str();
+    text == how
+        || sentence.map_or(text.starts_with(&format!("{how}, sent by pid ")), |sentence| text == sentence)
+}
+
 impl Plant {
     fn of(directory: PathBuf) -> Plant {
         let truth = Truth::read(&directory.join("truth.json"));

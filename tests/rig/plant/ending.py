@@ -5,7 +5,8 @@
 
 Leaves the log (log/) and truth.json, which has
 
-    iocs      name, pid, port, how it ended as its parent learned (null: it did not), when (begin, end), busy: the
+    iocs      name, pid, port, how it ended as its parent learned (null: it did not), sentence: what is to be said of
+              it where everything can be told, when (begin, end), busy: the
               records that had begun to process and did not complete; put: the last one, to which PV, by whom
     not_run   the ends that can't be had here, with the reason
     stopped   when the recorder was stopped
@@ -161,7 +162,20 @@ class Ending:
         if name != "RUNS":
             truth["how"] = how(ioc.process.wait(30))
             truth["end"] = time.time_ns()
+            truth["sentence"] = self.sentence(name)
         time.sleep(0.3)
+
+    def sentence(self, name):
+        """How it ended, with what this script and routines.c did."""
+        how = self.truth[name]["how"]
+        at = f", thread CAS-client, while processing {name}:END"
+        with open("/proc/self/comm", encoding="ascii") as file:
+            program = file.read().strip()
+        return {
+            "SEGV": f"{how} at address 0x8 in crash{at}",
+            "ABRT": f"{how}, sent by itself{at}",
+            "OOM": f"{how}, sent by the kernel for lack of memory",
+        }.get(name, f"{how}, sent by pid {os.getpid()} ({program}, user root)" if name in SIGNALS else how)
 
     def run(self):
         with little_memory() as group:

@@ -160,7 +160,8 @@ fn processes(facts: &Facts, items: &mut Vec<Item>) {
     for end in facts.ends.iter().filter(|end| end.rank() == 3) {
         let signal = end.how.rsplit("killed by ").next().unwrap_or_default();
         let signal = signal.split([' ', ',', '(']).next().unwrap_or_default();
-        if end.how.contains("sent by") {
+        // by whom, or where
+        if end.how.contains("sent by") || end.how.contains(", thread ") {
             continue;
         }
         let ioc = facts.ioc(end.ioc);

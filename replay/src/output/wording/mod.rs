@@ -23,9 +23,29 @@ pub fn counted(count: u64, noun: &str) -> String {
     }
 }
 
+/// Linux's names of signals 1 to 31, the same on all machines that the recorder runs on.
+const SIGNALS: [&str; 31] = [
+    "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
+    "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP",
+    "SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR",
+    "SIGSYS",
+];
+
+/// The name of a signal by its number on Linux.
+pub fn signal_name(number: u16) -> String {
+    let name = usize::from(number).checked_sub(1).and_then(|place| SIGNALS.get(place));
+    name.map_or_else(|| format!("signal {number}"), |name| (*name).to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_signals() {
+        let names = [1, 9, 11, 15, 31, 0, 40].map(signal_name);
+        assert_eq!(names, ["SIGHUP", "SIGKILL", "SIGSEGV", "SIGTERM", "SIGSYS", "signal 0", "signal 40"]);
+    }
 
     #[test]
     fn rates_of_what_happened_are_not_zero() {

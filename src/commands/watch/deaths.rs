@@ -1,0 +1,58 @@
+//! Signals and crashes of IOCs, a line each.
+
+use iocrec_log::context::Context;
+use iocrec_log::event::{CallSiteId, Crash, IocId, SignalFrom, SignalSent};
+
+use crate::linux::ending::signal_name;
+
+/// Return addresses in a line.
+const MOST: usize = 6;
+
+fn name_of(ioc: IocId, context: &Context) -> &str {
+    context.ioc(ioc).map_or("?", |ioc| ioc.name.as_str())
+}
+
+/// The line of a signal.
+pub fn signal(sent: &SignalSent, context: &Context) -> String {
+    let name = name_of(sent.ioc, context);
+    let from = match sent.from {
+        _ if sent.signal == 0 => return format!("Signals: {} more to {name}", sent.left_out),
+        SignalFrom::Kernel => "the kernel".into(),
+        SignalFrom::OutOfMemory => "the kernel for lack of memory".into(),
+        SignalFrom::Process => format!("pid {} ({}, user {})", sent.pid, sent.program, sent.user),
+    };
+    let command = match sent.command.as_slice() {
+        [] => String::new(),
+        words => format!(": {}", words.join(" ")),
+    };
+    format!("Signal: {} to {name} by {from}{command}", signal_name(sent.signal.into()))
+}
+
+/// The line of a crash.
+pub fn crashed(crash: &Crash, context: &Context) -> String {
+    let place = |site: CallSiteId, offset: u64| {
+        let site = context.call_site(site)?;
+        let name = if site.function.is_empty() { &site.module } else { &site.function };
+        Some(format!("{name}+{offset:#x}"))
+    };
+    let mut line = format!("Crash: {} {}", name_of(crash.ioc, context), signal_name(crash.signal.into()));
+    if let Some(address) = crash.address {
+        line += &format!(" at address {address:#x}");
+    }
+    if let Some(place) = place(crash.site, crash.offset) {
+        line += &format!(" in {place}");
+    }
+    line += &format!(", thread {}", crash.thread);
+    if let Some(record) = crash.record.and_then(|id| context.record(id)) {
+        line += &format!(", while processing {}", record.name);
+    }
+    if crash.handled {
+        line += "; a handler of its own got it";
+    }
+    let frames: Vec<String> =
+        crash.frames.iter().filter_map(|frame| place(frame.site, frame.offset)).take(MOST).collect();
+    if !frames.is_empty() {
+        line += &format!("; on its stack: {}", frames.join(" "));
+    }
+    line
+}

@@ -1,0 +1,192 @@
+//! Tries the programs on a child of this process: it is killed by a signal whose default is to dump core, and both what
+//! was sent and what was delivered must be told, with the sender, and with the words that lie on the child's stack.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::bpf::failure::Failure;
+use crate::bpf::table::MapError;
+use crate::deaths::event::{Delivered, Event, Sent, What};
+use crate::deaths::programs::Deaths;
+use crate::linux::process;
+use crate::linux::victim::{Victim, MARK};
+
+/// Longest wait for events that are already on their way.
+const WAIT: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What the programs can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// Registers and stack.
+    Whole,
+    /// Neither.
+    WithoutStack,
+}
+
+/// Why the programs are not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SelfTestError {
+    /// There could be no child.
+    NoChild(Failure),
+    /// The map has no room.
+    Map(MapError),
+    /// The death of the child was not told.
+    Untold,
+    /// The same, in a PID namespace that is not the first.
+    PidNamespace,
+    /// The sender is wrong.
+    Sender,
+    /// The stack is wrong.
+    Stack,
+}
+
+impl Display for SelfTestError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("the test on a child failed: ")?;
+        match self {
+            SelfTestError::NoChild(why) => write!(f, "there was none: {why}"),
+            SelfTestError::Map(why) => why.fmt(f),
+            SelfTestError::Untold => f.write_str("its death was not told"),
+            SelfTestError::PidNamespace => f.write_str(
+                "iocrec runs in a PID namespace of its own, where processes have other numbers; start its container \
+                 in that of the host",
+            ),
+            SelfTestError::Sender => f.write_str("who killed it was told wrong"),
+            SelfTestError::Stack => f.write_str("its stack was told wrong"),
+        }
+    }
+}
+
+impl std::error::Error for SelfTestError {}
+
+/// Tries the programs.
+///
+/// # Errors
+/// They are unreliable.
+pub fn run(deaths: &mut Deaths) -> Result<Tried, SelfTestError> {
+    let no_child = |error: io::Error| SelfTestError::NoChild(Failure::from(error));
+    let victim = Victim::start().map_err(no_child)?;
+    let pid = victim.pid();
+    deaths.watch(pid).map_err(SelfTestError::Map)?;
+    let killed = victim.kill(libc::SIGQUIT);
+    let events = killed.map(|_| events_of(deaths, pid));
+    deaths.forget(pid);
+    judge(&events.map_err(no_child)?)
+}
+
+/// The events of a process that has ended: two, if all is well.
+fn events_of(deaths: &Deaths, pid: u32) -> Vec<Event> {
+    let begin = Instant::now();
+    let mut events = Vec::new();
+    loop {
+        events.extend(deaths.take().into_iter().filter(|event| event.pid == pid));
+        if events.len() >= 2 || begin.elapsed() > WAIT {
+            return events;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn judge(events: &[Event]) -> Result<Tried, SelfTestError> {
+    let untold = || match process::is_first_pid_namespace() {
+        true => SelfTestError::Untold,
+        false => SelfTestError::PidNamespace,
+    };
+    let signal = libc::SIGQUIT as u16;
+    let sent = events.iter().find_map(|event| match &event.what {
+        What::Sent(sent) if sent.signal == signal => Some(sent),
+        _ => None,
+    });
+    let delivered = events.iter().find_map(|event| match &event.what {
+        What::Delivered(delivered) if delivered.signal == signal => Some(delivered),
+        _ => None,
+    });
+    let (Some(Sent { sender, uid, .. }), Some(Delivered { handled: false, sp, stack, .. })) = (sent, delivered)
+    else {
+        return Err(untold());
+    };
+    if (*sender, *uid) != (std::process::id(), nix::unistd::getuid().as_raw()) {
+        return Err(SelfTestError::Sender);
+    }
+    if *sp == 0 {
+        return Ok(Tried::WithoutStack);
+    }
+    let mark: Vec<u8> = MARK.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    match stack.windows(mark.len()).any(|bytes| bytes == mark) {
+        true => Ok(Tried::Whole),
+        false => Err(SelfTestError::Stack),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deaths::programs::Lacks;
+    use crate::not_run::{is_root, not_run, Needs};
+    use iocrec_log::event::Tier;
+
+    #[test]
+    fn both_tiers_tell_how_a_child_was_killed() {
+        if !is_root() {
+            return not_run("deaths::both_tiers_tell_how_a_child_was_killed", Needs::Root);
+        }
+        let (deaths, lacks) = Deaths::open(&[Tier::Ring]);
+        assert!(deaths.is_some() && lacks.is_empty(), "{lacks:?}");
+        // SAFETY: constant C strings; the mounts are this thread's alone. What fails shows below.
+        unsafe {
+            let (none, root, tracefs) = (c"none".as_ptr(), c"/".as_ptr(), c"tracefs".as_ptr());
+            let private = libc::MS_REC | libc::MS_PRIVATE;
+            if libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(none, root, std::ptr::null(), private, std::ptr::null()) == 0
+            {
+                libc::mount(tracefs, c"/sys/kernel/tracing".as_ptr(), tracefs, 0, std::ptr::null());
+            }
+        }
+        let (deaths, lacks) = Deaths::open(&[Tier::Perf]);
+        match lacks.as_slice() {
+            [Lacks::PerfTier] => assert!(deaths.is_some()),
+            // tracefs is not mounted
+            [Lacks::Attach(Tier::Perf, why)] => {
+                not_run("deaths::perf", Needs::Kernel(format!("tracepoints: {why}")));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_wrong_sender_or_stack_is_refused() {
+        let sent = |sender| {
+            let sent = Sent {
+                signal: 3,
+                code: 0,
+                sender,
+                uid: nix::unistd::getuid().as_raw(),
+                program: String::new(),
+                left_out: 0,
+            };
+            Event { time: 1, pid: 2, what: What::Sent(sent) }
+        };
+        let delivered = |sp, stack: &[u8]| {
+            let delivered = Delivered {
+                tid: 2,
+                name: String::new(),
+                signal: 3,
+                code: 0,
+                address: None,
+                handled: false,
+                ip: 1,
+                sp,
+                from: 0,
+                stack: stack.to_vec(),
+            };
+            Event { time: 1, pid: 2, what: What::Delivered(delivered) }
+        };
+        let own = std::process::id();
+        assert_eq!(judge(&[sent(own), delivered(0, &[])]), Ok(Tried::WithoutStack));
+        assert_eq!(judge(&[sent(own), delivered(8, &[0; 64])]), Err(SelfTestError::Stack));
+        assert_eq!(judge(&[sent(own + 1), delivered(0, &[])]), Err(SelfTestError::Sender));
+        assert!(judge(&[sent(own)]).is_err() && judge(&[]).is_err());
+    }
+}
