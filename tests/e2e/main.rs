@@ -25,6 +25,7 @@ mod inputs;
 mod life;
 mod linkage;
 mod live;
+mod loops;
 mod moving;
 mod namesakes;
 mod namespaces;
