@@ -66,7 +66,8 @@ pub struct Undo {
 /// All fields that selected puts wrote.
 #[derive(Default)]
 pub struct Plan {
-    /// The fields, those of the latest put first.
+    /// The fields, in the reverse order of their first puts: fields of a record may depend on each other, so what was written
+    /// last must be put back first.
     pub fields: Vec<Undo>,
     /// Selected puts that were refused: there is nothing to undo.
     pub refused: u64,
@@ -120,7 +121,7 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
             None => plan.unchanged += 1,
         }
     }
-    plan.fields.sort_by(|a, b| (b.last.even, &a.setting.pv).cmp(&(a.last.even, &b.setting.pv)));
+    plan.fields.sort_by(|a, b| (b.first.even, &a.setting.pv).cmp(&(a.first.even, &b.setting.pv)));
     plan
 }
 

@@ -17,6 +17,7 @@ mod channels;
 mod disks;
 mod errors;
 mod flood;
+mod following;
 mod forged;
 mod harmless;
 mod hostile;
