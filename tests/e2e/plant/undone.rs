@@ -64,8 +64,7 @@ fn a_living_ioc_has_its_values_again() {
     }
     // what `at` says of the moment is what is to come back
     let moment = undone["moment"].as_str().expect("a moment");
-    let (_, out, _) =
-        plant.outcome(&["at", &iso(plant.truth.moment(moment)), "--utc", "--format", "jsonl"]);
+    let (_, out, _) = plant.outcome(&["at", &iso(plant.truth.moment(moment)), "--utc", "--format", "jsonl"]);
     for line in rig::json_lines(out.as_bytes()).iter().filter(|line| line["known"] == "yes") {
         let Some(of) = line["pv"].as_str().and_then(|pv| values.get(pv)) else { continue };
         // 64 bits do not go over Channel Access

@@ -74,6 +74,8 @@ pub struct Facts {
     pub found: Collected,
     /// First and last time.
     pub span: (i64, i64),
+    /// Whether nothing was recorded, so that these are not known.
+    pub is_empty: bool,
     /// The page's clock.
     pub clock: Clock,
     /// Ends of the IOCs that were asked for, in order of time.

@@ -79,7 +79,7 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     losses.sort_by_key(|loss| loss.from);
     let marks = std::mem::take(&mut found.notes.marks);
     let is_cut = filter.since.is_some();
-    let facts = Facts { runs, found, span, clock, ends, other_ends, is_cut, losses, gaps, marks };
+    let facts = Facts { runs, found, span, is_empty, clock, ends, other_ends, is_cut, losses, gaps, marks };
     Report { facts, is_empty }
 }
 
