@@ -56,6 +56,7 @@ look() {
     current || { fail "$pv can't be read"; return; }
     if [ "$now" = "$wanted" ]; then
         printf '%s\n' "$pv has the value $wanted already"
+        chosen="$chosen$number "
     elif [ "$now" != "$found" ]; then
         printf '%s\n' "$pv is left as it is: it has the value $now, no longer $found" >&2
         left=$((left + 1))
@@ -82,8 +83,8 @@ put() {
         records="$records$record "
         current || { fail "$pv can't be read back"; return; }
         [ "$now" = "$wanted" ] || { fail "$pv has the value $now after the put, not $wanted"; return; }
+        printf '%s\n' "$pv: $found -> $wanted done"
     fi
-    printf '%s\n' "$pv: $found -> $wanted done"
     restored="$restored$number "
 }
 check() {
