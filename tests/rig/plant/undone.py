@@ -3,9 +3,9 @@
 
     IOCREC=path/to/iocrec IOCREPLAY=path/to/iocreplay undone.py DIRECTORY [SEED] [OPTION of iocrec record...]
 
-The script is run by caput and caget as found in PATH; some of the puts are caput's, too. Leaves the same as kinds.py, and
-"undone" in truth.json: the moment since which puts were undone, what iocreplay and the script said, and of each PV that
-was written since then the value that it had at that moment, before the script ran, and after. Needs root.
+The script is run by caput and caget as found in PATH; some of the puts are caput's, too. Leaves the same as kinds.py,
+and "undone" in truth.json: the moment since which puts were undone, what iocreplay and the script said, and of each PV
+that was written since then the value that it had at that moment, before the script ran, and after. Needs root.
 """
 
 import os
