@@ -3,7 +3,7 @@
 use crate::alarms::Alarms;
 use crate::chains::Chains;
 use crate::events::Events;
-use crate::filter::Filter;
+use crate::filter::{Filter, Pattern};
 use crate::inputs::cp_sources;
 use crate::model::course::Course;
 use crate::model::names::address;
@@ -45,6 +45,7 @@ use std::sync::Arc;
 pub struct OpenOptions {
     no_limit: bool,
     without_index: bool,
+    asked: Option<Pattern>,
     notices: Notices,
 }
 
@@ -85,6 +86,24 @@ impl OpenOptions {
         self
     }
 
+    /// Shows the processes of IOCs that a pattern names as `NAME pid N` by that, so that a [`Filter`] with it selects
+    /// these alone, also of an IOC that was started anew. Other patterns change nothing.
+    ///
+    /// ```
+    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+    /// use iocreplay::{inventory::Inventory, Filter, OpenOptions};
+    ///
+    /// let logs = OpenOptions::new().naming(Some("guest pid *".into())).open([log])?;
+    /// let inventory = Inventory::read(&logs.runs()[0], logs.notices());
+    /// let ioc = inventory.context().iocs().next().expect("an IOC");
+    /// assert_eq!(ioc.name, format!("guest pid {}", ioc.pid));
+    /// # Ok::<(), iocreplay::OpenError>(())
+    /// ```
+    pub fn naming(mut self, asked: Option<Pattern>) -> Self {
+        self.asked = asked;
+        self
+    }
+
     /// Passes notices to `handler`: damage, gaps, limits that were reached.
     pub fn on_notice(mut self, handler: impl Fn(&Notice) + 'static) -> Self {
         self.notices = Notices::to(handler);
@@ -119,7 +138,7 @@ impl OpenOptions {
             });
             return Err(OpenError { reasons: reasons.collect() });
         }
-        let namesakes = Rc::new(namesakes::find(&mut runs));
+        let namesakes = Rc::new(namesakes::find(&mut runs, self.asked.as_ref()));
         let peers = Rc::new(Peers::new(&runs));
         let (notices, courses) = (Rc::new(self.notices), Rc::default());
         Ok(Logs { runs, without_index: self.without_index, notices, peers, courses, namesakes })

@@ -6,6 +6,9 @@
 //!
 //! The names are looked for once, when logs are opened, and given to whoever reads the segments
 //! ([`SegmentFile::shown`]), so no output can forget them.
+//!
+//! One process of an IOC that was started anew can be chosen in the same way: if it is asked for as `NAME pid N`, it is
+//! shown so, and the others of its name keep that.
 
 use crate::filter::Pattern;
 use crate::scan::{Blocks, Part, Scan};
@@ -43,6 +46,18 @@ pub fn own_name(shown: &str) -> &str {
 
 fn split(shown: &str) -> Option<(&str, &str)> {
     shown.rsplit_once(PID).filter(|(name, _)| !name.is_empty())
+}
+
+/// Whether a process of the second name may have followed the first: it has its name, also if the first is shown with its
+/// process id because it was asked for by that. Those that ran side by side are all shown with theirs, and don't follow
+/// each other.
+pub fn may_follow(before: &str, pid: u32, name: &str) -> bool {
+    !name.is_empty() && (before == name || without_pid(before, pid) == name)
+}
+
+/// Whether a pattern names processes: `NAME pid N`.
+pub fn names_process(pattern: &Pattern) -> bool {
+    split(pattern.text()).is_some()
 }
 
 /// Whether a pattern selects an IOC: as it is shown, or by the name that it shares with others.
@@ -94,15 +109,22 @@ struct Open {
     segment: u64,
 }
 
-/// Finds the IOCs that share a name, and tells the segments of each run how these are shown. Parts that can't be read are
-/// reported when the events are read.
-pub fn find(runs: &mut [Vec<SegmentFile>]) -> Vec<Namesakes> {
+/// Finds the IOCs that share a name, and tells the segments of each run how these are shown, and the processes that are
+/// asked for. Parts that can't be read are reported when the events are read.
+pub fn find(runs: &mut [Vec<SegmentFile>], asked: Option<&Pattern>) -> Vec<Namesakes> {
+    let asked = asked.filter(|asked| names_process(asked));
     let mut found = Found::default();
     let boots: Vec<Boot> = runs.iter().map(|files| found.read(files)).collect();
     let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let mut shown: HashMap<Boot, Shown> = HashMap::new();
     for ((boot, name), processes) in found.all {
         if !are_several(&processes) {
+            for (pid, start) in processes.into_keys() {
+                let label = with_pid(&name, pid);
+                if asked.is_some_and(|asked| asked.matches(&label)) {
+                    shown.entry(boot.clone()).or_default().insert((name.clone(), pid, start), label);
+                }
+            }
             continue;
         }
         let names = all.entry((boot.0.clone(), name.clone())).or_default();

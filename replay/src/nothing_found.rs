@@ -5,7 +5,7 @@
 
 use crate::filter::{Filter, Pattern};
 use crate::logs::Logs;
-use crate::namesakes::own_name;
+use crate::namesakes::{names_process, own_name, with_pid};
 use crate::scan::{Blocks, Part, Scan};
 use crate::suggest;
 use crate::time::Zone;
@@ -48,6 +48,8 @@ pub enum Kind {
 pub struct Held {
     hosts: BTreeSet<String>,
     iocs: BTreeSet<String>,
+    /// Each of their processes as `NAME pid N`.
+    processes: BTreeSet<String>,
     any_ioc: bool,
     users: BTreeSet<String>,
     clients: bool,
@@ -82,6 +84,7 @@ impl Held {
                 self.any_ioc = true;
                 remember(&mut self.iocs, &ioc.name);
                 remember(&mut self.iocs, own_name(&ioc.name));
+                remember(&mut self.processes, &with_pid(&ioc.name, ioc.pid));
             }
             Fact::Circuit(circuit) => {
                 self.clients = true;
@@ -113,7 +116,13 @@ impl Held {
         if let Some(line) = none_of("host", &filter.host, &self.hosts) {
             return Some(line);
         }
-        if let Some(line) = none_of("IOC", &filter.ioc, &self.iocs) {
+        let iocs = match &filter.ioc {
+            Some(ioc) if names_process(ioc) && !self.iocs.iter().any(|name| ioc.matches(name)) => {
+                &self.processes
+            }
+            _ => &self.iocs,
+        };
+        if let Some(line) = none_of("IOC", &filter.ioc, iocs) {
             return Some(line);
         }
         if let Some(line) = none_of("user", &filter.user, &self.users) {

@@ -4,10 +4,12 @@
 
 use crate::inventory::{End, Inventory};
 use crate::logs::Logs;
+use crate::namesakes::without_pid;
 use crate::notices::Notices;
+use crate::values::CLOCK_STEP;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, Tier};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Processes remembered, and spans for each; bounds for hostile logs.
@@ -27,6 +29,8 @@ pub struct Process {
     pub started: Option<i64>,
     /// Its end, if it was seen to end.
     pub end: Option<End>,
+    /// Between which times it ended, if nobody saw it: a later run found another process of its name in its place.
+    pub replaced: Option<(i64, i64)>,
     /// The last moment of which the log could tell something about it: the end of the last log that holds it, or its
     /// own end.
     pub until: Option<i64>,
@@ -75,6 +79,7 @@ impl Processes {
     /// began.
     pub fn add(&mut self, inventory: &Inventory, begin: Option<i64>, end: Option<i64>) {
         let context = inventory.context();
+        self.replace(context);
         for ioc in context.iocs() {
             let Some(number) = self.enter(context, ioc) else { continue };
             let ended = inventory.end(ioc.id);
@@ -94,11 +99,43 @@ impl Processes {
                 process.unseen.push(Unseen { from, to: span.to.unwrap_or(i64::MAX), cause });
             }
             process.unseen.truncate(MAX_SPANS);
+            process.replaced = None; // it is recorded, so it lived
             process.packets_only |= context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
             process.recorded = process.recorded.or(first.max(begin));
             process.until = process.until.max(until);
             process.end = process.end.take().or(ended.cloned());
             process.started = process.started.or_else(|| context.wall(ioc.start));
+        }
+    }
+
+    /// Notes the processes that another one of their name has followed unseen: it was started after the run that recorded
+    /// them had ended, and they are not recorded beside it. Of several that follow, the first that is found counts.
+    fn replace(&mut self, context: &Context) {
+        let present: HashSet<Identity> = context.iocs().map(|ioc| identity(context, ioc)).collect();
+        // by host and by the name that a follower has
+        let mut left: HashMap<(Rc<str>, String), Vec<usize>> = HashMap::new();
+        for (_, number) in self.known.iter().filter(|(before, _)| !present.contains(before)) {
+            let process = self.all.get(*number);
+            let open = process.filter(|process| process.end.is_none() && process.replaced.is_none());
+            if let Some(process) = open.filter(|process| !process.ioc.is_empty()) {
+                let mut names = vec![&*process.ioc, without_pid(&process.ioc, process.pid)];
+                names.dedup();
+                for name in names {
+                    left.entry((Rc::clone(&process.host), name.to_owned())).or_default().push(*number);
+                }
+            }
+        }
+        let host = context.host().map_or("", |host| host.name.as_str());
+        for ioc in context.iocs() {
+            let Some(started) = context.wall(ioc.start) else { continue };
+            let Some(before) = left.get_mut(&(host.into(), ioc.name.clone())) else { continue };
+            before.retain(|number| {
+                let Some(process) = self.all.get_mut(*number) else { return false };
+                let until = process.until.filter(|until| *until < started.saturating_add(CLOCK_STEP));
+                let replaced = until.map(|until| (until, started.max(until)));
+                process.replaced = process.replaced.or(replaced);
+                process.replaced.is_none()
+            });
         }
     }
 

@@ -66,7 +66,8 @@ pub struct Undo {
 /// All fields that selected puts wrote.
 #[derive(Default)]
 pub struct Plan {
-    /// The fields, those of the latest put first.
+    /// The fields, in the reverse order of their first puts: fields of a record may depend on each other, so what was written
+    /// last must be put back first.
     pub fields: Vec<Undo>,
     /// Selected puts that were refused: there is nothing to undo.
     pub refused: u64,
@@ -110,9 +111,12 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     };
     let several: HashSet<Name> = all.keys().filter(has_several).cloned().collect();
     let before = values_before(logs, &fields, &all);
+    // fields that the puts left as they were, which to put back others of their record may change
+    let mut same_again: Vec<(Name, Undo)> = Vec::new();
     for (name, series) in all {
         let (now, before) = (now.remove(&name), before.get(&name));
         match judge(&name, series, now, before) {
+            Some(undo) if undo.is_unchanged() => same_again.push((name, undo)),
             Some(undo) if several.contains(&name) => {
                 plan.fields.push(Undo { obstacle: Some(Obstacle::SeveralIocs), ..undo })
             }
@@ -120,8 +124,25 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
             None => plan.unchanged += 1,
         }
     }
-    plan.fields.sort_by(|a, b| (b.last.even, &a.setting.pv).cmp(&(a.last.even, &b.setting.pv)));
+    let records: HashSet<[String; 3]> = plan.fields.iter().map(|undo| undo.setting.place()).collect();
+    for (name, undo) in same_again {
+        let is_needed = undo.obstacle.is_none() && !several.contains(&name);
+        match is_needed && records.contains(&undo.setting.place()) {
+            true => plan.fields.push(undo),
+            false => plan.unchanged += 1,
+        }
+    }
+    plan.fields.sort_by(|a, b| (b.first.even, &a.setting.pv).cmp(&(a.first.even, &b.setting.pv)));
     plan
+}
+
+impl Undo {
+    /// Whether the puts left the field as it was.
+    fn is_unchanged(&self) -> bool {
+        let left = self.setting.only_if.as_ref();
+        !matches!(self.obstacle, Some(Obstacle::WrittenLater(_)))
+            && left.is_some_and(|left| same(left, &self.setting.value) == Some(true))
+    }
 }
 
 /// Takes the next put.
@@ -248,7 +269,7 @@ fn judge(name: &Name, series: Series, now: Option<FieldState>, before: Option<&V
     };
     let (old, new) =
         (as_field(old.cloned().unwrap_or(Value::Unknown), &setting), as_field(last.new.clone(), &setting));
-    if same(&old, &new) == Some(true) && after.is_none() {
+    if same(&old, &new) == Some(true) && after.is_none() && count == 1 {
         return None;
     }
     let obstacle = obstacle(field, &old, &new, &last, after.as_deref(), now.as_ref())

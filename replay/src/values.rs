@@ -13,6 +13,7 @@ use crate::model::replay::{Replay, Step};
 use crate::model::run::Run;
 use crate::model::unseen::{Kind, Unseen};
 use crate::model::value::same;
+use crate::namesakes::may_follow;
 use iocrec_log::event::{IocId, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -235,7 +236,7 @@ impl<'a> History<'a> {
     fn restarted(&mut self, process: &Rc<IocProcess>, time: Moment, run: &Rc<Run>) {
         let started = run.wall(process.start);
         let follows = |before: &IocProcess, left: Moment| {
-            let same = before.host == process.host && before.ioc == process.ioc && !process.ioc.is_empty();
+            let same = before.host == process.host && may_follow(&before.ioc, before.pid, &process.ioc);
             let later = before.boot != process.boot || started.saturating_add(CLOCK_STEP) > left.wall;
             same && *before != **process && later
         };
@@ -375,6 +376,9 @@ impl<'a> Values<'a> {
             if let Some(known) = concerned.get(process) {
                 return *known;
             }
+            if !filter.place(&process.host, &process.ioc) {
+                return false;
+            }
             let of = runs.iter().rev().find(|(other, ..)| other == process);
             let has = of.is_some_and(|(_, run, ioc)| {
                 let context = run.context();
@@ -391,7 +395,10 @@ impl<'a> Values<'a> {
             has
         };
         time && match (&unseen.process, &unseen.record) {
-            (_, Some(record)) => has_record(filter, record),
+            (process, Some(record)) => {
+                let is_there = |process: &Rc<IocProcess>| filter.place(&process.host, &process.ioc);
+                has_record(filter, record) && process.as_ref().is_none_or(is_there)
+            }
             (Some(process), None) => has(process),
             (None, None) => {
                 let of_run: Vec<_> = runs

@@ -143,7 +143,8 @@ fn told(field: &FieldState) -> String {
     let (process, record, name) = &field.key;
     let seen = field.seen.as_ref().map(|seen| {
         let line = &seen.line;
-        let changed = seen.changed.as_ref().map(|line| (line.time, format!("{:?}", line.value)));
+        let changed =
+            seen.changed.as_ref().map(|last| (last.line.time, last.since, format!("{:?}", last.line.value)));
         format!(
             "{:?} {} {:?} {:?} {} {:?} {} {changed:?} {:?} {:?} {}",
             line.value,

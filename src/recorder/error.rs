@@ -58,7 +58,7 @@ impl fmt::Display for StartError {
             }
             StartError::NotTraced { pid, reason } => match reason {
                 NotTraced::DoesNotAnswer(refused) => {
-                    write!(f, "process {pid} does not answer: {refused}")
+                    write!(f, "process {pid} is not inspected: {refused}")
                 }
                 NotTraced::NoProcess => {
                     write!(f, "there is no process {pid}; iocrec check lists the running IOCs")

@@ -92,7 +92,7 @@ fn a_file_system_that_never_answers_holds_nobody_up() {
         }
         let Some(rig) = Rig::new(&format!("attacks-{kind}")) else { return };
         let mut odd = odd(&rig, kind);
-        holds(&rig, &mut odd, "does not answer");
+        holds(&rig, &mut odd, "did not return in time");
         // check finishes and names the process
         let begin = Instant::now();
         let output = run(Command::new(IOCREC).arg("check"));

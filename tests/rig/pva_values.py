@@ -30,6 +30,7 @@ TYPES = {
     "V:KINDS": Type([("b", "?"), ("i8", "b"), ("u8", "B"), ("i16", "h"), ("u32", "I"), ("i64", "l"), ("u64", "L"),
                      ("f", "f"), ("ab", "a?"), ("ai8", "ab"), ("au64", "aL"), ("af", "af")]),
 }  # fmt: skip
+NAN, INF = float("nan"), float("inf")
 STRUCTURE = Value(Type([("p", "i"), ("q", ("S", None, [("r", "s")]))]), {"p": 1, "q.r": "in"})
 #: PV, what p4p is given, the fields, the value that stands for all of it.
 PUTS = [
@@ -76,6 +77,27 @@ PUTS = [
                  "f": 0.5, "ab": [True, False], "ai8": [-1, 2], "au64": [2**64 - 1], "af": [0.25]},
      {"b": 1, "i8": -1, "u8": 255, "i16": -2, "u32": 2**32 - 1, "i64": -(2**63), "u64": 2**64 - 1,
       "f": 0.5, "ab": [1, 0], "ai8": [-1, 2], "au64": [2**64 - 1], "af": [0.25]}, None),
+    # what JSON has no numbers for is text there
+    ("V:NUMBER", {"value": NAN}, {"value": "NaN"}, "NaN"),
+    ("V:NUMBER", {"value": INF}, {"value": "Infinity"}, "Infinity"),
+    ("V:NUMBER", {"value": -INF}, {"value": "-Infinity"}, "-Infinity"),
+    ("V:NUMBER", {"value": -0.0}, {"value": -0.0}, -0.0),
+    ("V:NUMBER", {"value": 5e-324}, {"value": 5e-324}, 5e-324),
+    ("V:KINDS", {"f": NAN, "af": [NAN, INF, -INF, -0.0, 0.25]},
+     {"f": "NaN", "af": ["NaN", "Infinity", "-Infinity", -0.0, 0.25]}, None),
+    ("V:KINDS", {"f": -0.0, "af": []}, {"f": -0.0, "af": []}, None),
+    ("V:KINDS", {"ab": [], "ai8": [], "au64": []}, {"ab": [], "ai8": [], "au64": []}, None),
+    ("V:UNION", {"value": ("d", NAN)}, {"value.d": "NaN"}, "NaN"),
+    ("V:UNION", {"value": ("d", -0.0)}, {"value.d": -0.0}, -0.0),
+    ("V:UNIONS", {"value": [("d", -INF), None, ("d", NAN)]},
+     {"value[0].d": "-Infinity", "value[1]": None, "value[2].d": "NaN"}, None),
+    ("V:UNIONS", {"value": []}, {"value": []}, []),
+    ("V:ANY", {"value": NAN}, {"value": "NaN"}, "NaN"),
+    ("V:ANYS", {"value": []}, {"value": []}, []),
+    ("V:TABLE", {"value.a": [], "value.b": [], "value.c": []}, {"value.a": [], "value.b": [], "value.c": []}, None),
+    ("V:TABLE", {"value.a": [NAN, -0.0, INF]}, {"value.a": ["NaN", -0.0, "Infinity"]}, None),
+    ("V:DEEP", {"value": NAN, "a": {"e": -INF}}, {"value": "NaN", "a.e": "-Infinity"}, "NaN"),
+    ("V:STRUCTURE", {"value": {"x": NAN, "y": -0.0}}, {"value.x": "NaN", "value.y": -0.0}, None),
 ]  # fmt: skip
 
 

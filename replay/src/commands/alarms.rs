@@ -66,7 +66,7 @@ impl Command for Alarms {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
         let mut writer = (self.format.writer)(&zone);
@@ -133,7 +133,8 @@ impl Alarms {
             }
             write(Some(line))
         };
-        follow(&reading.logs, filter, || reading.open_again(), rows, write).map(|()| Outcome::Complete)
+        follow(&reading.logs, filter, || ByPlace::from(self).open_again(&reading), rows, write)
+            .map(|()| Outcome::Complete)
     }
 }
 

@@ -48,7 +48,7 @@ impl Command for At {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs));
         let filter = with_aliases(&logs, filter);
         let time = moment(&zone, &self.time, Boundary::End, &logs)?;

@@ -54,7 +54,7 @@ impl Command for Diff {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs));
         let filter = with_aliases(&logs, filter);
         let first = moment(&zone, &self.first, Boundary::End, &logs)?;
@@ -148,6 +148,7 @@ fn summarize(rows: &[DiffRow]) {
         (unknown, "are unknown at one of the times"),
         (count(Difference::Ended), "are gone: their IOC has ended"),
         (count(Difference::Back), "changed and had the same value again"),
+        (count(Difference::Anew), "had the same value in an IOC that was started anew"),
         (count(Difference::Doubtful), "had the same value, but may have changed unseen"),
         (count(Difference::Nothing), "are unknown at both times"),
     ] {

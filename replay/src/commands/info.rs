@@ -21,7 +21,7 @@ impl Command for Info {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = self.reading().open(None)?;
         let read = |run: &Vec<_>| RunSummary::read_with(run, logs.notices(), &zone, logs.uses_index());
         let runs: Vec<RunSummary> = logs.runs().iter().map(read).collect();
         if self.json {

@@ -7,6 +7,7 @@ use crate::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
+use crate::processes::Processes;
 use crate::terminal::Terminal;
 use iocrec_cli::command;
 
@@ -24,12 +25,17 @@ impl Command for Iocs {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let filter = ByPlace::from(self).filter();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let shape = Listing::from(self).shape();
+        // of a single run, its own inventory knows all ends
+        let processes = match logs.runs().len() {
+            0 | 1 => Processes::default(),
+            _ => Processes::read(&logs),
+        };
         let mut count = 0;
         for run in logs.runs() {
             let found = Inventory::read(run, logs.notices());
-            count += output::iocs::write(out, &found, &filter, shape, count == 0, &zone)?;
+            count += output::iocs::write(out, &found, &processes, &filter, shape, count == 0, &zone)?;
         }
         if count == 0 {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));

@@ -46,9 +46,9 @@ impl Command for Last {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
         let filter = ByPlace::from(self).filter();
         let named = self.divided().names.first().map(|name| Pattern::from(name.as_str()));
+        let logs = self.reading().open(named.clone().or(filter.ioc.clone()))?;
         let is_named = named.is_some() || filter.ioc.is_some();
         let filter = Filter {
             until: time(&zone, &self.until, Boundary::End, &logs)?,

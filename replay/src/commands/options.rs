@@ -28,18 +28,13 @@ option_group! { $
 }
 
 impl Reading {
-    /// Opens the logs; notices go to standard error.
-    pub fn open(&self) -> Result<Logs, Failure> {
-        self.open_with(true)
+    /// Opens the logs; notices go to standard error. `ioc`: the processes that are asked for.
+    pub fn open(&self, ioc: Option<Pattern>) -> Result<Logs, Failure> {
+        self.open_with(true, ioc)
     }
 
-    /// Opens the logs without notices: they were reported before.
-    pub fn open_again(&self) -> Result<Logs, Failure> {
-        self.open_with(false)
-    }
-
-    fn open_with(&self, notices: bool) -> Result<Logs, Failure> {
-        let options = OpenOptions::new().no_limit(self.no_limit).on_notice(move |notice| {
+    fn open_with(&self, notices: bool, ioc: Option<Pattern>) -> Result<Logs, Failure> {
+        let options = OpenOptions::new().no_limit(self.no_limit).naming(ioc).on_notice(move |notice| {
             if notices {
                 Terminal.report(notice);
             }
@@ -169,7 +164,7 @@ impl Growing {
 option_group! { $
     /// IOCs and hosts.
     pub struct ByPlace as by_place {
-        /// only IOCs whose names match; NAME pid N is one of several of one name
+        /// only IOCs whose names match; NAME pid N is one process of an IOC
         #[argh(option, arg_name = "glob")]
         ioc: Option<String>,
         /// only recorded hosts whose names match
@@ -179,6 +174,16 @@ option_group! { $
 }
 
 impl ByPlace {
+    /// Opens the logs; notices go to standard error.
+    pub fn open(&self, reading: &Reading) -> Result<Logs, Failure> {
+        reading.open(pattern(&self.ioc))
+    }
+
+    /// Opens the logs without notices: they were reported before.
+    pub fn open_again(&self, reading: &Reading) -> Result<Logs, Failure> {
+        reading.open_with(false, pattern(&self.ioc))
+    }
+
     /// The filter for these options.
     pub fn filter(&self) -> Filter {
         Filter { ioc: pattern(&self.ioc), host: pattern(&self.host), ..Filter::default() }

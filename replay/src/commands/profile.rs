@@ -37,7 +37,7 @@ impl Command for Profile {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
         let mut profile = Model::default();

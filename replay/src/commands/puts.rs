@@ -126,7 +126,7 @@ impl Command for Puts {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
         let options = self.options();
@@ -138,7 +138,7 @@ impl Command for Puts {
             return follow(
                 &reading.logs,
                 filter,
-                || reading.open_again(),
+                || ByPlace::from(self).open_again(&reading),
                 |logs, filter, each| {
                     let puts = logs.puts(filter);
                     (if self.all { puts.with_links() } else { puts }).try_for_each(each)

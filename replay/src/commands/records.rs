@@ -23,7 +23,7 @@ impl Command for Records {
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs));
         let shape = Listing::from(self).shape();
         let mut count = 0;

@@ -49,7 +49,7 @@ impl Command for Top {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
         let tables = top::Tables::read(&logs, &filter);

@@ -45,7 +45,7 @@ impl Command for Traces {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
         let mut writer = (self.format.writer)(&zone);
@@ -87,7 +87,8 @@ impl Traces {
             };
             logs.chains(filter).filter(|chain| !chain.open || overdue(chain)).try_for_each(each)
         };
-        follow(&reading.logs, filter, || reading.open_again(), rows, write).map(|()| Outcome::Complete)
+        follow(&reading.logs, filter, || ByPlace::from(self).open_again(&reading), rows, write)
+            .map(|()| Outcome::Complete)
     }
 }
 

@@ -34,7 +34,7 @@ impl Command for Undo {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs)));
         let filter = with_aliases(&logs, filter);
         let since = moment(&zone, &self.since, Boundary::Start, &logs)?;

@@ -77,7 +77,7 @@ impl Command for Values {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let filter = Filter {
             since: time(&zone, &self.since, Boundary::Start, &logs)?,
             until: time(&zone, &self.until, Boundary::End, &logs)?,
@@ -157,7 +157,8 @@ impl Values {
             }
             Ok(())
         };
-        follow(&reading.logs, filter, || reading.open_again(), rows, write).map(|()| Outcome::Complete)
+        follow(&reading.logs, filter, || ByPlace::from(self).open_again(&reading), rows, write)
+            .map(|()| Outcome::Complete)
     }
 
     /// Lists the values; returns whether there are none.

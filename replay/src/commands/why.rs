@@ -75,7 +75,7 @@ impl Command for Why {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let filter = Filter {
             since: time(&zone, &self.since, Boundary::Start, &logs)?,
             until: time(&zone, &self.at, Boundary::End, &logs)?,

@@ -2,14 +2,15 @@
 //!
 //! A loop feeds itself if its records make each other process around a circle. [`loops`] finds the circles: the largest
 //! sets of records in which every record leads to every other one by links that were seen, or a record that leads to
-//! itself. A put that found its record active made nothing process, so a circle of database links, which EPICS stops
-//! after one turn, is none. That a circle exists does not mean that it never rests: the count says how often its records
+//! itself. A put after which its record did not process fed nothing: it found the record active, or only wrote a value. So
+//! a circle of database links, which EPICS stops after one turn, is none; but if the record was active for its device, and
+//! processed once more for the put when that was done, it is fed. That a circle exists does not mean that it never rests: the count says how often its records
 //! processed because of each other.
 //!
 //! A bo with HIGH processes once more, by the callback that it asked for, to return to zero: that ends there. A record
 //! that is processed by its own callback feeds itself only if it asks for another one then.
 
-use super::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
+use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use super::naming::{Name, Naming};
 use super::numbered::Keyed;
 use super::outcome;
@@ -17,7 +18,7 @@ use super::run::record_name;
 use crate::filter::Filter;
 use epics::pv::{link_target, Pv};
 use iocrec_log::event::{ScanListId, ThreadId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -57,6 +58,8 @@ pub struct LinksSeen {
     pub links: Keyed<Link, u64>,
     /// How often each record processed by its own callback, and did not ask for it in such processing.
     once_more: Keyed<usize, u64>,
+    /// Puts of links that made nothing process.
+    idle: Keyed<Link, u64>,
     /// How often each record processed, by number.
     pub processed: Vec<u64>,
     /// Causes of chains: the number of the kind of cause, and the record.
@@ -79,11 +82,11 @@ impl LinksSeen {
 
     /// `by_link`: a CA link is the cause of the chain.
     fn walk(&mut self, chain: &Chain, by_link: bool, filter: &Filter, naming: &mut Naming) {
+        let mut feeding: Option<HashSet<usize>> = None;
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {
-                    // An active record does not process again.
-                    if matches!(process.outcome, Outcome::Active | Outcome::Disabled) {
+                    if !has_begun(process) {
                         continue;
                     }
                     let to = naming.of(chain, span, process.record);
@@ -105,7 +108,9 @@ impl LinksSeen {
                 SpanKind::Put(put) => {
                     let Some(to) = put.record.map(|record| naming.of(chain, span, record)) else { continue };
                     if let Some((from, _)) = source(chain, span, naming) {
-                        self.add(Link { from, to, kind: "OUT" }, filter, naming);
+                        // processing for another reason has a link of its own
+                        let fed = feeding.get_or_insert_with(|| by_puts(chain)).contains(&number);
+                        self.add_put(Link { from, to, kind: "OUT" }, fed, filter, naming);
                     } else if number == 0 && !by_link && reached(chain, put) {
                         self.add_root(chain, span, to, filter, naming);
                     }
@@ -120,7 +125,10 @@ impl LinksSeen {
                                 _ => None,
                             });
                             match to {
-                                Some(to) => _ = self.add(Link { from, to, kind: "CA" }, filter, naming),
+                                Some(to) => {
+                                    let fed = is_fed(target);
+                                    self.add_put(Link { from, to, kind: "CA" }, fed, filter, naming);
+                                }
                                 None => self.add_unrecorded(from, &link.pv, filter, naming),
                             }
                             self.walk(target, true, filter, naming);
@@ -129,6 +137,13 @@ impl LinksSeen {
                     }
                 }
             }
+        }
+    }
+
+    /// Adds the put of a link, and whether it made its record process.
+    fn add_put(&mut self, link: Link, fed: bool, filter: &Filter, naming: &Naming) {
+        if self.add(link, filter, naming) && !fed {
+            *self.idle.entry(link).or_default() += 1;
         }
     }
 
@@ -245,11 +260,12 @@ impl LinksSeen {
 }
 
 impl LinksSeen {
-    /// How often a link was followed, apart from processing that ended what the record had begun itself.
+    /// How often a link made its record process, apart from processing that ended what the record had begun itself.
     fn feeding(&self, link: &Link) -> u64 {
         let own = link.from == link.to && link.kind == Trigger::Callback.name();
         let ended = self.once_more.get(&link.to).copied().filter(|_| own).unwrap_or(0);
-        self.links.get(link).copied().unwrap_or(0).saturating_sub(ended)
+        let idle = self.idle.get(link).copied().unwrap_or(0);
+        self.links.get(link).copied().unwrap_or(0).saturating_sub(ended).saturating_sub(idle)
     }
 }
 
@@ -261,6 +277,26 @@ fn is_once_more(chain: &Chain, span: &Span) -> bool {
     };
     let asked = span.parent.and_then(|parent| own(chain.spans.get(parent)?));
     own(span).zip(asked).is_some_and(|((record, called), (of, again))| called && record == of && !again)
+}
+
+/// The puts of a chain that made their records process, as links do.
+fn by_puts(chain: &Chain) -> HashSet<usize> {
+    let by_put = |span: &Span| match &span.kind {
+        SpanKind::Process(process) if process.trigger == Trigger::Out && has_begun(process) => span.parent,
+        _ => None,
+    };
+    chain.spans.iter().filter_map(by_put).collect()
+}
+
+/// Whether the put at the root of a chain made its record process.
+fn is_fed(chain: &Chain) -> bool {
+    let is_begun = |span: &Span| matches!(&span.kind, SpanKind::Process(process) if has_begun(process));
+    chain.spans.iter().any(|span| span.parent == Some(0) && is_begun(span))
+}
+
+/// An active record does not process again.
+fn has_begun(process: &ProcessSpan) -> bool {
+    !matches!(process.outcome, Outcome::Active | Outcome::Disabled)
 }
 
 /// Whether a put to a known record made a span.
@@ -318,6 +354,8 @@ pub struct Loop {
     pub count: u64,
     /// How often they processed in all.
     pub processed: u64,
+    /// Puts of links among them that made nothing process.
+    pub idle: u64,
 }
 
 /// The circles among the links, those that turn most first.
@@ -336,8 +374,9 @@ pub fn loops(seen: &LinksSeen) -> Vec<Loop> {
             let inside = |link: &Link| records.contains(&link.from) && records.contains(&link.to);
             let count: u64 =
                 seen.links.keys().filter(|link| inside(link)).map(|link| seen.feeding(link)).sum();
+            let idle = seen.idle.iter().filter(|(link, _)| inside(link)).map(|(_, count)| count).sum();
             let processed = records.iter().filter_map(|record| seen.processed.get(*record)).sum();
-            (count > 0).then_some(Loop { records, count, processed })
+            (count > 0).then_some(Loop { records, count, processed, idle })
         })
         .collect();
     loops.sort_by_key(|found| (std::cmp::Reverse(found.count), found.records.first().copied()));
@@ -430,6 +469,20 @@ mod tests {
         two.sort();
         assert_eq!(two, [[1, 2], [3, 4]]);
         assert_eq!(of(&[(1, 2), (2, 3), (3, 2), (3, 1)]), [[1, 2, 3]]);
+    }
+
+    #[test]
+    fn puts_that_make_nothing_process_close_no_circle() {
+        let (out, back) = (Link { from: 1, to: 2, kind: "OUT" }, Link { from: 2, to: 1, kind: "OUT" });
+        let with = |followed: u64, idle: u64| {
+            let mut seen = LinksSeen::default();
+            seen.links.insert(out, 10);
+            seen.links.insert(back, followed);
+            seen.idle.insert(back, idle);
+            loops(&seen).iter().map(|found| (found.count, found.idle)).collect::<Vec<_>>()
+        };
+        assert!(with(10, 10).is_empty(), "each turn ends at the record that began it");
+        assert_eq!(with(10, 7), [(13, 7)]);
     }
 
     #[test]

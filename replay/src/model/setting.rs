@@ -51,6 +51,13 @@ pub struct Setting {
     pub remark: Option<String>,
 }
 
+impl Setting {
+    /// Host, IOC and record.
+    pub fn place(&self) -> [String; 3] {
+        [&self.host, &self.ioc, &self.record].map(String::clone)
+    }
+}
+
 impl Default for Setting {
     fn default() -> Self {
         Setting {

@@ -48,12 +48,33 @@ pub struct Seen {
     pub first: i64,
     /// Alarm severity and status when last known.
     pub alarm: Option<(u16, u16)>,
-    /// The line of the last change, if asked for.
-    pub changed: Option<Rc<ValueLine>>,
+    /// The last change, if asked for.
+    pub changed: Option<Rc<Changed>>,
     /// Number of changes seen after the time from which they are counted.
     pub changes: u64,
+    /// Whether there may have been more: something went unseen between two values, or before the first.
+    pub at_least: bool,
     /// Whether a put from outside gave it this value.
     pub by_put: bool,
+}
+
+/// A change of a field.
+pub struct Changed {
+    /// The line that showed it.
+    pub line: ValueLine,
+    /// Since when it may have had the value.
+    pub since: Since,
+}
+
+/// Since when a field may have had a value that a line showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// It got it then: what the line shows made the change.
+    Then,
+    /// It had another one at this time. What went unseen since may have changed it.
+    After(i64),
+    /// It was not known before.
+    Unknown,
 }
 
 /// What is known of a field at a time.
@@ -295,16 +316,23 @@ impl State {
         let from = self.even.get(&key.0.boot).map_or(self.count_from, |(_, from)| *from);
         let counted = from.is_some_and(|from| line.even > from);
         let change = counted && equal != Some(true);
+        let had_other = before.filter(|before| before.line.value != Value::Unknown);
+        let since = match had_other {
+            _ if set == Some(line.time) || line.by_put => Since::Then,
+            Some(before) => Since::After(before.line.time),
+            None => Since::Unknown,
+        };
         let changed = match change {
-            true => Some(Rc::new(line.clone())),
+            true => Some(Rc::new(Changed { line: line.clone(), since })),
             false => before.and_then(|before| before.changed.clone()),
         };
+        let at_least = before.is_some_and(|before| before.at_least) || counted && !was_certain;
         let changes = before.map_or(0, |before| before.changes) + u64::from(counted && equal == Some(false));
         let alarm = line.alarm.or(before.and_then(|before| before.alarm));
         // A chain is kept for the last change only: one for each field would take too much memory.
         let by_put = line.by_put || kept && before.is_some_and(|before| before.by_put);
         let line = ValueLine { origin: None, ..line };
-        self.fields.insert(key, Seen { line, set, first, alarm, changed, changes, by_put });
+        self.fields.insert(key, Seen { line, set, first, alarm, changed, changes, at_least, by_put });
     }
 
     fn unseen(&mut self, unseen: &Unseen, limit: i64) {
@@ -474,6 +502,6 @@ fn worse(known: &mut Option<Doubt>, doubt: Doubt) {
 impl Seen {
     /// The origin of the last change, if it was asked for.
     pub fn origin(&self) -> Option<&Origin> {
-        self.changed.as_ref()?.origin.as_ref()
+        self.changed.as_ref()?.line.origin.as_ref()
     }
 }

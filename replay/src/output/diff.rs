@@ -1,11 +1,14 @@
 //! Differences between two times, a row for each PV that had another value, or is unknown at one of them. The value of a
 //! PV whose IOC has ended did not change: it is gone, and its row says when.
+//!
+//! The cause of the last change is told only as far as it was seen. A value that the recorder read, or that a record had
+//! when it processed after something went unseen, may be older: then the row says between which times it came.
 
 use super::at::{known, shown};
 use super::rows::{self, Row};
-use super::wording::origin;
-use crate::model::history::ValueLine;
-use crate::model::state::FieldState;
+use super::wording::{counted, origin};
+use crate::model::history::ValueSource;
+use crate::model::state::{Changed, FieldState, Since};
 use crate::model::value::{self, same};
 use crate::output::format::Format;
 use crate::time::Zone;
@@ -45,12 +48,21 @@ pub struct Line {
     /// When the IOC ended with which the value is gone, at the latest.
     ended: Option<String>,
     changes: u64,
+    /// When the last change was seen: at the latest then, if `cause_known` is not `yes`.
     time: Option<String>,
     cause: Option<String>,
     user: Option<String>,
     client: Option<String>,
     root: Option<String>,
     units: Option<String>,
+    /// `yes`; `doubt` if the cause is that of processing which may have found the value there; `no`. Null without a change.
+    cause_known: Option<&'static str>,
+    /// When it had another value yet, if the change went unseen.
+    since: Option<String>,
+    /// Whether there may have been more changes.
+    at_least: bool,
+    /// Whether its IOC was started anew in between: `changes` are those since then.
+    started_anew: bool,
 }
 
 /// Kinds of differences.
@@ -64,6 +76,8 @@ pub enum Difference {
     Ended,
     /// It had the same value, but another one in between.
     Back,
+    /// It had the same value, in an IOC that was started anew.
+    Anew,
     /// It had the same value, if what went unseen did not change it.
     Doubtful,
     /// It had the same value.
@@ -81,19 +95,14 @@ impl DiffRow {
     pub fn difference(&self) -> Difference {
         let value =
             |field: &Option<FieldState>| field.as_ref().map_or(Value::Unknown, |field| field.value().clone());
-        let is_new_process = match (&self.before, &self.after) {
-            (Some(before), Some(after)) => before.key.0 != after.key.0,
-            _ => false,
-        };
-        let changes =
-            self.after.as_ref().and_then(|after| after.seen.as_ref()).map_or(0, |seen| seen.changes);
         let certain = |field: &Option<FieldState>| field.as_ref().is_some_and(FieldState::is_certain);
         match (value(&self.before), value(&self.after)) {
             (Value::Unknown, Value::Unknown) => Difference::Nothing,
             (_, Value::Unknown) if self.ended().is_some() => Difference::Ended,
             (Value::Unknown, _) | (_, Value::Unknown) => Difference::Unknown,
             (before, after) if same(&before, &after) == Some(false) => Difference::Changed,
-            _ if changes > 0 || is_new_process => Difference::Back,
+            _ if self.changes() > 0 => Difference::Back,
+            _ if self.is_started_anew() => Difference::Anew,
             _ if certain(&self.before) && certain(&self.after) => Difference::Same,
             _ => Difference::Doubtful,
         }
@@ -104,13 +113,63 @@ impl DiffRow {
         self.after.as_ref()?.ended
     }
 
-    /// The line of the last change in between.
-    fn changed(&self) -> Option<&Rc<ValueLine>> {
+    /// Whether its IOC was started anew in between.
+    fn is_started_anew(&self) -> bool {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => before.key.0 != after.key.0,
+            _ => false,
+        }
+    }
+
+    /// The last change in between.
+    fn changed(&self) -> Option<&Rc<Changed>> {
         self.after.as_ref()?.seen.as_ref()?.changed.as_ref()
     }
 
     fn changes(&self) -> u64 {
         self.after.as_ref().and_then(|after| after.seen.as_ref()).map_or(0, |seen| seen.changes)
+    }
+
+    fn at_least(&self) -> bool {
+        self.after.as_ref().and_then(|after| after.seen.as_ref()).is_some_and(|seen| seen.at_least)
+    }
+
+    /// How often it changed, and when and why the last time.
+    fn change(&self, last: &Changed, zone: &Zone) -> String {
+        let at = zone.format(last.line.time, 3);
+        let anew = if self.is_started_anew() { "since its IOC was started anew" } else { "" };
+        let mut text = match (self.changes(), anew) {
+            (0, "") => String::new(),
+            (0, anew) => format!("{anew}, "),
+            (1, "") if !self.at_least() => String::new(),
+            (count, anew) => {
+                let least = if self.at_least() { "at least " } else { "" };
+                let changes = counted(count, "change");
+                let space = if anew.is_empty() { "" } else { " " };
+                format!("{least}{changes}{space}{anew}, the last ")
+            }
+        };
+        let _ = match last.since {
+            Since::Then => write!(text, "at {at}"),
+            Since::After(since) => write!(text, "between {} and {at}", zone.format(since, 3)),
+            Since::Unknown => write!(text, "by {at}"),
+        };
+        let _ = match cause_known(last) {
+            "yes" => write!(text, ": {}", super::values::text::source(&last.line)),
+            "doubt" => write!(text, ", perhaps then: {}", super::values::text::source(&last.line)),
+            _ => write!(text, ": cause not known"),
+        };
+        text
+    }
+}
+
+/// Whether the cause of a change is known: `yes`, `doubt` or `no`.
+fn cause_known(last: &Changed) -> &'static str {
+    let is_told = last.line.origin.is_some();
+    match (last.since, last.line.source) {
+        (Since::Then, _) if is_told => "yes",
+        (_, ValueSource::Process | ValueSource::Put) if is_told => "doubt",
+        _ => "no",
     }
 }
 
@@ -127,7 +186,7 @@ impl Row for DiffRow {
         let known = |field: &Option<FieldState>| field.as_ref().map_or("no", known);
         let key = self.either().map(|field| &field.key);
         let changed = self.changed();
-        let origin = changed.and_then(|line| line.origin.as_ref());
+        let origin = changed.and_then(|last| last.line.origin.as_ref());
         let put = origin.and_then(origin::put);
         let properties = self.either().and_then(FieldState::properties);
         Line {
@@ -149,16 +208,23 @@ impl Row for DiffRow {
                 .filter(|_| self.difference() == Difference::Ended)
                 .map(|(_, by)| zone.format(by, 9)),
             changes: self.changes(),
-            time: changed.map(|line| zone.format(line.time, 9)),
+            time: changed.map(|last| zone.format(last.line.time, 9)),
             cause: origin.map(origin::cause),
             user: put.as_ref().and_then(|put| put.user.clone()),
             client: put.and_then(|put| put.client),
             root: origin.and_then(origin::root),
             units: properties.and_then(|properties| some(&properties.units)),
+            cause_known: changed.map(|last| cause_known(last)),
+            since: changed.and_then(|last| match last.since {
+                Since::After(since) => Some(zone.format(since, 9)),
+                Since::Then | Since::Unknown => None,
+            }),
+            at_least: self.at_least(),
+            started_anew: self.is_started_anew(),
         }
     }
 
-    /// `PV  BEFORE -> AFTER  IOC  CHANGES, the last at TIME: CAUSE`.
+    /// `PV  BEFORE -> AFTER  IOC  CHANGES, the last at TIME: CAUSE`, or `between TIME and TIME`.
     fn text(&self, zone: &Zone) -> String {
         let side = |field: &Option<FieldState>| field.as_ref().map_or("unknown".to_owned(), shown);
         let pv = self.either().map(FieldState::pv).unwrap_or_default();
@@ -171,16 +237,8 @@ impl Row for DiffRow {
             None => format!("{} -> {}", side(&self.before), side(&self.after)),
         };
         let mut text = format!("{pv:<24}  {change:<32}  {ioc:<10}");
-        match (self.changes(), self.changed()) {
-            (_, None) => {}
-            (0 | 1, Some(last)) => {
-                let _ =
-                    write!(text, "  at {}: {}", zone.format(last.time, 3), super::values::text::source(last));
-            }
-            (count, Some(last)) => {
-                let (time, source) = (zone.format(last.time, 3), super::values::text::source(last));
-                let _ = write!(text, "  {count} changes, the last at {time}: {source}");
-            }
+        if let Some(last) = self.changed() {
+            let _ = write!(text, "  {}", self.change(last, zone));
         }
         for (when, field) in [("before", &self.before), ("after", &self.after)] {
             let doubt = field.as_ref().and_then(|field| field.doubt.as_ref());

@@ -8,7 +8,9 @@ use crate::namesakes::without_pid;
 use crate::out::{line, Out};
 use crate::output::crash::{self, CrashKeys};
 use crate::output::rows::{csv_line, Shape};
+use crate::processes::Processes;
 use crate::time::Zone;
+use crate::values::RESTARTED;
 use iocrec_log::event::{Ioc, IocId, Linkage};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,12 +42,17 @@ struct IocLine<'a> {
     gaps: Vec<Gap>,
     /// Its last crash.
     crash: Option<CrashKeys>,
+    /// Between these times it ended, if no recorder saw it.
+    ended_after: Option<String>,
+    ended_by: Option<String>,
 }
 
-/// Writes the IOCs of a run that match; returns their number. `is_first`: none was written before.
+/// Writes the IOCs of a run that match; returns their number. `is_first`: none was written before. `processes` has those
+/// of all runs: another run may tell how one ended.
 pub fn write(
     out: &mut Out,
     found: &Inventory,
+    processes: &Processes,
     filter: &Filter,
     shape: Shape,
     is_first: bool,
@@ -58,7 +65,7 @@ pub fn write(
     let mut count = 0;
     for ioc in found.iocs(filter) {
         count += 1;
-        let line = ioc_line(found, ioc, records.get(&ioc.id).copied().unwrap_or(0), zone);
+        let line = ioc_line(found, processes, ioc, records.get(&ioc.id).copied().unwrap_or(0), zone);
         match shape {
             Shape::Text => {
                 let crash = found.context().crash(ioc.id);
@@ -72,15 +79,26 @@ pub fn write(
     Ok(count)
 }
 
-fn ioc_line<'a>(found: &'a Inventory, ioc: &'a Ioc, records: usize, zone: &Zone) -> IocLine<'a> {
-    let end = found.end(ioc.id);
+fn ioc_line<'a>(
+    found: &'a Inventory,
+    processes: &'a Processes,
+    ioc: &'a Ioc,
+    records: usize,
+    zone: &Zone,
+) -> IocLine<'a> {
+    let process = processes.number(found.context(), ioc.id).and_then(|number| processes.get(number));
+    let end = found.end(ioc.id).or(process.and_then(|process| process.end.as_ref()));
+    let replaced = process.and_then(|process| process.replaced).filter(|_| end.is_none());
     IocLine {
         host: found.host(),
         ioc: &ioc.name,
         pid: ioc.pid,
         started: found.context().wall(ioc.start).map(|wall| zone.format(wall, 0)),
         ended: end.and_then(|end| end.wall).map(|wall| zone.format(wall, 0)),
-        end: end.and_then(|end| text(&end.how)),
+        end: match replaced {
+            Some(_) => Some(RESTARTED),
+            None => end.and_then(|end| text(&end.how)),
+        },
         user: text(&ioc.user),
         base_version: text(&ioc.base_version),
         linkage: linkage_name(ioc.linkage),
@@ -95,6 +113,8 @@ fn ioc_line<'a>(found: &'a Inventory, ioc: &'a Ioc, records: usize, zone: &Zone)
         attached: found.spans().attached(ioc.id, zone),
         gaps: found.spans().gaps(ioc.id, &ioc.name, ioc.pid, zone),
         crash: found.context().crash(ioc.id).map(|crash| crash::keys(found.context(), crash)),
+        ended_after: replaced.map(|(after, _)| zone.format(after, 0)),
+        ended_by: replaced.map(|(_, by)| zone.format(by, 0)),
     }
 }
 
@@ -122,6 +142,9 @@ fn describe(
     detail("user", line.user.unwrap_or_default().to_owned())?;
     detail("started", line.started.clone().unwrap_or_default())?;
     detail("ended", line.ended.clone().unwrap_or_default())?;
+    if let (Some(after), Some(by)) = (&line.ended_after, &line.ended_by) {
+        detail("ended", format!("between {after} and {by}"))?;
+    }
     detail("how", line.end.unwrap_or_default().to_owned())?;
     crash.iter().try_for_each(|(name, text)| detail(name, text.clone()))?;
     detail("CA ports", ports(line.ca_ports))?;
@@ -157,8 +180,16 @@ mod tests {
     #[test]
     fn iocs_that_ended_are_there_with_their_end() {
         let mut out = Vec::new();
-        write(&mut Out::new(&mut out), &inventory(), &Filter::default(), Shape::Text, true, &Zone::utc())
-            .unwrap();
+        write(
+            &mut Out::new(&mut out),
+            &inventory(),
+            &Processes::default(),
+            &Filter::default(),
+            Shape::Text,
+            true,
+            &Zone::utc(),
+        )
+        .unwrap();
         let text = String::from_utf8(out).unwrap();
         for part in [
             "demo on box1  pid 7  EPICS Base 7.0.8.1, shared",
@@ -173,6 +204,7 @@ mod tests {
         write(
             &mut Out::new(&mut out),
             &inventory(),
+            &Processes::default(),
             &Filter::default(),
             Shape::JsonLines,
             true,

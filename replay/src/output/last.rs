@@ -115,12 +115,16 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         Ending::Ended(how) if how.is_empty() => format!("ended at {end}; how is not known"),
         Ending::Ended(how) => format!("{how} at {end}"),
         Ending::NotRecorded(cause) => format!("not recorded since {end}: {cause}"),
+        Ending::Replaced => format!("not recorded since {end}: no recorder ran"),
         Ending::LogEnds => format!("still ran when the log ends, at {end}"),
         Ending::Asked => format!("until {end}, as asked for"),
     };
     let host = known(&process.host).map(|host| format!(" on {host}")).unwrap_or_default();
     let mut part = Part { out, name: "IOC" };
     part.line(&format!("{}{host}, pid {}: {what}", without_pid(&process.ioc, process.pid), process.pid))?;
+    if let (Ending::Replaced, Some((_, by))) = (&last.ending, process.replaced) {
+        part.line(&format!("ended unseen by {}: another process of its name began", zone.format(by, 3)))?;
+    }
     let span = duration(u64::try_from(last.end.saturating_sub(last.from)).unwrap_or(0));
     let uptime = process.started.map(|started| {
         let uptime = duration(u64::try_from(last.end.saturating_sub(started)).unwrap_or(0));

@@ -2,6 +2,10 @@
 //!
 //! Without `--yes` it only shows what it would do. It writes to a PV only if that still has the value that the undone
 //! puts left, waits until the put is done, and reads the value back. What can't be undone is in it as a comment.
+//!
+//! Fields can depend on each other, as VAL and B3 of an mbboDirect. So it looks at all PVs before it writes to any, writes in
+//! the reverse order of the first puts, also where its own puts to other fields of the record have changed the value
+//! meanwhile, and looks at all once more in the end.
 
 use super::c_number::general;
 use super::caput::{arguments, check_name, long_name, shell, Target, MAX_TEXT};
@@ -27,6 +31,9 @@ esac
 command -v caget >/dev/null && command -v caput >/dev/null || { echo "caget or caput is not in PATH" >&2; exit 1; }
 failed=0
 left=0
+chosen=" "
+records=" "
+restored=" "
 current() {
     now=$(caget -t -w 5 ${option:+"$option"} "$pv" 2>/dev/null) || return 1
     case $kind in
@@ -42,24 +49,56 @@ fail() {
 back() {
     kind=$1 found=$2 wanted=$3 option=$4 pv=$5
     shift 5
+    number=$((number + 1))
+    "$turn" "$@"
+}
+look() {
     current || { fail "$pv can't be read"; return; }
     if [ "$now" = "$wanted" ]; then
         printf '%s\n' "$pv has the value $wanted already"
+        chosen="$chosen$number "
     elif [ "$now" != "$found" ]; then
         printf '%s\n' "$pv is left as it is: it has the value $now, no longer $found" >&2
         left=$((left + 1))
     elif [ -z "$write" ]; then
         printf '%s\n' "$pv: $now -> $wanted"
     else
+        chosen="$chosen$number "
+    fi
+}
+put() {
+    case $chosen in *" $number "*) ;; *) return ;; esac
+    current || { fail "$pv can't be read"; return; }
+    record=${pv%%.*}
+    case $records in
+    *" $record "*) ;;
+    *) [ "$now" = "$found" ] || [ "$now" = "$wanted" ] || {
+        printf '%s\n' "$pv is left as it is: it changed to $now while others were put back" >&2
+        left=$((left + 1))
+        return
+    } ;;
+    esac
+    if [ "$now" != "$wanted" ]; then
         caput -c -w 5 "$@" >/dev/null || { fail "$pv could not be written"; return; }
+        records="$records$record "
         current || { fail "$pv can't be read back"; return; }
         [ "$now" = "$wanted" ] || { fail "$pv has the value $now after the put, not $wanted"; return; }
         printf '%s\n' "$pv: $found -> $wanted done"
     fi
+    restored="$restored$number "
+}
+check() {
+    case $restored in *" $number "*) ;; *) return ;; esac
+    current || { fail "$pv can't be read in the end"; return; }
+    [ "$now" = "$wanted" ] || fail "$pv has the value $now in the end, not $wanted: it has changed again"
 }"#;
 
 /// The end of the script.
-const END: &str = r#"[ "$left" = 0 ] || echo "$left left as they are: changed since" >&2
+const END: &str = r#"for turn in look ${write:+put check}; do
+    number=0
+    all
+done
+[ "$left" = 0 ] || echo "$left left as they are: changed since" >&2
 [ "$failed" = 0 ] || echo "$failed failed" >&2
 [ "$failed" = 0 ]"#;
 
@@ -70,11 +109,14 @@ pub fn write(out: &mut Out, plan: &Plan, what: &str, zone: &Zone) -> io::Result<
     line!(out, "# Writes to a PV only if it still has the value that was written. Needs caput and caget of EPICS Base.")?;
     FUNCTIONS.lines().try_for_each(|text| line!(out, "{text}"))?;
     let mut left_out = Vec::new();
-    for undo in &plan.fields {
-        line!(out)?;
-        one(out, undo, zone, &mut left_out)?;
-    }
     line!(out)?;
+    line!(out, "all() {{")?;
+    line!(out, ":")?;
+    for undo in &plan.fields {
+        one(out, undo, zone, &mut left_out)?;
+        line!(out)?;
+    }
+    line!(out, "}}")?;
     END.lines().try_for_each(|text| line!(out, "{text}"))?;
     Ok(left_out)
 }
@@ -180,7 +222,13 @@ fn of_array(array: &Array) -> Result<(&'static str, &'static str, String), Obsta
         text.truncate(shorter.len());
     }
     let text = if text.is_empty() { "0".to_owned() } else { text };
-    Ok(("numbers", if wide { "-s" } else { "-g17" }, text))
+    let option = match array.dbf {
+        _ if wide => "-s",
+        // else caget asks for the names of states, which no array has
+        Dbf::Enum | Dbf::Menu | Dbf::Device => "-n",
+        _ => "-g17",
+    };
+    Ok(("numbers", option, text))
 }
 
 /// A text as Base's tools print it (epicsString.c).

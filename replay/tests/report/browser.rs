@@ -29,7 +29,7 @@ fn opened(test: &str, size: (u32, u32)) -> Option<Opened> {
 
 fn puts_shown(browser: &mut Chromium) -> i64 {
     let text = browser.text("#sums");
-    let number: String = text.split(" puts").next().unwrap().chars().filter(char::is_ascii_digit).collect();
+    let number: String = text.split(" put").next().unwrap().chars().filter(char::is_ascii_digit).collect();
     number.parse().unwrap_or_else(|_| panic!("{text}"))
 }
 

@@ -2,10 +2,14 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../log/examples/load/mod.rs"]
+#[allow(dead_code)] // the examples use the rest
+mod load;
 #[path = "../../../tests/rig/not_run.rs"]
 mod not_run;
 
 mod browser;
 mod chromium;
 mod head;
+mod sizes;
 mod story;

@@ -11,7 +11,8 @@ pub enum Refused {
     Bytes,
     /// The time budget is spent.
     Time,
-    /// A read did not return in time: a file system or a server does not answer.
+    /// A read did not return in time. What it waits for is not known: a file system, a server, a lock of the kernel, or
+    /// the processor of a busy machine.
     NoAnswer,
     /// Too many reader processes are stuck to start another.
     TooManyStuck,
@@ -22,10 +23,8 @@ impl fmt::Display for Refused {
         f.write_str(match self {
             Refused::Bytes => "more would have to be read of it than is allowed",
             Refused::Time => "reading it takes longer than is allowed",
-            Refused::NoAnswer => {
-                "its memory or a file that it maps cannot be read: a file system or a server does not answer"
-            }
-            Refused::TooManyStuck => "too many other processes do not answer",
+            Refused::NoAnswer => "a read of its memory, or of a file that it uses, did not return in time",
+            Refused::TooManyStuck => "too many reads of other processes have not returned",
         })
     }
 }

@@ -24,6 +24,7 @@ mod states;
 mod times;
 mod truth;
 mod undo;
+mod undone;
 mod values;
 
 use crate::rig::{self, json_lines, not_run, Needs, Rig};

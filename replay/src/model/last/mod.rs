@@ -74,6 +74,8 @@ pub struct NotSeen {
 pub enum Ending {
     /// The IOC ended; how is empty if that is not known.
     Ended(String),
+    /// Nobody saw it end: another process of its name was found in its place.
+    Replaced,
     /// It was no longer recorded, for this reason, though it lived.
     NotRecorded(String),
     /// The log ends, and the IOC lives.
@@ -430,6 +432,7 @@ fn ending(process: &Process, until: Option<i64>, log: Option<i64>) -> (i64, Endi
     let last = process.until.or(log).unwrap_or(0);
     let (end, ending) = match &process.end {
         Some(end) => (end.wall.unwrap_or(last), Ending::Ended(end.how.clone())),
+        None if process.replaced.is_some() => (last, Ending::Replaced),
         None => match process.unseen.iter().find(|unseen| unseen.to == i64::MAX) {
             Some(unseen) => (unseen.from, Ending::NotRecorded(unseen.cause.to_string())),
             None => (last, Ending::LogEnds),

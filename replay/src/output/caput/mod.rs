@@ -74,11 +74,17 @@ pub fn arguments(target: Target, value: &Value) -> Result<Vec<String>, Obstacle>
     }
     match value {
         Value::Array(array) => {
-            let mut arguments = vec!["-a".to_owned(), pv, array.count.to_string()];
+            // of an array of states, which has no names for them, caput can read and write only numbers
+            let mut arguments = match array.dbf {
+                Dbf::Enum | Dbf::Menu | Dbf::Device => vec!["-n".to_owned()],
+                _ => Vec::new(),
+            };
+            arguments.extend(["-a".to_owned(), pv, array.count.to_string()]);
+            let before = arguments.len();
             for element in elements(array) {
                 arguments.push(element_text(&element, array.dbf)?);
             }
-            match u32::try_from(arguments.len() - 3) == Ok(array.count) {
+            match u32::try_from(arguments.len() - before) == Ok(array.count) {
                 true => Ok(arguments),
                 false => Err(Obstacle::Part),
             }
@@ -112,9 +118,20 @@ fn element_text(value: &Value, dbf: Dbf) -> Result<String, Obstacle> {
         Value::Double(number) if number.is_subnormal() => return Err(Obstacle::CaputTooSmall),
         Value::Float(number) if number.is_nan() => "nan".to_owned(),
         Value::Double(number) if number.is_nan() => "nan".to_owned(),
-        Value::Float(number) => general(f64::from(*number), 9),
+        Value::Float(number) => single(*number),
         Value::Double(number) => general(*number, 17),
     })
+}
+
+/// A 32-bit number. The IOC refuses a text that is not between the smallest and the largest of them (epicsParseFloat32), so
+/// these two have fewer digits than the others, and are rounded to what they are.
+fn single(number: f32) -> String {
+    let sign = if number < 0.0 { "-" } else { "" };
+    match number.abs() {
+        f32::MAX => format!("{sign}3.4028234e+38"),
+        f32::MIN_POSITIVE => format!("{sign}1.1754944e-38"),
+        _ => general(f64::from(number), 9),
+    }
 }
 
 /// A text for a string field. caput cuts what it is given, before it decodes the escapes.
@@ -198,6 +215,8 @@ mod tests {
             (Dbf::Double, Value::Double(f64::NAN), Ok("T nan")),
             (Dbf::Double, Value::Double(1e-320), Err("caput refuses numbers so close to 0")),
             (Dbf::Float, Value::Float(0.1), Ok("T 0.100000001")),
+            (Dbf::Float, Value::Float(-f32::MAX), Ok("T -3.4028234e+38")),
+            (Dbf::Float, Value::Float(f32::MIN_POSITIVE), Ok("T 1.1754944e-38")),
             (Dbf::Int64, Value::Int(i64::MIN), Ok("T -9223372036854775808")),
             (Dbf::UInt64, Value::UInt(u64::MAX), Ok("T 18446744073709551615")),
             (Dbf::Enum, Value::Int(2), Ok("-n T 2")),
@@ -231,6 +250,15 @@ mod tests {
             arguments(long, &text(&"x".repeat(60))).unwrap().join(" "),
             format!("-S T.DESC$ {}", "x".repeat(60))
         );
+    }
+
+    #[test]
+    fn the_ends_of_32_bits_are_taken_for_themselves() {
+        for number in [f32::MAX, -f32::MAX, f32::MIN_POSITIVE, -f32::MIN_POSITIVE] {
+            let written: f64 = single(number).parse().unwrap();
+            assert_eq!(written as f32, number);
+            assert!(written.abs() < f64::from(f32::MAX) && written.abs() > f64::from(f32::MIN_POSITIVE));
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::output::console;
 use crate::output::rows::Row;
 use crate::output::wording::put::who;
 use crate::time::{Zone, SECOND};
+use crate::values::RESTARTED;
 use serde::Serialize;
 use std::io;
 
@@ -133,6 +134,7 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let (until, how) = match &last.ending {
         Ending::Ended(how) => ("ended", known(how)),
         Ending::NotRecorded(cause) => ("not_recorded", known(cause)),
+        Ending::Replaced => ("not_recorded", Some(RESTARTED)),
         Ending::LogEnds => ("log_ends", None),
         Ending::Asked => ("asked", None),
     };

@@ -6,6 +6,7 @@ use super::collect::notes::{Missing, RunNotes};
 use super::collect::places::NONE;
 use super::collect::records::FAST;
 use super::collect::Collected;
+use crate::namesakes::may_follow;
 use crate::values::{CLOCK_STEP, RESTARTED};
 use std::collections::{HashMap, HashSet};
 
@@ -73,11 +74,13 @@ pub struct Facts {
     pub found: Collected,
     /// First and last time.
     pub span: (i64, i64),
+    /// Whether nothing was recorded, so that these are not known.
+    pub is_empty: bool,
     /// The page's clock.
     pub clock: Clock,
-    /// Ends of IOCs, in order of time.
+    /// Ends of the IOCs that were asked for, in order of time.
     pub ends: Vec<IocEnd>,
-    /// Ends of IOCs outside the time that was asked for.
+    /// Ends of IOCs outside the time that was asked for, and of other IOCs.
     pub other_ends: Vec<IocEnd>,
     /// Whether the log may go back further than was asked for.
     pub is_cut: bool,
@@ -189,29 +192,35 @@ pub fn ends(runs: &[RunNotes], found: &mut Collected) -> Vec<IocEnd> {
 /// them. The time is that of this start, the latest that there is for the end.
 fn restarts(runs: &[RunNotes], found: &mut Collected, ends: &mut Vec<IocEnd>) {
     let ended: HashSet<u32> = ends.iter().map(|end| end.ioc).collect();
-    // by host and name: the processes that were left running, and when
-    let mut left: HashMap<(&str, &str), HashMap<u32, i64>> = HashMap::new();
+    // by host, name and process id: those that were left running, and when
+    let mut left: HashMap<(&str, &str, u32), HashMap<u32, i64>> = HashMap::new();
     for run in runs {
         let context = run.inventory.context();
         let of = context.iocs().filter(|ioc| !ioc.name.is_empty());
         let present: Vec<_> = of.map(|ioc| (ioc, found.places.ioc(run.host(), ioc))).collect();
         let numbers: HashSet<u32> = present.iter().map(|(_, number)| *number).collect();
         for (ioc, _) in &present {
-            let Some(before) = left.get_mut(&(run.host(), ioc.name.as_str())) else { continue };
             let Some(started) = context.wall(ioc.start) else { continue };
-            before.retain(|number, until| {
-                let is_followed = !numbers.contains(number) && *until < started.saturating_add(CLOCK_STEP);
-                if is_followed {
-                    ends.push(IocEnd { ioc: *number, time: started, how: RESTARTED.to_owned() });
-                }
-                !is_followed
+            let follows = |(host, name, pid): &(&str, &str, u32)| {
+                *host == run.host() && may_follow(name, *pid, &ioc.name)
+            };
+            let all = left.iter_mut().filter(|(before, _)| follows(before));
+            all.for_each(|(_, before)| {
+                before.retain(|number, until| {
+                    let is_followed =
+                        !numbers.contains(number) && *until < started.saturating_add(CLOCK_STEP);
+                    if is_followed {
+                        ends.push(IocEnd { ioc: *number, time: started, how: RESTARTED.to_owned() });
+                    }
+                    !is_followed
+                })
             });
         }
         let Some(end) = run.end else { continue };
         for (ioc, number) in
             present.into_iter().filter(|(_, number)| *number != NONE && !ended.contains(number))
         {
-            left.entry((run.host(), ioc.name.as_str())).or_default().insert(number, end);
+            left.entry((run.host(), ioc.name.as_str(), ioc.pid)).or_default().insert(number, end);
         }
     }
 }

@@ -25,6 +25,7 @@ use askama::Template;
 use clock::Clock;
 use collect::{notes, Collected};
 use facts::Facts;
+use std::collections::HashSet;
 use std::io;
 
 /// Time before an end or a loss that is kept in full where room is short, and after it: ten minutes.
@@ -43,7 +44,9 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let mut found = Collected::default();
     found.places.add_runs(&runs);
     let ends = facts::ends(&runs, &mut found);
-    let (ends, other_ends): (Vec<_>, Vec<_>) = ends.into_iter().partition(|end| filter.time(end.time));
+    let wanted: HashSet<u32> = found.places.numbers(|host, ioc| filter.place(host, ioc)).collect();
+    let (ends, other_ends): (Vec<_>, Vec<_>) =
+        ends.into_iter().partition(|end| filter.time(end.time) && wanted.contains(&end.ioc));
     let worst = ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)).map(|end| end.time);
     found.focus = worst.map(|at| (at.saturating_sub(FOCUS.0), at.saturating_add(FOCUS.1)));
     found.follow_links_of(cp_sources(logs));
@@ -69,13 +72,14 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     runs.iter_mut().for_each(|run| run.add_unseen(span.1));
     let mut gaps = facts::gaps(&runs, &mut found);
     gaps.retain(|gap| gap.from <= span.1 && gap.to >= span.0);
+    gaps.retain(|gap| gap.ioc.is_none_or(|ioc| wanted.contains(&ioc)));
     let step = runs.iter().map(|run| run.time_step).max().unwrap_or(1);
     let clock = Clock::new(span.0, span.1, zone, step);
     let mut losses = std::mem::take(&mut found.notes.losses);
     losses.sort_by_key(|loss| loss.from);
     let marks = std::mem::take(&mut found.notes.marks);
     let is_cut = filter.since.is_some();
-    let facts = Facts { runs, found, span, clock, ends, other_ends, is_cut, losses, gaps, marks };
+    let facts = Facts { runs, found, span, is_empty, clock, ends, other_ends, is_cut, losses, gaps, marks };
     Report { facts, is_empty }
 }
 

@@ -107,8 +107,14 @@ impl<'a> Page<'a> {
         let host = hosts(facts);
         Page {
             nonce: nonce(),
-            title: format!("{host} {} – iocrec report", clock.date(first)),
-            span: format!("{date}{from} – {to} ({})", clock.offset()),
+            title: match facts.is_empty {
+                true => format!("{host} – iocrec report"),
+                false => format!("{host} {} – iocrec report", clock.date(first)),
+            },
+            span: match facts.is_empty {
+                true => "nothing was recorded".to_owned(),
+                false => format!("{date}{from} – {to} ({})", clock.offset()),
+            },
             host,
             verdict,
             missing,

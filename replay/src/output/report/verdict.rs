@@ -43,6 +43,9 @@ fn strong(text: impl Into<String>, link: Option<String>) -> Part {
 
 /// The verdict on these facts.
 pub fn verdict(facts: &Facts) -> Vec<Part> {
+    if facts.is_empty {
+        return vec![strong("Nothing was recorded of what was asked for.".to_owned(), None)];
+    }
     let (subject, at) = subject(facts);
     let from = at.map_or(facts.span.0, |at| at.saturating_sub(MINUTE).max(facts.span.0));
     let to = at.unwrap_or(facts.span.1);

@@ -9,6 +9,7 @@ use crate::model::naming::{Name, Naming};
 use crate::model::putlog::{each_put, PutLine};
 use crate::model::recorded::Recorded;
 use crate::model::value;
+use crate::output::wording::counted;
 use crate::Logs;
 use iocrec_log::event::Fact;
 use std::cmp::Reverse;
@@ -173,7 +174,14 @@ impl Tables {
                 count: found.count,
                 per_second: names.first().and_then(|name| self.rate(found.count, name)),
                 share: (found.processed > 0).then(|| (found.count as f64 / found.processed as f64).min(1.0)),
-                detail: format!("their records processed {} times in all", found.processed),
+                detail: match found.idle {
+                    0 => format!("their records processed {} times in all", found.processed),
+                    idle => format!(
+                        "their records processed {} times in all; {} of links among them made nothing process",
+                        found.processed,
+                        counted(idle, "put")
+                    ),
+                },
                 ..of_record(Section::Loops, names.first().unwrap_or(&Name::default()))
             }
         };

@@ -31,10 +31,14 @@ function drawFilters() {
   const least = incomplete(from, to) ? "≥ " : "";
   let processed = 0;
   for (const ioc of iocs) if (state.ioc < 0 || state.ioc === ioc.number) processed += counted(ioc.bins, from, to);
-  const part = (n, word) => [el("b", {}, least + count(n)), ` ${word}`];
+  // the page has not kept all
+  const of = (all, total) => (all.length < total ? "≥ " : least);
+  const part = (n, word, sign) => [el("b", {}, sign + count(n)), ` ${word}`];
+  const ofMany = (n, one, sign) => part(n, n === 1 ? one : `${one}s`, sign);
   const shownPuts = puts.filter(putChosen).length;
   const shownAlarms = alarms.filter((alarm) => isChosenTime(alarm.time) && alarmFits(alarm)).length;
-  $("sums").replaceChildren(...part(shownPuts, "puts"), " · ", ...part(shownAlarms, "alarms"), " · ", ...part(processed, "processed"));
+  $("sums").replaceChildren(...ofMany(shownPuts, "put", of(puts, D.puts.total)), " · ",
+    ...ofMany(shownAlarms, "alarm", of(alarms, D.alarms.total)), " · ", ...part(processed, "processed", least));
   const words = [`Shown: ${when(from, 3)} to ${when(to, 3)}`];
   if (state.ioc >= 0) words.push(`IOC ${iocName(state.ioc)}`);
   if (state.writer >= 0) words.push(`user ${writerName(state.writer)}`);

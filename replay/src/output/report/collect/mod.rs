@@ -309,7 +309,13 @@ impl Collected {
         self.places.enter(&aside.run);
         self.notes.take(aside);
         let context = aside.run.context();
+        let is_wanted = |record| {
+            let ioc = context.record(record).and_then(|record| context.ioc(record.ioc));
+            filter.place(&aside.run.host(), ioc.map_or("", |ioc| &ioc.name))
+        };
         match &aside.what {
+            What::Fact(Fact::Snapshot(snapshot)) if !is_wanted(snapshot.record) => {}
+            What::Fact(Fact::Properties(properties)) if !is_wanted(properties.record) => {}
             What::Fact(Fact::Snapshot(snapshot)) => {
                 let number = self.places.record_of(&context, snapshot.record, &mut self.strings);
                 let alarm = Alarm { severity: snapshot.severity, status: snapshot.status };

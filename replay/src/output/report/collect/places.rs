@@ -88,6 +88,12 @@ impl Places {
         }
     }
 
+    /// The numbers of the IOCs known so far whose host and name are wanted.
+    pub fn numbers<'a>(&'a self, wanted: impl Fn(&str, &str) -> bool + 'a) -> impl Iterator<Item = u32> + 'a {
+        let all = (0..).zip(&self.iocs);
+        all.filter(move |(_, place)| wanted(&place.host, &place.name)).map(|(number, _)| number)
+    }
+
     /// The number of an IOC.
     pub fn ioc(&mut self, host: &str, ioc: &Ioc) -> u32 {
         let key = (host.to_owned(), ioc.pid, ioc.start);
