@@ -74,6 +74,7 @@ struct Seen {
     /// Its value and alarm, if known.
     state: Option<Fingerprint>,
     /// `None` as long as there are none: those of few records are noted.
+    #[allow(clippy::box_collection)] // three words fewer for every record
     changes: Option<Box<VecDeque<Change>>>,
 }
 
