@@ -72,7 +72,8 @@ pub struct Alarms<'a> {
     chain: Option<(i64, Chain)>,
     origins: Origins,
     last: Vec<Last>,
-    waiting: BTreeMap<(i64, u64), Waiting>,
+    /// Boxed: what comes in order leaves half of a tree's places free.
+    waiting: BTreeMap<(i64, u64), Box<Waiting>>,
     count: u64,
     /// Alarms that did not wait for losses noted after them.
     hurried: u64,
@@ -168,7 +169,7 @@ impl<'a> Alarms<'a> {
             return; // asked for is what was before
         }
         self.count += 1;
-        self.waiting.insert((time, self.count), waiting);
+        self.waiting.insert((time, self.count), Box::new(waiting));
     }
 
     /// Takes the alarms of a chain.
@@ -419,18 +420,13 @@ impl<'a> Alarms<'a> {
             self.hurried += u64::from(!due);
             let ((time, _), waiting) = first.remove_entry();
             self.now = self.now.max(time);
-            match waiting {
+            match *waiting {
                 Waiting::State(number, shown, mut state) => {
                     let process = self.last.get(number).and_then(|last| last.process);
                     state.gap = state.seen.and_then(|seen| self.missed_between(process, shown, seen, time));
-                    let (processes, origins) = (&self.processes, &self.origins);
-                    let place = || {
-                        let known = process.and_then(|process| processes.get(process));
-                        let (host, ioc) = known
-                            .map(|known| (Rc::clone(&known.host), Rc::clone(&known.ioc)))
-                            .unwrap_or_default();
-                        Place { host, ioc, record: origins.name(number), process }
-                    };
+                    let known =
+                        Known { processes: &self.processes, origins: &self.origins, last: &self.last };
+                    let place = || known.place(number);
                     self.fold.take(number, place, state);
                 }
                 Waiting::Acknowledged(number, put) => {
@@ -452,14 +448,33 @@ impl<'a> Alarms<'a> {
             self.replay.notices().report(&Notice::AlarmsHurried { count: self.hurried });
         }
         let (processes, end) = (&self.processes, self.end.unwrap_or(self.now));
-        self.fold.finish(|place| {
+        let known = Known { processes, origins: &self.origins, last: &self.last };
+        let until_when = |place: &Place| {
             let process = place.process.and_then(|process| processes.get(process));
             let ended = process.and_then(|process| process.end.as_ref()?.wall).filter(|end| *end < until);
             match ended {
                 Some(ended) => (ended, true),
                 None => (process.and_then(|process| process.until).unwrap_or(end).min(until), false),
             }
-        });
+        };
+        self.fold.finish(|number| known.place(number), until_when);
+    }
+}
+
+/// What tells which record a number means.
+struct Known<'a> {
+    processes: &'a Processes,
+    origins: &'a Origins,
+    last: &'a [Last],
+}
+
+impl Known<'_> {
+    fn place(&self, number: Number) -> Place {
+        let process = self.last.get(number).and_then(|last| last.process);
+        let known = process.and_then(|process| self.processes.get(process));
+        let (host, ioc) =
+            known.map(|known| (Rc::clone(&known.host), Rc::clone(&known.ioc))).unwrap_or_default();
+        Place { host, ioc, record: self.origins.name(number), process }
     }
 }
 

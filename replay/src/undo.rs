@@ -7,6 +7,7 @@
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::course::Course;
+use crate::model::kept_put::KeptPut;
 use crate::model::names::IocProcess;
 use crate::model::obstacle::Obstacle;
 use crate::model::putlog::PutLine;
@@ -14,6 +15,7 @@ use crate::model::setting::Setting;
 use crate::model::state::FieldState;
 use crate::model::to_setting::setting;
 use crate::model::value::{long_text, same};
+use crate::model::who::Clients;
 use crate::states;
 use crate::values::Entry;
 use iocrec_log::event::{Array, Dbf, Value};
@@ -35,28 +37,27 @@ type Name = [String; 4];
 
 /// The latest series of selected puts to a field.
 struct Series {
-    first: Rc<PutLine>,
-    last: Rc<PutLine>,
+    first: Rc<KeptPut>,
+    last: Rc<KeptPut>,
     count: u64,
     /// The put of somebody else before the series, but after earlier selected puts.
-    before: Option<Rc<PutLine>>,
+    before: Option<Rc<KeptPut>>,
     /// The put of somebody else after it.
-    after: Option<Rc<PutLine>>,
+    after: Option<Rc<KeptPut>>,
 }
 
 /// A field that was written.
 pub struct Undo {
     /// The value before, and the value that must still be there.
     pub setting: Setting,
-    /// The first put of the series. This and the others lack where they went to, which `setting` has, and the names of the
-    /// server, its thread and the type.
-    pub first: Rc<PutLine>,
+    /// The first put of the series.
+    pub first: Rc<KeptPut>,
     /// The last put of the series.
-    pub last: Rc<PutLine>,
+    pub last: Rc<KeptPut>,
     /// Number of puts in the series.
     pub count: u64,
     /// A put of somebody else before the series: earlier puts are not undone.
-    pub before: Option<Rc<PutLine>>,
+    pub before: Option<Rc<KeptPut>>,
     /// Why it can't be undone; `None` if it can.
     pub obstacle: Option<Obstacle>,
     /// Why the field may no longer have the value that the series left.
@@ -85,11 +86,13 @@ pub struct Plan {
 pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     let mut plan = Plan::default();
     let mut all: HashMap<Name, Series> = HashMap::new();
+    let mut clients = Clients::default();
     // puts of others, and later ones, may have changed the fields again
     let wider = Filter { until: None, user: None, client: None, ..filter.clone() };
     for put in logs.puts(&wider).flat_map(PutLine::to_records) {
-        take(&mut plan, &mut all, put, filter);
+        take(&mut plan, &mut all, &mut clients, put, filter);
     }
+    drop(clients);
     if all.is_empty() {
         return plan;
     }
@@ -146,7 +149,13 @@ impl Undo {
 }
 
 /// Takes the next put.
-fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: &Filter) {
+fn take(
+    plan: &mut Plan,
+    all: &mut HashMap<Name, Series>,
+    clients: &mut Clients,
+    put: PutLine,
+    filter: &Filter,
+) {
     let selected = filter.put(&put);
     let refused = put.has_failed() && !put.has_changed_anyway();
     if put.acknowledges.is_some() || refused {
@@ -161,7 +170,7 @@ fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: 
         return;
     };
     let name = [put.host.clone().unwrap_or_default(), put.ioc.clone().unwrap_or_default(), record, field];
-    let (held, put) = (all.len(), Rc::new(slim(put)));
+    let (held, put) = (all.len(), Rc::new(KeptPut::of(put, clients)));
     match all.get_mut(&name) {
         Some(series) if !selected => series.after = Some(put),
         Some(series) if series.after.is_none() => {
@@ -180,31 +189,6 @@ fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: 
                 Series { first: Rc::clone(&put), last: put, count: 1, before: None, after: None },
             );
         }
-    }
-}
-
-/// A put without what the plan has elsewhere or never shows: those of a hundred thousand fields are held.
-fn slim(put: PutLine) -> PutLine {
-    let short = |text: Option<String>| {
-        text.map(|mut text| {
-            text.shrink_to_fit();
-            text
-        })
-    };
-    PutLine {
-        host: None,
-        ioc: None,
-        // of the name, only whether it asks for a long text matters
-        pv: put.pv.filter(|pv| pv.ends_with('$')),
-        record: None,
-        field: None,
-        server: None,
-        dbr: String::new(),
-        thread: None,
-        user: short(put.user),
-        client_host: short(put.client_host),
-        client: short(put.client),
-        ..put
     }
 }
 
@@ -276,7 +260,7 @@ fn judge(name: &Name, series: Series, now: Option<FieldState>, before: Option<&V
         .or_else(|| is_other_type(&first, &last).then_some(Obstacle::OtherType));
     let doubt = now.as_ref().and_then(|now| now.doubt.clone());
     setting.cut = Some(false);
-    setting.text = first.old_text.clone();
+    setting.text = first.old_text.as_deref().map(str::to_owned);
     (setting.value, setting.only_if) = (old, Some(new));
     Some(Undo { setting, first, last, count, before: foreign, obstacle, doubt })
 }
@@ -285,15 +269,15 @@ fn obstacle(
     field: &str,
     old: &Value,
     new: &Value,
-    last: &PutLine,
-    after: Option<&PutLine>,
+    last: &KeptPut,
+    after: Option<&KeptPut>,
     now: Option<&FieldState>,
 ) -> Option<Obstacle> {
     if COMMANDS.contains(&field) {
         return Some(Obstacle::CommandField);
     }
     if let Some(after) = after {
-        return Some(Obstacle::WrittenLater(after.user.clone()));
+        return Some(Obstacle::WrittenLater(after.who.user.clone()));
     }
     let changed = now.is_some_and(|now| {
         let read_after = now.seen.as_ref().is_some_and(|seen| seen.line.even >= last.even);
@@ -312,7 +296,7 @@ fn obstacle(
 
 /// Whether the records that two puts went to have different types, or the values that they found can't be of the same
 /// type. Arrays of one element may be noted as one.
-fn is_other_type(first: &PutLine, last: &PutLine) -> bool {
+fn is_other_type(first: &KeptPut, last: &KeptPut) -> bool {
     let is_text = |array: &Array| array.dbf == Dbf::String;
     let types = first.rtype.as_ref().zip(last.rtype.as_ref());
     if types.is_some_and(|(first, last)| first != last) {

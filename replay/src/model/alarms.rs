@@ -183,7 +183,6 @@ impl AlarmLine {
 
 /// What is known of a record.
 struct Known {
-    place: Place,
     alarm: Option<Alarm>,
     since: i64,
     ahead: i64,
@@ -194,16 +193,17 @@ struct Known {
     unprocessed: bool,
     /// The serial number of the line of the present alarm.
     line: Option<u64>,
-    /// Times of the last rises to each severity.
-    rises: Option<Box<[VecDeque<i64>; SEVERITIES]>>,
+    /// Severities and times of the last rises, at most [`FLAPS`] to each: in most records to one.
+    rises: Vec<(u16, i64)>,
     /// While it flaps: the line of the summary, and the time of the last change.
     flapping: Option<(u64, i64)>,
+    /// Whether it is in [`Alarms::flapping`].
+    is_queued: bool,
 }
 
-impl Known {
-    fn new(place: Place) -> Self {
+impl Default for Known {
+    fn default() -> Self {
         Known {
-            place,
             alarm: None,
             since: 0,
             ahead: 0,
@@ -213,14 +213,16 @@ impl Known {
             acknowledged: None,
             unprocessed: false,
             line: None,
-            rises: None,
+            rises: Vec::new(),
             flapping: None,
+            is_queued: false,
         }
     }
 }
 
 struct Held {
-    line: AlarmLine,
+    /// Boxed: a queue passes through all of its room.
+    line: Box<AlarmLine>,
     /// Whether nothing more can be learned for it.
     settled: bool,
 }
@@ -234,8 +236,8 @@ pub struct Alarms {
     most: usize,
     /// Whether changes of records that flap are given one by one.
     all: bool,
-    /// Records whose summary is held, by a time of the last change that may have been followed by others; the earliest
-    /// first. Those that are quiet again may be in it, too.
+    /// Records whose summary is held, each once, by a time of the last change that may have been followed by others; the
+    /// earliest first. Those that are quiet again may be in it, too.
     flapping: BinaryHeap<Reverse<(i64, usize)>>,
 }
 
@@ -251,23 +253,20 @@ impl Alarms {
         Alarms { most, ..self }
     }
 
-    /// Takes the next state of the record with this number, in order of time. `place` is asked for once.
+    /// Takes the next state of the record with this number, in order of time. `place` tells which one that is.
     pub fn take(&mut self, number: usize, place: impl FnOnce() -> Place, state: State) {
         if self.records.len() <= number {
             self.records.resize_with(number + 1, || None);
         }
         let Some(entry) = self.records.get_mut(number) else { return };
-        let mut known = match entry.take() {
-            Some(known) => known,
-            None => Box::new(Known::new(place())),
-        };
-        self.step(number, &mut known, state);
+        let mut known = entry.take().unwrap_or_default();
+        self.step(number, &mut known, place, state);
         if let Some(entry) = self.records.get_mut(number) {
             *entry = Some(known);
         }
     }
 
-    fn step(&mut self, number: usize, known: &mut Known, state: State) {
+    fn step(&mut self, number: usize, known: &mut Known, place: impl FnOnce() -> Place, state: State) {
         let Some(alarm) = state.alarm else {
             self.leave(known, state.time, Until::Disabled, &state);
             (known.alarm, known.line) = (None, None);
@@ -298,7 +297,7 @@ impl Alarms {
                 what: What::Change,
                 time: state.time,
                 ahead: state.ahead,
-                place: known.place.clone(),
+                place: place(),
                 from,
                 to: Some(alarm),
                 value: state.value.clone(),
@@ -318,7 +317,9 @@ impl Alarms {
         (known.alarm, known.since, known.acknowledged) = (Some(alarm), state.time, None);
         known.ahead = state.ahead;
         known.unprocessed = state.unprocessed;
-        (known.value, known.text, known.cause) = (state.value, state.text, state.cause);
+        // the cause is asked for at the end, if the alarm still lasts
+        known.cause = state.cause.filter(|_| alarm.0 > 0);
+        (known.value, known.text) = (state.value, state.text);
     }
 
     /// Adds a change, to a summary if the record flaps.
@@ -346,7 +347,9 @@ impl Alarms {
             if line.rises >= FLAPS {
                 let line = AlarmLine { what: What::Flapping, lasted: Some(0), rises: 1, ..line };
                 known.flapping = Some((self.hold(line, false), time));
-                self.flapping.push(Reverse((time, number)));
+                if !std::mem::replace(&mut known.is_queued, true) {
+                    self.flapping.push(Reverse((time, number)));
+                }
                 return;
             }
         }
@@ -410,17 +413,13 @@ impl Alarms {
             let over = |last: i64| now.saturating_sub(last) > FLAP_WINDOW;
             while self.flapping.peek().is_some_and(|Reverse((last, _))| over(*last)) {
                 let Some(Reverse((_, number))) = self.flapping.pop() else { break };
-                let known = self.records.get_mut(number).and_then(Option::as_mut);
-                let Some((known, (summary, last))) =
-                    known.and_then(|known| known.flapping.map(|of| (known, of)))
-                else {
-                    continue;
-                };
-                if over(last) {
-                    known.flapping = None;
-                    self.settle(summary);
-                } else {
-                    self.flapping.push(Reverse((last, number)));
+                let Some(known) = self.records.get_mut(number).and_then(Option::as_mut) else { continue };
+                match known.flapping {
+                    Some((_, last)) if !over(last) => self.flapping.push(Reverse((last, number))),
+                    flapping => {
+                        (known.flapping, known.is_queued) = (None, false);
+                        flapping.into_iter().for_each(|(summary, _)| self.settle(summary));
+                    }
                 }
             }
         }
@@ -433,33 +432,36 @@ impl Alarms {
         if !settled && line.what == What::Change {
             line.until = Some(Until::Later);
         }
-        Some(line)
+        Some(*line)
     }
 
     /// Ends the log. `end` gives the last moment of which the log tells something about a process, and whether the
-    /// process ended then. Call [`Alarms::next_line`] for the rest: what is still held, then the alarms that last.
-    pub fn finish(&mut self, end: impl Fn(&Place) -> (i64, bool)) {
+    /// process ended then, `place` which record a number means. Call [`Alarms::next_line`] for the rest: what is still
+    /// held, then the alarms that last.
+    pub fn finish(&mut self, place: impl Fn(usize) -> Place, end: impl Fn(&Place) -> (i64, bool)) {
         let mut still = Vec::new();
-        for known in self.records.iter_mut().flatten() {
+        for (number, known) in self.records.iter_mut().enumerate() {
+            let Some(mut known) = known.take() else { continue };
             let Some(alarm) = known.alarm.filter(|alarm| alarm.0 > 0) else { continue };
-            let (time, ended) = end(&known.place);
+            let place = place(number);
+            let (time, ended) = end(&place);
             let lasted = Some(time.saturating_sub(known.since).max(0));
             let until = Some(if ended { Until::IocEnd } else { Until::LogEnd });
             let line = known.line.and_then(|serial| {
-                let place = usize::try_from(serial.checked_sub(self.first)?).ok()?;
-                self.held.get_mut(place)
+                let held = usize::try_from(serial.checked_sub(self.first)?).ok()?;
+                self.held.get_mut(held)
             });
             if let Some(held) = line {
                 (held.line.lasted, held.line.until) = (lasted, until);
             }
-            still.push(AlarmLine {
+            still.push(Box::new(AlarmLine {
                 what: What::Still,
                 time: known.since,
                 ahead: known.ahead,
-                place: known.place.clone(),
+                place,
                 from: None,
                 to: Some(alarm),
-                value: known.value.clone(),
+                value: known.value,
                 text: known.text.take(),
                 cause: known.cause.take(),
                 source: Source::Process,
@@ -470,7 +472,7 @@ impl Alarms {
                 rises: 0,
                 unprocessed: known.unprocessed,
                 put: known.acknowledged.take(),
-            });
+            }));
         }
         self.held.iter_mut().for_each(|held| held.settled = true);
         // The worst first.
@@ -479,7 +481,7 @@ impl Alarms {
     }
 
     fn hold(&mut self, line: AlarmLine, settled: bool) -> u64 {
-        self.held.push_back(Held { line, settled });
+        self.held.push_back(Held { line: Box::new(line), settled });
         self.first + self.held.len() as u64 - 1
     }
 
@@ -489,7 +491,7 @@ impl Alarms {
     }
 
     fn line(&mut self, serial: u64) -> Option<&mut AlarmLine> {
-        self.at(serial).map(|held| &mut held.line)
+        self.at(serial).map(|held| &mut *held.line)
     }
 
     fn settle(&mut self, serial: u64) {
@@ -504,16 +506,18 @@ fn rises(known: &mut Known, from: Option<Alarm>, to: Alarm, time: i64) -> usize 
     if to.0 <= from.map_or(0, |from| from.0) {
         return 0;
     }
-    let Some(times) = known.rises.get_or_insert_default().get_mut(usize::from(to.0)) else { return 0 };
-    while times.front().is_some_and(|first| time.saturating_sub(*first) > FLAP_WINDOW) {
-        times.pop_front();
+    if usize::from(to.0) >= SEVERITIES {
+        return 0;
     }
+    known.rises.retain(|(_, rise)| time.saturating_sub(*rise) <= FLAP_WINDOW);
     // Enough to know that it flaps.
-    if times.len() >= FLAPS {
-        times.pop_front();
+    let count = known.rises.iter().filter(|(severity, _)| *severity == to.0).count();
+    if count >= FLAPS {
+        let first = known.rises.iter().position(|(severity, _)| *severity == to.0);
+        first.into_iter().for_each(|first| _ = known.rises.remove(first));
     }
-    times.push_back(time);
-    times.len()
+    known.rises.push((to.0, time));
+    (count + 1).min(FLAPS)
 }
 
 #[cfg(test)]
@@ -572,7 +576,7 @@ mod tests {
     fn told(all: bool, states: Vec<State>) -> Vec<String> {
         let mut alarms = Alarms::new(all);
         states.into_iter().for_each(|state| alarms.take(0, || place("A"), state));
-        alarms.finish(|_| (100 * S, false));
+        alarms.finish(|_| place("A"), |_| (100 * S, false));
         lines(&mut alarms, 100 * S)
     }
 
@@ -596,7 +600,7 @@ mod tests {
         assert_eq!(lines, ["1 A change ?>2/3 99.0 log_end x1", "1 A still ?>2/3 99.0 log_end x0"]);
         let mut alarms = Alarms::new(false);
         alarms.take(0, || place("A"), state(S, HIHI));
-        alarms.finish(|_| (4 * S, true));
+        alarms.finish(|_| place("A"), |_| (4 * S, true));
         assert_eq!(
             lines_of(alarms),
             ["1 A change ?>2/3 3.0 ioc_end x1", "1 A still ?>2/3 3.0 ioc_end x0"],
@@ -672,7 +676,7 @@ mod tests {
         alarms.take(0, || place("A"), read(2 * S, HIHI));
         let by = State { begun: 2 * S - 5, cause: Some(cause), ..state(2 * S + 5, HIHI) };
         alarms.take(0, || place("A"), by);
-        alarms.finish(|_| (3 * S, false));
+        alarms.finish(|_| place("A"), |_| (3 * S, false));
         let line = alarms.next_line(0).unwrap();
         assert_eq!(
             (line.source, line.cause.as_ref().map(|cause| &*cause.text)),
@@ -692,7 +696,7 @@ mod tests {
         );
         let mut alarms = Alarms::new(false);
         alarms.take(0, || place("A"), read(S, UDF));
-        alarms.finish(|_| (2 * S, false));
+        alarms.finish(|_| place("A"), |_| (2 * S, false));
         let line = alarms.next_line(0).unwrap();
         assert!(line.unprocessed && line.what == What::Still);
     }
@@ -712,7 +716,7 @@ mod tests {
         assert_eq!(given[0], "0 R0 change ?>2/3 - later x1", "how long it lasts is not known yet");
         // What left is found, what was given is not touched.
         alarms.take(0, || place("R0"), state(11 * S, NONE));
-        alarms.finish(|_| (12 * S, false));
+        alarms.finish(|_| place("A"), |_| (12 * S, false));
         let rest = lines(&mut alarms, 12 * S);
         assert!(rest.contains(&"11 R0 change 2/3>0/0 - - x1".to_owned()), "{rest:?}");
         assert_eq!(rest.iter().filter(|line| line.contains(" still ")).count(), 9);

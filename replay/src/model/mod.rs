@@ -24,6 +24,7 @@ pub mod enum_strings;
 pub mod episodes;
 pub mod history;
 pub mod inputs;
+pub mod kept_put;
 pub mod last;
 pub mod links;
 pub mod links_seen;

@@ -19,10 +19,10 @@ use std::rc::Rc;
 
 /// Longest wait for the end of a chain. Servers answer a stuck put with callback after 60 s.
 pub const LIMIT: u64 = 65 * SECOND;
-/// Limit of the spans held, a chain itself counted as one: 11 MB, but for puts, which take up to 18 MB. Those are 18,000
-/// puts with all they do, or 30,000 messages that wait for their hits: more than a server's sockets hold. Chains that are
+/// Limit of the spans held, a chain itself counted as one: 10 MB, but for puts, which take up to 17 MB. Those are 17,000
+/// puts with all they do, or 28,000 messages that wait for their hits: more than a server's sockets hold. Chains that are
 /// given out because of it are counted.
-const MAX_SPANS: usize = 90_000;
+const MAX_SPANS: usize = 84_000;
 /// Limit of the moves followed to the chain that one was joined to. Later chains are joined to earlier ones, so there
 /// are never many.
 const MAX_MOVES: usize = 64;
@@ -37,8 +37,20 @@ new_key_type! {
 pub struct SpanRef {
     /// The chain.
     pub chain: ChainKey,
-    /// The span's number in it.
-    pub span: usize,
+    /// The span's number in it: there are never more than `MAX_SPANS` by far. Very many of these are held.
+    pub span: u32,
+}
+
+impl SpanRef {
+    /// The span's number in its chain, as an index.
+    pub fn place(self) -> usize {
+        self.span as usize
+    }
+}
+
+/// The number of a span, of its place in a chain.
+pub fn span_number(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 enum Slot {
@@ -46,8 +58,8 @@ enum Slot {
     /// Joined to another chain: its root is span `root` there, its span n (from 1) is `offset + n`.
     Moved {
         to: ChainKey,
-        root: usize,
-        offset: usize,
+        root: u32,
+        offset: u32,
         /// The next of the chains that have been joined to the same one.
         next: Option<ChainKey>,
     },
@@ -137,12 +149,12 @@ impl OpenChains {
     pub fn add(&mut self, parent: SpanRef, mut span: Span) -> SpanRef {
         let Some(at) = self.resolve(parent) else { return self.begin(span) };
         let Some(Slot::OpenChain(open_chain)) = self.slots.get_mut(at.chain) else { return self.begin(span) };
-        span.parent = Some(at.span);
+        span.parent = Some(at.place());
         let weight = span.weight();
         open_chain.spans.push(span);
         open_chain.weight = open_chain.weight.saturating_add(small(weight));
         self.weight += weight;
-        SpanRef { chain: at.chain, span: open_chain.spans.len() - 1 }
+        SpanRef { chain: at.chain, span: span_number(open_chain.spans.len() - 1) }
     }
 
     /// The current place of a span; `None` if it has been given out.
@@ -151,7 +163,10 @@ impl OpenChains {
             match self.slots.get(at.chain)? {
                 Slot::OpenChain(_) => return Some(at),
                 Slot::Moved { to, root, offset, .. } => {
-                    at = SpanRef { chain: *to, span: if at.span == 0 { *root } else { offset + at.span } };
+                    at = SpanRef {
+                        chain: *to,
+                        span: if at.span == 0 { *root } else { offset.saturating_add(at.span) },
+                    };
                 }
             }
         }
@@ -162,7 +177,7 @@ impl OpenChains {
     pub fn span(&self, at: SpanRef) -> Option<&Span> {
         let at = self.resolve(at)?;
         match self.slots.get(at.chain)? {
-            Slot::OpenChain(open_chain) => open_chain.spans.get(at.span),
+            Slot::OpenChain(open_chain) => open_chain.spans.get(at.place()),
             Slot::Moved { .. } => None,
         }
     }
@@ -170,7 +185,7 @@ impl OpenChains {
     /// The span, unless it has been given out.
     pub fn span_mut(&mut self, at: SpanRef) -> Option<&mut Span> {
         let at = self.resolve(at)?;
-        self.open_chain(at.chain)?.spans.get_mut(at.span)
+        self.open_chain(at.chain)?.spans.get_mut(at.place())
     }
 
     /// The put, unless it has been given out or the span is not a put.
@@ -250,17 +265,17 @@ impl OpenChains {
         let before = into.joined.replace(from.chain);
         // Its span n (from 1) will be `offset + n`.
         let offset = into.spans.len() - usize::from(merge);
-        let root = if merge { onto.span } else { offset };
+        let root = if merge { onto.place() } else { offset };
         let began = into.spans.first().map(|root| root.start);
         for (number, mut span) in taken.spans.take().into_iter().enumerate() {
             if number == 0 && merge {
-                if let Some(packet) = into.spans.get_mut(onto.span) {
+                if let Some(packet) = into.spans.get_mut(onto.place()) {
                     unite(packet, span);
                 }
                 continue;
             }
             span.parent = match span.parent {
-                None => Some(onto.span),
+                None => Some(onto.place()),
                 Some(0) => Some(root),
                 Some(parent) => Some(offset + parent),
             };
@@ -274,6 +289,7 @@ impl OpenChains {
             }
         }
         if let Some(slot) = self.slots.get_mut(from.chain) {
+            let (root, offset) = (span_number(root), span_number(offset));
             *slot = Slot::Moved { to: onto.chain, root, offset, next: taken.joined };
         }
         // Those that had been joined to it come next, then those that this one had.

@@ -77,7 +77,8 @@ struct Held {
 /// Holds chains until they can be given out.
 pub struct Order {
     /// Chains that anything can be in the way of: that have a put or a CA link.
-    chains: BTreeMap<Key, Held>,
+    /// Boxed: what comes in order leaves half of a tree's places free.
+    chains: BTreeMap<Key, Box<Held>>,
     /// Most of the others, in order.
     plain: VecDeque<(Key, Held)>,
     /// The rest of them, which came late.
@@ -255,7 +256,7 @@ impl Order {
         if let Some((record, at)) = written(key, &chain) {
             self.written.insert((record, at), key);
         }
-        self.chains.insert(key, Held { chain, weight });
+        self.chains.insert(key, Box::new(Held { chain, weight }));
     }
 
     fn hold_plain(&mut self, key: Key, held: Held) {
@@ -288,7 +289,7 @@ impl Order {
                 ready.push_back(chain);
                 continue;
             }
-            let Some(Held { chain, .. }) = self.chains.get(&first) else { break };
+            let Some(chain) = self.chains.get(&first).map(|held| &held.chain) else { break };
             let key = self.leader(first, chain).or_else(|| self.before(first, chain)).unwrap_or(first);
             let most = self.most_ahead;
             let waits = self.chains.get(&key).map_or(i64::MIN, |held| waits_until(&held.chain, most, 0));
@@ -403,7 +404,7 @@ impl Order {
     }
 
     fn take(&mut self, key: Key) -> Option<Chain> {
-        let Held { chain, weight } = self.chains.remove(&key)?;
+        let Held { chain, weight } = *self.chains.remove(&key)?;
         self.held = self.held.saturating_sub(weight);
         if let Some((record, at)) = written(key, &chain) {
             self.written.remove(&(record, at));
@@ -468,7 +469,7 @@ impl Order {
             puts.range(in_time).take(MAX_UNDER_WAY).map(move |key| (ahead, key))
         });
         for (ahead, key) in near {
-            let Held { chain, .. } = self.chains.get(key)?;
+            let chain = &self.chains.get(key)?.chain;
             if self.ahead(address(chain), own) != ahead {
                 continue;
             }

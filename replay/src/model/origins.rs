@@ -73,7 +73,9 @@ struct Seen {
     name: Rc<str>,
     /// Its value and alarm, if known.
     state: Option<Fingerprint>,
-    changes: VecDeque<Change>,
+    /// `None` as long as there are none: those of few records are noted.
+    #[allow(clippy::box_collection)] // three words fewer for every record
+    changes: Option<Box<VecDeque<Change>>>,
 }
 
 /// A record's number here.
@@ -200,9 +202,10 @@ impl Origins {
         let name: Rc<str> = record_name(&run.context(), record).into();
         let namesakes = self.names.entry(Rc::clone(&name)).or_default();
         if namesakes.len() < MAX_NAMESAKES {
+            namesakes.reserve_exact(1); // mostly the only one
             namesakes.push(number);
         }
-        self.records.push(Seen { name, state: None, changes: VecDeque::new() });
+        self.records.push(Seen { name, state: None, changes: None });
         self.numbers.insert(key.0, record, number as u32);
         Some(number)
     }
@@ -230,10 +233,11 @@ impl Origins {
     /// Notes the cause of a record's change, and the wall-clock times of the begin and end of its processing.
     pub fn changed(&mut self, number: Number, begin: i64, end: i64, cause: &Rc<Cause>) {
         let Some(record) = self.records.get_mut(number) else { return };
-        if record.changes.len() >= MAX_CHANGES {
-            record.changes.pop_front();
+        let changes = record.changes.get_or_insert_default();
+        if changes.len() >= MAX_CHANGES {
+            changes.pop_front();
         }
-        record.changes.push_back(Change { begin, end, cause: Rc::clone(cause) });
+        changes.push_back(Change { begin, end, cause: Rc::clone(cause) });
     }
 
     /// The cause of a chain. Takes chains in the order in which they began.
@@ -244,7 +248,7 @@ impl Origins {
             SpanKind::Put(_) => {
                 let (text, put) = ((self.wording)(chain, None).into(), root_put(chain, None));
                 let put = put.map(|put| match &mut self.clients {
-                    Some(clients) => clients.of(put),
+                    Some(clients) => clients.of(&put),
                     None => Rc::new(put),
                 });
                 return Rc::new(Cause { text, put, through: Vec::new(), known: true });
@@ -314,7 +318,7 @@ impl Origins {
     fn before(&self, name: &str, begin: i64) -> Vec<&Change> {
         let numbers = self.names.get(name).map(Vec::as_slice).unwrap_or_default();
         let last = |number: &Number| {
-            let changes = self.records.get(*number)?.changes.iter();
+            let changes = self.records.get(*number)?.changes.iter().flat_map(|changes| changes.iter());
             let earlier =
                 changes.filter(|change| change.begin <= begin && change.end <= begin.saturating_add(SKEW));
             earlier.max_by_key(|change| change.begin)

@@ -181,7 +181,8 @@ pub struct State {
     even: HashMap<Rc<str>, (i64, Option<i64>)>,
     /// Changes after this time are counted, and the last is kept.
     count_from: Option<i64>,
-    fields: Keyed<Key, Seen>,
+    /// Boxed: a table that grows is there twice, and has room for more than is in it.
+    fields: Keyed<Key, Box<Seen>>,
     processes: BTreeMap<Rc<IocProcess>, Process>,
     runs: HashMap<usize, Doubt>,
     left_out: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
@@ -236,12 +237,12 @@ impl State {
 
     /// All fields that were seen.
     pub fn fields(&self) -> impl Iterator<Item = (&Key, &Seen)> {
-        self.fields.iter()
+        self.fields.iter().map(|(key, seen)| (key, &**seen))
     }
 
     /// What was seen of a field.
     pub fn seen(&self, key: &Key) -> Option<&Seen> {
-        self.fields.get(key)
+        self.fields.get(key).map(|seen| &**seen)
     }
 
     /// Forgets what was seen of a field.
@@ -296,7 +297,7 @@ impl State {
 
     fn value(&mut self, line: ValueLine) {
         let key = line.key();
-        let before = self.fields.get(&key);
+        let before = self.fields.get(&key).map(|seen| &**seen);
         if before.is_none() && self.fields.len() >= MAX_FIELDS {
             self.full = true;
             return;
@@ -332,7 +333,11 @@ impl State {
         // A chain is kept for the last change only: one for each field would take too much memory.
         let by_put = line.by_put || kept && before.is_some_and(|before| before.by_put);
         let line = ValueLine { origin: None, ..line };
-        self.fields.insert(key, Seen { line, set, first, alarm, changed, changes, at_least, by_put });
+        let seen = Seen { line, set, first, alarm, changed, changes, at_least, by_put };
+        match self.fields.get_mut(&key) {
+            Some(known) => **known = seen,
+            None => _ = self.fields.insert(key, Box::new(seen)),
+        }
     }
 
     fn unseen(&mut self, unseen: &Unseen, limit: i64) {
@@ -424,7 +429,7 @@ impl State {
             let (of, ended) = (seen.line.of.clone(), ended.map(|(when, _)| *when));
             all.insert(
                 key.clone(),
-                FieldState { key, seen: Some(Box::new(seen)), doubt, ended, of, is_namesake: false },
+                FieldState { key, seen: Some(seen), doubt, ended, of, is_namesake: false },
             );
         }
         let value: Rc<str> = "VAL".into();

@@ -13,50 +13,93 @@ const MAX_CLIENTS: usize = 10_000;
 
 /// The clients that made puts.
 #[derive(Default)]
-pub struct Clients(Keyed<(Option<String>, Option<String>), Rc<PutLine>>);
+pub struct Clients {
+    known: Keyed<(Option<String>, Option<String>), Rc<PutLine>>,
+    /// The client of the latest put: many puts of one come together.
+    latest: Option<Rc<PutLine>>,
+}
 
 impl Clients {
     /// The line of who made this put: without what it wrote, where and when.
-    pub fn of(&mut self, put: PutLine) -> Rc<PutLine> {
-        let who = PutLine {
-            time: 0,
-            even: 0,
-            pv: None,
-            record: None,
-            field: None,
-            dbr: String::new(),
-            count: 0,
-            requested: Value::Unknown,
-            old: Value::Unknown,
-            new: Value::Unknown,
-            old_text: None,
-            new_text: None,
-            status: "".into(),
-            callback_ms: None,
-            source: "",
-            inexact: false,
-            as_asked: false,
-            requested_cut: None,
-            old_cut: None,
-            new_cut: None,
-            acknowledges: None,
-            ended: 0,
-            processed: None,
-            rtype: None,
-            dbf: None,
-            wrote: false,
-            pva: None,
-            ..put
-        };
-        let key = (who.ioc.clone(), who.client.clone());
-        if let Some(known) = self.0.get(&key).filter(|known| ***known == who) {
+    pub fn of(&mut self, put: &PutLine) -> Rc<PutLine> {
+        if let Some(known) = self.latest.as_ref().filter(|known| is_by(known, put)) {
             return Rc::clone(known);
         }
-        let who = Rc::new(who);
-        if self.0.len() < MAX_CLIENTS || self.0.contains_key(&key) {
-            self.0.insert(key, Rc::clone(&who));
-        }
+        let key = (put.ioc.clone(), put.client.clone());
+        let who = match self.known.get(&key).filter(|known| is_by(known, put)) {
+            Some(known) => Rc::clone(known),
+            None => {
+                let who = Rc::new(made_by(put));
+                if self.known.len() < MAX_CLIENTS || self.known.contains_key(&key) {
+                    self.known.insert(key, Rc::clone(&who));
+                }
+                who
+            }
+        };
+        self.latest = Some(Rc::clone(&who));
         who
+    }
+}
+
+/// Whether this line says who made the put.
+fn is_by(line: &PutLine, put: &PutLine) -> bool {
+    // the other fields are those that such a line lacks
+    line.client == put.client
+        && line.user == put.user
+        && line.client_host == put.client_host
+        && line.ioc == put.ioc
+        && line.host == put.host
+        && line.server == put.server
+        && line.via == put.via
+        && line.thread == put.thread
+        && line.cause_record == put.cause_record
+        && line.client_ioc == put.client_ioc
+        && line.protocol == put.protocol
+        && line.process == put.process
+}
+
+/// The line of who made this put.
+fn made_by(put: &PutLine) -> PutLine {
+    PutLine {
+        time: 0,
+        even: 0,
+        host: put.host.clone(),
+        ioc: put.ioc.clone(),
+        pv: None,
+        record: None,
+        field: None,
+        user: put.user.clone(),
+        client_host: put.client_host.clone(),
+        client: put.client.clone(),
+        server: put.server.clone(),
+        via: put.via,
+        dbr: String::new(),
+        count: 0,
+        requested: Value::Unknown,
+        old: Value::Unknown,
+        new: Value::Unknown,
+        old_text: None,
+        new_text: None,
+        status: "".into(),
+        callback_ms: None,
+        thread: put.thread.clone(),
+        source: "",
+        inexact: false,
+        as_asked: false,
+        cause_record: put.cause_record.clone(),
+        requested_cut: None,
+        old_cut: None,
+        new_cut: None,
+        acknowledges: None,
+        client_ioc: put.client_ioc.clone(),
+        ended: 0,
+        processed: None,
+        rtype: None,
+        dbf: None,
+        wrote: false,
+        protocol: put.protocol,
+        pva: None,
+        process: put.process.clone(),
     }
 }
 
@@ -68,12 +111,12 @@ mod tests {
     #[test]
     fn puts_of_one_client_share_a_line() {
         let mut clients = Clients::default();
-        let first = clients.of(put());
+        let first = clients.of(&put());
         let other_value = PutLine { requested: Value::Int(77), time: 9, pv: Some("T:OTHER".into()), ..put() };
-        assert!(Rc::ptr_eq(&first, &clients.of(other_value)));
+        assert!(Rc::ptr_eq(&first, &clients.of(&other_value)));
         assert_eq!((&first.user, &first.client, &first.pv), (&put().user, &put().client, &None));
-        let other_user = clients.of(PutLine { user: Some("another".into()), ..put() });
+        let other_user = clients.of(&PutLine { user: Some("another".into()), ..put() });
         assert_eq!(other_user.user.as_deref(), Some("another"));
-        assert_eq!(clients.of(put()).user, put().user);
+        assert_eq!(clients.of(&put()).user, put().user);
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `records` | a record | how often it processed |
 //! | `time` | a record | its own time ([`activity`](crate::model::activity)) |
-//! | `chains` | chains that begin with the same record for the same reason | their time in all |
+//! | `chains` | chains that begin with the same record for the same reason | their time in all, as number times median |
 //! | `users` | a claimed user | puts from outside |
 //! | `clients` | a user on a host | puts from outside |
 //! | `fights` | a PV that clients overwrite in turn ([`contention`](crate::model::contention)) | overrides |

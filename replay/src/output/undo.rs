@@ -10,8 +10,8 @@
 use super::c_number::general;
 use super::caput::{arguments, check_name, long_name, shell, Target, MAX_TEXT};
 use super::wording::put::{change, who};
+use crate::model::kept_put::KeptPut;
 use crate::model::obstacle::Obstacle;
-use crate::model::putlog::PutLine;
 use crate::model::setting::LeftOut;
 use crate::model::value::{self, elements};
 use crate::out::{line, Out};
@@ -123,7 +123,10 @@ pub fn write(out: &mut Out, plan: &Plan, what: &str, zone: &Zone) -> io::Result<
 
 fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> io::Result<()> {
     let Undo { setting, first, last, .. } = undo;
-    let about = |put: &PutLine| format!("{} {}: {}", zone.format(put.time, 3), who(put), change(put));
+    let about = |put: &KeptPut| {
+        let put = put.line();
+        format!("{} {}: {}", zone.format(put.time, 3), who(&put), change(&put))
+    };
     line!(
         out,
         "# {} of {}",

@@ -9,7 +9,7 @@ use crate::model::attribute;
 use crate::model::chain::After;
 use crate::model::enum_strings;
 use crate::model::links::is_cp;
-use crate::model::open_chains::SpanRef;
+use crate::model::open_chains::{span_number, SpanRef};
 use crate::model::value;
 use crate::time::SECOND;
 use iocrec_log::event::{FieldId, FieldValue, Ioc, RecordId, Value};
@@ -151,7 +151,7 @@ impl Engine {
         }
         let begun_by = self.open.get(record).and_then(|at| {
             let at = self.chains.resolve(*at)?;
-            Some(SpanRef { span: self.chains.span(at)?.parent?, ..at })
+            Some(SpanRef { span: span_number(self.chains.span(at)?.parent?), ..at })
         });
         let meanwhile = self.meanwhile.get(&record).copied();
         for at in [begun_by, meanwhile].into_iter().flatten() {
@@ -234,13 +234,17 @@ impl Engine {
         }
     }
 
-    /// Drops puts that no reading can follow any more.
+    /// Drops puts that no reading can follow any more, and those that were given out: what is found later comes too late
+    /// for them. A reading of a field that only puts change is still told from one of a link.
     pub(super) fn forget_written(&mut self, now: u64) {
+        let chains = &self.chains;
         self.written.retain(|_, fields| {
-            fields.retain(|written| written.time.saturating_add(LAST) > now);
+            fields.retain(|written| {
+                let is_held = written.settled || chains.resolve(written.at).is_some();
+                is_held && written.time.saturating_add(LAST) > now
+            });
             !fields.is_empty()
         });
-        let chains = &self.chains;
         let is_over = |(judged, at): &(u64, SpanRef)| {
             judged.saturating_add(LAST) <= now || chains.resolve(*at).is_none()
         };

@@ -128,7 +128,7 @@ fn bins(facts: &Facts, counts: &Counts, most: usize) -> Bins {
         match (count, numbers.last_mut()) {
             (0, Some(last)) if *last < 0 => *last -= 1,
             (0, _) => numbers.push(-1),
-            (count, _) => numbers.push(i64::from(*count)),
+            (count, _) => numbers.push(i64::from(count)),
         }
     }
     let width = 2_f64.powi(i32::try_from(counts.shift()).unwrap_or(0)) / 1e6;
@@ -181,7 +181,7 @@ fn puts(facts: &Facts, numbers: &HashMap<u32, usize>) -> Puts {
         puts.asked.push(put.asked);
         puts.status.push(put.status);
         puts.via.push(put.via);
-        puts.ms.push(put.callback_ms.map(|ms| (ms * 1e3).round() / 1e3));
+        puts.ms.push(Some((put.callback_ms * 1e3).round() / 1e3).filter(|ms| !ms.is_nan()));
         puts.chain.push(i64::try_from(put.chain).unwrap_or(-1));
         puts.flags.push(put.flags);
     }

@@ -171,7 +171,7 @@ fn first_alarms(facts: &Facts) -> (Vec<&Transition>, Vec<&Transition>) {
 /// A record went into alarm; with the put that its chain began with.
 fn with_put(facts: &Facts, alarm: &Transition) -> Vec<Moment> {
     let root = facts.found.puts.all.iter().find(|put| put.chain == alarm.chain);
-    let begins = |cause: &Cause| cause.kind == "put" && cause.through == 0;
+    let begins = |cause: Cause| cause.kind == "put" && cause.through == 0;
     let root = root.filter(|_| facts.found.causes.get(alarm.cause).is_some_and(begins));
     let strings = &facts.found.strings;
     let aside = match (root, facts.found.causes.get(alarm.cause)) {

@@ -32,7 +32,7 @@ const FREE: Text = Text::MAX;
 pub struct Strings {
     /// All texts, one after the other, and the end of each.
     letters: String,
-    ends: Vec<usize>,
+    ends: Vec<u32>,
     /// Numbers of texts, each at the place of its hash or after it; free places are [`FREE`]. Its length is a power of
     /// two, and a quarter of it at least is free.
     places: Vec<Text>,
@@ -52,7 +52,7 @@ impl Default for Strings {
 impl Strings {
     /// About its size in memory, bytes.
     pub fn size(&self) -> usize {
-        self.letters.len() + self.ends.len() * (size_of::<usize>() + size_of::<Text>())
+        self.letters.len() + self.ends.len() * (size_of::<u32>() + size_of::<Text>())
     }
 
     /// The number of a text from a log. Characters that can't be shown are written as `\n`, `\x1b`, `\u{202e}`.
@@ -75,8 +75,9 @@ impl Strings {
     /// A text of the table.
     pub fn get(&self, number: Text) -> &str {
         let Ok(number) = usize::try_from(number) else { return "" };
-        let begin = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
-        let text = begin.zip(self.ends.get(number).copied());
+        let end = |number: usize| usize::try_from(*self.ends.get(number)?).ok();
+        let begin = number.checked_sub(1).map_or(Some(0), end);
+        let text = begin.zip(end(number));
         text.and_then(|(begin, end)| self.letters.get(begin..end)).unwrap_or_default()
     }
 
@@ -98,19 +99,57 @@ impl Strings {
     /// Adds a text that is not in the table.
     fn insert(&mut self, text: &str) -> Text {
         if (self.ends.len() + 1) * 4 > self.places.len() * 3 {
-            self.places = vec![FREE; 2 * self.places.len()];
-            for number in 0..self.ends.len() {
-                let number = Text::try_from(number).unwrap_or(FREE);
-                let place = self.place(self.get(number));
-                self.places.get_mut(place).into_iter().for_each(|free| *free = number);
-            }
+            self.find_anew(2 * self.places.len());
         }
         let number = Text::try_from(self.ends.len()).unwrap_or(FREE);
         let place = self.place(text);
         self.letters.push_str(text);
-        self.ends.push(self.letters.len());
+        self.ends.push(u32::try_from(self.letters.len()).unwrap_or(u32::MAX)); // not beyond MAX_BYTES
         self.places.get_mut(place).into_iter().for_each(|free| *free = number);
         number
+    }
+
+    /// Makes the table of places anew, with so many.
+    fn find_anew(&mut self, places: usize) {
+        self.places = Vec::new();
+        self.places.resize(places, FREE);
+        for number in 0..self.ends.len() {
+            let number = Text::try_from(number).unwrap_or(FREE);
+            let place = self.place(self.get(number));
+            self.places.get_mut(place).into_iter().for_each(|free| *free = number);
+        }
+    }
+
+    /// Number of texts.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Drops all texts but the first and those that are wanted, by their numbers, in the memory that they have. Returns
+    /// the new number of each; 0 for those that were dropped.
+    pub fn keep(&mut self, wanted: &[bool]) -> Vec<Text> {
+        let mut numbers: Vec<Text> = vec![0; self.ends.len()];
+        let mut letters = std::mem::take(&mut self.letters).into_bytes();
+        let (mut begin, mut length) = (0, 0);
+        let mut kept: u32 = 0;
+        for (number, of) in numbers.iter_mut().enumerate() {
+            let Some(end) = self.ends.get(number).and_then(|end| usize::try_from(*end).ok()) else { break };
+            if number == 0 || wanted.get(number) == Some(&true) {
+                letters.copy_within(begin..end, length);
+                length += end - begin;
+                let place = usize::try_from(kept).ok().and_then(|kept| self.ends.get_mut(kept));
+                place.into_iter().for_each(|end| *end = u32::try_from(length).unwrap_or(u32::MAX));
+                *of = kept;
+                kept += 1;
+            }
+            begin = end;
+        }
+        letters.truncate(length);
+        // whole texts, so it is still UTF-8
+        self.letters = String::from_utf8(letters).unwrap_or_default();
+        self.ends.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        self.find_anew((self.ends.len() * 2).next_power_of_two().max(64));
+        numbers
     }
 }
 
@@ -193,6 +232,27 @@ mod tests {
         let strings = some.into_strings();
         assert_eq!(chosen, (1..=100).collect::<Vec<Text>>());
         assert_eq!((strings.get(0), strings.get(1), strings.get(100)), ("", r"999\n", r"9\n"));
+    }
+
+    #[test]
+    fn those_that_are_not_wanted_are_dropped() {
+        let mut strings = Strings::default();
+        let text = |number: u32| format!("é{}", number * 7);
+        (0..5000).for_each(|number| _ = strings.add(&text(number)));
+        let wanted: Vec<bool> = (0..strings.count()).map(|number| number % 10 == 1).collect();
+        let size = strings.size();
+        let numbers = strings.keep(&wanted);
+        assert!(strings.size() < size / 8 && strings.count() == 501, "{}", strings.count());
+        for number in (0..5000).step_by(10) {
+            let new = numbers[number as usize + 1];
+            assert_eq!(strings.get(new), text(number));
+            assert_eq!(strings.add(&text(number)), new, "it is found");
+        }
+        assert_eq!((numbers[0], numbers[2], strings.get(0)), (0, 0, ""));
+        let another = strings.add(&text(1));
+        assert_eq!((another, strings.get(another)), (501, &*text(1)), "it was dropped");
+        assert_eq!(strings.keep(&[]).iter().max(), Some(&0));
+        assert_eq!((strings.count(), strings.add("")), (1, 0));
     }
 
     #[test]

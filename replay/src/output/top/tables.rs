@@ -116,8 +116,11 @@ impl Tables {
     }
 
     fn of_chains(&self) -> Vec<TopLine> {
-        let total =
-            |of: &OfChain| of.durations.quantile(0.5).unwrap_or(0).saturating_mul(of.durations.count());
+        // by what the row shows: of chains whose end was not seen, where too many were open, the time is that of the others
+        let total = |of: &OfChain| {
+            let count = of.durations.count().saturating_add(of.untimed);
+            of.durations.quantile(0.5).unwrap_or(0).saturating_mul(count)
+        };
         let mut all: Vec<_> = self.activity.chains.iter().collect();
         all.sort_by_key(|((number, kind), of)| (Reverse(total(of)), self.naming.name(*number), *kind));
         let line = |((number, kind), of): (&(usize, &str), &OfChain)| {

@@ -3,6 +3,8 @@
 //! Bins begin narrow and are joined in pairs when the time no longer fits, so that a log of a minute has bins of some
 //! tens of milliseconds and one of a month has bins of an hour.
 
+use super::bins::Bins;
+
 /// Width of the narrowest bin, nanoseconds: 2^20, about a millisecond.
 const NARROWEST: u32 = 20;
 /// Width of the widest bin: 2^62 ns are more than any time.
@@ -15,7 +17,7 @@ pub struct Counts {
     shift: u32,
     /// Number of the first bin: bins are numbered from 1970.
     first: i64,
-    bins: Vec<u32>,
+    bins: Bins,
     most: usize,
     total: u64,
     /// The latest bin that was counted in, and what was counted since that is not in it yet: times come in order, and
@@ -27,7 +29,7 @@ pub struct Counts {
 impl Counts {
     /// Counts in at most so many bins; without any, only a total.
     pub fn new(most: usize) -> Self {
-        let bins = Vec::new();
+        let bins = Bins::new();
         Counts { shift: NARROWEST, first: 0, bins, most, total: 0, latest: 0, since: 0 }
     }
 
@@ -49,17 +51,7 @@ impl Counts {
             }
             if let Ok(place) = usize::try_from(bin.saturating_sub(self.first)) {
                 if place < self.most {
-                    if place >= self.bins.capacity() {
-                        // thousands of records have them, so not twice as many
-                        let room = (place + place / 4 + 1).min(self.most);
-                        self.bins.reserve_exact(room.saturating_sub(self.bins.len()));
-                    }
-                    if place >= self.bins.len() {
-                        self.bins.resize(place + 1, 0);
-                    }
-                    if let Some(count) = self.bins.get_mut(place) {
-                        *count = count.saturating_add(1);
-                    }
+                    self.bins.add(place, 1, self.most);
                     self.latest = bin;
                     return;
                 }
@@ -67,7 +59,7 @@ impl Counts {
                 // Chains come in order of time, but what they hold doesn't quite: room before the first bin.
                 let more = usize::try_from(self.first.saturating_sub(bin)).unwrap_or(usize::MAX);
                 if more.saturating_add(self.bins.len()) <= self.most {
-                    self.bins.splice(0..0, std::iter::repeat_n(0, more));
+                    self.bins.begin_earlier(more);
                     self.first = bin;
                     continue;
                 }
@@ -79,26 +71,19 @@ impl Counts {
         }
     }
 
-    /// Joins bins in pairs.
     /// Counts in the latest bin what was counted since.
     fn catch_up(&mut self) {
         let since = std::mem::take(&mut self.since);
         let place = usize::try_from(self.latest.saturating_sub(self.first)).ok();
-        if let Some(count) = place.and_then(|place| self.bins.get_mut(place)) {
-            *count = count.saturating_add(since);
+        if let Some(place) = place.filter(|place| since > 0 && *place < self.bins.len()) {
+            self.bins.add(place, since, self.most);
         }
     }
 
+    /// Joins bins in pairs.
     fn widen(&mut self) {
         self.catch_up();
-        let odd = usize::from(self.first & 1 == 1);
-        let mut joined = vec![0_u32; (self.bins.len() + odd).div_ceil(2)];
-        for (place, count) in self.bins.iter().enumerate() {
-            if let Some(into) = joined.get_mut((place + odd) / 2) {
-                *into = into.saturating_add(*count);
-            }
-        }
-        self.bins = joined;
+        self.bins.join(self.first & 1 == 1, self.most);
         self.first >>= 1;
         self.latest >>= 1;
         self.shift += 1;
@@ -127,9 +112,9 @@ impl Counts {
     }
 
     /// The counts.
-    pub fn bins(&mut self) -> &[u32] {
+    pub fn bins(&mut self) -> Vec<u32> {
         self.catch_up();
-        &self.bins
+        self.bins.to_vec()
     }
 
     /// Whether there are no bins: nothing was counted, or only the total.
@@ -168,6 +153,6 @@ mod tests {
         assert_eq!(counts.total(), 5);
         let mut none = Counts::new(0);
         none.add(7);
-        assert_eq!((none.total(), none.bins()), (1, &[][..]));
+        assert_eq!((none.total(), none.bins()), (1, vec![]));
     }
 }

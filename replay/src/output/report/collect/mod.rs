@@ -3,6 +3,7 @@
 //! Memory is bounded by the limits that the modules name, whatever the log holds. What had no room is counted.
 
 pub mod alarms;
+mod bins;
 pub mod causes;
 pub mod chains;
 pub mod counts;
@@ -14,7 +15,7 @@ pub mod records;
 mod said;
 
 use self::said::Said;
-use super::strings::{Selected, Strings, Text};
+use super::strings::{Strings, Text};
 use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
 use crate::model::origins::Origins;
@@ -117,22 +118,34 @@ impl Collected {
             let (serial, notable) = (current.serial, (current.notable, in_focus));
             self.chains.keep(chain, serial, cause, notable, &mut self.places, &mut self.strings);
         }
-        if self.strings.size() > (2 * self.texts_used).max(FEW_TEXTS) {
+        if self.strings.size() > (self.texts_used + self.texts_used / 4).max(FEW_TEXTS) {
             self.drop_unused_texts();
         }
     }
 
     /// Drops the texts of puts, alarms and chains that had to make room for others.
     fn drop_unused_texts(&mut self) {
-        let mut used = Selected::of(std::mem::take(&mut self.strings));
-        let mut take = |text: &mut Text| *text = used.number(*text);
-        self.puts.each_text(&mut take);
-        self.alarms.all.iter_mut().for_each(|transition| take(&mut transition.value));
-        self.chains.each_text(&mut take);
-        self.causes.each_text(&mut take);
-        self.places.records.iter_mut().for_each(|record| record.each_text(&mut take));
-        self.strings = used.into_strings();
+        let mut used = vec![false; self.strings.count()];
+        self.each_text(&mut |text| {
+            let used = usize::try_from(*text).ok().and_then(|number| used.get_mut(number));
+            used.into_iter().for_each(|used| *used = true);
+        });
+        let numbers = self.strings.keep(&used);
+        drop(used);
+        self.each_text(&mut |text| {
+            let number = usize::try_from(*text).ok().and_then(|number| numbers.get(number));
+            *text = number.copied().unwrap_or_default();
+        });
         self.texts_used = self.strings.size();
+    }
+
+    /// Calls `take` with the number of each text.
+    fn each_text(&mut self, take: &mut impl FnMut(&mut Text)) {
+        self.puts.each_text(take);
+        self.alarms.all.iter_mut().for_each(|transition| take(&mut transition.value));
+        self.chains.each_text(take);
+        self.causes.each_text(take);
+        self.places.records.iter_mut().for_each(|record| record.each_text(take));
     }
 
     /// Notes what the next chain, wanted or not, changed that CP links follow. Call it after [`Collected::take`].
@@ -257,7 +270,7 @@ impl Collected {
         let Some(record) = self.places.record(number) else { return };
         let since = record.peak.window().min(wall);
         let source = source.map(|(_, source)| source);
-        record.peak.fast = Some(Fast { since, root: root_number, source, trigger });
+        record.peak.fast = Some(Box::new(Fast { since, root: root_number, source, trigger }));
     }
 
     fn take_puts(&mut self, chain: &Chain, filter: &Filter, current: &mut Current) {

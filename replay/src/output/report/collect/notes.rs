@@ -101,7 +101,7 @@ impl Notes {
 /// One recorder's run.
 #[derive(Default)]
 pub struct RunNotes {
-    /// Definitions, and ends of IOCs.
+    /// Definitions, but for records and channels, and ends of IOCs.
     pub inventory: Inventory,
     /// Times that nothing was recorded in, in order of time.
     pub gaps: Vec<Missing>,
@@ -137,6 +137,9 @@ impl RunNotes {
         let mut notes =
             RunNotes { inventory: Inventory::sharing(&logs::budget(files)), ..RunNotes::default() };
         notes.segments = (files.len(), files.iter().map(|file| file.size).sum());
+        // What is told of records comes with the chains: their names are not held as well, but those that have no room are
+        // counted.
+        let mut whole = Inventory::sharing(&logs::budget(files));
         let set = SetLater::find(files);
         if let Some(set) = set {
             notes.inventory.set_later(set);
@@ -158,14 +161,17 @@ impl RunNotes {
                 }
                 Part::Block(block) => {
                     for event in &block.events {
-                        notes.inventory.take(event.time, &event.fact);
+                        whole.take(event.time, &event.fact);
+                        if !matches!(event.fact, Fact::Record(_) | Fact::Channel(_)) {
+                            notes.inventory.take(event.time, &event.fact);
+                        }
                         notes.clock(&mut steps, event);
                     }
                 }
                 Part::Damage(_) | Part::Unreadable(_) => {}
             }
         }
-        notes.refused = notes.inventory.context().refused();
+        notes.refused = whole.context().refused();
         notes
     }
 

@@ -63,8 +63,8 @@ pub struct Put {
     pub status: Text,
     /// How it came, as in the put log.
     pub via: Text,
-    /// Milliseconds to the answer of a put with callback.
-    pub callback_ms: Option<f64>,
+    /// Milliseconds to the answer of a put with callback; NaN if there was none.
+    pub callback_ms: f64,
     /// Number of its chain.
     pub chain: u64,
     /// See the constants.
@@ -153,7 +153,7 @@ impl Puts {
             asked: strings.add(change.asked.as_deref().unwrap_or_default()),
             status: strings.add(&put.status),
             via: strings.add(put.via.name()),
-            callback_ms: put.callback_ms,
+            callback_ms: put.callback_ms.unwrap_or(f64::NAN),
             chain,
             flags,
         };

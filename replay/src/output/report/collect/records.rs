@@ -30,7 +30,7 @@ pub struct Peak {
     /// Begin of that window.
     pub at: i64,
     /// When it became fast for the first time, and how.
-    pub fast: Option<Fast>,
+    pub fast: Option<Box<Fast>>,
 }
 
 /// How a record came to be processed fast.
