@@ -69,8 +69,7 @@ mod tests {
 
     fn end(crash: Option<Crash>, how: &str) -> String {
         let mut context = Context::default();
-        let record =
-            Record { id: 3, ioc: 1, address: 8, name: "H:SEGV".into(), rtype: "sub".into() };
+        let record = Record { id: 3, ioc: 1, address: 8, name: "H:SEGV".into(), rtype: "sub".into() };
         context.apply(1, &Fact::from(record));
         let mut records = LastRecords::default();
         if let Some(crash) = crash {

@@ -1,6 +1,5 @@
 //! What kills IOCs: signals that are sent to them, and crashes.
 
-
 use super::ids::*;
 use super::life::{allocated, OwnedBy, Whole};
 use serde::{Deserialize, Serialize};

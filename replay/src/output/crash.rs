@@ -131,7 +131,9 @@ pub fn lines(context: &Context, crash: &Crash) -> Vec<(&'static str, String)> {
         .map(|frame| (frame.at, named(frame.function.as_deref(), frame.module.as_deref(), frame.offset)))
         .collect();
     let of_records = keys.stack_records.iter();
-    found.extend(of_records.filter_map(|found| Some((found.at, format!("record {}", found.record.as_ref()?)))));
+    found.extend(
+        of_records.filter_map(|found| Some((found.at, format!("record {}", found.record.as_ref()?)))),
+    );
     found.sort_by_key(|(at, _)| *at);
     let more = found.len().saturating_sub(MOST);
     lines.extend(found.into_iter().take(MOST).map(|(at, name)| ("on stack", format!("+{at:#x} {name}"))));
