@@ -467,7 +467,10 @@ fn crash() -> BoxedStrategy<Fact> {
             any::<bool>(),
         ),
         (any::<[u64; 3]>(), id(), proptest::option::of(id()), any::<[u32; 2]>()),
-        (vec(frame, 0..4), vec((any::<u32>(), id()), 0..3)),
+        (
+            vec(frame, 0..4),
+            vec((any::<u32>(), id()).prop_map(|(at, record)| StackRecord { at, record }), 0..3),
+        ),
     )
         .prop_map(|(what, ([ip, sp, offset], site, record, [from, bytes]), (frames, records))| {
             let (ioc, tid, thread, signal, code, address, handled) = what;

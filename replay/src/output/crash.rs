@@ -90,7 +90,11 @@ pub fn keys(context: &Context, crash: &Crash) -> CrashKeys {
         record: crash.record.and_then(record),
         stack_bytes: crash.bytes,
         stack: frames.collect(),
-        stack_records: crash.records.iter().map(|&(at, id)| RecordKeys { at, record: record(id) }).collect(),
+        stack_records: crash
+            .records
+            .iter()
+            .map(|found| RecordKeys { at: found.at, record: record(found.record) })
+            .collect(),
     }
 }
 
