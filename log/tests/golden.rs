@@ -546,7 +546,7 @@ fn hits() -> Vec<Fact> {
             from: 0,
             bytes: 2048,
             frames: vec![Frame { at: 8, site: 5, offset: 33 }],
-            records: vec![(56, 3)],
+            records: vec![StackRecord { at: 56, record: 3 }],
         }),
         Fact::ChannelEnd(7),
         Fact::CircuitForgotten(5),

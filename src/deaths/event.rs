@@ -121,13 +121,23 @@ mod tests {
 
     #[test]
     fn a_crash_with_its_stack() {
-        let given = Death { sp: 0x1000, from: 0x1000, bytes: 16, address: 0x1230, addressed: 1, ..death(DeathKind::Delivered) };
+        let given = Death {
+            sp: 0x1000,
+            from: 0x1000,
+            bytes: 16,
+            address: 0x1230,
+            addressed: 1,
+            ..death(DeathKind::Delivered)
+        };
         let mut bytes = given.bytes().to_vec();
         bytes.extend([9; STACK_BYTES]);
         let Some(Event { time: 7, pid: 8, what: What::Delivered(found) }) = parse(&bytes) else { panic!() };
         assert_eq!((found.name.as_str(), found.address, found.stack), ("cbLow", Some(0x1230), vec![9; 16]));
         let cut = parse(&bytes[..size_of::<Death>() + 8]).unwrap();
-        assert!(matches!(cut.what, What::Delivered(found) if found.stack.is_empty()), "not all that it claims");
+        assert!(
+            matches!(cut.what, What::Delivered(found) if found.stack.is_empty()),
+            "not all that it claims"
+        );
     }
 
     #[test]

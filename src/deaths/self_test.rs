@@ -103,7 +103,8 @@ fn judge(events: &[Event]) -> Result<Tried, SelfTestError> {
         What::Delivered(delivered) if delivered.signal == signal => Some(delivered),
         _ => None,
     });
-    let (Some(Sent { sender, uid, .. }), Some(Delivered { handled: false, sp, stack, .. })) = (sent, delivered)
+    let (Some(Sent { sender, uid, .. }), Some(Delivered { handled: false, sp, stack, .. })) =
+        (sent, delivered)
     else {
         return Err(untold());
     };

@@ -83,9 +83,8 @@ impl<'a> Code<'a> {
     }
 
     fn mapping(&self, address: u64) -> Option<Mapping> {
-        let holds = |mapping: &&Mapping| {
-            mapping.executable && (mapping.start..mapping.end).contains(&address)
-        };
+        let holds =
+            |mapping: &&Mapping| mapping.executable && (mapping.start..mapping.end).contains(&address);
         self.mappings.iter().find(holds).cloned()
     }
 
@@ -104,9 +103,7 @@ impl<'a> Code<'a> {
                 let offset = address.wrapping_sub(bias).wrapping_sub(begin);
                 Place { address, function, module, offset }
             }
-            None => {
-                Place { address, function: String::new(), module, offset: address.wrapping_sub(bias) }
-            }
+            None => Place { address, function: String::new(), module, offset: address.wrapping_sub(bias) },
         })
     }
 
@@ -239,7 +236,9 @@ mod tests {
             ends_in_a_call(machine, address, bytes)
         };
         assert!(of(Architecture::Aarch64, 0x1000, 0x9400_0010) && of(Architecture::Aarch64, 4, 0xd63f_0100));
-        assert!(!of(Architecture::Aarch64, 0x1002, 0x9400_0010) && !of(Architecture::Aarch64, 4, 0xd61f_0100));
+        assert!(
+            !of(Architecture::Aarch64, 0x1002, 0x9400_0010) && !of(Architecture::Aarch64, 4, 0xd61f_0100)
+        );
         assert!(!of(Architecture::Aarch64, 4, 0x1400_0010) && !of(Architecture::Arm, 4, 0xeb00_0000));
         assert!(of(Architecture::Riscv64, 4, 0x0000_00ef) && of(Architecture::Riscv64, 4, 0x9782_0000));
         assert!(!of(Architecture::Riscv64, 4, 0x0000_006f) && !of(Architecture::Riscv64, 4, 0x9002_0000));

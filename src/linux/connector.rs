@@ -174,8 +174,7 @@ impl Connector {
     /// Lets only exits of the watched processes through.
     fn filter(&self) -> io::Result<()> {
         let program = program(&self.watched);
-        let filter =
-            libc::sock_fprog { len: program.len() as _, filter: program.as_ptr().cast_mut() };
+        let filter = libc::sock_fprog { len: program.len() as _, filter: program.as_ptr().cast_mut() };
         self.set(libc::SO_ATTACH_FILTER, &filter)
     }
 

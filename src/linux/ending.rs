@@ -54,7 +54,8 @@ impl Ends {
     fn tried() -> io::Result<Connector> {
         let victim = Victim::start()?;
         let pid = victim.pid();
-        let mut connector = Connector::open().or_else(|error| Ends::from_first_network().unwrap_or(Err(error)))?;
+        let mut connector =
+            Connector::open().or_else(|error| Ends::from_first_network().unwrap_or(Err(error)))?;
         connector.watch(pid);
         let status = victim.kill(libc::SIGTERM)?;
         let mut polled = [PollFd::new(connector.descriptor(), PollFlags::POLLIN)];

@@ -51,7 +51,7 @@ impl LastRecords {
     }
 
     fn note(&mut self, crash: &Crash) {
-        let on_stack = || crash.records.first().map(|(_, record)| Last::OnStack(*record));
+        let on_stack = || crash.records.first().map(|found| Last::OnStack(found.record));
         let Some(last) = crash.record.map(Last::Processed).or_else(on_stack) else { return };
         // the raise() of a handler tells less than the fault that it got
         let known = self.0.get(&crash.ioc);
@@ -65,12 +65,11 @@ impl LastRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{IocEnd, Record};
+    use iocrec_log::event::{IocEnd, Record, StackRecord};
 
     fn end(crash: Option<Crash>, how: &str) -> String {
         let mut context = Context::default();
-        let record =
-            Record { id: 3, ioc: 1, address: 8, name: "H:SEGV".into(), rtype: "sub".into() };
+        let record = Record { id: 3, ioc: 1, address: 8, name: "H:SEGV".into(), rtype: "sub".into() };
         context.apply(1, &Fact::from(record));
         let mut records = LastRecords::default();
         if let Some(crash) = crash {
@@ -82,7 +81,8 @@ mod tests {
         end.how
     }
 
-    fn crash(record: Option<RecordId>, records: Vec<(u32, RecordId)>) -> Crash {
+    fn crash(record: Option<RecordId>, records: &[(u32, RecordId)]) -> Crash {
+        let records = records.iter().map(|&(at, record)| StackRecord { at, record }).collect();
         Crash {
             ioc: 1,
             tid: 7,
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_record_of_the_crash_that_ended_it() {
-        let processed = Some(crash(Some(3), vec![(8, 9)]));
+        let processed = Some(crash(Some(3), &[(8, 9)]));
         assert_eq!(end(processed.clone(), "killed by SIGSEGV"), "killed by SIGSEGV, while processing H:SEGV");
         let core = "killed by SIGSEGV in f, with a core dump";
         let whole = "killed by SIGSEGV in f, while processing H:SEGV, with a core dump";
@@ -113,9 +113,9 @@ mod tests {
         for other in ["killed by SIGSEGVX", "killed by SIGKILL", "exit status 0", ""] {
             assert_eq!(end(processed.clone(), other), other);
         }
-        let seen = Some(crash(None, vec![(8, 3), (16, 4)]));
+        let seen = Some(crash(None, &[(8, 3), (16, 4)]));
         assert_eq!(end(seen, "killed by SIGSEGV"), "killed by SIGSEGV, with H:SEGV on its stack");
-        assert_eq!(end(Some(crash(Some(77), vec![])), "killed by SIGSEGV"), "killed by SIGSEGV", "no name");
+        assert_eq!(end(Some(crash(Some(77), &[])), "killed by SIGSEGV"), "killed by SIGSEGV", "no name");
         assert_eq!(end(None, "killed by SIGSEGV"), "killed by SIGSEGV");
     }
 }

@@ -15,8 +15,8 @@ pub mod error;
 mod heartbeat;
 mod hits;
 pub mod holding;
-mod last_records;
 pub mod host;
+mod last_records;
 pub mod options;
 mod processes;
 pub mod reading;
@@ -73,7 +73,11 @@ impl Recorder {
     ///
     /// # Errors
     /// Nothing can be recorded at all.
-    pub fn new(options: Options, ends: Ends, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), StartError> {
+    pub fn new(
+        options: Options,
+        ends: Ends,
+        sink: &mut dyn Sink,
+    ) -> Result<(Recorder, Vec<String>), StartError> {
         let mut messages = Vec::new();
         // before there is much memory for the reader to copy
         reader::use_reader_process();

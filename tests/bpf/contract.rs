@@ -188,7 +188,8 @@ fn deaths() {
             assert_eq!((members(&btf, &found), found.size()), (expected, size), "{}: {name}", object.label());
         }
         for Enum { name, values: expected } in ENUMS {
-            let expected: Vec<_> = expected.iter().map(|(name, number)| (name.to_string(), *number)).collect();
+            let expected: Vec<_> =
+                expected.iter().map(|(name, number)| (name.to_string(), *number)).collect();
             assert_eq!(values(&btf, name), Some(expected), "{}: {name}", object.label());
         }
     }

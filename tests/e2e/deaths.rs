@@ -37,7 +37,9 @@ impl Dying {
         let ioc = own.start(&rig, PORT, "dying.db", &[]);
         let missing = if options.contains(&"--tier") { vec!["".into()] } else { missing() };
         let recorder = rig.record(&[&["--pid", &ioc.pid_argument()], options].concat());
-        wait_until("it is recorded", || rig.facts("attached") > 0 || rig.facts("ioc") > 0 && options.contains(&"packet"));
+        wait_until("it is recorded", || {
+            rig.facts("attached") > 0 || rig.facts("ioc") > 0 && options.contains(&"packet")
+        });
         Some(Dying { whole: missing.is_empty(), rig, ioc, recorder })
     }
 
@@ -89,7 +91,9 @@ fn a_crash_at_a_known_address() {
     assert!(thread.starts_with("shared"), "{said}");
     assert_eq!(
         said["end"],
-        format!("killed by SIGSEGV at address 0x1230 in crash_at, thread {thread}, while processing DIE:AT{core}")
+        format!(
+            "killed by SIGSEGV at address 0x1230 in crash_at, thread {thread}, while processing DIE:AT{core}"
+        )
     );
     let crash = &said["crash"];
     assert_eq!((&crash["function"], &crash["address"]), (&json!("crash_at"), &json!("0x1230")), "{crash:#}");
@@ -107,7 +111,11 @@ fn aborts_divisions_jumps_and_full_stacks() {
     for (record, signal, words) in [
         ("DIE:ABORT", libc::SIGABRT, "killed by SIGABRT, sent by itself, thread "),
         ("DIE:DIVIDE", libc::SIGFPE, "killed by SIGFPE in divide, thread "),
-        ("DIE:JUMP", libc::SIGSEGV, "killed by SIGSEGV at address 0x2340 in no file's code (at 0x2340), thread "),
+        (
+            "DIE:JUMP",
+            libc::SIGSEGV,
+            "killed by SIGSEGV at address 0x2340 in no file's code (at 0x2340), thread ",
+        ),
         ("DIE:OVERFLOW", libc::SIGSEGV, "killed by SIGSEGV at address "),
     ] {
         let Some(mut dying) = Dying::start("deaths-more", &[]) else { return };
@@ -123,7 +131,10 @@ fn aborts_divisions_jumps_and_full_stacks() {
         let crash = &said["crash"];
         match record {
             "DIE:OVERFLOW" => {
-                assert!(end.contains(" in deeper, ") && end.contains(", whose stack had overflowed"), "{end}");
+                assert!(
+                    end.contains(" in deeper, ") && end.contains(", whose stack had overflowed"),
+                    "{end}"
+                );
                 assert!(functions(crash).iter().filter(|name| **name == "deeper").count() > 5, "{crash:#}");
             }
             _ => calls_are_there(crash),
@@ -166,7 +177,9 @@ fn send(signal: &str, pid: u32, uid: Option<u32>) -> u32 {
 
 #[test]
 fn who_sent_it() {
-    for (signal, number) in [("KILL", libc::SIGKILL), ("TERM", libc::SIGTERM), ("USR1", libc::SIGUSR1), ("34", 34)] {
+    for (signal, number) in
+        [("KILL", libc::SIGKILL), ("TERM", libc::SIGTERM), ("USR1", libc::SIGUSR1), ("34", 34)]
+    {
         let Some(mut dying) = Dying::start("deaths-sender", &[]) else { return };
         // one that is not the cause
         send("WINCH", dying.ioc.pid(), None);
@@ -202,8 +215,10 @@ fn a_flood_of_signals() {
     let pid = dying.ioc.pid();
     // one that a handler gets, after which the IOC goes on
     dying.ioc.command("dbpf DIE:ENDURE.PROC 1");
-    let script = format!("import os, signal, time\nend = time.time() + 4\nn = 0\n\
-         while time.time() < end:\n os.kill({pid}, signal.SIGUSR1); n += 1\nprint(n)");
+    let script = format!(
+        "import os, signal, time\nend = time.time() + 4\nn = 0\n\
+         while time.time() < end:\n os.kill({pid}, signal.SIGUSR1); n += 1\nprint(n)"
+    );
     let output = Command::new("python3").args(["-c", &script]).output().expect("python3");
     let sent: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number");
     assert!(sent > 1000, "{sent}");
@@ -235,17 +250,17 @@ fn the_connector() {
         let Some(own) = Own::build_with(&rig, Build::Shared, &["-DROUTINES", "-O0"]) else { return };
         let ioc = own.start(&rig, PORT, "dying.db", &[]);
         let pid = ioc.pid_argument();
-        let recorder = std::thread::scope(|scope| {
-            let start = || {
-                // SAFETY: the descriptor is open, and the namespace is this thread's alone.
-                assert_eq!(unsafe { libc::setns(before.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-                let dir = rig.log();
-                let mut command = Command::new(IOCREC);
-                command.args(["record", "--dir", &dir, "--flush", "100ms", "--tier", "packet", "--pid", &pid]);
-                rig.by("iocrec", command.env("IOCREC_ENDS", "connector"))
-            };
-            scope.spawn(start).join().expect("it starts")
-        });
+        let mut command = Command::new(IOCREC);
+        command.args(["record", "--dir", &rig.log(), "--flush", "100ms", "--tier", "packet", "--pid", &pid]);
+        let network = before.as_raw_fd();
+        // SAFETY: between fork and exec one system call on a descriptor that is open.
+        unsafe {
+            command.pre_exec(move || match libc::setns(network, libc::CLONE_NEWNET) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+        let recorder = rig.by("iocrec", command.env("IOCREC_ENDS", "connector"));
         wait_until("it is recorded", || rig.facts("ioc") > 0);
         if recorder.errors().contains("how IOCs end is not known") {
             return not_run("deaths-connector", Needs::Kernel(recorder.errors()));

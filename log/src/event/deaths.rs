@@ -1,6 +1,5 @@
 //! What kills IOCs: signals that are sent to them, and crashes.
 
-
 use super::ids::*;
 use super::life::{allocated, OwnedBy, Whole};
 use serde::{Deserialize, Serialize};
@@ -75,8 +74,17 @@ pub struct Crash {
     pub bytes: u32,
     /// Return addresses found on the stack, the innermost first. Some may be left over from calls that had returned.
     pub frames: Vec<Frame>,
-    /// Records whose addresses were found on the stack: bytes from `sp`, and the record.
-    pub records: Vec<(u32, RecordId)>,
+    /// Records whose addresses were found on the stack.
+    pub records: Vec<StackRecord>,
+}
+
+/// A record whose address was found on a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackRecord {
+    /// Bytes from the stack pointer to the place where it lies.
+    pub at: u32,
+    /// The record.
+    pub record: RecordId,
 }
 
 /// A return address found on a stack.

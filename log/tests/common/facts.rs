@@ -484,12 +484,22 @@ fn signal_sent() -> BoxedStrategy<Fact> {
 }
 
 fn crash() -> BoxedStrategy<Fact> {
-    let frame =
-        (any::<u32>(), id(), any::<u64>()).prop_map(|(at, site, offset)| Frame { at, site, offset });
+    let frame = (any::<u32>(), id(), any::<u64>()).prop_map(|(at, site, offset)| Frame { at, site, offset });
     (
-        (id(), any::<u32>(), text(), any::<u16>(), any::<i32>(), proptest::option::of(any::<u64>()), any::<bool>()),
+        (
+            id(),
+            any::<u32>(),
+            text(),
+            any::<u16>(),
+            any::<i32>(),
+            proptest::option::of(any::<u64>()),
+            any::<bool>(),
+        ),
         (any::<[u64; 3]>(), id(), proptest::option::of(id()), any::<[u32; 2]>()),
-        (vec(frame, 0..4), vec((any::<u32>(), id()), 0..3)),
+        (
+            vec(frame, 0..4),
+            vec((any::<u32>(), id()).prop_map(|(at, record)| StackRecord { at, record }), 0..3),
+        ),
     )
         .prop_map(|(what, ([ip, sp, offset], site, record, [from, bytes]), (frames, records))| {
             let (ioc, tid, thread, signal, code, address, handled) = what;

@@ -90,7 +90,11 @@ pub fn keys(context: &Context, crash: &Crash) -> CrashKeys {
         record: crash.record.and_then(record),
         stack_bytes: crash.bytes,
         stack: frames.collect(),
-        stack_records: crash.records.iter().map(|&(at, id)| RecordKeys { at, record: record(id) }).collect(),
+        stack_records: crash
+            .records
+            .iter()
+            .map(|found| RecordKeys { at: found.at, record: record(found.record) })
+            .collect(),
     }
 }
 
@@ -131,7 +135,9 @@ pub fn lines(context: &Context, crash: &Crash) -> Vec<(&'static str, String)> {
         .map(|frame| (frame.at, named(frame.function.as_deref(), frame.module.as_deref(), frame.offset)))
         .collect();
     let of_records = keys.stack_records.iter();
-    found.extend(of_records.filter_map(|found| Some((found.at, format!("record {}", found.record.as_ref()?)))));
+    found.extend(
+        of_records.filter_map(|found| Some((found.at, format!("record {}", found.record.as_ref()?)))),
+    );
     found.sort_by_key(|(at, _)| *at);
     let more = found.len().saturating_sub(MOST);
     lines.extend(found.into_iter().take(MOST).map(|(at, name)| ("on stack", format!("+{at:#x} {name}"))));

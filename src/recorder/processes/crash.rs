@@ -1,7 +1,7 @@
 //! Crashes: from an event of the kernel to the fact. Between them an inspector's thread looks up the functions on the
 //! stack; the end of the process waits for that, but not for long.
 
-use iocrec_log::event::{Crash, Fact, Frame};
+use iocrec_log::event::{Crash, Fact, Frame, StackRecord};
 
 use crate::deaths::Delivered;
 use crate::inspector::Request;
@@ -67,7 +67,7 @@ fn tell(
     ioc.dying.crash(time, delivered, place);
     let is_64bit = ioc.process.as_ref().is_none_or(|process| process.memory.width() == Width::Bits64);
     let on_stack = addresses(&delivered.stack, delivered.from, is_64bit);
-    let records = on_stack.filter_map(|(at, word)| Some((at, ioc.records.id(word)?)));
+    let records = on_stack.filter_map(|(at, word)| Some(StackRecord { at, record: ioc.records.id(word)? }));
     let records = records.take(MOST_RECORDS).collect();
     let record = ioc.threads.processes(delivered.tid).and_then(|address| ioc.records.id(address));
     let mut site = 0;

@@ -246,7 +246,15 @@ mod tests {
 
     fn signal(time: u64, number: u16, pid: u32, user: &str) -> Signal {
         let program = "bash".to_string();
-        Signal { time, number, from: SignalFrom::Process, own: user.is_empty(), pid, program, user: user.into() }
+        Signal {
+            time,
+            number,
+            from: SignalFrom::Process,
+            own: user.is_empty(),
+            pid,
+            program,
+            user: user.into(),
+        }
     }
 
     fn crash(signal: u16, code: i32, handled: bool) -> Delivered {
@@ -300,7 +308,10 @@ mod tests {
         assert_eq!(dying.how(Some(15)), format!("{how}, or by another: 5 later signals to it are not known"));
         dying.signal(signal(14 * SECOND, 15, 9, ""), 5);
         let how = dying.how(Some(15));
-        assert!(how.starts_with("killed by SIGTERM, sent by itself after pid 3 (bash, user c) and pid 2"), "{how}");
+        assert!(
+            how.starts_with("killed by SIGTERM, sent by itself after pid 3 (bash, user c) and pid 2"),
+            "{how}"
+        );
     }
 
     #[test]
@@ -331,7 +342,8 @@ mod tests {
         assert!(dying.how(None).starts_with("its process is gone"), "a handler may go on");
         dying.signal(signal(2 * SECOND, 11, 7, ""), 0);
         dying.crash(2 * SECOND, &crash(11, -6, false), None);
-        let how = "killed by SIGSEGV at address 0x1230 in subSegv, thread cbLow; a handler of its own got it first";
+        let how =
+            "killed by SIGSEGV at address 0x1230 in subSegv, thread cbLow; a handler of its own got it first";
         assert_eq!(dying.how(Some(11)), how);
     }
 

@@ -160,7 +160,11 @@ mod tests {
         let mut polled = [PollFd::new(endings.descriptor().unwrap(), PollFlags::POLLIN)];
         assert_eq!(poll(&mut polled, PollTimeout::from(5_000u16)), Ok(1));
         assert_eq!(endings.ended(), [pid]);
-        assert_eq!((endings.ended(), endings.status(pid, &ending)), (vec![], Some(status)), "told once, but known");
+        assert_eq!(
+            (endings.ended(), endings.status(pid, &ending)),
+            (vec![], Some(status)),
+            "told once, but known"
+        );
         endings.let_go(pid);
         assert_eq!(endings.status(pid, &ending), None);
     }

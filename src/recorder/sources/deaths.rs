@@ -2,6 +2,7 @@
 //!
 //! An event is held until the hits have been taken once more: so what its thread processed is known.
 
+use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -119,8 +120,18 @@ fn note_signal(env: &mut Env<'_>, ioc: &mut TracedIoc, time: u64, sent: Sent, us
     } else {
         command_of(env, sender, time)
     };
-    let sent =
-        SignalSent { signal, code, from, pid: sender, uid, user, program, command, left_out: more, ..nothing(ioc) };
+    let sent = SignalSent {
+        signal,
+        code,
+        from,
+        pid: sender,
+        uid,
+        user,
+        program,
+        command,
+        left_out: more,
+        ..nothing(ioc)
+    };
     env.push(time, Fact::from(sent));
 }
 
@@ -180,18 +191,16 @@ impl Source for Deaths {
             is_there
         });
         for ioc in cx.iocs.iter() {
-            if !self.watched.contains_key(&ioc.pid) {
-                match programs.watch(ioc.pid) {
-                    Ok(()) => _ = self.watched.insert(ioc.pid, (ioc.start, 0)),
-                    Err(error) => {
-                        if self.refused == 0 {
-                            cx.env.messages.push(format!(
-                                "signals to {} and its crashes are not recorded: {error}",
-                                ioc.label()
-                            ));
-                        }
-                        self.refused += 1;
+            let Entry::Vacant(place) = self.watched.entry(ioc.pid) else { continue };
+            match programs.watch(ioc.pid) {
+                Ok(()) => _ = place.insert((ioc.start, 0)),
+                Err(error) => {
+                    if self.refused == 0 {
+                        let label = ioc.label();
+                        let line = format!("signals to {label} and its crashes are not recorded: {error}");
+                        cx.env.messages.push(line);
                     }
+                    self.refused += 1;
                 }
             }
         }

@@ -71,7 +71,8 @@ fn the_verdict_and_the_key_moments() {
     for ioc in page.data["iocs"].as_array().expect("IOCs") {
         let truth = truth.ioc(&ioc["name"]);
         let end = page.time(&ioc["end"]);
-        if !(time(truth, "begin")..=time(truth, "end") + NOTICED).contains(&end) || !is_how(&ioc["how"], truth)
+        if !(time(truth, "begin")..=time(truth, "end") + NOTICED).contains(&end)
+            || !is_how(&ioc["how"], truth)
         {
             wrong.push(format!("{ioc} is {truth}"));
         }
