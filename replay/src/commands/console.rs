@@ -45,7 +45,7 @@ impl Command for Console {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let logs = self.reading().open()?;
+        let logs = ByPlace::from(self).open(&self.reading())?;
         let (since, until): (Since, Until) = (self.into(), self.into());
         let filter = Filter {
             since: time(&zone, &since.since, Boundary::Start, &logs)?,
@@ -64,7 +64,7 @@ impl Command for Console {
                 Some(row) => Ok(writer.write(out, row)?),
                 None => Ok(out.flush()?),
             };
-            follow(&reading.logs, filter, || reading.open_again(), rows, write)?;
+            follow(&reading.logs, filter, || ByPlace::from(self).open_again(&reading), rows, write)?;
             return Ok(Outcome::Complete);
         }
         let mut is_empty = true;
