@@ -141,7 +141,8 @@ impl Console {
         };
         match &said.what {
             What::Errlog(call) => {
-                let sender = Sender { time: row.time, thread: call.thread, severity: call.severity, record: during };
+                let sender =
+                    Sender { time: row.time, thread: call.thread, severity: call.severity, record: during };
                 waiting.call(said.at, &call.format, sender);
                 return None;
             }

@@ -15,7 +15,8 @@ const DOUBLE: u16 = 6;
 fn console(rig: &Rig, more: &[&str]) -> Vec<Value> {
     let log = rig.log();
     let mut command = Command::new(iocreplay());
-    let out = command.args(["console", &log, "--format", "jsonl"]).args(more).output().expect("iocreplay runs");
+    let out =
+        command.args(["console", &log, "--format", "jsonl"]).args(more).output().expect("iocreplay runs");
     let text = String::from_utf8_lossy(&out.stdout);
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -57,14 +58,17 @@ fn each_line_has_its_record(tier: &str) {
     client.put("SAY:CHAIN", DOUBLE, json!(8.5), true);
     client.put("SAY:EVENT", DOUBLE, json!(7.0), true);
     ioc.command("dbpf SAY:EVENT.PROC 1");
-    wait_until("the log has the last line", || console(&rig, &[]).iter().any(|line| line["thread"] == "cbLow"));
+    wait_until("the log has the last line", || {
+        console(&rig, &[]).iter().any(|line| line["thread"] == "cbLow")
+    });
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
     let lines = console(&rig, &[]);
     let of_errors: Vec<&Value> = lines.iter().filter(|line| line["output"] == "stderr").collect();
     // the truth: the IOC's stderr
     let printed = ioc.errors();
-    let printed: Vec<String> = printed.lines().skip(before).map(|line| line.replace("\u{1b}[31;1m", "")).collect();
+    let printed: Vec<String> =
+        printed.lines().skip(before).map(|line| line.replace("\u{1b}[31;1m", "")).collect();
     let printed: Vec<String> = printed.iter().map(|line| line.replace("\u{1b}[0m", "")).collect();
     let seen: Vec<&str> = of_errors.iter().filter_map(|line| line["text"].as_str()).collect();
     let seen = &seen[seen.len().saturating_sub(printed.len())..];
@@ -72,7 +76,10 @@ fn each_line_has_its_record(tier: &str) {
     for line in &of_errors[of_errors.len() - printed.len()..] {
         let text = line["text"].as_str().unwrap_or_default();
         // each says who it is
-        let record = text.split(' ').map(|word| word.trim_start_matches("number=77")).find(|word| word.starts_with("SAY:"));
+        let record = text
+            .split(' ')
+            .map(|word| word.trim_start_matches("number=77"))
+            .find(|word| word.starts_with("SAY:"));
         assert_eq!(line["record"].as_str(), record, "{line}");
         assert_eq!(line["record_certain"], true, "{line}");
         assert_ne!(line["thread"], "errlog", "the one that printed for another: {line}");
@@ -150,7 +157,8 @@ fn what_is_typed_is_never_recorded() {
     });
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let lines = console(&rig, &[]);
-    let printed = lines.iter().filter(|line| line["output"] == "stdout" && line["kept_back"] == false).count();
+    let printed =
+        lines.iter().filter(|line| line["output"] == "stdout" && line["kept_back"] == false).count();
     assert!(printed >= 3, "dbpr's lines, on a terminal: {lines:#?}");
     // what dbpf prints of the value is the IOC's own; the command line is not
     let typed = ["password", "so on", "epics>", "dbpf ", "dbpr "];
@@ -181,7 +189,9 @@ fn who_gave_up() {
         let mut client = rig.client("libca", &[PORT], &[]);
         rig.wait_until_recording(&mut client, "SAY:READY", "both");
         // the answer does not matter: the IOC may be gone before it comes
-        client.tries(json!({"do": "put", "pv": format!("SAY:{name}.A"), "dbr": DOUBLE, "value": 3.0, "notify": false}));
+        client.tries(
+            json!({"do": "put", "pv": format!("SAY:{name}.A"), "dbr": DOUBLE, "value": 3.0, "notify": false}),
+        );
         let gave_up = || {
             let lines = console(&rig, &[]);
             lines.into_iter().filter(|line| line["kind"] == "gave_up").collect::<Vec<_>>()

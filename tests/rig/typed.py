@@ -2,10 +2,10 @@
 
     typed.py NAME PORT DATABASE DIRECTORY
 
-Starts itself anew on a pseudo terminal: there Python's input(), which uses readline, reads commands for iocsh, as the shell
-of an IOC with readline does. Writes its process id to DIRECTORY/pid and says "ready". At a line of stdin it types key by key: commands, a
-secret, and the secret once more out of the history; writes what the terminal showed to DIRECTORY/shown, and says "typed".
-At the next line it ends the IOC.
+Starts itself anew on a pseudo terminal: there Python's input(), which uses readline, reads commands for iocsh, as
+the shell of an IOC with readline does. Writes its process id to DIRECTORY/pid and says "ready". At a line of stdin it
+types key by key: commands, a secret, and the secret once more out of the history; writes what the terminal showed to
+DIRECTORY/shown, and says "typed". At the next line it ends the IOC.
 """
 
 import os

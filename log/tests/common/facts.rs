@@ -461,7 +461,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                     GaveUp::Assert,
                     GaveUp::QuickExit(status),
                 ];
-                let how = all[number].clone();
+                let how = all[number];
                 Fact::from(GivingUp { thread, sp, site, how, file, line, expression })
             })
             .boxed(),

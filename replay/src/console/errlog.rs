@@ -244,7 +244,9 @@ mod tests {
 
     #[test]
     fn what_printf_makes_fits() {
-        for (name, number, tail) in [("", 0_i32, ""), ("X", -5, "s"), ("a b", i32::MAX, " of it "), ("has", 7, "has")] {
+        for (name, number, tail) in
+            [("", 0_i32, ""), ("X", -5, "s"), ("a b", i32::MAX, " of it "), ("has", 7, "has")]
+        {
             let format = format!("%s has %5d {tail}\n");
             assert!(fits(&format, &format!("{name} has {number:5} {tail}")), "{name:?} {number} {tail:?}");
         }
@@ -253,7 +255,20 @@ mod tests {
     /// Formats and lines made of parts that matter, all with all.
     #[test]
     fn nothing_panics() {
-        let parts = ["", "%", "%%", "%5", "%-*.3lld", "\u{1b}[", "sevr=", "sevr=major ", "line number=", "\u{e9}", "\n", "x"];
+        let parts = [
+            "",
+            "%",
+            "%%",
+            "%5",
+            "%-*.3lld",
+            "\u{1b}[",
+            "sevr=",
+            "sevr=major ",
+            "line number=",
+            "\u{e9}",
+            "\n",
+            "x",
+        ];
         for first in parts {
             for second in parts {
                 let text = format!("{first}{second}");

@@ -10,9 +10,9 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
+use super::deaths::{crashed, signal};
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
-use super::deaths::{crashed, signal};
 use iocrec_log::context::Context;
 use iocrec_log::escape::Lines;
 use iocrec_log::event::{

@@ -65,11 +65,9 @@ fn what_was_not_read_is_not_made_up() {
 #[test]
 fn what_may_be_typed_is_left_out() {
     let typed = |text| Written { tid: PID, descriptor: 1, ..error(text) };
-    for (stdout, expected) in [
-        ("/dev/pts/3", vec!["printed"]),
-        ("", vec!["printed"]),
-        ("pipe:[5]", vec!["secret\u{8}printed"]),
-    ] {
+    for (stdout, expected) in
+        [("/dev/pts/3", vec!["printed"]), ("", vec!["printed"]), ("pipe:[5]", vec!["secret\u{8}printed"])]
+    {
         let mut bench = bench(stdout);
         for text in [&b"s"[..], b"ecret", b"\x08", b"printed\n"] {
             write(&mut bench, typed(text));
