@@ -7,8 +7,9 @@
 //! Runs again only when bpf/, this file or $CLANG changes.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 /// Directory of the programs.
 const SOURCES: &str = "bpf";
@@ -69,6 +70,10 @@ impl Tier {
 /// The objects for the ring tier alone.
 const RING_ONLY: &[&str] = &["filter"];
 
+/// The objects that need their section .BTF.ext: it has the relocations of CO-RE, and the types of functions that the
+/// verifier looks at once instead of at each call (without them the filter is too large for it).
+const NEED_TYPES: &[(&str, Tier)] = &[("death", Tier::Ring), ("filter", Tier::Ring)];
+
 /// A kernel on which a binary may run, and the tiers available there.
 struct Kernel {
     /// Its name in bpf/registers.h.
@@ -108,8 +113,11 @@ fn build() -> Result<(), String> {
     for name in &names {
         for (kernel, tier) in each(name, kernels) {
             let object = out.join(format!("{name}-{}-{}.bpf.o", kernel.registers, tier.name()));
-            compiler.compile(name, &object, kernel, tier, &[])?;
+            compiler.compile_small(name, &object, kernel, tier)?;
             strip(&object);
+            if !NEED_TYPES.contains(&(name.as_str(), tier)) {
+                drop_lines(&object);
+            }
             let (packed, bytes) = pack(&object)?;
             embedded += &format!(
                 "Embedded {{ name: {name:?}, machines: &{:?}, tier: {}, packed: include_bytes!({packed:?}), \
@@ -184,25 +192,49 @@ impl Compiler {
         tier: Tier,
         options: &[&str],
     ) -> Result<(), String> {
-        let Compiler { clang, libbpf, multiarch } = self;
-        let source = format!("{SOURCES}/{name}{SUFFIX}");
-        let status = Command::new(clang)
-            .args(["-target", "bpfel", "-g", "-O2", "-Wall", "-Werror"])
-            .args(tier.options())
-            .args(options)
-            .arg(format!("-D__TARGET_ARCH_{}", kernel.registers))
-            .args(["-I", libbpf, "-idirafter", multiarch, "-c", &source, "-o"])
-            .arg(object)
-            .status()
-            .map_err(|e| {
-                format!(
-                    "cannot run {clang}: {e}; install it (apt-get install clang) or set CLANG to its path"
-                )
-            })?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("{clang} could not compile {source}; see its messages above"))
+        let (mut clang, source) = self.clang(name, kernel, tier);
+        let status = clang.args(options).args(["-Wall", "-Werror", "-c", &source, "-o"]).arg(object).status();
+        self.done(&source, status.map(|status| status.success()))
+    }
+
+    /// Compiles an object for the agent. BTF holds each line of the source for the verifier's messages, half of the
+    /// object's bytes; so the compiler gets the text without its lines' numbers, and finds none.
+    fn compile_small(&self, name: &str, object: &Path, kernel: &Kernel, tier: Tier) -> Result<(), String> {
+        let (mut clang, source) = self.clang(name, kernel, tier);
+        let text = clang.args(["-E", "-P", &source]).output();
+        self.done(
+            &source,
+            text.as_ref().map(|text| text.status.success()).map_err(|error| error.kind().into()),
+        )?;
+        let text = text.map(|text| text.stdout).unwrap_or_default();
+        let (mut clang, _) = self.clang(name, kernel, tier);
+        // other objects of the same source are compiled with all warnings
+        clang.args(["-w", "-x", "c", "-c", "-", "-o"]).arg(object).stdin(Stdio::piped());
+        let compiled = clang.spawn().and_then(|mut child| {
+            child.stdin.take().map_or(Ok(()), |mut into| into.write_all(&text))?;
+            child.wait().map(|status| status.success())
+        });
+        self.done(&source, compiled)
+    }
+
+    /// The command that compiles a program, and its source.
+    fn clang(&self, name: &str, kernel: &Kernel, tier: Tier) -> (Command, String) {
+        let mut clang = Command::new(&self.clang);
+        clang.args(["-target", "bpfel", "-g", "-O2"]).args(tier.options());
+        clang.arg(format!("-D__TARGET_ARCH_{}", kernel.registers));
+        clang.args(["-I", &self.libbpf, "-idirafter", &self.multiarch]);
+        (clang, format!("{SOURCES}/{name}{SUFFIX}"))
+    }
+
+    /// The outcome of a run of it.
+    fn done(&self, source: &str, success: io::Result<bool>) -> Result<(), String> {
+        let clang = &self.clang;
+        match success {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("{clang} could not compile {source}; see its messages above")),
+            Err(e) => Err(format!(
+                "cannot run {clang}: {e}; install it (apt-get install clang) or set CLANG to its path"
+            )),
         }
     }
 }
@@ -224,5 +256,16 @@ fn strip(object: &Path) {
     let done = Command::new("llvm-strip").arg("-g").arg(object).status();
     if !matches!(done, Ok(status) if status.success()) {
         println!("cargo::warning=llvm-strip is missing (apt-get install llvm): the BPF objects keep their debug data");
+    }
+}
+
+/// Drops the numbers of lines and the names of functions, which only the verifier's messages would use.
+fn drop_lines(object: &Path) {
+    let sections = ["--remove-section=.BTF.ext", "--remove-section=.rel.BTF.ext"];
+    let done = Command::new("llvm-objcopy").args(sections).arg(object).status();
+    if !matches!(done, Ok(status) if status.success()) {
+        println!(
+            "cargo::warning=llvm-objcopy is missing (apt-get install llvm): the BPF objects keep their lines"
+        );
     }
 }

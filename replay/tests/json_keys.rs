@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Outputs whose keys others lay down (OTLP), or that are no interface (the data inside a report).
-const NOT_OURS: [&str; 2] = ["traces", "report"];
+/// Outputs whose keys others lay down (OTLP), that are no interface (the data inside a report), or that one row of the page
+/// describes together (an IOC's crash).
+const NOT_OURS: [&str; 3] = ["traces", "report", "crash"];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("a directory") {
