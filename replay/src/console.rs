@@ -91,7 +91,7 @@ pub struct Row {
 struct Sender {
     time: i64,
     thread: ThreadId,
-    severity: Option<u8>,
+    severity: Option<u16>,
     record: Option<(String, bool)>,
 }
 

@@ -122,7 +122,7 @@ pub enum Body<'a> {
     /// A message for errlog.
     Errlog {
         /// Its severity as errlog.h numbers it, if it was sent with one.
-        severity: Option<u8>,
+        severity: Option<u16>,
         /// Its format, perhaps cut.
         format: &'a [u8],
     },
@@ -187,7 +187,7 @@ pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
         }
         Kind::Errlog => {
             let severity =
-                u8::try_from(hit.object).ok().filter(|&severity| hit.object != NO_SEVERITY && severity < 4);
+                u16::try_from(hit.object).ok().filter(|&severity| hit.object != NO_SEVERITY && severity < 4);
             Body::Errlog { severity, format: until_nul(console(sample)?.1) }
         }
         Kind::Exit => gives_up(GaveUp::Exit(status(sample)?)),

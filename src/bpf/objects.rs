@@ -102,7 +102,7 @@ mod tests {
             let unpacked = object.unpack().unwrap();
             assert!(unpacked.object().starts_with(b"\x7fELF") && unpacked.object().len() == object.bytes);
             assert_eq!(unpacked.object().as_ptr() as usize % ALIGNED, 0);
-            assert!(object.packed.len() < object.bytes / 3, "packing is worth it");
+            assert!(object.packed.len() < object.bytes / 2, "packing is worth it");
         }
         let damaged =
             Embedded { name: "", packed: &[0x12; 40], machines: &[], tier: Tier::Perf, bytes: 1000 };

@@ -75,7 +75,7 @@ pub struct ErrlogCall {
     /// Its caller.
     pub site: CallSiteId,
     /// 0 info, 1 minor, 2 major, 3 fatal (errlog.h); `None` if it was sent without a severity.
-    pub severity: Option<u8>,
+    pub severity: Option<u16>,
     /// Its format as for printf, perhaps cut.
     pub format: String,
 }

@@ -447,7 +447,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::ConsoleLeftOut(ConsoleLeftOut { ioc, lines, writes, since })
             })
             .boxed(),
-        (id(), any::<i64>(), id(), any::<Option<u8>>(), text())
+        (id(), any::<i64>(), id(), any::<Option<u16>>(), text())
             .prop_map(|(thread, sp, site, severity, format)| {
                 Fact::from(ErrlogCall { thread, sp, site, severity, format })
             })
