@@ -28,10 +28,7 @@ enum kind {
 	KIND_CONSOLE = 17,
 	KIND_ERRLOG = 18,
 	KIND_EXIT = 19,
-	KIND_ABORT = 20,
-	KIND_ASSERTION = 21,
-	KIND_EPICS_ASSERT = 22,
-	KIND_QUICK_EXIT = 23,
+	KIND_ASSERTION = 20,
 };
 
 /* A scalar string field or DBR_STRING element: MAX_STRING_SIZE of epicsTypes.h */

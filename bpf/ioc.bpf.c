@@ -515,14 +515,16 @@ SEC("uprobe") int err_printf(struct pt_regs *regs)
 	return errlog(regs, NO_SEVERITY, ARGUMENT4(regs));
 }
 
-INLINE int ends(struct pt_regs *regs, __u16 kind, __u64 status)
+/* void exit(int) of the C library */
+SEC("uprobe") int libc_exit(struct pt_regs *regs)
 {
+	__u32 status = ARGUMENT1(regs);
 	__u64 id = bpf_get_current_pid_tgid();
 
 	if (!has_console(id))
 		return 0;
 	OPEN(cause, cause);
-	begin(&cause->hit, regs, id, kind, 0);
+	begin(&cause->hit, regs, id, KIND_EXIT, 0);
 	no_alarm(&cause->hit);
 	RETURN_ADDRESS(&cause->hit.caller, regs);
 	cause->user = status;
@@ -530,50 +532,24 @@ INLINE int ends(struct pt_regs *regs, __u16 kind, __u64 status)
 	return 0;
 }
 
-/* void exit(int) of the C library */
-SEC("uprobe") int libc_exit(struct pt_regs *regs)
+/* epicsAssert(const char *file, unsigned line, const char *expression, const char *author): suspends the thread */
+SEC("uprobe") int epics_assert(struct pt_regs *regs)
 {
-	return ends(regs, KIND_EXIT, (__u32)ARGUMENT1(regs));
-}
-
-/* void _exit(int) of the C library, with which exit ends, too */
-SEC("uprobe") int libc_quick_exit(struct pt_regs *regs)
-{
-	return ends(regs, KIND_QUICK_EXIT, (__u32)ARGUMENT1(regs));
-}
-
-/* void abort(void) of the C library */
-SEC("uprobe") int libc_abort(struct pt_regs *regs)
-{
-	return ends(regs, KIND_ABORT, 0);
-}
-
-INLINE int assertion(struct pt_regs *regs, __u16 kind, __u64 expression, __u64 file, __u32 line)
-{
+	__u64 file = ARGUMENT1(regs);
+	__u32 line = ARGUMENT2(regs);
+	__u64 expression = ARGUMENT3(regs);
 	__u64 id = bpf_get_current_pid_tgid();
 
 	if (!has_console(id))
 		return 0;
 	OPEN(assertion, assertion);
-	begin(&assertion->hit, regs, id, kind, line);
+	begin(&assertion->hit, regs, id, KIND_ASSERTION, line);
 	no_alarm(&assertion->hit);
 	RETURN_ADDRESS(&assertion->hit.caller, regs);
 	READ_TEXT(assertion->file, file);
 	READ_TEXT(assertion->expression, expression);
 	SEND(regs, assertion, &assertion->hit);
 	return 0;
-}
-
-/* epicsAssert(const char *file, unsigned line, const char *expression, const char *author): suspends the thread */
-SEC("uprobe") int epics_assert(struct pt_regs *regs)
-{
-	return assertion(regs, KIND_EPICS_ASSERT, ARGUMENT3(regs), ARGUMENT1(regs), ARGUMENT2(regs));
-}
-
-/* __assert_fail(const char *expression, const char *file, unsigned line, const char *function): abort() follows */
-SEC("uprobe") int assert_fail(struct pt_regs *regs)
-{
-	return assertion(regs, KIND_ASSERTION, ARGUMENT1(regs), ARGUMENT2(regs), ARGUMENT3(regs));
 }
 
 /* So that bpf_probe_read_user and bpf_ringbuf_* may be used; see LICENSE. */

@@ -91,14 +91,8 @@ shared_enum! {
         Errlog as "KIND_ERRLOG" = 18,
         /// exit.
         Exit as "KIND_EXIT" = 19,
-        /// abort.
-        Abort as "KIND_ABORT" = 20,
-        /// __assert_fail.
-        Assertion as "KIND_ASSERTION" = 21,
         /// epicsAssert.
-        EpicsAssert as "KIND_EPICS_ASSERT" = 22,
-        /// _exit.
-        QuickExit as "KIND_QUICK_EXIT" = 23,
+        Assertion as "KIND_ASSERTION" = 20,
     }
 
     /// Form of a record's value.
@@ -460,7 +454,7 @@ macro_rules! programs {
         $(
             #[doc = concat!("`", $text, "`.")]
             pub const $name: Program = Program { name: $text, arguments: $arguments };
-            const _: () = assert!($arguments < MAX_ARGUMENTS + 1);
+            const _: () = assert!($arguments <= MAX_ARGUMENTS);
         )*
         /// All of them.
         pub const PROGRAMS: &[Program] = &[$($name),*];
@@ -489,8 +483,5 @@ programs! {
     ERRLOG_SEV_VPRINTF = "errlog_sev_vprintf" reads 2;
     ERR_PRINTF = "err_printf" reads 4;
     LIBC_EXIT = "libc_exit" reads 1;
-    LIBC_QUICK_EXIT = "libc_quick_exit" reads 1;
-    LIBC_ABORT = "libc_abort" reads 0;
     EPICS_ASSERT = "epics_assert" reads 3;
-    ASSERT_FAIL = "assert_fail" reads 3;
 }

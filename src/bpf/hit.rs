@@ -126,7 +126,7 @@ pub enum Body<'a> {
         /// Its format, perhaps cut.
         format: &'a [u8],
     },
-    /// exit, abort, epicsAssert or __assert_fail; the head's object is the line of an assertion.
+    /// exit or epicsAssert; the head's object is the line of an assertion.
     GivingUp {
         /// Which.
         how: GaveUp,
@@ -191,10 +191,7 @@ pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
             Body::Errlog { severity, format: until_nul(console(sample)?.1) }
         }
         Kind::Exit => gives_up(GaveUp::Exit(status(sample)?)),
-        Kind::QuickExit => gives_up(GaveUp::QuickExit(status(sample)?)),
-        Kind::Abort => gives_up(GaveUp::Abort),
-        Kind::Assertion => assertion(sample, GaveUp::Assert)?,
-        Kind::EpicsAssert => assertion(sample, GaveUp::EpicsAssert)?,
+        Kind::Assertion => assertion(sample)?,
         Kind::Thinned => {
             let contract::Thinned { since, count, .. } = contract::Thinned::read(sample)?;
             Body::ChainsLeftOut { since, count }
@@ -271,12 +268,12 @@ fn gives_up(how: GaveUp) -> Body<'static> {
     Body::GivingUp { how, file: &[], expression: &[] }
 }
 
-fn assertion(sample: &[u8], how: GaveUp) -> Option<Body<'_>> {
+fn assertion(sample: &[u8]) -> Option<Body<'_>> {
     use contract::{Assertion, ASSERTION_BYTES};
     Assertion::read(sample)?;
     let text = |at| until_nul(some_of(sample, at, ASSERTION_BYTES));
     let (file, expression) = (text(offset_of!(Assertion, file)), text(offset_of!(Assertion, expression)));
-    Some(Body::GivingUp { how, file, expression })
+    Some(Body::GivingUp { how: GaveUp::EpicsAssert, file, expression })
 }
 
 /// A text up to its NUL.

@@ -51,26 +51,13 @@ pub enum Function {
     Writev,
     /// `exit`.
     Exit,
-    /// `_exit`: the process ends at once. `exit` calls it in the end.
-    QuickExit,
-    /// `abort`.
-    Abort,
-    /// `__assert_fail`: an assertion of `<assert.h>` has failed. `abort` follows.
-    AssertFail,
     /// `rset->process`: the function that processes the records of a type. It has no symbol of its own; its address is
     /// in each record type.
     RsetProcess,
 }
 
 /// The functions of the C library. They may be in a file that holds nothing of Base.
-pub const OF_C_LIBRARY: [Function; 6] = [
-    Function::Write,
-    Function::Writev,
-    Function::Exit,
-    Function::QuickExit,
-    Function::Abort,
-    Function::AssertFail,
-];
+pub const OF_C_LIBRARY: [Function; 3] = [Function::Write, Function::Writev, Function::Exit];
 
 /// All functions of Base that can have a symbol.
 pub const NAMED: [Function; 19] = [
@@ -122,9 +109,6 @@ impl Function {
             Function::Write => &["write"],
             Function::Writev => &["writev"],
             Function::Exit => &["exit"],
-            Function::QuickExit => &["_exit"],
-            Function::Abort => &["abort"],
-            Function::AssertFail => &["__assert_fail"],
             Function::RsetProcess => &[],
         }
     }

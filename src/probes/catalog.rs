@@ -63,7 +63,7 @@ pub static PROCESS_ROUTINE: Spec =
     spec(Function::RsetProcess, contract::PROCESS_ROUTINE, true, Purpose::Processing);
 
 /// All others.
-pub static CATALOG: [Spec; 25] = [
+pub static CATALOG: [Spec; 22] = [
     spec(Function::DbProcess, contract::DB_PROCESS, true, Purpose::Processing),
     spec(Function::RecGblFwdLink, contract::REC_GBL_FWD_LINK, true, Purpose::Processing),
     spec(Function::DbPut, contract::DB_PUT, true, Purpose::Puts),
@@ -90,8 +90,5 @@ pub static CATALOG: [Spec; 25] = [
     spec(Function::ErrlogSevVprintf, contract::ERRLOG_SEV_VPRINTF, false, Purpose::Console),
     spec(Function::ErrPrintf, contract::ERR_PRINTF, false, Purpose::Console),
     spec(Function::Exit, contract::LIBC_EXIT, true, Purpose::End),
-    spec(Function::QuickExit, contract::LIBC_QUICK_EXIT, true, Purpose::End),
-    spec(Function::Abort, contract::LIBC_ABORT, true, Purpose::End),
     spec(Function::EpicsAssert, contract::EPICS_ASSERT, true, Purpose::End),
-    spec(Function::AssertFail, contract::ASSERT_FAIL, true, Purpose::End),
 ];

@@ -1,8 +1,8 @@
 //! Turns hits of the probes into facts: addresses into ids, bytes into values.
 
 use iocrec_log::event::{
-    CaClientPut, CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, ErrlogCall, Fact, GaveUp, GivingUp, Process,
-    Put, PutKind, Value,
+    CaClientPut, CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, ErrlogCall, Fact, GivingUp, Process, Put,
+    PutKind, Value,
 };
 
 use epics::dbf::Numbering;
@@ -121,11 +121,6 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
             Fact::from(ErrlogCall { thread, sp, site, severity, format: printable(format) })
         }
         Body::GivingUp { how, file, expression } => {
-            // exit ends with it
-            if matches!(how, GaveUp::QuickExit(_)) && ioc.exits {
-                return new;
-            }
-            ioc.exits |= matches!(how, GaveUp::Exit(_));
             let site = ioc.call_site(env, time, head.caller);
             let (file, line, expression) = (printable(file), head.object as u32, printable(expression));
             Fact::from(GivingUp { thread, sp, site, how, file, line, expression })

@@ -79,11 +79,15 @@ impl Running {
 }
 
 impl Rig {
-    /// Starts `iocrec record` into the rig's log directory.
+    /// Starts `iocrec record` into the rig's log directory. It leaves out the console, unless `--console-rate` asks for it:
+    /// the kernel takes out one probe at a time, and hundreds of tests would wait for those that they don't need.
     pub fn record(&self, arguments: &[&str]) -> Running {
         let mut command = Command::new(IOCREC);
         let flush = format!("{}ms", FLUSH.as_millis());
         command.args(["record", "--dir", &self.log(), "--flush", &flush]).args(arguments);
+        if !arguments.contains(&"--console-rate") {
+            command.arg("--no-console");
+        }
         Running { talk: Talk::start("iocrec", &mut command, &self.dir) }
     }
 

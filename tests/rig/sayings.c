@@ -3,7 +3,6 @@
  * ioc.py --routines loads it and calls register_routines(). A sub record names one of the functions in SNAM; A to C are
  * its arguments. The text has the values in it, so that a test knows who printed it.
  */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,25 +113,9 @@ static long quit(struct subRecord *record)
     exit((int)record->a);
 }
 
-static long quit_at_once(struct subRecord *record)
-{
-    _exit((int)record->a);
-}
-
-static long give_up(struct subRecord *record)
-{
-    abort();
-}
-
 static long suspend(struct subRecord *record)
 {
     epicsAssert("sayings.c", 4711, "record->a == 7.5", NULL);
-    return 0;
-}
-
-static long fail(struct subRecord *record)
-{
-    __assert_fail("record->b > 0", "../sayings.c", 815, "fail");
     return 0;
 }
 
@@ -152,8 +135,5 @@ void register_routines(void)
     ADD(garble);
     ADD(unfinished);
     ADD(quit);
-    ADD(quit_at_once);
-    ADD(give_up);
     ADD(suspend);
-    ADD(fail);
 }

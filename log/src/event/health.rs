@@ -85,14 +85,8 @@ pub struct ErrlogCall {
 pub enum GaveUp {
     /// `exit` with this status: the process ends.
     Exit(i32),
-    /// `abort`: the process ends by SIGABRT, unless it handles that.
-    Abort,
     /// `epicsAssert`: the thread is suspended for ever, with what it holds; the process lives on.
     EpicsAssert,
-    /// `__assert_fail`: `abort` follows.
-    Assert,
-    /// `_exit` with this status, other than at the end of `exit`: the process ends at once.
-    QuickExit(i32),
 }
 
 /// A thread of an IOC ended the process, or gave itself up.
@@ -119,12 +113,9 @@ impl fmt::Display for GivingUp {
         let GivingUp { file, line, expression, .. } = self;
         match self.how {
             GaveUp::Exit(status) => write!(f, "calls exit({status})"),
-            GaveUp::QuickExit(status) => write!(f, "calls _exit({status})"),
-            GaveUp::Abort => f.write_str("calls abort()"),
             GaveUp::EpicsAssert => {
                 write!(f, "is suspended for ever: assertion \"{expression}\" failed at {file}:{line}")
             }
-            GaveUp::Assert => write!(f, "assertion \"{expression}\" failed at {file}:{line}"),
         }
     }
 }

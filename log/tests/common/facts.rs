@@ -452,15 +452,9 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::from(ErrlogCall { thread, sp, site, severity, format })
             })
             .boxed(),
-        ((id(), any::<i64>(), id()), (0_usize..5, any::<i32>()), (text(), any::<u32>(), text()))
+        ((id(), any::<i64>(), id()), (0_usize..2, any::<i32>()), (text(), any::<u32>(), text()))
             .prop_map(|((thread, sp, site), (number, status), (file, line, expression))| {
-                let all = [
-                    GaveUp::Exit(status),
-                    GaveUp::Abort,
-                    GaveUp::EpicsAssert,
-                    GaveUp::Assert,
-                    GaveUp::QuickExit(status),
-                ];
+                let all = [GaveUp::Exit(status), GaveUp::EpicsAssert];
                 let how = all[number];
                 Fact::from(GivingUp { thread, sp, site, how, file, line, expression })
             })

@@ -94,8 +94,6 @@ pub struct TracedIoc {
     pub client_channels: ClientChannels,
     /// What it prints.
     pub console: Console,
-    /// Whether it has called `exit`.
-    pub exits: bool,
     /// Its scan lists.
     pub scan_lists: ScanLists,
     /// The records that links lie in, and CP links.
@@ -140,7 +138,6 @@ impl TracedIoc {
             call_sites: CallSites::default(),
             client_channels: ClientChannels::default(),
             console: Console::default(),
-            exits: false,
             scan_lists: ScanLists::default(),
             links: Links::default(),
             after_puts: AfterPuts::default(),
