@@ -92,7 +92,7 @@ fn the_verdict_and_the_key_moments() {
         "denied LI:GUN:HV ← ".to_owned(),
         "asked 130".to_owned(),
         "“beam on” mark".to_owned(),
-        "Who sent SIGKILL to RF1: not in this log.".to_owned(),
+        format!("{name} was killed by SIGKILL, sent by pid "),
     ] {
         if !page.text.contains(&part) {
             wrong.push(format!("{part} is not in {}", page.text));
