@@ -226,7 +226,8 @@ proptest! {
     }
 
     /// A decoder that joins at any segment reports no put that was not made, and each put that
-    /// fills a segment of its own after that.
+    /// fills a segment of its own after that. It can be deceived by a payload that holds a put's
+    /// message, header and all, to the byte.
     #[test]
     fn joining_in_mid_stream_yields_no_wrong_put(
         puts in vec(fitting_put(), 1..20),
@@ -257,7 +258,12 @@ proptest! {
         // In order, each one that was made.
         let mut rest = made.iter();
         for put in &seen {
-            prop_assert!(rest.any(|m| m == put), "{:?} was not put", put);
+            if !rest.any(|m| m == put) {
+                let header = header(if put.notify { 19 } else { 4 }, put.length as u16, put.dbr, put.count as u16, 0, put.ioid);
+                let holds = |at: &[u8]| at[..8] == header[..8] && at[12..16] == header[12..] && at[16..].starts_with(&put.payload);
+                prop_assert!(bytes.windows(16 + put.payload.len()).step_by(8).any(holds), "{:?} was not put", put);
+                return Ok(());
+            }
         }
         prop_assert!(seen.len() >= aligned.len(), "{} of {}", seen.len(), aligned.len());
     }
