@@ -138,6 +138,7 @@ bench:
 	@$(CARGO) build --release --workspace --locked
 	@cross/build $(MUSL)
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/run
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/beside
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/attach
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/packets
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/idle
