@@ -6,13 +6,16 @@ there is one, else an imitation (guest/imitation.c). The guest sends the report 
 imitation, too, which verifies its own results) and the log over its serial console. Out here, examine.py reads the
 log with iocreplay and compares everything with what the guest's row expects.
 
-usage: cross/boot-test.py [--list] [--keep DIR] [--kernel IMAGE [--tier TIER]] quick | all | GUEST...
+usage: cross/boot-test.py [--list] [--build] [--keep DIR] [--kernel IMAGE [--tier TIER]] quick | all | GUEST...
+
+--build only brings the binaries of these guests up to date.
 
 --kernel boots a kernel of your own in place of Debian's: it needs initramfs, proc, devtmpfs, tmpfs and the serial
 console. --tier names the tier that it must come to, if that differs from the guest's.
 
 Does not need root. Kernels and busybox come from Debian's archives through an apt configuration of their own, and
-stay in ~/.cache/iocrec (or $IOCREC_CACHE). Out-of-date binaries are built first (cross/build).
+stay in ~/.cache/iocrec (or $IOCREC_CACHE). Out-of-date binaries are built by cross/build, while guests whose binaries
+are ready boot.
 """
 
 import argparse
@@ -27,6 +30,7 @@ import threading
 import time
 
 import restricted
+from binaries import Builds
 from debian import Archive, fail, run
 from examine import Wrong, examine
 from guests import GUESTS, MACHINES
@@ -117,6 +121,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("guests", nargs="*", help="quick, all, or names")
     parser.add_argument("--list", action="store_true", help="print the guests")
+    parser.add_argument("--build", action="store_true", help="only build what these guests need")
     parser.add_argument("--keep", type=pathlib.Path, help="keep each guest's console and files below this directory")
     parser.add_argument("--kernel", type=pathlib.Path, metavar="IMAGE", help="boot this kernel in place of Debian's")
     parser.add_argument("--tier", choices=["ring", "perf", "packet"], help="the tier that iocrec must come to")
@@ -139,14 +144,23 @@ def main():
         name: dataclasses.replace(GUESTS[name], image=arguments.kernel, tier=arguments.tier or GUESTS[name].tier)
         for name in wanted
     }
-    # the reader of this machine, which is brought up to date where it is not
+    # the guests of one target follow each other, so that the next has time to be built
+    targets = list(dict.fromkeys(guest.target for guest in guests.values()))
+    guests = dict(sorted(guests.items(), key=lambda item: targets.index(item[1].target)))
+    builds = Builds(guests.values())
+    if arguments.build:
+        for target in targets:
+            builds.wait(target)
+        return 0
+    # The reader of this machine, the one that the tests have built: these logs are small.
     run(
-        [TOP / "scripts/cargo", "build", "--release", "--locked", "--package", "iocreplay"],
+        [TOP / "scripts/cargo", "build", "--locked", "--package", "iocreplay", "--bin", "iocreplay"],
         cwd=TOP,
         env=dict(os.environ, CARGO_TARGET_DIR=str(TOP / "target")),
     )
     failed = 0
     for name, guest in guests.items():
+        builds.wait(guest.target)
         begin = time.monotonic()
         with tempfile.TemporaryDirectory() as work:
             place = pathlib.Path(work)

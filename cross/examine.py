@@ -32,7 +32,7 @@ def files_of(console, into):
 
 def replay(arguments, log):
     """Output of this machine's own iocreplay."""
-    return run([TOP / "target/release/iocreplay", *arguments, log])
+    return run([TOP / "target/debug/iocreplay", *arguments, log])
 
 
 def verdict(wrong, line):

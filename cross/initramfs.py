@@ -1,6 +1,5 @@
 """Makes the file system that a guest boots into: busybox, the static binaries, and an IOC or an imitation of one."""
 
-import functools
 import gzip
 import os
 import pathlib
@@ -131,13 +130,6 @@ def epics(guest, root):
     (root / "etc/passwd").write_text("root:x:0:0::/:/bin/sh\n")
 
 
-def binaries(guest):
-    """iocrec and the imitation, built if they are out of date."""
-    iocrec = TOP / "dist" / f"iocrec-{version()}-{guest.target}"
-    built(guest.target)
-    return iocrec, compiled(guest, "imitation.c", guest.imitation(), guest.options)
-
-
 def compiled(guest, source, name, options=()):
     """A program of guest/, built for a guest if it is out of date."""
     place, source = TOP / "target/cross" / guest.target / name, HERE / "guest" / source
@@ -147,19 +139,14 @@ def compiled(guest, source, name, options=()):
     return place
 
 
-@functools.cache
-def built(target):
-    """Builds the binaries of a target, once."""
-    print(run([HERE / "build", target]).strip(), flush=True)
-
-
 def version():
     return re.search(r'^version = "(.*)"', (TOP / "Cargo.toml").read_text(), re.M).group(1)
 
 
 def initramfs(guest):
-    """The compressed cpio archive that the kernel unpacks."""
-    iocrec, imitation = binaries(guest)
+    """The compressed cpio archive that the kernel unpacks, with the binaries of dist/."""
+    iocrec = TOP / "dist" / f"iocrec-{version()}-{guest.target}"
+    imitation = compiled(guest, "imitation.c", guest.imitation(), guest.options)
     # one suite's busybox for all, which runs on the oldest kernel as well
     busybox = Archive("bookworm" if guest.debian != "riscv64" else "trixie", guest.debian).unpacked("busybox-static")
     shell = next(place for place in (busybox / "bin/busybox", busybox / "usr/bin/busybox") if place.exists())

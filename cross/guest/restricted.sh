@@ -23,11 +23,18 @@ while read -r name script; do
     echo "EXIT $name $?"
 done </cases
 echo "BEFORE $(date +%s)"
-iocrec record --dir /tmp/log --duration 7s 2>/tmp/record.err &
+iocrec record --dir /tmp/log 2>/tmp/record.err &
 recorder=$!
-sleep 4
+# placing probes may take many seconds on an emulated, busy machine
+for _ in $(seq 60); do
+    iocrec status --dir /tmp/log --json 2>/dev/null | grep -q '"iocs":\[{' && break
+    sleep 1
+done
+sleep 2
 date -s "@$(cat /clock)" >/dev/null
 echo "SET $(cat /clock)"
+sleep 3
+kill $recorder
 wait $recorder
 echo "EXIT record $?"
 kill $ioc
