@@ -67,12 +67,16 @@ def examine(guest, console, place):
         raise Wrong(f"record does not report that the IOC is not probed: {errors}")
     if guest.real:
         return examine_real(console, place, ioc)
-    records = [json.loads(line) for line in replay(["records", "--json"], place / "log").splitlines()]
+    of_guest = ["--ioc", "guest"]
+    records = [json.loads(line) for line in replay(["records", "--json", *of_guest], place / "log").splitlines()]
     names = {record["record"] for record in records}
     if names != {f"GUEST:R{number}" for number in range(10)}:
         raise Wrong(f"records {sorted(names)}")
-    puts = [json.loads(line) for line in replay(["puts", "--all", "--format", "jsonl"], place / "log").splitlines()]
-    tree = replay(["traces"], place / "log")
+    puts = [
+        json.loads(line)
+        for line in replay(["puts", "--all", "--format", "jsonl", *of_guest], place / "log").splitlines()
+    ]
+    tree = replay(["traces", *of_guest], place / "log")
     whole = len(re.findall(r"GUEST:R9 +FLNK", tree))
     if guest.unprobed or tier == "packet":
         if puts or whole:
@@ -85,12 +89,41 @@ def examine(guest, console, place):
         for put in puts[:-1] if puts[-1]["new"] is None else puts:
             if put["record"] != "GUEST:R0" or put["new"] != put["requested"] + 1:
                 raise Wrong(f"a put that the imitation did not make: {put}")
+    end = end_of_victim(place, check)
+    lines = printed(place, bool(puts))
     release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
     first = f", first hit {first_hit(console, puts):.2f} s after the recorder's start" if puts else ""
     return (
-        f"{release}, tier {tier}, {len(puts)} puts, {whole} chains of 10; {resident(console)}; "
-        f"kernel up after {up} s{first}"
+        f"{release}, tier {tier}, {len(puts)} puts, {whole} chains of 10, {lines} lines printed; {end}; "
+        f"{resident(console)}; kernel up after {up} s{first}"
     )
+
+
+def end_of_victim(place, check):
+    """How the IOC ended that process 1 has killed: the signal, and the sender where `check` promises that."""
+    iocs = [json.loads(line) for line in replay(["iocs", "--json"], place / "log").splitlines()]
+    ends = [ioc["end"] for ioc in iocs if ioc["ioc"] == "victim"]
+    expected = r"killed by SIGKILL" + ("" if check["no_deaths"] else r", sent by pid 1 \(\w+, user 0\)")
+    if len(ends) != 1 or not re.fullmatch(expected, ends[0] or ""):
+        raise Wrong(f"the killed IOC ended {ends}, not {expected}; {check['no_deaths']}")
+    return ends[0]
+
+
+def printed(place, has_hits):
+    """Number of lines of the imitation in the log: what it wrote, said by the record that it processed."""
+    if not has_hits:
+        return 0
+    written = (place / "ioc.err").read_text().splitlines()
+    found = replay(["console", "--format", "jsonl", "--ioc", "guest"], place / "log")
+    lines = [line for line in map(json.loads, found.splitlines()) if line["kind"] == "line"]
+    texts = [line["text"] for line in lines]
+    begin = written.index(texts[0]) if texts and texts[0] in written else len(written)
+    if len(texts) < RECORDED // 2 or texts != written[begin : begin + len(texts)]:
+        raise Wrong(f"printed {written}, recorded {texts}")
+    others = {(line["thread"], line["record"]) for line in lines} - {("imitation", "GUEST:R9")}
+    if others:
+        raise Wrong(f"lines of {others}")
+    return len(lines)
 
 
 def examine_real(console, place, ioc):

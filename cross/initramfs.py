@@ -58,15 +58,29 @@ echo "EXIT record $?"
 wait $ioc
 echo "EXIT ioc $?"
 echo FILES
-tar -C /tmp -c check.json check.err record.err log | gzip | base64
+tar -C /tmp -c check.json check.err record.err ioc.err log | gzip | base64
 echo END
 poweroff -f
 """
 
 # Shell code to run before, during and after the recording: for the imitation, and for a real IOC.
-IMITATION = ("IOC=guest imitation 600 & ioc=$!; sleep 1", f"sleep {RECORDED}", "kill $ioc")
+IMITATION = (
+    "IOC=guest imitation 600 2>/tmp/ioc.err & ioc=$!; sleep 1",
+    # then this shell, process 1, kills another one
+    f"""sleep {RECORDED}
+IOC=victim imitation 600 2>/dev/null & victim=$!
+for second in $(seq 30); do
+    iocrec status --dir /tmp/log --json 2>/dev/null | grep -q victim && break
+    sleep 1
+done
+sleep 1
+kill -9 $victim
+sleep 2""",
+    "kill $ioc",
+)
 REAL = (
-    """export IOC=guest EPICS_CA_AUTO_ADDR_LIST=NO EPICS_CA_ADDR_LIST=127.0.0.1 EPICS_CAS_INTF_ADDR_LIST=127.0.0.1
+    """: >/tmp/ioc.err
+export IOC=guest EPICS_CA_AUTO_ADDR_LIST=NO EPICS_CA_ADDR_LIST=127.0.0.1 EPICS_CAS_INTF_ADDR_LIST=127.0.0.1
 export EPICS_CAS_BEACON_ADDR_LIST=127.0.0.1 EPICS_CAS_AUTO_BEACON_ADDR_LIST=NO
 # it exits at the end of its stdin
 { until [ -e /tmp/over ]; do sleep 1; done; } | own_ioc /usr/share/epics/dbd /ioc.db >/tmp/ioc.out 2>&1 & ioc=$!

@@ -4,7 +4,8 @@
  * with it is what iocrec does with the kernel and with the widths of pointers, no more.
  *
  * Ten records form a chain. Each 50 ms a number is put to the first; each record adds one and processes the
- * next. The program checks what comes out, and ends with 1 if a probe has made it compute something wrong.
+ * next; the last prints its value to standard error once a second. The program checks what comes out, and ends with 1
+ * if a probe has made it compute something wrong.
  *
  * usage: imitation SECONDS     ends earlier at SIGTERM
  */
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define RECORDS 10
+#define ROUNDS_A_SECOND 20
 #define FUNCTION __attribute__((noinline, visibility("default")))
 
 /* The structures of dbBase.h, as far as the offsets reach; sizes are checked below. */
@@ -107,6 +109,15 @@ struct base *pdbbase;
 
 FUNCTION long dbProcess(struct record *record);
 
+static void print(const struct record *record)
+{
+	char line[80];
+	int length = snprintf(line, sizeof(line), "%s is %g\n", record->name, record->val);
+
+	if (write(2, line, length) != length)
+		_exit(2);
+}
+
 FUNCTION void recGblFwdLink(struct record *record)
 {
 	OPAQUE();
@@ -124,6 +135,8 @@ FUNCTION long dbProcess(struct record *record)
 	record->val += 1;
 	record->sevr = record->val > 1000 ? 2 : 0;
 	record->stat = record->sevr ? 3 : 0;
+	if (!record->next && (long)record->val % ROUNDS_A_SECOND == 0)
+		print(record);
 	recGblFwdLink(record);
 	record->pact = 0;
 	OPAQUE();
@@ -185,7 +198,7 @@ static void end(int number)
 
 int main(int count, char **arguments)
 {
-	int rounds = count > 1 ? atoi(arguments[1]) * 20 : 20;
+	int rounds = count > 1 ? atoi(arguments[1]) * ROUNDS_A_SECOND : ROUNDS_A_SECOND;
 	struct address address = { &records[0], &records[0].val, &fields[FIELDS - 1], 1, DOUBLE, sizeof(double), 0, DOUBLE };
 
 	build();
