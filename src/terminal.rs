@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::escape::Lines;
 
+use crate::failure::Failure;
+
 /// Standard output, a line at a time.
 #[allow(clippy::disallowed_methods)] // the one place
 pub fn standard_output() -> Lines<io::Stdout> {
@@ -13,9 +15,17 @@ pub fn standard_output() -> Lines<io::Stdout> {
 }
 
 /// Prints lines that were made with [`Lines`], or JSON. A closed pipe is not an error.
-pub fn print(text: &str) {
+///
+/// # Errors
+/// Standard output takes no more, as on a full disk.
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = standard_output();
-    let _ = text.lines().try_for_each(|line| out.line(format_args!("{line}"))).and_then(|()| out.flush());
+    match text.lines().try_for_each(|line| out.line(format_args!("{line}"))).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Failed(format!("can't write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Prints a line on stderr, which may be closed.

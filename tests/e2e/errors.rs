@@ -44,6 +44,18 @@ fn expect_usage(output: &Output, words: &[&str]) {
 }
 
 #[test]
+fn output_that_nobody_takes() {
+    for arguments in [&["version"][..], &["--help"], &["check", "--json"]] {
+        let to = |path: &str| {
+            let file = fs::File::options().write(true).open(path).expect("it can be opened");
+            Command::new(IOCREC).args(arguments).stdout(file).output().expect("it runs")
+        };
+        expect(&to("/dev/full"), FAILURE, &["can't write to standard output", "No space left"]);
+        assert_eq!(to("/dev/null").status.code(), Some(0));
+    }
+}
+
+#[test]
 fn bad_options_are_bad_usage() {
     for program in [agent as fn(&[&str]) -> Output, reader] {
         expect_usage(&program(&[]), &[]);
