@@ -27,6 +27,7 @@ pub use self::table::{Latest, Table};
 use crate::event::deaths::Crash;
 use crate::event::definitions::*; // all of them: the table of facts names them
 use crate::event::life::Ended;
+use crate::event::stuck::Stuck;
 use crate::event::{
     for_each_fact, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority, Event, Fact, FieldId,
     IocId, MenuId, RecordId, ScanListId, ThreadId,
@@ -184,7 +185,7 @@ impl Context {
         match ended {
             Ended::Ioc(_) if self.share.may_look_at(self.held() / TYPICAL) => {}
             Ended::Circuit(_) => {}
-            Ended::Ioc(_) | Ended::Recording(_) | Ended::Channel(_) => return,
+            Ended::Ioc(_) | Ended::Recording(_) | Ended::Channel(_) | Ended::Stuck(_) => return,
         }
         // Owners end first; they have no such owners themselves.
         let none = (Table::default(), Records::default());

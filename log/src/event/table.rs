@@ -7,6 +7,7 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::stuck::*;
 use super::traffic::*;
 use serde::{Deserialize, Serialize};
 
@@ -214,6 +215,12 @@ macro_rules! for_each_fact {
             /// A thread of an IOC got a deadly signal, or its own fault was handed to a handler. The last of each IOC is in
             /// force until the IOC ends.
             79 Crash(Box<Crash>) "crash" Definition in crashes: Table<Crash>;
+            /// A thread stands still though it should run.
+            80 Stuck(Box<Stuck>) "stuck" Definition in stuck: Table<Stuck>;
+            /// A thread that stood still runs again, or has ended.
+            81 StuckEnd(StuckEnd) "stuck_end" End;
+            /// Periodic scans came too late.
+            82 ScanOverruns(ScanOverruns) "scan_overruns" Note;
         }
     };
 }
@@ -266,6 +273,7 @@ impl Fact {
             Fact::Detached(detached) => Some(Ended::Recording(detached.ioc)),
             Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => Some(Ended::Circuit(*circuit)),
             Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => Some(Ended::Channel(*channel)),
+            Fact::StuckEnd(end) => Some(Ended::Stuck(end.id)),
             _ => None,
         }
     }
@@ -291,7 +299,7 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Stuck);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);
