@@ -10,6 +10,7 @@ use iocrec_log::event::{
 };
 use nix::errno::Errno;
 
+use crate::health::Health;
 use crate::inspector::{FoundRecord, ServedClient};
 use crate::ioc::{scanning, Database, IocProcess};
 use crate::linux::ending::Ending;
@@ -94,6 +95,8 @@ pub struct TracedIoc {
     pub client_channels: ClientChannels,
     /// What it prints.
     pub console: Console,
+    /// What it uses of the machine.
+    pub health: Health,
     /// Its scan lists.
     pub scan_lists: ScanLists,
     /// The records that links lie in, and CP links.
@@ -138,6 +141,7 @@ impl TracedIoc {
             call_sites: CallSites::default(),
             client_channels: ClientChannels::default(),
             console: Console::default(),
+            health: Health::default(),
             scan_lists: ScanLists::default(),
             links: Links::default(),
             after_puts: AfterPuts::default(),
