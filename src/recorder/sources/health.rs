@@ -45,6 +45,7 @@ impl Source for Health {
         for ioc in cx.iocs.iter_mut().filter(|ioc| !ioc.end_noticed) {
             let before = ioc.health.threads.descriptors();
             ioc.health.threads.beat(ioc.pid, now, None, self.allowed.saturating_sub(open));
+            ioc.judge_threads(&mut cx.env, now);
             open = open.saturating_sub(before) + ioc.health.threads.descriptors();
         }
     }
