@@ -189,7 +189,7 @@ impl Finder {
         wanted.extend(VARIABLES);
         wanted.extend(Generation::symbols());
         wanted.push(version::CORE_RELEASE);
-        wanted.push(standing::SUSPEND);
+        wanted.extend(standing::SUSPEND);
         wanted.extend(functions::symbols_of_c_library());
         self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());
         if self.files.len() > MAX_FILES {

@@ -26,13 +26,14 @@ use crate::linux::{process, sockets};
 const STACK: usize = 8192;
 /// Most records on a stack that are looked at.
 const MOST_RECORDS: usize = 8;
-/// Bytes of stack above the stack pointer in which `epicsThreadSuspendSelf` has its frame, with the frames of the event
+/// Bytes of stack above the stack pointer in which a function that suspends has its frame, with the frames of the event
 /// that it waits for and of the C library.
-const SUSPENDING: usize = 512;
-/// Most bytes of `epicsThreadSuspendSelf`: it has some 100.
-const FUNCTION: u64 = 256;
-/// The function in which a suspended thread waits.
-pub const SUSPEND: &str = "epicsThreadSuspendSelf";
+const SUSPENDING: usize = 1024;
+/// Most bytes of such a function: `epicsAssert` has 272, the others some 200.
+const FUNCTION: u64 = 272;
+/// The functions that suspend their thread for ever. The first may leave its frame to the wait, and then only its caller
+/// is on the stack.
+pub const SUSPEND: [&str; 3] = ["epicsThreadSuspendSelf", "cantProceed", "epicsAssert"];
 
 /// futex(2): operations without their flags.
 const OPERATION: u64 = 127;
@@ -179,13 +180,12 @@ impl<'a> Look<'a> {
         (0..stack.len() / width.bytes()).map(move |at| width.pointer(stack, at * width.bytes()))
     }
 
-    /// Whether a return address into `epicsThreadSuspendSelf` is on a stack.
+    /// Whether a return address into a function that suspends is on a stack. They never return, so it can't be left over.
     fn is_suspended(&self, stack: &[u8]) -> bool {
-        let Some((module, symbol)) = self.ioc.function(SUSPEND) else { return false };
-        let begin = symbol.address.wrapping_add(module.bias);
         let near = stack.get(..SUSPENDING.min(stack.len())).unwrap_or_default();
-        let found = self.words(near).any(|word| (1..FUNCTION).contains(&word.wrapping_sub(begin)));
-        found
+        let symbols = SUSPEND.iter().filter_map(|name| self.ioc.function(name));
+        let mut begins = symbols.map(|(module, symbol)| symbol.address.wrapping_add(module.bias));
+        begins.any(|begin| self.words(near).any(|word| (1..FUNCTION).contains(&word.wrapping_sub(begin))))
     }
 
     fn decode(&self, call: &Call, records: &[u64], found: &mut Standing) {

@@ -178,6 +178,11 @@ impl Context {
         self.in_force.begin(time, fact, &mut admission);
     }
 
+    /// A thread that stands still.
+    pub fn stuck(&self, id: u32) -> Option<&Stuck> {
+        self.in_force.stuck.get(id)
+    }
+
     /// Ends something, and everything that belongs to it.
     fn end(&mut self, ended: Ended) {
         self.in_force.end(ended);
