@@ -7,6 +7,7 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::resources::*;
 use super::traffic::*;
 use serde::{Deserialize, Serialize};
 
@@ -214,6 +215,10 @@ macro_rules! for_each_fact {
             /// A thread of an IOC got a deadly signal, or its own fault was handed to a handler. The last of each IOC is in
             /// force until the IOC ends.
             79 Crash(Box<Crash>) "crash" Definition in crashes: Table<Crash>;
+            /// What an IOC has used of the machine.
+            80 Resources(Box<Resources>) "resources" Hit;
+            /// A thread in them.
+            81 WatchedThread(Box<WatchedThread>) "watched_thread" Definition in watched_threads: Table<WatchedThread>;
         }
     };
 }
@@ -291,7 +296,7 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);
