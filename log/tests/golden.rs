@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 19] = [
+const GOLDEN: [&str; 20] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -33,6 +33,7 @@ const GOLDEN: [&str; 19] = [
     "v1-stalls",
     "v1-ip6",
     "v1-deaths",
+    "v1-resources",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -528,6 +529,39 @@ fn hits() -> Vec<Fact> {
             program: "bash".into(),
             command: vec!["bash".into(), "-l".into()],
             left_out: 3,
+        }),
+        Fact::from(WatchedThread {
+            id: 1,
+            ioc: 1,
+            tid: 4251,
+            start: 88_130_000_000,
+            name: "scan-0.1".into(),
+        }),
+        Fact::from(Resources {
+            ioc: 1,
+            period: 60_000_123,
+            cpu: Some(180_000),
+            waiting: Some(4_000),
+            minor_faults: 12,
+            major_faults: 1,
+            resident: Some(20_480),
+            threads: 21,
+            descriptors: Some(17),
+            udp_drops: Some(2744),
+            most: vec![ThreadUse { thread: 1, cpu: 150_000, waiting: 3_000, times: 600 }],
+        }),
+        Fact::from(Resources {
+            ioc: 1,
+            period: 1_000_000,
+            cpu: None,
+            waiting: None,
+            minor_faults: 0,
+            major_faults: 0,
+            resident: None,
+            threads: 0,
+            descriptors: None,
+            udp_drops: None,
+            most: vec![],
         }),
         Fact::from(Crash {
             ioc: 1,

@@ -5,6 +5,7 @@
 //! has passed. A thread for which no descriptor is left is not watched; it is counted.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -62,6 +63,15 @@ pub enum Unwatched {
     NotReadable(Errno),
 }
 
+impl fmt::Display for Unwatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unwatched::TooMany => f.write_str("there are too many to watch"),
+            Unwatched::NotReadable(error) => write!(f, "their schedstat can't be opened: {}", error.desc()),
+        }
+    }
+}
+
 impl Thread {
     fn open(pid: u32, tid: u32) -> Result<Thread, Unwatched> {
         let schedstat = File::open(format!("/proc/{pid}/task/{tid}/schedstat"));
@@ -100,16 +110,18 @@ impl Thread {
 
 impl Threads {
     /// Reads what was counted for each. `count`: the number of threads that the process has now, if known. `spare`: the
-    /// number of descriptors that may still be opened.
-    pub fn beat(&mut self, pid: u32, now: u64, count: Option<usize>, spare: usize) {
+    /// number of descriptors that may still be opened. True if the list was read.
+    pub fn beat(&mut self, pid: u32, now: u64, count: Option<usize>, spare: usize) -> bool {
         let before = self.watched.len();
         self.watched.retain(|_, thread| thread.beat(now, pid));
         self.ended |= self.watched.len() < before;
         let due = self.beats.is_multiple_of(LIST);
         self.beats = self.beats.wrapping_add(1);
-        if due || self.ended || count.is_none_or(|count| count != self.listed) {
+        let due = due || self.ended || count.is_none_or(|count| count != self.listed);
+        if due {
             self.list(pid, now, spare);
         }
+        due
     }
 
     fn list(&mut self, pid: u32, now: u64, spare: usize) {

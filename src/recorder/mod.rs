@@ -38,6 +38,7 @@ use iocrec_log::event::{Event, Fact};
 
 use crate::bpf::maps::LeavesOut;
 use crate::deaths::Deaths;
+use crate::health;
 use crate::linux::ending::Ends;
 use crate::linux::reader;
 use crate::net::capture::{Capture, CaptureError, Filtering, BLOCKS};
@@ -114,6 +115,9 @@ impl Recorder {
         messages.extend(lines);
         if let Ends::Untold(_) = &ends {
             messages.push(ends.to_string());
+        }
+        if let Some(lack) = health::lacks().filter(|_| options.resources) {
+            messages.push(lack.into());
         }
         let machine = Machine::this();
         let now = machine.clock.monotonic();

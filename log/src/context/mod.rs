@@ -29,8 +29,8 @@ use crate::event::definitions::*; // all of them: the table of facts names them
 use crate::event::life::Ended;
 use crate::event::stuck::Stuck;
 use crate::event::{
-    for_each_fact, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority, Event, Fact, FieldId,
-    IocId, MenuId, RecordId, ScanListId, ThreadId,
+    for_each_fact, resources::WatchedThread, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority,
+    Event, Fact, FieldId, IocId, MenuId, RecordId, ScanListId, ThreadId,
 };
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -374,6 +374,11 @@ impl Context {
     /// The links that write over Channel Access, with their records' numbers, as far as known.
     pub fn output_links(&self) -> impl Iterator<Item = (RecordId, &[OutputLink])> {
         self.in_force.output_links.iter().map(|(record, links)| (record, links.as_slice()))
+    }
+
+    /// A thread in [`Resources`](crate::event::Resources).
+    pub fn watched_thread(&self, id: u32) -> Option<&WatchedThread> {
+        self.in_force.watched_threads.get(id)
     }
 
     /// The last crash of an IOC, if it had one.

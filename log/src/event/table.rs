@@ -7,6 +7,7 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::resources::*;
 use super::stuck::*;
 use super::traffic::*;
 use serde::{Deserialize, Serialize};
@@ -215,12 +216,16 @@ macro_rules! for_each_fact {
             /// A thread of an IOC got a deadly signal, or its own fault was handed to a handler. The last of each IOC is in
             /// force until the IOC ends.
             79 Crash(Box<Crash>) "crash" Definition in crashes: Table<Crash>;
+            /// What an IOC has used of the machine.
+            80 Resources(Box<Resources>) "resources" Hit;
+            /// A thread in them.
+            81 WatchedThread(Box<WatchedThread>) "watched_thread" Definition in watched_threads: Table<WatchedThread>;
             /// A thread stands still though it should run.
-            80 Stuck(Box<Stuck>) "stuck" Definition in stuck: Table<Stuck>;
+            82 Stuck(Box<Stuck>) "stuck" Definition in stuck: Table<Stuck>;
             /// A thread that stood still runs again, or has ended.
-            81 StuckEnd(StuckEnd) "stuck_end" End;
+            83 StuckEnd(StuckEnd) "stuck_end" End;
             /// Periodic scans came too late.
-            82 ScanOverruns(ScanOverruns) "scan_overruns" Note;
+            84 ScanOverruns(ScanOverruns) "scan_overruns" Note;
         }
     };
 }
@@ -299,7 +304,7 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Stuck);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

@@ -461,7 +461,44 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         signal_sent(),
         crash(),
+        resources(),
+        (id(), id(), any::<u32>(), any::<u64>(), text())
+            .prop_map(|(id, ioc, tid, start, name)| Fact::from(WatchedThread { id, ioc, tid, start, name }))
+            .boxed(),
     ]
+}
+
+fn resources() -> BoxedStrategy<Fact> {
+    let number = || proptest::option::of(any::<u64>());
+    let most = (id(), any::<[u64; 3]>()).prop_map(|(thread, [cpu, waiting, times])| ThreadUse {
+        thread,
+        cpu,
+        waiting,
+        times,
+    });
+    (
+        (id(), any::<u64>(), number(), number(), any::<[u64; 2]>()),
+        (number(), any::<u32>(), proptest::option::of(any::<u32>()), number(), vec(most, 0..4)),
+    )
+        .prop_map(
+            |((ioc, period, cpu, waiting, faults), (resident, threads, descriptors, udp_drops, most))| {
+                let [minor_faults, major_faults] = faults;
+                Fact::from(Resources {
+                    ioc,
+                    period,
+                    cpu,
+                    waiting,
+                    minor_faults,
+                    major_faults,
+                    resident,
+                    threads,
+                    descriptors,
+                    udp_drops,
+                    most,
+                })
+            },
+        )
+        .boxed()
 }
 
 fn signal_sent() -> BoxedStrategy<Fact> {

@@ -10,6 +10,7 @@ use iocrec_log::event::{
 };
 use nix::errno::Errno;
 
+use crate::health::threads::Unwatched;
 use crate::health::Health;
 use crate::inspector::{FoundRecord, ServedClient};
 use crate::ioc::{scanning, Database, IocProcess};
@@ -98,6 +99,8 @@ pub struct TracedIoc {
     pub console: Console,
     /// What it uses of the machine.
     pub health: Health,
+    /// Why not all of its threads are watched, as the log has it.
+    pub unwatched: Option<Unwatched>,
     /// Its scan lists.
     pub scan_lists: ScanLists,
     /// Its threads that stand still.
@@ -145,6 +148,7 @@ impl TracedIoc {
             client_channels: ClientChannels::default(),
             console: Console::default(),
             health: Health::default(),
+            unwatched: None,
             scan_lists: ScanLists::default(),
             stuck: StuckThreads::default(),
             links: Links::default(),
