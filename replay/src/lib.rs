@@ -40,6 +40,7 @@ pub mod failure;
 mod filter;
 pub mod follow;
 mod inputs;
+pub mod hangs;
 pub mod inventory;
 mod logs;
 pub mod model;

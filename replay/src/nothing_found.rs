@@ -41,6 +41,8 @@ pub enum Kind {
     Network,
     /// What IOCs printed.
     Console,
+    /// Threads that stood still.
+    Stuck,
 }
 
 /// Contents of the logs.
@@ -59,6 +61,7 @@ pub struct Held {
     puts: bool,
     processing: bool,
     console: bool,
+    stuck: bool,
     /// Whether everything was recorded without probes.
     packets_only: bool,
 }
@@ -94,6 +97,7 @@ impl Held {
             Fact::CaPut(_) | Fact::PvaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
             Fact::ConsoleLine(_) | Fact::ConsoleLeftOut(_) | Fact::GivingUp(_) => self.console = true,
+            Fact::Stuck(_) | Fact::ScanOverruns(_) => self.stuck = true,
             Fact::Clock(_) => {}
             _ => return,
         }
@@ -184,6 +188,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Clients => "no client matches",
                 Kind::Network => "nothing unusual on the network matches",
                 Kind::Console => "no line matches",
+                Kind::Stuck => "no thread that stood still and no late scan matches",
             };
             let all = match filter.narrows() {
                 true => " all filters at once",
@@ -226,6 +231,10 @@ impl Held {
             Kind::Console if !self.console => {
                 "these logs hold nothing that IOCs printed: they printed nothing, an older iocrec recorded them, or \
                  recording was off (--no-console)"
+            }
+            Kind::Stuck if !self.stuck => {
+                "these logs hold no thread that stood still and no late scan: there was none, or an older iocrec \
+                 recorded them"
             }
             Kind::Puts if !self.puts => {
                 "these logs hold no puts: nobody wrote to a PV, or recording was off (--no-puts)"

@@ -56,6 +56,7 @@ mod scripts;
 mod short_clients;
 mod snapshots;
 mod statements;
+mod stuck;
 mod thinning;
 mod toolchain;
 mod traffic;

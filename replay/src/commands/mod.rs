@@ -48,6 +48,7 @@ commands! {
     alarms: Alarms, "alarms";
     last: Last, "last";
     console: Console, "console";
+    stuck: StuckThreads, "stuck";
     clients: Clients, "clients";
     net: Net, "net";
     iocs: Iocs, "iocs";
