@@ -10,6 +10,7 @@ use crate::model::clock::SetLater;
 use crate::model::run::Run;
 use crate::notices::Notice;
 use crate::scan::{Blocks, Part, Scan};
+use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Context;
 use iocrec_log::event::{
     Event, Fact, IocId, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId,
@@ -22,6 +23,8 @@ use std::sync::Arc;
 const MAX_ROWS: usize = 10_000;
 /// Threads whose hits are followed; the same.
 const MAX_THREADS: usize = 10_000;
+/// The clock may have been corrected within a segment, and a hang is told some seconds after it began; nanoseconds.
+const MARGIN: i64 = 60_000_000_000;
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
 
@@ -375,12 +378,28 @@ impl Late {
     }
 }
 
+/// The segments of a run that may tell of a filter's time. A segment repeats what is in force when it begins.
+fn of_time<'a>(files: &'a [SegmentFile], filter: &Filter) -> &'a [SegmentFile] {
+    let begun = |file: &SegmentFile| file.header.map(|header| header.created_wall);
+    // clocks that were not set yet, or are set: everything is read
+    let walls: Vec<Option<i64>> = files.iter().map(begun).collect();
+    if !walls.iter().all(|wall| wall.is_some_and(can_be_right)) || !walls.is_sorted() {
+        return files;
+    }
+    let since = filter.since.map(|since| since.saturating_sub(MARGIN));
+    let until = filter.until.map(|until| until.saturating_add(MARGIN));
+    let first = since.map_or(0, |since| walls.partition_point(|wall| *wall <= Some(since)).saturating_sub(1));
+    let last = until.map_or(files.len(), |until| walls.partition_point(|wall| *wall <= Some(until)));
+    files.get(first..last.max(first)).unwrap_or(files)
+}
+
 impl Logs {
     /// The threads that stood still and the scans that came too late, in order of time, as far as they match: a filter's
     /// PVs are the records that are named.
     pub fn hangs(&self, filter: &Filter) -> Vec<Hang> {
         let mut rows = Vec::new();
         for files in self.runs() {
+            let files = of_time(files, filter);
             let mut found = Found::default();
             let run = Run::new(SetLater::find(files));
             let choose = |about: &About| match about.classes {

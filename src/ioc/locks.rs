@@ -168,6 +168,28 @@ mod tests {
     }
 
     #[test]
+    fn holders_by_the_lock_word() {
+        let mut image = Image::new(Width::Bits64);
+        let at = image.room(48);
+        let mut with = |words: [u32; 3], priority| {
+            for (number, word) in words.iter().enumerate() {
+                image.put(at + 4 * number, &word.to_ne_bytes());
+            }
+            (owner_by_word(&image.memory(), image.address(at), priority), owner(&image.memory(), image.address(at)))
+        };
+        assert_eq!(with([2, 1, 777], false).0, Some(777), "the GNU C library's");
+        assert_eq!(with([1, 1, 777], false).0, None, "nobody waits");
+        assert_eq!(with([0x8000_0000 | 777, 0, 0], false).0, Some(777), "musl's");
+        assert_eq!(with([0x8000_0000 | 777, 1, 777], true).0, Some(777), "priority inheritance");
+        assert_eq!(with([0, 0, 0], true).0, None);
+        // musl: type, lock
+        assert_eq!(with([1, 0x8000_0000 | 777, 1], false).1, Some(777));
+        assert_eq!(with([1, 0, 0], false).1, None, "free");
+        assert_eq!(with([0, 777, 0], false).1, None, "not recursive");
+        assert_eq!(owner_by_word(&image.memory(), 8, true), None);
+    }
+
+    #[test]
     fn locks_of_every_generation() {
         // offsets: LSET, record of the lock record, lock of its set, mutex, outer, kind, users
         let bits64 = (Width::Bits64, 576, 24, 40, 32, 16, 16, 12);
@@ -217,6 +239,13 @@ mod tests {
                     image.put(at + member, &value.to_ne_bytes());
                 }
                 assert_eq!(look(), [Lock::Held, Lock::Unknown, Lock::Unknown], "{width:?} {place:?}");
+                let places = mutexes(&memory, &layout, addresses[0]);
+                assert!(places.contains(&image.address(at)), "{width:?} {place:?}");
+                let owners: Vec<u32> = places.iter().filter_map(|place| owner(&memory, *place)).collect();
+                assert_eq!(owners, [777], "{width:?} {place:?}");
+                assert_eq!(owner_by_word(&memory, image.address(at), true), Some(777));
+                assert!(mutexes(&memory, &layout, addresses[1]).is_empty(), "of another record");
+                assert!(mutexes(&memory, &layout, 8).is_empty() && mutexes(&memory, &layout, u64::MAX).is_empty());
                 image.put(at, &778u32.to_ne_bytes());
                 assert_eq!(look()[0], Lock::Unknown, "word and owner differ");
             }

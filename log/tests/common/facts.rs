@@ -465,7 +465,45 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (id(), id(), any::<u32>(), any::<u64>(), text())
             .prop_map(|(id, ioc, tid, start, name)| Fact::from(WatchedThread { id, ioc, tid, start, name }))
             .boxed(),
+        stuck(),
+        (id(), id(), any::<u64>(), any::<bool>())
+            .prop_map(|(id, ioc, after, has_ended)| Fact::StuckEnd(StuckEnd { id, ioc, after, has_ended }))
+            .boxed(),
+        (id(), id(), any::<[u64; 3]>())
+            .prop_map(|(ioc, list, [more, total, since])| {
+                Fact::ScanOverruns(ScanOverruns { ioc, list, more, total, since })
+            })
+            .boxed(),
     ]
+}
+
+fn stuck() -> BoxedStrategy<Fact> {
+    let wait = one_of(&[Wait::Unknown, Wait::Mutex, Wait::Poll, Wait::Suspended, Wait::Frozen]);
+    let holder = (any::<u32>(), text(), proptest::option::of(id()), any::<bool>())
+        .prop_map(|(tid, thread, record, is_certain)| Holder { tid, thread, record, is_certain });
+    let number = proptest::option::of(any::<u32>());
+    (
+        (id(), id(), any::<u32>(), text(), any::<[u64; 2]>()),
+        (wait, text(), number, proptest::option::of(id()), any::<bool>(), proptest::option::of(holder)),
+    )
+        .prop_map(|((id, ioc, tid, thread, times), (wait, object, call, record, is_lockset, holder))| {
+            let [after, since] = times;
+            Fact::from(Stuck {
+                id,
+                ioc,
+                tid,
+                thread,
+                after,
+                since,
+                wait,
+                object,
+                call,
+                record,
+                is_lockset,
+                holder,
+            })
+        })
+        .boxed()
 }
 
 fn resources() -> BoxedStrategy<Fact> {
