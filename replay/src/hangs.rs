@@ -12,15 +12,15 @@ use crate::notices::Notice;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Context;
-use iocrec_log::event::{
-    Event, Fact, IocId, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId,
-};
+use iocrec_log::event::{Event, Fact, IocId, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId};
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Most rows of a run; a bound for hostile logs.
 const MAX_ROWS: usize = 10_000;
+/// Hangs that late scans are compared with; the same.
+const MAX_COMPARED: usize = 1000;
 /// Threads whose hits are followed; the same.
 const MAX_THREADS: usize = 10_000;
 /// The clock may have been corrected within a segment, and a hang is told some seconds after it began; nanoseconds.
@@ -289,7 +289,9 @@ impl<'a> Refined<'a> {
             spans.extend(hang.end.map(|end| (end.0, end.1)));
         }
         // a scan may have begun some time before
-        spans.extend(self.found.late.iter().map(|late| (late.fact.since.saturating_sub(10_000_000_000), late.time)));
+        spans.extend(
+            self.found.late.iter().map(|late| (late.fact.since.saturating_sub(10_000_000_000), late.time)),
+        );
         spans
     }
 }
@@ -327,9 +329,7 @@ impl Raw {
                 let least = end_of_log.saturating_sub(run.wall(since)).max(0) as f64 / SECOND;
                 ((least, None), None, Ended::No)
             }
-            Some((_, time, Ended::Ioc)) => {
-                ((length(since, time), None), Some(run.wall(time)), Ended::Ioc)
-            }
+            Some((_, time, Ended::Ioc)) => ((length(since, time), None), Some(run.wall(time)), Ended::Ioc),
             Some((until, time, how)) => {
                 let last = self.hits.1.unwrap_or(time);
                 let most = (from.0 > 0).then(|| length(from.0, last));
@@ -341,7 +341,11 @@ impl Raw {
         };
         let name = |id: RecordId| {
             let holder = self.stuck.holder.as_ref().and_then(|holder| holder.record);
-            if Some(id) == self.stuck.record { record.clone() } else { holder_record.clone().filter(|_| holder == Some(id)) }
+            if Some(id) == self.stuck.record {
+                record.clone()
+            } else {
+                holder_record.clone().filter(|_| holder == Some(id))
+            }
         };
         let mut text = self.stuck.sentence(Some(&seconds(span.0, span.1)), &name);
         text += match ended {
@@ -353,28 +357,61 @@ impl Raw {
         for before in &self.before {
             text += &format!("; before: {before}");
         }
-        let what =
-            What::Stuck { stuck: self.stuck, ended, before: self.before, record, holder_record };
+        let what = What::Stuck { stuck: self.stuck, ended, before: self.before, record, holder_record };
         Hang { time: wall_from, end, host: run.host(), ioc, pid, seconds: span, what, text }
     }
 }
 
+/// The period of a scan list by its name, a choice of SCAN: `.1 second`, `2 minute`, `10 Hz`; seconds.
+fn seconds_of(list: &str) -> Option<f64> {
+    let (number, unit) = list.trim().split_once(' ')?;
+    let number: f64 = number.parse().ok().filter(|number| *number > 0.0)?;
+    match unit.trim().to_ascii_lowercase().trim_end_matches('s') {
+        "second" => Some(number),
+        "minute" => Some(60.0 * number),
+        "hour" => Some(3600.0 * number),
+        "hz" | "hertz" => Some(1.0 / number),
+        _ => None,
+    }
+}
+
 impl Late {
-    fn row(self, run: &Run) -> Hang {
+    /// Whether a thread that stood still made these scans late.
+    fn is_by(&self, hang: &Raw) -> bool {
+        let of_list = period(&hang.stuck.thread).zip(seconds_of(&self.list));
+        let fits = of_list.is_some_and(|(one, other)| (one as f64 / SECOND - other).abs() <= other * 1e-5);
+        let ended = hang.end.is_none_or(|end| end.1 >= self.fact.since);
+        fits && hang.stuck.ioc == self.fact.ioc && ended && hang.stuck.since <= self.time
+    }
+
+    fn row(self, run: &Run, hung: bool) -> Hang {
         let ((ioc, pid), count) = (self.place, self.fact.more);
+        // one that took less than half the period may be late, but is not why
+        let least = seconds_of(&self.list).map_or(f64::INFINITY, |period| period / 2.0);
         let longest = self.longest.filter(|(_, name, _)| !name.is_empty());
         let longest = longest.map(|(_, name, took)| (name, took as f64 / SECOND));
+        let longest = longest.filter(|(_, took)| *took >= least);
         let list = if self.list.is_empty() { "an unknown list".to_string() } else { self.list };
         let scans = if count == 1 { "1 scan" } else { &format!("{count} scans") };
         let mut text = format!("{scans} of {list} came too late");
         text += &match &longest {
             Some((name, took)) => format!("; there {name} took longest itself, {took:.3} s"),
+            None if hung => "; their thread stood still".into(),
             None => "; it is not known what took so long".into(),
         };
         let (from, to) = (run.wall(self.fact.since), run.wall(self.time));
         let length = to.saturating_sub(from).max(0) as f64 / SECOND;
         let what = What::Overruns { list, count, longest };
-        Hang { time: from, end: Some(to), host: run.host(), ioc, pid, seconds: (0.0, Some(length)), what, text }
+        Hang {
+            time: from,
+            end: Some(to),
+            host: run.host(),
+            ioc,
+            pid,
+            seconds: (0.0, Some(length)),
+            what,
+            text,
+        }
     }
 }
 
@@ -417,13 +454,22 @@ impl Logs {
             let choose = move |about: &About| {
                 let is_in = spans.iter().any(|(from, to)| about.first <= *to && about.last >= *from);
                 let may_hold = about.classes.is_none_or(|classes| classes.processing() || classes.puts());
-                if about.defines || is_in && may_hold { Choice::Read } else { Choice::Pass }
+                if about.defines || is_in && may_hold {
+                    Choice::Read
+                } else {
+                    Choice::Pass
+                }
             };
             let again = Run::new(SetLater::find(files));
-            self.walk(files, &again, Arc::new(choose), false, &mut |context, event| refined.take(context, event));
+            self.walk(files, &again, Arc::new(choose), false, &mut |context, event| {
+                refined.take(context, event)
+            });
             let end = self.end_of(files).unwrap_or(i64::MIN);
-            let (hangs, late) = (found.hangs.into_iter(), found.late.into_iter());
-            rows.extend(hangs.map(|hang| hang.row(&run, end)).chain(late.map(|late| late.row(&run))));
+            let (hangs, late) = (found.hangs, found.late);
+            let near = |late: &Late| hangs.iter().take(MAX_COMPARED).any(|hang| late.is_by(hang));
+            let hung: Vec<bool> = late.iter().map(near).collect();
+            rows.extend(late.into_iter().zip(hung).map(|(late, hung)| late.row(&run, hung)));
+            rows.extend(hangs.into_iter().map(|hang| hang.row(&run, end)));
         }
         let by_record = !filter.pv.is_empty() || !filter.exclude.is_empty();
         rows.retain(|row| {
@@ -469,5 +515,27 @@ impl Logs {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods() {
+        assert_eq!(seconds_of(".1 second"), Some(0.1));
+        assert_eq!(seconds_of("2 minutes"), Some(120.0));
+        assert_eq!(seconds_of("10 Hz"), Some(0.1));
+        for other in ["", "I/O Intr", "0 second", "-1 second", "fast", "1 blink"] {
+            assert_eq!(seconds_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn lengths() {
+        assert_eq!(seconds(3.0, Some(3.1)), "3.1 s");
+        assert_eq!(seconds(2.0, Some(4.0)), "2.0 to 4.0 s");
+        assert_eq!(seconds(2.0, None), "at least 2.0 s");
     }
 }

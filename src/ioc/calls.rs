@@ -167,7 +167,10 @@ mod tests {
         assert_eq!(Place::of("-1 0x7ffd 0x55\n"), Some(Place::Elsewhere { sp: 0x7ffd }));
         let text = "202 0x7f00 0x86 0x2 0x0 0x0 0xffffffff 0x7ffc10 0x7f11\n";
         let Some(Place::Call(call)) = Place::of(text) else { panic!() };
-        assert_eq!((call.number, call.arguments[0], call.arguments[1], call.sp), (202, 0x7f00, 0x86, 0x7ffc10));
+        assert_eq!(
+            (call.number, call.arguments[0], call.arguments[1], call.sp),
+            (202, 0x7f00, 0x86, 0x7ffc10)
+        );
         assert_eq!(call.kind(Architecture::X86_64), Kind::Futex);
         assert_eq!(call.kind(Architecture::Aarch64), Kind::Other(Wait::Unknown), "accept is 202 there");
         for wrong in ["", "202", "202 0x1", "-1", "x 0x1 0x1", "-2 0x1 0x1", "1 2 3 4 5 6 7 8 9"] {

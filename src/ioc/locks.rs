@@ -175,7 +175,10 @@ mod tests {
             for (number, word) in words.iter().enumerate() {
                 image.put(at + 4 * number, &word.to_ne_bytes());
             }
-            (owner_by_word(&image.memory(), image.address(at), priority), owner(&image.memory(), image.address(at)))
+            (
+                owner_by_word(&image.memory(), image.address(at), priority),
+                owner(&image.memory(), image.address(at)),
+            )
         };
         assert_eq!(with([2, 1, 777], false).0, Some(777), "the GNU C library's");
         assert_eq!(with([1, 1, 777], false).0, None, "nobody waits");
@@ -245,7 +248,9 @@ mod tests {
                 assert_eq!(owners, [777], "{width:?} {place:?}");
                 assert_eq!(owner_by_word(&memory, image.address(at), true), Some(777));
                 assert!(mutexes(&memory, &layout, addresses[1]).is_empty(), "of another record");
-                assert!(mutexes(&memory, &layout, 8).is_empty() && mutexes(&memory, &layout, u64::MAX).is_empty());
+                assert!(
+                    mutexes(&memory, &layout, 8).is_empty() && mutexes(&memory, &layout, u64::MAX).is_empty()
+                );
                 image.put(at, &778u32.to_ne_bytes());
                 assert_eq!(look()[0], Lock::Unknown, "word and owner differ");
             }

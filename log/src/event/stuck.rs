@@ -153,8 +153,7 @@ impl Stuck {
                 let by = match holder {
                     None => ", held by an unknown thread".into(),
                     Some(Holder { thread, tid, record, is_certain }) => {
-                        let thread =
-                            if thread.is_empty() { format!("thread {tid}") } else { thread.clone() };
+                        let thread = if thread.is_empty() { format!("thread {tid}") } else { thread.clone() };
                         let doing = named(*record).map(|name| format!(" processing {name}"));
                         let later = if *is_certain { "" } else { " (seen a moment later)" };
                         format!(", held by {thread}{}{later}", doing.unwrap_or_default())

@@ -89,7 +89,11 @@ fn a_record_on_the_stack_counts_if_its_lock_is_held() {
     let idle = look_until(&world, tid, |found| found.wait != Wait::Processor);
     assert_eq!(idle.holds, None, "its address alone says nothing");
     world.hold(tid + 1);
-    assert_eq!(look_until(&world, tid, |found| found.wait != Wait::Processor).holds, None, "another holds it");
+    assert_eq!(
+        look_until(&world, tid, |found| found.wait != Wait::Processor).holds,
+        None,
+        "another holds it"
+    );
     world.hold(tid);
     let found = look_until(&world, tid, |found| found.wait != Wait::Processor);
     assert_eq!(found.holds, Some(world.record));
@@ -146,10 +150,12 @@ fn any_memory() {
         let record = world.record;
         let is_record = move |address| address == record;
         let look = Look::at(&world.process, &is_record);
-        let stack: Vec<u8> = (0..random.below(200)).flat_map(|_| {
-            let word = if random.below(4) == 0 { record } else { random.next() };
-            word.to_ne_bytes()
-        }).collect();
+        let stack: Vec<u8> = (0..random.below(200))
+            .flat_map(|_| {
+                let word = if random.below(4) == 0 { record } else { random.next() };
+                word.to_ne_bytes()
+            })
+            .collect();
         let records = look.records(&stack);
         assert!(records.len() <= 1 && records.iter().all(|found| *found == record));
         let word = if random.below(2) == 0 { world.image.address(world.mutex) } else { random.next() };

@@ -274,7 +274,9 @@ mod tests {
     fn periods_of_names() {
         assert_eq!(period("scan-0.1"), Some(0.1));
         assert_eq!(period("scan10"), Some(10.0));
-        for other in ["scanOnce", "scan", "scan-", "scan--1", "scan-inf", "scan-nan", "scan-0", "cbLow", "scan-1e9"] {
+        for other in
+            ["scanOnce", "scan", "scan-", "scan--1", "scan-inf", "scan-nan", "scan-0", "cbLow", "scan-1e9"]
+        {
             assert_eq!(period(other), None, "{other}");
         }
     }

@@ -330,7 +330,8 @@ impl TracedIoc {
 
     /// Looks for threads that stand still and for scans that came too late, after a beat.
     pub fn judge_threads(&mut self, env: &mut Env<'_>, now: u64) {
-        let Some(process) = self.process.as_ref().filter(|_| !(self.database_is_gone || self.is_stalled)) else {
+        let Some(process) = self.process.as_ref().filter(|_| !(self.database_is_gone || self.is_stalled))
+        else {
             return;
         };
         let owner = Owner { id: self.id, process };
