@@ -172,7 +172,7 @@ mod tests {
             (202, 0x7f00, 0x86, 0x7ffc10)
         );
         assert_eq!(call.kind(Architecture::X86_64), Kind::Futex);
-        assert_eq!(call.kind(Architecture::Aarch64), Kind::Other(Wait::Unknown), "accept is 202 there");
+        assert_eq!(call.kind(Architecture::Aarch64), Kind::Descriptor(Wait::Connect), "accept is 202 there");
         for wrong in ["", "202", "202 0x1", "-1", "x 0x1 0x1", "-2 0x1 0x1", "1 2 3 4 5 6 7 8 9"] {
             assert_eq!(Place::of(wrong), None, "{wrong}");
         }

@@ -245,7 +245,7 @@ mod tests {
                 let places = mutexes(&memory, &layout, addresses[0]);
                 assert!(places.contains(&image.address(at)), "{width:?} {place:?}");
                 let owners: Vec<u32> = places.iter().filter_map(|place| owner(&memory, *place)).collect();
-                assert_eq!(owners, [777], "{width:?} {place:?}");
+                assert!(owners.contains(&777) && owners.iter().all(|owner| *owner == 777), "{owners:?}");
                 assert_eq!(owner_by_word(&memory, image.address(at), true), Some(777));
                 assert!(mutexes(&memory, &layout, addresses[1]).is_empty(), "of another record");
                 assert!(
