@@ -21,8 +21,11 @@ const RESIDENT_PART: u64 = 64;
 const MOST: usize = 4;
 const MOST_LONG: usize = 16;
 const ONE_MORE: u64 = 5_000_000_000;
-/// A thread that used less than this part of a CPU is in no fact.
+/// A thread that used less than this part of a CPU is in no fact; of a long piece a tenth of it.
 const LEAST_SHARE: u64 = 1000;
+const LEAST_SHARE_LONG: u64 = 10_000;
+/// Pieces from this length on are long, nanoseconds.
+const LONG: u64 = 30_000_000_000;
 
 /// What a thread used over a piece: nanoseconds, and how often it got a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,7 +137,8 @@ impl Piece {
     /// The threads that are worth being told, the most first.
     pub fn most(&self) -> Vec<(u32, Share)> {
         let weight = |share: &Share| share.run.saturating_add(share.waiting);
-        let least = (self.period / LEAST_SHARE).max(1);
+        let share = if self.period < LONG { LEAST_SHARE } else { LEAST_SHARE_LONG };
+        let least = (self.period / share).max(1);
         let all = self.shares.iter().map(|(tid, share)| (*tid, *share));
         let mut most: Vec<_> = all.filter(|(_, share)| weight(share) >= least).collect();
         most.sort_by_key(|(tid, share)| (std::cmp::Reverse(weight(share)), *tid));
@@ -259,9 +263,9 @@ mod tests {
         let tids = |piece: &Piece| piece.most().iter().map(|(tid, _)| *tid).collect::<Vec<_>>();
         assert_eq!(tids(&piece), [19, 18, 17, 16]);
         piece.period = 60 * SECOND;
-        assert!(tids(&piece).is_empty(), "less than 60 ms of a minute");
+        assert_eq!(tids(&piece), (6..20).rev().collect::<Vec<_>>(), "from 6 ms of a minute on");
         piece.shares.insert(3, Share { run: 0, waiting: 90_000_000, times: 1 });
-        assert_eq!(tids(&piece), [3]);
+        assert_eq!(tids(&piece).first(), Some(&3));
     }
 
     #[test]
