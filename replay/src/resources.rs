@@ -14,14 +14,12 @@ use std::rc::Rc;
 /// Rows that follow each other within this time leave no gap, nanoseconds: the recorder's own work lies between.
 pub const SLACK: i64 = 100_000_000;
 
-/// What a thread used.
+/// What the threads of one name used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its name; empty if unknown.
+    /// Their name; empty if unknown.
     pub name: Rc<str>,
-    /// Its number in the kernel; 0 if unknown.
-    pub tid: u32,
-    /// What it used.
+    /// What they used.
     pub used: ThreadUse,
 }
 
@@ -106,7 +104,7 @@ impl Iterator for Rows<'_> {
             let threads = used.most.iter().map(|most| {
                 let thread = context.watched_thread(most.thread).filter(|thread| thread.ioc == used.ioc);
                 let name = thread.map_or("", |thread| thread.name.as_str()).into();
-                Thread { name, tid: thread.map_or(0, |thread| thread.tid), used: *most }
+                Thread { name, used: *most }
             });
             let threads: Vec<Thread> = threads.collect();
             let before = found.event.time.saturating_sub(used.period.saturating_mul(1000));

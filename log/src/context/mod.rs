@@ -375,7 +375,7 @@ impl Context {
         self.in_force.circuit_ends.values().filter(|ends| ends.server == Some(ioc)).count()
     }
 
-    /// A thread in [`Resources`](crate::event::Resources).
+    /// The name of threads in [`Resources`](crate::event::Resources).
     pub fn watched_thread(&self, id: u32) -> Option<&WatchedThread> {
         self.in_force.watched_threads.get(id)
     }

@@ -34,11 +34,10 @@ pub struct Line<'a> {
     most: Vec<ThreadLine<'a>>,
 }
 
-/// The keys of a thread.
+/// The keys of the threads of one name.
 #[derive(Serialize)]
 pub struct ThreadLine<'a> {
     thread: Option<&'a str>,
-    tid: Option<u32>,
     cpu_percent: Option<f64>,
     waiting_percent: Option<f64>,
     /// How often it got a CPU.
@@ -58,7 +57,6 @@ impl Listed for Row {
         let used = &self.used;
         let most = self.threads.iter().map(|thread| ThreadLine {
             thread: known(&thread.name),
-            tid: Some(thread.tid).filter(|tid| *tid > 0),
             cpu_percent: rounded(self.percent(Some(thread.used.cpu))),
             waiting_percent: rounded(self.percent(Some(thread.used.waiting))),
             switches: thread.used.times,
