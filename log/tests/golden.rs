@@ -531,13 +531,7 @@ fn hits() -> Vec<Fact> {
             command: vec!["bash".into(), "-l".into()],
             left_out: 3,
         }),
-        Fact::from(WatchedThread {
-            id: 1,
-            ioc: 1,
-            tid: 4251,
-            start: 88_130_000_000,
-            name: "scan-0.1".into(),
-        }),
+        Fact::from(WatchedThread { id: 1, ioc: 1, name: "scan-0.1".into() }),
         Fact::from(Resources {
             ioc: 1,
             period: 60_000_123,

@@ -41,6 +41,8 @@ pub enum Kind {
     Network,
     /// What IOCs printed.
     Console,
+    /// What IOCs used of the machine.
+    Health,
     /// Threads that stood still.
     Stuck,
 }
@@ -61,6 +63,7 @@ pub struct Held {
     puts: bool,
     processing: bool,
     console: bool,
+    resources: bool,
     stuck: bool,
     /// Whether everything was recorded without probes.
     packets_only: bool,
@@ -96,6 +99,7 @@ impl Held {
             Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
             Fact::CaPut(_) | Fact::PvaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
+            Fact::Resources(_) => self.resources = true,
             Fact::ConsoleLine(_) | Fact::ConsoleLeftOut(_) | Fact::GivingUp(_) => self.console = true,
             Fact::Stuck(_) | Fact::ScanOverruns(_) => self.stuck = true,
             Fact::Clock(_) => {}
@@ -188,6 +192,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Clients => "no client matches",
                 Kind::Network => "nothing unusual on the network matches",
                 Kind::Console => "no line matches",
+                Kind::Health => "nothing of it matches",
                 Kind::Stuck => "no thread that stood still and no late scan matches",
             };
             let all = match filter.narrows() {
@@ -223,6 +228,10 @@ impl Held {
             Kind::Chains if !self.processing && !self.puts => {
                 "these logs hold no processing and no puts: nothing happened, or recording was off \
                  (--no-process, --no-puts)"
+            }
+            Kind::Health if !self.resources => {
+                "these logs hold nothing of what IOCs used of the machine: an older iocrec recorded them, no IOC ran \
+                 for a second, or recording was off (--no-resources)"
             }
             Kind::Console if !self.console && self.packets_only => {
                 "these logs hold nothing that IOCs printed: they were recorded without probes (the packet tier; \

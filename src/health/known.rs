@@ -1,82 +1,63 @@
-//! The threads that pieces tell of: their names, and their numbers in the log.
+//! The names of threads that pieces tell of, and their numbers in the log.
 //!
-//! A piece may tell of a thread that has ended meanwhile, so its name is kept until nothing tells of it. Then its number
-//! is free for another: an IOC whose clients come and go for years does not use up numbers, nor does its log keep their
-//! names.
+//! A number belongs to a name, not to a thread: an IOC whose clients come and go for years does not use up numbers, nor
+//! does its log keep its threads.
 
 use std::collections::BTreeMap;
 
-use crate::health::threads::Thread;
-
-/// Threads that are remembered: those that are watched at most, and those that ended within a minute.
-const MAX: usize = 1024;
-
-/// A thread that pieces may tell of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Its number in the kernel.
-    pub tid: u32,
-    /// Its start, nanoseconds after boot; 0 if unknown.
-    pub start: u64,
-    /// Its name.
-    pub name: String,
-    /// Its number in the log; 0 if it has none.
-    id: u32,
-    /// Whether the log has it with this name.
-    told: bool,
-}
+/// Names of one process that are told: an IOC has some dozens. What threads of others use is in the process's sum.
+const MAX: usize = 512;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Known {
-    all: BTreeMap<u32, Named>,
-    free: Vec<u32>,
+    places: BTreeMap<String, u32>,
+    /// Each name, and its number in the log; 0 if it has none yet.
+    names: Vec<(String, u32)>,
 }
 
 impl Known {
-    /// Whether another thread of this number is remembered.
-    pub fn is_another(&self, thread: &Thread) -> bool {
-        self.all.get(&thread.tid).is_some_and(|known| known.start != thread.start)
-    }
-
-    /// Remembers a thread. False if there are too many.
-    pub fn note(&mut self, thread: &Thread) -> bool {
-        let full = self.all.len() >= MAX;
-        let &Thread { tid, start, ref name, .. } = thread;
-        match self.all.get_mut(&tid) {
-            Some(known) if known.start == start && known.name == *name => true,
-            Some(known) => {
-                (known.start, known.told) = (start, false);
-                known.name.clone_from(name);
-                true
-            }
-            None if full => false,
-            None => {
-                self.all.insert(tid, Named { tid, start, name: name.clone(), id: 0, told: false });
-                true
-            }
+    /// The place of a name, which is new if it was not known. `None` if there are too many.
+    pub fn place(&mut self, name: &str) -> Option<u32> {
+        if let Some(place) = self.places.get(name) {
+            return Some(*place);
         }
+        let place = u32::try_from(self.names.len()).ok().filter(|_| self.names.len() < MAX)?;
+        self.places.insert(name.to_string(), place);
+        self.names.push((name.to_string(), 0));
+        Some(place)
     }
 
-    /// The number in the log of a thread that was noted. `new` makes one. With the thread if the log does not have it so.
-    pub fn id(&mut self, tid: u32, new: &mut dyn FnMut() -> u32) -> Option<(u32, Option<Named>)> {
-        let known = self.all.get_mut(&tid)?;
-        if known.id == 0 {
-            known.id = self.free.pop().unwrap_or_else(new);
+    /// The number in the log of the name at a place, made by `new`; with the name if it is new.
+    pub fn id(&mut self, place: u32, new: &mut dyn FnMut() -> u32) -> Option<(u32, Option<String>)> {
+        let (name, id) = self.names.get_mut(place as usize)?;
+        let is_new = *id == 0;
+        if is_new {
+            *id = new();
         }
-        let told = std::mem::replace(&mut known.told, true);
-        Some((known.id, (!told).then(|| known.clone())))
+        Some((*id, is_new.then(|| name.clone())))
     }
+}
 
-    /// Forgets the others.
-    pub fn retain(&mut self, keep: impl Fn(u32) -> bool) {
-        let free = &mut self.free;
-        self.all.retain(|&tid, known| {
-            let kept = keep(tid);
-            if !kept && known.id != 0 {
-                free.push(known.id);
-            }
-            kept
-        });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_for_each_name_and_a_bound() {
+        let (mut known, mut last) = (Known::default(), 40);
+        let mut new = || {
+            last += 1;
+            last
+        };
+        let [one, other] = ["scan-1", "cbLow"].map(|name| known.place(name).unwrap());
+        assert_eq!(known.place("scan-1"), Some(one), "another thread of this name");
+        assert_eq!(known.id(other, &mut new), Some((41, Some("cbLow".into()))));
+        assert_eq!(known.id(one, &mut new), Some((42, Some("scan-1".into()))));
+        assert_eq!(known.id(other, &mut new), Some((41, None)));
+        assert_eq!(known.id(99, &mut new), None);
+        let many = (0..2 * MAX).filter(|number| known.place(&number.to_string()).is_some()).count();
+        assert_eq!(many, MAX - 2);
+        assert_eq!(known.place("cbLow"), Some(other));
     }
 }

@@ -48,7 +48,7 @@ pub struct Beat<'a> {
 pub struct Health {
     /// Its threads.
     pub threads: Threads,
-    /// The numbers and names of those that were worth telling.
+    /// Their names.
     pub known: Known,
     process: Option<Process>,
     descriptors: Descriptors,
@@ -83,10 +83,6 @@ impl Health {
         if period == 0 {
             return Vec::new();
         }
-        let mut pieces = Vec::new();
-        if self.threads.iter().any(|thread| thread.before.is_none() && self.known.is_another(thread)) {
-            pieces.extend(self.pieces.end());
-        }
         let since = then.saturating_add(was_suspended);
         let piece = Piece {
             end: now,
@@ -102,21 +98,12 @@ impl Health {
             shares: self.shares(since),
         };
         let apart = period > LATE || suspended.abs_diff(was_suspended) > SUSPENDED;
-        pieces.extend(self.pieces.add(piece, apart));
-        pieces
+        self.pieces.add(piece, apart).collect()
     }
 
     /// What was held back, at the end.
     pub fn end(&mut self) -> Vec<Piece> {
         self.pieces.end().into_iter().collect()
-    }
-
-    /// Call this after the pieces were recorded: threads that have ended are forgotten if nothing will tell of them.
-    pub fn recorded(&mut self) {
-        let held = self.pieces.held();
-        self.known.retain(|tid| {
-            self.threads.get(tid).is_some() || held.is_some_and(|held| held.shares.contains_key(&tid))
-        });
     }
 
     /// The number of descriptors that are open.
@@ -145,13 +132,15 @@ impl Health {
         self.threads.iter().map(|thread| Some(difference(thread, since)?.waiting)).sum()
     }
 
-    /// What each thread used.
+    /// What the threads of each name used.
     fn shares(&mut self, since: u64) -> BTreeMap<u32, Share> {
-        let mut shares = BTreeMap::new();
+        let mut shares: BTreeMap<u32, Share> = BTreeMap::new();
         for thread in self.threads.iter() {
-            let share = difference(thread, since).filter(|share| *share != Share::default());
-            if let Some(share) = share.filter(|_| self.known.note(thread)) {
-                shares.insert(thread.tid, share);
+            let Some(share) = difference(thread, since).filter(|share| *share != Share::default()) else {
+                continue;
+            };
+            if let Some(place) = self.known.place(&thread.name) {
+                shares.entry(place).or_default().add(share);
             }
         }
         shares

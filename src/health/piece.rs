@@ -21,10 +21,13 @@ const RESIDENT_PART: u64 = 64;
 const MOST: usize = 4;
 const MOST_LONG: usize = 16;
 const ONE_MORE: u64 = 5_000_000_000;
-/// A thread that used less than this part of a CPU is in no fact.
+/// A thread that used less than this part of a CPU is in no fact; of a long piece a tenth of it.
 const LEAST_SHARE: u64 = 1000;
+const LEAST_SHARE_LONG: u64 = 10_000;
+/// Pieces from this length on are long, nanoseconds.
+const LONG: u64 = 30_000_000_000;
 
-/// What a thread used over a piece: nanoseconds, and how often it got a CPU.
+/// What threads of one name used over a piece: nanoseconds, and how often it got a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// CPU time.
@@ -33,6 +36,15 @@ pub struct Share {
     pub waiting: u64,
     /// How often it got one.
     pub times: u64,
+}
+
+impl Share {
+    /// Adds another.
+    pub fn add(&mut self, other: Share) {
+        self.run = self.run.saturating_add(other.run);
+        self.waiting = self.waiting.saturating_add(other.waiting);
+        self.times = self.times.saturating_add(other.times);
+    }
 }
 
 /// What a process used from one time to another.
@@ -58,7 +70,7 @@ pub struct Piece {
     pub descriptors: Option<u32>,
     /// Dropped datagrams.
     pub drops: Option<u64>,
-    /// Shares of threads, by their numbers in the kernel.
+    /// Shares of the threads of each name ([`super::known`]).
     pub shares: BTreeMap<u32, Share>,
 }
 
@@ -71,8 +83,8 @@ impl Piece {
         (amount / MICRO).saturating_mul(SECOND / MICRO).saturating_mul(MICRO) / (self.period / MICRO).max(1)
     }
 
-    fn share(&self, tid: u32) -> Share {
-        self.shares.get(&tid).copied().unwrap_or_default()
+    fn share(&self, name: u32) -> Share {
+        self.shares.get(&name).copied().unwrap_or_default()
     }
 
     /// Whether this piece is so much like a recorded one that it can wait.
@@ -92,9 +104,9 @@ impl Piece {
                 |piece: &Piece, count: u64| count.saturating_mul(1000) / (piece.period / 1_000_000).max(1);
             near(a_second(self, now), a_second(recorded, before), least, CPU_PART)
         };
-        let tids = self.shares.keys().chain(recorded.shares.keys());
-        let same = |tid: &u32| {
-            let (now, before) = (self.share(*tid), recorded.share(*tid));
+        let names = self.shares.keys().chain(recorded.shares.keys());
+        let same = |name: &u32| {
+            let (now, before) = (self.share(*name), recorded.share(*name));
             cpu(now.run, before.run) && cpu(now.waiting, before.waiting)
         };
         let resident = match (self.resident, recorded.resident) {
@@ -109,7 +121,7 @@ impl Piece {
             && self.threads == recorded.threads
             && self.descriptors == recorded.descriptors
             && !self.drops.is_some_and(|drops| drops > 0)
-            && { tids }.all(same)
+            && { names }.all(same)
     }
 
     /// Adds the piece that follows.
@@ -121,23 +133,21 @@ impl Piece {
         self.minor_faults = self.minor_faults.saturating_add(next.minor_faults);
         self.major_faults = self.major_faults.saturating_add(next.major_faults);
         self.drops = sum(self.drops, next.drops).or(self.drops).or(next.drops);
-        for (tid, share) in next.shares {
-            let own = self.shares.entry(tid).or_default();
-            own.run = own.run.saturating_add(share.run);
-            own.waiting = own.waiting.saturating_add(share.waiting);
-            own.times = own.times.saturating_add(share.times);
+        for (name, share) in next.shares {
+            self.shares.entry(name).or_default().add(share);
         }
         (self.end, self.resident, self.threads, self.descriptors) =
             (next.end, next.resident, next.threads, next.descriptors);
     }
 
-    /// The threads that are worth being told, the most first.
+    /// The names of threads that are worth being told, the most first.
     pub fn most(&self) -> Vec<(u32, Share)> {
         let weight = |share: &Share| share.run.saturating_add(share.waiting);
-        let least = (self.period / LEAST_SHARE).max(1);
-        let all = self.shares.iter().map(|(tid, share)| (*tid, *share));
+        let share = if self.period < LONG { LEAST_SHARE } else { LEAST_SHARE_LONG };
+        let least = (self.period / share).max(1);
+        let all = self.shares.iter().map(|(name, share)| (*name, *share));
         let mut most: Vec<_> = all.filter(|(_, share)| weight(share) >= least).collect();
-        most.sort_by_key(|(tid, share)| (std::cmp::Reverse(weight(share)), *tid));
+        most.sort_by_key(|(name, share)| (std::cmp::Reverse(weight(share)), *name));
         most.truncate((MOST + (self.period / ONE_MORE) as usize).min(MOST_LONG));
         most
     }
@@ -167,11 +177,6 @@ impl Pieces {
         let due = due.into_iter().flatten();
         due.clone().for_each(|piece| self.recorded = Some(piece));
         due
-    }
-
-    /// What is held back.
-    pub fn held(&self) -> Option<&Piece> {
-        self.held.as_ref()
     }
 
     /// Gives out what is held back: nothing may follow it without a gap.
@@ -255,13 +260,13 @@ mod tests {
     fn threads_are_told_as_far_as_they_matter() {
         let share = |ms: u64| Share { run: ms * 1_000_000, waiting: 0, times: 1 };
         let mut piece = beat(1, 100);
-        piece.shares = (0..20).map(|tid| (tid, share(u64::from(tid)))).collect();
-        let tids = |piece: &Piece| piece.most().iter().map(|(tid, _)| *tid).collect::<Vec<_>>();
-        assert_eq!(tids(&piece), [19, 18, 17, 16]);
+        piece.shares = (0..20).map(|name| (name, share(u64::from(name)))).collect();
+        let names = |piece: &Piece| piece.most().iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        assert_eq!(names(&piece), [19, 18, 17, 16]);
         piece.period = 60 * SECOND;
-        assert!(tids(&piece).is_empty(), "less than 60 ms of a minute");
+        assert_eq!(names(&piece), (6..20).rev().collect::<Vec<_>>(), "from 6 ms of a minute on");
         piece.shares.insert(3, Share { run: 0, waiting: 90_000_000, times: 1 });
-        assert_eq!(tids(&piece), [3]);
+        assert_eq!(names(&piece).first(), Some(&3));
     }
 
     #[test]

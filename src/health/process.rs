@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 use nix::time::{clock_gettime, ClockId};
 
@@ -62,8 +63,20 @@ fn cpu(pid: u32) -> Option<u64> {
     const SCHEDULED: libc::clockid_t = 2;
     // as clock_getcpuclockid(3) makes it
     let clock = !pid.cast_signed() << 3 | SCHEDULED;
+    if !is_own_proc() {
+        return None;
+    }
     let time = clock_gettime(ClockId::from_raw(clock)).ok()?;
     u64::try_from(std::time::Duration::from(time).as_nanos()).ok()
+}
+
+/// Whether /proc shows the process numbers that this process uses: not if it is that of another PID namespace.
+fn is_own_proc() -> bool {
+    static OWN: OnceLock<bool> = OnceLock::new();
+    let own = || {
+        std::fs::read_link("/proc/self").is_ok_and(|own| *own.as_os_str() == *std::process::id().to_string())
+    };
+    *OWN.get_or_init(own)
 }
 
 /// Bytes of a page.

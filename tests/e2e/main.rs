@@ -22,6 +22,7 @@ mod flood;
 mod following;
 mod forged;
 mod harmless;
+mod health;
 mod hostile;
 mod injected;
 mod inputs;

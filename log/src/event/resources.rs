@@ -30,35 +30,31 @@ pub struct Resources {
     /// Datagrams that the kernel dropped since the queues of the IOC's UDP sockets were full, found at a look over this
     /// while; the look before it may have been 10 seconds before. `None` if there was none, or nothing to compare it with.
     pub udp_drops: Option<u64>,
-    /// The threads that used or waited for most of it, the most first.
+    /// The threads that used or waited for most of it, by name, the most first.
     pub most: Vec<ThreadUse>,
 }
 
-/// What a thread has used.
+/// What the threads of one name have used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// Number of a [`WatchedThread`].
     pub thread: u32,
     /// CPU time, microseconds.
     pub cpu: u64,
-    /// Time that it could have run and waited for a CPU, microseconds. A wait counts when it ends.
+    /// Time that they could have run and waited for a CPU, microseconds. A wait counts when it ends.
     pub waiting: u64,
-    /// How often it got a CPU.
+    /// How often they got a CPU.
     pub times: u64,
 }
 
-/// A thread in [`Resources`]. Its number is used again when it has ended.
+/// The name of threads in [`Resources`]: those of one name count together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedThread {
     /// Its number, which is none of a [`Thread`](super::Thread).
     pub id: u32,
     /// The IOC.
     pub ioc: IocId,
-    /// Number of the thread in the kernel.
-    pub tid: u32,
-    /// Its start, nanoseconds after boot; 0 if unknown.
-    pub start: u64,
-    /// Its name in the kernel, at most 15 bytes.
+    /// Their name in the kernel, at most 15 bytes.
     pub name: String,
 }
 

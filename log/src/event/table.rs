@@ -218,7 +218,7 @@ macro_rules! for_each_fact {
             79 Crash(Box<Crash>) "crash" Definition in crashes: Table<Crash>;
             /// What an IOC has used of the machine.
             80 Resources(Box<Resources>) "resources" Hit;
-            /// A thread in them.
+            /// The name of threads in them.
             81 WatchedThread(Box<WatchedThread>) "watched_thread" Definition in watched_threads: Table<WatchedThread>;
             /// A thread stands still though it should run.
             82 Stuck(Box<Stuck>) "stuck" Definition in stuck: Table<Stuck>;

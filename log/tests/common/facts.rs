@@ -462,9 +462,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         signal_sent(),
         crash(),
         resources(),
-        (id(), id(), any::<u32>(), any::<u64>(), text())
-            .prop_map(|(id, ioc, tid, start, name)| Fact::from(WatchedThread { id, ioc, tid, start, name }))
-            .boxed(),
+        (id(), id(), text()).prop_map(|(id, ioc, name)| Fact::from(WatchedThread { id, ioc, name })).boxed(),
         stuck(),
         (id(), id(), any::<u64>(), any::<bool>())
             .prop_map(|(id, ioc, after, has_ended)| Fact::StuckEnd(StuckEnd { id, ioc, after, has_ended }))

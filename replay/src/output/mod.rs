@@ -10,6 +10,7 @@ mod crash;
 pub mod diff;
 pub mod format;
 pub mod graph;
+pub mod health;
 pub mod hangs;
 pub mod info;
 pub mod iocs;

@@ -90,14 +90,13 @@ pub fn end(env: &mut Env<'_>, ioc: &mut TracedIoc) {
 fn record(env: &mut Env<'_>, ioc: &mut TracedIoc, pieces: Vec<Piece>) {
     for piece in pieces {
         let mut most = Vec::new();
-        for (tid, share) in piece.most() {
+        for (name, share) in piece.most() {
             let ids = &mut env.run.ids;
-            let Some((thread, new)) = ioc.health.known.id(tid, &mut || ids.watched_thread()) else {
+            let Some((thread, new)) = ioc.health.known.id(name, &mut || ids.watched_thread()) else {
                 continue;
             };
-            if let Some(named) = new {
-                let (tid, start, name) = (named.tid, named.start, named.name);
-                env.push(piece.end, Fact::from(WatchedThread { id: thread, ioc: ioc.id, tid, start, name }));
+            if let Some(name) = new {
+                env.push(piece.end, Fact::from(WatchedThread { id: thread, ioc: ioc.id, name }));
             }
             let (cpu, waiting) = (share.run / MICRO, share.waiting / MICRO);
             most.push(ThreadUse { thread, cpu, waiting, times: share.times });
@@ -117,7 +116,6 @@ fn record(env: &mut Env<'_>, ioc: &mut TracedIoc, pieces: Vec<Piece>) {
         };
         env.push(piece.end, Fact::from(fact));
     }
-    ioc.health.recorded();
 }
 
 /// Tells of threads that are not watched.
