@@ -11,7 +11,7 @@ use crate::hangs::Hang;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
-use crate::output::hangs::FORMATS;
+use crate::output::stuck::FORMATS;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;

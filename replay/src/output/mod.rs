@@ -10,7 +10,6 @@ mod crash;
 pub mod diff;
 pub mod format;
 pub mod graph;
-pub mod hangs;
 pub mod health;
 pub mod info;
 pub mod iocs;
@@ -26,6 +25,7 @@ pub mod rows;
 #[cfg(test)]
 pub mod sample;
 pub mod settings;
+pub mod stuck;
 pub mod top;
 pub mod traces;
 pub mod undo;

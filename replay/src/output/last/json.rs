@@ -10,7 +10,7 @@ use crate::model::value;
 use crate::out::Out;
 use crate::output::rows::Row;
 use crate::output::wording::put::who;
-use crate::output::{console, hangs};
+use crate::output::{console, stuck};
 use crate::time::{Zone, SECOND};
 use crate::values::RESTARTED;
 use serde::Serialize;
@@ -52,7 +52,7 @@ struct Keys<'a> {
     /// What it printed in the minute, with the keys of `iocreplay console`.
     console: Vec<console::Line<'a>>,
     /// Its threads that stood still, with the keys of `iocreplay stuck`.
-    stuck: Vec<hangs::Line<'a>>,
+    stuck: Vec<stuck::Line<'a>>,
 }
 
 #[derive(Serialize)]
