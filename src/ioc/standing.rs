@@ -207,7 +207,7 @@ impl<'a> Look<'a> {
             }
             Kind::Descriptor(wait) => {
                 found.object = self.object(first as u32);
-                let of_socket = found.object.parse::<std::net::SocketAddr>().is_ok();
+                let of_socket = is_address(&found.object);
                 found.wait = match wait {
                     Wait::Read if of_socket => Wait::Receive,
                     Wait::Write if of_socket => Wait::Send,
@@ -259,6 +259,11 @@ impl<'a> Look<'a> {
             format!("{}:{port}", std::net::Ipv4Addr::from(ip))
         })
     }
+}
+
+/// Whether an object is the other end of a connection, and no path, pipe or the like.
+fn is_address(object: &str) -> bool {
+    !object.starts_with('/') && object.ends_with(|end: char| end.is_ascii_digit())
 }
 
 /// The number of a thread in its own pid namespace, which locks hold.

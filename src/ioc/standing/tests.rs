@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::ioc::image::{FieldLine, Image};
-use crate::ioc::layout::Layout;
 use crate::linux::width::Width;
 use iocrec_testing::chance::fuzz;
 use std::sync::mpsc;

@@ -8,7 +8,7 @@
 //! A process that is stopped as a whole is told as such, and its threads are not judged meanwhile.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use iocrec_log::event::{Fact, Holder, Stuck, StuckEnd, Wait};
 
@@ -16,6 +16,7 @@ use crate::health::threads::Threads as Watched;
 use crate::ioc::standing::{Look, Mutex, Standing};
 use crate::ioc::threads;
 use crate::recorder::env::Env;
+use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::records::Records;
 use crate::recorder::registry::scan_lists::ScanLists;
@@ -45,7 +46,7 @@ struct Seen {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct StuckThreads {
-    seen: BTreeMap<u32, Seen>,
+    seen: AddressMap<u32, Seen>,
     /// Time of the last beat.
     last: u64,
     stopped: Option<Stuck>,
@@ -262,7 +263,14 @@ fn describe(
 /// The period of a scan thread by its name: `scan-0.1`, in Base 3.14 `scan0.1`; seconds.
 fn period(name: &str) -> Option<f64> {
     let period = name.strip_prefix("scan")?;
-    let period: f64 = period.strip_prefix('-').unwrap_or(period).parse().ok()?;
+    let digits = period.strip_prefix('-').unwrap_or(period);
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    // the standard library's parser takes 16 KiB
+    let places = u32::try_from(part.len()).ok().filter(|places| *places <= 6)?;
+    let scale = 10_u32.pow(places);
+    let number = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u32>().ok() };
+    let all = number(whole)?.checked_mul(scale)?.checked_add(number(part)?)?;
+    let period = f64::from(all) / f64::from(scale);
     (period > 0.0 && period < 1e6).then_some(period)
 }
 
