@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 19] = [
+const GOLDEN: [&str; 21] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -33,6 +33,8 @@ const GOLDEN: [&str; 19] = [
     "v1-stalls",
     "v1-ip6",
     "v1-deaths",
+    "v1-resources",
+    "v1-stuck",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -529,6 +531,63 @@ fn hits() -> Vec<Fact> {
             command: vec!["bash".into(), "-l".into()],
             left_out: 3,
         }),
+        Fact::from(WatchedThread { id: 1, ioc: 1, name: "scan-0.1".into() }),
+        Fact::from(Resources {
+            ioc: 1,
+            period: 60_000_123,
+            cpu: Some(180_000),
+            waiting: Some(4_000),
+            minor_faults: 12,
+            major_faults: 1,
+            resident: Some(20_480),
+            threads: 21,
+            descriptors: Some(17),
+            udp_drops: Some(2744),
+            most: vec![ThreadUse { thread: 1, cpu: 150_000, waiting: 3_000, times: 600 }],
+        }),
+        Fact::from(Resources {
+            ioc: 1,
+            period: 1_000_000,
+            cpu: None,
+            waiting: None,
+            minor_faults: 0,
+            major_faults: 0,
+            resident: None,
+            threads: 0,
+            descriptors: None,
+            udp_drops: None,
+            most: vec![],
+        }),
+        Fact::from(Stuck {
+            id: 1,
+            ioc: 1,
+            tid: 4251,
+            thread: "scan-0.1".into(),
+            after: 9 * SECOND,
+            since: 10 * SECOND,
+            wait: Wait::Mutex,
+            object: String::new(),
+            call: Some(202),
+            record: Some(3),
+            is_lockset: true,
+            holder: Some(Holder { tid: 4250, thread: "cbLow".into(), record: Some(4), is_certain: true }),
+        }),
+        Fact::StuckEnd(StuckEnd { id: 1, ioc: 1, after: 12 * SECOND, has_ended: false }),
+        Fact::from(Stuck {
+            id: 2,
+            ioc: 1,
+            tid: 4252,
+            thread: "CAS-client".into(),
+            after: 0,
+            since: 11 * SECOND,
+            wait: Wait::Poll,
+            object: "10.0.0.7:4001".into(),
+            call: Some(7),
+            record: None,
+            is_lockset: false,
+            holder: None,
+        }),
+        Fact::ScanOverruns(ScanOverruns { ioc: 1, list: 1, more: 2, total: 31, since: 11 * SECOND }),
         Fact::from(Crash {
             ioc: 1,
             tid: 4700,

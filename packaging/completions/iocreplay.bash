@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last console clients net iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last console health stuck clients net iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -40,6 +40,11 @@ _iocreplay() {
         'last --output' | \
         'console -o' | \
         'console --output' | \
+        'health --svg' | \
+        'health -o' | \
+        'health --output' | \
+        'stuck -o' | \
+        'stuck --output' | \
         'clients -o' | \
         'clients --output' | \
         'net -o' | \
@@ -151,6 +156,18 @@ _iocreplay() {
         'console --exclude' | \
         'console --ioc' | \
         'console --host' | \
+        'health --format' | \
+        'health --since' | \
+        'health --until' | \
+        'health --ioc' | \
+        'health --host' | \
+        'stuck --format' | \
+        'stuck --since' | \
+        'stuck --until' | \
+        'stuck --pv' | \
+        'stuck --exclude' | \
+        'stuck --ioc' | \
+        'stuck --host' | \
         'clients --format' | \
         'clients --since' | \
         'clients --until' | \
@@ -215,6 +232,8 @@ _iocreplay() {
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     console) options='--help --format --since --until --pv --exclude --ioc --host --follow --utc --no-limit -o --output' ;;
+    health) options='--help --plot --svg --format --json --since --until --ioc --host --utc --no-limit -o --output' ;;
+    stuck) options='--help --format --since --until --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
@@ -227,7 +246,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | console | clients | net | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | console | health | stuck | clients | net | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

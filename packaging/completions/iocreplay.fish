@@ -18,6 +18,8 @@ complete -c iocreplay -n __fish_use_subcommand -a undo -d 'Make a shell script t
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
 complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
 complete -c iocreplay -n __fish_use_subcommand -a console -d 'Show what the IOCs printed, line by line'
+complete -c iocreplay -n __fish_use_subcommand -a health -d 'Show what the IOCs used of the machine'
+complete -c iocreplay -n __fish_use_subcommand -a stuck -d 'List the threads of IOCs that stood still though they should have run'
 complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
 complete -c iocreplay -n __fish_use_subcommand -a net -d 'Show what the network was doing'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
@@ -211,6 +213,31 @@ complete -c iocreplay -n '__fish_seen_subcommand_from console' -l utc -d 'read a
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l plot -d 'draw it over time on the terminal'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l svg -r -F -d 'draw it over time into this SVG file'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l json -d 'the same as --format jsonl'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l channels -d 'list the names of the channels, too'

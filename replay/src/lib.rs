@@ -9,6 +9,7 @@
 //! - [`Logs::values`]: values of PVs over time;
 //! - [`Logs::alarms`]: how alarms changed, and why;
 //! - [`Logs::console`]: what IOCs printed;
+//! - [`Logs::resources`]: what IOCs used of the machine;
 //! - [`inventory`] and [`summary`]: the IOCs and records, and what is missing.
 //!
 //! ```
@@ -39,6 +40,7 @@ mod events;
 pub mod failure;
 mod filter;
 pub mod follow;
+pub mod hangs;
 mod inputs;
 pub mod inventory;
 mod logs;
@@ -54,6 +56,7 @@ pub mod program;
 pub mod progress;
 mod puts;
 mod recent;
+pub mod resources;
 pub mod scan;
 pub mod snapshots;
 pub mod states;

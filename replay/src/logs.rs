@@ -418,7 +418,7 @@ impl Logs {
     }
 
     /// The events of all runs from `since` (wall-clock time) on.
-    fn sources(&self, since: Option<i64>) -> Vec<Source> {
+    pub(crate) fn sources(&self, since: Option<i64>) -> Vec<Source> {
         let budget = budget(self.runs.iter().flatten());
         self.acquainted(self.runs.iter().map(|files| Source::new(files, since, &budget, &self.notices)))
     }

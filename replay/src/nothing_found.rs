@@ -41,6 +41,10 @@ pub enum Kind {
     Network,
     /// What IOCs printed.
     Console,
+    /// What IOCs used of the machine.
+    Health,
+    /// Threads that stood still.
+    Stuck,
 }
 
 /// Contents of the logs.
@@ -59,6 +63,8 @@ pub struct Held {
     puts: bool,
     processing: bool,
     console: bool,
+    resources: bool,
+    stuck: bool,
     /// Whether everything was recorded without probes.
     packets_only: bool,
 }
@@ -93,7 +99,9 @@ impl Held {
             Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
             Fact::CaPut(_) | Fact::PvaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
+            Fact::Resources(_) => self.resources = true,
             Fact::ConsoleLine(_) | Fact::ConsoleLeftOut(_) | Fact::GivingUp(_) => self.console = true,
+            Fact::Stuck(_) | Fact::ScanOverruns(_) => self.stuck = true,
             Fact::Clock(_) => {}
             _ => return,
         }
@@ -184,6 +192,8 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Clients => "no client matches",
                 Kind::Network => "nothing unusual on the network matches",
                 Kind::Console => "no line matches",
+                Kind::Health => "nothing of it matches",
+                Kind::Stuck => "no thread that stood still and no late scan matches",
             };
             let all = match filter.narrows() {
                 true => " all filters at once",
@@ -219,6 +229,10 @@ impl Held {
                 "these logs hold no processing and no puts: nothing happened, or recording was off \
                  (--no-process, --no-puts)"
             }
+            Kind::Health if !self.resources => {
+                "these logs hold nothing of what IOCs used of the machine: an older iocrec recorded them, no IOC ran \
+                 for a second, or recording was off (--no-resources)"
+            }
             Kind::Console if !self.console && self.packets_only => {
                 "these logs hold nothing that IOCs printed: they were recorded without probes (the packet tier; \
                  iocreplay info says why)"
@@ -226,6 +240,10 @@ impl Held {
             Kind::Console if !self.console => {
                 "these logs hold nothing that IOCs printed: they printed nothing, an older iocrec recorded them, or \
                  recording was off (--no-console)"
+            }
+            Kind::Stuck if !self.stuck => {
+                "these logs hold no thread that stood still and no late scan: there was none, or an older iocrec \
+                 recorded them"
             }
             Kind::Puts if !self.puts => {
                 "these logs hold no puts: nobody wrote to a PV, or recording was off (--no-puts)"

@@ -64,6 +64,10 @@ option_group! { $
         #[argh(option, arg_name = "n", default = "20", from_str_fn(crate::commands::values::lines))]
         console_rate: u32,
 
+        /// leave out what the IOCs use of the machine: CPU time, memory, descriptors
+        #[argh(switch)]
+        no_resources: bool,
+
         /// keep at most this number of process chains a second for each record that starts them; puts and what they
         /// cause are always kept. Also --max-chains
         #[argh(option, arg_name = "n", from_str_fn(crate::commands::values::chains))]
@@ -129,6 +133,7 @@ impl Capture {
             process: !self.no_process,
             console: !self.no_console,
             console_rate: self.console_rate,
+            resources: !self.no_resources,
             snapshots: None,
             duration: self.duration,
             thin: self.thin,

@@ -13,7 +13,7 @@ use crate::ioc::layout::LayoutError;
 use crate::ioc::module::Module;
 use crate::ioc::offsets::Generation;
 use crate::ioc::process::IocProcess;
-use crate::ioc::{functions, stripped, version};
+use crate::ioc::{functions, standing, stripped, version};
 use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
 use crate::linux::opened::{Identity, Opened};
@@ -189,6 +189,7 @@ impl Finder {
         wanted.extend(VARIABLES);
         wanted.extend(Generation::symbols());
         wanted.push(version::CORE_RELEASE);
+        wanted.extend(standing::SUSPEND);
         wanted.extend(functions::symbols_of_c_library());
         self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());
         if self.files.len() > MAX_FILES {

@@ -20,6 +20,11 @@ const INHERITS: u32 = 0x20;
 /// The owner's thread id in a lock word (linux/futex.h, FUTEX_TID_MASK).
 const OWNER: u32 = 0x3FFF_FFFF;
 
+/// Bytes from a pthread_mutex_t of musl to its lock word; the GNU C library's begins with it.
+pub const MUSL_LOCK: u64 = 4;
+/// Flags of musl's `_m_type`: robust, priority inheritance, shared by processes.
+const MUSL_FLAGS: u32 = 4 | 8 | 128;
+
 /// The state of a record's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
@@ -74,6 +79,57 @@ pub fn locks(memory: &Memory, layout: &Layout, records: &[u64]) -> Vec<Lock> {
     locks
 }
 
+/// The places where the mutex of a record's lock set may be: in its parameters, or in one of two places behind them.
+/// Empty if the record's lock does not lead back to it.
+pub fn mutexes(memory: &Memory, layout: &Layout, record: u64) -> Vec<u64> {
+    let find = || {
+        let width = memory.width();
+        let offsets = Offsets::of(width);
+        let lset = layout.types.values().next()?.shown.lock?;
+        let lock = memory.pointer(record.checked_add(lset.offset.into())?)?;
+        let bytes: [u8; Offsets::MAX_BYTES] = memory.head(lock, offsets.record_bytes)?;
+        if width.pointer(&bytes, offsets.record) != record {
+            return None;
+        }
+        let set = width.pointer(&bytes, offsets.set);
+        let parameters = memory.pointer(set.checked_add(offsets.mutex)?).filter(|at| *at != 0)?;
+        let mut places = vec![parameters.checked_add(offsets.inner as u64)?];
+        let outer = memory.pointer(parameters.checked_add(offsets.outer as u64)?).unwrap_or_default();
+        places.extend(offsets.in_outer.iter().filter_map(|behind| outer.checked_add(*behind)));
+        Some(places)
+    };
+    find().unwrap_or_default()
+}
+
+/// The number of the thread that holds the pthread_mutex_t at an address, in the process's own pid namespace. `None` if
+/// nobody holds it, or it is none of the GNU C library or of musl.
+pub fn owner(memory: &Memory, mutex: u64) -> Option<u32> {
+    let offsets = Offsets::of(memory.width());
+    let bytes: [u8; Offsets::MAX_BYTES] = memory.head(mutex, offsets.outer_bytes)?;
+    if state(offsets, &bytes, 0) == Lock::Held {
+        return Some(u32_at(&bytes, 8));
+    }
+    // musl: `_m_type` and `_m_lock`; a recursive mutex has its owner in the latter
+    let (kind, lock) = (u32_at(&bytes, 0), u32_at(&bytes, MUSL_LOCK as usize));
+    let is_recursive = kind & TYPE == RECURSIVE && kind & !(TYPE | MUSL_FLAGS) == 0;
+    Some(lock & OWNER).filter(|owner| is_recursive && *owner != 0)
+}
+
+/// The number of the thread that holds the mutex for whose lock word a thread waits. `priority`: the kernel knows the
+/// holder (FUTEX_LOCK_PI).
+pub fn owner_by_word(memory: &Memory, word: u64, priority: bool) -> Option<u32> {
+    let bytes: [u8; 12] = memory.bytes(word)?;
+    let [lock, owner] = [0, 8].map(|at| u32_at(&bytes, at));
+    // the GNU C library's plain locks are 2 while others wait; musl's have their owner, and a flag for those who wait
+    let found = match lock {
+        _ if priority => lock & OWNER,
+        2 => owner,
+        _ if lock >> 31 == 1 => lock & OWNER,
+        _ => 0,
+    };
+    (found != 0).then_some(found)
+}
+
 /// The first bytes at these addresses.
 fn heads(memory: &Memory, addresses: &[Option<u64>], bytes: usize) -> Vec<Option<[u8; Offsets::MAX_BYTES]>> {
     let known = addresses.iter().flatten().copied();
@@ -109,6 +165,31 @@ mod tests {
     enum Place {
         Inner,
         Outer(usize),
+    }
+
+    #[test]
+    fn holders_by_the_lock_word() {
+        let mut image = Image::new(Width::Bits64);
+        let at = image.room(48);
+        let mut with = |words: [u32; 3], priority| {
+            for (number, word) in words.iter().enumerate() {
+                image.put(at + 4 * number, &word.to_ne_bytes());
+            }
+            (
+                owner_by_word(&image.memory(), image.address(at), priority),
+                owner(&image.memory(), image.address(at)),
+            )
+        };
+        assert_eq!(with([2, 1, 777], false).0, Some(777), "the GNU C library's");
+        assert_eq!(with([1, 1, 777], false).0, None, "nobody waits");
+        assert_eq!(with([0x8000_0000 | 777, 0, 0], false).0, Some(777), "musl's");
+        assert_eq!(with([0x8000_0000 | 777, 1, 777], true).0, Some(777), "priority inheritance");
+        assert_eq!(with([0, 0, 0], true).0, None);
+        // musl: type, lock
+        assert_eq!(with([1, 0x8000_0000 | 777, 1], false).1, Some(777));
+        assert_eq!(with([1, 0, 0], false).1, None, "free");
+        assert_eq!(with([0, 777, 0], false).1, None, "not recursive");
+        assert_eq!(owner_by_word(&image.memory(), 8, true), None);
     }
 
     #[test]
@@ -161,6 +242,15 @@ mod tests {
                     image.put(at + member, &value.to_ne_bytes());
                 }
                 assert_eq!(look(), [Lock::Held, Lock::Unknown, Lock::Unknown], "{width:?} {place:?}");
+                let places = mutexes(&memory, &layout, addresses[0]);
+                assert!(places.contains(&image.address(at)), "{width:?} {place:?}");
+                let owners: Vec<u32> = places.iter().filter_map(|place| owner(&memory, *place)).collect();
+                assert!(owners.contains(&777) && owners.iter().all(|owner| *owner == 777), "{owners:?}");
+                assert_eq!(owner_by_word(&memory, image.address(at), true), Some(777));
+                assert!(mutexes(&memory, &layout, addresses[1]).is_empty(), "of another record");
+                assert!(
+                    mutexes(&memory, &layout, 8).is_empty() && mutexes(&memory, &layout, u64::MAX).is_empty()
+                );
                 image.put(at, &778u32.to_ne_bytes());
                 assert_eq!(look()[0], Lock::Unknown, "word and owner differ");
             }

@@ -12,12 +12,14 @@
 //! | `offsets` | the offsets of members in Base's structures, which differ between Bases |
 //! | `layout` | its record types and their fields, from its own descriptions |
 //! | `records`, `fields`, `menus`, `scanning` | its records, their values, enum strings and scan lists |
-//! | `locks` | which of its records are locked |
+//! | `locks` | which of its records are locked, and by whom |
+//! | `calls`, `standing` | what a thread that stands still waits for |
 //! | `snapshots` | values, alarms and properties of many records at once |
 //! | `ports`, `clients`, `threads` | its servers' ports, Channel Access clients and threads |
 //! | `channels` | the channels of other Channel Access clients on this machine |
 //! | `pva_channels` | the channels of PVAccess servers' clients, from the servers' memory |
 
+mod calls;
 pub mod channels;
 pub mod clients;
 mod environment;
@@ -39,6 +41,7 @@ pub mod scanning;
 pub mod script;
 pub mod snapshots;
 pub mod stack;
+pub mod standing;
 pub mod stripped;
 #[cfg(test)]
 mod tests;

@@ -127,6 +127,30 @@ pub fn list(
     }
 }
 
+/// What Base keeps of a list that is scanned periodically (periodic_scan_list).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PeriodicAt {
+    /// Its period, seconds.
+    pub period: f64,
+    /// Address of the count of its overruns, an unsigned long.
+    pub overruns: u64,
+}
+
+/// The rest of the structure that begins with a periodic scan_list: period, name, overruns. `None` if it is not like
+/// that, as in early Bases: then the name is not where it should be.
+pub fn periodic(memory: &Memory, list: u64, name: &str) -> Option<PeriodicAt> {
+    let width = memory.width();
+    // i386 aligns doubles to 4 bytes, 32-bit ARM to 8
+    let places: &[u64] = width.pick(&[20, 24], &[40]);
+    places.iter().find_map(|place| {
+        let at = list.checked_add(*place)?;
+        let period = f64::from_ne_bytes(memory.bytes(at)?);
+        let text = memory.string(memory.pointer(at.checked_add(8)?)?, name.len() + 1)?;
+        let overruns = at.checked_add(8 + width.bytes() as u64)?;
+        (text == name && period > 0.0 && period < 1e6).then_some(PeriodicAt { period, overruns })
+    })
+}
+
 /// A CALLBACK's priority and user pointer.
 fn callback(memory: &Memory, address: u64) -> Option<(u64, u64)> {
     let offsets = Scan::of(memory.width());

@@ -70,6 +70,13 @@ pub fn monotonic_of_boot(boot: u64) -> u64 {
     boot.saturating_sub(ahead.unsigned_abs())
 }
 
+/// Time that the machine has been suspended since it started, nanoseconds: the difference of two clocks that are read one
+/// after the other, so it may be too large by what came between.
+pub fn suspended() -> u64 {
+    let monotonic = nanoseconds(ClockId::CLOCK_MONOTONIC);
+    nanoseconds(ClockId::CLOCK_BOOTTIME).saturating_sub(monotonic).max(0).unsigned_abs()
+}
+
 /// Add this to the monotonic time to get nanoseconds since 1970.
 pub fn wall_offset() -> i64 {
     // The best of three: preemption between the two reads would look like a step of the clock.

@@ -38,6 +38,7 @@ use iocrec_log::event::{Event, Fact};
 
 use crate::bpf::maps::LeavesOut;
 use crate::deaths::Deaths;
+use crate::health;
 use crate::linux::ending::Ends;
 use crate::linux::reader;
 use crate::net::capture::{Capture, CaptureError, Filtering, BLOCKS};
@@ -55,6 +56,7 @@ use crate::recorder::run::Loop;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::channel_access::ChannelAccess;
 use crate::recorder::sources::datagrams::Datagrams;
+use crate::recorder::sources::health::Health;
 use crate::recorder::sources::hits::Hits;
 use crate::recorder::sources::readings::Readings;
 use crate::recorder::sources::sampling::Sampling;
@@ -114,6 +116,9 @@ impl Recorder {
         if let Ends::Untold(_) = &ends {
             messages.push(ends.to_string());
         }
+        if let Some(lack) = health::lacks().filter(|_| options.resources) {
+            messages.push(lack.into());
+        }
         let machine = Machine::this();
         let now = machine.clock.monotonic();
         sink.push(Event { time: now, fact: Fact::from(host().map_err(StartError::Host)?) });
@@ -121,7 +126,7 @@ impl Recorder {
         let processes = Processes::new(attacher.as_ref(), &options, now);
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
         let run = Run { no_deaths, new_records: leaves_out.any().then(Vec::new), ..Run::default() };
-        let snapshots = options.snapshots;
+        let (snapshots, resources) = (options.snapshots, options.resources);
         let datagrams = options.net.then(|| Datagrams::new(&options.interfaces));
         let mut recorder = Loop::new(options, machine, maps, run);
         if let Ends::Connector(connector) = ends {
@@ -144,6 +149,10 @@ impl Recorder {
             recorder.add(Snapshots::new(max_disk));
         }
         recorder.add(ServerThreads);
+        if resources {
+            // before the processes, whose ends must come after their last facts
+            recorder.add(Health::new());
+        }
         recorder.add(processes);
         recorder.note_clock(now, sink);
         sink.push(Event { time: now, fact: Fact::Tier(choice) });

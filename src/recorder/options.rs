@@ -33,6 +33,8 @@ pub struct Options {
     pub console: bool,
     /// Lines that each may print in a second; the others are counted.
     pub console_rate: u32,
+    /// Whether to record what the IOCs use of the machine.
+    pub resources: bool,
     /// Whether to record snapshots, and the cap of the log, of which they may take a part.
     pub snapshots: Option<u64>,
     /// End after this time.

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::bpf::table::MapError;
+use crate::health::threads::Unwatched;
 use crate::ioc::layout::LayoutError;
 use crate::ioc::records::WalkError;
 use crate::linux::reader::budget::Refused;
@@ -30,6 +31,10 @@ pub enum Shortfall {
     NotCaptured(String),
     /// Signals to it and its crashes are not told.
     NoDeaths(String),
+    /// Not all of its threads are watched.
+    Unwatched(Unwatched),
+    /// What it uses is not recorded, as the user wants.
+    NoResources,
     /// Its probes were gone and could not be placed again.
     ProbesLost(ProbeError),
 }
@@ -49,6 +54,8 @@ impl fmt::Display for Shortfall {
                  at most"
             ),
             Shortfall::NoDeaths(reason) => write!(f, "signals and crashes: {reason}"),
+            Shortfall::Unwatched(why) => write!(f, "CPU time of some threads is unknown: {why}"),
+            Shortfall::NoResources => f.write_str("resources: not recorded (--no-resources)"),
             Shortfall::ProbesLost(reason) => write!(
                 f,
                 "its probes hung on a thread that has ended, and could not be placed anew: {reason}"

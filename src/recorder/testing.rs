@@ -173,6 +173,7 @@ pub fn options() -> Options {
         process: true,
         console: true,
         console_rate: 20,
+        resources: true,
         snapshots: None,
         duration: None,
         thin: None,

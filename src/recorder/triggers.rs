@@ -109,7 +109,14 @@ impl Triggers {
                 // whoever ended it in good order has no question
                 let died = end.how != "exit status 0";
                 let ioc = context.ioc(end.ioc).filter(|_| died)?;
-                return self.death(&ioc.name, &end.how, event.time);
+                return self.death(&ioc.name, format!("IOC {} ended: {}", ioc.name, end.how), event.time);
+            }
+            // a hang is pinned like a death, once
+            Fact::Stuck(stuck) if context.stuck(stuck.id).is_none() => {
+                let ioc = context.ioc(stuck.ioc)?;
+                let name = |id| context.record(id).map(|record| record.name.to_string());
+                let text = format!("IOC {}: {}", ioc.name, stuck.sentence(None, &name));
+                return self.death(&format!("{} stuck", ioc.name), text, event.time);
             }
             Fact::Record(record) => {
                 // it may get its name only now
@@ -153,8 +160,8 @@ impl Triggers {
         rose.then_some(if severity == MAJOR { "MAJOR alarm" } else { "INVALID alarm" })
     }
 
-    /// Pins the death of an IOC, unless it dies all the time.
-    fn death(&mut self, name: &str, how: &str, now: u64) -> Option<Cause> {
+    /// Pins the death of an IOC, unless it dies all the time. `name`: the limit that it counts for.
+    fn death(&mut self, name: &str, text: String, now: u64) -> Option<Cause> {
         if self.deaths.len() >= MAX_CAUSES && !self.deaths.contains_key(name) {
             // an IOC whose last death was this long ago has its full allowance again
             let whole = MAX_DEATHS * ANOTHER;
@@ -166,7 +173,6 @@ impl Triggers {
             deaths.left_out += 1;
             return None;
         }
-        let text = format!("IOC {name} ended: {how}");
         let text = match std::mem::take(&mut deaths.left_out) {
             0 => text,
             more => format!("{text} ({more} other ends of it since its last pin were left out)"),

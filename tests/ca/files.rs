@@ -200,6 +200,7 @@ pub fn options() -> Options {
         process: true,
         console: true,
         console_rate: 20,
+        resources: false,
         net: true,
         snapshots: None,
         duration: None,

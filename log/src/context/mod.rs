@@ -27,9 +27,10 @@ pub use self::table::{Latest, Table};
 use crate::event::deaths::Crash;
 use crate::event::definitions::*; // all of them: the table of facts names them
 use crate::event::life::Ended;
+use crate::event::stuck::Stuck;
 use crate::event::{
-    for_each_fact, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority, Event, Fact, FieldId,
-    IocId, MenuId, RecordId, ScanListId, ThreadId,
+    for_each_fact, resources::WatchedThread, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority,
+    Event, Fact, FieldId, IocId, MenuId, RecordId, ScanListId, ThreadId,
 };
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -177,6 +178,11 @@ impl Context {
         self.in_force.begin(time, fact, &mut admission);
     }
 
+    /// A thread that stands still.
+    pub fn stuck(&self, id: u32) -> Option<&Stuck> {
+        self.in_force.stuck.get(id)
+    }
+
     /// Ends something, and everything that belongs to it.
     fn end(&mut self, ended: Ended) {
         self.in_force.end(ended);
@@ -184,7 +190,7 @@ impl Context {
         match ended {
             Ended::Ioc(_) if self.share.may_look_at(self.held() / TYPICAL) => {}
             Ended::Circuit(_) => {}
-            Ended::Ioc(_) | Ended::Recording(_) | Ended::Channel(_) => return,
+            Ended::Ioc(_) | Ended::Recording(_) | Ended::Channel(_) | Ended::Stuck(_) => return,
         }
         // Owners end first; they have no such owners themselves.
         let none = (Table::default(), Records::default());
@@ -368,6 +374,16 @@ impl Context {
     /// The links that write over Channel Access, with their records' numbers, as far as known.
     pub fn output_links(&self) -> impl Iterator<Item = (RecordId, &[OutputLink])> {
         self.in_force.output_links.iter().map(|(record, links)| (record, links.as_slice()))
+    }
+
+    /// Number of the open circuits that an IOC serves, as far as is known.
+    pub fn circuits_served(&self, ioc: IocId) -> usize {
+        self.in_force.circuit_ends.values().filter(|ends| ends.server == Some(ioc)).count()
+    }
+
+    /// The name of threads in [`Resources`](crate::event::Resources).
+    pub fn watched_thread(&self, id: u32) -> Option<&WatchedThread> {
+        self.in_force.watched_threads.get(id)
     }
 
     /// The last crash of an IOC, if it had one.

@@ -17,6 +17,8 @@ pub enum Ended {
     Circuit(CircuitId),
     /// A channel.
     Channel(ChannelId),
+    /// A thread's standing still.
+    Stuck(u32),
 }
 
 /// The owner of a definition. The definition ends with it.

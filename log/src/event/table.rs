@@ -7,6 +7,8 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::resources::*;
+use super::stuck::*;
 use super::traffic::*;
 use serde::{Deserialize, Serialize};
 
@@ -214,6 +216,16 @@ macro_rules! for_each_fact {
             /// A thread of an IOC got a deadly signal, or its own fault was handed to a handler. The last of each IOC is in
             /// force until the IOC ends.
             79 Crash(Box<Crash>) "crash" Definition in crashes: Table<Crash>;
+            /// What an IOC has used of the machine.
+            80 Resources(Box<Resources>) "resources" Hit;
+            /// The name of threads in them.
+            81 WatchedThread(Box<WatchedThread>) "watched_thread" Definition in watched_threads: Table<WatchedThread>;
+            /// A thread stands still though it should run.
+            82 Stuck(Box<Stuck>) "stuck" Definition in stuck: Table<Stuck>;
+            /// A thread that stood still runs again, or has ended.
+            83 StuckEnd(StuckEnd) "stuck_end" End;
+            /// Periodic scans came too late.
+            84 ScanOverruns(ScanOverruns) "scan_overruns" Note;
         }
     };
 }
@@ -266,6 +278,7 @@ impl Fact {
             Fact::Detached(detached) => Some(Ended::Recording(detached.ioc)),
             Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => Some(Ended::Circuit(*circuit)),
             Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => Some(Ended::Channel(*channel)),
+            Fact::StuckEnd(end) => Some(Ended::Stuck(end.id)),
             _ => None,
         }
     }
@@ -291,7 +304,7 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

@@ -461,7 +461,80 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         signal_sent(),
         crash(),
+        resources(),
+        (id(), id(), text()).prop_map(|(id, ioc, name)| Fact::from(WatchedThread { id, ioc, name })).boxed(),
+        stuck(),
+        (id(), id(), any::<u64>(), any::<bool>())
+            .prop_map(|(id, ioc, after, has_ended)| Fact::StuckEnd(StuckEnd { id, ioc, after, has_ended }))
+            .boxed(),
+        (id(), id(), any::<[u64; 3]>())
+            .prop_map(|(ioc, list, [more, total, since])| {
+                Fact::ScanOverruns(ScanOverruns { ioc, list, more, total, since })
+            })
+            .boxed(),
     ]
+}
+
+fn stuck() -> BoxedStrategy<Fact> {
+    let wait = one_of(&[Wait::Unknown, Wait::Mutex, Wait::Poll, Wait::Suspended, Wait::Frozen]);
+    let holder = (any::<u32>(), text(), proptest::option::of(id()), any::<bool>())
+        .prop_map(|(tid, thread, record, is_certain)| Holder { tid, thread, record, is_certain });
+    let number = proptest::option::of(any::<u32>());
+    (
+        (id(), id(), any::<u32>(), text(), any::<[u64; 2]>()),
+        (wait, text(), number, proptest::option::of(id()), any::<bool>(), proptest::option::of(holder)),
+    )
+        .prop_map(|((id, ioc, tid, thread, times), (wait, object, call, record, is_lockset, holder))| {
+            let [after, since] = times;
+            Fact::from(Stuck {
+                id,
+                ioc,
+                tid,
+                thread,
+                after,
+                since,
+                wait,
+                object,
+                call,
+                record,
+                is_lockset,
+                holder,
+            })
+        })
+        .boxed()
+}
+
+fn resources() -> BoxedStrategy<Fact> {
+    let number = || proptest::option::of(any::<u64>());
+    let most = (id(), any::<[u64; 3]>()).prop_map(|(thread, [cpu, waiting, times])| ThreadUse {
+        thread,
+        cpu,
+        waiting,
+        times,
+    });
+    (
+        (id(), any::<u64>(), number(), number(), any::<[u64; 2]>()),
+        (number(), any::<u32>(), proptest::option::of(any::<u32>()), number(), vec(most, 0..4)),
+    )
+        .prop_map(
+            |((ioc, period, cpu, waiting, faults), (resident, threads, descriptors, udp_drops, most))| {
+                let [minor_faults, major_faults] = faults;
+                Fact::from(Resources {
+                    ioc,
+                    period,
+                    cpu,
+                    waiting,
+                    minor_faults,
+                    major_faults,
+                    resident,
+                    threads,
+                    descriptors,
+                    udp_drops,
+                    most,
+                })
+            },
+        )
+        .boxed()
 }
 
 fn signal_sent() -> BoxedStrategy<Fact> {

@@ -48,6 +48,8 @@ commands! {
     alarms: Alarms, "alarms";
     last: Last, "last";
     console: Console, "console";
+    health: Health, "health";
+    stuck: StuckThreads, "stuck";
     clients: Clients, "clients";
     net: Net, "net";
     iocs: Iocs, "iocs";

@@ -25,7 +25,7 @@ use iocrec_cli::command;
 use iocrec_log::event::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// Fields whose last value is remembered with --follow; a bound for hostile logs.
@@ -216,14 +216,19 @@ impl Values {
             plot::terminal::draw(out, &drawing, width::columns(), zone)?;
         }
         if let Some(file) = &self.svg {
-            let failed = |error| Failure::output(error, Some(file));
-            let destination = Destination::named("--svg", file, &self.reading().logs)?;
-            let mut below = BufWriter::new(destination);
-            let drawn = plot::svg::draw(&mut Out::new(&mut below), &drawing, zone);
-            let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;
-            destination.close(drawn.is_ok()).map_err(failed)?;
-            drawn.map_err(failed)?;
+            svg_file(file, &self.reading().logs, &drawing, zone)?;
         }
         Ok(false)
     }
+}
+
+/// Draws into an SVG file, which must not be one of the logs.
+pub(super) fn svg_file(file: &Path, logs: &[PathBuf], drawing: &Drawing, zone: &Zone) -> Result<(), Failure> {
+    let failed = |error| Failure::output(error, Some(file));
+    let destination = Destination::named("--svg", file, logs)?;
+    let mut below = BufWriter::new(destination);
+    let drawn = plot::svg::draw(&mut Out::new(&mut below), drawing, zone);
+    let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;
+    destination.close(drawn.is_ok()).map_err(failed)?;
+    drawn.map_err(failed)
 }

@@ -114,13 +114,16 @@ impl Command for Why {
 /// Longest time until errlog's thread has printed a message, nanoseconds.
 const PRINTED: i64 = SECOND as i64;
 
-/// Adds what the records on the way printed.
+/// Adds what the records on the way printed, and what held them up.
 fn add_said(logs: &Logs, answer: &mut Answer, zone: &Zone) {
     let (since, until) = answer.span();
     let filter =
         Filter { since: Some(since), until: Some(until.saturating_add(PRINTED)), ..Filter::default() };
     for row in logs.console(&filter) {
         answer.add_said(&row, zone);
+    }
+    for row in logs.hangs(&filter) {
+        answer.add_stuck(&row, zone);
     }
 }
 

@@ -123,6 +123,21 @@ pub struct Series {
     in_cell: u64,
 }
 
+fn no_properties() -> Properties {
+    Properties {
+        record: 0,
+        description: String::new(),
+        units: String::new(),
+        precision: None,
+        display: None,
+        control: None,
+        lolo: None,
+        low: None,
+        high: None,
+        hihi: None,
+    }
+}
+
 /// A value as a number.
 pub fn number(value: &Value) -> Option<f64> {
     match value {
@@ -140,6 +155,13 @@ impl Series {
         let properties = line.properties().filter(|_| &*line.field == "VAL");
         let (host, ioc) = (line.host.to_string(), line.ioc.to_string());
         Series { pv: line.pv(), host, ioc, properties, joined: 1, ..Series::default() }
+    }
+
+    /// A series of something that is no PV of an IOC.
+    pub fn named(name: String, units: &str, host: &str, ioc: &str) -> Series {
+        let units = Properties { units: units.to_owned(), ..no_properties() };
+        let (host, ioc) = (host.to_owned(), ioc.to_owned());
+        Series { pv: name, host, ioc, properties: Some(Rc::new(units)), joined: 1, ..Series::default() }
     }
 
     /// Takes the next value.
@@ -169,14 +191,24 @@ impl Series {
             (None, Value::Int(state)) if self.unnamed.len() < MAX_STATES => _ = self.unnamed.insert(*state),
             _ => {}
         }
-        if let Some(gap) = self.gaps.last_mut().filter(|gap| gap.to.is_none()) {
-            gap.to = Some(line.time.max(gap.from));
-            self.in_cell = self.joined; // a cell has no gap in it
-        }
         let before = self.cells.last().and_then(|cell| cell.last_severity);
         // a put that makes no record process leaves the alarm as it was
         let severity = line.alarm.map(|(severity, _)| severity).or(before);
-        let cell = Cell::of(line.time, value, severity);
+        self.push(line.time, value, severity);
+    }
+
+    /// Takes the next number, which is no PV's.
+    pub fn number(&mut self, time: i64, value: f64) {
+        self.count += 1;
+        self.push(time, value, None);
+    }
+
+    fn push(&mut self, time: i64, value: f64, severity: Option<u16>) {
+        if let Some(gap) = self.gaps.last_mut().filter(|gap| gap.to.is_none()) {
+            gap.to = Some(time.max(gap.from));
+            self.in_cell = self.joined; // a cell has no gap in it
+        }
+        let cell = Cell::of(time, value, severity);
         match self.cells.last_mut() {
             Some(open) if self.in_cell < self.joined => open.join(&cell),
             _ => {

@@ -288,6 +288,15 @@ impl Source {
         self
     }
 
+    /// Takes what IOCs said and used, definitions, and whatever else is in the same blocks.
+    pub fn only_health(mut self) -> Self {
+        self.scan.choose(Arc::new(|about| match about.classes {
+            Some(classes) if !classes.health() && !about.defines => Choice::Pass,
+            _ => Choice::Only(Arc::new(|_| false)),
+        }));
+        self
+    }
+
     /// Wall-clock time of the next item; `None` at the end. A run whose reading has not begun gives its start, and
     /// takes no memory.
     pub fn peek(&mut self) -> Option<i64> {
@@ -612,6 +621,8 @@ fn bytes(fact: &Fact) -> usize {
                 + sent.program.len()
                 + sent.command.iter().map(|word| size_of_val(word) + word.len()).sum::<usize>()
         }
+        Fact::Resources(used) => size_of_val(used.as_ref()) + size_of_val(used.most.as_slice()),
+        Fact::WatchedThread(thread) => size_of_val(thread.as_ref()) + thread.name.len(),
         Fact::Crash(crash) => {
             size_of_val(crash.as_ref())
                 + crash.thread.len()

@@ -19,7 +19,7 @@ use crate::time::{duration, Zone, SECOND};
 use std::fmt::Write as _;
 use std::io;
 
-/// Columns of the screen, and the lines of each part: 46 in all.
+/// Columns of the screen, and the lines of each part: 51 in all.
 const COLUMNS: usize = 100;
 const MOST_MISSING: usize = 2;
 const MOST_BEGUN: usize = 5;
@@ -27,6 +27,7 @@ const MOST_THREADS: usize = 6;
 const MOST_ALARMS: usize = 5;
 const MOST_CLIENTS: usize = 3;
 const MOST_SAID: usize = 6;
+const MOST_STUCK: usize = 4;
 
 fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
@@ -93,6 +94,7 @@ pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     head(out, last, zone)?;
     missing(out, last, zone)?;
     begun(out, last, zone)?;
+    stuck(out, last, zone)?;
     threads(out, last)?;
     let puts: Vec<String> = last.puts.iter().map(|put| put_text(put, last.end, zone)).collect();
     let mut part = Part { out, name: "puts" };
@@ -262,6 +264,16 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         (_, 1) => part.line("1 record was in alarm at the end"),
         (_, count) => part.line(&format!("{count} records were in alarm at the end")),
     }
+}
+
+fn stuck(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    if last.hangs.is_empty() {
+        return Ok(());
+    }
+    let mut part = Part { out, name: "stuck" };
+    let lines: Vec<String> =
+        last.hangs.iter().map(|row| format!("{} {}", clock(row.time, zone), row.text)).collect();
+    part.lines_of_more(&lines, MOST_STUCK, true, (0, "earlier; see iocreplay stuck"))
 }
 
 fn console(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {

@@ -10,6 +10,7 @@ mod crash;
 pub mod diff;
 pub mod format;
 pub mod graph;
+pub mod health;
 pub mod info;
 pub mod iocs;
 pub mod last;
@@ -24,6 +25,7 @@ pub mod rows;
 #[cfg(test)]
 pub mod sample;
 pub mod settings;
+pub mod stuck;
 pub mod top;
 pub mod traces;
 pub mod undo;

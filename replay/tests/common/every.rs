@@ -13,10 +13,11 @@ const OPERANDS: [(&str, &[&[&str]]); 5] = [
 ];
 
 /// Options of commands that are run with them as well.
-const OPTIONS: [(&str, &[&str]); 9] = [
+const OPTIONS: [(&str, &[&str]); 10] = [
     ("net", &["--all"]),
     ("net", &["--all", "--kind", "searched", "--pv", "*", "--client", "*"]),
     ("values", &["--plot"]),
+    ("health", &["--plot"]),
     ("alarms", &["--all", "--severity", "MAJOR"]),
     ("top", &["-n", "0"]),
     ("puts", &["--all"]),

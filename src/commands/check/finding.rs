@@ -25,6 +25,8 @@ pub struct Found {
     pub no_connects: Option<String>,
     /// What is not told of the deaths of IOCs, and why.
     pub no_deaths: Vec<String>,
+    /// What is not told of what IOCs use, and why.
+    pub no_resources: Option<&'static str>,
     /// IOCs and servers that would be recorded.
     pub iocs: Vec<FoundIoc>,
     /// Processes that would not be recorded.

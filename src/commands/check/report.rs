@@ -50,6 +50,9 @@ pub fn text(found: &Found) -> String {
     for reason in &found.no_deaths {
         line(format_args!("deaths   {reason}"));
     }
+    if let Some(reason) = found.no_resources {
+        line(format_args!("resources {reason}"));
+    }
     if found.iocs.is_empty() {
         line(format_args!("IOCs     none is running (or none can be seen: run as root)"));
     }
@@ -134,7 +137,7 @@ pub fn json(found: &Found) -> String {
     });
     format!(
         "{{\"recorder\":{},\"host\":{},\"kernel\":{},\"arch\":{},\"tier\":{},\"refused\":{},\
-             \"packets\":{},\"no_packets\":{},\"no_filter\":{},\"no_connects\":{},\"no_deaths\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
+             \"packets\":{},\"no_packets\":{},\"no_filter\":{},\"no_connects\":{},\"no_deaths\":{},\"no_resources\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
         string(&host.recorder),
         string(&host.name),
         string(&host.kernel),
@@ -146,6 +149,7 @@ pub fn json(found: &Found) -> String {
         or_null(found.no_filter.as_ref()),
         or_null(found.no_connects.as_ref()),
         array(found.no_deaths.iter().map(shown)),
+        or_null(found.no_resources.as_ref()),
         array(iocs),
         array(not_recorded),
     )
@@ -196,6 +200,7 @@ mod tests {
             no_filter: Some("bpf(): not permitted".into()),
             no_connects: Some(odd.into()),
             no_deaths: vec![odd.into()],
+            no_resources: Some("no schedstat"),
             iocs: vec![ioc],
             not_recorded: vec![NotRecorded { pid: 7, command: odd.into(), user: odd.into(), reason }],
         };
@@ -205,6 +210,7 @@ mod tests {
         assert_eq!(report["no_filter"], "bpf(): not permitted");
         assert_eq!(report["no_connects"], odd);
         assert_eq!(report["no_deaths"][0], odd);
+        assert_eq!(report["no_resources"], "no schedstat");
         assert_eq!(report["not_recorded"][0]["reason"], odd);
         assert_eq!(report["not_recorded"][0]["pid"], 7);
         assert_eq!(report["iocs"][0]["name"], odd);

@@ -10,6 +10,7 @@ use crate::bpf::maps::LeavesOut;
 use crate::ca::servers::{self, Server};
 use crate::deaths::Deaths;
 use crate::failure::Failure;
+use crate::health;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
 use crate::linux::ending::Ends;
 use crate::linux::process;
@@ -81,7 +82,18 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     let lives = |ioc: &IocProcess| process::start(ioc.pid) == Some(ioc.start);
     iocs.retain(|line| found.iter().any(|ioc| ioc.pid == line.pid && lives(ioc)));
     iocs.extend(servers.into_iter().filter(|server| !is_ioc(server.pid)).map(foreign));
-    Ok(Found { host: host()?, tier, no_deaths, no_packets, no_filter, no_connects, iocs, not_recorded })
+    let no_resources = health::lacks();
+    Ok(Found {
+        host: host()?,
+        tier,
+        no_deaths,
+        no_resources,
+        no_packets,
+        no_filter,
+        no_connects,
+        iocs,
+        not_recorded,
+    })
 }
 
 /// The IOCs of these users, and processes that look like IOCs and are not recorded. Processes that ended meanwhile, or

@@ -1,7 +1,7 @@
 //! Signals and crashes of IOCs, a line each.
 
 use iocrec_log::context::Context;
-use iocrec_log::event::{CallSiteId, Crash, IocId, SignalFrom, SignalSent};
+use iocrec_log::event::{CallSiteId, Crash, IocId, SignalFrom, SignalSent, Stuck, StuckEnd};
 
 use crate::linux::ending::signal_name;
 
@@ -26,6 +26,21 @@ pub fn signal(sent: &SignalSent, context: &Context) -> String {
         words => format!(": {}", words.join(" ")),
     };
     format!("Signal: {} to {name} by {from}{command}", signal_name(sent.signal.into()))
+}
+
+/// The line of a thread that stands still.
+pub fn stuck_line(stuck: &Stuck, context: &Context) -> String {
+    let name = |id| context.record(id).map(|record| record.name.to_string());
+    format!("Stuck: {}: {}", name_of(stuck.ioc, context), stuck.sentence(None, &name))
+}
+
+/// The line of the end of that; `context` is that from before it.
+pub fn runs_again(end: &StuckEnd, context: &Context) -> Option<String> {
+    let stuck = context.stuck(end.id)?;
+    let name = |id| context.record(id).map(|record| record.name.to_string());
+    let standing = format!("at least {:.1} s", end.after.saturating_sub(stuck.since) as f64 / 1e9);
+    let what = stuck.sentence(Some(&standing), &name);
+    Some(format!("Stuck no more: {}: {what}", name_of(end.ioc, context)))
 }
 
 /// The line of a crash.

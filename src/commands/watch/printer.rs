@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use super::deaths::{crashed, signal};
+use super::deaths::{crashed, runs_again, signal, stuck_line};
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
@@ -290,6 +290,11 @@ impl<W: Write> Printer<W> {
 
 impl<W: Write> Sink for Printer<W> {
     fn push(&mut self, event: Event) {
+        // an end takes away what tells about it
+        let ended = match &event.fact {
+            Fact::StuckEnd(end) => runs_again(end, &self.context),
+            _ => None,
+        };
         self.context.apply(event.time, &event.fact);
         match event.fact {
             Fact::CaPut(put) => {
@@ -349,6 +354,23 @@ impl<W: Write> Sink for Printer<W> {
                 let line = crashed(&crash, &self.context);
                 let time = self.time(event.time);
                 self.line(&format!("{time}{line}"));
+            }
+            Fact::Stuck(stuck) => {
+                let line = stuck_line(&stuck, &self.context);
+                let time = self.time(event.time);
+                self.line(&format!("{time}{line}"));
+            }
+            Fact::StuckEnd(_) => {
+                if let Some(line) = ended {
+                    let time = self.time(event.time);
+                    self.line(&format!("{time}{line}"));
+                }
+            }
+            Fact::ScanOverruns(late) => {
+                let name = self.context.ioc(late.ioc).map_or("?", |ioc| ioc.name.as_str());
+                let list = self.context.scan_list(late.list).map_or("?", |list| &list.name);
+                let line = format!("Late: {name}: {} scans of {list} came too late", late.more);
+                self.line(&line);
             }
             Fact::Attached(attached) if !attached.cause.is_empty() => {
                 let name = self.context.ioc(attached.ioc).map_or("?", |ioc| ioc.name.as_str());

@@ -13,6 +13,8 @@ pub struct Ids {
     scan_list: ScanListId,
     call_site: CallSiteId,
     client_channel: u32,
+    watched_thread: u32,
+    stuck: u32,
 }
 
 fn next(last: &mut u32) -> u32 {
@@ -59,5 +61,15 @@ impl Ids {
     /// For a channel to which an IOC puts as a client.
     pub fn client_channel(&mut self) -> u32 {
         next(&mut self.client_channel)
+    }
+
+    /// For a thread in what an IOC uses.
+    pub fn watched_thread(&mut self) -> u32 {
+        next(&mut self.watched_thread)
+    }
+
+    /// For a thread that stands still.
+    pub fn stuck(&mut self) -> u32 {
+        next(&mut self.stuck)
     }
 }

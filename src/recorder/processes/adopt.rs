@@ -17,6 +17,7 @@ use crate::recorder::processes::ports::PortSearch;
 use crate::recorder::registry::console;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
+use crate::recorder::sources::health;
 
 /// An IOC opens its ports some time after it has been found; for this long every survey looks for them, nanoseconds.
 const YOUNG: u64 = 30_000_000_000;
@@ -38,7 +39,8 @@ pub(super) fn adopt(
         return;
     }
     // until now it counted as a CA server that is not an IOC
-    if let Some(server) = cx.iocs.remove(pid, env.run) {
+    if let Some(mut server) = cx.iocs.remove(pid, env.run) {
+        health::end(env, &mut server);
         let how = "it has become an IOC".to_string();
         env.push(now, Fact::IocEnd(IocEnd { ioc: server.id, how }));
     }
@@ -60,6 +62,9 @@ pub(super) fn adopt(
         if let Err(error) = maps.listen(pid, console::writes(env.options.console_rate)) {
             ioc.shortfalls.add(Shortfall::NotInMaps(error));
         }
+    }
+    if !env.options.resources {
+        ioc.shortfalls.add(Shortfall::NoResources);
     }
     no_deaths.into_iter().for_each(|why| ioc.shortfalls.add(Shortfall::NoDeaths(why)));
     ioc.announce(env, now);

@@ -7,6 +7,7 @@ use crate::recorder::context::Context;
 use crate::recorder::env::Env;
 use crate::recorder::processes::answers::Answers;
 use crate::recorder::registry::traced_ioc::TracedIoc;
+use crate::recorder::sources::health;
 use crate::recorder::sources::hits::note_left_out;
 
 /// Ends the tracing of those of these processes that have ended. Their last hits and packets have been taken.
@@ -73,6 +74,7 @@ pub(super) fn end(
     if let Some(ioc) = cx.iocs.get_mut(pid) {
         let id = ioc.id;
         ioc.console.second(&mut cx.env, id, u64::MAX, writes);
+        health::end(&mut cx.env, ioc);
     }
     let left_out = cx.maps.as_mut().map(|maps| maps.forget(pid)).unwrap_or_default();
     note_left_out(cx, &left_out);

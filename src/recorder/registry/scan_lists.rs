@@ -3,10 +3,10 @@
 //! Records are looked up when they become known, when a put has moved them, and repeatedly while their SCAN says that
 //! they are on a list and the IOC has not put them there (before iocInit is done). The log gets changes only.
 
-use iocrec_log::event::{Fact, RecordId, RecordScan, ScanList, ScanListId};
+use iocrec_log::event::{Fact, RecordId, RecordScan, ScanKind, ScanList, ScanListId, ScanOverruns};
 
 use crate::ioc::menus;
-use crate::ioc::scanning::{self, Place};
+use crate::ioc::scanning::{self, PeriodicAt, Place};
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
@@ -15,6 +15,16 @@ use crate::recorder::registry::owner::Owner;
 /// does not exist may never come, and an IOC's start may take minutes.
 const SHORTEST_PAUSE: u64 = 1_000_000_000;
 const LONGEST_PAUSE: u64 = 8_000_000_000;
+/// Most periods whose overruns are counted. Base has seven; sites add some.
+const MAX_PERIODS: usize = 64;
+
+/// A list that is scanned periodically.
+struct Periodic {
+    list: ScanListId,
+    at: PeriodicAt,
+    /// Overruns at the last look, and when that was; `None`: not looked at yet.
+    seen: Option<(u64, u64)>,
+}
 
 /// The scan lists of one IOC.
 #[derive(Default)]
@@ -27,6 +37,7 @@ pub struct ScanLists {
     placed: AddressMap<RecordId, ScanListId>,
     /// Records that should be on a list and are not, with their addresses.
     waiting: Vec<(RecordId, u64)>,
+    periodic: Vec<Periodic>,
     next: u64,
     pause: u64,
 }
@@ -51,6 +62,10 @@ impl ScanLists {
                         let scanning::ListAt { kind, name, callback } = found;
                         let new = env.run.ids.scan_list();
                         self.known.insert(list, new);
+                        if kind == ScanKind::Periodic && self.periodic.len() < MAX_PERIODS {
+                            let at = scanning::periodic(memory, list, &name);
+                            self.periodic.extend(at.map(|at| Periodic { list: new, at, seen: None }));
+                        }
                         env.push(time, Fact::ScanList(ScanList { id: new, ioc: id, kind, name, callback }));
                         Some(new)
                     }),
@@ -67,6 +82,26 @@ impl ScanLists {
                 if before != list {
                     env.push(time, Fact::RecordScan(RecordScan { record, list }));
                 }
+            }
+        }
+    }
+
+    /// Whether records are scanned with this period, seconds; names of threads have six digits of it.
+    pub fn has_period(&self, period: f64) -> bool {
+        self.periodic.iter().any(|known| (known.at.period - period).abs() <= period * 1e-5)
+    }
+
+    /// Looks for overruns since the last call.
+    pub fn count_overruns(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>) {
+        let memory = &owner.process.memory;
+        let (places, width) = (self.periodic.iter().map(|known| known.at.overruns), memory.width());
+        let counts = memory.each_head::<8>(places, width.bytes());
+        for (known, count) in self.periodic.iter_mut().zip(counts) {
+            let Some(total) = count.map(|count| width.pointer(&count, 0)) else { continue };
+            if let Some((before, since)) = known.seen.replace((total, now)).filter(|seen| seen.0 < total) {
+                let (ioc, list) = (owner.id, known.list);
+                let fact = ScanOverruns { ioc, list, more: total - before, total, since };
+                env.push(now, Fact::ScanOverruns(fact));
             }
         }
     }

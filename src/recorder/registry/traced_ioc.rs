@@ -10,6 +10,8 @@ use iocrec_log::event::{
 };
 use nix::errno::Errno;
 
+use crate::health::threads::Unwatched;
+use crate::health::Health;
 use crate::inspector::{FoundRecord, ServedClient};
 use crate::ioc::{scanning, Database, IocProcess};
 use crate::linux::ending::Ending;
@@ -29,6 +31,7 @@ use crate::recorder::registry::records::Records;
 use crate::recorder::registry::rereads::Rereads;
 use crate::recorder::registry::scan_lists::ScanLists;
 use crate::recorder::registry::snapshots::Snapshots;
+use crate::recorder::registry::stuck::{self, StuckThreads};
 use crate::recorder::registry::threads::{HitPlace, KnownThread, NewThread, Step, Threads};
 use crate::recorder::shortfall::Shortfalls;
 
@@ -94,8 +97,14 @@ pub struct TracedIoc {
     pub client_channels: ClientChannels,
     /// What it prints.
     pub console: Console,
+    /// What it uses of the machine.
+    pub health: Health,
+    /// Why not all of its threads are watched, as the log has it.
+    pub unwatched: Option<Unwatched>,
     /// Its scan lists.
     pub scan_lists: ScanLists,
+    /// Its threads that stand still.
+    pub stuck: StuckThreads,
     /// The records that links lie in, and CP links.
     pub links: Links,
     /// Fields to read after puts.
@@ -138,7 +147,10 @@ impl TracedIoc {
             call_sites: CallSites::default(),
             client_channels: ClientChannels::default(),
             console: Console::default(),
+            health: Health::default(),
+            unwatched: None,
             scan_lists: ScanLists::default(),
+            stuck: StuckThreads::default(),
             links: Links::default(),
             after_puts: AfterPuts::default(),
             disabled: Disabled::default(),
@@ -314,6 +326,24 @@ impl TracedIoc {
     pub fn look_for_scan_lists(&mut self, env: &mut Env<'_>, now: u64) {
         let Some(process) = &self.process else { return };
         self.scan_lists.look_again(env, now, Owner { id: self.id, process });
+    }
+
+    /// Looks for threads that stand still and for scans that came too late, after a beat.
+    pub fn judge_threads(&mut self, env: &mut Env<'_>, now: u64) {
+        let Some(process) = self.process.as_ref().filter(|_| !(self.database_is_gone || self.is_stalled))
+        else {
+            return;
+        };
+        let owner = Owner { id: self.id, process };
+        self.scan_lists.count_overruns(env, now, owner);
+        let ioc = stuck::Ioc {
+            owner,
+            watched: &self.health.threads,
+            records: &self.records,
+            threads: &self.threads,
+            scan_lists: &self.scan_lists,
+        };
+        self.stuck.beat(env, now, &ioc);
     }
 
     /// Whether its records can be read and have been initialized: iocInit gives them values that no hit shows, and then

@@ -14,6 +14,7 @@ use super::putlog::{each_put, root_put, PutLine, Via};
 use super::run::{record_name, Run};
 use crate::console::Row as ConsoleRow;
 use crate::filter::{Filter, Pattern};
+use crate::hangs::Hang;
 use crate::logs::Logs;
 use crate::model::origins::Wording;
 use crate::processes::{Process, Processes};
@@ -127,6 +128,8 @@ pub struct Last {
     pub said: VecDeque<ConsoleRow>,
     /// See `said`.
     pub more_said: u64,
+    /// Its threads that stood still in the minute, and scans that came too late.
+    pub hangs: Vec<Hang>,
 }
 
 /// Chooses the process: of those that match, the one that ended last; if none ended, the one that was recorded last.
@@ -179,6 +182,7 @@ impl Last {
             clients: Vec::new(),
             said: VecDeque::new(),
             more_said: 0,
+            hangs: Vec::new(),
             process,
         };
         last.chains(logs, &processes, number, wording);
@@ -206,6 +210,9 @@ impl Last {
             }
         }
         let pid = last.process.pid;
+        last.hangs = logs.without_notices().hangs(&of_ioc);
+        last.hangs.retain(|row| row.pid == Some(pid));
+        last.hangs.truncate(MAX_ITEMS);
         for row in logs.without_notices().console(&of_ioc).filter(|row| row.pid == Some(pid)) {
             last.said.push_back(row);
             if last.said.len() > MAX_ITEMS {

@@ -8,9 +8,9 @@ use crate::model::last::{Ending, Last};
 use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::out::Out;
-use crate::output::console;
 use crate::output::rows::Row;
 use crate::output::wording::put::who;
+use crate::output::{console, stuck};
 use crate::time::{Zone, SECOND};
 use crate::values::RESTARTED;
 use serde::Serialize;
@@ -51,6 +51,8 @@ struct Keys<'a> {
     clients: Vec<ClientKeys<'a>>,
     /// What it printed in the minute, with the keys of `iocreplay console`.
     console: Vec<console::Line<'a>>,
+    /// Its threads that stood still, with the keys of `iocreplay stuck`.
+    stuck: Vec<stuck::Line<'a>>,
 }
 
 #[derive(Serialize)]
@@ -191,6 +193,7 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         in_alarm: last.in_alarm,
         clients: last.clients.iter().take(MOST).map(client_keys).collect(),
         console: last.said.iter().map(|row| row.line(zone)).collect(),
+        stuck: last.hangs.iter().map(|row| row.line(zone)).collect(),
     })
 }
 

@@ -6,6 +6,7 @@ use super::collect::notes::{Missing, RunNotes};
 use super::collect::places::NONE;
 use super::collect::records::FAST;
 use super::collect::Collected;
+use crate::hangs::Hang;
 use crate::namesakes::may_follow;
 use crate::values::{CLOCK_STEP, RESTARTED};
 use std::collections::{HashMap, HashSet};
@@ -90,6 +91,8 @@ pub struct Facts {
     pub gaps: Vec<Missing>,
     /// Marks of all runs.
     pub marks: Vec<(i64, String)>,
+    /// Threads that stood still, the longest first.
+    pub hangs: Vec<Hang>,
 }
 
 impl Facts {

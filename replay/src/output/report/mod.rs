@@ -17,6 +17,7 @@ mod page;
 mod strings;
 mod verdict;
 
+use crate::hangs::What;
 use crate::inputs::cp_sources;
 use crate::out::{line, Out};
 use crate::time::Zone;
@@ -79,7 +80,11 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     losses.sort_by_key(|loss| loss.from);
     let marks = std::mem::take(&mut found.notes.marks);
     let is_cut = filter.since.is_some();
-    let facts = Facts { runs, found, span, is_empty, clock, ends, other_ends, is_cut, losses, gaps, marks };
+    let mut hangs = logs.without_notices().hangs(filter);
+    hangs.retain(|hang| matches!(hang.what, What::Stuck { .. }));
+    hangs.sort_by(|a, b| b.seconds.0.total_cmp(&a.seconds.0).then(a.time.cmp(&b.time)));
+    let facts =
+        Facts { runs, found, span, is_empty, clock, ends, other_ends, is_cut, losses, gaps, marks, hangs };
     Report { facts, is_empty }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The rules, in the order in which moments are chosen until there are eight:
 //!
-//! 1. The two worst ends of IOCs.
+//! 1. The two worst ends of IOCs, and the two longest hangs of threads.
 //! 2. The first record that went MAJOR or INVALID, and if its chain began with a put, that put.
 //! 3. The first denied put.
 //! 4. The first mark, and the begin of fast processing by CP links or events (see the verdict).
@@ -19,6 +19,7 @@ use super::collect::alarms::Transition;
 use super::collect::causes::Cause;
 use super::collect::puts::{Put, ACKNOWLEDGES, DENIED, NEW_KNOWN, OLD_KNOWN, OTHERWISE};
 use super::facts::{Facts, IocEnd};
+use crate::hangs::Hang;
 use crate::model::enum_strings::{severity_name, status_name};
 use std::collections::{BTreeMap, HashSet};
 
@@ -36,7 +37,7 @@ pub struct Moment {
     pub time: i64,
     /// The time as text.
     pub at: String,
-    /// Its kind: `end`, `put`, `denied`, `major`, `invalid`, `mark` or `fast`.
+    /// Its kind: `end`, `stuck`, `put`, `denied`, `major`, `invalid`, `mark` or `fast`.
     pub kind: &'static str,
     /// The sign of its kind.
     pub sign: &'static str,
@@ -69,6 +70,7 @@ pub fn moments(facts: &Facts) -> Vec<Moment> {
     let mut ends: Vec<&IocEnd> = facts.ends.iter().collect();
     ends.sort_by_key(|end| (u8::MAX - end.rank(), end.time));
     ends.iter().take(2).for_each(|found| add(vec![end(facts, found)]));
+    facts.hangs.iter().take(2).for_each(|found| add(vec![stuck(facts, found)]));
     let (apart, close) = first_alarms(facts);
     apart.iter().take(1).for_each(|found| add(with_put(facts, found)));
     let mut denied = first_of_each(facts, DENIED);
@@ -210,6 +212,11 @@ fn with_put(facts: &Facts, alarm: &Transition) -> Vec<Moment> {
 }
 
 /// The begin of fast processing by CP links or events.
+fn stuck(facts: &Facts, hang: &Hang) -> Moment {
+    let (name, text) = (hang.ioc.clone(), hang.text.clone());
+    Moment { name, text, ..blank(facts, hang.time, "stuck", "\u{29d6}") }
+}
+
 fn fast(facts: &Facts) -> Option<Moment> {
     let fastest = facts.fastest(facts.span.0, facts.span.1)?;
     let what = match (fastest.trigger, fastest.closed) {

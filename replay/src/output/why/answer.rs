@@ -4,6 +4,7 @@ use super::inputs::Source;
 use super::sources::{Lead, Link, Meanwhile};
 use super::steps::Step;
 use crate::console::Row;
+use crate::hangs::{Hang, What};
 use crate::model::alarms::Alarm;
 use crate::model::enum_strings::{self, severity_name};
 use crate::namesakes::with_pid;
@@ -82,6 +83,8 @@ pub struct Answer {
     pub(super) meanwhile_more: u64,
     /// What the records on the way printed until then.
     pub(super) said: Vec<Said>,
+    /// The threads that stood still at that time, in or before the processing of a record on the way.
+    pub(super) stuck: Vec<StuckThen>,
     /// The process that made the put at the root, as in `iocreplay puts`; null if no log tells.
     pub(super) process: Option<serde_json::Value>,
     /// Other IOCs that have a PV of this name: this answer is not about them.
@@ -111,6 +114,14 @@ pub struct Said {
     /// All of it as text.
     #[serde(skip)]
     line: String,
+}
+
+/// A thread that stood still then.
+#[derive(Serialize)]
+pub struct StuckThen {
+    time: String,
+    thread: Option<String>,
+    text: String,
 }
 
 /// Another IOC that has a PV of the same name.
@@ -157,6 +168,20 @@ impl Answer {
         self.said.push(Said { time, record: record.clone(), thread, severity, text, line });
     }
 
+    /// Takes a thread that stood still: it counts if it names a record on the way, at that time.
+    pub fn add_stuck(&mut self, row: &Hang, zone: &Zone) {
+        let (since, until) = self.lead.span();
+        let mut steps = self.chain.iter().chain(&self.read);
+        let on_the_way =
+            steps.any(|step| step.ioc == *row.ioc && row.records().any(|name| name == step.record));
+        let What::Stuck { stuck, .. } = &row.what else { return };
+        if on_the_way && row.is_in(since, until) && self.stuck.len() < MAX_SAID {
+            let (time, text) = (zone.format(row.time, 9), row.text.clone());
+            let thread = Some(stuck.thread.clone()).filter(|thread| !thread.is_empty());
+            self.stuck.push(StuckThen { time, thread, text });
+        }
+    }
+
     /// The answer, found by reading only what was recorded since a time.
     pub fn counted_since(self, since: i64, zone: &Zone) -> Answer {
         Answer { counted_since: Some(zone.format(since, 9)), ..self }
@@ -180,6 +205,9 @@ impl Answer {
         }
         for said in &self.said {
             line!(out, "Said: {}  {}", said.time, said.line)?;
+        }
+        for stuck in &self.stuck {
+            line!(out, "Stuck: {}  {}", stuck.time, stuck.text)?;
         }
         self.write_sources(out)
     }

@@ -1,0 +1,541 @@
+//! Threads that stood still though they should have run, and periodic scans that came too late.
+//!
+//! The recorder looks once a second, so it knows a beginning and an end to a second. The hits of a thread, where they are
+//! recorded, tell them better: it was alive at its last hit before, and at its first one after. All else that is not
+//! known stays open.
+
+use crate::filter::Filter;
+use crate::logs::Logs;
+use crate::model::clock::SetLater;
+use crate::model::run::Run;
+use crate::notices::Notice;
+use crate::scan::{Blocks, Part, Scan};
+use iocrec_log::clock::can_be_right;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Event, Fact, IocId, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId};
+use iocrec_log::reader::{About, Choice, SegmentFile};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most rows of a run; a bound for hostile logs.
+const MAX_ROWS: usize = 10_000;
+/// Hangs that late scans are compared with; the same.
+const MAX_COMPARED: usize = 1000;
+/// Threads whose hits are followed; the same.
+const MAX_THREADS: usize = 10_000;
+/// The clock may have been corrected within a segment, and a hang is told some seconds after it began; nanoseconds.
+const MARGIN: i64 = 60_000_000_000;
+/// Nanoseconds of a second.
+const SECOND: f64 = 1e9;
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It lasts, as far as the log goes.
+    No,
+    /// The thread runs again.
+    Runs,
+    /// The thread has ended.
+    Thread,
+    /// The IOC has ended.
+    Ioc,
+}
+
+impl Ended {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ended::No => "open",
+            Ended::Runs => "runs",
+            Ended::Thread => "thread_ended",
+            Ended::Ioc => "ioc_ended",
+        }
+    }
+}
+
+/// What a row is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A thread stood still.
+    Stuck {
+        /// The fact, as it was told last.
+        stuck: Box<Stuck>,
+        /// How it ended.
+        ended: Ended,
+        /// The holders before, if they changed: the sentences about them.
+        before: Vec<String>,
+        /// Name of the record.
+        record: Option<String>,
+        /// Name of the holder's record.
+        holder_record: Option<String>,
+    },
+    /// Scans came too late.
+    Overruns {
+        /// The list.
+        list: String,
+        /// How many.
+        count: u64,
+        /// The record that took longest on that thread, and the seconds that it took itself.
+        longest: Option<(String, f64)>,
+    },
+}
+
+/// A row of the listing. Times are wall-clock, nanoseconds since 1970 UTC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hang {
+    /// Its beginning, as well as it is known.
+    pub time: i64,
+    /// Its end, likewise; `None`: it lasts.
+    pub end: Option<i64>,
+    /// Host; empty if unknown.
+    pub host: String,
+    /// The IOC; empty if unknown.
+    pub ioc: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// The least and the most seconds that it may have lasted.
+    pub seconds: (f64, Option<f64>),
+    /// What it is.
+    pub what: What,
+    /// A sentence about it.
+    pub text: String,
+}
+
+impl Hang {
+    /// Whether it lay in a span of time.
+    pub fn is_in(&self, from: i64, to: i64) -> bool {
+        self.time <= to && self.end.is_none_or(|end| end >= from)
+    }
+
+    /// The records that it names.
+    pub fn records(&self) -> impl Iterator<Item = &str> {
+        let (one, other) = match &self.what {
+            What::Stuck { record, holder_record, .. } => (record.as_deref(), holder_record.as_deref()),
+            What::Overruns { longest, .. } => (longest.as_ref().map(|(name, _)| name.as_str()), None),
+        };
+        one.into_iter().chain(other)
+    }
+}
+
+/// A hang in monotonic times.
+struct Raw {
+    stuck: Box<Stuck>,
+    names: [Option<String>; 2],
+    place: (String, Option<u32>),
+    before: Vec<String>,
+    sentence: String,
+    /// Until when it certainly stood, and when that was over.
+    end: Option<(u64, u64, Ended)>,
+    /// The hits around it.
+    hits: (Option<u64>, Option<u64>),
+}
+
+struct Late {
+    fact: ScanOverruns,
+    time: u64,
+    list: String,
+    place: (String, Option<u32>),
+    longest: Option<(RecordId, String, u64)>,
+}
+
+/// All of a run.
+#[derive(Default)]
+struct Found {
+    hangs: Vec<Raw>,
+    open: HashMap<u32, usize>,
+    late: Vec<Late>,
+}
+
+fn place(context: &Context, ioc: IocId) -> (String, Option<u32>) {
+    context.ioc(ioc).map_or((String::new(), None), |ioc| (ioc.name.clone(), Some(ioc.pid)))
+}
+
+impl Found {
+    fn take(&mut self, context: &Context, time: u64, fact: &Fact) {
+        match fact {
+            Fact::Stuck(stuck) => self.stuck(context, stuck),
+            Fact::StuckEnd(StuckEnd { id, after, has_ended, .. }) => {
+                let how = if *has_ended { Ended::Thread } else { Ended::Runs };
+                let Some(hang) = self.open.remove(id).and_then(|at| self.hangs.get_mut(at)) else { return };
+                hang.end = Some((*after, time, how));
+            }
+            Fact::IocEnd(end) => {
+                let hangs = &mut self.hangs;
+                self.open.retain(|_, at| {
+                    let Some(hang) = hangs.get_mut(*at).filter(|hang| hang.stuck.ioc == end.ioc) else {
+                        return true;
+                    };
+                    hang.end = Some((hang.stuck.since, time, Ended::Ioc));
+                    false
+                });
+            }
+            Fact::ScanOverruns(late) => {
+                let same = |last: &&mut Late| last.fact.ioc == late.ioc && last.fact.list == late.list;
+                // one that goes on is one
+                let last = self.late.iter_mut().rev().take(64).find(same);
+                if let Some(last) = last.filter(|last| last.time == late.since) {
+                    last.fact.more = last.fact.more.saturating_add(late.more);
+                    last.time = time;
+                } else if self.late.len() < MAX_ROWS {
+                    let list = context.scan_list(late.list).map(|list| list.name.clone()).unwrap_or_default();
+                    let place = place(context, late.ioc);
+                    self.late.push(Late { fact: *late, time, list, place, longest: None });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn stuck(&mut self, context: &Context, stuck: &Stuck) {
+        let name = |id| context.record(id).map(|record| record.name.to_string());
+        let named = |id: Option<RecordId>| id.and_then(name);
+        let names = [named(stuck.record), named(stuck.holder.as_ref().and_then(|holder| holder.record))];
+        let sentence = stuck.sentence(None, &name);
+        if let Some(hang) = self.open.get(&stuck.id).and_then(|at| self.hangs.get_mut(*at)) {
+            // a segment tells again what is so
+            if *hang.stuck != *stuck {
+                let before = std::mem::replace(&mut hang.sentence, sentence);
+                if hang.before.len() < 8 {
+                    hang.before.push(before);
+                }
+                (hang.stuck, hang.names) = (Box::new(stuck.clone()), names);
+            }
+        } else if self.hangs.len() < MAX_ROWS {
+            self.open.insert(stuck.id, self.hangs.len());
+            let (place, stuck) = (place(context, stuck.ioc), Box::new(stuck.clone()));
+            let (before, end, hits) = (Vec::new(), None, (None, None));
+            self.hangs.push(Raw { stuck, names, place, before, sentence, end, hits });
+        }
+    }
+}
+
+/// The thread of a hit, and the record that it begins to process.
+fn thread_of(fact: &Fact) -> Option<(ThreadId, Option<RecordId>)> {
+    Some(match fact {
+        Fact::Process(hit) | Fact::RsetProcess(hit) => (hit.thread, Some(hit.record)),
+        Fact::Complete(hit) => (hit.thread, None),
+        Fact::Put(hit) => (hit.thread, None),
+        Fact::Cause(hit) => (hit.thread, None),
+        Fact::CaLinkPut(hit) => (hit.thread, None),
+        _ => return None,
+    })
+}
+
+/// Looks for the hits around hangs.
+struct Refined<'a> {
+    found: &'a mut Found,
+    /// The hangs of each thread, and the overruns of each list, in order of time.
+    hangs: HashMap<(IocId, u32), Vec<usize>>,
+    late: HashMap<(IocId, ScanListId), Vec<usize>>,
+    /// The last hit of each thread: when, and the record that it began to process; and its scan list.
+    threads: HashMap<ThreadId, (u64, Option<RecordId>, Option<ScanListId>)>,
+}
+
+impl<'a> Refined<'a> {
+    fn new(found: &'a mut Found) -> Self {
+        let mut hangs: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, hang) in found.hangs.iter().enumerate() {
+            hangs.entry((hang.stuck.ioc, hang.stuck.tid)).or_default().push(at);
+        }
+        let mut late: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, one) in found.late.iter().enumerate() {
+            late.entry((one.fact.ioc, one.fact.list)).or_default().push(at);
+        }
+        Refined { found, hangs, late, threads: HashMap::new() }
+    }
+
+    fn take(&mut self, context: &Context, event: &Event) {
+        let Some((id, record)) = thread_of(&event.fact) else { return };
+        let Some(thread) = context.thread(id) else { return };
+        let time = event.time;
+        let hangs = self.hangs.get(&(thread.ioc, thread.tid)).map(Vec::as_slice).unwrap_or_default();
+        let all = &mut self.found.hangs;
+        let over = |at: &usize| all.get(*at).and_then(|hang| hang.end).is_some_and(|end| end.1 < time);
+        let first = hangs.partition_point(over);
+        if let Some(hang) = hangs.get(first).and_then(|at| all.get_mut(*at)) {
+            if (hang.stuck.after..=hang.stuck.since).contains(&time) && hang.stuck.after > 0 {
+                hang.hits.0 = hang.hits.0.max(Some(time));
+            } else if hang.end.is_some_and(|end| (end.0..=end.1).contains(&time)) {
+                hang.hits.1 = Some(hang.hits.1.map_or(time, |hit| hit.min(time)));
+            }
+        }
+        if self.late.is_empty() || !thread.name.starts_with("scan") {
+            return;
+        }
+        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&id) {
+            return;
+        }
+        let list = record.and_then(|record| context.in_force().record_scans.get(record).copied());
+        let (began, before, known) = self.threads.get(&id).copied().unwrap_or((time, None, None));
+        let list = known.or(list);
+        self.threads.insert(id, (time, record, list));
+        let (Some(list), Some(before)) = (list, before) else { return };
+        let late = self.late.get(&(thread.ioc, list)).map(Vec::as_slice).unwrap_or_default();
+        let all = &mut self.found.late;
+        let first = late.partition_point(|at| all.get(*at).is_some_and(|late| late.time < time));
+        let Some(late) = late.get(first).and_then(|at| all.get_mut(*at)) else { return };
+        let took = time.saturating_sub(began);
+        if time >= late.fact.since && late.longest.as_ref().is_none_or(|longest| longest.2 < took) {
+            let name = context.record(before).map_or_else(String::new, |record| record.name.to_string());
+            late.longest = Some((before, name, took));
+        }
+    }
+
+    /// The times in which hits matter.
+    fn spans(&self) -> Vec<(u64, u64)> {
+        let mut spans = Vec::new();
+        for hang in &self.found.hangs {
+            spans.push((hang.stuck.after, hang.stuck.since));
+            spans.extend(hang.end.map(|end| (end.0, end.1)));
+        }
+        // a scan may have begun some time before
+        spans.extend(
+            self.found.late.iter().map(|late| (late.fact.since.saturating_sub(10_000_000_000), late.time)),
+        );
+        spans
+    }
+}
+
+/// Whether an end of a hang is near enough to be given as one number, seconds.
+const NEAR: f64 = 0.25;
+
+fn seconds(least: f64, most: Option<f64>) -> String {
+    match most {
+        Some(most) if most - least < NEAR => format!("{most:.1} s"),
+        Some(most) => format!("{least:.1} to {most:.1} s"),
+        None => format!("at least {least:.1} s"),
+    }
+}
+
+/// The period of a scan thread by its name, nanoseconds: its wait begins when its next turn is due.
+fn period(thread: &str) -> Option<u64> {
+    let period: f64 = thread.strip_prefix("scan-")?.parse().ok()?;
+    (period > 0.0 && period < 1e6).then_some((period * SECOND) as u64)
+}
+
+impl Raw {
+    fn row(self, run: &Run, end_of_log: i64) -> Hang {
+        let Stuck { after, since, .. } = *self.stuck;
+        let ((ioc, pid), [record, holder_record]) = (self.place, self.names);
+        let first = self.hits.0.map(|hit| match period(&self.stuck.thread) {
+            Some(period) => (hit + period).min(since),
+            None => hit,
+        });
+        let from = (first.unwrap_or(after), since);
+        let wall_from = run.wall(first.unwrap_or(since));
+        let length = |from: u64, to: u64| to.saturating_sub(from) as f64 / SECOND;
+        let (span, end, ended) = match self.end {
+            None => {
+                let least = end_of_log.saturating_sub(run.wall(since)).max(0) as f64 / SECOND;
+                ((least, None), None, Ended::No)
+            }
+            Some((_, time, Ended::Ioc)) => ((length(since, time), None), Some(run.wall(time)), Ended::Ioc),
+            Some((until, time, how)) => {
+                let last = self.hits.1.unwrap_or(time);
+                let most = (from.0 > 0).then(|| length(from.0, last));
+                let least = length(from.1, until);
+                let is_seen = first.is_some() && self.hits.1.is_some();
+                let span = if is_seen { (most.unwrap_or(least), most) } else { (least, most) };
+                (span, Some(run.wall(last)), how)
+            }
+        };
+        let name = |id: RecordId| {
+            let holder = self.stuck.holder.as_ref().and_then(|holder| holder.record);
+            if Some(id) == self.stuck.record {
+                record.clone()
+            } else {
+                holder_record.clone().filter(|_| holder == Some(id))
+            }
+        };
+        let mut text = self.stuck.sentence(Some(&seconds(span.0, span.1)), &name);
+        text += match ended {
+            Ended::No => "; it still does at the end of the log",
+            Ended::Ioc => ", until the IOC ended",
+            Ended::Thread => ", until the thread ended",
+            Ended::Runs => "",
+        };
+        for before in &self.before {
+            text += &format!("; before: {before}");
+        }
+        let what = What::Stuck { stuck: self.stuck, ended, before: self.before, record, holder_record };
+        Hang { time: wall_from, end, host: run.host(), ioc, pid, seconds: span, what, text }
+    }
+}
+
+/// The period of a scan list by its name, a choice of SCAN: `.1 second`, `2 minute`, `10 Hz`; seconds.
+fn seconds_of(list: &str) -> Option<f64> {
+    let (number, unit) = list.trim().split_once(' ')?;
+    let number: f64 = number.parse().ok().filter(|number| *number > 0.0)?;
+    match unit.trim().to_ascii_lowercase().trim_end_matches('s') {
+        "second" => Some(number),
+        "minute" => Some(60.0 * number),
+        "hour" => Some(3600.0 * number),
+        "hz" | "hertz" => Some(1.0 / number),
+        _ => None,
+    }
+}
+
+impl Late {
+    /// Whether a thread that stood still made these scans late.
+    fn is_by(&self, hang: &Raw) -> bool {
+        let of_list = period(&hang.stuck.thread).zip(seconds_of(&self.list));
+        let fits = of_list.is_some_and(|(one, other)| (one as f64 / SECOND - other).abs() <= other * 1e-5);
+        let ended = hang.end.is_none_or(|end| end.1 >= self.fact.since);
+        fits && hang.stuck.ioc == self.fact.ioc && ended && hang.stuck.since <= self.time
+    }
+
+    fn row(self, run: &Run, hung: bool) -> Hang {
+        let ((ioc, pid), count) = (self.place, self.fact.more);
+        // one that took less than half the period may be late, but is not why
+        let least = seconds_of(&self.list).map_or(f64::INFINITY, |period| period / 2.0);
+        let longest = self.longest.filter(|(_, name, _)| !name.is_empty());
+        let longest = longest.map(|(_, name, took)| (name, took as f64 / SECOND));
+        let longest = longest.filter(|(_, took)| *took >= least);
+        let list = if self.list.is_empty() { "an unknown list".to_string() } else { self.list };
+        let scans = if count == 1 { "1 scan" } else { &format!("{count} scans") };
+        let mut text = format!("{scans} of {list} came too late");
+        text += &match &longest {
+            Some((name, took)) => format!("; there {name} took longest itself, {took:.3} s"),
+            None if hung => "; their thread stood still".into(),
+            None => "; it is not known what took so long".into(),
+        };
+        let (from, to) = (run.wall(self.fact.since), run.wall(self.time));
+        let length = to.saturating_sub(from).max(0) as f64 / SECOND;
+        let what = What::Overruns { list, count, longest };
+        Hang {
+            time: from,
+            end: Some(to),
+            host: run.host(),
+            ioc,
+            pid,
+            seconds: (0.0, Some(length)),
+            what,
+            text,
+        }
+    }
+}
+
+/// The segments of a run that may tell of a filter's time. A segment repeats what is in force when it begins.
+fn of_time<'a>(files: &'a [SegmentFile], filter: &Filter) -> &'a [SegmentFile] {
+    let begun = |file: &SegmentFile| file.header.map(|header| header.created_wall);
+    // clocks that were not set yet, or are set: everything is read
+    let walls: Vec<Option<i64>> = files.iter().map(begun).collect();
+    if !walls.iter().all(|wall| wall.is_some_and(can_be_right)) || !walls.is_sorted() {
+        return files;
+    }
+    let since = filter.since.map(|since| since.saturating_sub(MARGIN));
+    let until = filter.until.map(|until| until.saturating_add(MARGIN));
+    let first = since.map_or(0, |since| walls.partition_point(|wall| *wall <= Some(since)).saturating_sub(1));
+    let last = until.map_or(files.len(), |until| walls.partition_point(|wall| *wall <= Some(until)));
+    files.get(first..last.max(first)).unwrap_or(files)
+}
+
+impl Logs {
+    /// The threads that stood still and the scans that came too late, in order of time, as far as they match: a filter's
+    /// PVs are the records that are named.
+    pub fn hangs(&self, filter: &Filter) -> Vec<Hang> {
+        let mut rows = Vec::new();
+        for files in self.runs() {
+            let files = of_time(files, filter);
+            let mut found = Found::default();
+            let run = Run::new(SetLater::find(files));
+            let choose = |about: &About| match about.classes {
+                Some(classes) if !classes.notes() && !about.defines => Choice::Pass,
+                _ => Choice::Read,
+            };
+            self.walk(files, &run, Arc::new(choose), true, &mut |context, event| {
+                found.take(context, event.time, &event.fact);
+            });
+            if found.hangs.is_empty() && found.late.is_empty() {
+                continue;
+            }
+            let mut refined = Refined::new(&mut found);
+            let spans = refined.spans();
+            let choose = move |about: &About| {
+                let is_in = spans.iter().any(|(from, to)| about.first <= *to && about.last >= *from);
+                let may_hold = about.classes.is_none_or(|classes| classes.processing() || classes.puts());
+                if about.defines || is_in && may_hold {
+                    Choice::Read
+                } else {
+                    Choice::Pass
+                }
+            };
+            let again = Run::new(SetLater::find(files));
+            self.walk(files, &again, Arc::new(choose), false, &mut |context, event| {
+                refined.take(context, event)
+            });
+            let end = self.end_of(files).unwrap_or(i64::MIN);
+            let (hangs, late) = (found.hangs, found.late);
+            let near = |late: &Late| hangs.iter().take(MAX_COMPARED).any(|hang| late.is_by(hang));
+            let hung: Vec<bool> = late.iter().map(near).collect();
+            rows.extend(late.into_iter().zip(hung).map(|(late, hung)| late.row(&run, hung)));
+            rows.extend(hangs.into_iter().map(|hang| hang.row(&run, end)));
+        }
+        let by_record = !filter.pv.is_empty() || !filter.exclude.is_empty();
+        rows.retain(|row| {
+            filter.place(&row.host, &row.ioc)
+                && filter.since.is_none_or(|since| row.end.is_none_or(|end| end >= since))
+                && filter.until.is_none_or(|until| row.time < until)
+                && (!by_record || row.records().any(|record| filter.field(record, "VAL")))
+        });
+        rows.sort_by_key(|row| row.time);
+        rows
+    }
+
+    /// Reads the blocks of a run that are chosen, and what is in force at each event. `reports`: what can't be read.
+    fn walk(
+        &self,
+        files: &[SegmentFile],
+        run: &Run,
+        choose: Arc<crate::scan::Choose>,
+        reports: bool,
+        each: &mut dyn FnMut(&Context, &Event),
+    ) {
+        let mut scan = Scan::new(files, Blocks::All);
+        if self.uses_index() {
+            scan.choose(choose);
+        }
+        while let Some(part) = scan.next() {
+            match part {
+                Part::Segment(_) => {}
+                Part::Unreadable(error) if reports => self.notices().report(&Notice::Unreadable(error)),
+                Part::Damage(damage) if reports => {
+                    if let Some(file) = scan.file() {
+                        self.notices().damage(&file.path, damage);
+                    }
+                }
+                Part::Unreadable(_) | Part::Damage(_) => {}
+                Part::Block(block) => {
+                    for event in &block.events {
+                        each(&run.context(), event);
+                        if event.fact.class().defines() {
+                            run.apply(event.time, &event.fact);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods() {
+        assert_eq!(seconds_of(".1 second"), Some(0.1));
+        assert_eq!(seconds_of("2 minutes"), Some(120.0));
+        assert_eq!(seconds_of("10 Hz"), Some(0.1));
+        for other in ["", "I/O Intr", "0 second", "-1 second", "fast", "1 blink"] {
+            assert_eq!(seconds_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn lengths() {
+        assert_eq!(seconds(3.0, Some(3.1)), "3.1 s");
+        assert_eq!(seconds(2.0, Some(4.0)), "2.0 to 4.0 s");
+        assert_eq!(seconds(2.0, None), "at least 2.0 s");
+    }
+}

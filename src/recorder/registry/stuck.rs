@@ -1,0 +1,291 @@
+//! The threads of an IOC that stand still though they should run.
+//!
+//! At each beat the scheduler's counts tell which threads have run since the last one. A thread that has not, for
+//! [`LIMIT`], is looked at once ([`crate::ioc::standing`]); nothing more is read of it until it has run again. It is stuck
+//! if it waits for a mutex, holds the lock of a record, has suspended itself, or has the name of a scan thread and its
+//! period is over for [`LIMIT`]. Any other waits for work: it is idle.
+//!
+//! A process that is stopped as a whole is told as such, and its threads are not judged meanwhile.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use iocrec_log::event::{Fact, Holder, Stuck, StuckEnd, Wait};
+
+use crate::health::threads::Threads as Watched;
+use crate::ioc::standing::{Look, Mutex, Standing};
+use crate::ioc::threads;
+use crate::recorder::env::Env;
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::owner::Owner;
+use crate::recorder::registry::records::Records;
+use crate::recorder::registry::scan_lists::ScanLists;
+use crate::recorder::registry::threads::Threads;
+
+/// Time for which a thread must have stood still, nanoseconds. Devices often get a second to answer; after two, a scan of
+/// .1 second has missed twenty turns.
+const LIMIT: u64 = 2_000_000_000;
+/// Two beats that are farther apart than this tell nothing of what the machine did between them, nanoseconds: it, or this
+/// process, stood still itself.
+const BEATS_APART: u64 = 2_500_000_000;
+/// Threads looked at in one beat. A look takes some 0.1 ms, and threads that stand still go on doing so.
+const LOOKS: usize = 8;
+/// Most hangs of an IOC that are told at the same time.
+const MOST: usize = 64;
+
+/// What is known of a thread since it ran for the last time.
+#[derive(Debug)]
+struct Seen {
+    after: u64,
+    since: u64,
+    looks: u8,
+    name: String,
+    open: Option<(Stuck, Option<Mutex>)>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct StuckThreads {
+    seen: AddressMap<u32, Seen>,
+    /// Time of the last beat.
+    last: u64,
+    stopped: Option<Stuck>,
+}
+
+/// What else is known of the IOC.
+pub struct Ioc<'a> {
+    /// Its id and process.
+    pub owner: Owner<'a>,
+    /// Its threads, as the beat has just seen them.
+    pub watched: &'a Watched,
+    /// Its records.
+    pub records: &'a Records,
+    /// What its hits tell.
+    pub threads: &'a Threads,
+    /// Its scan lists.
+    pub scan_lists: &'a ScanLists,
+}
+
+impl StuckThreads {
+    /// Judges the threads after a beat.
+    pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>) {
+        let last = std::mem::replace(&mut self.last, now);
+        self.note_moves(env, now, last, ioc);
+        let is_record = |address| ioc.records.known(address).is_some();
+        let look = Look::at(ioc.owner.process, &is_record);
+        if !self.note_stop(env, now, last, &look) {
+            self.look_at_threads(env, now, ioc, &look);
+        }
+    }
+
+    /// Notes which threads have run since the last beat.
+    fn note_moves(&mut self, env: &mut Env<'_>, now: u64, last: u64, ioc: &Ioc<'_>) {
+        let is_late = now.saturating_sub(last) > BEATS_APART;
+        for thread in ioc.watched.iter().filter(|thread| thread.now.is_some()) {
+            let known = self.seen.get_mut(&thread.tid);
+            match known {
+                Some(seen) if thread.before == thread.now => {
+                    if is_late && seen.open.is_none() {
+                        seen.since = now;
+                    }
+                    continue;
+                }
+                Some(seen) => end(env, now, last, seen, false),
+                None => {}
+            }
+            let after = if thread.before.is_some() { last } else { 0 };
+            let seen = Seen { after, since: now, looks: 0, name: String::new(), open: None };
+            self.seen.insert(thread.tid, seen);
+        }
+        self.seen.retain(|&tid, seen| {
+            let is_there = ioc.watched.get(tid).is_some();
+            if !is_there {
+                end(env, now, last, seen, true);
+            }
+            is_there
+        });
+    }
+
+    /// Whether the whole process is stopped: notes the end of that.
+    fn note_stop(&mut self, env: &mut Env<'_>, now: u64, last: u64, look: &Look<'_>) -> bool {
+        let Some(stopped) = self.stopped.take() else { return false };
+        if look.stopped(stopped.tid).is_some() {
+            self.stopped = Some(stopped);
+            return true;
+        }
+        let end = StuckEnd { id: stopped.id, ioc: stopped.ioc, after: last, has_ended: false };
+        env.push(now, Fact::StuckEnd(end));
+        // they had no chance to run
+        for seen in self.seen.values_mut().filter(|seen| seen.open.is_none()) {
+            (seen.since, seen.looks) = (now, 0);
+        }
+        true
+    }
+
+    fn look_at_threads(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>, look: &Look<'_>) {
+        let process = ioc.owner.process;
+        let names = OnceCell::new();
+        let mut left = LOOKS;
+        let mut open = self.seen.values().filter(|seen| seen.open.is_some()).count();
+        let mut stopped = None;
+        for (&tid, seen) in &mut self.seen {
+            let stood = now.saturating_sub(seen.since);
+            if let Some((told, Some(mutex))) = &seen.open {
+                // somebody else may have got the mutex meanwhile
+                let holder = look.holder(mutex);
+                if holder == told.holder.as_ref().map(|holder| holder.tid) || left == 0 {
+                    continue;
+                }
+            } else if seen.open.is_some() || left == 0 || stood < LIMIT || open >= MOST {
+                continue;
+            }
+            if seen.looks == 0 {
+                let name = ioc.watched.get(tid).map(|thread| thread.name.clone()).unwrap_or_default();
+                seen.name = if process.abi.is_3_14() {
+                    let names: &HashMap<u32, String> = names.get_or_init(|| {
+                        let all = env.procfs().threads(process.pid).into_iter().collect();
+                        threads::names(process, &all)
+                    });
+                    names.get(&tid).cloned().unwrap_or(name)
+                } else {
+                    name
+                };
+            }
+            let is_overdue = period(&seen.name)
+                .filter(|period| ioc.scan_lists.has_period(*period))
+                .is_some_and(|period| stood > ((period * 1e9) as u64).saturating_add(LIMIT));
+            let stage = if is_overdue { 2 } else { 1 };
+            if seen.looks >= stage && seen.open.is_none() {
+                continue;
+            }
+            left -= 1;
+            if let Some(wait) = look.stopped(tid) {
+                stopped = Some((tid, seen.after, seen.since, wait));
+                break;
+            }
+            let Some(standing) = look.thread(tid) else { continue };
+            seen.looks = stage;
+            let is_stuck = match standing.wait {
+                _ if seen.open.is_some() || standing.holds.is_some() || is_overdue => true,
+                Wait::Mutex => true,
+                // a program's main thread may rest like this
+                Wait::Suspended => tid != process.pid,
+                _ => false,
+            };
+            if is_stuck {
+                let told = seen.open.as_ref().map(|(told, _)| told.id);
+                let stuck = describe(env, ioc, look, tid, seen, standing.clone());
+                // it has run meanwhile: the next beat shows that
+                if !is_overdue && !look.still_stands(tid, &standing) {
+                    continue;
+                }
+                open += usize::from(told.is_none());
+                let id = told.unwrap_or_else(|| env.run.ids.stuck());
+                let stuck = Stuck { id, ..stuck };
+                env.push(now, Fact::from(stuck.clone()));
+                seen.open = Some((stuck, standing.mutex));
+            }
+        }
+        if let Some((tid, after, since, wait)) = stopped {
+            let id = env.run.ids.stuck();
+            let seen = Seen { after, since, looks: 0, name: String::new(), open: None };
+            let stuck = Stuck { id, wait, ..plain(ioc, tid, &seen) };
+            env.push(now, Fact::from(stuck.clone()));
+            self.stopped = Some(stuck);
+        }
+    }
+}
+
+/// Notes the end of a hang.
+fn end(env: &mut Env<'_>, now: u64, last: u64, seen: &mut Seen, has_ended: bool) {
+    if let Some((stuck, _)) = seen.open.take() {
+        let end = StuckEnd { id: stuck.id, ioc: stuck.ioc, after: last, has_ended };
+        env.push(now, Fact::StuckEnd(end));
+    }
+}
+
+/// A hang of which nothing is known but the thread.
+fn plain(ioc: &Ioc<'_>, tid: u32, seen: &Seen) -> Stuck {
+    Stuck {
+        id: 0,
+        ioc: ioc.owner.id,
+        tid,
+        thread: seen.name.clone(),
+        after: seen.after,
+        since: seen.since,
+        wait: Wait::Unknown,
+        object: String::new(),
+        call: None,
+        record: None,
+        is_lockset: false,
+        holder: None,
+    }
+}
+
+fn describe(
+    env: &Env<'_>,
+    ioc: &Ioc<'_>,
+    look: &Look<'_>,
+    tid: u32,
+    seen: &Seen,
+    standing: Standing,
+) -> Stuck {
+    let Standing { wait, object, call, mutex, holds, .. } = standing;
+    let mut stuck = Stuck { wait, object, call, ..plain(ioc, tid, seen) };
+    let mut address = holds;
+    if let Some(mutex) = mutex {
+        address = mutex.record.or(holds);
+        stuck.is_lockset = mutex.record.is_some();
+        stuck.holder = mutex.holder.map(|tid| {
+            let held = look.thread(tid);
+            let is_certain = held.as_ref().is_some_and(|held| {
+                held.holds.is_some() && look.still_stands(tid, held) && look.holder(&mutex) == Some(tid)
+            });
+            // a thread that runs has no stack to look at; its hits may tell
+            let record = held.and_then(|held| held.holds).or_else(|| ioc.threads.processes(tid));
+            stuck.is_lockset |= record.is_some_and(|record| look.is_lock_of(&mutex, record));
+            let name = ioc.watched.get(tid).map(|thread| thread.name.clone());
+            let thread = match ioc.owner.process.abi.is_3_14() {
+                true => {
+                    let all = env.procfs().threads(ioc.owner.process.pid).into_iter().collect();
+                    threads::names(ioc.owner.process, &all).remove(&tid)
+                }
+                false => name,
+            };
+            let record = record.and_then(|record| ioc.records.id(record));
+            Holder { tid, thread: thread.unwrap_or_default(), record, is_certain }
+        });
+    }
+    stuck.record = address.and_then(|address| ioc.records.id(address));
+    stuck
+}
+
+/// The period of a scan thread by its name: `scan-0.1`, in Base 3.14 `scan0.1`; seconds.
+fn period(name: &str) -> Option<f64> {
+    let period = name.strip_prefix("scan")?;
+    let digits = period.strip_prefix('-').unwrap_or(period);
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    // the standard library's parser takes 16 KiB
+    let places = u32::try_from(part.len()).ok().filter(|places| *places <= 6)?;
+    let scale = 10_u32.pow(places);
+    let number = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u32>().ok() };
+    let all = number(whole)?.checked_mul(scale)?.checked_add(number(part)?)?;
+    let period = f64::from(all) / f64::from(scale);
+    (period > 0.0 && period < 1e6).then_some(period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_of_names() {
+        assert_eq!(period("scan-0.1"), Some(0.1));
+        assert_eq!(period("scan10"), Some(10.0));
+        for other in
+            ["scanOnce", "scan", "scan-", "scan--1", "scan-inf", "scan-nan", "scan-0", "cbLow", "scan-1e9"]
+        {
+            assert_eq!(period(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The beat: what each recorded IOC uses of the machine, once a second.
+//!
+//! It reads files of /proc that never block ([`crate::health`]), before the loop looks for processes that have ended.
+
+use std::time::Duration;
+
+use iocrec_log::event::{Fact, Resources, ThreadUse, WatchedThread};
+
+use crate::health::descriptors::Tables;
+use crate::health::piece::Piece;
+use crate::health::Beat;
+use crate::linux::clock;
+use crate::recorder::context::Context;
+use crate::recorder::env::Env;
+use crate::recorder::registry::traced_ioc::TracedIoc;
+use crate::recorder::shortfall::Shortfall;
+use crate::recorder::sources::{Resting, Source, UNTIL_WOKEN};
+
+/// Descriptors that the beats of all IOCs may hold: those of 100 IOCs of 20 threads. A quarter of what this process may
+/// open at most, since the probes need some, too.
+const MAX_DESCRIPTORS: u64 = 2048;
+/// Seconds between two looks at descriptors and dropped datagrams, which cost as much as the rest of five beats.
+const LOOK: u32 = 10;
+/// Nanoseconds in a microsecond.
+const MICRO: u64 = 1000;
+
+/// See the module.
+pub struct Health {
+    /// Descriptors that may be open.
+    allowed: usize,
+    beats: u32,
+}
+
+impl Health {
+    /// Creates it.
+    pub fn new() -> Health {
+        let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: getrlimit fills the struct, which outlives the call.
+        let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) } == 0;
+        // the type of the limit has 32 bits on some targets
+        #[allow(clippy::useless_conversion)]
+        let limit = if known { u64::from(files.rlim_cur) } else { 0 };
+        Health { allowed: (limit / 4).min(MAX_DESCRIPTORS) as usize, beats: 0 }
+    }
+}
+
+impl Source for Health {
+    fn take(&mut self, _cx: &mut Context<'_>) -> bool {
+        false
+    }
+
+    fn rest(&mut self, _cx: &Resting<'_>) -> Duration {
+        UNTIL_WOKEN
+    }
+
+    fn survey(&mut self, cx: &mut Context<'_>) {
+        let suspended = clock::suspended();
+        let is_due = self.beats.is_multiple_of(LOOK);
+        self.beats = self.beats.wrapping_add(1);
+        let mut tables = Tables::default();
+        let mut open: usize = cx.iocs.iter().map(|ioc| ioc.health.open()).sum();
+        for ioc in cx.iocs.iter_mut().filter(|ioc| !ioc.end_noticed) {
+            let before = ioc.health.open();
+            let beat = Beat {
+                now: cx.env.monotonic(),
+                suspended,
+                spare: self.allowed.saturating_sub(open),
+                tables: (is_due || before == 0).then_some(&mut tables),
+            };
+            let now = beat.now;
+            let pieces = ioc.health.beat(ioc.pid, ioc.start, beat);
+            ioc.judge_threads(&mut cx.env, now);
+            open = open.saturating_sub(before) + ioc.health.open();
+            record(&mut cx.env, ioc, pieces);
+            tell_what_is_missing(&mut cx.env, ioc);
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) {
+        cx.iocs.iter_mut().for_each(|ioc| end(&mut cx.env, ioc));
+    }
+}
+
+/// Records what was held back of an IOC's use. Call this before its end.
+pub fn end(env: &mut Env<'_>, ioc: &mut TracedIoc) {
+    let pieces = ioc.health.end();
+    record(env, ioc, pieces);
+}
+
+fn record(env: &mut Env<'_>, ioc: &mut TracedIoc, pieces: Vec<Piece>) {
+    for piece in pieces {
+        let mut most = Vec::new();
+        for (name, share) in piece.most() {
+            let ids = &mut env.run.ids;
+            let Some((thread, new)) = ioc.health.known.id(name, &mut || ids.watched_thread()) else {
+                continue;
+            };
+            if let Some(name) = new {
+                env.push(piece.end, Fact::from(WatchedThread { id: thread, ioc: ioc.id, name }));
+            }
+            let (cpu, waiting) = (share.run / MICRO, share.waiting / MICRO);
+            most.push(ThreadUse { thread, cpu, waiting, times: share.times });
+        }
+        let fact = Resources {
+            ioc: ioc.id,
+            period: piece.period / MICRO,
+            cpu: piece.cpu.map(|cpu| cpu / MICRO),
+            waiting: piece.waiting.map(|waiting| waiting / MICRO),
+            minor_faults: piece.minor_faults,
+            major_faults: piece.major_faults,
+            resident: piece.resident,
+            threads: u32::try_from(piece.threads).unwrap_or(u32::MAX),
+            descriptors: piece.descriptors,
+            udp_drops: piece.drops,
+            most,
+        };
+        env.push(piece.end, Fact::from(fact));
+    }
+}
+
+/// Tells of threads that are not watched.
+fn tell_what_is_missing(env: &mut Env<'_>, ioc: &mut TracedIoc) {
+    let why = ioc.health.threads.unwatched().map(|(_, why)| why);
+    let told = ioc.unwatched;
+    if why == told {
+        return;
+    }
+    ioc.unwatched = why;
+    ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::Unwatched(_)));
+    ioc.shortfalls.renew(why.map(Shortfall::Unwatched).into_iter().collect());
+    let now = env.now;
+    ioc.announce(env, now);
+}
