@@ -31,9 +31,8 @@ pub struct Health {
     beats: u32,
 }
 
-impl Health {
-    /// Creates it.
-    pub fn new() -> Health {
+impl Default for Health {
+    fn default() -> Health {
         let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: getrlimit fills the struct, which outlives the call.
         let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) } == 0;
