@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::health::text;
@@ -11,7 +10,8 @@ use crate::linux::{process, sockets};
 
 /// Descriptors whose targets are looked at: 1.5 microseconds each. A process with more has unknown drops.
 const MAX_LOOKED_AT: usize = 1024;
-/// Descriptors that are counted one by one, where the kernel does not tell the number.
+/// Descriptors that are counted at most. They are counted one by one: the number that Linux tells from 6.2 on as the size
+/// of the directory has descriptors that are not open yet, such as that of a thread that waits in `accept`.
 const MAX_COUNTED: usize = 16 << 10;
 
 /// The dropped datagrams of each UDP socket, by inode, in each network namespace.
@@ -70,13 +70,8 @@ impl Descriptors {
 
 /// The number of descriptors in a process's directory in /proc.
 fn count(directory: &Path) -> Option<u32> {
-    let list = directory.join("fd");
-    // from Linux 6.2 on, the size of the directory is their number; before it was 0
-    let told = fs::metadata(&list).ok()?.size();
-    if told > 0 {
-        return u32::try_from(told).ok();
-    }
-    let counted = fs::read_dir(list).ok()?.take(MAX_COUNTED + 1).filter(Result::is_ok).count();
+    let counted =
+        fs::read_dir(directory.join("fd")).ok()?.take(MAX_COUNTED + 1).filter(Result::is_ok).count();
     u32::try_from(counted).ok().filter(|_| counted <= MAX_COUNTED)
 }
 

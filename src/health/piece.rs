@@ -120,7 +120,7 @@ impl Piece {
             && resident
             && self.threads == recorded.threads
             && self.descriptors == recorded.descriptors
-            && !self.drops.is_some_and(|drops| drops > 0)
+            && self.drops.unwrap_or_default() == 0
             && { names }.all(same)
     }
 

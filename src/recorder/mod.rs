@@ -151,7 +151,7 @@ impl Recorder {
         recorder.add(ServerThreads);
         if resources {
             // before the processes, whose ends must come after their last facts
-            recorder.add(Health::new());
+            recorder.add(Health::default());
         }
         recorder.add(processes);
         recorder.note_clock(now, sink);

@@ -31,9 +31,8 @@ pub struct Health {
     beats: u32,
 }
 
-impl Health {
-    /// Creates it.
-    pub fn new() -> Health {
+impl Default for Health {
+    fn default() -> Health {
         let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: getrlimit fills the struct, which outlives the call.
         let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) } == 0;
@@ -59,7 +58,12 @@ impl Source for Health {
         self.beats = self.beats.wrapping_add(1);
         let mut tables = Tables::default();
         let mut open: usize = cx.iocs.iter().map(|ioc| ioc.health.open()).sum();
-        for ioc in cx.iocs.iter_mut().filter(|ioc| !ioc.end_noticed) {
+        for ioc in cx.iocs.iter_mut() {
+            if ioc.end_noticed {
+                // what it died of may take a while to be told: a reader sorts events that are two seconds late
+                end(&mut cx.env, ioc);
+                continue;
+            }
             let before = ioc.health.open();
             let beat = Beat {
                 now: cx.env.monotonic(),
