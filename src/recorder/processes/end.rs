@@ -14,11 +14,14 @@ use crate::recorder::sources::hits::note_left_out;
 pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers, pids: &[u32]) {
     let env = &cx.env;
     let mut gone: Vec<(u32, Option<&str>)> = Vec::new();
-    let (now, may_tell) = (env.monotonic(), cx.iocs.endings().may_tell());
-    let untold: Vec<u32> = match may_tell {
-        true => pids.iter().copied().filter(|&pid| cx.iocs.status(pid).is_none()).collect(),
-        false => Vec::new(),
-    };
+    let now = env.monotonic();
+    let mut untold: Vec<u32> = Vec::new();
+    for &pid in pids {
+        let status = cx.iocs.status(pid);
+        if cx.iocs.endings().may_change(status) {
+            untold.push(pid);
+        }
+    }
     for ioc in cx.iocs.iter_mut().filter(|ioc| pids.contains(&ioc.pid)) {
         if env.procfs().start(ioc.pid) != Some(ioc.start) || env.procfs().is_zombie(ioc.pid) {
             ioc.end_noticed = true;

@@ -69,12 +69,14 @@ impl Endings {
         let told = ending.status();
         let Some(connector) = self.connector.as_mut().filter(|_| told.is_none()) else { return told };
         connector.take();
-        connector.status(pid)
+        // 0 may be that of a thread which ended earlier, and what was left out the process's own
+        connector.status(pid).filter(|&status| status != 0 || connector.lost() == 0)
     }
 
-    /// Whether the wait status may still come.
-    pub fn may_tell(&self) -> bool {
-        self.connector.is_some()
+    /// Whether a wait status, other than the one that is known, may still come: the connector tells it after the process's
+    /// descriptor, and 0 is told of threads that ended earlier, too.
+    pub fn may_change(&self, status: Option<i32>) -> bool {
+        self.connector.is_some() && status.is_none_or(|status| status == 0)
     }
 
     /// Number of times that the kernel has had to leave out ends.
@@ -149,7 +151,7 @@ mod tests {
         };
         let mut endings = Endings::default();
         endings.listen(connector);
-        assert!(endings.may_tell());
+        assert!(endings.may_change(None) && endings.may_change(Some(0)) && !endings.may_change(Some(9)));
         let victim = Victim::start().unwrap();
         let pid = victim.pid();
         // a process of which there is no descriptor, and whose number nobody has
