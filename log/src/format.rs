@@ -118,7 +118,7 @@ impl<const N: usize> Bytes<N> {
     /// The header; its last four bytes are the CRC-32 of the bytes before them.
     fn sealed(self) -> [u8; N] {
         debug_assert_eq!(self.used + 4, N);
-        let crc = crc32fast::hash(&self.bytes[..N - 4]);
+        let crc = crate::checksum::checksum(&self.bytes[..N - 4]);
         self.put(&crc.to_le_bytes()).bytes
     }
 }
@@ -127,7 +127,7 @@ impl<const N: usize> Bytes<N> {
 fn seal<const N: usize>(bytes: &[u8; N]) -> Option<u32> {
     let (body, crc) = bytes.split_last_chunk::<4>()?;
     let crc = u32::from_le_bytes(*crc);
-    (crc32fast::hash(body) == crc).then_some(crc)
+    (crate::checksum::checksum(body) == crc).then_some(crc)
 }
 
 /// The tag that a segment's blocks carry: its header's checksum.

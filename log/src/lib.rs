@@ -32,6 +32,7 @@
 //! ```
 
 mod block;
+pub mod checksum;
 pub mod clock;
 pub mod context;
 pub mod escape;

@@ -124,7 +124,7 @@ impl Packer {
             count: batch.count(),
             first: batch.first().unwrap_or(0),
             last: batch.last().unwrap_or(0),
-            body_crc: crc32fast::hash(body),
+            body_crc: crate::checksum::checksum(body),
         };
         header.copy_from_slice(&head.encode());
         Ok(block)

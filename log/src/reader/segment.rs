@@ -361,7 +361,7 @@ impl<R: Read + Seek> Segment<R> {
         let newer = self.header.facts > FACTS;
         let cause = if newer { Cause::Newer } else { Cause::Content };
         let mut shapes = None;
-        let outcome = if crc32fast::hash(body) != header.body_crc {
+        let outcome = if crate::checksum::checksum(body) != header.body_crc {
             Err(Cause::Checksum)
         } else if !Unpacker::knows(header.encoding) {
             Err(Cause::Newer)

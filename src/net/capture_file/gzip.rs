@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crc32fast::Hasher;
+use iocrec_log::checksum::Checksum;
 use miniz_oxide::inflate::stream::{inflate, InflateState};
 use miniz_oxide::{DataFormat, MZFlush, MZStatus};
 
@@ -27,7 +27,7 @@ enum At {
 pub struct Gzip {
     at: At,
     inflate: Box<InflateState>,
-    crc: Hasher,
+    crc: Checksum,
     length: u32,
     members: u32,
 }
@@ -51,7 +51,7 @@ impl Gzip {
         Gzip {
             at: At::Header,
             inflate: InflateState::new_boxed(DataFormat::Raw),
-            crc: Hasher::new(),
+            crc: Checksum::new(),
             length: 0,
             members: 0,
         }
@@ -99,7 +99,7 @@ impl Gzip {
             At::Trailer => {
                 let Some(trailer) = packed.first_chunk::<TRAILER>() else { return Ok(Unpacked::default()) };
                 let [a, b, c, d, e, f, g, h] = *trailer;
-                let crc = std::mem::replace(&mut self.crc, Hasher::new()).finalize();
+                let crc = std::mem::replace(&mut self.crc, Checksum::new()).finish();
                 if (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])) != (crc, self.length)
                 {
                     return Err(damaged());

@@ -264,7 +264,7 @@ impl Contents {
         if let Some(place) = out.get_mut(MAGIC.len()..FRAME_HEADER) {
             place.copy_from_slice(&length.to_le_bytes());
         }
-        let crc = crc32fast::hash(out.get(FRAME_HEADER..).unwrap_or_default());
+        let crc = crate::checksum::checksum(out.get(FRAME_HEADER..).unwrap_or_default());
         out.extend(crc.to_le_bytes());
         if out.len() <= most {
             out
@@ -284,7 +284,7 @@ impl Contents {
     /// Reads a frame; `None` if it is damaged, or if this version doesn't know its layout.
     pub(crate) fn read(frame: &[u8]) -> Option<Contents> {
         let (content, crc) = frame.get(FRAME_HEADER..)?.split_last_chunk::<CHECKSUM>()?;
-        if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
+        if crate::checksum::checksum(content) != u32::from_le_bytes(*crc) {
             return None;
         }
         let (&LAYOUT, mut rest) = content.split_first()? else { return None };
