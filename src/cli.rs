@@ -25,7 +25,7 @@ pub fn args_info() -> CommandInfoWithArgs {
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     failure::exit(parse(arguments).and_then(|request| match request {
         Request::Command(command) => command.run(),
-        Request::Text(text) => terminal::print(&text),
+        Request::Text(text) => Ok(terminal::print(&text)?),
     }))
 }
 

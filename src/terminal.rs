@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::escape::Lines;
 
-use crate::failure::Failure;
-
 /// Standard output, a line at a time.
 #[allow(clippy::disallowed_methods)] // the one place
 pub fn standard_output() -> Lines<io::Stdout> {
@@ -18,11 +16,11 @@ pub fn standard_output() -> Lines<io::Stdout> {
 ///
 /// # Errors
 /// Standard output takes no more, as on a full disk.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> io::Result<()> {
     let mut out = standard_output();
     match text.lines().try_for_each(|line| out.line(format_args!("{line}"))).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Failed(format!("can't write to standard output: {error}")))
+            Err(io::Error::other(format!("can't write to standard output: {error}")))
         }
         _ => Ok(()),
     }

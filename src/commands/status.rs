@@ -29,8 +29,8 @@ impl Command for Status {
             Err(error @ AskError::NotRunning(_)) => (at_rest(&self.dir, json)?, Err(error.into())),
             Err(error) => (String::new(), Err(error.into())),
         };
-        let printed = terminal::print(&text);
-        outcome.and(printed)
+        terminal::print(&text)?;
+        outcome
     }
 }
 

@@ -17,6 +17,6 @@ command! {
 
 impl Command for Version {
     fn run(self) -> Result<(), Failure> {
-        terminal::print(TEXT)
+        Ok(terminal::print(TEXT)?)
     }
 }

@@ -21,6 +21,7 @@ impl Command for Check {
     fn run(self) -> Result<(), Failure> {
         let users = ByUser::from(&self).users()?;
         let found = survey::machine(&users)?;
-        terminal::print(&if self.json { report::json(&found) } else { report::text(&found) })
+        terminal::print(&if self.json { report::json(&found) } else { report::text(&found) })?;
+        Ok(())
     }
 }
