@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::inspector::known::{Followed, Known};
+use crate::inspector::known::{Followed, Known, IDENTIFIED_WITHIN};
 use crate::inspector::queue::{Entry, Outcome};
 use crate::inspector::report::{Finding, FoundRecord, ProcessInfo, Report};
 use crate::inspector::shared::Common;
@@ -100,7 +100,7 @@ impl Tools {
         }
         let outcome = match (refused, &entry.known.ioc) {
             (Some(_), _) => Outcome::Unanswered,
-            (None, Some(followed)) if followed.ready && is_watched && !has_changed => Outcome::Settled,
+            (None, Some(followed)) if followed.is_settled() && is_watched && !has_changed => Outcome::Settled,
             (None, Some(followed)) => Outcome::Ioc { is_loaded: followed.ioc.layout.is_ok() },
             (None, None) => Outcome::NoIoc,
         };
@@ -149,7 +149,15 @@ impl Tools {
             Finding::Ioc { ioc: Arc::new(ioc.clone()), process, placed: probes.count(), not_probed };
         self.report(pid, entry.start, finding);
         let held = clock::monotonic();
-        entry.known.ioc = Some(Followed { ioc, claimed: 0, probes, held, routines: 0, ready: false });
+        entry.known.ioc = Some(Followed {
+            ioc,
+            claimed: 0,
+            probes,
+            held,
+            routines: 0,
+            ready: false,
+            unidentified: IDENTIFIED_WITHIN,
+        });
         None
     }
 
@@ -158,6 +166,7 @@ impl Tools {
         let look = Inspection::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
         self.follow_layout(pid, start, &mut followed.ioc);
         self.walk_records(pid, start, followed);
+        self.follow_identity(pid, start, followed);
         if let Some(attacher) = &self.attacher {
             self.follow_probes(pid, start, followed, attacher);
             if self.scope.wanted.process && followed.ioc.unprobed().is_none() {
@@ -214,14 +223,27 @@ impl Tools {
         self.report(pid, start, Finding::Records(batch));
         // the start-up script that loads records also sets the IOC's name
         let before = ioc.clone();
-        ioc.read_identity_again();
+        let is_read = ioc.read_identity_again();
         if !has_memory(pid) {
             // it is ending: the data just read mean nothing
             *ioc = before;
             return;
         }
+        followed.unidentified = if is_read { 0 } else { IDENTIFIED_WITHIN };
         self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
         self.report(pid, start, Finding::AllRecords { claimed, found, outcome });
+    }
+
+    /// Reads the name and the environment if they could not be read when the records were.
+    fn follow_identity(&self, pid: u32, start: u64, followed: &mut Followed) {
+        if followed.unidentified == 0 || followed.claimed == 0 {
+            return;
+        }
+        followed.unidentified -= 1;
+        if followed.ioc.read_identity_again() {
+            followed.unidentified = 0;
+            self.report(pid, start, Finding::Changed(Arc::new(followed.ioc.clone())));
+        }
     }
 
     /// Places probes again whose thread has ended.

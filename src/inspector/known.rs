@@ -66,9 +66,19 @@ pub(super) struct Followed {
     pub routines: usize,
     /// Whether `Finding::Ready` was reported.
     pub ready: bool,
+    /// Inspections that may still try to read its name and environment; 0 once they have been read.
+    pub unidentified: u8,
 }
 
+/// Inspections that try to read a name: a process that is busy, or begins, may not let it be read at once.
+pub(super) const IDENTIFIED_WITHIN: u8 = 10;
+
 impl Followed {
+    /// Whether all has been read that an inspection reads.
+    pub fn is_settled(&self) -> bool {
+        self.ready && (self.unidentified == 0 || self.claimed == 0)
+    }
+
     /// What an inspection finds changed if it finds anything: its records, probes, layout.
     pub fn state(&self) -> (u64, usize, u64, bool, bool) {
         let is_held = self.held != 0;

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::ioc::module::{variable, Module};
+use crate::ioc::module::{addresses, variable, Module};
 use crate::ioc::{redact, script};
 use crate::linux::memory::Memory;
 use crate::linux::process;
@@ -15,34 +15,49 @@ const MAX_VARIABLES: u64 = 4096;
 /// Longest variable, bytes; longer ones are left out, and none of them matters.
 const MAX_LENGTH: usize = 1024;
 
+/// Times that the list is read if the process changes it meanwhile.
+const ATTEMPTS: usize = 3;
+/// Names of the variable that points to the list.
+const LISTS: [&str; 2] = ["environ", "__environ"];
+
 /// Variables by name.
 #[derive(Debug, Default)]
 pub struct Environment(HashMap<String, String>);
 
 impl Environment {
-    /// Reads the live environment, or /proc/PID/environ if the live one cannot be found.
+    /// Reads the live environment, or /proc/PID/environ if no module has one. Empty if it can't be read now.
     pub fn read(memory: &Memory, modules: &[Module], pid: u32) -> Environment {
-        let live = ["environ", "__environ"].iter().find_map(|name| variable(memory, modules, name));
-        let variables: Vec<String> = match live {
-            Some(list) => (0..MAX_VARIABLES)
-                .map_while(|index| {
-                    memory
-                        .pointer(list.wrapping_add(index * memory.width().bytes() as u64))
-                        .filter(|&pointer| pointer != 0)
-                })
-                .filter_map(|pointer| memory.string(pointer, MAX_LENGTH))
-                .collect(),
-            None => {
-                let bytes = process::contents(format!("/proc/{pid}/environ")).unwrap_or_default();
-                bytes.split(|&byte| byte == 0).map(printable).collect()
+        if LISTS.iter().all(|name| addresses(modules, name).next().is_none()) {
+            let bytes = process::contents(format!("/proc/{pid}/environ")).unwrap_or_default();
+            return Environment::of(bytes.split(|&byte| byte == 0).map(printable));
+        }
+        let place = || LISTS.iter().find_map(|name| variable(memory, modules, name));
+        for _ in 0..ATTEMPTS {
+            let Some(list) = place() else { break };
+            let entry = |index: u64| {
+                let pointer = memory.pointer(list.wrapping_add(index * memory.width().bytes() as u64));
+                pointer.filter(|&pointer| pointer != 0)
+            };
+            let strings = (0..MAX_VARIABLES).map_while(entry);
+            let found = Environment::of(strings.filter_map(|pointer| memory.string(pointer, MAX_LENGTH)));
+            // setenv moves the list as it grows: then anything may have been read at the old place
+            if place() == Some(list) {
+                return found;
             }
-        };
-        let pairs = variables.iter().filter_map(|variable| variable.split_once('='));
-        Environment(pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect())
+        }
+        Environment::default()
     }
 
-    /// Whether nothing could be read. This happens while a process is ending: a process that was started without
-    /// variables gets some from EPICS Base.
+    fn of(variables: impl Iterator<Item = String>) -> Environment {
+        let pair = |variable: String| {
+            let (name, value) = variable.split_once('=')?;
+            Some((name.to_string(), value.to_string()))
+        };
+        Environment(variables.filter_map(pair).collect())
+    }
+
+    /// Whether nothing could be read. This happens while a process is ending, or changes it: a process that was started
+    /// without variables gets some from EPICS Base.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

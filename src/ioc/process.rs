@@ -117,13 +117,14 @@ impl IocProcess {
         is_read
     }
 
-    /// Rereads name, version and environment, which the start-up script may have set meanwhile.
-    pub fn read_identity_again(&mut self) {
+    /// Rereads name, version and environment, which the start-up script may have set meanwhile. False if they can't be
+    /// read now.
+    pub fn read_identity_again(&mut self) -> bool {
         let environment = Environment::read(&self.memory, &self.modules, self.pid);
         let command = process::command(self.pid);
         // while a process is ending, only a part of this can be read; that must not change its name
         if environment.is_empty() || command.iter().all(String::is_empty) || self.is_ending() {
-            return;
+            return false;
         }
         self.name = environment.ioc_name(&command);
         if let Some(version) = environment.base_version() {
@@ -135,6 +136,7 @@ impl IocProcess {
         if !code.is_empty() {
             self.code = code;
         }
+        true
     }
 
     /// Whether the process has ended, or is about to.
