@@ -20,6 +20,22 @@ pub fn linkage_name(linkage: Linkage) -> &'static str {
     }
 }
 
+/// The count of a loss; 0 is not known.
+pub fn how_many(count: u64) -> String {
+    match count {
+        0 => "unknown".to_owned(),
+        count => count.to_string(),
+    }
+}
+
+/// What was lost, in words.
+pub fn lost(count: u64, source: LossSource) -> String {
+    match count {
+        0 => format!("an unknown number of {} lost", source_name(source)),
+        count => format!("{count} {} lost", source_name(source)),
+    }
+}
+
 /// Name of the source of a loss.
 pub fn source_name(source: LossSource) -> &'static str {
     match source {

@@ -361,7 +361,7 @@ impl Builder {
 
     fn loss(&mut self, loss: &Loss, wall: i64) {
         let key = (source_name(loss.source), loss.cause.clone());
-        let since = self.context.wall(loss.since).unwrap_or(wall);
+        let since = self.context.wall(loss.since).map_or(wall, |since| since.min(wall));
         let known = self.losses.contains_key(&key);
         if known || self.losses.len() < MAX_LISTED && self.has_room(loss.cause.len()) {
             let lost = self.losses.entry(key).or_insert(Lost { count: 0, first: since, last: wall });

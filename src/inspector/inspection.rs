@@ -206,11 +206,9 @@ impl Tools {
     fn walk_records(&self, pid: u32, start: u64, followed: &mut Followed) {
         let ioc = &mut followed.ioc;
         let Ok(layout) = &ioc.layout else { return };
+        // lists that could be read, and no longer can be, are those of a process that is ending
         let claimed = layout.claimed(&ioc.memory);
-        if claimed == followed.claimed {
-            return;
-        }
-        followed.claimed = claimed;
+        let Some(claimed) = claimed.filter(|&claimed| claimed != followed.claimed) else { return };
         let (mut batch, mut found) = (Vec::new(), 0);
         let outcome = records::walk(&ioc.memory, layout, &mut |record| {
             let RecordAt { address, name, rtype, alias, states, node } = record;
@@ -221,14 +219,16 @@ impl Tools {
             }
         });
         self.report(pid, start, Finding::Records(batch));
+        let is_legible = layout.claimed(&ioc.memory).is_some();
         // the start-up script that loads records also sets the IOC's name
         let before = ioc.clone();
         let is_read = ioc.read_identity_again();
-        if !has_memory(pid) {
+        if !is_legible || !has_memory(pid) {
             // it is ending: the data just read mean nothing
             *ioc = before;
             return;
         }
+        followed.claimed = claimed;
         followed.unidentified = if is_read { 0 } else { IDENTIFIED_WITHIN };
         self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
         self.report(pid, start, Finding::AllRecords { claimed, found, outcome });

@@ -240,12 +240,13 @@ impl Layout {
         })
     }
 
-    /// Number of nodes that the lists of records claim to have, aliases included. It changes when records are added.
-    pub fn claimed(&self, memory: &Memory) -> u64 {
+    /// Number of nodes that the lists of records claim to have, aliases included; `None` if not all can be read. It
+    /// changes when records are added.
+    pub fn claimed(&self, memory: &Memory) -> Option<u64> {
         let offsets = Offsets::of(memory.width());
         let at = offsets.type_records.wrapping_add(offsets.list_count as u64);
         let counts = memory.each::<4>(self.types.keys().map(|rtype| rtype.wrapping_add(at)));
-        counts.into_iter().flatten().map(|count| u64::from(u32::from_ne_bytes(count))).sum()
+        counts.into_iter().map(|count| count.map(|count| u64::from(u32::from_ne_bytes(count)))).sum()
     }
 }
 

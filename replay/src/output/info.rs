@@ -1,5 +1,6 @@
 //! The summary of a log: text for people, JSON for programs.
 
+use crate::names::how_many;
 use crate::namesakes::without_pid;
 use crate::out::{add, line, Out};
 use crate::summary::{LossInfo, PinInfo, RunSummary, ThinnedInfo, ThinningInfo};
@@ -101,6 +102,7 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
     }
     for loss in &run.losses {
         let LossInfo { source, count, cause, first, last } = loss;
+        let count = how_many(*count);
         line!(out, "loss      {source}: {count} from {first} to {last}: {cause}")?;
     }
     for gap in &run.gaps {

@@ -1,7 +1,7 @@
 //! Integrity of logs: whether they are sound, and otherwise what is damaged, where, and what is lost.
 
 use crate::logs::Unreadable;
-use crate::names::source_name;
+use crate::names::{how_many, source_name};
 use crate::out::{add, line, Out};
 use crate::time::Zone;
 use iocrec_log::reader::{Fault, Finding, Findings};
@@ -154,6 +154,7 @@ pub fn text(
             line!(out, "  ...     and {} more", run.count - listed)?;
         }
         for LossLine { source, count, cause, from, to } in &run.losses {
+            let count = how_many(*count);
             line!(out, "  loss    {source}: {count}, from {from} to {to}: {cause}")?;
         }
     }

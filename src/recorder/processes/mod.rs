@@ -245,7 +245,7 @@ fn work_on_traced(
         Finding::AllRecords { claimed, found, outcome } => {
             ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::NotWalked(_)));
             if let Err(reason) = outcome {
-                note_not_walked(env, now, claimed, found, reason.to_string());
+                note_not_walked(env, now, claimed, found, format!("{}: {reason}", ioc.label()));
                 ioc.shortfalls.add(Shortfall::NotWalked(reason));
             }
             ioc.snapshots.due = true;

@@ -63,7 +63,8 @@ impl Records {
         let memory = &owner.process.memory;
         let name = memory.string(address, RECORD_NAME).unwrap_or_default();
         if name.is_empty() {
-            let cause = format!("the record at {address:#x} has no name that can be read");
+            let pid = owner.process.pid;
+            let cause = format!("pid {pid}: the record at {address:#x} has no name that can be read");
             env.push(time, Fact::Loss(Loss { source: LossSource::Names, count: 1, since: time, cause }));
         }
         let layout = owner.process.layout.as_ref().ok();

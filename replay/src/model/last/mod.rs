@@ -309,14 +309,10 @@ impl Last {
                 cause: "a part of the log is missing".into(),
             },
             Beside::Fact(Fact::Loss(loss)) => NotSeen {
-                from: run.wall(loss.since),
+                // both are rounded, each by a clock of its own
+                from: run.wall(loss.since).min(time),
                 to: time,
-                cause: format!(
-                    "{} {} lost: {}",
-                    loss.count,
-                    crate::names::source_name(loss.source),
-                    loss.cause
-                ),
+                cause: format!("{}: {}", crate::names::lost(loss.count, loss.source), loss.cause),
             },
             Beside::Fact(Fact::ChainsLeftOut(_)) => {
                 self.sampled |= time >= self.before && time <= self.end;

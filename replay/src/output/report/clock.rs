@@ -136,6 +136,14 @@ pub fn length(nanoseconds: i64) -> String {
     }
 }
 
+/// The count of a loss; 0 is not known.
+pub fn lost(number: u64) -> String {
+    match number {
+        0 => "an unknown number of".to_owned(),
+        number => count(number),
+    }
+}
+
 /// A count with narrow spaces between thousands.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

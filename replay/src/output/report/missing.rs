@@ -2,7 +2,7 @@
 //!
 //! The list is always there. Without an entry it says so: then the recorder knows of nothing that is missing.
 
-use super::clock::{count, length, plural};
+use super::clock::{count, length, lost, plural};
 use super::collect::puts::{UNKNOWN, WIRE_ONLY};
 use super::facts::Facts;
 use crate::time::duration;
@@ -46,7 +46,7 @@ fn losses(facts: &Facts, items: &mut Vec<Item>) {
         let link = facts.clock.link(loss.from, loss.to);
         let why = format!("{span}, {}; counts there are minima.", loss.cause);
         let link = Some((link, "show"));
-        items.push(Item { link, ..item(format!("{} {} lost", count(loss.count), loss.what), why) });
+        items.push(Item { link, ..item(format!("{} {} lost", lost(loss.count), loss.what), why) });
     }
     let others = losses.get(MAX_EACH..).unwrap_or_default();
     if !others.is_empty() {

@@ -15,7 +15,7 @@
 //!
 //! It names no causes: what happened before need not be the reason.
 
-use super::clock::{count, length, plural};
+use super::clock::{count, length, lost, plural};
 use super::facts::Facts;
 use crate::model::enum_strings::{severity_name, status_name};
 use std::collections::HashSet;
@@ -93,7 +93,7 @@ fn subject(facts: &Facts) -> (Part, Option<i64>) {
     if let Some(loss) = facts.losses.iter().max_by_key(|loss| (loss.to.saturating_sub(loss.from), loss.count))
     {
         let span = clock.span(loss.from, loss.to);
-        let text = format!("No IOC ended; {} {} were lost in {span}.", count(loss.count), loss.what);
+        let text = format!("No IOC ended; {} {} were lost in {span}.", lost(loss.count), loss.what);
         return (strong(text, Some(clock.link(loss.from, loss.to))), Some(loss.from));
     }
     let worst = [3, 2, 1].into_iter().find_map(|severity| facts.went(severity).next());
