@@ -9,7 +9,7 @@
 //! * [`linux`]: processes, memory, ELF files, sockets, users, capabilities, clocks. No EPICS.
 //! * [`net`]: packet capture, the socket filter, TCP streams. No EPICS.
 //! * [`ca`]: Channel Access; [`protocols`]: the list of protocols. [`ioc`]: EPICS Base seen from outside.
-//! * [`health`]: what IOCs use of the machine. [`bpf`]: BPF objects, maps, transports and hits. [`deaths`]: signals and crashes. [`probes`]: where and how probes are placed.
+//! * [`health`]: what IOCs use of the machine. [`bpf`]: BPF objects, maps, transports and hits. [`deaths`]: signals and crashes. [`files`]: files and devices. [`probes`]: where and how probes are placed.
 //! * [`inspector`]: the threads that examine processes. [`directory`] and [`control`]: the log directory, and
 //!   requests to a running recorder.
 //! * [`recorder`]: the loop. [`commands`] and [`cli`]: the command line.
@@ -26,6 +26,7 @@ pub mod control;
 pub mod deaths;
 pub mod directory;
 mod failure;
+pub mod files;
 pub mod health;
 pub mod inspector;
 pub mod ioc;

@@ -213,7 +213,7 @@ pub(crate) const FLAG_ALARMS: u16 = 2048;
 pub(crate) const FLAG_OTHERS: u16 = 4096;
 /// Values and properties of records, read from the IOC's memory.
 pub(crate) const FLAG_SNAPSHOTS: u16 = 16384;
-/// It holds what IOCs said, and what they used.
+/// It holds what IOCs said, what they used, and what they did with files.
 pub(crate) const FLAG_HEALTH: u16 = 32768;
 /// The body begins with a list of its contents.
 pub(crate) const FLAG_CONTENTS: u16 = 8192;

@@ -136,7 +136,9 @@ fn assert_true(about: &About, events: &[Event]) {
             Fact::Snapshot(_) | Fact::Properties(_) | Fact::SnapshotEnd(_) => classes.snapshots(),
             Fact::PvaPut(_) | Fact::PvaAnswer(_) | Fact::PvaMonitor(_) => classes.network(),
             Fact::PvaMessage(_) => classes.notes(),
-            Fact::ConsoleLine(_) | Fact::ErrlogCall(_) | Fact::Resources(_) => classes.health(),
+            Fact::ConsoleLine(_) | Fact::ErrlogCall(_) | Fact::Resources(_) | Fact::IoUse(_) => {
+                classes.health()
+            }
             fact => match fact.class() {
                 Class::Definition | Class::End => about.defines && classes.definitions(),
                 Class::Note | Class::Storage => classes.notes(),

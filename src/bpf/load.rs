@@ -5,10 +5,10 @@ use std::io;
 use std::ptr::NonNull;
 
 use iocrec_log::event::Tier;
-use libbpf_rs::{libbpf_sys, AsRawLibbpf, Object, OpenObject};
+use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, OpenObject};
 
 use crate::bpf::diagnosis::diagnose;
-use crate::bpf::failure::Step;
+use crate::bpf::failure::{Failure, Step};
 use crate::bpf::objects::{self, NoObject};
 use crate::bpf::refusal::Refusal;
 use crate::bpf::{libbpf, user_reads};
@@ -75,4 +75,20 @@ fn open(bytes: &[u8]) -> io::Result<OpenObject> {
     let object = NonNull::new(object).ok_or_else(libbpf::last_error)?;
     // SAFETY: libbpf has just opened it, and nobody else has it.
     Ok(unsafe { OpenObject::from_ptr(object) })
+}
+
+/// Attaches a program of a loaded object where its section says.
+///
+/// # Errors
+/// It has no such program, or the kernel refuses.
+pub fn attach(object: &Object, name: &str) -> Result<Link, Failure> {
+    let program = object.progs().find(|program| program.name() == name);
+    let program = program.ok_or_else(|| Failure::from(io::Error::from_raw_os_error(libc::ENOENT)))?;
+    libbpf::listen(|| {
+        // SAFETY: the program belongs to the object, which is loaded; the call reads it and changes nothing in it.
+        let link = unsafe { libbpf_sys::bpf_program__attach(program.as_libbpf_object().as_ptr()) };
+        let link = NonNull::new(link).ok_or_else(libbpf::last_error)?;
+        // SAFETY: libbpf has just made it, and nobody else has it.
+        Ok(unsafe { Link::from_ptr(link) })
+    })
 }

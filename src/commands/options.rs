@@ -68,6 +68,11 @@ option_group! { $
         #[argh(switch)]
         no_resources: bool,
 
+        /// also record what the IOCs do with files, sockets and devices. This slows every system call of every process of
+        /// this machine a little (0.1 to 0.2 microseconds)
+        #[argh(switch)]
+        io: bool,
+
         /// keep at most this number of process chains a second for each record that starts them; puts and what they
         /// cause are always kept. Also --max-chains
         #[argh(option, arg_name = "n", from_str_fn(crate::commands::values::chains))]
@@ -101,6 +106,7 @@ impl Capture {
             (!self.iface.is_empty(), "--iface"),
             (!self.pid.is_empty(), "--pid"),
             (by_user, "--user"),
+            (self.io, "--io"),
             (!matches!(self.tier, TierRequest::Auto | TierRequest::Only(Tier::Packet)), "--tier"),
         ];
         if let Some((_, option)) = refused.into_iter().find(|(given, _)| *given) {
@@ -134,6 +140,7 @@ impl Capture {
             console: !self.no_console,
             console_rate: self.console_rate,
             resources: !self.no_resources,
+            io: self.io,
             snapshots: None,
             duration: self.duration,
             thin: self.thin,

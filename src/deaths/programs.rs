@@ -4,17 +4,15 @@ use std::cell::RefCell;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::ptr::NonNull;
 use std::rc::Rc;
 
 use iocrec_log::event::Tier;
-use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object};
+use libbpf_rs::{Link, Object};
 
 use crate::bpf::batch::Batch;
 use crate::bpf::diagnosis::diagnose;
 use crate::bpf::failure::{Failure, Step};
-use crate::bpf::libbpf;
-use crate::bpf::load::{load, LoadError};
+use crate::bpf::load::{attach, load, LoadError};
 use crate::bpf::perf_buffer::PerfBuffer;
 use crate::bpf::ring::Ring;
 use crate::bpf::shared::Shared;
@@ -189,17 +187,4 @@ impl Deaths {
         batch.clear(0);
         events
     }
-}
-
-/// Attaches a program where its section says.
-fn attach(object: &Object, name: &str) -> Result<Link, Failure> {
-    let program = object.progs().find(|program| program.name() == name);
-    let program = program.ok_or_else(|| Failure::from(io::Error::from_raw_os_error(libc::ENOENT)))?;
-    libbpf::listen(|| {
-        // SAFETY: the program belongs to the object, which is loaded; the call reads it and changes nothing in it.
-        let link = unsafe { libbpf_sys::bpf_program__attach(program.as_libbpf_object().as_ptr()) };
-        let link = NonNull::new(link).ok_or_else(libbpf::last_error)?;
-        // SAFETY: libbpf has just made it, and nobody else has it.
-        Ok(unsafe { Link::from_ptr(link) })
-    })
 }

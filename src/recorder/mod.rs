@@ -38,6 +38,7 @@ use iocrec_log::event::{Event, Fact};
 
 use crate::bpf::maps::LeavesOut;
 use crate::deaths::Deaths;
+use crate::files::Files;
 use crate::health;
 use crate::linux::ending::Ends;
 use crate::linux::reader;
@@ -119,6 +120,10 @@ impl Recorder {
         if let Some(lack) = health::lacks().filter(|_| options.resources) {
             messages.push(lack.into());
         }
+        let files = options.io.then(|| Files::open(options.tier.tiers()));
+        if let Some(Err(lack)) = &files {
+            messages.push(format!("of files and devices only each IOC's sums are recorded: {lack}"));
+        }
         let machine = Machine::this();
         let now = machine.clock.monotonic();
         sink.push(Event { time: now, fact: Fact::from(host().map_err(StartError::Host)?) });
@@ -152,6 +157,9 @@ impl Recorder {
         if resources {
             // before the processes, whose ends must come after their last facts
             recorder.add(Health::default());
+        }
+        if let Some(files) = files {
+            recorder.add(sources::files::Files::new(files));
         }
         recorder.add(processes);
         recorder.note_clock(now, sink);

@@ -35,6 +35,8 @@ pub struct Options {
     pub console_rate: u32,
     /// Whether to record what the IOCs use of the machine.
     pub resources: bool,
+    /// Whether to record what the IOCs do with files, sockets and devices.
+    pub io: bool,
     /// Whether to record snapshots, and the cap of the log, of which they may take a part.
     pub snapshots: Option<u64>,
     /// End after this time.

@@ -174,6 +174,7 @@ pub fn options() -> Options {
         console: true,
         console_rate: 20,
         resources: true,
+        io: false,
         snapshots: None,
         duration: None,
         thin: None,

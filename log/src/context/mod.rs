@@ -27,6 +27,7 @@ pub use self::table::{Latest, Table};
 use crate::event::deaths::Crash;
 use crate::event::definitions::*; // all of them: the table of facts names them
 use crate::event::life::Ended;
+use crate::event::files::IoFile;
 use crate::event::stuck::Stuck;
 use crate::event::{
     for_each_fact, resources::WatchedThread, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority,
@@ -190,7 +191,9 @@ impl Context {
         match ended {
             Ended::Ioc(_) if self.share.may_look_at(self.held() / TYPICAL) => {}
             Ended::Circuit(_) => {}
-            Ended::Ioc(_) | Ended::Recording(_) | Ended::Channel(_) | Ended::Stuck(_) => return,
+            Ended::Ioc(_) | Ended::Recording(_) | Ended::Channel(_) | Ended::Stuck(_) | Ended::File(_) => {
+                return
+            }
         }
         // Owners end first; they have no such owners themselves.
         let none = (Table::default(), Records::default());
@@ -379,6 +382,11 @@ impl Context {
     /// Number of the open circuits that an IOC serves, as far as is known.
     pub fn circuits_served(&self, ioc: IocId) -> usize {
         self.in_force.circuit_ends.values().filter(|ends| ends.server == Some(ioc)).count()
+    }
+
+    /// One open of a file.
+    pub fn io_file(&self, id: u32) -> Option<&IoFile> {
+        self.in_force.io_files.get(id)
     }
 
     /// The name of threads in [`Resources`](crate::event::Resources).

@@ -19,6 +19,8 @@ pub enum Ended {
     Channel(ChannelId),
     /// A thread's standing still.
     Stuck(u32),
+    /// An open of a file.
+    File(u32),
 }
 
 /// The owner of a definition. The definition ends with it.

@@ -20,6 +20,7 @@
 
 pub mod deaths;
 pub mod definitions;
+pub mod files;
 pub mod health;
 pub mod hits;
 mod ids;
@@ -33,6 +34,7 @@ mod value;
 
 pub use deaths::*;
 pub use definitions::*;
+pub use files::{FileHow, IoFile, IoFileEnd, IoUse};
 pub use health::*;
 pub use hits::*;
 pub use ids::*;

@@ -2,6 +2,7 @@
 
 use super::deaths::*;
 use super::definitions::*;
+use super::files::*;
 use super::health::*;
 use super::hits::*;
 use super::ids::*;
@@ -226,6 +227,12 @@ macro_rules! for_each_fact {
             83 StuckEnd(StuckEnd) "stuck_end" End;
             /// Periodic scans came too late.
             84 ScanOverruns(ScanOverruns) "scan_overruns" Note;
+            /// One open of a file, or a socket.
+            85 IoFile(Box<IoFile>) "io_file" Definition in io_files: Table<IoFile>;
+            /// What changed of its counters.
+            86 IoUse(IoUse) "io_use" Hit;
+            /// It has no descriptor any longer.
+            87 IoFileEnd(IoFileEnd) "io_file_end" End;
         }
     };
 }
@@ -279,6 +286,7 @@ impl Fact {
             Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => Some(Ended::Circuit(*circuit)),
             Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => Some(Ended::Channel(*channel)),
             Fact::StuckEnd(end) => Some(Ended::Stuck(end.id)),
+            Fact::IoFileEnd(end) => Some(Ended::File(end.id)),
             _ => None,
         }
     }
@@ -304,7 +312,7 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck IoFile);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

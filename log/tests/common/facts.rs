@@ -472,6 +472,11 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::ScanOverruns(ScanOverruns { ioc, list, more, total, since })
             })
             .boxed(),
+        io_file(),
+        (id(), vec((any::<u16>(), any::<u64>()), 0..4))
+            .prop_map(|(file, words)| Fact::IoUse(IoUse { file, words }))
+            .boxed(),
+        (id(), any::<u64>()).prop_map(|(id, closed)| Fact::IoFileEnd(IoFileEnd { id, closed })).boxed(),
     ]
 }
 
@@ -532,6 +537,32 @@ fn resources() -> BoxedStrategy<Fact> {
                     udp_drops,
                     most,
                 })
+            },
+        )
+        .boxed()
+}
+
+fn io_file() -> BoxedStrategy<Fact> {
+    let how = one_of(&[
+        FileHow::Others,
+        FileHow::Opened,
+        FileHow::Failed,
+        FileHow::Named,
+        FileHow::Socket,
+        FileHow::Accepted,
+        FileHow::Found,
+        FileHow::Process,
+    ]);
+    (
+        (id(), id(), how, any::<u64>(), proptest::option::of(any::<u32>())),
+        (any::<[u32; 2]>(), vec(any::<u8>(), 0..40), any::<[bool; 2]>()),
+    )
+        .prop_map(
+            |(
+                (id, ioc, how, since, descriptor),
+                ([flags, mode], name, [is_cut, is_unplaced]),
+            )| {
+                Fact::from(IoFile { id, ioc, how, since, descriptor, flags, mode, name, is_cut, is_unplaced })
             },
         )
         .boxed()

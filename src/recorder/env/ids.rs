@@ -15,6 +15,7 @@ pub struct Ids {
     client_channel: u32,
     watched_thread: u32,
     stuck: u32,
+    file: u32,
 }
 
 fn next(last: &mut u32) -> u32 {
@@ -71,5 +72,10 @@ impl Ids {
     /// For a thread that stands still.
     pub fn stuck(&mut self) -> u32 {
         next(&mut self.stuck)
+    }
+
+    /// For an open of a file.
+    pub fn file(&mut self) -> u32 {
+        next(&mut self.file)
     }
 }

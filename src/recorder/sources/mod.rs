@@ -9,6 +9,7 @@ pub mod capture_files;
 pub mod channel_access;
 pub mod datagrams;
 pub mod deaths;
+pub mod files;
 pub mod health;
 pub mod hits;
 pub mod readings;

@@ -1,0 +1,276 @@
+//! Files, sockets and devices, once a second: by the programs of [`crate::files`], or where these can't be used all that
+//! a process did, by /proc/PID/io.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use iocrec_log::event::files::{is_sum, word, CallKind, KIND_WORDS, WORDS};
+use iocrec_log::event::{Fact, FileHow, IoFile, IoFileEnd, IoUse, LossSource};
+
+use crate::files::contract::{FileUse, How};
+use crate::files::{Files as Programs, Lack};
+use crate::linux::{process, sockets};
+use crate::recorder::context::Context;
+use crate::recorder::env::Env;
+use crate::recorder::sources::{Lost, Resting, Source, UNTIL_WOKEN};
+
+/// Beginning of a 64-bit ELF file.
+const ELF_OF_64_BITS: [u8; 5] = *b"\x7fELF\x02";
+
+/// What was last told of a file.
+struct Told {
+    id: u32,
+    words: [u64; WORDS],
+    name: Vec<u8>,
+}
+
+/// A process whose files are followed.
+struct Watched {
+    start: u64,
+    ranges: u32,
+    lost: u64,
+}
+
+/// See the module.
+pub struct Files {
+    programs: Result<Programs, Lack>,
+    watched: HashMap<u32, Watched>,
+    /// By the programs' id, or by pid.
+    told: HashMap<u64, Box<Told>>,
+    lost: u64,
+}
+
+impl Files {
+    /// Takes what these programs count.
+    pub fn new(programs: Result<Programs, Lack>) -> Files {
+        Files { programs, watched: HashMap::new(), told: HashMap::new(), lost: 0 }
+    }
+
+    fn look(&mut self, cx: &mut Context<'_>) {
+        match &self.programs {
+            Ok(programs) => {
+                for id in programs.ids() {
+                    let Some(file) = programs.file(id).filter(|file| file.pid > 0) else { continue };
+                    let Some(ioc) = cx.iocs.get(file.pid).map(|ioc| ioc.id) else { continue };
+                    let Some(process) = self.watched.get(&file.pid) else { continue };
+                    let name = name_of(programs, &file, self.told.get(&id).map(|told| told.name.as_slice()));
+                    let fact = IoFile {
+                        id: 0,
+                        ioc,
+                        how: how(file.how),
+                        since: id,
+                        descriptor: Some(file.fd).filter(|fd| fd.cast_signed() >= 0),
+                        flags: file.flags,
+                        mode: file.mode,
+                        name,
+                        is_cut: file.cut > 0,
+                        is_unplaced: file.unplaced > 0,
+                    };
+                    // closed by close_range, which tells no files
+                    let is_open = || programs.is_behind(&file) && link(&file).is_some();
+                    let is_gone = programs.process(file.pid).is_some_and(|now| now.ranges != process.ranges)
+                        && file.refs == 1
+                        && !is_open();
+                    tell(&mut cx.env, &mut self.told, id, fact, &file.words);
+                    if file.closed > 0 || is_gone {
+                        programs.drop_file(id);
+                        if let Some(told) = self.told.remove(&id) {
+                            let end = IoFileEnd { id: told.id, closed: file.closed };
+                            let now = cx.env.monotonic();
+                            cx.env.push(now, Fact::IoFileEnd(end));
+                        }
+                    }
+                }
+                for (&pid, process) in &mut self.watched {
+                    let Some(now) = programs.process(pid) else { continue };
+                    self.lost += now.lost - std::mem::replace(&mut process.lost, now.lost);
+                    process.ranges = now.ranges;
+                }
+            }
+            Err(why) => {
+                for ioc in cx.iocs.iter() {
+                    let Some(words) = of_process(ioc.pid) else { continue };
+                    let fact = IoFile {
+                        ioc: ioc.id,
+                        how: FileHow::Process,
+                        name: why.to_string().into_bytes(),
+                        ..nothing()
+                    };
+                    let key = u64::from(ioc.pid) << 32 ^ ioc.start;
+                    tell(&mut cx.env, &mut self.told, key, fact, &words);
+                }
+            }
+        }
+    }
+}
+
+fn nothing() -> IoFile {
+    IoFile {
+        id: 0,
+        ioc: 0,
+        how: FileHow::Others,
+        since: 0,
+        descriptor: None,
+        flags: 0,
+        mode: 0,
+        name: Vec::new(),
+        is_cut: false,
+        is_unplaced: false,
+    }
+}
+
+/// Records a file that is new or has got a name, and what has changed of its words.
+fn tell(
+    env: &mut Env<'_>,
+    told: &mut HashMap<u64, Box<Told>>,
+    key: u64,
+    file: IoFile,
+    words: &[u64; WORDS],
+) {
+    let now = env.monotonic();
+    let before = told.get(&key).map(|told| told.id);
+    let id = before.unwrap_or_else(|| env.run.ids.file());
+    // sums of a process are those since its start, of which nothing is told
+    let first = if file.how == FileHow::Process { *words } else { [0; WORDS] };
+    let told = told.entry(key).or_insert_with(|| Box::new(Told { id, words: first, name: Vec::new() }));
+    let changed = (0_u16..).zip(words.iter().zip(&told.words)).filter(|(_, (now, before))| now != before);
+    let changed = changed.map(|(number, (now, before))| {
+        (number, if is_sum(number.into()) { now.wrapping_sub(*before) } else { *now })
+    });
+    let changed: Vec<(u16, u64)> = changed.collect();
+    told.words = *words;
+    let is_renamed = told.name != file.name;
+    if before.is_none() || is_renamed || (file.is_unplaced && !changed.is_empty()) {
+        told.name.clone_from(&file.name);
+        env.push(now, Fact::from(IoFile { id, ..file }));
+    }
+    if !changed.is_empty() {
+        env.push(now, Fact::IoUse(IoUse { file: id, words: changed }));
+    }
+}
+
+fn how(number: u32) -> FileHow {
+    match How::of(number) {
+        Some(How::Opened) => FileHow::Opened,
+        Some(How::Failed) => FileHow::Failed,
+        Some(How::Named) => FileHow::Named,
+        Some(How::Socket) => FileHow::Socket,
+        Some(How::Accepted) => FileHow::Accepted,
+        Some(How::Found) => FileHow::Found,
+        _ => FileHow::Others,
+    }
+}
+
+fn link(file: &FileUse) -> Option<Vec<u8>> {
+    let link = process::directory(file.pid).join("fd").join(file.fd.to_string());
+    Some(std::fs::read_link(link).ok()?.into_os_string().into_vec())
+}
+
+/// The name of a file: what the programs saw, or of one that was found what /proc says as long as it is open. `before`:
+/// what was told.
+fn name_of(programs: &Programs, file: &FileUse, before: Option<&[u8]>) -> Vec<u8> {
+    let seen = file.path.get(..file.path_bytes as usize).unwrap_or_default();
+    if !seen.is_empty() || !matches!(how(file.how), FileHow::Found | FileHow::Accepted) {
+        return seen.to_vec();
+    }
+    if let Some(before) = before.filter(|before| !before.is_empty()) {
+        return before.to_vec();
+    }
+    let named = link(file).filter(|_| programs.is_behind(file)).unwrap_or_default();
+    let inode = std::str::from_utf8(&named).ok().and_then(|name| {
+        name.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok()
+    });
+    let Some(inode) = inode else { return named };
+    let peer = sockets::connections(file.pid).into_iter().find(|connection| connection.inode == inode);
+    peer.map_or(named, |of| format!("{}:{}", Ipv4Addr::from(of.remote.ip), of.remote.port).into_bytes())
+}
+
+/// The words of a process as a whole.
+fn of_process(pid: u32) -> Option<[u64; WORDS]> {
+    /// Names in /proc/PID/io, and the words.
+    const NAMES: [(&str, usize); 6] = [
+        ("rchar", CallKind::Read as usize * KIND_WORDS + word::BYTES),
+        ("wchar", CallKind::Write as usize * KIND_WORDS + word::BYTES),
+        ("syscr", CallKind::Read as usize * KIND_WORDS + word::CALLS),
+        ("syscw", CallKind::Write as usize * KIND_WORDS + word::CALLS),
+        ("read_bytes", word::DISK_READ),
+        ("write_bytes", word::DISK_WRITTEN),
+    ];
+    let text = process::text(process::directory(pid).join("io")).ok()?;
+    let mut words = [0; WORDS];
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once(": ") else { continue };
+        let place = NAMES.iter().find(|(known, _)| *known == name).and_then(|(_, at)| words.get_mut(*at));
+        if let (Some(place), Ok(value)) = (place, value.parse()) {
+            *place = value;
+        }
+    }
+    Some(words)
+}
+
+/// Whether a process has 32 bits, and the kernel 64: only then a 64-bit recorder has programs.
+fn is_compat(pid: u32) -> bool {
+    use std::io::Read;
+    let mut begin = [0; 5];
+    let read = std::fs::File::open(process::directory(pid).join("exe"));
+    read.and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin != ELF_OF_64_BITS
+}
+
+impl Source for Files {
+    fn take(&mut self, _cx: &mut Context<'_>) -> bool {
+        false
+    }
+
+    fn rest(&mut self, _cx: &Resting<'_>) -> Duration {
+        UNTIL_WOKEN
+    }
+
+    fn process_ended(&mut self, cx: &mut Context<'_>) {
+        self.look(cx);
+    }
+
+    fn survey(&mut self, cx: &mut Context<'_>) {
+        self.look(cx);
+    }
+
+    fn adapt(&mut self, cx: &mut Context<'_>) {
+        let Ok(programs) = &self.programs else { return };
+        self.watched.retain(|&pid, watched| {
+            let is_there = cx.iocs.get(pid).is_some_and(|ioc| ioc.start == watched.start);
+            if !is_there {
+                programs.forget(pid);
+            }
+            is_there
+        });
+        let told = &mut self.told;
+        told.retain(|&id, _| programs.file(id).is_some());
+        for ioc in cx.iocs.iter() {
+            if self.watched.contains_key(&ioc.pid) {
+                continue;
+            }
+            match programs.watch(ioc.pid, is_compat(ioc.pid)) {
+                Ok(()) => {
+                    let watched = Watched { start: ioc.start, ranges: 0, lost: 0 };
+                    self.watched.insert(ioc.pid, watched);
+                }
+                Err(error) => {
+                    let line = format!("files of {} are not recorded: {error}", ioc.label());
+                    if !cx.env.messages.contains(&line) {
+                        cx.env.messages.push(line);
+                    }
+                }
+            }
+        }
+    }
+
+    fn lost(&mut self) -> Vec<Lost> {
+        let count = std::mem::take(&mut self.lost);
+        vec![Lost { source: LossSource::Hits, count, cause: "too many calls or descriptors at once for --io" }]
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) {
+        self.look(cx);
+    }
+}
