@@ -38,6 +38,7 @@ pub mod commands;
 pub mod console;
 mod events;
 pub mod failure;
+pub mod files;
 mod filter;
 pub mod follow;
 pub mod hangs;

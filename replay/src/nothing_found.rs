@@ -45,6 +45,8 @@ pub enum Kind {
     Health,
     /// Threads that stood still.
     Stuck,
+    /// What IOCs did with files.
+    Files,
 }
 
 /// Contents of the logs.
@@ -65,6 +67,7 @@ pub struct Held {
     console: bool,
     resources: bool,
     stuck: bool,
+    files: bool,
     /// Whether everything was recorded without probes.
     packets_only: bool,
 }
@@ -102,6 +105,7 @@ impl Held {
             Fact::Resources(_) => self.resources = true,
             Fact::ConsoleLine(_) | Fact::ConsoleLeftOut(_) | Fact::GivingUp(_) => self.console = true,
             Fact::Stuck(_) | Fact::ScanOverruns(_) => self.stuck = true,
+            Fact::IoUse(_) => self.files = true,
             Fact::Clock(_) => {}
             _ => return,
         }
@@ -193,6 +197,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Network => "nothing unusual on the network matches",
                 Kind::Console => "no line matches",
                 Kind::Health => "nothing of it matches",
+                Kind::Files => "no file matches",
                 Kind::Stuck => "no thread that stood still and no late scan matches",
             };
             let all = match filter.narrows() {
@@ -240,6 +245,9 @@ impl Held {
             Kind::Console if !self.console => {
                 "these logs hold nothing that IOCs printed: they printed nothing, an older iocrec recorded them, or \
                  recording was off (--no-console)"
+            }
+            Kind::Files if !self.files => {
+                "these logs hold nothing of what IOCs did with files: it is recorded with iocrec record --io"
             }
             Kind::Stuck if !self.stuck => {
                 "these logs hold no thread that stood still and no late scan: there was none, or an older iocrec \

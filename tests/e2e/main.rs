@@ -18,6 +18,7 @@ mod console;
 mod deaths;
 mod disks;
 mod errors;
+mod files;
 mod flood;
 mod following;
 mod forged;

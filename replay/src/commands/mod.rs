@@ -49,6 +49,7 @@ commands! {
     last: Last, "last";
     console: Console, "console";
     health: Health, "health";
+    io: Io, "io";
     stuck: StuckThreads, "stuck";
     clients: Clients, "clients";
     net: Net, "net";

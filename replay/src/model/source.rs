@@ -621,6 +621,8 @@ fn bytes(fact: &Fact) -> usize {
                 + sent.program.len()
                 + sent.command.iter().map(|word| size_of_val(word) + word.len()).sum::<usize>()
         }
+        Fact::IoFile(file) => size_of_val(file.as_ref()) + file.name.len(),
+        Fact::IoUse(used) => size_of_val(used.words.as_slice()),
         Fact::Resources(used) => size_of_val(used.as_ref()) + size_of_val(used.most.as_slice()),
         Fact::WatchedThread(thread) => size_of_val(thread.as_ref()) + thread.name.len(),
         Fact::Crash(crash) => {

@@ -1,0 +1,126 @@
+//! `iocreplay io`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, listing, reading, since, time, time_zone, until, ByPlace, Listing, Reading, Since, TimeZone,
+    Until,
+};
+use crate::failure::{Failure, UsageError};
+use crate::files::Files;
+use crate::filter::Filter;
+use crate::nothing_found::{explain, Kind};
+use crate::out::{line, Out};
+use crate::output::files::darshan::jobs;
+use crate::output::files::{heading, Row, FORMATS};
+use crate::output::rows::Shape;
+use crate::program::destination::Destination;
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+command! {
+    /// Show what the IOCs did with files, sockets and devices: calls, bytes, errors, and the longest read, write, sync
+    /// and wait for each file or peer. This is recorded with iocrec record --io.
+    #[argh(subcommand, name = "io")]
+    pub struct Io {
+        /// write a log for Darshan's tools: into this file, or if it is a directory, one for each process
+        #[argh(option, arg_name = "path")]
+        pub darshan: Option<PathBuf>,
+        /// print what darshan-parser would print of such a log
+        #[argh(switch)]
+        pub darshan_text: bool,
+    } with listing: Listing, since: Since, until: Until, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+impl Command for Io {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = ByPlace::from(self).open(&self.reading())?;
+        let (since, until): (Since, Until) = (self.into(), self.into());
+        let filter = Filter {
+            since: time(&zone, &since.since, Boundary::Start, &logs)?,
+            until: time(&zone, &until.until, Boundary::End, &logs)?,
+            ..ByPlace::from(self).filter_of(&logs)
+        };
+        let for_darshan = self.darshan.is_some() || self.darshan_text;
+        if for_darshan && (filter.since.is_some() || filter.until.is_some()) {
+            let line = "Darshan counts a file from its opening on: leave --since and --until out";
+            return Err(UsageError::Rejected(line.into()).into());
+        }
+        let files = logs.files(&filter);
+        if files.left_out > 0 {
+            Terminal.report(&"these logs hold more opens than are kept here; choose a time or an IOC");
+        }
+        if files.opens.is_empty() {
+            Terminal.report(&explain(Kind::Files, &logs.without_notices(), &filter, false, &zone));
+        } else if for_darshan {
+            self.for_darshan(out, &files)?;
+        } else {
+            let shape = Listing::from(self).shape();
+            let name = match shape {
+                Shape::Text => "text",
+                Shape::Csv => "csv",
+                Shape::JsonLines => "jsonl",
+            };
+            let format = FORMATS.iter().find(|format| format.name == name).unwrap_or(&FORMATS[0]);
+            let mut writer = (format.writer)(&zone);
+            if shape == Shape::Text {
+                heading(out)?;
+            }
+            writer.begin(out)?;
+            for named in &files.by_name() {
+                writer.write(out, &Row::from(named))?;
+            }
+            writer.end(out)?;
+        }
+        Ok(Outcome::from(&logs))
+    }
+}
+
+impl Io {
+    fn for_darshan(&self, out: &mut Out, files: &Files) -> Result<(), Failure> {
+        let jobs = jobs(files);
+        let missing: usize = jobs.iter().map(|job| job.not_whole).sum();
+        if missing > 0 {
+            Terminal.report(&format!(
+                "{missing} {} not in it: not all of what was done with {} is in the log",
+                if missing == 1 { "file is" } else { "files are" },
+                if missing == 1 { "it" } else { "them" },
+            ));
+        }
+        if self.darshan_text {
+            for job in &jobs {
+                for text in job.text().lines() {
+                    line!(out, "{text}")?;
+                }
+            }
+        }
+        let Some(path) = &self.darshan else { return Ok(()) };
+        let logs = self.reading().logs;
+        let write = |path: &Path, bytes: Vec<u8>| {
+            let failed = |error| Failure::output(error, Some(path));
+            let mut destination = Destination::named("--darshan", path, &logs)?;
+            let written = destination.write_all(&bytes);
+            destination.close(written.is_ok()).map_err(failed)?;
+            written.map_err(failed)
+        };
+        if path.is_dir() {
+            return jobs.iter().try_for_each(|job| write(&path.join(job.file_name()), job.bytes()));
+        }
+        match jobs.as_slice() {
+            [job] => write(path, job.bytes()),
+            jobs => Err(UsageError::Rejected(format!(
+                "these logs hold the files of {} processes, and Darshan's a single one: name a directory, or choose \
+                 a process with --ioc",
+                jobs.len()
+            ))
+            .into()),
+        }
+    }
+}

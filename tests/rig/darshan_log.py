@@ -1,0 +1,17 @@
+"""Opens a Darshan log with Darshan's own reader and prints its POSIX records as a JSON object by file name."""
+
+import json
+import sys
+
+import darshan
+
+report = darshan.DarshanReport(sys.argv[1], read_all=True)
+tables = report.records["POSIX"].to_df()
+files = {}
+for (_, counters), (_, times) in zip(tables["counters"].iterrows(), tables["fcounters"].iterrows(), strict=True):
+    name = report.name_records[int(counters["id"])]
+    numbers = {key: int(value) for key, value in counters.items() if key.startswith("POSIX_")}
+    times = {key: float(value) for key, value in times.items() if key.startswith("POSIX_")}
+    files[name] = numbers | times
+job = report.metadata["job"]
+print(json.dumps({"files": files, "nprocs": job["nprocs"], "exe": report.metadata["exe"]}))
