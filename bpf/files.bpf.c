@@ -100,8 +100,9 @@ struct {
 	__uint(value_size, sizeof(struct traced));
 } traced SEC(".maps");
 
+/* Those that have ended within a call give their places to others. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096); /* threads within a call */
 	__uint(key_size, 8);
 	__uint(value_size, sizeof(struct call));
@@ -116,7 +117,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024); /* 2.6 MB; what is closed stays for up to a second */
+	__uint(max_entries, 2048); /* 5 MB; what is closed stays for up to a second */
 	__uint(key_size, 8);
 	__uint(value_size, sizeof(struct file));
 } files SEC(".maps");
@@ -508,14 +509,21 @@ INLINE void ended(struct traced *process, struct call *call, __u32 pid, __s64 re
 {
 	__u32 action = ACTION(call->op), kind = KIND(call->op);
 	struct file *file = 0, *made_file;
+	__u64 id;
 
 	if (call->fd != NOWHERE) {
-		file = call->id ? bpf_map_lookup_elem(&files, &call->id) : 0;
+		id = call->id;
+		if (!id)
+			id = find(process, pid, call->fd);
+		file = id ? bpf_map_lookup_elem(&files, &id) : 0;
+		/* while it waited, its descriptor was closed, and perhaps opened as another */
+		if ((id && !file) || (file && !call->id && file->how != FILE_FOUND))
+			return;
 		if (!file && action != DOES_CLOSE && result != -EBADF && (__s32)call->fd >= 0) {
 			file = made(process, call->time, FILE_FOUND, call->fd, now);
-			if (file && kind <= CALL_META)
-				ADD(file->words[kind * KIND_WORDS + BEGUN], 1);
 		}
+		if (file && !call->id && kind <= CALL_META)
+			ADD(file->words[kind * KIND_WORDS + BEGUN], 1);
 	} else if (action == DOES_POLL) {
 		if (result > 0)
 			polled(process, call, pid, now);

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 21] = [
+const GOLDEN: [&str; 22] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -35,6 +35,7 @@ const GOLDEN: [&str; 21] = [
     "v1-deaths",
     "v1-resources",
     "v1-stuck",
+    "v1-files",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -588,6 +589,35 @@ fn hits() -> Vec<Fact> {
             holder: None,
         }),
         Fact::ScanOverruns(ScanOverruns { ioc: 1, list: 1, more: 2, total: 31, since: 11 * SECOND }),
+        Fact::from(IoFile {
+            id: 1,
+            ioc: 1,
+            how: FileHow::Opened,
+            since: 12 * SECOND,
+            descriptor: Some(9),
+            flags: 0o1101,
+            mode: 0o644,
+            name: b"/ioc/auto.savB".to_vec(),
+            is_cut: false,
+            is_unplaced: false,
+        }),
+        Fact::IoUse(IoUse {
+            file: 1,
+            words: vec![Word { number: 32, value: 3 }, Word { number: 34, value: 4200 }],
+        }),
+        Fact::from(IoFile {
+            id: 2,
+            ioc: 1,
+            how: FileHow::Found,
+            since: 12 * SECOND,
+            descriptor: None,
+            flags: 0,
+            mode: 0,
+            name: vec![2, 0, 0x13, 0x88, 127, 0, 0, 1],
+            is_cut: true,
+            is_unplaced: true,
+        }),
+        Fact::IoFileEnd(IoFileEnd { id: 1, closed: 13 * SECOND }),
         Fact::from(Crash {
             ioc: 1,
             tid: 4700,

@@ -8,7 +8,7 @@ use crate::logs::Logs;
 use crate::model::run::Run;
 use crate::model::source::Source;
 use iocrec_log::event::files::{is_sum, word, CallKind, KIND_WORDS, WORDS};
-use iocrec_log::event::{Fact, FileHow, IoFile};
+use iocrec_log::event::{Fact, FileHow, IoFile, Word};
 use iocrec_log::value::push_lossy;
 use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
@@ -50,8 +50,8 @@ impl Words {
     }
 
     /// Takes what has changed.
-    fn change(&mut self, words: &[(u16, u64)]) {
-        for &(number, value) in words {
+    fn change(&mut self, words: &[Word]) {
+        for &Word { number, value } in words {
             let Some(word) = self.0.get_mut(usize::from(number)) else { continue };
             *word = if is_sum(number.into()) { word.saturating_add(value) } else { value };
         }
@@ -327,9 +327,21 @@ mod tests {
     #[test]
     fn counters_of_two_opens() {
         let mut one = Words::default();
-        one.change(&[(0, 2), (0, 1), (29, 7), (30, 50), (218, 9), (900, 1), (195, 3), (226, 100)]);
+        let words = |words: &[(u16, u64)]| -> Vec<Word> {
+            words.iter().map(|&(number, value)| Word { number, value }).collect()
+        };
+        one.change(&words(&[
+            (0, 2),
+            (0, 1),
+            (29, 7),
+            (30, 50),
+            (218, 9),
+            (900, 1),
+            (195, 3),
+            (226, 100),
+        ]));
         let mut two = Words::default();
-        two.change(&[(0, 4), (29, 5), (30, 40), (218, 99)]);
+        two.change(&words(&[(0, 4), (29, 5), (30, 40), (218, 99)]));
         one.add(&two);
         assert_eq!((one.get(0), one.get(29), one.get(30), one.get(218)), (7, 7, 40, 99));
         assert_eq!(one.slots(word::ACCESSES, word::ACCESS_SIZES), (vec![(100, 3)], 0), "of the first alone");

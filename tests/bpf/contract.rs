@@ -173,6 +173,28 @@ fn programs() {
     }
 }
 
+/// The same for bpf/files.h and src/files/contract.rs.
+#[test]
+fn files() {
+    use iocrec::files::contract::{structs, ENUMS, OBJECT};
+    let objects: Vec<_> = ALL.iter().filter(|object| object.name == OBJECT).collect();
+    assert_eq!(objects.len(), 3, "three machines for the ring");
+    for object in objects {
+        let btf = Btf::from_path(object.path).unwrap();
+        for Struct { name, size, members: expected } in structs() {
+            let found = btf.type_by_kind::<types::Struct>().find(|found| text(found.name()) == name).unwrap();
+            let expected: Vec<_> =
+                expected.iter().map(|member| (member.name.to_string(), member.offset, member.size)).collect();
+            assert_eq!((members(&btf, &found), found.size()), (expected, size), "{}: {name}", object.label());
+        }
+        for Enum { name, values: expected } in ENUMS {
+            let expected: Vec<_> =
+                expected.iter().map(|(name, number)| (name.to_string(), *number)).collect();
+            assert_eq!(values(&btf, name), Some(expected), "{}: {name}", object.label());
+        }
+    }
+}
+
 /// The same for bpf/deaths.h and src/deaths/contract.rs.
 #[test]
 fn deaths() {

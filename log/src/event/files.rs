@@ -209,8 +209,17 @@ impl Whole for IoFile {
 pub struct IoUse {
     /// Number of the [`IoFile`].
     pub file: u32,
-    /// Numbers of the words that changed, and by how much they have grown, or their values ([`is_sum`]).
-    pub words: Vec<(u16, u64)>,
+    /// The words that changed.
+    pub words: Vec<Word>,
+}
+
+/// A word that changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word {
+    /// Its number.
+    pub number: u16,
+    /// By how much it has grown if it [is a sum](is_sum), else its value.
+    pub value: u64,
 }
 
 /// A file has no descriptor any longer.

@@ -34,7 +34,7 @@ mod value;
 
 pub use deaths::*;
 pub use definitions::*;
-pub use files::{FileHow, IoFile, IoFileEnd, IoUse};
+pub use files::{FileHow, IoFile, IoFileEnd, IoUse, Word};
 pub use health::*;
 pub use hits::*;
 pub use ids::*;

@@ -473,7 +473,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             })
             .boxed(),
         io_file(),
-        (id(), vec((any::<u16>(), any::<u64>()), 0..4))
+        (id(), vec((any::<u16>(), any::<u64>()).prop_map(|(number, value)| Word { number, value }), 0..4))
             .prop_map(|(file, words)| Fact::IoUse(IoUse { file, words }))
             .boxed(),
         (id(), any::<u64>()).prop_map(|(id, closed)| Fact::IoFileEnd(IoFileEnd { id, closed })).boxed(),

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use iocrec_log::event::files::{is_sum, word, CallKind, KIND_WORDS, WORDS};
-use iocrec_log::event::{Fact, FileHow, IoFile, IoFileEnd, IoUse, LossSource};
+use iocrec_log::event::{Fact, FileHow, IoFile, IoFileEnd, IoUse, LossSource, Word};
 
 use crate::files::contract::{FileUse, How};
 use crate::files::{Files as Programs, Lack};
@@ -72,6 +72,7 @@ impl Files {
                     let is_open = || programs.is_behind(&file) && link(&file).is_some();
                     let is_gone = programs.process(file.pid).is_some_and(|now| now.ranges != process.ranges)
                         && file.refs == 1
+                        && fact.how != FileHow::Others
                         && !is_open();
                     tell(&mut cx.env, &mut self.told, id, fact, &file.words);
                     if file.closed > 0 || is_gone {
@@ -98,12 +99,17 @@ impl Files {
                         name: why.to_string().into_bytes(),
                         ..nothing()
                     };
-                    let key = u64::from(ioc.pid) << 32 ^ ioc.start;
+                    let key = key_of_process(ioc.pid, ioc.start);
                     tell(&mut cx.env, &mut self.told, key, fact, &words);
                 }
             }
         }
     }
+}
+
+/// Under which the sums of a process are kept.
+fn key_of_process(pid: u32, start: u64) -> u64 {
+    u64::from(pid) << 32 ^ start
 }
 
 fn nothing() -> IoFile {
@@ -137,9 +143,10 @@ fn tell(
     let told = told.entry(key).or_insert_with(|| Box::new(Told { id, words: first, name: Vec::new() }));
     let changed = (0_u16..).zip(words.iter().zip(&told.words)).filter(|(_, (now, before))| now != before);
     let changed = changed.map(|(number, (now, before))| {
-        (number, if is_sum(number.into()) { now.wrapping_sub(*before) } else { *now })
+        let value = if is_sum(number.into()) { now.wrapping_sub(*before) } else { *now };
+        Word { number, value }
     });
-    let changed: Vec<(u16, u64)> = changed.collect();
+    let changed: Vec<Word> = changed.collect();
     told.words = *words;
     let is_renamed = told.name != file.name;
     if before.is_none() || is_renamed || (file.is_unplaced && !changed.is_empty()) {
@@ -236,7 +243,11 @@ impl Source for Files {
     }
 
     fn adapt(&mut self, cx: &mut Context<'_>) {
-        let Ok(programs) = &self.programs else { return };
+        let Ok(programs) = &self.programs else {
+            let is_there = |key: u64| cx.iocs.iter().any(|ioc| key_of_process(ioc.pid, ioc.start) == key);
+            self.told.retain(|&key, _| is_there(key));
+            return;
+        };
         self.watched.retain(|&pid, watched| {
             let is_there = cx.iocs.get(pid).is_some_and(|ioc| ioc.start == watched.start);
             if !is_there {
