@@ -78,7 +78,8 @@ impl Words {
             let in_kind = number % KIND_WORDS;
             let of_kind = number < CallKind::ALL.len() * KIND_WORDS;
             let is_longest = (word::LONGEST_BYTES..word::OPEN_END).contains(&number);
-            if is_longest || slots.iter().any(|slots| slots.contains(&number)) || number >= word::ACCESS_SIZES {
+            if is_longest || slots.iter().any(|slots| slots.contains(&number)) || number >= word::ACCESS_SIZES
+            {
                 continue;
             }
             *word = if is_sum(number) {
@@ -321,7 +322,10 @@ mod tests {
         let mut six = [0; 28];
         (six[0], six[2], six[3], six[23]) = (10, 0x13, 0x88, 1);
         assert_eq!(name(&six), "[::1]:5000");
-        assert_eq!((name(&[2, 0]).as_str(), name(&[]).as_str(), name(&[9, 0]).as_str()), ("", "", "address of family 9"));
+        assert_eq!(
+            (name(&[2, 0]).as_str(), name(&[]).as_str(), name(&[9, 0]).as_str()),
+            ("", "", "address of family 9")
+        );
     }
 
     #[test]
@@ -330,16 +334,7 @@ mod tests {
         let words = |words: &[(u16, u64)]| -> Vec<Word> {
             words.iter().map(|&(number, value)| Word { number, value }).collect()
         };
-        one.change(&words(&[
-            (0, 2),
-            (0, 1),
-            (29, 7),
-            (30, 50),
-            (218, 9),
-            (900, 1),
-            (195, 3),
-            (226, 100),
-        ]));
+        one.change(&words(&[(0, 2), (0, 1), (29, 7), (30, 50), (218, 9), (900, 1), (195, 3), (226, 100)]));
         let mut two = Words::default();
         two.change(&words(&[(0, 4), (29, 5), (30, 40), (218, 99)]));
         one.add(&two);

@@ -59,9 +59,8 @@ impl Files {
         if !tiers.contains(&Tier::Ring) {
             return Err(Lack::Tier);
         }
-        let refused = |error: io::Error| {
-            Lack::Load(LoadError::Refused(diagnose(Step::Buffers, Failure::from(error))))
-        };
+        let refused =
+            |error: io::Error| Lack::Load(LoadError::Refused(diagnose(Step::Buffers, Failure::from(error))));
         let object = load(OBJECT, Tier::Ring, |_| Ok(())).map_err(Lack::Load)?;
         let table: Table<u32, u32> = Table::open(&object, TABLE).map_err(refused)?;
         for (calls, shift) in [(NATIVE, 0), (COMPAT, 16), (COMPAT_HERE, 16)] {

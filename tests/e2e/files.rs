@@ -113,7 +113,10 @@ fn every_call_counts_for_its_file() {
 
     // other ways to a descriptor
     assert_eq!(found("ranged.dat")["bytes_written"], 100, "not what the number was used for later");
-    assert_eq!((&found("first.dat")["bytes_written"], &found("second.dat")["bytes_written"]), (&json!(21), &json!(0)));
+    assert_eq!(
+        (&found("first.dat")["bytes_written"], &found("second.dat")["bytes_written"]),
+        (&json!(21), &json!(0))
+    );
     assert_eq!(found("parent.dat")["bytes_written"], 12, "not what a child did");
     assert!(!all.iter().any(|row| row["file"] == path("not-the-iocs")), "of another process");
     // the pipe was there for a moment, so it has no name; both of its ends are told
@@ -174,7 +177,10 @@ fn compare_with_darshan(rig: &Rig, directory: &Path) {
     assert_ne!(auto("auto.sav")["POSIX_RENAMED_FROM"], 0);
     let text = String::from_utf8_lossy(&rig.replay("io", &["--darshan-text"]).stdout).into_owned();
     let line = text.lines().find(|line| line.contains("POSIX_BYTES_READ\t460\t"));
-    assert!(line.is_some_and(|line| line.starts_with("POSIX\t0\t") && line.contains("main.dat\t/\t")), "{text}");
+    assert!(
+        line.is_some_and(|line| line.starts_with("POSIX\t0\t") && line.contains("main.dat\t/\t")),
+        "{text}"
+    );
 }
 
 /// A device that answers each tenth request late.
@@ -222,7 +228,10 @@ fn a_devices_latency_is_the_time_in_poll() {
     assert_eq!(device["timeouts"], 1);
     let wait = of_kind(device, "wait");
     let told = wait["longest_seconds"].as_f64().expect("a time");
-    assert!((0.08..=longest + 0.001).contains(&told) && told > longest - 0.005, "{told} {longest}: {device:#}");
+    assert!(
+        (0.08..=longest + 0.001).contains(&told) && told > longest - 0.005,
+        "{told} {longest}: {device:#}"
+    );
     // 2^16 to 2^17 us
     assert_eq!(wait["histogram"][17], 3, "three late answers: {device:#}");
     let receive = of_kind(device, "read")["longest_seconds"].as_f64().expect("a time");
@@ -235,9 +244,7 @@ fn nothing_is_loaded_unless_it_is_asked_for() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut ioc = start(&rig, directory.path());
     let pid = ioc.pid_argument();
-    let count = |recorder: u32| {
-        programs_of(recorder).iter().filter(|kind| *kind == RAW_TRACEPOINT).count()
-    };
+    let count = |recorder: u32| programs_of(recorder).iter().filter(|kind| *kind == RAW_TRACEPOINT).count();
     let mut recorder = rig.record(&["--pid", &pid]);
     wait_until_followed(&rig);
     let without = count(recorder.pid());
@@ -280,6 +287,9 @@ fn the_packet_tier_has_sums() {
     assert_eq!(all[0]["how"], json!(["process"]));
     let told = all[0]["bytes_written"].as_u64().expect("bytes");
     // some of it may have been written before
-    assert!(written >= 10_000 && (written..written + 2000).contains(&told), "{told}, truth {written}: {all:#?}");
+    assert!(
+        written >= 10_000 && (written..written + 2000).contains(&told),
+        "{told}, truth {written}: {all:#?}"
+    );
     assert_eq!(all[0]["calls"][0]["longest_seconds"], Value::Null, "times aren't known");
 }

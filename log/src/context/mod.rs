@@ -26,8 +26,8 @@ use self::store::{Admission, Owners, Store};
 pub use self::table::{Latest, Table};
 use crate::event::deaths::Crash;
 use crate::event::definitions::*; // all of them: the table of facts names them
-use crate::event::life::Ended;
 use crate::event::files::IoFile;
+use crate::event::life::Ended;
 use crate::event::stuck::Stuck;
 use crate::event::{
     for_each_fact, resources::WatchedThread, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority,

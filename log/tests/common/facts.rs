@@ -557,14 +557,9 @@ fn io_file() -> BoxedStrategy<Fact> {
         (id(), id(), how, any::<u64>(), proptest::option::of(any::<u32>())),
         (any::<[u32; 2]>(), vec(any::<u8>(), 0..40), any::<[bool; 2]>()),
     )
-        .prop_map(
-            |(
-                (id, ioc, how, since, descriptor),
-                ([flags, mode], name, [is_cut, is_unplaced]),
-            )| {
-                Fact::from(IoFile { id, ioc, how, since, descriptor, flags, mode, name, is_cut, is_unplaced })
-            },
-        )
+        .prop_map(|((id, ioc, how, since, descriptor), ([flags, mode], name, [is_cut, is_unplaced]))| {
+            Fact::from(IoFile { id, ioc, how, since, descriptor, flags, mode, name, is_cut, is_unplaced })
+        })
         .boxed()
 }
 

@@ -128,13 +128,7 @@ fn nothing() -> IoFile {
 }
 
 /// Records a file that is new or has got a name, and what has changed of its words.
-fn tell(
-    env: &mut Env<'_>,
-    told: &mut HashMap<u64, Box<Told>>,
-    key: u64,
-    file: IoFile,
-    words: &[u64; WORDS],
-) {
+fn tell(env: &mut Env<'_>, told: &mut HashMap<u64, Box<Told>>, key: u64, file: IoFile, words: &[u64; WORDS]) {
     let now = env.monotonic();
     let before = told.get(&key).map(|told| told.id);
     let id = before.unwrap_or_else(|| env.run.ids.file());
@@ -186,9 +180,9 @@ fn name_of(programs: &Programs, file: &FileUse, before: Option<&[u8]>) -> Vec<u8
         return before.to_vec();
     }
     let named = link(file).filter(|_| programs.is_behind(file)).unwrap_or_default();
-    let inode = std::str::from_utf8(&named).ok().and_then(|name| {
-        name.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok()
-    });
+    let inode = std::str::from_utf8(&named)
+        .ok()
+        .and_then(|name| name.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok());
     let Some(inode) = inode else { return named };
     let peer = sockets::connections(file.pid).into_iter().find(|connection| connection.inode == inode);
     peer.map_or(named, |of| format!("{}:{}", Ipv4Addr::from(of.remote.ip), of.remote.port).into_bytes())
@@ -278,7 +272,11 @@ impl Source for Files {
 
     fn lost(&mut self) -> Vec<Lost> {
         let count = std::mem::take(&mut self.lost);
-        vec![Lost { source: LossSource::Hits, count, cause: "too many calls or descriptors at once for --io" }]
+        vec![Lost {
+            source: LossSource::Hits,
+            count,
+            cause: "too many calls or descriptors at once for --io",
+        }]
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {

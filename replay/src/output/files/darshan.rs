@@ -30,25 +30,95 @@ const MAX_COMMAND: usize = 1000;
 
 /// Names of the whole numbers of a record, in order, without `POSIX_`.
 const COUNTERS: [&str; 69] = [
-    "OPENS", "FILENOS", "DUPS", "READS", "WRITES", "SEEKS", "STATS", "MMAPS", "FSYNCS", "FDSYNCS", "RENAME_SOURCES",
-    "RENAME_TARGETS", "RENAMED_FROM", "MODE", "BYTES_READ", "BYTES_WRITTEN", "MAX_BYTE_READ", "MAX_BYTE_WRITTEN",
-    "CONSEC_READS", "CONSEC_WRITES", "SEQ_READS", "SEQ_WRITES", "RW_SWITCHES", "MEM_NOT_ALIGNED", "MEM_ALIGNMENT",
-    "FILE_NOT_ALIGNED", "FILE_ALIGNMENT", "MAX_READ_TIME_SIZE", "MAX_WRITE_TIME_SIZE", "SIZE_READ_0_100",
-    "SIZE_READ_100_1K", "SIZE_READ_1K_10K", "SIZE_READ_10K_100K", "SIZE_READ_100K_1M", "SIZE_READ_1M_4M",
-    "SIZE_READ_4M_10M", "SIZE_READ_10M_100M", "SIZE_READ_100M_1G", "SIZE_READ_1G_PLUS", "SIZE_WRITE_0_100",
-    "SIZE_WRITE_100_1K", "SIZE_WRITE_1K_10K", "SIZE_WRITE_10K_100K", "SIZE_WRITE_100K_1M", "SIZE_WRITE_1M_4M",
-    "SIZE_WRITE_4M_10M", "SIZE_WRITE_10M_100M", "SIZE_WRITE_100M_1G", "SIZE_WRITE_1G_PLUS", "STRIDE1_STRIDE",
-    "STRIDE2_STRIDE", "STRIDE3_STRIDE", "STRIDE4_STRIDE", "STRIDE1_COUNT", "STRIDE2_COUNT", "STRIDE3_COUNT",
-    "STRIDE4_COUNT", "ACCESS1_ACCESS", "ACCESS2_ACCESS", "ACCESS3_ACCESS", "ACCESS4_ACCESS", "ACCESS1_COUNT",
-    "ACCESS2_COUNT", "ACCESS3_COUNT", "ACCESS4_COUNT", "FASTEST_RANK", "FASTEST_RANK_BYTES", "SLOWEST_RANK",
+    "OPENS",
+    "FILENOS",
+    "DUPS",
+    "READS",
+    "WRITES",
+    "SEEKS",
+    "STATS",
+    "MMAPS",
+    "FSYNCS",
+    "FDSYNCS",
+    "RENAME_SOURCES",
+    "RENAME_TARGETS",
+    "RENAMED_FROM",
+    "MODE",
+    "BYTES_READ",
+    "BYTES_WRITTEN",
+    "MAX_BYTE_READ",
+    "MAX_BYTE_WRITTEN",
+    "CONSEC_READS",
+    "CONSEC_WRITES",
+    "SEQ_READS",
+    "SEQ_WRITES",
+    "RW_SWITCHES",
+    "MEM_NOT_ALIGNED",
+    "MEM_ALIGNMENT",
+    "FILE_NOT_ALIGNED",
+    "FILE_ALIGNMENT",
+    "MAX_READ_TIME_SIZE",
+    "MAX_WRITE_TIME_SIZE",
+    "SIZE_READ_0_100",
+    "SIZE_READ_100_1K",
+    "SIZE_READ_1K_10K",
+    "SIZE_READ_10K_100K",
+    "SIZE_READ_100K_1M",
+    "SIZE_READ_1M_4M",
+    "SIZE_READ_4M_10M",
+    "SIZE_READ_10M_100M",
+    "SIZE_READ_100M_1G",
+    "SIZE_READ_1G_PLUS",
+    "SIZE_WRITE_0_100",
+    "SIZE_WRITE_100_1K",
+    "SIZE_WRITE_1K_10K",
+    "SIZE_WRITE_10K_100K",
+    "SIZE_WRITE_100K_1M",
+    "SIZE_WRITE_1M_4M",
+    "SIZE_WRITE_4M_10M",
+    "SIZE_WRITE_10M_100M",
+    "SIZE_WRITE_100M_1G",
+    "SIZE_WRITE_1G_PLUS",
+    "STRIDE1_STRIDE",
+    "STRIDE2_STRIDE",
+    "STRIDE3_STRIDE",
+    "STRIDE4_STRIDE",
+    "STRIDE1_COUNT",
+    "STRIDE2_COUNT",
+    "STRIDE3_COUNT",
+    "STRIDE4_COUNT",
+    "ACCESS1_ACCESS",
+    "ACCESS2_ACCESS",
+    "ACCESS3_ACCESS",
+    "ACCESS4_ACCESS",
+    "ACCESS1_COUNT",
+    "ACCESS2_COUNT",
+    "ACCESS3_COUNT",
+    "ACCESS4_COUNT",
+    "FASTEST_RANK",
+    "FASTEST_RANK_BYTES",
+    "SLOWEST_RANK",
     "SLOWEST_RANK_BYTES",
 ];
 /// Names of its other numbers, without `POSIX_F_`.
 const TIMES: [&str; 17] = [
-    "OPEN_START_TIMESTAMP", "READ_START_TIMESTAMP", "WRITE_START_TIMESTAMP", "CLOSE_START_TIMESTAMP",
-    "OPEN_END_TIMESTAMP", "READ_END_TIMESTAMP", "WRITE_END_TIMESTAMP", "CLOSE_END_TIMESTAMP", "READ_TIME",
-    "WRITE_TIME", "META_TIME", "MAX_READ_TIME", "MAX_WRITE_TIME", "FASTEST_RANK_TIME", "SLOWEST_RANK_TIME",
-    "VARIANCE_RANK_TIME", "VARIANCE_RANK_BYTES",
+    "OPEN_START_TIMESTAMP",
+    "READ_START_TIMESTAMP",
+    "WRITE_START_TIMESTAMP",
+    "CLOSE_START_TIMESTAMP",
+    "OPEN_END_TIMESTAMP",
+    "READ_END_TIMESTAMP",
+    "WRITE_END_TIMESTAMP",
+    "CLOSE_END_TIMESTAMP",
+    "READ_TIME",
+    "WRITE_TIME",
+    "META_TIME",
+    "MAX_READ_TIME",
+    "MAX_WRITE_TIME",
+    "FASTEST_RANK_TIME",
+    "SLOWEST_RANK_TIME",
+    "VARIANCE_RANK_TIME",
+    "VARIANCE_RANK_BYTES",
 ];
 
 /// What Darshan counts of a file.
@@ -72,9 +142,8 @@ pub struct Job<'a> {
 /// Darshan's number of a file: any hash of its name.
 fn id(name: &[u8]) -> u64 {
     // FNV-1a
-    name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    name.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn signed(number: u64) -> i64 {
@@ -107,8 +176,7 @@ fn record(name: Vec<u8>, opens: &[&Open], begin: u64, renamed_from: Option<u64>)
     let mut words = Words::default();
     opens.iter().for_each(|open| words.add(&open.words));
     let number = |at: usize| signed(words.get(at));
-    let succeeded =
-        |kind| signed(words.of(kind, word::CALLS).saturating_sub(words.of(kind, word::ERRORS)));
+    let succeeded = |kind| signed(words.of(kind, word::CALLS).saturating_sub(words.of(kind, word::ERRORS)));
     let of = |kind, at| signed(words.of(kind, at));
     let opened = |open: &&&Open| open.file.how == FileHow::Opened;
     let placed = !opens.iter().filter(opened).any(|open| open.file.is_unplaced);
@@ -207,7 +275,8 @@ pub fn jobs(files: &Files) -> Vec<Job<'_>> {
             let target = opens.iter().find(|open| open.words.get(word::RENAMED_TO) > 0);
             let source = target.and_then(|target| {
                 let is_it = |open: &&Open| {
-                    open.key == key && open.file.since == target.file.since.wrapping_sub(1)
+                    open.key == key
+                        && open.file.since == target.file.since.wrapping_sub(1)
                         && open.file.how == FileHow::Named
                 };
                 files.opens.iter().find(is_it).map(|open| id(&open.file.name))
@@ -222,7 +291,13 @@ pub fn jobs(files: &Files) -> Vec<Job<'_>> {
 impl Job<'_> {
     /// Name of its file: the IOC's and its process's, with nothing that a directory can't have.
     pub fn file_name(&self) -> String {
-        let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
+        let plain = |letter: char| {
+            if letter.is_ascii_alphanumeric() || "-_.".contains(letter) {
+                letter
+            } else {
+                '_'
+            }
+        };
         let ioc: String = self.process.ioc.chars().map(plain).take(100).collect();
         let pid = self.process.pid.map_or_else(String::new, |pid| format!("_{pid}"));
         let begin = self.process.begin.1 / 1_000_000_000;
@@ -314,17 +389,24 @@ impl Job<'_> {
         for record in &self.records {
             let mut name = String::new();
             iocrec_log::value::push_lossy(&mut name, &record.name);
-            let name: String = name.chars().flat_map(|letter| {
-                let is_plain = !letter.is_control();
-                let escaped: Vec<char> =
-                    if is_plain { vec![letter] } else { letter.escape_default().collect() };
-                escaped
-            }).collect();
+            let name: String = name
+                .chars()
+                .flat_map(|letter| {
+                    let is_plain = !letter.is_control();
+                    let escaped: Vec<char> =
+                        if is_plain { vec![letter] } else { letter.escape_default().collect() };
+                    escaped
+                })
+                .collect();
             let mut row = |counter: &str, value: &str| {
                 let _ = writeln!(text, "POSIX\t0\t{}\t{counter}\t{value}\t{name}\t/\tunknown", record.id);
             };
             for (counter, value) in COUNTERS.iter().zip(record.counters) {
-                let value = if *counter == "RENAMED_FROM" { value.cast_unsigned().to_string() } else { value.to_string() };
+                let value = if *counter == "RENAMED_FROM" {
+                    value.cast_unsigned().to_string()
+                } else {
+                    value.to_string()
+                };
                 row(&format!("POSIX_{counter}"), &value);
             }
             for (counter, value) in TIMES.iter().zip(record.times) {
