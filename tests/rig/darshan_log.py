@@ -8,10 +8,11 @@ import darshan
 report = darshan.DarshanReport(sys.argv[1], read_all=True)
 tables = report.records["POSIX"].to_df()
 files = {}
-for (_, counters), (_, times) in zip(tables["counters"].iterrows(), tables["fcounters"].iterrows(), strict=True):
+# not row by row: pandas would make floating-point numbers of the ids
+records = zip(tables["counters"].to_dict("records"), tables["fcounters"].to_dict("records"), strict=True)
+for counters, times in records:
     name = report.name_records[int(counters["id"])]
     numbers = {key: int(value) for key, value in counters.items() if key.startswith("POSIX_")}
-    times = {key: float(value) for key, value in times.items() if key.startswith("POSIX_")}
-    files[name] = numbers | times
+    files[name] = numbers | {key: float(value) for key, value in times.items() if key.startswith("POSIX_")}
 job = report.metadata["job"]
 print(json.dumps({"files": files, "nprocs": job["nprocs"], "exe": report.metadata["exe"]}))

@@ -9,8 +9,8 @@ use crate::failure::{Failure, UsageError};
 use crate::files::Files;
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
-use crate::out::{line, Out};
-use crate::output::files::darshan::jobs;
+use crate::out::Out;
+use crate::output::files::darshan::{jobs, Job};
 use crate::output::files::{heading, Row, FORMATS};
 use crate::output::rows::Shape;
 use crate::program::destination::Destination;
@@ -28,9 +28,9 @@ command! {
         /// write a log for Darshan's tools: into this file, or if it is a directory, one for each process
         #[argh(option, arg_name = "path")]
         pub darshan: Option<PathBuf>,
-        /// print what darshan-parser would print of such a log
-        #[argh(switch)]
-        pub darshan_text: bool,
+        /// write what darshan-parser would print of such a log: into this file, or into a directory likewise
+        #[argh(option, arg_name = "path")]
+        pub darshan_text: Option<PathBuf>,
     } with listing: Listing, since: Since, until: Until, by_place: ByPlace, time_zone: TimeZone, reading: Reading
 }
 
@@ -48,7 +48,7 @@ impl Command for Io {
             until: time(&zone, &until.until, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter_of(&logs)
         };
-        let for_darshan = self.darshan.is_some() || self.darshan_text;
+        let for_darshan = self.darshan.is_some() || self.darshan_text.is_some();
         if for_darshan && (filter.since.is_some() || filter.until.is_some()) {
             let line = "Darshan counts a file from its opening on: leave --since and --until out";
             return Err(UsageError::Rejected(line.into()).into());
@@ -60,7 +60,7 @@ impl Command for Io {
         if files.opens.is_empty() {
             Terminal.report(&explain(Kind::Files, &logs.without_notices(), &filter, false, &zone));
         } else if for_darshan {
-            self.for_darshan(out, &files)?;
+            self.for_darshan(&files)?;
         } else {
             let shape = Listing::from(self).shape();
             let name = match shape {
@@ -84,7 +84,7 @@ impl Command for Io {
 }
 
 impl Io {
-    fn for_darshan(&self, out: &mut Out, files: &Files) -> Result<(), Failure> {
+    fn for_darshan(&self, files: &Files) -> Result<(), Failure> {
         let jobs = jobs(files);
         let missing: usize = jobs.iter().map(|job| job.not_whole).sum();
         if missing > 0 {
@@ -94,27 +94,38 @@ impl Io {
                 if missing == 1 { "it" } else { "them" },
             ));
         }
-        if self.darshan_text {
-            for job in &jobs {
-                for text in job.text().lines() {
-                    line!(out, "{text}")?;
-                }
-            }
+        if let Some(path) = &self.darshan {
+            self.write(&jobs, "--darshan", path, "darshan", &Job::bytes)?;
         }
-        let Some(path) = &self.darshan else { return Ok(()) };
+        if let Some(path) = &self.darshan_text {
+            self.write(&jobs, "--darshan-text", path, "txt", &|job| job.text().into_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Writes each process into a file of a directory, or the only one into a file, which must not be one of the logs.
+    fn write(
+        &self,
+        jobs: &[Job],
+        option: &'static str,
+        path: &Path,
+        ending: &str,
+        bytes: &dyn Fn(&Job) -> Vec<u8>,
+    ) -> Result<(), Failure> {
         let logs = self.reading().logs;
-        let write = |path: &Path, bytes: Vec<u8>| {
+        let write = |path: &Path, job: &Job| {
             let failed = |error| Failure::output(error, Some(path));
-            let mut destination = Destination::named("--darshan", path, &logs)?;
-            let written = destination.write_all(&bytes);
+            let mut destination = Destination::named(option, path, &logs)?;
+            let written = destination.write_all(&bytes(job));
             destination.close(written.is_ok()).map_err(failed)?;
             written.map_err(failed)
         };
         if path.is_dir() {
-            return jobs.iter().try_for_each(|job| write(&path.join(job.file_name()), job.bytes()));
+            let name = |job: &Job| path.join(format!("{}.{ending}", job.file_name()));
+            return jobs.iter().try_for_each(|job| write(&name(job), job));
         }
-        match jobs.as_slice() {
-            [job] => write(path, job.bytes()),
+        match jobs {
+            [job] => write(path, job),
             jobs => Err(UsageError::Rejected(format!(
                 "these logs hold the files of {} processes, and Darshan's a single one: name a directory, or choose \
                  a process with --ioc",

@@ -289,7 +289,7 @@ pub fn jobs(files: &Files) -> Vec<Job<'_>> {
 }
 
 impl Job<'_> {
-    /// Name of its file: the IOC's and its process's, with nothing that a directory can't have.
+    /// Name of its file without ending: the IOC's and its process's, with nothing that a directory can't have.
     pub fn file_name(&self) -> String {
         let plain = |letter: char| {
             if letter.is_ascii_alphanumeric() || "-_.".contains(letter) {
@@ -301,7 +301,7 @@ impl Job<'_> {
         let ioc: String = self.process.ioc.chars().map(plain).take(100).collect();
         let pid = self.process.pid.map_or_else(String::new, |pid| format!("_{pid}"));
         let begin = self.process.begin.1 / 1_000_000_000;
-        format!("{}{pid}_{begin}.darshan", ioc.trim_start_matches('.'))
+        format!("{}{pid}_{begin}", ioc.trim_start_matches('.'))
     }
 
     /// The bytes of a log.
