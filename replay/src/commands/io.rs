@@ -95,7 +95,7 @@ impl Io {
             ));
         }
         if let Some(path) = &self.darshan {
-            self.write(&jobs, "--darshan", path, "darshan", &Job::bytes)?;
+            self.write(&jobs, "--darshan", path, "darshan", &|job| job.bytes())?;
         }
         if let Some(path) = &self.darshan_text {
             self.write(&jobs, "--darshan-text", path, "txt", &|job| job.text().into_bytes())?;
