@@ -63,8 +63,8 @@ _iocrec() {
         ;;
     esac
     case $command in
-    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --thin --max-chains --no-command-lines --tier' ;;
-    watch) options='--help --user --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --thin --max-chains --no-command-lines --tier' ;;
+    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier' ;;
+    watch) options='--help --user --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier' ;;
     check) options='--help --user --json' ;;
     mark) options='--help --dir' ;;
     status) options='--help --dir --json' ;;

@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last console health stuck clients net iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last console health io stuck clients net iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -43,6 +43,8 @@ _iocreplay() {
         'health --svg' | \
         'health -o' | \
         'health --output' | \
+        'io -o' | \
+        'io --output' | \
         'stuck -o' | \
         'stuck --output' | \
         'clients -o' | \
@@ -161,6 +163,13 @@ _iocreplay() {
         'health --until' | \
         'health --ioc' | \
         'health --host' | \
+        'io --darshan' | \
+        'io --darshan-text' | \
+        'io --format' | \
+        'io --since' | \
+        'io --until' | \
+        'io --ioc' | \
+        'io --host' | \
         'stuck --format' | \
         'stuck --since' | \
         'stuck --until' | \
@@ -233,6 +242,7 @@ _iocreplay() {
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     console) options='--help --format --since --until --pv --exclude --ioc --host --follow --utc --no-limit -o --output' ;;
     health) options='--help --plot --svg --format --json --since --until --ioc --host --utc --no-limit -o --output' ;;
+    io) options='--help --darshan --darshan-text --format --json --since --until --ioc --host --utc --no-limit -o --output' ;;
     stuck) options='--help --format --since --until --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
@@ -246,7 +256,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | console | health | stuck | clients | net | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | console | health | io | stuck | clients | net | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

@@ -19,6 +19,7 @@ complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms cha
 complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
 complete -c iocreplay -n __fish_use_subcommand -a console -d 'Show what the IOCs printed, line by line'
 complete -c iocreplay -n __fish_use_subcommand -a health -d 'Show what the IOCs used of the machine'
+complete -c iocreplay -n __fish_use_subcommand -a io -d 'Show what the IOCs did with files, sockets and devices'
 complete -c iocreplay -n __fish_use_subcommand -a stuck -d 'List the threads of IOCs that stood still though they should have run'
 complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
 complete -c iocreplay -n __fish_use_subcommand -a net -d 'Show what the network was doing'
@@ -226,6 +227,19 @@ complete -c iocreplay -n '__fish_seen_subcommand_from health' -l utc -d 'read an
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l darshan -x -d 'write a log for Darshan\'s tools'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l darshan-text -x -d 'write what darshan-parser would print of such a log'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l json -d 'the same as --format jsonl'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l since -x -d 'only what began at this time or later'
