@@ -2,7 +2,7 @@
 /*
  * What recorded processes do with files, sockets and devices: for each open of a file, counters of calls, bytes, errors
  * and times, and what Darshan counts of its POSIX module. Loaded only if the user asks for it, since a program at the
- * entry and exit of system calls costs every process of the machine some time at each (docs/internals/files.md).
+ * entry and exit of system calls costs every process of the machine some time at each (docs/benchmarks.md).
  *
  * Nothing is sent: the agent reads the map `files` once a second. A number in the map `table` says what a system call
  * does, so that the same programs serve all machines and both widths of processes.

@@ -103,24 +103,33 @@ impl<K: Shared, V: Shared> Table<K, V> {
 
     /// All keys; only those found if the programs change the map meanwhile.
     pub fn keys(&self) -> Vec<K> {
-        let mut keys: Vec<K> = Vec::new();
-        // a program that removes keys makes the kernel start over
-        while keys.len() <= self.entries as usize {
-            let mut next = K::zeroed();
-            let before = keys.last().map_or(std::ptr::null(), |key| key.bytes().as_ptr().cast());
-            let into = std::ptr::from_mut(&mut next).cast();
-            // SAFETY: `open` made sure that the kernel reads and writes as many bytes as a key has.
-            if unsafe { libbpf_sys::bpf_map_get_next_key(self.raw(), before, into) } != 0 {
-                break;
-            }
-            keys.push(next);
-        }
-        keys
+        // SAFETY: `open` made sure that the keys have this type.
+        unsafe { keys(self.raw(), self.entries) }
     }
 
     fn raw(&self) -> i32 {
         self.fd.as_raw_fd()
     }
+}
+
+/// The keys of a map; once for all kinds of values, to save code.
+///
+/// # Safety
+/// The map's keys are as large as a `K`.
+unsafe fn keys<K: Shared>(map: i32, entries: u32) -> Vec<K> {
+    let mut keys: Vec<K> = Vec::new();
+    // a program that removes keys makes the kernel start over
+    while keys.len() <= entries as usize {
+        let mut next = K::zeroed();
+        let before = keys.last().map_or(std::ptr::null(), |key| key.bytes().as_ptr().cast());
+        let into = std::ptr::from_mut(&mut next).cast();
+        // SAFETY: the kernel reads and writes as many bytes as a key has.
+        if unsafe { libbpf_sys::bpf_map_get_next_key(map, before, into) } != 0 {
+            break;
+        }
+        keys.push(next);
+    }
+    keys
 }
 
 /// The map of this name.

@@ -135,11 +135,9 @@ impl Files {
         self.traced.get(pid)
     }
 
-    /// All files that there are now, oldest first.
+    /// All files that there are now.
     pub fn ids(&self) -> Vec<u64> {
-        let mut ids = self.files.keys();
-        ids.sort_unstable();
-        ids
+        self.files.keys()
     }
 
     /// A file.

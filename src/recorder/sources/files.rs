@@ -1,7 +1,6 @@
 //! Files, sockets and devices, once a second: by the programs of [`crate::files`], or where these can't be used all that
 //! a process did, by /proc/PID/io.
 
-use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
@@ -21,6 +20,8 @@ const ELF_OF_64_BITS: [u8; 5] = *b"\x7fELF\x02";
 
 /// What was last told of a file.
 struct Told {
+    /// The programs' id, or that of a process.
+    key: u64,
     id: u32,
     words: [u64; WORDS],
     name: Vec<u8>,
@@ -28,6 +29,7 @@ struct Told {
 
 /// A process whose files are followed.
 struct Watched {
+    pid: u32,
     start: u64,
     ranges: u32,
     lost: u64,
@@ -36,16 +38,16 @@ struct Watched {
 /// See the module.
 pub struct Files {
     programs: Result<Programs, Lack>,
-    watched: HashMap<u32, Watched>,
-    /// By the programs' id, or by pid.
-    told: HashMap<u64, Box<Told>>,
+    watched: Vec<Watched>,
+    /// In the order of their keys.
+    told: Vec<Box<Told>>,
     lost: u64,
 }
 
 impl Files {
     /// Takes what these programs count.
     pub fn new(programs: Result<Programs, Lack>) -> Files {
-        Files { programs, watched: HashMap::new(), told: HashMap::new(), lost: 0 }
+        Files { programs, watched: Vec::new(), told: Vec::new(), lost: 0 }
     }
 
     fn look(&mut self, cx: &mut Context<'_>) {
@@ -54,8 +56,9 @@ impl Files {
                 for id in programs.ids() {
                     let Some(file) = programs.file(id).filter(|file| file.pid > 0) else { continue };
                     let Some(ioc) = cx.iocs.get(file.pid).map(|ioc| ioc.id) else { continue };
-                    let Some(process) = self.watched.get(&file.pid) else { continue };
-                    let name = name_of(programs, &file, self.told.get(&id).map(|told| told.name.as_slice()));
+                    let Some(process) = self.watched.iter().find(|of| of.pid == file.pid) else { continue };
+                    let before = place(&self.told, id).ok().and_then(|place| self.told.get(place));
+                    let name = name_of(programs, &file, before.map(|told| told.name.as_slice()));
                     let fact = IoFile {
                         id: 0,
                         ioc,
@@ -77,15 +80,16 @@ impl Files {
                     tell(&mut cx.env, &mut self.told, id, fact, &file.words);
                     if file.closed > 0 || is_gone {
                         programs.drop_file(id);
-                        if let Some(told) = self.told.remove(&id) {
+                        if let Ok(place) = place(&self.told, id) {
+                            let told = self.told.remove(place);
                             let end = IoFileEnd { id: told.id, closed: file.closed };
                             let now = cx.env.monotonic();
                             cx.env.push(now, Fact::IoFileEnd(end));
                         }
                     }
                 }
-                for (&pid, process) in &mut self.watched {
-                    let Some(now) = programs.process(pid) else { continue };
+                for process in &mut self.watched {
+                    let Some(now) = programs.process(process.pid) else { continue };
                     self.lost += now.lost - std::mem::replace(&mut process.lost, now.lost);
                     process.ranges = now.ranges;
                 }
@@ -127,14 +131,24 @@ fn nothing() -> IoFile {
     }
 }
 
+/// Where a file is among those told of, or would be.
+fn place(told: &[Box<Told>], key: u64) -> Result<usize, usize> {
+    told.binary_search_by_key(&key, |told| told.key)
+}
+
 /// Records a file that is new or has got a name, and what has changed of its words.
-fn tell(env: &mut Env<'_>, told: &mut HashMap<u64, Box<Told>>, key: u64, file: IoFile, words: &[u64; WORDS]) {
+fn tell(env: &mut Env<'_>, told: &mut Vec<Box<Told>>, key: u64, file: IoFile, words: &[u64; WORDS]) {
     let now = env.monotonic();
-    let before = told.get(&key).map(|told| told.id);
-    let id = before.unwrap_or_else(|| env.run.ids.file());
-    // sums of a process are those since its start, of which nothing is told
-    let first = if file.how == FileHow::Process { *words } else { [0; WORDS] };
-    let told = told.entry(key).or_insert_with(|| Box::new(Told { id, words: first, name: Vec::new() }));
+    let found = place(told, key);
+    if let Err(place) = found {
+        // sums of a process are those since its start, of which nothing is told
+        let words = if file.how == FileHow::Process { *words } else { [0; WORDS] };
+        let id = env.run.ids.file();
+        told.insert(place, Box::new(Told { key, id, words, name: Vec::new() }));
+    }
+    let (Ok(place) | Err(place)) = found;
+    let Some(told) = told.get_mut(place) else { return };
+    let id = told.id;
     let changed = (0_u16..).zip(words.iter().zip(&told.words)).filter(|(_, (now, before))| now != before);
     let changed = changed.map(|(number, (now, before))| {
         let value = if is_sum(number.into()) { now.wrapping_sub(*before) } else { *now };
@@ -143,7 +157,7 @@ fn tell(env: &mut Env<'_>, told: &mut HashMap<u64, Box<Told>>, key: u64, file: I
     let changed: Vec<Word> = changed.collect();
     told.words = *words;
     let is_renamed = told.name != file.name;
-    if before.is_none() || is_renamed || (file.is_unplaced && !changed.is_empty()) {
+    if found.is_err() || is_renamed || (file.is_unplaced && !changed.is_empty()) {
         told.name.clone_from(&file.name);
         env.push(now, Fact::from(IoFile { id, ..file }));
     }
@@ -239,26 +253,28 @@ impl Source for Files {
     fn adapt(&mut self, cx: &mut Context<'_>) {
         let Ok(programs) = &self.programs else {
             let is_there = |key: u64| cx.iocs.iter().any(|ioc| key_of_process(ioc.pid, ioc.start) == key);
-            self.told.retain(|&key, _| is_there(key));
+            self.told.retain(|told| is_there(told.key));
             return;
         };
-        self.watched.retain(|&pid, watched| {
-            let is_there = cx.iocs.get(pid).is_some_and(|ioc| ioc.start == watched.start);
+        let before = self.watched.len();
+        self.watched.retain(|watched| {
+            let is_there = cx.iocs.get(watched.pid).is_some_and(|ioc| ioc.start == watched.start);
             if !is_there {
-                programs.forget(pid);
+                programs.forget(watched.pid);
             }
             is_there
         });
-        let told = &mut self.told;
-        told.retain(|&id, _| programs.file(id).is_some());
+        if self.watched.len() < before {
+            self.told.retain(|told| programs.file(told.key).is_some());
+        }
         for ioc in cx.iocs.iter() {
-            if self.watched.contains_key(&ioc.pid) {
+            if self.watched.iter().any(|watched| watched.pid == ioc.pid) {
                 continue;
             }
             match programs.watch(ioc.pid, is_compat(ioc.pid)) {
                 Ok(()) => {
-                    let watched = Watched { start: ioc.start, ranges: 0, lost: 0 };
-                    self.watched.insert(ioc.pid, watched);
+                    let watched = Watched { pid: ioc.pid, start: ioc.start, ranges: 0, lost: 0 };
+                    self.watched.push(watched);
                 }
                 Err(error) => {
                     let line = format!("files of {} are not recorded: {error}", ioc.label());
