@@ -185,7 +185,7 @@ fn record(name: Vec<u8>, opens: &[&Open], begin: u64, renamed_from: Option<u64>)
     let accesses = most(opens, word::ACCESSES, word::ACCESS_SIZES);
     let (read, write) = (CallKind::Read, CallKind::Write);
     let aligned = if words.get(word::VECTORS) > 0 { UNKNOWN } else { number(word::MEMORY_NOT_ALIGNED) };
-    let mode = opens.iter().filter(opened).last().map_or(0, |open| i64::from(open.file.mode & 0o7777));
+    let mode = opens.iter().rfind(opened).map_or(0, |open| i64::from(open.file.mode & 0o7777));
     let mut counters = vec![
         number(word::OPENS) + number(word::DUPLICATES),
         UNKNOWN, // fileno is no system call
@@ -252,9 +252,12 @@ fn record(name: Vec<u8>, opens: &[&Open], begin: u64, renamed_from: Option<u64>)
     Record { id: id(&name), name, counters: all, times }
 }
 
+/// The opens of a process, by name.
+type ByName<'a> = BTreeMap<&'a [u8], Vec<&'a Open>>;
+
 /// The logs of all processes that had files.
 pub fn jobs(files: &Files) -> Vec<Job<'_>> {
-    let mut by_process: BTreeMap<(usize, u32), BTreeMap<&[u8], Vec<&Open>>> = BTreeMap::new();
+    let mut by_process: BTreeMap<(usize, u32), ByName> = BTreeMap::new();
     for open in &files.opens {
         let is_path = !matches!(open.file.how, FileHow::Process | FileHow::Others | FileHow::Failed)
             && open.file.name.get(1) != Some(&0);
@@ -262,7 +265,7 @@ pub fn jobs(files: &Files) -> Vec<Job<'_>> {
             by_process.entry(open.key).or_default().entry(&open.file.name).or_default().push(open);
         }
     }
-    let job = |(key, names): ((usize, u32), BTreeMap<&[u8], Vec<&Open>>)| {
+    let job = |(key, names): ((usize, u32), ByName)| {
         let process = files.processes.get(&key)?;
         let (mut records, mut not_whole) = (Vec::new(), 0);
         for (name, opens) in &names {
