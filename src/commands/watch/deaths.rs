@@ -19,6 +19,7 @@ pub fn signal(sent: &SignalSent, context: &Context) -> String {
         _ if sent.signal == 0 => return format!("Signals: {} more to {name}", sent.left_out),
         SignalFrom::Kernel => "the kernel".into(),
         SignalFrom::OutOfMemory => "the kernel for lack of memory".into(),
+        SignalFrom::Process if context.ioc(sent.ioc).is_some_and(|ioc| ioc.pid == sent.pid) => "itself".into(),
         SignalFrom::Process => format!("pid {} ({}, user {})", sent.pid, sent.program, sent.user),
     };
     let command = match sent.command.as_slice() {

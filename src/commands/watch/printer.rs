@@ -146,7 +146,12 @@ impl<W: Write> Printer<W> {
     fn place(&self, thread: ThreadId) -> String {
         let found = self.context.thread(thread);
         let ioc = found.and_then(|thread| self.context.ioc(thread.ioc));
-        format!("{} ({})", ioc.map_or("?", |ioc| ioc.name.as_str()), self.thread(thread))
+        let ioc = ioc.map_or("?", |ioc| ioc.name.as_str());
+        match self.thread(thread) {
+            // it had ended before its name was read
+            "" => ioc.to_owned(),
+            thread => format!("{ioc} ({thread})"),
+        }
     }
 
     /// Takes a put inside an IOC, which carries out one on the network or is one of the IOC's own.
@@ -369,7 +374,8 @@ impl<W: Write> Sink for Printer<W> {
             Fact::ScanOverruns(late) => {
                 let name = self.context.ioc(late.ioc).map_or("?", |ioc| ioc.name.as_str());
                 let list = self.context.scan_list(late.list).map_or("?", |list| &list.name);
-                let line = format!("Late: {name}: {} scans of {list} came too late", late.more);
+                let scans = if late.more == 1 { "scan" } else { "scans" };
+                let line = format!("Late: {name}: {} {scans} of {list} came too late", late.more);
                 self.line(&line);
             }
             Fact::Attached(attached) if !attached.cause.is_empty() => {
