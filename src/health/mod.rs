@@ -8,6 +8,7 @@
 //!
 //! What can't be read is unknown. The numbers of open files and threads are bounded.
 
+pub mod connections;
 pub mod descriptors;
 pub mod known;
 pub mod piece;
@@ -120,7 +121,8 @@ impl Health {
         self.process.as_ref().and_then(Process::used)
     }
 
-    fn is_alive(&self) -> bool {
+    /// Whether it is still the process that was looked at.
+    pub fn is_alive(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.used().is_some())
     }
 

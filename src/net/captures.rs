@@ -341,7 +341,10 @@ fn open_in(namespace: Namespace, pid: u32, filtering: Filtering, blocks: usize) 
 }
 
 /// Moves this thread into the network namespace of a process, if that is still the expected one.
-pub(super) fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
+///
+/// # Errors
+/// It can't be entered, or is another one now.
+pub fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
     let path = process::directory(pid).join("ns/net");
     let file = File::open(&path).map_err(|error| match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => NamespaceError::Gone,

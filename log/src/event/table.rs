@@ -8,6 +8,7 @@ use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
 use super::resources::*;
+use super::connections::TcpConnection;
 use super::stuck::*;
 use super::traffic::*;
 use serde::{Deserialize, Serialize};
@@ -226,6 +227,8 @@ macro_rules! for_each_fact {
             83 StuckEnd(StuckEnd) "stuck_end" End;
             /// Periodic scans came too late.
             84 ScanOverruns(ScanOverruns) "scan_overruns" Note;
+            /// A TCP connection of an IOC began, changed or ended.
+            85 TcpConnection(Box<TcpConnection>) "tcp_connection" Note;
         }
     };
 }
@@ -304,7 +307,7 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

@@ -472,7 +472,41 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::ScanOverruns(ScanOverruns { ioc, list, more, total, since })
             })
             .boxed(),
+        tcp_connection(),
     ]
+}
+
+fn tcp_connection() -> BoxedStrategy<Fact> {
+    let state = one_of(&[
+        TcpState::Opening,
+        TcpState::Open,
+        TcpState::PeerClosed,
+        TcpState::Closed,
+        TcpState::Aborted,
+        TcpState::Gone,
+    ]);
+    let end = || {
+        (proptest::collection::vec(any::<u8>(), 0..17), any::<u16>()).prop_map(|(ip, port)| TcpEnd { ip, port })
+    };
+    let circuit = proptest::option::of(id());
+    (id(), any::<u32>(), end(), end(), state, circuit, any::<[u64; 3]>(), any::<[u32; 2]>())
+        .prop_map(|(ioc, socket, local, remote, state, circuit, times, [retransmitted, unsent])| {
+            let [after, opened, opened_after] = times;
+            Fact::from(TcpConnection {
+                ioc,
+                socket,
+                local,
+                remote,
+                state,
+                circuit,
+                after,
+                opened,
+                opened_after,
+                retransmitted,
+                unsent,
+            })
+        })
+        .boxed()
 }
 
 fn stuck() -> BoxedStrategy<Fact> {

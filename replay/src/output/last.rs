@@ -6,12 +6,14 @@ pub use self::json::json;
 
 use super::alarms::push_cause;
 use super::console::said;
+use super::net::what;
 use super::wording::counted;
 use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine};
 use crate::model::clients::ClientLine;
 use crate::model::enum_strings;
 use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, MINUTE};
+use crate::model::network::NetLine;
 use crate::model::putlog::PutLine;
 use crate::namesakes::without_pid;
 use crate::out::{line, Out};
@@ -28,6 +30,7 @@ const MOST_ALARMS: usize = 5;
 const MOST_CLIENTS: usize = 3;
 const MOST_SAID: usize = 6;
 const MOST_STUCK: usize = 4;
+const MOST_DEVICES: usize = 4;
 
 fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
@@ -95,6 +98,7 @@ pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     missing(out, last, zone)?;
     begun(out, last, zone)?;
     stuck(out, last, zone)?;
+    devices(out, last, zone)?;
     threads(out, last)?;
     let puts: Vec<String> = last.puts.iter().map(|put| put_text(put, last.end, zone)).collect();
     let mut part = Part { out, name: "puts" };
@@ -274,6 +278,16 @@ fn stuck(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let lines: Vec<String> =
         last.hangs.iter().map(|row| format!("{} {}", clock(row.time, zone), row.text)).collect();
     part.lines_of_more(&lines, MOST_STUCK, true, (0, "earlier; see iocreplay stuck"))
+}
+
+fn devices(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    if last.devices.is_empty() {
+        return Ok(());
+    }
+    let mut part = Part { out, name: "devices" };
+    let text = |line: &NetLine| format!("{} {}", clock(line.since, zone), what(line, zone));
+    let lines: Vec<String> = last.devices.iter().map(text).collect();
+    part.lines_of_more(&lines, MOST_DEVICES, true, (0, "earlier; see iocreplay net"))
 }
 
 fn console(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {

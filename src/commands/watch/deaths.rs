@@ -1,7 +1,7 @@
-//! Signals and crashes of IOCs, a line each.
+//! Signals, crashes and lost devices of IOCs, a line each.
 
 use iocrec_log::context::Context;
-use iocrec_log::event::{CallSiteId, Crash, IocId, SignalFrom, SignalSent, Stuck, StuckEnd};
+use iocrec_log::event::{CallSiteId, Crash, IocId, SignalFrom, SignalSent, Stuck, StuckEnd, TcpConnection};
 
 use crate::linux::ending::signal_name;
 
@@ -41,6 +41,14 @@ pub fn runs_again(end: &StuckEnd, context: &Context) -> Option<String> {
     let standing = format!("at least {:.1} s", end.after.saturating_sub(stuck.since) as f64 / 1e9);
     let what = stuck.sentence(Some(&standing), &name);
     Some(format!("Stuck no more: {}: {what}", name_of(end.ioc, context)))
+}
+
+/// The line of a device that hung up, or ceased to answer.
+pub fn device(connection: &TcpConnection, context: &Context) -> Option<String> {
+    (connection.is_over() && !connection.is_circuit()).then(|| {
+        let name = name_of(connection.ioc, context);
+        format!("Device: {name}: the connection with {} {}", connection.remote, connection.sentence())
+    })
 }
 
 /// The line of a crash.

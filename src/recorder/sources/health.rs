@@ -4,12 +4,15 @@
 
 use std::time::Duration;
 
-use iocrec_log::event::{Fact, Resources, ThreadUse, WatchedThread};
+use iocrec_log::event::{Fact, Resources, TcpConnection, ThreadUse, WatchedThread};
 
+use crate::health::connections::{self, Change, Places, Whose};
 use crate::health::descriptors::Tables;
 use crate::health::piece::Piece;
 use crate::health::Beat;
 use crate::linux::clock;
+use crate::linux::sock_diag::Row;
+use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
 use crate::recorder::env::Env;
 use crate::recorder::registry::traced_ioc::TracedIoc;
@@ -29,6 +32,7 @@ pub struct Health {
     /// Descriptors that may be open.
     allowed: usize,
     beats: u32,
+    connections: Places,
 }
 
 impl Default for Health {
@@ -39,7 +43,7 @@ impl Default for Health {
         // the type of the limit has 32 bits on some targets
         #[allow(clippy::useless_conversion)]
         let limit = if known { u64::from(files.rlim_cur) } else { 0 };
-        Health { allowed: (limit / 4).min(MAX_DESCRIPTORS) as usize, beats: 0 }
+        Health { allowed: (limit / 4).min(MAX_DESCRIPTORS) as usize, beats: 0, connections: Places::default() }
     }
 }
 
@@ -77,11 +81,55 @@ impl Source for Health {
             open = open.saturating_sub(before) + ioc.health.open();
             record(&mut cx.env, ioc, pieces);
             tell_what_is_missing(&mut cx.env, ioc);
+            self.connections(&mut cx.env, cx.circuits, ioc, now);
         }
+        self.connections.end(&|namespace| cx.iocs.iter().any(|ioc| ioc.namespace == Ok(namespace)));
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         cx.iocs.iter_mut().for_each(|ioc| end(&mut cx.env, ioc));
+    }
+}
+
+impl Health {
+    /// Looks at an IOC's TCP connections.
+    fn connections(&mut self, env: &mut Env<'_>, circuits: &Circuits, ioc: &mut TracedIoc, now: u64) {
+        let Ok(namespace) = ioc.namespace else { return };
+        let TracedIoc { id, pid, health, about, connections: known, .. } = &mut *ioc;
+        let is_served = |row: &Row| about.ca_ports.contains(&row.ports[0]) || about.pva_ports.contains(&row.ports[0]);
+        let circuit = |row: &Row| {
+            let (local, remote) = (row.v4(0)?, row.v4(1)?);
+            let (client, server) = if is_served(row) { (remote, local) } else { (local, remote) };
+            circuits.circuit(namespace, client, server)
+        };
+        let is_alive = || health.is_alive();
+        let whose = Whose { namespace, pid: *pid, now, is_alive: &is_alive, circuit: &circuit };
+        for change in self.connections.look(&whose, known) {
+            let Change { known, after, is_retransmission } = change;
+            // the circuit tells when a client comes and goes
+            if is_served(&known.row) && !is_retransmission {
+                continue;
+            }
+            let fact = TcpConnection {
+                ioc: *id,
+                socket: u32::try_from(known.row.inode).unwrap_or(0),
+                local: connections::end(&known.row, 0),
+                remote: connections::end(&known.row, 1),
+                state: known.state,
+                circuit: known.circuit,
+                after,
+                opened: known.opened,
+                opened_after: known.opened_after,
+                retransmitted: known.row.retransmitted,
+                unsent: known.row.unsent,
+            };
+            env.push(now, Fact::from(fact));
+        }
+        if self.connections.are_unknown(namespace) && !ioc.lacks_connections {
+            ioc.lacks_connections = true;
+            ioc.shortfalls.add(Shortfall::NoConnections);
+            ioc.announce(env, now);
+        }
     }
 }
 
