@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 21] = [
+const GOLDEN: [&str; 22] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -35,6 +35,7 @@ const GOLDEN: [&str; 21] = [
     "v1-deaths",
     "v1-resources",
     "v1-stuck",
+    "v1-connections",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -600,6 +601,21 @@ fn hits() -> Vec<Fact> {
             opened_after: 2 * SECOND,
             retransmitted: 3,
             unsent: 17,
+        }),
+        Fact::from(SlowClient {
+            ioc: 1,
+            client: TcpEnd { ip: vec![10, 0, 1, 5], port: 43_210 },
+            server: TcpEnd { ip: vec![10, 0, 1, 2], port: 5064 },
+            circuit: Some(1),
+            since: 9 * SECOND,
+            is_over: false,
+            unsent: 2_800_000,
+            window_closed: true,
+            updates: Some(vec![
+                Updates { pv: "H:SCAN".into(), pending: 107, replaced: Some(113) },
+                Updates { pv: "H:WF".into(), pending: 1, replaced: None },
+            ]),
+            is_whole: true,
         }),
         Fact::from(Crash {
             ioc: 1,

@@ -8,14 +8,12 @@
 //! Nothing is concluded from a list that was cut. Looks take at most a two thousandth of a CPU: where they are dear, since
 //! the machine has many connections, they are rare.
 
-use std::collections::HashMap;
-use std::sync::mpsc::{channel, Receiver};
-
 use iocrec_log::event::{CircuitId, TcpEnd, TcpState};
 
 use crate::linux::sock_diag::{
     Diag, Row, CLOSE_WAIT, ESTABLISHED, FIN_WAIT1, FIN_WAIT2, LAST_ACK, SYN_SENT, TIME_WAIT,
 };
+use crate::linux::aside::aside;
 use crate::linux::{clock, process, sockets};
 use crate::net::captures;
 use crate::net::Namespace;
@@ -29,38 +27,36 @@ const PAUSE: u64 = 900_000_000;
 const DEAR: u64 = 2000;
 /// An IOC may get a socket from another process: its descriptors are listed after this at the latest, nanoseconds.
 const LIST: u64 = 10_000_000_000;
-/// Time between two notes of what one connection sends again, nanoseconds.
+/// Data that waits for this time may be more than what is on its way, nanoseconds: two looks.
+const WAITS: u64 = 800_000_000;
+/// Time between two notes of what one connection sends again, or of what waits in its socket, nanoseconds.
 const NOTED: u64 = 10_000_000_000;
+
+/// 2^64 divided by the golden ratio: numbers that are multiplied by it and added up hardly ever give the same sum.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The states that are listed: all but those without an owner, of which there may be very many.
 const STATES: [u8; 6] = [ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK];
 
 /// The connections of a network namespace.
 struct Place {
-    /// Hands over the way to ask, which a thread in that namespace opens.
-    opening: Receiver<Option<Diag>>,
-    /// `None` in the middle: not opened yet; inside: it can't be had.
-    diag: Option<Option<Diag>>,
+    namespace: Namespace,
+    /// `None` if the kernel tells nothing.
+    diag: Option<Diag>,
     /// When the last look was due, and when the next one is; and what the last one cost.
     looked: u64,
     next: u64,
     cost: u64,
     /// What it found; `None` if nothing can be concluded.
-    list: Option<List>,
-    /// Place of each socket in `rows`, by inode number.
-    index: HashMap<u64, u64>,
-}
-
-/// All connections.
-struct List {
-    rows: Vec<Row>,
-    /// Whether there is one that the look before did not show.
-    has_new: bool,
+    list: Option<Vec<Row>>,
+    /// A number that changes with the sockets in the list, and whether it has.
+    sum: u64,
+    has_changed: bool,
 }
 
 /// The connections of all network namespaces with IOCs.
 #[derive(Default)]
-pub struct Places(HashMap<Namespace, Place>);
+pub struct Places(Vec<Place>);
 
 /// Whose connections are looked at.
 pub struct Whose<'a> {
@@ -77,67 +73,71 @@ pub struct Whose<'a> {
 }
 
 impl Places {
-    /// Looks at the connections of a process, if that is due. Returns what has changed.
-    pub fn look(&mut self, whose: &Whose<'_>, known: &mut Connections) -> Vec<Change> {
-        let place = self.0.entry(whose.namespace).or_insert_with(|| Place::of(whose.namespace, whose.pid));
-        if let Ok(diag) = place.opening.try_recv() {
-            place.diag = Some(diag);
-        }
-        let Some(Some(diag)) = &mut place.diag else { return Vec::new() };
+    /// Looks at the connections of a process, if that is due. Hands over what has changed. False if nothing can be told.
+    pub fn look(
+        &mut self,
+        whose: &Whose<'_>,
+        known: &mut Connections,
+        changed: &mut dyn FnMut(&mut Known, Change),
+    ) -> bool {
+        let namespace = whose.namespace;
+        let at = self.0.iter().position(|place| place.namespace == namespace).unwrap_or_else(|| {
+            self.0.push(Place::of(namespace, whose.pid));
+            self.0.len() - 1
+        });
+        let Some(place) = self.0.get_mut(at) else { return false };
+        let Some(diag) = &mut place.diag else { return false };
         let begin = clock::thread();
         if whose.now >= place.next {
             (place.looked, place.cost) = (whose.now, 0);
-            place.list = list(diag, &mut place.index);
+            place.list = list(diag);
+            let inodes = place.list.iter().flatten().map(|row| row.inode.wrapping_mul(GOLDEN));
+            let sum = inodes.fold(0, u64::wrapping_add);
+            place.has_changed = sum != place.sum;
+            place.sum = sum;
         }
         if place.looked != whose.now {
-            return Vec::new();
+            return true;
         }
-        let changes = place.list.as_ref().map(|list| known.compare(whose, diag, list, &place.index));
+        if let Some(list) = &place.list {
+            known.compare(whose, diag, list, place.has_changed, changed);
+        }
         place.cost += clock::thread().saturating_sub(begin);
         place.next = whose.now + place.cost.saturating_mul(DEAR).max(PAUSE);
         if place.list.is_none() && Diag::open().is_none() {
-            place.diag = Some(None);
+            place.diag = None;
         }
-        changes.unwrap_or_default()
-    }
-
-    /// Whether the connections of this namespace can't be told.
-    pub fn are_unknown(&self, namespace: Namespace) -> bool {
-        self.0.get(&namespace).is_some_and(|place| matches!(place.diag, Some(None)))
+        true
     }
 
     /// Ends a beat: frees what it needed, and forgets namespaces in which there is no IOC.
     pub fn end(&mut self, in_use: &dyn Fn(Namespace) -> bool) {
-        self.0.retain(|namespace, place| {
+        self.0.retain_mut(|place| {
             place.list = None;
-            in_use(*namespace)
+            in_use(place.namespace)
         });
     }
 }
 
 impl Place {
     fn of(namespace: Namespace, pid: u32) -> Place {
-        let (sender, opening) = channel();
-        let open = move || {
-            let is_there = process::namespace(std::process::id()) == Ok(namespace);
-            let is_there = is_there || captures::enter(namespace, pid).is_ok();
-            drop(sender.send(Diag::open().filter(|_| is_there)));
-        };
-        // the thread stays in that namespace until it ends
-        drop(std::thread::Builder::new().name("netns".into()).spawn(open));
-        Place { opening, diag: None, looked: 0, next: 0, cost: 0, list: None, index: HashMap::new() }
+        let mut diag = None;
+        if process::namespace(std::process::id()) == Ok(namespace) {
+            diag = Diag::open();
+        } else {
+            // a namespace is a thread's own
+            aside(&mut || diag = captures::enter(namespace, pid).ok().and_then(|()| Diag::open()));
+        }
+        Place { namespace, diag, looked: 0, next: 0, cost: 0, list: None, sum: 0, has_changed: true }
     }
 }
 
 /// Lists all connections that somebody has; `None` if they are not all.
-fn list(diag: &mut Diag, index: &mut HashMap<u64, u64>) -> Option<List> {
-    let before = std::mem::take(index);
-    let (mut rows, mut has_new) = (Vec::new(), false);
+fn list(diag: &mut Diag) -> Option<Vec<Row>> {
+    let mut rows = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
         let told = diag.connections(family, &STATES, &mut |row| {
             if row.inode > 0 {
-                has_new |= !before.contains_key(&row.inode);
-                index.insert(row.inode, rows.len() as u64);
                 rows.push(row);
             }
         });
@@ -146,11 +146,11 @@ fn list(diag: &mut Diag, index: &mut HashMap<u64, u64>) -> Option<List> {
             return None;
         }
     }
-    Some(List { rows, has_new })
+    Some(rows)
 }
 
 /// A connection of an IOC.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// What the kernel shows of it.
     pub row: Row,
@@ -164,17 +164,26 @@ pub struct Known {
     pub opened_after: u64,
     /// What was last noted of what it sent again, and when.
     noted: (u32, u64),
+    /// The first look since which data has waited in its socket at all looks, and when that was last handed over; 0: it
+    /// does not, or was not.
+    pub waits_since: u64,
+    /// See `waits_since`.
+    told: u64,
+    /// Whether it was found to be slow, and how many updates had been replaced.
+    pub slow: (bool, Option<u64>),
 }
 
-/// Something that has changed.
-#[derive(Debug)]
-pub struct Change {
-    /// The connection as it is now.
-    pub known: Known,
-    /// Time of the look before; 0: there was none.
-    pub after: u64,
-    /// Whether it only sent something again.
-    pub is_retransmission: bool,
+/// What has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its state; with the time of the look before, 0 if there was none.
+    State(u64),
+    /// It has sent something again.
+    Retransmission(u64),
+    /// Data waits in its socket, and has done so for a while.
+    Waits,
+    /// No more.
+    WaitsNoMore,
 }
 
 /// The connections of one IOC.
@@ -191,34 +200,35 @@ impl Connections {
         &mut self,
         whose: &Whose<'_>,
         diag: &mut Diag,
-        List { rows, has_new }: &List,
-        index: &HashMap<u64, u64>,
-    ) -> Vec<Change> {
+        rows: &[Row],
+        lists: bool,
+        changed: &mut dyn FnMut(&mut Known, Change),
+    ) {
         let now = whose.now;
-        let find = |inode: u64| rows.get(usize::try_from(*index.get(&inode)?).ok()?);
-        let of = |known: &Known| find(known.row.inode).filter(|row| row.is_between(&known.row)).copied();
-        let is_missing = self.known.iter().any(|known| of(known).is_none());
-        let mut held = HashMap::new();
-        let lists = *has_new || is_missing || now.saturating_sub(self.listed) >= LIST;
+        let find = |inode: u64| rows.iter().find(|row| row.inode == inode).copied();
+        let of = |known: &Known| find(known.row.inode).filter(|row| row.is_between(&known.row));
+        let mut held = Vec::new();
+        // one that is missing has changed the sum
+        let lists = lists || now.saturating_sub(self.listed) >= LIST;
         if lists {
-            let inodes = sockets::held(&process::directory(whose.pid)).take(MAX_DESCRIPTORS);
-            held.extend(inodes.map(|inode| (inode, 0)));
+            held = sockets::held(&process::directory(whose.pid), MAX_DESCRIPTORS);
             // what was listed just now may be of another process with its number
             if !(whose.is_alive)() {
-                return Vec::new();
+                return;
             }
             self.listed = now;
         }
         let is_whole = lists && held.len() < MAX_DESCRIPTORS;
         let after = std::mem::replace(&mut self.last, now);
-        let mut changes = Vec::new();
-        self.known.retain_mut(|known| {
-            let is_held = held.remove(&known.row.inode).is_some();
+        let mut at = 0;
+        while let Some(known) = self.known.get_mut(at) {
+            at += 1;
+            let is_held = held.contains(&known.row.inode);
             let mut row = of(known);
             let mut is_now = row.and_then(state);
             if row.is_none() || is_whole && !is_held {
                 // it is asked for again at the next look if the kernel does not tell
-                let Some(found) = diag.again(&known.row) else { return true };
+                let Some(found) = diag.again(&known.row) else { continue };
                 (row, is_now) = judge(diag, &known.row, found, is_held);
             }
             if let Some(row) = row {
@@ -227,7 +237,7 @@ impl Connections {
                 known.circuit = known.circuit.or_else(|| (whose.circuit)(&row));
             }
             let is_now = is_now.unwrap_or(known.state);
-            let has_changed = is_now != known.state && !is_over(known.state);
+            let has_changed = is_now != known.state && matches!(known.state, TcpState::Open | TcpState::Opening);
             known.state = is_now;
             if is_now == TcpState::Open && known.opened == 0 {
                 (known.opened, known.opened_after) = (now, after);
@@ -236,19 +246,36 @@ impl Connections {
             let sends_again = known.row.retransmitted > noted && now.saturating_sub(noted_at) >= NOTED;
             if has_changed || sends_again {
                 known.noted = (known.row.retransmitted, now);
-                changes.push(Change { known: known.clone(), after, is_retransmission: !has_changed });
+                changed(known, if has_changed { Change::State(after) } else { Change::Retransmission(after) });
             }
-            row.is_some()
-        });
-        for row in held.keys().filter_map(|inode| find(*inode)) {
-            let Some(state) = state(*row).filter(|_| self.known.len() < MAX_SOCKETS) else { continue };
+            let waits = row.is_some_and(|row| row.unsent > 0);
+            if waits && known.waits_since == 0 {
+                known.waits_since = now;
+            } else if waits && now >= known.waits_since + WAITS && now >= known.told + NOTED {
+                known.told = now;
+                changed(known, Change::Waits);
+            } else if !waits && known.waits_since > 0 {
+                changed(known, Change::WaitsNoMore);
+                (known.waits_since, known.told, known.slow.0) = (0, 0, false);
+            }
+            if row.is_none() {
+                at -= 1;
+                self.known.swap_remove(at);
+            }
+        }
+        for row in held.into_iter().filter_map(find) {
+            let Some(state) = state(row).filter(|_| self.known.len() < MAX_SOCKETS) else { continue };
+            if self.known.iter().any(|known| known.row.inode == row.inode) {
+                continue;
+            }
             let (opened, opened_after) = if state == TcpState::Opening { (0, 0) } else { (now, after) };
-            let (noted, circuit) = ((row.retransmitted, 0), (whose.circuit)(row));
-            let known = Known { row: *row, state, circuit, opened, opened_after, noted };
-            changes.push(Change { known: known.clone(), after, is_retransmission: false });
+            let (noted, circuit) = ((row.retransmitted, 0), (whose.circuit)(&row));
+            let (waits_since, told, slow) = (0, 0, (false, None));
+            let mut known =
+                Known { row, state, circuit, opened, opened_after, noted, waits_since, told, slow };
+            changed(&mut known, Change::State(after));
             self.known.push(known);
         }
-        changes
     }
 }
 
@@ -288,11 +315,6 @@ fn judge(
         },
     };
     (None, Some(how))
-}
-
-/// Whether a connection has ended in one way or another.
-fn is_over(state: TcpState) -> bool {
-    !matches!(state, TcpState::Open | TcpState::Opening)
 }
 
 /// An end of a connection, 0 its own.

@@ -1,7 +1,8 @@
 /* A sub record that talks to a device over TCP, as device support does: it connects when it is not connected, asks, waits
  * for the answer, and closes the connection when that fails.
  *
- * ioc.py --routines loads it and calls register_routines(). B is the device's port on loopback; A: 0 to be
+ * ioc.py --routines loads it and calls register_routines(). C is the device's address as a number, 0 for
+ * loopback, and B its port; A: 0 to be
  * disconnected, 1 to talk, 2 to talk and to keep the socket of a connection that has failed.
  */
 #include <poll.h>
@@ -24,14 +25,14 @@ static void hang_up(void)
     has_failed = 0;
 }
 
-static int connect_to(double port)
+static int connect_to(double ip, double port)
 {
     struct sockaddr_in to;
 
     device = socket(AF_INET, SOCK_STREAM, 0);
     memset(&to, 0, sizeof to);
     to.sin_family = AF_INET;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_addr.s_addr = htonl(ip > 0 ? (unsigned)ip : INADDR_LOOPBACK);
     to.sin_port = htons((unsigned short)port);
     return connect(device, (struct sockaddr *)&to, sizeof to);
 }
@@ -46,7 +47,7 @@ static long talk(struct subRecord *record)
         hang_up();
     if (record->a < 1 || has_failed)
         return 0;
-    if (device < 0 && connect_to(record->b) < 0) {
+    if (device < 0 && connect_to(record->c, record->b) < 0) {
         hang_up();
         return 0;
     }

@@ -33,6 +33,45 @@ pub struct TcpConnection {
     pub unsent: u32,
 }
 
+/// A client for which data waits that it does not take: its window is closed, or updates for it were replaced meanwhile.
+/// Noted when that is found, each ten seconds while it goes on, and when nothing waits any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowClient {
+    /// The IOC, which is its server.
+    pub ioc: IocId,
+    /// The client's end.
+    pub client: TcpEnd,
+    /// The server's end.
+    pub server: TcpEnd,
+    /// The circuit, if the recorder knew one by these ends.
+    pub circuit: Option<CircuitId>,
+    /// Monotonic time of the first look at which data waited; it did so at all looks since then.
+    pub since: u64,
+    /// Whether nothing waits any more: the client has read, or the connection has ended, since the look before.
+    pub is_over: bool,
+    /// Bytes that wait in the server's socket; `window_closed`: the client has no room for any.
+    pub unsent: u32,
+    /// See `unsent`.
+    pub window_closed: bool,
+    /// Its subscriptions with updates that wait or were replaced, those replaced most often first; from the IOC's memory.
+    /// `None` if that could not be read.
+    pub updates: Option<Vec<Updates>>,
+    /// Whether these are all: not too many.
+    pub is_whole: bool,
+}
+
+/// The updates of a subscription.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Updates {
+    /// The PV, as the client wrote it.
+    pub pv: String,
+    /// Updates that wait in the server's queue.
+    pub pending: u64,
+    /// Updates since the client subscribed that were replaced by later ones before they were sent; `None`: the server does
+    /// not count them, as with arrays.
+    pub replaced: Option<u64>,
+}
+
 /// An end of a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TcpEnd {

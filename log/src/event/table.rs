@@ -8,7 +8,7 @@ use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
 use super::resources::*;
-use super::connections::TcpConnection;
+use super::connections::*;
 use super::stuck::*;
 use super::traffic::*;
 use serde::{Deserialize, Serialize};
@@ -229,6 +229,8 @@ macro_rules! for_each_fact {
             84 ScanOverruns(ScanOverruns) "scan_overruns" Note;
             /// A TCP connection of an IOC began, changed or ended.
             85 TcpConnection(Box<TcpConnection>) "tcp_connection" Note;
+            /// A client does not take what waits for it.
+            86 SlowClient(Box<SlowClient>) "slow_client" Note;
         }
     };
 }
@@ -307,7 +309,7 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection SlowClient);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use super::deaths::{crashed, device, runs_again, signal, stuck_line};
+use super::deaths::{crashed, device, runs_again, signal, slow, stuck_line};
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
@@ -370,6 +370,10 @@ impl<W: Write> Sink for Printer<W> {
                 let name = self.context.ioc(late.ioc).map_or("?", |ioc| ioc.name.as_str());
                 let list = self.context.scan_list(late.list).map_or("?", |list| &list.name);
                 let line = format!("Late: {name}: {} scans of {list} came too late", late.more);
+                self.line(&line);
+            }
+            Fact::SlowClient(client) => {
+                let line = slow(&client, &self.context);
                 self.line(&line);
             }
             Fact::TcpConnection(connection) => {

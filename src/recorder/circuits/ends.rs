@@ -64,7 +64,7 @@ impl Look {
         // descriptors after sockets: a process that has accepted one of these holds it by now
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
         for &(ioc, pid, _) in &job.places.recorded {
-            for inode in sockets::held(&process::directory(pid)).take(MAX_HELD) {
+            for inode in sockets::held(&process::directory(pid), MAX_HELD) {
                 let owner = owners.entry(inode).or_insert(Some(ioc));
                 *owner = owner.filter(|owner| *owner == ioc);
             }

@@ -4,14 +4,15 @@
 
 use std::time::Duration;
 
-use iocrec_log::event::{Fact, Resources, TcpConnection, ThreadUse, WatchedThread};
+use iocrec_log::event::{Fact, Resources, SlowClient, TcpConnection, ThreadUse, WatchedThread};
 
 use crate::health::connections::{self, Change, Places, Whose};
 use crate::health::descriptors::Tables;
 use crate::health::piece::Piece;
 use crate::health::Beat;
+use crate::ioc::updates;
 use crate::linux::clock;
-use crate::linux::sock_diag::Row;
+use crate::linux::sock_diag::{Row, WINDOW_PROBE};
 use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
 use crate::recorder::env::Env;
@@ -95,7 +96,7 @@ impl Health {
     /// Looks at an IOC's TCP connections.
     fn connections(&mut self, env: &mut Env<'_>, circuits: &Circuits, ioc: &mut TracedIoc, now: u64) {
         let Ok(namespace) = ioc.namespace else { return };
-        let TracedIoc { id, pid, health, about, connections: known, .. } = &mut *ioc;
+        let TracedIoc { id, pid, health, about, connections: known, process, .. } = &mut *ioc;
         let is_served = |row: &Row| about.ca_ports.contains(&row.ports[0]) || about.pva_ports.contains(&row.ports[0]);
         let circuit = |row: &Row| {
             let (local, remote) = (row.v4(0)?, row.v4(1)?);
@@ -104,17 +105,42 @@ impl Health {
         };
         let is_alive = || health.is_alive();
         let whose = Whose { namespace, pid: *pid, now, is_alive: &is_alive, circuit: &circuit };
-        for change in self.connections.look(&whose, known) {
-            let Change { known, after, is_retransmission } = change;
-            // the circuit tells when a client comes and goes
-            if is_served(&known.row) && !is_retransmission {
-                continue;
-            }
+        let tells = self.connections.look(&whose, known, &mut |known, change| {
+            let [local, remote] = [0, 1].map(|end| connections::end(&known.row, end));
+            let after = match change {
+                // the circuit tells when a client comes and goes
+                Change::State(_) if is_served(&known.row) => return,
+                Change::State(after) | Change::Retransmission(after) => after,
+                Change::Waits | Change::WaitsNoMore if !is_served(&known.row) => return,
+                Change::Waits | Change::WaitsNoMore => {
+                    let mut fact = SlowClient {
+                        ioc: *id,
+                        client: remote,
+                        server: local,
+                        circuit: known.circuit,
+                        since: known.waits_since,
+                        is_over: change == Change::WaitsNoMore,
+                        unsent: known.row.unsent,
+                        window_closed: known.row.timer == WINDOW_PROBE,
+                        updates: None,
+                        is_whole: false,
+                    };
+                    if known.slow.0 || !fact.is_over {
+                        let read = process.as_ref().zip(known.row.v4(1));
+                        let read = read.and_then(|(process, client)| updates::updates(process, client));
+                        (fact.updates, fact.is_whole) = read.map_or((None, false), |(all, whole)| (Some(all), whole));
+                    }
+                    if is_slow(&fact, &mut known.slow) {
+                        env.push(now, Fact::from(fact));
+                    }
+                    return;
+                }
+            };
             let fact = TcpConnection {
                 ioc: *id,
                 socket: u32::try_from(known.row.inode).unwrap_or(0),
-                local: connections::end(&known.row, 0),
-                remote: connections::end(&known.row, 1),
+                local,
+                remote,
                 state: known.state,
                 circuit: known.circuit,
                 after,
@@ -124,13 +150,24 @@ impl Health {
                 unsent: known.row.unsent,
             };
             env.push(now, Fact::from(fact));
-        }
-        if self.connections.are_unknown(namespace) && !ioc.lacks_connections {
+        });
+        if !tells && !ioc.lacks_connections {
             ioc.lacks_connections = true;
             ioc.shortfalls.add(Shortfall::NoConnections);
             ioc.announce(env, now);
         }
     }
+}
+
+/// Whether a client for which data waits does not keep up: it has no room, or updates were replaced since the last time
+/// (`known`: whether it was slow then, and how many had been replaced).
+fn is_slow(fact: &SlowClient, known: &mut (bool, Option<u64>)) -> bool {
+    let all = fact.updates.iter().flatten();
+    let replaced = all.fold(0, |sum: u64, of| sum.saturating_add(of.replaced.unwrap_or(0)));
+    let before = fact.updates.as_ref().and_then(|_| known.1.replace(replaced));
+    let is_slow = known.0 || fact.window_closed || before.is_some_and(|before| replaced > before);
+    known.0 = is_slow;
+    is_slow
 }
 
 /// Records what was held back of an IOC's use. Call this before its end.
