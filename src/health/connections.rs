@@ -132,6 +132,14 @@ impl Place {
     }
 }
 
+/// Why connections can't be told on this machine.
+pub fn lacks() -> Option<&'static str> {
+    let mut diag = Diag::open();
+    let told = diag.as_mut().and_then(|diag| diag.connections(libc::AF_INET, &[], &mut |_| ()));
+    let why = "the kernel does not list TCP connections (CONFIG_INET_DIAG): lost devices and slow clients are unknown";
+    told.is_none().then_some(why)
+}
+
 /// Lists all connections that somebody has; `None` if they are not all.
 fn list(diag: &mut Diag) -> Option<Vec<Row>> {
     let mut rows = Vec::new();

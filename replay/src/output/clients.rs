@@ -215,7 +215,7 @@ fn slow_text(slow: &Slow, zone: &Zone) -> String {
     let mut text =
         format!("slow from {} {until} {}", zone.format(slow.since, 3), zone.format(slow.until, 3));
     if slow.window_closed {
-        text += ", it took nothing";
+        text += ", its window was closed";
     }
     if !slow.is_over {
         let _ = write!(text, ", {} waited in the socket", counted(slow.unsent.into(), "byte"));

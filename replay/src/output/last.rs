@@ -6,14 +6,13 @@ pub use self::json::json;
 
 use super::alarms::push_cause;
 use super::console::said;
-use super::net::what;
 use super::wording::counted;
 use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine};
 use crate::model::clients::ClientLine;
 use crate::model::enum_strings;
 use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, MINUTE};
-use crate::model::network::NetLine;
+use crate::model::network::{Kind, NetLine};
 use crate::model::putlog::PutLine;
 use crate::namesakes::without_pid;
 use crate::out::{line, Out};
@@ -285,7 +284,21 @@ fn devices(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         return Ok(());
     }
     let mut part = Part { out, name: "devices" };
-    let text = |line: &NetLine| format!("{} {}", clock(line.since, zone), what(line, zone));
+    let text = |line: &NetLine| {
+        let what = match (line.kind, line.by) {
+            (Kind::Retransmissions, _) => format!("{} sent again", counted(line.count, "segment")),
+            (Kind::DeviceUnreachable, _) => "no connection came about".to_owned(),
+            (_, "device") => "closed by the device".to_owned(),
+            (_, "ioc") => "closed by the IOC".to_owned(),
+            _ if line.reason == "broken_off" => "broke off by a reset, a time-out or shutdown()".to_owned(),
+            _ => "ended, by whom is not known".to_owned(),
+        };
+        let again = match (line.going_on, line.last) {
+            (Some(false), Some(last)) => format!(", connected again at {}", clock(last, zone)),
+            _ => String::new(),
+        };
+        format!("{} {}: {what}{again}", clock(line.since, zone), line.servers.join(", "))
+    };
     let lines: Vec<String> = last.devices.iter().map(text).collect();
     part.lines_of_more(&lines, MOST_DEVICES, true, (0, "earlier; see iocreplay net"))
 }

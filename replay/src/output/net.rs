@@ -94,7 +94,7 @@ impl Row for NetLine {
 }
 
 /// What happened, without its time.
-pub fn what(line: &NetLine, zone: &Zone) -> String {
+fn what(line: &NetLine, zone: &Zone) -> String {
     let who = who(&line.client);
     let server = server(line);
     let pv = if line.pv.is_empty() { counted(line.count, "channel") } else { line.pv.clone() };
@@ -214,7 +214,7 @@ pub fn what(line: &NetLine, zone: &Zone) -> String {
         }
         Kind::Retransmissions => {
             let what = counted(line.count, "segment");
-            format!("{} had to send {what} again to {device}, seen until {last}", line.ioc)
+            format!("{} had to send {what} again to {device}, in all until {last}", line.ioc)
         }
         Kind::Error => format!("{server} answered {who} with {} {times}", line.reason),
         Kind::Traffic => format!("between {who} and {server} until {last}"),
