@@ -10,10 +10,10 @@
 
 use iocrec_log::event::{CircuitId, TcpEnd, TcpState};
 
+use crate::linux::aside::aside;
 use crate::linux::sock_diag::{
     Diag, Row, CLOSE_WAIT, ESTABLISHED, FIN_WAIT1, FIN_WAIT2, LAST_ACK, SYN_SENT, TIME_WAIT,
 };
-use crate::linux::aside::aside;
 use crate::linux::{clock, process, sockets};
 use crate::net::captures;
 use crate::net::Namespace;
@@ -245,7 +245,8 @@ impl Connections {
                 known.circuit = known.circuit.or_else(|| (whose.circuit)(&row));
             }
             let is_now = is_now.unwrap_or(known.state);
-            let has_changed = is_now != known.state && matches!(known.state, TcpState::Open | TcpState::Opening);
+            let has_changed =
+                is_now != known.state && matches!(known.state, TcpState::Open | TcpState::Opening);
             known.state = is_now;
             if is_now == TcpState::Open && known.opened == 0 {
                 (known.opened, known.opened_after) = (now, after);
@@ -254,7 +255,10 @@ impl Connections {
             let sends_again = known.row.retransmitted > noted && now.saturating_sub(noted_at) >= NOTED;
             if has_changed || sends_again {
                 known.noted = (known.row.retransmitted, now);
-                changed(known, if has_changed { Change::State(after) } else { Change::Retransmission(after) });
+                changed(
+                    known,
+                    if has_changed { Change::State(after) } else { Change::Retransmission(after) },
+                );
             }
             let waits = row.is_some_and(|row| row.unsent > 0);
             if waits && known.waits_since == 0 {
@@ -335,4 +339,114 @@ pub fn end(row: &Row, end: usize) -> TcpEnd {
         _ => address.to_vec(),
     };
     TcpEnd { ip, port }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    /// Looks of this process at itself, each long enough after the one before.
+    struct Looks {
+        places: Places,
+        known: Connections,
+        now: u64,
+    }
+
+    impl Looks {
+        /// What has changed of the connection with this port at its own end.
+        fn look(&mut self, port: u16) -> Vec<(TcpState, u64)> {
+            self.now += 1_000_000_000_000;
+            let pid = std::process::id();
+            let namespace = process::namespace(pid).unwrap();
+            let whose = Whose { namespace, pid, now: self.now, is_alive: &|| true, circuit: &|_| None };
+            let mut changes = Vec::new();
+            let told = self.places.look(&whose, &mut self.known, &mut |known, change| {
+                if let (true, Change::State(after)) = (known.row.ports[0] == port, change) {
+                    changes.push((known.state, after));
+                }
+            });
+            assert!(told);
+            self.places.end(&|_| true);
+            changes
+        }
+    }
+
+    fn connection(at: &str) -> Option<(TcpStream, TcpStream, u16)> {
+        // a machine may have no IPv6
+        let listener = TcpListener::bind((at, 0)).ok()?;
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let port = stream.local_addr().unwrap().port();
+        Some((stream, listener.accept().unwrap().0, port))
+    }
+
+    #[test]
+    fn every_end_of_a_connection() {
+        if lacks().is_some() {
+            return;
+        }
+        let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
+        for at in ["127.0.0.1", "::1"] {
+            let Some((stream, accepted, port)) = connection(at) else { continue };
+            let before = looks.now;
+            assert_eq!(looks.look(port), [(TcpState::Open, before)], "{at}");
+            assert_eq!(looks.look(port), [], "nothing new");
+            drop(accepted);
+            let before = looks.now;
+            assert_eq!(looks.look(port), [(TcpState::PeerClosed, before)], "{at}");
+            drop(stream);
+            assert_eq!(looks.look(port), [], "that is told once");
+
+            let (stream, accepted, port) = connection(at).unwrap();
+            looks.look(port);
+            drop(stream);
+            assert_eq!(looks.look(port).first().map(|change| change.0), Some(TcpState::Closed), "{at}");
+            drop(accepted);
+
+            // the other end first, and this one before the next look
+            let (stream, accepted, port) = connection(at).unwrap();
+            looks.look(port);
+            drop(accepted);
+            drop(stream);
+            assert_eq!(looks.look(port).first().map(|change| change.0), Some(TcpState::PeerClosed), "{at}");
+
+            for keeps in [true, false] {
+                let (stream, accepted, port) = connection(at).unwrap();
+                looks.look(port);
+                let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+                // SAFETY: the descriptor is open, and the structure has this size.
+                let set = unsafe {
+                    let at = (&raw const linger).cast();
+                    let size = size_of::<libc::linger>() as libc::socklen_t;
+                    libc::setsockopt(accepted.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, at, size)
+                };
+                assert_eq!(set, 0);
+                drop(accepted);
+                let kept = keeps.then_some(stream);
+                let expected = if keeps { TcpState::Aborted } else { TcpState::Gone };
+                assert_eq!(looks.look(port).first().map(|change| change.0), Some(expected), "{at}");
+                drop(kept);
+                assert_eq!(looks.look(port), [], "that is told once");
+            }
+        }
+    }
+
+    /// Looks that would take more than their share of a CPU are left out, and conclude nothing.
+    #[test]
+    fn looks_are_rare_where_they_are_dear() {
+        if lacks().is_some() {
+            return;
+        }
+        let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
+        let (stream, _accepted, port) = connection("127.0.0.1").unwrap();
+        looks.look(port);
+        let place = &mut looks.places.0[0];
+        assert!(place.next >= looks.now + PAUSE);
+        place.next = u64::MAX;
+        drop(stream);
+        assert_eq!(looks.look(port), []);
+        looks.places.0[0].next = 0;
+        assert_eq!(looks.look(port).len(), 1);
+    }
 }

@@ -62,8 +62,7 @@ pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> V
 
 /// The address of the list of an IOC's clients.
 pub(super) fn first_client(ioc: &IocProcess) -> Option<u64> {
-    addresses(&ioc.modules, "clientQ")
-        .find(|&list| ioc.memory.pointer(list).is_some_and(|first| first != 0))
+    addresses(&ioc.modules, "clientQ").find(|&list| ioc.memory.pointer(list).is_some_and(|first| first != 0))
 }
 
 /// Reader of the lists.
@@ -138,13 +137,7 @@ impl Server<'_> {
             let nodes = nodes.inspect(|_| self.left.set(self.left.get().saturating_sub(1)));
             channels.extend(nodes.filter_map(|node| self.channel(node)));
         }
-        Some(Client {
-            address,
-            user: text(offsets.user),
-            host: text(offsets.host),
-            tid,
-            channels,
-        })
+        Some(Client { address, user: text(offsets.user), host: text(offsets.host), tid, channels })
     }
 
     pub(super) fn channel(&self, node: u64) -> Option<ClientChannel> {

@@ -49,7 +49,8 @@ impl Server<'_> {
                     };
                     let leads_back = number(&event_bytes, offsets.event_channel) == channel
                         && number(&bytes, offsets.argument) == event;
-                    let (pending, replaced) = (number(&bytes, offsets.pending), number(&bytes, offsets.replaced));
+                    let (pending, replaced) =
+                        (number(&bytes, offsets.pending), number(&bytes, offsets.replaced));
                     let keeps_values = bytes.get(offsets.keeps_values).is_some_and(|keeps| *keeps == 1);
                     if leads_back && pending | replaced > 0 {
                         found.push((keeps_values.then_some(replaced), pending, channel));

@@ -491,6 +491,9 @@ mod tests {
             addresses: [[0; 16]; 2],
             interface: 0,
             inode: 1,
+            unsent: 0,
+            timer: 0,
+            retransmitted: 0,
         };
         row.addresses[0][15] = 1;
         assert_eq!((row.v4(0), row.v4(1), row.v4(2)), (None, Some(Address::new([0; 4].into(), 2)), None));

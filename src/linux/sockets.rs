@@ -412,7 +412,7 @@ mod tests {
         assert!(sockets.local.iter().any(|local| local.has(0x7f00_0007)), "{:?}", sockets.local);
         assert!(!sockets.local.iter().any(|local| local.has(0x0808_0808)));
         let connections = connections(pid);
-        let ours: HashSet<u64> = held(Path::new("/proc/self")).collect();
+        let ours: HashSet<u64> = held(Path::new("/proc/self"), usize::MAX).into_iter().collect();
         assert_eq!(local_end(&connections, client, &[server.port], &ours), Some(server));
         assert_eq!(local_end(&connections, client, &[1], &ours), None);
         assert_eq!(local_end(&connections, client, &[server.port], &HashSet::new()), None, "another's");

@@ -20,11 +20,12 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
+use crate::linux::aside;
 use crate::linux::process;
 use crate::net::capture::{Capture, CaptureError, Filtering, Packet, HANDED_OVER};
 use crate::net::connects::Connects;
@@ -314,7 +315,7 @@ fn add(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
 
 /// Closes a capture on a thread, or in place if the system has no thread to spare.
 fn close(capture: Capture) -> Option<JoinHandle<()>> {
-    thread::Builder::new().name("netns".into()).spawn(move || drop(capture)).ok()
+    aside::start("netns", Box::new(move || drop(capture))).ok()
 }
 
 /// Opens a capture in the namespace of a process and closes it.
@@ -331,12 +332,13 @@ pub fn try_in(pid: u32) -> Result<(), NamespaceError> {
 fn open_in(namespace: Namespace, pid: u32, filtering: Filtering, blocks: usize) -> Receiver<Opened> {
     let (sender, receiver) = channel();
     // The thread stays in that namespace until it ends.
-    drop(thread::Builder::new().name("netns".into()).spawn(move || {
+    let work = move || {
         let opened = enter(namespace, pid).and_then(|()| {
             Capture::with(&[], &Ports::default(), filtering, blocks).map_err(NamespaceError::Capture)
         });
         drop(sender.send(opened));
-    }));
+    };
+    drop(aside::start("netns", Box::new(work)));
     receiver
 }
 

@@ -110,11 +110,9 @@ fn devices_that_hang_up(tier: &str) {
     let other = rig.ioc("device-other", OTHER, "first.db", &[]);
     let mut ioc = start(&rig);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
-    wait_until("the IOC is in the log", || {
-        !json_lines(&rig.replay("iocs", &["--json"]).stdout).is_empty()
-    });
+    wait_until("the IOC is in the log", || !json_lines(&rig.replay("iocs", &["--json"]).stdout).is_empty());
     sleep(Duration::from_millis(2500)); // the first look
-    // each connection lives for some five seconds: looks are two seconds apart where they are dear
+                                        // each connection lives for some five seconds: looks are two seconds apart where they are dear
     let closes = Device::new(Manner::Closes, 40);
     talk(&mut ioc, &closes, 1.0);
     wait_until("it has hung up twice", || closes.clients.load(Ordering::Relaxed) > 2);
@@ -173,7 +171,8 @@ fn devices_that_hang_up(tier: &str) {
         assert!(told <= truth && told + 1 >= truth, "{told} of {truth}: {lines:#?}");
     }
     // a circuit is no device: neither that of a client nor the IOC's own
-    let own: Vec<&Value> = [&closes, &resets, &kept, &stays].iter().flat_map(|device| ended(device)).collect();
+    let own: Vec<&Value> =
+        [&closes, &resets, &kept, &stays].iter().flat_map(|device| ended(device)).collect();
     let all = lines.iter().filter(|line| line["kind"] == "device_disconnected").count();
     assert_eq!(own.len(), all, "{lines:#?}");
     assert!(shown.contains("devices ") && shown.contains(&stays.address), "{shown}");
@@ -192,7 +191,9 @@ fn what_is_sent_again() {
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     put(&mut ioc, "C", f64::from(u32::from_be_bytes([10, 77, 0, 1])));
     talk(&mut ioc, &device, 2.0);
-    wait_until("they are connected", || !of(&connections(&rig), "device_connected", &device.address).is_empty());
+    wait_until("they are connected", || {
+        !of(&connections(&rig), "device_connected", &device.address).is_empty()
+    });
     assert!(of(&connections(&rig), "retransmissions", &device.address).is_empty());
     let address = |what: &str| {
         let mut command = std::process::Command::new("ip");

@@ -1,5 +1,6 @@
 //! The one table of facts: the number, name and class of each, and the store of each definition.
 
+use super::connections::*;
 use super::deaths::*;
 use super::definitions::*;
 use super::health::*;
@@ -8,7 +9,6 @@ use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
 use super::resources::*;
-use super::connections::*;
 use super::stuck::*;
 use super::traffic::*;
 use serde::{Deserialize, Serialize};

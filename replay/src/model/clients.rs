@@ -346,7 +346,8 @@ impl Clients {
             Some(circuit) => reading.open.get(&circuit).copied(),
             None => {
                 let client = of.client.to_string();
-                let is_it = |number: &usize| self.lines.get(*number).is_some_and(|line| line.client == client);
+                let is_it =
+                    |number: &usize| self.lines.get(*number).is_some_and(|line| line.client == client);
                 reading.open.values().copied().find(is_it)
             }
         };
@@ -547,7 +548,7 @@ impl ClientLine {
             watched: None,
             how: None,
             stalls: Vec::new(),
-                    slow: Vec::new(),
+            slow: Vec::new(),
             channels: 0,
             names: BTreeSet::new(),
             puts: 0,

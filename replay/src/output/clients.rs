@@ -195,9 +195,7 @@ impl Row for ClientLine {
 }
 
 fn slow_json(slow: &Slow, zone: &Zone) -> serde_json::Value {
-    let updates = |updates: &Updates| {
-        serde_json::json!({ "pv": updates.pv, "pending": updates.pending, "replaced": updates.replaced })
-    };
+    let updates = |updates: &Updates| serde_json::json!({ "pv": updates.pv, "pending": updates.pending, "replaced": updates.replaced });
     serde_json::json!({
         "since": zone.format(slow.since, 9),
         "until": zone.format(slow.until, 9),
@@ -212,8 +210,7 @@ fn slow_json(slow: &Slow, zone: &Zone) -> serde_json::Value {
 /// That a client was slow, for people.
 fn slow_text(slow: &Slow, zone: &Zone) -> String {
     let until = if slow.is_over { "to" } else { "at least to" };
-    let mut text =
-        format!("slow from {} {until} {}", zone.format(slow.since, 3), zone.format(slow.until, 3));
+    let mut text = format!("slow from {} {until} {}", zone.format(slow.since, 3), zone.format(slow.until, 3));
     if slow.window_closed {
         text += ", its window was closed";
     }
@@ -221,7 +218,8 @@ fn slow_text(slow: &Slow, zone: &Zone) -> String {
         let _ = write!(text, ", {} waited in the socket", counted(slow.unsent.into(), "byte"));
     }
     let Some(updates) = &slow.updates else { return text };
-    let lost = updates.iter().filter_map(|of| of.replaced.filter(|count| *count > 0).map(|count| (&of.pv, count)));
+    let lost =
+        updates.iter().filter_map(|of| of.replaced.filter(|count| *count > 0).map(|count| (&of.pv, count)));
     let lost: Vec<String> =
         lost.take(MOST).map(|(pv, count)| format!("{count} updates of {pv} replaced")).collect();
     if !lost.is_empty() {

@@ -195,7 +195,9 @@ fn what(line: &NetLine, zone: &Zone) -> String {
             format!("{} was connected with {device} when the recorder looked first", line.ioc)
         }
         Kind::DeviceConnected => format!("{} connected with {device}", line.ioc),
-        Kind::DeviceUnreachable => format!("{} asked for a connection with {device}: none came about", line.ioc),
+        Kind::DeviceUnreachable => {
+            format!("{} asked for a connection with {device}: none came about", line.ioc)
+        }
         Kind::DeviceDisconnected => {
             let how = match (line.reason, line.by) {
                 ("closed", "device") => "the device closed the connection",

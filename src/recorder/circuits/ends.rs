@@ -14,10 +14,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
-use std::thread;
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
+use crate::linux::aside;
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
 use crate::net::packet::End;
@@ -161,7 +161,7 @@ impl Searcher {
                 }
             }
         };
-        thread::Builder::new().name("sockets".into()).spawn(work).ok()?;
+        aside::start("sockets", Box::new(work)).ok()?;
         Some(Searcher { jobs, looks })
     }
 }

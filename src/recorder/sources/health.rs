@@ -44,7 +44,11 @@ impl Default for Health {
         // the type of the limit has 32 bits on some targets
         #[allow(clippy::useless_conversion)]
         let limit = if known { u64::from(files.rlim_cur) } else { 0 };
-        Health { allowed: (limit / 4).min(MAX_DESCRIPTORS) as usize, beats: 0, connections: Places::default() }
+        Health {
+            allowed: (limit / 4).min(MAX_DESCRIPTORS) as usize,
+            beats: 0,
+            connections: Places::default(),
+        }
     }
 }
 
@@ -97,7 +101,8 @@ impl Health {
     fn connections(&mut self, env: &mut Env<'_>, circuits: &Circuits, ioc: &mut TracedIoc, now: u64) {
         let Ok(namespace) = ioc.namespace else { return };
         let TracedIoc { id, pid, health, about, connections: known, process, .. } = &mut *ioc;
-        let is_served = |row: &Row| about.ca_ports.contains(&row.ports[0]) || about.pva_ports.contains(&row.ports[0]);
+        let is_served =
+            |row: &Row| about.ca_ports.contains(&row.ports[0]) || about.pva_ports.contains(&row.ports[0]);
         let circuit = |row: &Row| {
             let (local, remote) = (row.v4(0)?, row.v4(1)?);
             let (client, server) = if is_served(row) { (remote, local) } else { (local, remote) };
@@ -128,7 +133,8 @@ impl Health {
                     if known.slow.0 || !fact.is_over {
                         let read = process.as_ref().zip(known.row.v4(1));
                         let read = read.and_then(|(process, client)| updates::updates(process, client));
-                        (fact.updates, fact.is_whole) = read.map_or((None, false), |(all, whole)| (Some(all), whole));
+                        (fact.updates, fact.is_whole) =
+                            read.map_or((None, false), |(all, whole)| (Some(all), whole));
                     }
                     if is_slow(&fact, &mut known.slow) {
                         env.push(now, Fact::from(fact));

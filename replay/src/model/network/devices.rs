@@ -118,7 +118,8 @@ impl Devices {
         }
         line.going_on = Some(true);
         if connection.unsent > 0 && connection.retransmitted > 0 {
-            let what = format!("{} not acknowledged at the last look", counted(connection.unsent.into(), "byte"));
+            let what =
+                format!("{} not acknowledged at the last look", counted(connection.unsent.into(), "byte"));
             line.text += if line.text.is_empty() { "" } else { "; " };
             line.text += &what;
         }

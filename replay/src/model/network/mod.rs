@@ -122,7 +122,10 @@ impl Kind {
     pub fn is_of_devices(self) -> bool {
         matches!(
             self,
-            Kind::DeviceConnected | Kind::DeviceDisconnected | Kind::DeviceUnreachable | Kind::Retransmissions
+            Kind::DeviceConnected
+                | Kind::DeviceDisconnected
+                | Kind::DeviceUnreachable
+                | Kind::Retransmissions
         )
     }
 }
