@@ -400,7 +400,7 @@ mod tests {
                 return (namespace, Wanted { pid: child.id(), ports: Ports::of(&SERVICE, &[5064]) });
             }
             assert!(begin.elapsed() < Duration::from_secs(20), "unshare takes its time");
-            thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         };
         children.iter().map(apart).collect()
     }
@@ -414,7 +414,7 @@ mod tests {
                 return;
             }
             assert!(begin.elapsed() < Duration::from_secs(60), "it opens");
-            thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -453,7 +453,7 @@ mod tests {
         captures.follow(0, &all);
         let begin = Instant::now();
         while !captures.settled() && begin.elapsed() < Duration::from_secs(20) {
-            thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
             captures.follow(0, &BTreeMap::new());
         }
         assert!(captures.refused(1).is_none());

@@ -169,7 +169,7 @@ mod tests {
         let (mut found, begin) = (Vec::new(), Instant::now());
         while found.is_empty() && begin.elapsed() < Duration::from_secs(20) {
             found = senders.step(PAUSE);
-            thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
         let found: Vec<_> = found.iter().map(|sender| (sender.client, sender.pid)).collect();
         assert_eq!(found, [(client, pid)]);
