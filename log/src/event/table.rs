@@ -1,5 +1,6 @@
 //! The one table of facts: the number, name and class of each, and the store of each definition.
 
+use super::connections::*;
 use super::deaths::*;
 use super::definitions::*;
 use super::health::*;
@@ -226,6 +227,10 @@ macro_rules! for_each_fact {
             83 StuckEnd(StuckEnd) "stuck_end" End;
             /// Periodic scans came too late.
             84 ScanOverruns(ScanOverruns) "scan_overruns" Note;
+            /// A TCP connection of an IOC began, changed or ended.
+            85 TcpConnection(Box<TcpConnection>) "tcp_connection" Note;
+            /// A client does not take what waits for it.
+            86 SlowClient(Box<SlowClient>) "slow_client" Note;
         }
     };
 }
@@ -304,7 +309,7 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection SlowClient);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

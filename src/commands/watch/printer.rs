@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use super::deaths::{crashed, runs_again, signal, stuck_line};
+use super::deaths::{crashed, device, runs_again, signal, slow, stuck_line};
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
@@ -377,6 +377,15 @@ impl<W: Write> Sink for Printer<W> {
                 let scans = if late.more == 1 { "scan" } else { "scans" };
                 let line = format!("Late: {name}: {} {scans} of {list} came too late", late.more);
                 self.line(&line);
+            }
+            Fact::SlowClient(client) => {
+                let line = slow(&client, &self.context);
+                self.line(&line);
+            }
+            Fact::TcpConnection(connection) => {
+                if let Some(line) = device(&connection, &self.context) {
+                    self.line(&line);
+                }
             }
             Fact::Attached(attached) if !attached.cause.is_empty() => {
                 let name = self.context.ioc(attached.ioc).map_or("?", |ioc| ioc.name.as_str());

@@ -10,6 +10,7 @@ use iocrec_log::event::{
 };
 use nix::errno::Errno;
 
+use crate::health::connections::Connections;
 use crate::health::threads::Unwatched;
 use crate::health::Health;
 use crate::inspector::{FoundRecord, ServedClient};
@@ -99,6 +100,10 @@ pub struct TracedIoc {
     pub console: Console,
     /// What it uses of the machine.
     pub health: Health,
+    /// Its TCP connections.
+    pub connections: Connections,
+    /// Whether the log says that they are unknown.
+    pub lacks_connections: bool,
     /// Why not all of its threads are watched, as the log has it.
     pub unwatched: Option<Unwatched>,
     /// Its scan lists.
@@ -148,6 +153,8 @@ impl TracedIoc {
             client_channels: ClientChannels::default(),
             console: Console::default(),
             health: Health::default(),
+            connections: Connections::default(),
+            lacks_connections: false,
             unwatched: None,
             scan_lists: ScanLists::default(),
             stuck: StuckThreads::default(),
