@@ -228,7 +228,11 @@ mod tests {
             one.count(&mut at_once);
         }
         all.count(&mut kept);
-        assert_eq!((all.full_plots, one.full_plots), (FULL_PLOTS, FULL_PLOTS), "not all records have all points");
+        assert_eq!(
+            (all.full_plots, one.full_plots),
+            (FULL_PLOTS, FULL_PLOTS),
+            "not all records have all points"
+        );
         for (kept, at_once) in kept.records.iter_mut().zip(&mut at_once.records) {
             assert_eq!(shown(kept), shown(at_once));
         }
