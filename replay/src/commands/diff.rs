@@ -193,7 +193,7 @@ impl Rows {
 fn by_name(fields: &[FieldState], name: impl Fn(&FieldState) -> Name) -> Vec<u32> {
     let named = |place: &u32| fields.get(*place as usize).map(&name);
     let mut places: Vec<u32> = (0..fields.len() as u32).rev().collect();
-    places.sort_by(|a, b| named(a).cmp(&named(b)));
+    places.sort_by_key(named);
     places.dedup_by(|a, b| named(a) == named(b));
     places
 }

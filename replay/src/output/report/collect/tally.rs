@@ -192,13 +192,16 @@ mod tests {
         places
     }
 
+    /// Counts, bins, values, and points.
+    type Shown = ([u64; 4], Vec<u32>, Vec<(i64, f64)>);
+
     /// What is shown of a record.
-    fn shown(record: &mut RecordInfo) -> (u64, Vec<u32>, u64, u64, u64, Vec<(i64, f64)>) {
+    fn shown(record: &mut RecordInfo) -> Shown {
         let plot = record.plot.clone().unwrap();
         let seen = plot.seen();
         let points = plot.finish().0.into_iter().map(|point| (point.time, point.value)).collect();
         let processed = &mut record.processed;
-        (processed.total(), processed.bins(), record.busy, record.longest, seen, points)
+        ([processed.total(), record.busy, record.longest, seen], processed.bins(), points)
     }
 
     /// However many are kept before they are counted, the result is the same.
