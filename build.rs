@@ -115,6 +115,7 @@ fn build() -> Result<(), String> {
             let object = out.join(format!("{name}-{}-{}.bpf.o", kernel.registers, tier.name()));
             compiler.compile_small(name, &object, kernel, tier)?;
             strip(&object);
+            drop_labels(&object);
             if !NEED_TYPES.contains(&(name.as_str(), tier)) {
                 drop_lines(&object);
             }
@@ -237,6 +238,12 @@ impl Compiler {
             )),
         }
     }
+}
+
+/// Drops the names of places inside functions, to which nothing refers: an eighth of the packed bytes. Without
+/// llvm-objcopy the objects are merely larger, which [`drop_lines`] tells.
+fn drop_labels(object: &Path) {
+    let _ = Command::new("llvm-objcopy").args(["--wildcard", "--strip-symbol=LBB*"]).arg(object).status();
 }
 
 /// Packs an object (RFC 1951); returns the packed file and the object's size.
