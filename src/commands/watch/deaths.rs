@@ -1,7 +1,9 @@
 //! Signals, crashes and lost devices of IOCs, a line each.
 
 use iocrec_log::context::Context;
-use iocrec_log::event::{CallSiteId, Crash, IocId, SignalFrom, SignalSent, SlowClient, Stuck, StuckEnd, TcpConnection};
+use iocrec_log::event::{
+    CallSiteId, Crash, IocId, SignalFrom, SignalSent, SlowClient, Stuck, StuckEnd, TcpConnection,
+};
 
 use crate::linux::ending::signal_name;
 
@@ -19,7 +21,9 @@ pub fn signal(sent: &SignalSent, context: &Context) -> String {
         _ if sent.signal == 0 => return format!("Signals: {} more to {name}", sent.left_out),
         SignalFrom::Kernel => "the kernel".into(),
         SignalFrom::OutOfMemory => "the kernel for lack of memory".into(),
-        SignalFrom::Process if context.ioc(sent.ioc).is_some_and(|ioc| ioc.pid == sent.pid) => "itself".into(),
+        SignalFrom::Process if context.ioc(sent.ioc).is_some_and(|ioc| ioc.pid == sent.pid) => {
+            "itself".into()
+        }
         SignalFrom::Process => format!("pid {} ({}, user {})", sent.pid, sent.program, sent.user),
     };
     let command = match sent.command.as_slice() {
