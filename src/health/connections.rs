@@ -32,6 +32,11 @@ const WAITS: u64 = 800_000_000;
 /// Time between two notes of what one connection sends again, or of what waits in its socket, nanoseconds.
 const NOTED: u64 = 10_000_000_000;
 
+/// Connections of an IOC that are noted at once at most, and the time after which there may be one more, nanoseconds. A peer of
+/// a server within the IOC may come and go a thousand times a second, which would fill the log.
+const MOST: u64 = 200;
+const ONE_MORE: u64 = 200_000_000;
+
 /// 2^64 divided by the golden ratio: numbers that are multiplied by it and added up hardly ever give the same sum.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -179,6 +184,8 @@ pub struct Known {
     told: u64,
     /// Whether it was found to be slow, and how many updates had been replaced.
     pub slow: (bool, Option<u64>),
+    /// Whether it is in the log; `None` before it is known.
+    pub in_log: Option<bool>,
 }
 
 /// What has changed.
@@ -192,6 +199,25 @@ pub enum Change {
     Waits,
     /// No more.
     WaitsNoMore,
+}
+
+/// How many more connections of an IOC may be noted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quota {
+    /// When all those that were noted may be made good.
+    until: u64,
+}
+
+impl Quota {
+    /// Whether there may be one more at this monotonic time, which counts then.
+    pub fn take(&mut self, now: u64) -> bool {
+        let until = self.until.max(now) + ONE_MORE;
+        let may = until <= now + MOST * ONE_MORE;
+        if may {
+            self.until = until;
+        }
+        may
+    }
 }
 
 /// The connections of one IOC.
@@ -282,9 +308,9 @@ impl Connections {
             }
             let (opened, opened_after) = if state == TcpState::Opening { (0, 0) } else { (now, after) };
             let (noted, circuit) = ((row.retransmitted, 0), (whose.circuit)(&row));
-            let (waits_since, told, slow) = (0, 0, (false, None));
+            let (waits_since, told, slow, in_log) = (0, 0, (false, None), None);
             let mut known =
-                Known { row, state, circuit, opened, opened_after, noted, waits_since, told, slow };
+                Known { row, state, circuit, opened, opened_after, noted, waits_since, told, slow, in_log };
             changed(&mut known, Change::State(after));
             self.known.push(known);
         }
@@ -430,6 +456,13 @@ mod tests {
                 assert_eq!(looks.look(port), [], "that is told once");
             }
         }
+    }
+
+    #[test]
+    fn notes_are_limited() {
+        let mut quota = Quota::default();
+        let mut taken = |now: u64| (0..1000).filter(|_| quota.take(now * 1_000_000_000)).count();
+        assert_eq!((taken(100), taken(100), taken(101), taken(1000)), (200, 0, 5, 200));
     }
 
     /// Looks that would take more than their share of a CPU are left out, and conclude nothing.

@@ -100,7 +100,9 @@ impl Health {
     /// Looks at an IOC's TCP connections.
     fn connections(&mut self, env: &mut Env<'_>, circuits: &Circuits, ioc: &mut TracedIoc, now: u64) {
         let Ok(namespace) = ioc.namespace else { return };
-        let TracedIoc { id, pid, health, about, connections: known, process, .. } = &mut *ioc;
+        let TracedIoc { id, pid, health, about, connections: known, process, connection_quota, .. } =
+            &mut *ioc;
+        let mut are_left_out = false;
         let is_served =
             |row: &Row| about.ca_ports.contains(&row.ports[0]) || about.pva_ports.contains(&row.ports[0]);
         let circuit = |row: &Row| {
@@ -142,6 +144,10 @@ impl Health {
                     return;
                 }
             };
+            if !*known.in_log.get_or_insert_with(|| connection_quota.take(now)) {
+                are_left_out = true;
+                return;
+            }
             let fact = TcpConnection {
                 ioc: *id,
                 socket: u32::try_from(known.row.inode).unwrap_or(0),
@@ -157,6 +163,10 @@ impl Health {
             };
             env.push(now, Fact::from(fact));
         });
+        if are_left_out {
+            ioc.shortfalls.add(Shortfall::ManyConnections);
+            ioc.announce(env, now);
+        }
         if !tells && !ioc.lacks_connections {
             ioc.lacks_connections = true;
             ioc.shortfalls.add(Shortfall::NoConnections);
