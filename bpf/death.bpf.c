@@ -38,6 +38,9 @@
 /* Those of them that the kernel sends to a thread for its own fault: ILL, TRAP, BUS, FPE, SEGV, SYS */
 #define FAULTS (BIT(4) | BIT(5) | BIT(7) | BIT(8) | BIT(11) | BIT(31))
 
+/* A thread that writes to whom nobody reads gets it from the kernel; every IOC does, with each client that goes. */
+#define PIPE 13
+
 #define SIGNALS 64
 /* enum in include/trace/events/signal.h: the target got it, or got it without its siginfo */
 #define RESULT_DELIVERED 0
@@ -184,6 +187,8 @@ SEC("raw_tp/signal_generate") int generated(struct bpf_raw_tracepoint_args *args
 	if (!matters(signal, ~BUSINESS) || (result != RESULT_DELIVERED && result != RESULT_LOSE_INFO))
 		return 0;
 	bpf_core_read(&pid, sizeof(pid), &task->tgid);
+	if (signal == PIPE && pid == bpf_get_current_pid_tgid() >> 32)
+		return 0;
 	mortal = bpf_map_lookup_elem(&mortals, &pid);
 	if (!mortal)
 		return 0;
@@ -345,6 +350,8 @@ SEC("tp/signal/signal_generate") int generated(struct generated *given)
 	id = bpf_get_current_pid_tgid();
 	if (pid == (__u32)id)
 		pid = id >> 32;
+	if (signal == PIPE && pid == id >> 32)
+		return 0;
 	mortal = bpf_map_lookup_elem(&mortals, &pid);
 	if (!mortal)
 		return 0;

@@ -97,6 +97,7 @@ GUESTS = {
         r"linux-image-6\.1\.0-\d+-cloud-amd64",
         X86_64,
         "ring",
+        quick=True,
         arguments="lockdown=confidentiality",
     ),
     "hard-6.1": Guest(

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 22] = [
+const GOLDEN: [&str; 23] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -35,6 +35,7 @@ const GOLDEN: [&str; 22] = [
     "v1-deaths",
     "v1-resources",
     "v1-stuck",
+    "v1-connections",
     "v1-files",
 ];
 
@@ -589,6 +590,34 @@ fn hits() -> Vec<Fact> {
             holder: None,
         }),
         Fact::ScanOverruns(ScanOverruns { ioc: 1, list: 1, more: 2, total: 31, since: 11 * SECOND }),
+        Fact::from(TcpConnection {
+            ioc: 1,
+            socket: 81_234,
+            local: TcpEnd { ip: vec![10, 0, 0, 5], port: 40_112 },
+            remote: TcpEnd { ip: vec![10, 0, 0, 7], port: 4001 },
+            state: TcpState::PeerClosed,
+            circuit: None,
+            after: 11 * SECOND,
+            opened: 3 * SECOND,
+            opened_after: 2 * SECOND,
+            retransmitted: 3,
+            unsent: 17,
+        }),
+        Fact::from(SlowClient {
+            ioc: 1,
+            client: TcpEnd { ip: vec![10, 0, 1, 5], port: 43_210 },
+            server: TcpEnd { ip: vec![10, 0, 1, 2], port: 5064 },
+            circuit: Some(1),
+            since: 9 * SECOND,
+            is_over: false,
+            unsent: 2_800_000,
+            window_closed: true,
+            updates: Some(vec![
+                Updates { pv: "H:SCAN".into(), pending: 107, replaced: Some(113) },
+                Updates { pv: "H:WF".into(), pending: 1, replaced: None },
+            ]),
+            is_whole: true,
+        }),
         Fact::from(IoFile {
             id: 1,
             ioc: 1,

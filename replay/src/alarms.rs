@@ -37,7 +37,14 @@ struct Last {
     taken: Option<(i64, Option<Alarm>, Source)>,
     /// When its alarm was last seen.
     seen: Option<i64>,
-    process: Option<usize>,
+    process: Option<u32>,
+}
+
+impl Last {
+    /// The process that it belongs to, if known.
+    fn process(&self) -> Option<usize> {
+        usize::try_from(self.process?).ok()
+    }
 }
 
 /// A record's state, or the acknowledgement of its alarm.
@@ -159,6 +166,12 @@ impl<'a> Alarms<'a> {
             let context = run.context();
             let ioc = context.record(record).map(|record| record.ioc);
             let process = ioc.and_then(|ioc| self.processes.number(&context, ioc));
+            let process = process.and_then(|process| u32::try_from(process).ok());
+            if number >= self.last.capacity() {
+                // a hundred thousand records have one, so not twice as many
+                let more = number + 1 - self.last.len() + self.last.len() / 4;
+                self.last.reserve_exact(more);
+            }
             self.last.resize_with(number + 1, || Last { process, ..Last::default() });
         }
         Some((number, self.last.get_mut(number)?))
@@ -242,14 +255,14 @@ impl<'a> Alarms<'a> {
 
     /// The only record that a put can mean that was seen on the network alone.
     fn named(&self, put: &PutLine) -> Option<Number> {
-        let of_ioc = |number: &&Number| {
-            let process = self.last.get(**number).and_then(|last| self.processes.get(last.process?));
+        let of_ioc = |number: &Number| {
+            let process = self.last.get(*number).and_then(|last| self.processes.get(last.process()?));
             process.is_some_and(|process| {
                 Some(&*process.ioc) == put.ioc.as_deref() && Some(&*process.host) == put.host.as_deref()
             })
         };
-        let mut numbers = self.origins.named(put.record.as_deref()?).iter().filter(of_ioc);
-        numbers.next().copied().filter(|_| numbers.next().is_none())
+        let mut numbers = self.origins.named(put.record.as_deref()?).filter(of_ioc);
+        numbers.next().filter(|_| numbers.next().is_none())
     }
 
     /// A record has processed.
@@ -422,7 +435,7 @@ impl<'a> Alarms<'a> {
             self.now = self.now.max(time);
             match *waiting {
                 Waiting::State(number, shown, mut state) => {
-                    let process = self.last.get(number).and_then(|last| last.process);
+                    let process = self.last.get(number).and_then(Last::process);
                     state.gap = state.seen.and_then(|seen| self.missed_between(process, shown, seen, time));
                     let known =
                         Known { processes: &self.processes, origins: &self.origins, last: &self.last };
@@ -431,7 +444,7 @@ impl<'a> Alarms<'a> {
                 }
                 Waiting::Acknowledged(number, put) => {
                     let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-                    let process = number.and_then(|number| self.last.get(number)?.process);
+                    let process = number.and_then(|number| self.last.get(number)?.process());
                     let (host, ioc, record) = (text(&put.host), text(&put.ioc), text(&put.record));
                     self.fold.acknowledge(number, Place { host, ioc, record, process }, *put);
                 }
@@ -470,7 +483,7 @@ struct Known<'a> {
 
 impl Known<'_> {
     fn place(&self, number: Number) -> Place {
-        let process = self.last.get(number).and_then(|last| last.process);
+        let process = self.last.get(number).and_then(Last::process);
         let known = process.and_then(|process| self.processes.get(process));
         let (host, ioc) =
             known.map(|known| (Rc::clone(&known.host), Rc::clone(&known.ioc))).unwrap_or_default();

@@ -1,10 +1,10 @@
 //! Reading processes' memory under kernel lockdown.
 //!
-//! The programs call bpf_probe_read_user(), which came with kernel 5.5. libbpf checks whether the kernel has
-//! bpf_probe_read_kernel(), and if not replaces both with bpf_probe_read(). Lockdown in confidentiality mode forbids
-//! bpf_probe_read_kernel() and bpf_probe_read(), but not bpf_probe_read_user(): so libbpf's replacement would keep the
-//! programs from being loaded. This module undoes it, but only if the kernel shows that it has bpf_probe_read_user()
-//! and not bpf_probe_read().
+//! The programs call bpf_probe_read_user() and bpf_probe_read_user_str(), which came with kernel 5.5. libbpf checks
+//! whether the kernel has bpf_probe_read_kernel(), and if not replaces all of them with bpf_probe_read() and
+//! bpf_probe_read_str(). Lockdown in confidentiality mode forbids these and bpf_probe_read_kernel(), but not the ones for
+//! user memory: so libbpf's replacement would keep the programs from being loaded. This module undoes it, but only if the
+//! kernel shows that it has bpf_probe_read_user() and not bpf_probe_read().
 
 use std::ffi::{c_int, c_long};
 use std::sync::{Once, OnceLock};
@@ -22,6 +22,8 @@ const SECTION: &std::ffi::CStr = c"uprobe";
 const CALL: u8 = 0x85;
 const PROBE_READ: i32 = 4;
 const PROBE_READ_USER: i32 = 112;
+/// What libbpf put in, and what it was in its place.
+const REPLACED: [(i32, i32); 2] = [(PROBE_READ, PROBE_READ_USER), (45, 114)]; // bpf_probe_read_str, _user_str
 
 /// Makes libbpf call `before_load` for each program from now on.
 pub fn prepare() {
@@ -51,7 +53,7 @@ unsafe extern "C" fn before_load(program: *mut bpf_program, _: *mut bpf_prog_loa
         }
         std::slice::from_raw_parts(first, count as usize).to_vec()
     };
-    if instructions.iter().any(|instruction| calls(instruction, PROBE_READ)) && only_user_reads() {
+    if instructions.iter().any(|instruction| original(instruction).is_some()) && only_user_reads() {
         restore(&mut instructions);
         // SAFETY: libbpf copies them; only this callback may make this call (bpf/libbpf.h).
         return unsafe {
@@ -72,14 +74,16 @@ fn only_user_reads() -> bool {
     *ANSWER.get_or_init(|| !has(PROBE_READ) && has(PROBE_READ_USER))
 }
 
-fn calls(instruction: &bpf_insn, helper: i32) -> bool {
-    instruction.code == CALL && instruction.src_reg() == 0 && instruction.imm == helper
+/// The helper that libbpf has replaced in this instruction.
+fn original(instruction: &bpf_insn) -> Option<i32> {
+    let calls = instruction.code == CALL && instruction.src_reg() == 0;
+    REPLACED.iter().find(|(replaced, _)| calls && instruction.imm == *replaced).map(|(_, original)| *original)
 }
 
-/// None of the programs calls bpf_probe_read() itself (`tests/bpf/portability.rs`), so all calls of it were libbpf's.
+/// None of the programs calls the replacements itself (`tests/bpf/portability.rs`), so all calls of them were libbpf's.
 fn restore(instructions: &mut [bpf_insn]) {
-    for instruction in instructions.iter_mut().filter(|instruction| calls(instruction, PROBE_READ)) {
-        instruction.imm = PROBE_READ_USER;
+    for instruction in instructions {
+        instruction.imm = original(instruction).unwrap_or(instruction.imm);
     }
 }
 
@@ -95,10 +99,10 @@ mod tests {
 
     #[test]
     fn only_calls_of_the_helper_are_changed() {
-        // calls of a helper, of another helper and of a program, and an addition
-        let mut instructions = [(CALL, 0, 4), (CALL, 0, 5), (CALL, 1, 4), (0x07, 0, 4)]
+        // calls of helpers that were replaced, of another helper and of a program, and an addition
+        let mut instructions = [(CALL, 0, 4), (CALL, 0, 45), (CALL, 0, 5), (CALL, 1, 4), (0x07, 0, 4)]
             .map(|(code, source, imm)| instruction(code, source, imm));
         restore(&mut instructions);
-        assert_eq!(instructions.map(|instruction| instruction.imm), [112, 5, 4, 4]);
+        assert_eq!(instructions.map(|instruction| instruction.imm), [112, 114, 5, 4, 4]);
     }
 }

@@ -18,6 +18,7 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use crate::control::name::{is_trusted, name_of, own_user, reach};
 use crate::control::request::{Reply, Request, MAX_BYTES, TIMEOUT};
 use crate::directory::{self, HolderKind};
+use crate::linux::aside;
 use crate::linux::bell::Bell;
 
 /// Interval at which the recorder retries a name that was taken. Whether its socket still has the directory's name is
@@ -78,7 +79,7 @@ pub fn serve(
         bound: None,
         taken_since: None,
     };
-    thread::Builder::new().name("control".into()).spawn(move || server.run(&answer))?;
+    aside::start("control", Box::new(move || server.run(&answer)))?;
     Ok(doorbell)
 }
 

@@ -59,7 +59,7 @@ impl Descriptors {
             return None;
         }
         let table = tables.of(pid, &directory);
-        let own = sockets::held(&directory).take(MAX_LOOKED_AT);
+        let own = sockets::held(&directory, MAX_LOOKED_AT).into_iter();
         let now: HashMap<u64, u64> = own.filter_map(|inode| Some((inode, *table.get(&inode)?))).collect();
         let passed = now.iter().filter_map(|(inode, drops)| drops.checked_sub(*self.drops.get(inode)?));
         let passed: Vec<u64> = passed.collect();

@@ -8,6 +8,7 @@
 //!
 //! What can't be read is unknown. The numbers of open files and threads are bounded.
 
+pub mod connections;
 pub mod descriptors;
 pub mod known;
 pub mod piece;
@@ -120,7 +121,8 @@ impl Health {
         self.process.as_ref().and_then(Process::used)
     }
 
-    fn is_alive(&self) -> bool {
+    /// Whether it is still the process that was looked at.
+    pub fn is_alive(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.used().is_some())
     }
 
@@ -161,13 +163,13 @@ fn difference(thread: &Thread, since: u64) -> Option<Share> {
     })
 }
 
-/// Why CPU time of threads can't be told on this machine.
+/// What can't be told on this machine: CPU time of threads, or connections.
 pub fn lacks() -> Option<&'static str> {
     match std::fs::read("/proc/thread-self/schedstat").or_else(|_| std::fs::read("/proc/self/schedstat")) {
         Err(_) => Some("the kernel has no schedstat (CONFIG_SCHED_INFO): CPU time of threads is unknown"),
         Ok(text) if text::counts(&text).is_none() => {
             Some("the kernel does not count in schedstat: CPU time of threads is unknown")
         }
-        Ok(_) => None,
+        Ok(_) => connections::lacks(),
     }
 }

@@ -11,6 +11,7 @@ use crate::inspector::report::Report;
 use crate::inspector::request::Request;
 use crate::inspector::shared::Common;
 use crate::inspector::worker::Worker;
+use crate::linux::aside;
 use crate::linux::reader::client;
 use crate::linux::{diag, process};
 use crate::probes::attacher::Attacher;
@@ -32,7 +33,7 @@ impl Inspector {
             let tools = Tools::new(common.clone(), attacher.cloned(), scope.clone());
             let worker = Worker::new(tools, number == 0);
             // if the system refuses both threads, only packets are recorded
-            std::thread::Builder::new().name("inspector".into()).spawn(move || worker.run()).is_ok()
+            aside::start("inspector", Box::new(move || worker.run())).is_ok()
         };
         let threads = (0..THREADS).filter(|&number| start(number)).count();
         Inspector { common, threads }

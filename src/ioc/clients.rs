@@ -56,21 +56,18 @@ pub struct ClientChannel {
 /// Reads the clients of an IOC, or only the one that thread `only` serves. `threads` are the ids of the IOC's threads.
 /// Returns none if the IOC has no server, or the data is implausible.
 pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> Vec<Client> {
-    let server = Server {
-        memory: &ioc.memory,
-        layout: ioc.layout.as_ref().ok(),
-        abi: ioc.abi,
-        threads,
-        left: Cell::new(MAX_CHANNELS),
-    };
-    addresses(&ioc.modules, "clientQ")
-        .find(|&list| ioc.memory.pointer(list).is_some_and(|first| first != 0))
-        .map_or_else(Vec::new, |list| server.clients(list, only))
+    let server = Server::of(ioc, threads, MAX_CHANNELS);
+    first_client(ioc).map_or_else(Vec::new, |list| server.clients(list, only))
+}
+
+/// The address of the list of an IOC's clients.
+pub(super) fn first_client(ioc: &IocProcess) -> Option<u64> {
+    addresses(&ioc.modules, "clientQ").find(|&list| ioc.memory.pointer(list).is_some_and(|first| first != 0))
 }
 
 /// Reader of the lists.
-struct Server<'a> {
-    memory: &'a Memory,
+pub(super) struct Server<'a> {
+    pub(super) memory: &'a Memory,
     layout: Option<&'a Layout>,
     abi: Abi,
     /// The process's threads.
@@ -79,19 +76,44 @@ struct Server<'a> {
     left: Cell<usize>,
 }
 
+impl<'a> Server<'a> {
+    /// Reads at most `left` channels.
+    pub(super) fn of(ioc: &'a IocProcess, threads: &'a HashSet<u32>, left: usize) -> Server<'a> {
+        let layout = ioc.layout.as_ref().ok();
+        Server { memory: &ioc.memory, layout, abi: ioc.abi, threads, left: Cell::new(left) }
+    }
+}
+
 impl Server<'_> {
-    fn offsets(&self) -> &'static CaServer {
+    pub(super) fn offsets(&self) -> &'static CaServer {
         CaServer::of(self.abi)
     }
 
     fn clients(&self, list: u64, only: Option<u32>) -> Vec<Client> {
+        self.nodes(list).into_iter().filter_map(|node| self.client(node, only)).collect()
+    }
+
+    /// The addresses of all clients.
+    pub(super) fn nodes(&self, list: u64) -> Vec<u64> {
         let Some(head) = self.memory.bytes::<LIST_BYTES>(list) else { return Vec::new() };
-        self.list(&head, MAX_CLIENTS).filter_map(|node| self.client(node, only)).collect()
+        self.list(&head, MAX_CLIENTS).collect()
+    }
+
+    /// The bytes of a client, and its address; `None` if it has none, so it may be no client.
+    pub(super) fn head(&self, node: u64) -> Option<([u8; CaServer::MAX_BYTES], Address)> {
+        let offsets = self.offsets();
+        let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, offsets.client_bytes)?;
+        if u16_at(&bytes, offsets.address) != libc::AF_INET as u16 {
+            return None;
+        }
+        let port = u16::from_be(u16_at(&bytes, offsets.address + 2));
+        let ip = Ipv4Addr::from(u32::from_be(u32_at(&bytes, offsets.address + 4)));
+        Some((bytes, Address::new(ip, port)))
     }
 
     /// The nodes of an ELLLIST, each of which begins with the next one's address: at most as many as it claims to have,
     /// and at most `limit`. Ends where the first node recurs.
-    fn list(&self, head: &[u8], limit: usize) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn list(&self, head: &[u8], limit: usize) -> impl Iterator<Item = u64> + '_ {
         let width = self.memory.width();
         let first = width.pointer(head, 0);
         let count = limit.min(u32_at(head, 2 * width.bytes()) as usize);
@@ -101,12 +123,7 @@ impl Server<'_> {
 
     fn client(&self, node: u64, only: Option<u32>) -> Option<Client> {
         let (offsets, width) = (self.offsets(), self.memory.width());
-        let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, offsets.client_bytes)?;
-        if u16_at(&bytes, offsets.address) != libc::AF_INET as u16 {
-            return None;
-        }
-        let port = u16::from_be(u16_at(&bytes, offsets.address + 2));
-        let ip = Ipv4Addr::from(u32::from_be(u32_at(&bytes, offsets.address + 4)));
+        let (bytes, address) = self.head(node)?;
         let text = |at| self.memory.string(width.pointer(&bytes, at), MAX_NAME).unwrap_or_default();
         let tid = offsets.threads.iter().find_map(|&at| {
             threads::kernel_id(self.memory, self.abi.generation, width.pointer(&bytes, at), self.threads)
@@ -120,16 +137,10 @@ impl Server<'_> {
             let nodes = nodes.inspect(|_| self.left.set(self.left.get().saturating_sub(1)));
             channels.extend(nodes.filter_map(|node| self.channel(node)));
         }
-        Some(Client {
-            address: Address::new(ip, port),
-            user: text(offsets.user),
-            host: text(offsets.host),
-            tid,
-            channels,
-        })
+        Some(Client { address, user: text(offsets.user), host: text(offsets.host), tid, channels })
     }
 
-    fn channel(&self, node: u64) -> Option<ClientChannel> {
+    pub(super) fn channel(&self, node: u64) -> Option<ClientChannel> {
         let (offsets, width) = (self.offsets(), self.memory.width());
         let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, offsets.channel_bytes)?;
         let pv = if self.abi.is_3_14() {

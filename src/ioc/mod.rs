@@ -46,6 +46,7 @@ pub mod stripped;
 #[cfg(test)]
 mod tests;
 pub mod threads;
+pub mod updates;
 mod version;
 
 pub use finder::{Finder, Refusal};

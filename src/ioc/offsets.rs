@@ -358,6 +358,16 @@ pub struct CaServer {
     /// and has the field's description behind two pointers.
     pub channel: usize,
     pub channel_bytes: usize,
+    /// Its list of subscriptions, `eventq`. struct event_ext: `pciu`, which is the channel, and `pdbev`.
+    pub events: usize,
+    pub event_channel: usize,
+    pub event_subscription: usize,
+    /// struct evSubscrip (dbEvent.c): `user_arg`, which is the event_ext, `npend`, `nreplace`, and `useValque`, before
+    /// 3.15 `valque`.
+    pub argument: usize,
+    pub pending: usize,
+    pub replaced: usize,
+    pub keeps_values: usize,
 }
 
 impl CaServer {
@@ -377,6 +387,13 @@ impl CaServer {
             sid: 60,
             channel: 72,
             channel_bytes: 96,
+            events: 16,
+            event_channel: 40,
+            event_subscription: 48,
+            argument: 32,
+            pending: 56,
+            replaced: 64,
+            keeps_values: 73,
         };
         const BITS32: CaServer = CaServer {
             channels: [64, 76],
@@ -389,6 +406,13 @@ impl CaServer {
             sid: 32,
             channel: 44,
             channel_bytes: 56,
+            events: 8,
+            event_channel: 28,
+            event_subscription: 32,
+            argument: 16,
+            pending: 28,
+            replaced: 32,
+            keeps_values: 37,
         };
         abi.width.pick(&BITS32, &BITS64)
     }

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
+use crate::linux::aside::aside;
 use crate::linux::connector::Connector;
 use crate::linux::proc;
 use crate::linux::victim::Victim;
@@ -75,12 +76,13 @@ impl Ends {
     /// that can't be entered.
     fn from_first_network() -> Option<io::Result<Connector>> {
         let network = std::fs::File::open("/proc/1/ns/net").ok()?;
-        let open = move || {
+        let mut opened = None;
+        aside(&mut || {
             // SAFETY: the descriptor is open. The namespace is this thread's alone, and the thread ends here.
             let entered = unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) } == 0;
-            entered.then(Connector::open)
-        };
-        std::thread::spawn(open).join().ok()?
+            opened = entered.then(Connector::open);
+        });
+        opened
     }
 }
 

@@ -12,6 +12,7 @@
 //! * [`procfs`]: the recorder core's queries of /proc, behind a trait
 //! * [`opened`]: files that processes have mapped; [`elf`]: their symbols
 
+pub mod aside;
 pub mod bell;
 pub mod btf;
 pub mod clock;

@@ -90,5 +90,5 @@ fn bound(net: &Path) -> io::Result<HashMap<u64, Port>> {
 
 /// The ports of those sockets that a process has open.
 fn held(process: &Path, sockets: &HashMap<u64, Port>) -> Vec<Port> {
-    sockets::held(process).filter_map(|inode| sockets.get(&inode).copied()).collect()
+    sockets::held(process, usize::MAX).into_iter().filter_map(|inode| sockets.get(&inode).copied()).collect()
 }

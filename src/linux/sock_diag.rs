@@ -18,10 +18,20 @@ use iocrec_log::event::Address;
 /// States of TCP sockets (linux/tcp_states.h). In CLOSE_WAIT the other end has closed the connection, but its owner
 /// still has it; UDP sockets that are not connected are in CLOSE.
 pub const ESTABLISHED: u8 = 1;
+/// See [`ESTABLISHED`]. The connection was asked for.
+pub const SYN_SENT: u8 = 2;
+/// See [`ESTABLISHED`]. The owner has closed it first; TIME_WAIT remains of it for a minute.
+pub const FIN_WAIT1: u8 = 4;
+/// See [`FIN_WAIT1`].
+pub const FIN_WAIT2: u8 = 5;
+/// See [`FIN_WAIT1`].
+pub const TIME_WAIT: u8 = 6;
 /// See [`ESTABLISHED`].
 pub const CLOSE: u8 = 7;
 /// See [`ESTABLISHED`].
 pub const CLOSE_WAIT: u8 = 8;
+/// See [`ESTABLISHED`]. The owner has closed it, too, after the other end.
+pub const LAST_ACK: u8 = 9;
 /// See [`ESTABLISHED`].
 pub const LISTEN: u8 = 10;
 
@@ -51,6 +61,10 @@ const _: () = assert!(size_of::<Request>() == 72);
 
 /// SOCK_DIAG_BY_FAMILY, also the type of its answers.
 const BY_FAMILY: u16 = 20;
+/// INET_DIAG_INFO, struct tcp_info, as a kind of attribute; and as a bit of `extensions`. In it, `tcpi_total_retrans`.
+const INFO: u16 = 2;
+const WITH_INFO: u8 = 1 << (INFO - 1);
+const RETRANSMITTED: usize = 100;
 /// INET_DIAG_NOCOOKIE: whichever socket has these addresses.
 const ANY: [u32; 2] = [u32::MAX; 2];
 /// Bytes of an answer's header, and least bytes of the answer (`struct inet_diag_msg`).
@@ -85,7 +99,16 @@ pub struct Row {
     pub interface: u32,
     /// It identifies the socket in descriptors. 0: nobody has accepted it yet, or it is closed.
     pub inode: u64,
+    /// Bytes in its send queue: of a connection those that the other end has not acknowledged.
+    pub unsent: u32,
+    /// The timer that runs for it: [`WINDOW_PROBE`], or another.
+    pub timer: u8,
+    /// Segments that it has sent again; 0 if that was not asked for.
+    pub retransmitted: u32,
 }
+
+/// [`Row::timer`]: data waits, and the other end has no room for it.
+pub const WINDOW_PROBE: u8 = 4;
 
 impl Row {
     fn parse(message: &[u8]) -> Option<Row> {
@@ -99,7 +122,23 @@ impl Row {
             addresses: [part(8)?, part(24)?],
             interface: number(40)?,
             inode: number(MESSAGE - 4)?.into(),
+            unsent: number(MESSAGE - 12)?,
+            timer: *message.get(2)?,
+            retransmitted: attribute(message.get(MESSAGE..)?, INFO)
+                .and_then(|info| Some(u32::from_ne_bytes(*info.get(RETRANSMITTED..)?.first_chunk()?)))
+                .unwrap_or(0),
         })
+    }
+
+    /// The same connection, seen from the other end.
+    pub fn swapped(&self) -> Row {
+        let ([local, remote], [own, other]) = (self.ports, self.addresses);
+        Row { ports: [remote, local], addresses: [other, own], ..*self }
+    }
+
+    /// Whether both have the same ends.
+    pub fn is_between(&self, other: &Row) -> bool {
+        (self.ports, self.addresses) == (other.ports, other.addresses)
     }
 
     /// One of its ends, 0 its own, as an address of IPv4: also that of an IPv6 socket that stands for one, and `::`, which
@@ -116,11 +155,26 @@ impl Row {
     }
 }
 
+/// The attribute of a kind (`struct nlattr`).
+fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    loop {
+        let [length, of] = [0, 2].map(|at| Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)));
+        let length = usize::from(length?);
+        let content = bytes.get(4..length)?;
+        if of == Some(kind) {
+            return Some(content);
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
 /// A way to ask the kernel about the sockets of this thread's network namespace.
 pub struct Diag {
     socket: OwnedFd,
     sequence: u32,
     room: Vec<u8>,
+    /// Whether the last list held all: it was not cut.
+    pub is_whole: bool,
 }
 
 impl Diag {
@@ -140,7 +194,7 @@ impl Diag {
         }
         // SAFETY: the descriptor is open and nobody else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        Some(Diag { socket, sequence: 0, room: vec![0; ROOM] })
+        Some(Diag { socket, sequence: 0, room: vec![0; ROOM], is_whole: true })
     }
 
     /// Calls `each` for the sockets of a family and protocol that are in one of these states. `None` if the kernel
@@ -152,6 +206,23 @@ impl Diag {
         states: &[u8],
         each: &mut dyn FnMut(Row),
     ) -> Option<()> {
+        self.list(family, protocol, states, 0, each)
+    }
+
+    /// The same for TCP, with what they have sent again. A list of sockets that change meanwhile may lack some that
+    /// have not changed; [`Diag::again`] tells.
+    pub fn connections(&mut self, family: i32, states: &[u8], each: &mut dyn FnMut(Row)) -> Option<()> {
+        self.list(family, libc::IPPROTO_TCP, states, WITH_INFO, each)
+    }
+
+    fn list(
+        &mut self,
+        family: i32,
+        protocol: i32,
+        states: &[u8],
+        extensions: u8,
+        each: &mut dyn FnMut(Row),
+    ) -> Option<()> {
         let kernel_part = if protocol == libc::IPPROTO_UDP { UDP } else { TCP };
         if has_refused(kernel_part) {
             return None;
@@ -159,8 +230,10 @@ impl Diag {
         let states = states.iter().fold(0, |bits, state| bits | 1 << state);
         self.ask(libc::NLM_F_DUMP, |request| {
             (request.family, request.protocol, request.states) = (family as u8, protocol as u8, states);
+            request.extensions = extensions;
         })?;
         let (mut all, sequence) = (0, self.sequence);
+        self.is_whole = true;
         while all < MAX_BYTES {
             let have = self.receive()?;
             all += have.len();
@@ -177,31 +250,48 @@ impl Diag {
             }
         }
         // as much as there is room for; what is left in the socket goes with it
+        self.is_whole = false;
         Some(())
     }
 
     /// The connection with these two ends, of IPv4, on this interface (0: of a socket that is bound to none). The outer
     /// `None`: the kernel doesn't tell. Call [`Diag::each`] before: only that shows whether the kernel can answer.
     pub fn find(&mut self, local: Address, remote: Address, interface: u32) -> Option<Option<Row>> {
+        let at = |address: Address| {
+            let mut bytes = [0; 16];
+            bytes.iter_mut().zip(address.ip.to_be_bytes()).for_each(|(to, from)| *to = from);
+            bytes
+        };
+        let (ports, addresses) = ([local.port, remote.port], [at(local), at(remote)]);
+        let found = self.between(libc::AF_INET as u8, ports, addresses, interface)?;
+        Some(found.filter(|row| (row.v4(0), row.v4(1)) == (Some(local), Some(remote))))
+    }
+
+    /// What there is now between the ends of a connection: itself, what remains of it, or another. As [`Diag::find`].
+    pub fn again(&mut self, row: &Row) -> Option<Option<Row>> {
+        let found = self.between(row.family, row.ports, row.addresses, row.interface)?;
+        Some(found.filter(|found| found.is_between(row)))
+    }
+
+    /// A socket with these ends, or one that listens at the first.
+    fn between(
+        &mut self,
+        family: u8,
+        ports: [u16; 2],
+        addresses: [[u8; 16]; 2],
+        interface: u32,
+    ) -> Option<Option<Row>> {
         self.ask(0, |request| {
-            let at = |address: Address| {
-                let mut bytes = [0; 16];
-                bytes.iter_mut().zip(address.ip.to_be_bytes()).for_each(|(to, from)| *to = from);
-                bytes
-            };
-            (request.family, request.protocol) = (libc::AF_INET as u8, libc::IPPROTO_TCP as u8);
-            (request.local, request.local_port) = (at(local), local.port.to_be_bytes());
-            (request.remote, request.remote_port) = (at(remote), remote.port.to_be_bytes());
+            (request.family, request.protocol) = (family, libc::IPPROTO_TCP as u8);
+            [request.local, request.remote] = addresses;
+            [request.local_port, request.remote_port] = ports.map(u16::to_be_bytes);
             (request.interface, request.cookie) = (interface, ANY);
         })?;
         let sequence = self.sequence;
         for _ in 0..MAX_STALE {
             let mut found = None;
             match answers(self.receive()?, sequence, &mut |row| found = Some(row)) {
-                // it may be the listening socket
-                _ if found.is_some() => {
-                    return Some(found.filter(|row| (row.v4(0), row.v4(1)) == (Some(local), Some(remote))))
-                }
+                _ if found.is_some() => return Some(found),
                 Answers::Error(libc::ENOENT) => return Some(None),
                 Answers::Error(_) => return None,
                 Answers::More | Answers::End => {}
@@ -401,6 +491,9 @@ mod tests {
             addresses: [[0; 16]; 2],
             interface: 0,
             inode: 1,
+            unsent: 0,
+            timer: 0,
+            retransmitted: 0,
         };
         row.addresses[0][15] = 1;
         assert_eq!((row.v4(0), row.v4(1), row.v4(2)), (None, Some(Address::new([0; 4].into(), 2)), None));

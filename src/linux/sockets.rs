@@ -319,9 +319,9 @@ pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
     socket(&fs::read_link(process::directory(pid).join(format!("fd/{descriptor}"))).ok()?)
 }
 
-/// Inodes of a process's open sockets. `process`: its directory in /proc.
-pub fn held(process: &Path) -> impl Iterator<Item = u64> {
-    descriptors(process).into_iter().flatten().flatten()
+/// Inodes of a process's open sockets, at most so many. `process`: its directory in /proc.
+pub fn held(process: &Path, limit: usize) -> Vec<u64> {
+    descriptors(process).into_iter().flatten().flatten().take(limit).collect()
 }
 
 /// A process's open descriptors: of each socket the inode. `process`: its directory in /proc.
@@ -337,7 +337,7 @@ pub fn descriptors(process: &Path) -> io::Result<impl Iterator<Item = Option<u64
 pub fn holders(inodes: &HashSet<u64>) -> HashMap<u32, Vec<u64>> {
     let mut holders = HashMap::new();
     for pid in process::pids().unwrap_or_default() {
-        let held = held(&process::directory(pid));
+        let held = held(&process::directory(pid), usize::MAX).into_iter();
         let held: Vec<u64> = held.filter(|inode| inodes.contains(inode)).collect();
         if !held.is_empty() {
             holders.insert(pid, held);
@@ -412,7 +412,7 @@ mod tests {
         assert!(sockets.local.iter().any(|local| local.has(0x7f00_0007)), "{:?}", sockets.local);
         assert!(!sockets.local.iter().any(|local| local.has(0x0808_0808)));
         let connections = connections(pid);
-        let ours: HashSet<u64> = held(Path::new("/proc/self")).collect();
+        let ours: HashSet<u64> = held(Path::new("/proc/self"), usize::MAX).into_iter().collect();
         assert_eq!(local_end(&connections, client, &[server.port], &ours), Some(server));
         assert_eq!(local_end(&connections, client, &[1], &ours), None);
         assert_eq!(local_end(&connections, client, &[server.port], &HashSet::new()), None, "another's");

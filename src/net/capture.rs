@@ -24,6 +24,7 @@ use iocrec_log::event::Tier;
 use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
+use crate::linux::aside;
 use crate::net::connects::{Connects, Untold};
 use crate::net::filter::MAX_PORTS;
 use crate::net::protocol::Side;
@@ -178,7 +179,7 @@ impl Capture {
             let (loaded, receiver) = channel();
             let load = move || drop(loaded.send(Stateful::load(flows)));
             // without a thread to spare the filter stays stateless
-            loading = thread::Builder::new().name("filter".into()).spawn(load).ok().map(|_| receiver);
+            loading = aside::start("filter", Box::new(load)).ok().map(|_| receiver);
         }
         let ports = ports.clone();
         Ok(Capture { taps, stateful: None, loading, refused: None, ports, interfaces, hurries: false })

@@ -20,11 +20,12 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
+use crate::linux::aside;
 use crate::linux::process;
 use crate::net::capture::{Capture, CaptureError, Filtering, Packet, HANDED_OVER};
 use crate::net::connects::Connects;
@@ -314,7 +315,7 @@ fn add(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
 
 /// Closes a capture on a thread, or in place if the system has no thread to spare.
 fn close(capture: Capture) -> Option<JoinHandle<()>> {
-    thread::Builder::new().name("netns".into()).spawn(move || drop(capture)).ok()
+    aside::start("netns", Box::new(move || drop(capture))).ok()
 }
 
 /// Opens a capture in the namespace of a process and closes it.
@@ -331,17 +332,21 @@ pub fn try_in(pid: u32) -> Result<(), NamespaceError> {
 fn open_in(namespace: Namespace, pid: u32, filtering: Filtering, blocks: usize) -> Receiver<Opened> {
     let (sender, receiver) = channel();
     // The thread stays in that namespace until it ends.
-    drop(thread::Builder::new().name("netns".into()).spawn(move || {
+    let work = move || {
         let opened = enter(namespace, pid).and_then(|()| {
             Capture::with(&[], &Ports::default(), filtering, blocks).map_err(NamespaceError::Capture)
         });
         drop(sender.send(opened));
-    }));
+    };
+    drop(aside::start("netns", Box::new(work)));
     receiver
 }
 
 /// Moves this thread into the network namespace of a process, if that is still the expected one.
-pub(super) fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
+///
+/// # Errors
+/// It can't be entered, or is another one now.
+pub fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
     let path = process::directory(pid).join("ns/net");
     let file = File::open(&path).map_err(|error| match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => NamespaceError::Gone,
@@ -395,7 +400,7 @@ mod tests {
                 return (namespace, Wanted { pid: child.id(), ports: Ports::of(&SERVICE, &[5064]) });
             }
             assert!(begin.elapsed() < Duration::from_secs(20), "unshare takes its time");
-            thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         };
         children.iter().map(apart).collect()
     }
@@ -409,7 +414,7 @@ mod tests {
                 return;
             }
             assert!(begin.elapsed() < Duration::from_secs(60), "it opens");
-            thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -448,7 +453,7 @@ mod tests {
         captures.follow(0, &all);
         let begin = Instant::now();
         while !captures.settled() && begin.elapsed() < Duration::from_secs(20) {
-            thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
             captures.follow(0, &BTreeMap::new());
         }
         assert!(captures.refused(1).is_none());

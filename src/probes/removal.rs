@@ -39,8 +39,8 @@ pub fn aside<T: Any + Send>(probes: impl IntoIterator<Item = T>) {
     static ORDERS: OnceLock<Option<Sender<Order>>> = OnceLock::new();
     let start = || {
         let (orders, received) = channel();
-        let thread = std::thread::Builder::new().name("detach".into());
-        thread.spawn(move || carry_out(&received)).ok().map(|_| orders)
+        let work = move || carry_out(&received);
+        crate::linux::aside::start("detach", Box::new(work)).ok().map(|_| orders)
     };
     let orders = ORDERS.get_or_init(start);
     for probe in probes {

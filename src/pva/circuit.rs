@@ -57,7 +57,7 @@ pub struct Connection {
 
 impl Connection {
     /// The circuit's number, once a message has shown that it is one.
-    fn id(&self) -> Option<CircuitId> {
+    pub fn id(&self) -> Option<CircuitId> {
         self.session.circuit.id()
     }
 

@@ -6,11 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{channel, Receiver, Sender as Queue, TryRecvError};
-use std::thread;
 
 use iocrec_log::event::{Address, Sender};
 
 use crate::ioc::script;
+use crate::linux::aside;
 use crate::linux::{clock, process, sockets, user};
 use crate::net::udp::scope;
 use crate::net::Namespace;
@@ -144,7 +144,7 @@ fn start() -> Option<(Queue<Vec<Asked>>, Receiver<Look>)> {
             }
         }
     };
-    thread::Builder::new().name("senders".into()).spawn(work).ok()?;
+    aside::start("senders", Box::new(work)).ok()?;
     Some((jobs, looks))
 }
 
@@ -169,7 +169,7 @@ mod tests {
         let (mut found, begin) = (Vec::new(), Instant::now());
         while found.is_empty() && begin.elapsed() < Duration::from_secs(20) {
             found = senders.step(PAUSE);
-            thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
         let found: Vec<_> = found.iter().map(|sender| (sender.client, sender.pid)).collect();
         assert_eq!(found, [(client, pid)]);

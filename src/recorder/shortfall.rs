@@ -33,6 +33,10 @@ pub enum Shortfall {
     NoDeaths(String),
     /// Not all of its threads are watched.
     Unwatched(Unwatched),
+    /// Its TCP connections are not told.
+    NoConnections,
+    /// Not all of its TCP connections are told.
+    ManyConnections,
     /// What it uses is not recorded, as the user wants.
     NoResources,
     /// Its probes were gone and could not be placed again.
@@ -55,6 +59,13 @@ impl fmt::Display for Shortfall {
             ),
             Shortfall::NoDeaths(reason) => write!(f, "signals and crashes: {reason}"),
             Shortfall::Unwatched(why) => write!(f, "CPU time of some threads is unknown: {why}"),
+            Shortfall::NoConnections => f.write_str(
+                "its TCP connections are unknown: the kernel does not list them (CONFIG_INET_DIAG), or its network \
+                 namespace cannot be entered",
+            ),
+            Shortfall::ManyConnections => {
+                f.write_str("its TCP connections: some began and ended too often to be noted")
+            }
             Shortfall::NoResources => f.write_str("resources: not recorded (--no-resources)"),
             Shortfall::ProbesLost(reason) => write!(
                 f,

@@ -207,6 +207,19 @@ fn a_handler_of_term() {
     );
 }
 
+/// A thread of EPICS Base blocks SIGPIPE, and gets one each time that it writes to a client that has gone. Nobody sent it.
+#[test]
+fn writes_that_nobody_reads() {
+    let Some(mut dying) = Dying::start("deaths-pipe", &[]) else { return };
+    dying.ioc.command("dbpf DIE:PIPE.SCAN '.1 second'");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let sender = send("TERM", dying.ioc.pid(), None);
+    assert_eq!(dying.ioc.wait().signal(), Some(libc::SIGTERM));
+    let end = dying.said()["end"].clone();
+    assert_eq!(end, format!("killed by SIGTERM, sent by pid {sender} (sh, user root)"));
+    assert_eq!(dying.rig.facts("signal_sent"), 1);
+}
+
 /// A local user floods his IOC with signals: the recorder takes a bounded number of events, tells how many it left out, and
 /// still knows who killed it.
 #[test]

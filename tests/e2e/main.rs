@@ -16,6 +16,7 @@ mod changing;
 mod channels;
 mod console;
 mod deaths;
+mod devices;
 mod disks;
 mod errors;
 mod files;

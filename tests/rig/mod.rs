@@ -24,7 +24,7 @@ pub use child::{run, run_within};
 pub use client::Client;
 pub use ioc::Ioc;
 pub use mounts::{enter_private_mounts, mount_small};
-pub use network::join_networks;
+pub use network::{beside, join_networks};
 pub use not_run::{not_run, Needs};
 pub use programs::{check_script, environment, epics_versions, iocreplay, python, rig_file, IOCREC};
 pub use recorder::{json_lines, Running, FLUSH};

@@ -10,7 +10,7 @@ Commands on stdin, one JSON object per line; each is answered with a line of JSO
                                                    a circuit with these channels, once all are answered
     {"do": "off", "seconds": N}                    EVENTS_OFF, and EVENTS_ON after that time
     {"do": "stall", "pv": PV, "count": N}          a circuit with a small receive buffer that subscribes to so
-                                                   many doubles, and then reads nothing
+                                                   many doubles, and then reads nothing; "also": a second PV
     {"do": "read", "seconds": N}                   reads what came and comes in that time
     {"do": "close", "reset": true|false}           closes the circuit by FIN, or breaks it off by RST
 """
@@ -83,20 +83,25 @@ class Client:
         self.circuit.sendall(message(9))
         return {}
 
-    def stall(self, pv, count):
+    def stall(self, pv, count, also=None):
         self.circuit = socket.socket()
         self.circuit.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.circuit.connect(self.server)
-        hello = message(0, 0, 13) + message(20, payload=b"raw\0") + message(21, payload=b"rawhost\0")
-        self.circuit.sendall(hello + message(18, p1=0, p2=13, payload=pv.encode() + b"\0"))
-        sid = None
-        while sid is None:
-            head = self.circuit.recv(16, socket.MSG_WAITALL)
-            command, size, _, _, _, p2 = struct.unpack(">HHHHII", head)
-            self.circuit.recv(size, socket.MSG_WAITALL)
-            sid = p2 if command == 18 else None
+        self.circuit.sendall(message(0, 0, 13) + message(20, payload=b"raw\0") + message(21, payload=b"rawhost\0"))
+        wanted = [(pv, count)] + ([(also, 1)] if also else [])
+        sids = []
+        for cid, (name, _) in enumerate(wanted):
+            self.circuit.sendall(message(18, p1=cid, p2=13, payload=name.encode() + b"\0"))
+            while len(sids) <= cid:
+                head = self.circuit.recv(16, socket.MSG_WAITALL)
+                command, size, _, _, _, p2 = struct.unpack(">HHHHII", head)
+                self.circuit.recv(size, socket.MSG_WAITALL)
+                if command == 18:
+                    sids.append(p2)
         # values of changes (mask 1) of the whole array
-        self.circuit.sendall(message(1, 6, count, sid, 1, struct.pack(">fffHH", 0, 0, 0, 1, 0)))
+        mask = struct.pack(">fffHH", 0, 0, 0, 1, 0)
+        for number, (_, elements) in enumerate(wanted):
+            self.circuit.sendall(message(1, 6, elements, sids[number], 1 + number, mask))
         host, port = self.circuit.getsockname()
         return {"circuit": f"{host}:{port}"}
 

@@ -119,8 +119,23 @@ static long endure(struct subRecord *record)
     return 0;
 }
 
+/* Writes to whom nobody reads, as to a client that has gone. */
+static long hang_up(struct subRecord *record)
+{
+    int ends[2];
+
+    if (pipe(ends))
+        return -1;
+    close(ends[0]);
+    if (write(ends[1], "gone", 4) >= 0)
+        abort();
+    close(ends[1]);
+    return 0;
+}
+
 void register_routines(void)
 {
+    registryFunctionAdd("hang_up", (REGISTRYFUNCTION) hang_up);
     registryFunctionAdd("endure", (REGISTRYFUNCTION) endure);
     registryFunctionAdd("crash_at", (REGISTRYFUNCTION) crash_at);
     registryFunctionAdd("divide", (REGISTRYFUNCTION) divide);

@@ -18,6 +18,7 @@
 //! rest follows: its number, keyframes, its end, `iocreplay info`. Then the agent needs a source for it, and the reader
 //! a use. The tests demand a strategy that makes it (tests/common/facts.rs) and a golden segment (tests/golden.rs).
 
+pub mod connections;
 pub mod deaths;
 pub mod definitions;
 pub mod files;
@@ -32,6 +33,7 @@ mod table;
 pub mod traffic;
 mod value;
 
+pub use connections::*;
 pub use deaths::*;
 pub use definitions::*;
 pub use files::{FileHow, IoFile, IoFileEnd, IoUse, Word};

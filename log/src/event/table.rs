@@ -1,5 +1,6 @@
 //! The one table of facts: the number, name and class of each, and the store of each definition.
 
+use super::connections::*;
 use super::deaths::*;
 use super::definitions::*;
 use super::files::*;
@@ -227,12 +228,16 @@ macro_rules! for_each_fact {
             83 StuckEnd(StuckEnd) "stuck_end" End;
             /// Periodic scans came too late.
             84 ScanOverruns(ScanOverruns) "scan_overruns" Note;
+            /// A TCP connection of an IOC began, changed or ended.
+            85 TcpConnection(Box<TcpConnection>) "tcp_connection" Note;
+            /// A client does not take what waits for it.
+            86 SlowClient(Box<SlowClient>) "slow_client" Note;
             /// One open of a file, or a socket.
-            85 IoFile(Box<IoFile>) "io_file" Definition in io_files: Table<IoFile>;
+            87 IoFile(Box<IoFile>) "io_file" Definition in io_files: Table<IoFile>;
             /// What changed of its counters.
-            86 IoUse(IoUse) "io_use" Hit;
+            88 IoUse(IoUse) "io_use" Hit;
             /// It has no descriptor any longer.
-            87 IoFileEnd(IoFileEnd) "io_file_end" End;
+            89 IoFileEnd(IoFileEnd) "io_file_end" End;
         }
     };
 }
@@ -312,7 +317,8 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck IoFile);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection SlowClient
+    IoFile);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

@@ -472,12 +472,72 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::ScanOverruns(ScanOverruns { ioc, list, more, total, since })
             })
             .boxed(),
+        tcp_connection(),
+        slow_client(),
         io_file(),
         (id(), vec((any::<u16>(), any::<u64>()).prop_map(|(number, value)| Word { number, value }), 0..4))
             .prop_map(|(file, words)| Fact::IoUse(IoUse { file, words }))
             .boxed(),
         (id(), any::<u64>()).prop_map(|(id, closed)| Fact::IoFileEnd(IoFileEnd { id, closed })).boxed(),
     ]
+}
+
+fn tcp_end() -> impl Strategy<Value = TcpEnd> {
+    (proptest::collection::vec(any::<u8>(), 0..17), any::<u16>()).prop_map(|(ip, port)| TcpEnd { ip, port })
+}
+
+fn slow_client() -> BoxedStrategy<Fact> {
+    let updates = (text(), any::<u64>(), proptest::option::of(any::<u64>()))
+        .prop_map(|(pv, pending, replaced)| Updates { pv, pending, replaced });
+    let updates = proptest::option::of(proptest::collection::vec(updates, 0..4));
+    let circuit = proptest::option::of(id());
+    (id(), tcp_end(), tcp_end(), circuit, any::<u64>(), any::<u32>(), any::<[bool; 3]>(), updates)
+        .prop_map(|(ioc, client, server, circuit, since, unsent, flags, updates)| {
+            let [is_over, window_closed, is_whole] = flags;
+            Fact::from(SlowClient {
+                ioc,
+                client,
+                server,
+                circuit,
+                since,
+                is_over,
+                unsent,
+                window_closed,
+                updates,
+                is_whole,
+            })
+        })
+        .boxed()
+}
+
+fn tcp_connection() -> BoxedStrategy<Fact> {
+    let state = one_of(&[
+        TcpState::Opening,
+        TcpState::Open,
+        TcpState::PeerClosed,
+        TcpState::Closed,
+        TcpState::Aborted,
+        TcpState::Gone,
+    ]);
+    let circuit = proptest::option::of(id());
+    (id(), any::<u32>(), tcp_end(), tcp_end(), state, circuit, any::<[u64; 3]>(), any::<[u32; 2]>())
+        .prop_map(|(ioc, socket, local, remote, state, circuit, times, [retransmitted, unsent])| {
+            let [after, opened, opened_after] = times;
+            Fact::from(TcpConnection {
+                ioc,
+                socket,
+                local,
+                remote,
+                state,
+                circuit,
+                after,
+                opened,
+                opened_after,
+                retransmitted,
+                unsent,
+            })
+        })
+        .boxed()
 }
 
 fn stuck() -> BoxedStrategy<Fact> {

@@ -18,7 +18,8 @@ use crate::states;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;
-use std::collections::{BTreeMap, HashSet};
+use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 command! {
@@ -66,17 +67,17 @@ impl Command for Diff {
         let (first, second) = (first.min(second), first.max(second));
         let (before, after) = states::between(&logs, &filter, first, second);
         let before = before.into_fields(&filter);
-        let rows = rows(before, after.into_fields(&filter));
-        if rows.is_empty() {
+        let mut rows = Rows::of(before, after.into_fields(&filter));
+        if rows.rows.is_empty() {
             let filter = Filter { until: Some(second.saturating_add(1)), ..filter };
             Terminal.report(&explain(Kind::Values, &logs.without_notices(), &filter, false, &zone));
         } else {
-            summarize(&rows);
+            summarize(&count(&mut rows));
         }
         let shown = |row: &DiffRow| {
             matches!(row.difference(), Difference::Changed | Difference::Unknown | Difference::Ended)
         };
-        let rows = rows.into_iter().filter(shown);
+        let rows = rows.into_rows().filter(shown);
         match self.format {
             Chosen::Rows(format) => {
                 let mut writer = (format.writer)(&zone);
@@ -114,36 +115,108 @@ fn restorable(rows: impl Iterator<Item = DiffRow>) -> (Vec<FieldState>, Vec<Left
 
 /// The fields of both times, joined by host, IOC and name: a restarted IOC is another process. Where several processes
 /// of an IOC's name are side by side, each stands for itself.
-fn rows(before: Vec<FieldState>, after: Vec<FieldState>) -> Vec<DiffRow> {
-    type Name = (Rc<str>, Rc<str>, (u64, u32), Rc<str>, Rc<str>);
-    let several: HashSet<(Rc<str>, Rc<str>)> = before
-        .iter()
-        .chain(&after)
-        .filter(|field| field.is_namesake)
-        .map(|FieldState { key: (process, ..), .. }| (Rc::clone(&process.host), Rc::clone(&process.ioc)))
-        .collect();
-    let name = |field: &FieldState| -> Name {
-        let (process, record, name) = &field.key;
-        let place = (Rc::clone(&process.host), Rc::clone(&process.ioc));
-        let own = if several.contains(&place) { (process.start, process.pid) } else { (0, 0) };
-        (place.0, place.1, own, Rc::clone(record), Rc::clone(name))
-    };
-    let mut all: BTreeMap<Name, DiffRow> = BTreeMap::new();
-    for field in before {
-        all.insert(name(&field), DiffRow { before: Some(field), after: None });
+///
+/// There may be very many, so rows are made one at a time.
+struct Rows {
+    before: Vec<Option<FieldState>>,
+    after: Vec<Option<FieldState>>,
+    /// The places of each row's fields in these, in order of their names.
+    rows: Vec<(Option<u32>, Option<u32>)>,
+}
+
+type Name = (Rc<str>, Rc<str>, (u64, u32), Rc<str>, Rc<str>);
+
+impl Rows {
+    fn of(before: Vec<FieldState>, after: Vec<FieldState>) -> Rows {
+        let several: HashSet<(Rc<str>, Rc<str>)> = before
+            .iter()
+            .chain(&after)
+            .filter(|field| field.is_namesake)
+            .map(|FieldState { key: (process, ..), .. }| (Rc::clone(&process.host), Rc::clone(&process.ioc)))
+            .collect();
+        let name = |field: &FieldState| -> Name {
+            let (process, record, name) = &field.key;
+            let place = (Rc::clone(&process.host), Rc::clone(&process.ioc));
+            let own = if several.contains(&place) { (process.start, process.pid) } else { (0, 0) };
+            (place.0, place.1, own, Rc::clone(record), Rc::clone(name))
+        };
+        let (before_order, after_order) = (by_name(&before, name), by_name(&after, name));
+        let mut rows = Vec::with_capacity(before_order.len().max(after_order.len()));
+        let (mut first, mut second) =
+            (before_order.into_iter().peekable(), after_order.into_iter().peekable());
+        let field = |fields: &[FieldState], place: u32| fields.get(place as usize).map(name);
+        loop {
+            let order = match (first.peek(), second.peek()) {
+                (Some(a), Some(b)) => field(&before, *a).cmp(&field(&after, *b)),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            rows.push((
+                if order.is_le() { first.next() } else { None },
+                if order.is_ge() { second.next() } else { None },
+            ));
+        }
+        let (before, after) = [before, after].map(|fields| fields.into_iter().map(Some).collect()).into();
+        Rows { before, after, rows }
     }
-    for field in after {
-        let row = all.entry(name(&field)).or_insert(DiffRow { before: None, after: None });
-        row.after = Some(field);
+
+    /// Looks at each row.
+    fn each(&mut self, mut look: impl FnMut(&DiffRow)) {
+        for (before, after) in std::mem::take(&mut self.rows) {
+            let row = self.take((before, after));
+            look(&row);
+            for (fields, place, field) in
+                [(&mut self.before, before, row.before), (&mut self.after, after, row.after)]
+            {
+                let slot = place.and_then(|place| fields.get_mut(place as usize));
+                slot.into_iter().zip(field).for_each(|(slot, field)| *slot = Some(field));
+            }
+            self.rows.push((before, after));
+        }
     }
-    all.into_values().collect()
+
+    fn take(&mut self, (before, after): (Option<u32>, Option<u32>)) -> DiffRow {
+        let take = |fields: &mut [Option<FieldState>], place: Option<u32>| {
+            place.and_then(|place| fields.get_mut(place as usize)?.take())
+        };
+        DiffRow { before: take(&mut self.before, before), after: take(&mut self.after, after) }
+    }
+
+    /// The rows, in order.
+    fn into_rows(mut self) -> impl Iterator<Item = DiffRow> {
+        std::mem::take(&mut self.rows).into_iter().map(move |places| self.take(places))
+    }
+}
+
+/// The places of these fields in the order of their names; of several of one name the last.
+fn by_name(fields: &[FieldState], name: impl Fn(&FieldState) -> Name) -> Vec<u32> {
+    let named = |place: &u32| fields.get(*place as usize).map(&name);
+    let mut places: Vec<u32> = (0..fields.len() as u32).rev().collect();
+    places.sort_by_key(named);
+    places.dedup_by(|a, b| named(a) == named(b));
+    places
+}
+
+/// How many rows are different in each way.
+fn count(rows: &mut Rows) -> [usize; Difference::ALL.len()] {
+    let mut counts = [0; Difference::ALL.len()];
+    rows.each(|row| {
+        let is = row.difference();
+        let slots = counts.iter_mut().zip(Difference::ALL);
+        slots.filter(|(_, other)| *other == is).for_each(|(count, _)| *count += 1);
+    });
+    counts
 }
 
 /// Reports how many PVs are not shown, and why.
-fn summarize(rows: &[DiffRow]) {
-    let count = |is: Difference| rows.iter().filter(|row| row.difference() == is).count();
+fn summarize(counts: &[usize; Difference::ALL.len()]) {
+    let count = |is: Difference| {
+        let of = counts.iter().zip(Difference::ALL).filter(|(_, other)| *other == is);
+        of.map(|(count, _)| *count).sum::<usize>()
+    };
     let (changed, unknown) = (count(Difference::Changed), count(Difference::Unknown));
-    let mut parts = vec![format!("{changed} of {} PVs had another value", rows.len())];
+    let mut parts = vec![format!("{changed} of {} PVs had another value", counts.iter().sum::<usize>())];
     for (count, words) in [
         (unknown, "are unknown at one of the times"),
         (count(Difference::Ended), "are gone: their IOC has ended"),

@@ -187,7 +187,7 @@ struct Known {
     since: i64,
     ahead: i64,
     value: Value,
-    text: Option<String>,
+    text: Option<Box<str>>,
     cause: Option<Rc<Cause>>,
     acknowledged: Option<Rc<PutLine>>,
     unprocessed: bool,
@@ -196,7 +196,7 @@ struct Known {
     /// Severities and times of the last rises, at most [`FLAPS`] to each: in most records to one.
     rises: Vec<(u16, i64)>,
     /// While it flaps: the line of the summary, and the time of the last change.
-    flapping: Option<(u64, i64)>,
+    flapping: Option<Box<(u64, i64)>>,
     /// Whether it is in [`Alarms::flapping`].
     is_queued: bool,
 }
@@ -281,7 +281,7 @@ impl Alarms {
                 }
             }
             known.unprocessed &= state.unprocessed;
-            (known.value, known.text) = (state.value, state.text);
+            (known.value, known.text) = (state.value, state.text.map(String::into_boxed_str));
             return;
         }
         let until = if state.gap.is_some() { Until::Gap } else { Until::Left };
@@ -319,14 +319,14 @@ impl Alarms {
         known.unprocessed = state.unprocessed;
         // the cause is asked for at the end, if the alarm still lasts
         known.cause = state.cause.filter(|_| alarm.0 > 0);
-        (known.value, known.text) = (state.value, state.text);
+        (known.value, known.text) = (state.value, state.text.map(String::into_boxed_str));
     }
 
     /// Adds a change, to a summary if the record flaps.
     fn add(&mut self, number: usize, known: &mut Known, line: AlarmLine) {
         let time = line.time;
         if !self.all {
-            if let Some((summary, last)) = known.flapping {
+            if let Some((summary, last)) = known.flapping.as_deref().copied() {
                 let quiet = time.saturating_sub(last) > FLAP_WINDOW;
                 match self.line(summary).filter(|_| !quiet) {
                     Some(whole) => {
@@ -335,7 +335,7 @@ impl Alarms {
                         (whole.to, whole.value, whole.text) = (line.to, line.value, line.text);
                         whole.gap = whole.gap.take().or(line.gap);
                         whole.rises += usize::from(line.rises > 0);
-                        known.flapping = Some((summary, time));
+                        known.flapping = Some(Box::new((summary, time)));
                         return;
                     }
                     None => {
@@ -346,7 +346,7 @@ impl Alarms {
             }
             if line.rises >= FLAPS {
                 let line = AlarmLine { what: What::Flapping, lasted: Some(0), rises: 1, ..line };
-                known.flapping = Some((self.hold(line, false), time));
+                known.flapping = Some(Box::new((self.hold(line, false), time)));
                 if !std::mem::replace(&mut known.is_queued, true) {
                     self.flapping.push(Reverse((time, number)));
                 }
@@ -378,7 +378,8 @@ impl Alarms {
         let known = number.and_then(|number| self.records.get_mut(number)?.as_mut());
         let (mut alarm, mut value, mut text) = (None, Value::Unknown, None);
         if let Some(known) = known {
-            (alarm, value, text) = (known.alarm, known.value.clone(), known.text.clone());
+            (alarm, value) = (known.alarm, known.value.clone());
+            text = known.text.as_deref().map(str::to_owned);
             if put.acknowledges == Some("ACKS") {
                 known.acknowledged = Some(Rc::clone(&put));
             }
@@ -414,7 +415,7 @@ impl Alarms {
             while self.flapping.peek().is_some_and(|Reverse((last, _))| over(*last)) {
                 let Some(Reverse((_, number))) = self.flapping.pop() else { break };
                 let Some(known) = self.records.get_mut(number).and_then(Option::as_mut) else { continue };
-                match known.flapping {
+                match known.flapping.as_deref().copied() {
                     Some((_, last)) if !over(last) => self.flapping.push(Reverse((last, number))),
                     flapping => {
                         (known.flapping, known.is_queued) = (None, false);
@@ -462,7 +463,7 @@ impl Alarms {
                 from: None,
                 to: Some(alarm),
                 value: known.value,
-                text: known.text.take(),
+                text: known.text.take().map(String::from),
                 cause: known.cause.take(),
                 source: Source::Process,
                 lasted,
@@ -516,6 +517,7 @@ fn rises(known: &mut Known, from: Option<Alarm>, to: Alarm, time: i64) -> usize 
         let first = known.rises.iter().position(|(severity, _)| *severity == to.0);
         first.into_iter().for_each(|first| _ = known.rises.remove(first));
     }
+    known.rises.reserve_exact(1); // of a hundred thousand records
     known.rises.push((to.0, time));
     (count + 1).min(FLAPS)
 }

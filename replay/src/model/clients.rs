@@ -13,7 +13,7 @@ use crate::logs::{budget, Logs};
 use crate::namesakes::selects;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Channel, Circuit, CircuitId, Fact, IocId, Origin};
+use iocrec_log::event::{Channel, Circuit, CircuitId, Fact, IocId, Origin, SlowClient, Updates};
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -51,6 +51,25 @@ impl Ended {
             Ended::Forgotten => "forgotten",
         }
     }
+}
+
+/// A time in which a client did not take what waited for it, as the server's socket and memory show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// Wall-clock time of the first look that showed data waiting.
+    pub since: i64,
+    /// That of the last note of it.
+    pub until: i64,
+    /// Whether that note was that nothing waits any more, or that the connection has ended.
+    pub is_over: bool,
+    /// Bytes that waited in the socket.
+    pub unsent: u32,
+    /// Whether the client had no room for any.
+    pub window_closed: bool,
+    /// Its subscriptions, as the IOC counts their updates; `None` if that could not be read.
+    pub updates: Option<Vec<Updates>>,
+    /// Whether these are all.
+    pub is_whole: bool,
 }
 
 /// A circuit, with its client.
@@ -100,6 +119,8 @@ pub struct ClientLine {
     /// Times in which it took nothing, and data waited for it, up to a limit: since, until at least, whether that was the
     /// end.
     pub stalls: Vec<(i64, i64, bool)>,
+    /// Times in which data waited for it in the server's socket and it did not keep up.
+    pub slow: Vec<Slow>,
     /// Number of channels.
     pub channels: u64,
     /// Names of its channels, up to a limit.
@@ -232,7 +253,7 @@ impl Clients {
         // Blocks that can't be read are reported when the puts are read.
         // bulk need not be unpacked
         let choose = |about: &About| match about.classes {
-            Some(classes) if !classes.others() && !about.defines => Choice::Pass,
+            Some(classes) if !classes.others() && !classes.notes() && !about.defines => Choice::Pass,
             _ => Choice::Read,
         };
         for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
@@ -286,6 +307,10 @@ impl Clients {
                 }
                 return;
             }
+            Fact::SlowClient(of) => {
+                self.slow(reading, time, of);
+                return;
+            }
             Fact::ChannelEnd(_) | Fact::ChannelForgotten(_) | Fact::Detached(_) => return,
             _ => reading.context.apply(time, fact),
         }
@@ -311,6 +336,42 @@ impl Clients {
                     }
                 }
             }
+            _ => {}
+        }
+    }
+
+    /// Notes that a client does not take what waits for it, or does again.
+    fn slow(&mut self, reading: &Reading, time: u64, of: &SlowClient) {
+        let number = match of.circuit {
+            Some(circuit) => reading.open.get(&circuit).copied(),
+            None => {
+                let client = of.client.to_string();
+                let is_it =
+                    |number: &usize| self.lines.get(*number).is_some_and(|line| line.client == client);
+                reading.open.values().copied().find(is_it)
+            }
+        };
+        let Some(line) = number.and_then(|number| self.lines.get_mut(number)) else { return };
+        let wall = |time| reading.context.wall(time).unwrap_or(0);
+        let updates = of.updates.clone();
+        let mut slow = Slow {
+            since: wall(of.since),
+            until: wall(time),
+            is_over: of.is_over,
+            unsent: of.unsent,
+            window_closed: of.window_closed,
+            updates,
+            is_whole: of.is_whole,
+        };
+        let has_room = line.slow.len() < MAX_STALLS;
+        match line.slow.last_mut() {
+            Some(last) if last.since == slow.since => {
+                if slow.updates.is_none() {
+                    (slow.updates, slow.is_whole) = (last.updates.take(), last.is_whole);
+                }
+                *last = slow;
+            }
+            _ if has_room => line.slow.push(slow),
             _ => {}
         }
     }
@@ -487,6 +548,7 @@ impl ClientLine {
             watched: None,
             how: None,
             stalls: Vec::new(),
+            slow: Vec::new(),
             channels: 0,
             names: BTreeSet::new(),
             puts: 0,

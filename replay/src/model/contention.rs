@@ -9,11 +9,13 @@
 //! programs of one operator can fight, too. A script that opens a circuit for each put overrides once on each, so it
 //! does not fight with itself.
 
+use super::numbered::Keyed;
 use super::putlog::{PutLine, Via};
 use super::value;
 use crate::time::SECOND;
 use iocrec_log::event::Value;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// Puts that are further apart are no fight: somebody corrects another.
 pub const WINDOW: i64 = 60 * SECOND as i64;
@@ -22,6 +24,8 @@ pub const MIN_EACH: u64 = 2;
 /// PVs, and clients of one, that are remembered; bounds for hostile logs.
 const MAX_PVS: usize = 100_000;
 const MAX_CLIENTS: usize = 64;
+/// Circuits that PVs share in memory: a big IOC has some thousand.
+const MAX_CIRCUITS: usize = 10_000;
 /// Users and clients that are told apart.
 const MAX_WRITERS: usize = 100_000;
 
@@ -85,13 +89,22 @@ impl Puts {
     }
 }
 
-/// A PV with puts of several clients.
-#[derive(Clone, Debug, Default)]
+/// A PV with puts of clients; small, since there may be a hundred thousand.
+#[derive(Clone, Debug)]
 struct Contended {
-    last: Option<(i64, Writer, Value)>,
+    /// The last put: its time, the circuit that it came by, and the requested value.
+    last: (i64, Rc<Writer>, Value),
+    /// `None` as long as there are none: few PVs have any.
+    overrides: Option<Box<Overrides>>,
+}
+
+/// Puts to a PV that overrode another client's.
+#[derive(Clone, Debug)]
+struct Overrides {
     /// By writers without ports, and by circuits.
-    overrides: [BTreeMap<Writer, Side>; 2],
-    span: Option<(i64, i64)>,
+    by: [BTreeMap<Writer, Side>; 2],
+    /// Wall-clock time of the first and the last.
+    span: (i64, i64),
 }
 
 /// One side of a fight.
@@ -157,7 +170,14 @@ pub struct Contention {
     pub users: HashMap<User, Puts>,
     /// By client.
     pub clients: HashMap<Writer, Puts>,
-    pvs: HashMap<(String, String, String), Contended>,
+    /// By number of its place, and name.
+    pvs: Keyed<(u32, Box<str>), Contended>,
+    /// Hosts and IOCs, with their numbers.
+    places: HashMap<(String, String), u32>,
+    /// The place that was asked for last.
+    latest_place: Option<((String, String), u32)>,
+    /// The circuits that are kept of PVs, each once as far as there is room.
+    circuits: HashMap<Rc<Writer>, ()>,
 }
 
 impl Contention {
@@ -176,38 +196,81 @@ impl Contention {
             return;
         }
         let Some(pv) = &put.pv else { return };
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let key = (text(&put.host), text(&put.ioc), pv.clone());
-        if self.pvs.len() >= MAX_PVS && !self.pvs.contains_key(&key) {
+        let key = (self.place(put), pv.as_str().into());
+        let is_full = self.pvs.len() >= MAX_PVS;
+        let Some(contended) = self.pvs.get_mut(&key) else {
+            if !is_full {
+                let last = (put.time, self.shared(circuit), put.requested.clone());
+                self.pvs.insert(key, Contended { last, overrides: None });
+            }
             return;
+        };
+        let (time, other, requested) = &contended.last;
+        let soon = put.time.saturating_sub(*time) <= WINDOW;
+        let differs = value::same(requested, &put.requested) == Some(false);
+        let is_other = **other != circuit;
+        if is_other && soon && differs {
+            let none = || Box::new(Overrides { by: Default::default(), span: (put.time, put.time) });
+            let overrides = contended.overrides.get_or_insert_with(none);
+            overrides.span.1 = put.time;
+            let [writers, circuits] = &mut overrides.by;
+            if other.without_port() != writer {
+                note_override(writers, writer, &put.requested);
+            }
+            note_override(circuits, circuit.clone(), &put.requested);
         }
-        let contended = self.pvs.entry(key).or_default();
-        if let Some((time, other, requested)) = &contended.last {
-            let soon = put.time.saturating_sub(*time) <= WINDOW;
-            let differs = value::same(requested, &put.requested) == Some(false);
-            if *other != circuit && soon && differs {
-                let first = contended.span.map_or(put.time, |(first, _)| first);
-                contended.span = Some((first, put.time));
-                let [writers, circuits] = &mut contended.overrides;
-                if other.without_port() != writer {
-                    note_override(writers, writer, &put.requested);
-                }
-                note_override(circuits, circuit.clone(), &put.requested);
+        (contended.last.0, contended.last.2) = (put.time, put.requested.clone());
+        if is_other {
+            let circuit = self.shared(circuit);
+            self.pvs.entry(key).and_modify(|contended| contended.last.1 = circuit);
+        }
+    }
+
+    /// The number of the put's host and IOC.
+    fn place(&mut self, put: &PutLine) -> u32 {
+        let (host, ioc) = (put.host.as_deref().unwrap_or_default(), put.ioc.as_deref().unwrap_or_default());
+        match &self.latest_place {
+            Some(((known, of), number)) if known == host && of == ioc => *number,
+            _ => {
+                let (place, next) = ((host.to_owned(), ioc.to_owned()), self.places.len());
+                // there are no more than PVs; of a hostile log those without number are one
+                let next = if next < MAX_PVS { next as u32 } else { u32::MAX };
+                let number = match self.places.get(&place) {
+                    Some(number) => *number,
+                    None if next == u32::MAX => next,
+                    None => *self.places.entry(place.clone()).or_insert(next),
+                };
+                self.latest_place = Some((place, number));
+                number
             }
         }
-        contended.last = Some((put.time, circuit, put.requested.clone()));
+    }
+
+    /// The circuit, shared with other PVs if there is room.
+    fn shared(&mut self, circuit: Writer) -> Rc<Writer> {
+        if let Some((known, ())) = self.circuits.get_key_value(&circuit) {
+            return Rc::clone(known);
+        }
+        let circuit = Rc::new(circuit);
+        if self.circuits.len() < MAX_CIRCUITS {
+            self.circuits.insert(Rc::clone(&circuit), ());
+        }
+        circuit
     }
 
     /// The PVs that are fought over, the fiercest first.
     pub fn fights(&self) -> Vec<Fight> {
+        let places: HashMap<u32, &(String, String)> =
+            self.places.iter().map(|(place, number)| (*number, place)).collect();
         let mut fights: Vec<Fight> = self
             .pvs
             .iter()
-            .filter_map(|((host, ioc, pv), contended)| {
-                let mut sides = contended.overrides.iter().map(sides).find(|sides| sides.len() >= 2)?;
+            .filter_map(|((place, pv), contended)| {
+                let overrides = contended.overrides.as_ref()?;
+                let mut sides = overrides.by.iter().map(sides).find(|sides| sides.len() >= 2)?;
                 sides.sort_by_key(|(_, side)| std::cmp::Reverse(side.overrides));
-                let (host, ioc, pv) = (host.clone(), ioc.clone(), pv.clone());
-                Some(Fight { host, ioc, pv, sides, span: contended.span? })
+                let (host, ioc) = places.get(place).map(|place| (*place).clone()).unwrap_or_default();
+                Some(Fight { host, ioc, pv: pv.to_string(), sides, span: overrides.span })
             })
             .collect();
         fights.sort_by_key(|fight| (std::cmp::Reverse(fight.overrides()), fight.pv.clone()));

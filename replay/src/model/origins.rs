@@ -87,7 +87,9 @@ pub struct Origins {
     /// The runs whose addresses are used as keys; they keep the addresses from being used again.
     runs: HashMap<usize, Weak<Run>>,
     numbers: OfRecords<u32>,
-    names: Keyed<Rc<str>, Vec<Number>>,
+    names: Keyed<Rc<str>, u32>,
+    /// The further records of a name, where IOCs share it; few do.
+    namesakes: Keyed<Rc<str>, Vec<Number>>,
     records: Vec<Seen>,
     common: Keyed<Common, Rc<Cause>>,
     /// The records that [`Origins::take`] looks at, and those of a run as they were looked up.
@@ -113,6 +115,7 @@ impl Origins {
             runs: HashMap::new(),
             numbers: OfRecords::default(),
             names: Keyed::default(),
+            namesakes: Keyed::default(),
             records: Vec::new(),
             common: Keyed::default(),
             sources: HashSet::new(),
@@ -200,10 +203,11 @@ impl Origins {
         }
         self.runs.entry(key.0).or_insert_with(|| Rc::downgrade(run));
         let name: Rc<str> = record_name(&run.context(), record).into();
-        let namesakes = self.names.entry(Rc::clone(&name)).or_default();
-        if namesakes.len() < MAX_NAMESAKES {
-            namesakes.reserve_exact(1); // mostly the only one
-            namesakes.push(number);
+        if *self.names.entry(Rc::clone(&name)).or_insert(number as u32) != number as u32 {
+            let namesakes = self.namesakes.entry(Rc::clone(&name)).or_default();
+            if namesakes.len() + 1 < MAX_NAMESAKES {
+                namesakes.push(number);
+            }
         }
         self.records.push(Seen { name, state: None, changes: None });
         self.numbers.insert(key.0, record, number as u32);
@@ -211,8 +215,9 @@ impl Origins {
     }
 
     /// The numbers of the records of a name.
-    pub fn named(&self, name: &str) -> &[Number] {
-        self.names.get(name).map_or(&[], Vec::as_slice)
+    pub fn named<'a>(&'a self, name: &str) -> impl Iterator<Item = Number> + 'a {
+        let first = self.names.get(name).map(|number| *number as Number);
+        first.into_iter().chain(self.namesakes.get(name).into_iter().flatten().copied())
     }
 
     /// The name of a record.
@@ -316,14 +321,13 @@ impl Origins {
     /// The last change before a time of each record of this name. Of several, those that are too old don't count if
     /// one is not.
     fn before(&self, name: &str, begin: i64) -> Vec<&Change> {
-        let numbers = self.names.get(name).map(Vec::as_slice).unwrap_or_default();
-        let last = |number: &Number| {
-            let changes = self.records.get(*number)?.changes.iter().flat_map(|changes| changes.iter());
+        let last = |number: Number| {
+            let changes = self.records.get(number)?.changes.iter().flat_map(|changes| changes.iter());
             let earlier =
                 changes.filter(|change| change.begin <= begin && change.end <= begin.saturating_add(SKEW));
             earlier.max_by_key(|change| change.begin)
         };
-        let mut found: Vec<&Change> = numbers.iter().filter_map(last).collect();
+        let mut found: Vec<&Change> = self.named(name).filter_map(last).collect();
         if found.iter().any(|change| begin.saturating_sub(change.end) <= PROMPT) {
             found.retain(|change| begin.saturating_sub(change.end) <= PROMPT);
         } else if found.len() > 1 {

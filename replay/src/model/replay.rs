@@ -17,7 +17,7 @@ use std::rc::Rc;
 /// have logs of many MiB.
 const MAX_OPEN_RUNS: usize = 16;
 /// Events of one run after which finished chains are collected.
-const BATCH: usize = 4096;
+const BATCH: usize = 1024;
 
 /// A run being read.
 struct Reading {

@@ -410,8 +410,8 @@ impl State {
     /// All fields that were seen, and the value fields of all records that the filter selects, in order of their names.
     /// If a record was in several processes one after the other, only in the last.
     pub fn into_fields(mut self, filter: &Filter) -> Vec<FieldState> {
-        let mut all: BTreeMap<Key, FieldState> = BTreeMap::new();
-        // moved, since there may be very many
+        // moved and sorted, since there may be very many: a tree would need twice as much
+        let mut all: Vec<FieldState> = Vec::with_capacity(self.fields.len());
         for (key, seen) in std::mem::take(&mut self.fields) {
             let ended = self.processes.get(&key.0).and_then(|process| process.ended.as_ref());
             let doubt = match (&seen.line.value, ended) {
@@ -427,11 +427,10 @@ impl State {
                 }
             };
             let (of, ended) = (seen.line.of.clone(), ended.map(|(when, _)| *when));
-            all.insert(
-                key.clone(),
-                FieldState { key, seen: Some(seen), doubt, ended, of, is_namesake: false },
-            );
+            all.push(FieldState { key, seen: Some(seen), doubt, ended, of, is_namesake: false });
         }
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        let seen = all.len();
         let value: Rc<str> = "VAL".into();
         for (process, about) in &self.processes {
             let Some((run, ioc)) = &about.of else { continue };
@@ -442,38 +441,49 @@ impl State {
                     continue;
                 }
                 let key = (Rc::clone(process), Rc::from(record.name), Rc::clone(&value));
+                let known = all.get(..seen).unwrap_or_default();
+                if known.binary_search_by(|field| field.key.cmp(&key)).is_ok() {
+                    continue;
+                }
                 let ended = about.ended.as_ref().map(|(when, _)| *when);
                 let words = about.ended.as_ref().map(|(_, words)| words.clone());
                 let doubt = words.unwrap_or_else(|| "it was not seen before".to_owned());
                 let of = Of { run: Rc::clone(run), record: record.id, field: None };
-                all.entry(key.clone()).or_insert(FieldState {
-                    key,
-                    seen: None,
-                    doubt: Some(doubt),
-                    ended,
-                    of: Some(of),
-                    is_namesake: false,
-                });
+                let (doubt, of) = (Some(doubt), Some(of));
+                all.push(FieldState { key, seen: None, doubt, ended, of, is_namesake: false });
             }
         }
+        if all.len() > seen {
+            all.sort_by(|a, b| a.key.cmp(&b.key));
+            all.dedup_by(|later, earlier| later.key == earlier.key);
+        }
         let gone = self.replaced(&all);
-        all.retain(|(process, record, _), _| !gone.contains(&(Rc::clone(process), Rc::clone(record))));
+        if !gone.is_empty() {
+            all.retain(|FieldState { key: (process, record, _), .. }| {
+                !gone.contains(&(Rc::clone(process), Rc::clone(record)))
+            });
+        }
         let mut names: HashMap<(Rc<str>, String), HashSet<Rc<IocProcess>>> = HashMap::new();
         let name = |of: &IocProcess| (Rc::clone(&of.host), without_pid(&of.ioc, of.pid).to_owned());
-        for (process, ..) in all.keys() {
-            names.entry(name(process)).or_default().insert(Rc::clone(process));
+        let mut latest = None;
+        for FieldState { key: (process, ..), .. } in &all {
+            if latest != Some(process) {
+                names.entry(name(process)).or_default().insert(Rc::clone(process));
+                latest = Some(process);
+            }
         }
         let several =
             |process: &IocProcess| names.get(&name(process)).is_some_and(|processes| processes.len() > 1);
-        all.into_values().map(|field| FieldState { is_namesake: several(&field.key.0), ..field }).collect()
+        all.iter_mut().for_each(|field| field.is_namesake = several(&field.key.0));
+        all
     }
 
     /// Records of processes that have ended, if the same IOC was started anew since: another process of the same name on
     /// the host, which began after the end of the first and has them, too. An IOC beside it that happens to have a record
     /// of that name takes nothing over.
-    fn replaced(&self, all: &BTreeMap<Key, FieldState>) -> HashSet<(Rc<IocProcess>, Rc<str>)> {
+    fn replaced(&self, all: &[FieldState]) -> HashSet<(Rc<IocProcess>, Rc<str>)> {
         let mut owners: HashMap<(&str, &str, &str), Vec<&Rc<IocProcess>>> = HashMap::new();
-        for (process, record, _) in all.keys() {
+        for FieldState { key: (process, record, _), .. } in all {
             let owners =
                 owners.entry((&process.host, without_pid(&process.ioc, process.pid), record)).or_default();
             if owners.last().is_none_or(|last| *last != process) {

@@ -4,10 +4,10 @@ use super::puts::process;
 use super::rows::{self, Row};
 use super::wording::counted;
 use super::wording::put::process_name;
-use crate::model::clients::{ClientLine, Ended};
+use crate::model::clients::{ClientLine, Ended, Slow};
 use crate::output::format::Format;
 use crate::time::Zone;
-use iocrec_log::event::Origin;
+use iocrec_log::event::{Origin, Updates};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -66,6 +66,9 @@ pub struct Line<'a> {
     process: serde_json::Value,
     /// Times in which it took nothing, and data waited for it: `since`, `until` at least, `over`.
     stalls: Vec<serde_json::Value>,
+    /// Times in which data waited in the server's socket and it did not keep up: `since`, `until` (the last note of it),
+    /// `over`, `unsent_bytes`, `window_closed`, `updates` (`pv`, `pending`, `replaced`), `all_updates`.
+    slow: Vec<serde_json::Value>,
     /// Of one that was not seen to end: until when it was watched.
     watched_until: Option<String>,
 }
@@ -116,6 +119,7 @@ impl Row for ClientLine {
                     serde_json::json!({ "since": time(*since), "until": time(*until), "over": over })
                 })
                 .collect(),
+            slow: self.slow.iter().map(|slow| slow_json(slow, zone)).collect(),
             watched_until: self.watched.filter(|_| self.disconnected.is_none()).map(time),
         }
     }
@@ -171,6 +175,9 @@ impl Row for ClientLine {
             };
             let _ = write!(line, "  took nothing {times}from {} {until}", zone.format(*since, 3));
         }
+        if let Some(slow) = self.slow.last() {
+            let _ = write!(line, "  {}", slow_text(slow, zone));
+        }
         let most: Vec<String> =
             self.most_written().iter().take(MOST).map(|(pv, count)| format!("{pv} {count}x")).collect();
         if !most.is_empty() {
@@ -185,6 +192,45 @@ impl Row for ClientLine {
         }
         line
     }
+}
+
+fn slow_json(slow: &Slow, zone: &Zone) -> serde_json::Value {
+    let updates = |updates: &Updates| serde_json::json!({ "pv": updates.pv, "pending": updates.pending, "replaced": updates.replaced });
+    serde_json::json!({
+        "since": zone.format(slow.since, 9),
+        "until": zone.format(slow.until, 9),
+        "over": slow.is_over,
+        "unsent_bytes": slow.unsent,
+        "window_closed": slow.window_closed,
+        "updates": slow.updates.as_ref().map(|all| all.iter().map(updates).collect::<Vec<_>>()),
+        "all_updates": slow.is_whole && slow.updates.is_some(),
+    })
+}
+
+/// That a client was slow, for people.
+fn slow_text(slow: &Slow, zone: &Zone) -> String {
+    let until = if slow.is_over { "to" } else { "at least to" };
+    let mut text = format!("slow from {} {until} {}", zone.format(slow.since, 3), zone.format(slow.until, 3));
+    if slow.window_closed {
+        text += ", its window was closed";
+    }
+    if !slow.is_over {
+        let _ = write!(text, ", {} waited in the socket", counted(slow.unsent.into(), "byte"));
+    }
+    let Some(updates) = &slow.updates else { return text };
+    let lost =
+        updates.iter().filter_map(|of| of.replaced.filter(|count| *count > 0).map(|count| (&of.pv, count)));
+    let lost: Vec<String> =
+        lost.take(MOST).map(|(pv, count)| format!("{count} updates of {pv} replaced")).collect();
+    if !lost.is_empty() {
+        let _ = write!(text, ", since it subscribed {}", lost.join(", "));
+    }
+    let uncounted = updates.iter().filter(|of| of.replaced.is_none());
+    let uncounted: Vec<&str> = uncounted.take(MOST).map(|of| of.pv.as_str()).collect();
+    if !uncounted.is_empty() {
+        let _ = write!(text, ", those of {} are not counted", uncounted.join(", "));
+    }
+    text
 }
 
 /// The names of the channels, for people.

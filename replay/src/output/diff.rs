@@ -86,6 +86,20 @@ pub enum Difference {
     Nothing,
 }
 
+impl Difference {
+    /// All kinds.
+    pub const ALL: [Difference; 8] = [
+        Difference::Changed,
+        Difference::Unknown,
+        Difference::Ended,
+        Difference::Back,
+        Difference::Anew,
+        Difference::Doubtful,
+        Difference::Same,
+        Difference::Nothing,
+    ];
+}
+
 impl DiffRow {
     fn either(&self) -> Option<&FieldState> {
         self.after.as_ref().or(self.before.as_ref())

@@ -12,6 +12,7 @@ use crate::model::alarms::{Alarm, AlarmLine};
 use crate::model::clients::ClientLine;
 use crate::model::enum_strings;
 use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, MINUTE};
+use crate::model::network::{Kind, NetLine};
 use crate::model::putlog::PutLine;
 use crate::namesakes::without_pid;
 use crate::out::{line, Out};
@@ -28,6 +29,7 @@ const MOST_ALARMS: usize = 5;
 const MOST_CLIENTS: usize = 3;
 const MOST_SAID: usize = 6;
 const MOST_STUCK: usize = 4;
+const MOST_DEVICES: usize = 4;
 
 fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
@@ -95,6 +97,7 @@ pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     missing(out, last, zone)?;
     begun(out, last, zone)?;
     stuck(out, last, zone)?;
+    devices(out, last, zone)?;
     threads(out, last)?;
     let puts: Vec<String> = last.puts.iter().map(|put| put_text(put, last.end, zone)).collect();
     let mut part = Part { out, name: "puts" };
@@ -274,6 +277,30 @@ fn stuck(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let lines: Vec<String> =
         last.hangs.iter().map(|row| format!("{} {}", clock(row.time, zone), row.text)).collect();
     part.lines_of_more(&lines, MOST_STUCK, true, (0, "earlier; see iocreplay stuck"))
+}
+
+fn devices(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    if last.devices.is_empty() {
+        return Ok(());
+    }
+    let mut part = Part { out, name: "devices" };
+    let text = |line: &NetLine| {
+        let what = match (line.kind, line.by) {
+            (Kind::Retransmissions, _) => format!("{} sent again", counted(line.count, "segment")),
+            (Kind::DeviceUnreachable, _) => "no connection came about".to_owned(),
+            (_, "device") => "closed by the device".to_owned(),
+            (_, "ioc") => "closed by the IOC".to_owned(),
+            _ if line.reason == "broken_off" => "broke off by a reset, a time-out or shutdown()".to_owned(),
+            _ => "ended, by whom is not known".to_owned(),
+        };
+        let again = match (line.going_on, line.last) {
+            (Some(false), Some(last)) => format!(", connected again at {}", clock(last, zone)),
+            _ => String::new(),
+        };
+        format!("{} {}: {what}{again}", clock(line.since, zone), line.servers.join(", "))
+    };
+    let lines: Vec<String> = last.devices.iter().map(text).collect();
+    part.lines_of_more(&lines, MOST_DEVICES, true, (0, "earlier; see iocreplay net"))
 }
 
 fn console(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {

@@ -17,7 +17,7 @@ pub struct Line<'a> {
     time: String,
     host: Option<&'a str>,
     kind: &'static str,
-    /// `ca` or `pva`.
+    /// `ca`, `pva`, or `tcp`: any connection of an IOC.
     protocol: &'static str,
     pv: Option<&'a str>,
     /// Address of the client, and what is known of it.
@@ -39,7 +39,7 @@ pub struct Line<'a> {
     /// Whether it went on when the log ended; null if that is not known, or makes no sense.
     going_on: Option<bool>,
     reason: Option<&'static str>,
-    /// `client` or `server`: the side that ended it.
+    /// `client` or `server`, or `ioc` or `device`: the side that ended it.
     by: Option<&'static str>,
     duration_ms: Option<f64>,
     /// Since when the server is known to serve the name, if no answer was seen.
@@ -56,7 +56,11 @@ impl Row for NetLine {
             time: zone.format(self.since, 9),
             host: known(&self.host),
             kind: self.kind.name(),
-            protocol: if self.is_pva { "pva" } else { "ca" },
+            protocol: match self.kind {
+                kind if kind.is_of_devices() => "tcp",
+                _ if self.is_pva => "pva",
+                _ => "ca",
+            },
             pv: known(&self.pv),
             client: known(&self.client.address),
             user: known(&self.client.user),
@@ -98,6 +102,7 @@ fn what(line: &NetLine, zone: &Zone) -> String {
     let times = format!("{least}{}", times(line.count));
     let last = line.last.map(|last| zone.format(last, 3)).unwrap_or_default();
     let long = line.duration.map(age).unwrap_or_default();
+    let device = line.servers.join(", ");
     match line.kind {
         Kind::Unanswered | Kind::Searched => {
             let how = match line.reason {
@@ -186,6 +191,33 @@ fn what(line: &NetLine, zone: &Zone) -> String {
             Some(_) => format!("{server} answered an ECHO of {who} after {long}"),
             None => format!("{server} did not answer an ECHO of {who} in {long}"),
         },
+        Kind::DeviceConnected if line.at_least => {
+            format!("{} was connected with {device} when the recorder looked first", line.ioc)
+        }
+        Kind::DeviceConnected => format!("{} connected with {device}", line.ioc),
+        Kind::DeviceUnreachable => {
+            format!("{} asked for a connection with {device}: none came about", line.ioc)
+        }
+        Kind::DeviceDisconnected => {
+            let how = match (line.reason, line.by) {
+                ("closed", "device") => "the device closed the connection",
+                ("closed", _) => "the IOC closed the connection",
+                ("broken_off", _) => {
+                    "the connection broke off (a reset, a time-out, or the IOC shut it down: which is not known)"
+                }
+                _ => "the connection ended; by whom is not known",
+            };
+            let again = match line.going_on {
+                Some(false) => format!(", connected again at {last}"),
+                Some(true) => ", not seen to connect again".to_owned(),
+                None => String::new(),
+            };
+            format!("{} and device {device}: {how}{again}", line.ioc)
+        }
+        Kind::Retransmissions => {
+            let what = counted(line.count, "segment");
+            format!("{} had to send {what} again to {device}, in all until {last}", line.ioc)
+        }
         Kind::Error => format!("{server} answered {who} with {} {times}", line.reason),
         Kind::Traffic => format!("between {who} and {server} until {last}"),
         Kind::ChannelTraffic => {

@@ -1,7 +1,9 @@
-//! Signals and crashes of IOCs, a line each.
+//! Signals, crashes and lost devices of IOCs, a line each.
 
 use iocrec_log::context::Context;
-use iocrec_log::event::{CallSiteId, Crash, IocId, SignalFrom, SignalSent, Stuck, StuckEnd};
+use iocrec_log::event::{
+    CallSiteId, Crash, IocId, SignalFrom, SignalSent, SlowClient, Stuck, StuckEnd, TcpConnection,
+};
 
 use crate::linux::ending::signal_name;
 
@@ -19,6 +21,9 @@ pub fn signal(sent: &SignalSent, context: &Context) -> String {
         _ if sent.signal == 0 => return format!("Signals: {} more to {name}", sent.left_out),
         SignalFrom::Kernel => "the kernel".into(),
         SignalFrom::OutOfMemory => "the kernel for lack of memory".into(),
+        SignalFrom::Process if context.ioc(sent.ioc).is_some_and(|ioc| ioc.pid == sent.pid) => {
+            "itself".into()
+        }
         SignalFrom::Process => format!("pid {} ({}, user {})", sent.pid, sent.program, sent.user),
     };
     let command = match sent.command.as_slice() {
@@ -41,6 +46,23 @@ pub fn runs_again(end: &StuckEnd, context: &Context) -> Option<String> {
     let standing = format!("at least {:.1} s", end.after.saturating_sub(stuck.since) as f64 / 1e9);
     let what = stuck.sentence(Some(&standing), &name);
     Some(format!("Stuck no more: {}: {what}", name_of(end.ioc, context)))
+}
+
+/// The line of a device that hung up, or ceased to answer.
+pub fn device(connection: &TcpConnection, context: &Context) -> Option<String> {
+    (connection.is_over() && !connection.is_circuit()).then(|| {
+        let name = name_of(connection.ioc, context);
+        format!("Device: {name}: the connection with {} {}", connection.remote, connection.sentence())
+    })
+}
+
+/// The line of a client that does not take what waits for it.
+pub fn slow(client: &SlowClient, context: &Context) -> String {
+    let user = client.circuit.and_then(|id| context.circuit(id));
+    let user = user.map_or("?", |circuit| circuit.user.as_str());
+    let name = name_of(client.ioc, context);
+    let what = if client.is_over { "slow no more" } else { "slow" };
+    format!("Client: {name}: {user} {} is {what}, {} bytes wait", client.client, client.unsent)
 }
 
 /// The line of a crash.

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use super::deaths::{crashed, runs_again, signal, stuck_line};
+use super::deaths::{crashed, device, runs_again, signal, slow, stuck_line};
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
@@ -146,7 +146,12 @@ impl<W: Write> Printer<W> {
     fn place(&self, thread: ThreadId) -> String {
         let found = self.context.thread(thread);
         let ioc = found.and_then(|thread| self.context.ioc(thread.ioc));
-        format!("{} ({})", ioc.map_or("?", |ioc| ioc.name.as_str()), self.thread(thread))
+        let ioc = ioc.map_or("?", |ioc| ioc.name.as_str());
+        match self.thread(thread) {
+            // it had ended before its name was read
+            "" => ioc.to_owned(),
+            thread => format!("{ioc} ({thread})"),
+        }
     }
 
     /// Takes a put inside an IOC, which carries out one on the network or is one of the IOC's own.
@@ -369,8 +374,18 @@ impl<W: Write> Sink for Printer<W> {
             Fact::ScanOverruns(late) => {
                 let name = self.context.ioc(late.ioc).map_or("?", |ioc| ioc.name.as_str());
                 let list = self.context.scan_list(late.list).map_or("?", |list| &list.name);
-                let line = format!("Late: {name}: {} scans of {list} came too late", late.more);
+                let scans = if late.more == 1 { "scan" } else { "scans" };
+                let line = format!("Late: {name}: {} {scans} of {list} came too late", late.more);
                 self.line(&line);
+            }
+            Fact::SlowClient(client) => {
+                let line = slow(&client, &self.context);
+                self.line(&line);
+            }
+            Fact::TcpConnection(connection) => {
+                if let Some(line) = device(&connection, &self.context) {
+                    self.line(&line);
+                }
             }
             Fact::Attached(attached) if !attached.cause.is_empty() => {
                 let name = self.context.ioc(attached.ioc).map_or("?", |ioc| ioc.name.as_str());

@@ -174,6 +174,17 @@ fn what_makes_no_sense_is_said() {
     assert_eq!(error, LayoutError::NoCommon);
 }
 
+/// What an IOC that is ending holds is unknown; it is not nothing.
+#[test]
+fn lists_of_a_process_that_has_ended_claim_nothing() {
+    let ioc = ioc(NEWEST);
+    let layout = ioc.read().unwrap();
+    assert_eq!(layout.claimed(&ioc.image.memory()), Some(0));
+    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    assert_eq!(layout.claimed(&Memory::new(ended.id())), None);
+}
+
 proptest! {
     #[test]
     fn no_memory_content_panics_or_hangs(

@@ -59,7 +59,7 @@ impl Ioc {
 
     fn claimed(&self) -> u64 {
         let memory = self.image.memory();
-        Layout::read(&memory, self.pdbbase).unwrap().claimed(&memory)
+        Layout::read(&memory, self.pdbbase).unwrap().claimed(&memory).unwrap()
     }
 }
 

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::RawFd;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
-use std::thread;
 
 use super::{Received, Selected, Socket, Taking};
+use crate::linux::aside;
 use crate::net::captures::{enter, NamespaceError, MAX_OTHERS};
 use crate::net::Namespace;
 
@@ -192,11 +192,12 @@ fn open_in(namespace: Namespace, wanted: &Wanted) -> Receiver<Result<Socket, Nam
     let (sender, receiver) = channel();
     let Wanted { pid, selected } = wanted.clone();
     // The thread stays in that namespace until it ends.
-    drop(thread::Builder::new().name("netns".into()).spawn(move || {
+    let work = move || {
         let opened = enter(namespace, pid)
             .and_then(|()| Socket::open(selected, &[], ALL).map_err(NamespaceError::Capture));
         drop(sender.send(opened));
-    }));
+    };
+    drop(aside::start("netns", Box::new(work)));
     receiver
 }
 

@@ -14,10 +14,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
-use std::thread;
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
+use crate::linux::aside;
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
 use crate::net::packet::End;
@@ -64,7 +64,7 @@ impl Look {
         // descriptors after sockets: a process that has accepted one of these holds it by now
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
         for &(ioc, pid, _) in &job.places.recorded {
-            for inode in sockets::held(&process::directory(pid)).take(MAX_HELD) {
+            for inode in sockets::held(&process::directory(pid), MAX_HELD) {
                 let owner = owners.entry(inode).or_insert(Some(ioc));
                 *owner = owner.filter(|owner| *owner == ioc);
             }
@@ -161,7 +161,7 @@ impl Searcher {
                 }
             }
         };
-        thread::Builder::new().name("sockets".into()).spawn(work).ok()?;
+        aside::start("sockets", Box::new(work)).ok()?;
         Some(Searcher { jobs, looks })
     }
 }

@@ -7,13 +7,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
-use std::thread;
 use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
 use crate::ca::{Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
+use crate::linux::aside;
 use crate::linux::reader::{self, Inspection};
 use crate::linux::sockets::{self, Connection};
 use crate::linux::{clock, process};
@@ -63,7 +63,7 @@ impl Searcher {
                 }
             }
         };
-        thread::Builder::new().name("clients".into()).spawn(work).ok()?;
+        aside::start("clients", Box::new(work)).ok()?;
         Some(Searcher { wanted, found, busy: false })
     }
 }

@@ -85,6 +85,13 @@ impl Default for Circuits {
 }
 
 impl Circuits {
+    /// The circuit of Channel Access or PVAccess that is open between these ends.
+    pub fn circuit(&self, namespace: Namespace, client: Address, server: Address) -> Option<CircuitId> {
+        let Protocols { ca, pva, .. } = &self.protocols;
+        ca.circuit(namespace, client, server)
+            .or_else(|| pva.connections.find(namespace, client, server).and_then(|(circuit, _)| circuit.id()))
+    }
+
     /// From now on expects packets that a capture has filtered in this way.
     pub fn expect_filter(&mut self, filtering: Filtering) {
         self.protocols.ca.expect_filter();

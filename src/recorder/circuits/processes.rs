@@ -15,12 +15,12 @@ mod look;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
-use std::thread;
 
 use iocrec_log::event::{Address, CircuitId, CircuitProcess, Event, Fact, IocId, SocketHolder, ThreadNames};
 
 use self::connected::{push, Connected, Pair};
 use self::look::{Found, Look};
+use crate::linux::aside;
 use crate::net::connects::Connects;
 use crate::net::Namespace;
 use crate::recorder::circuits::places::Places;
@@ -81,7 +81,7 @@ impl Searcher {
                 }
             }
         };
-        thread::Builder::new().name("processes".into()).spawn(work).ok()?;
+        aside::start("processes", Box::new(work)).ok()?;
         Some(Searcher { jobs, looks })
     }
 }

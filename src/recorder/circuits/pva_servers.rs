@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::thread;
 use std::time::Duration;
 
 use iocrec_log::event::{Address, CircuitId, Event, Fact, Origin};
 
 use crate::ioc::pva_channels::{Libraries, OpenCircuit};
+use crate::linux::aside;
 use crate::linux::process;
 use crate::linux::reader::{self, Inspection};
 use crate::net::packet::End;
@@ -58,7 +58,7 @@ impl Searcher {
                 }
             }
         };
-        thread::Builder::new().name("pva-servers".into()).spawn(work).ok()?;
+        aside::start("pva-servers", Box::new(work)).ok()?;
         Some(Searcher { wanted, found, busy: false })
     }
 }

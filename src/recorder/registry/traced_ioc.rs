@@ -10,6 +10,7 @@ use iocrec_log::event::{
 };
 use nix::errno::Errno;
 
+use crate::health::connections::{Connections, Quota};
 use crate::health::threads::Unwatched;
 use crate::health::Health;
 use crate::inspector::{FoundRecord, ServedClient};
@@ -99,6 +100,12 @@ pub struct TracedIoc {
     pub console: Console,
     /// What it uses of the machine.
     pub health: Health,
+    /// Its TCP connections.
+    pub connections: Connections,
+    /// Whether the log says that they are unknown.
+    pub lacks_connections: bool,
+    /// How many more of its connections may be noted.
+    pub connection_quota: Quota,
     /// Why not all of its threads are watched, as the log has it.
     pub unwatched: Option<Unwatched>,
     /// Its scan lists.
@@ -148,6 +155,9 @@ impl TracedIoc {
             client_channels: ClientChannels::default(),
             console: Console::default(),
             health: Health::default(),
+            connections: Connections::default(),
+            lacks_connections: false,
+            connection_quota: Quota::default(),
             unwatched: None,
             scan_lists: ScanLists::default(),
             stuck: StuckThreads::default(),

@@ -4,12 +4,16 @@
 
 use std::time::Duration;
 
-use iocrec_log::event::{Fact, Resources, ThreadUse, WatchedThread};
+use iocrec_log::event::{Fact, Resources, SlowClient, TcpConnection, ThreadUse, WatchedThread};
 
+use crate::health::connections::{self, Change, Places, Whose};
 use crate::health::descriptors::Tables;
 use crate::health::piece::Piece;
 use crate::health::Beat;
+use crate::ioc::updates;
 use crate::linux::clock;
+use crate::linux::sock_diag::{Row, WINDOW_PROBE};
+use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
 use crate::recorder::env::Env;
 use crate::recorder::registry::traced_ioc::TracedIoc;
@@ -29,6 +33,7 @@ pub struct Health {
     /// Descriptors that may be open.
     allowed: usize,
     beats: u32,
+    connections: Places,
 }
 
 impl Default for Health {
@@ -39,7 +44,11 @@ impl Default for Health {
         // the type of the limit has 32 bits on some targets
         #[allow(clippy::useless_conversion)]
         let limit = if known { u64::from(files.rlim_cur) } else { 0 };
-        Health { allowed: (limit / 4).min(MAX_DESCRIPTORS) as usize, beats: 0 }
+        Health {
+            allowed: (limit / 4).min(MAX_DESCRIPTORS) as usize,
+            beats: 0,
+            connections: Places::default(),
+        }
     }
 }
 
@@ -77,12 +86,104 @@ impl Source for Health {
             open = open.saturating_sub(before) + ioc.health.open();
             record(&mut cx.env, ioc, pieces);
             tell_what_is_missing(&mut cx.env, ioc);
+            self.connections(&mut cx.env, cx.circuits, ioc, now);
         }
+        self.connections.end(&|namespace| cx.iocs.iter().any(|ioc| ioc.namespace == Ok(namespace)));
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         cx.iocs.iter_mut().for_each(|ioc| end(&mut cx.env, ioc));
     }
+}
+
+impl Health {
+    /// Looks at an IOC's TCP connections.
+    fn connections(&mut self, env: &mut Env<'_>, circuits: &Circuits, ioc: &mut TracedIoc, now: u64) {
+        let Ok(namespace) = ioc.namespace else { return };
+        let TracedIoc { id, pid, health, about, connections: known, process, connection_quota, .. } =
+            &mut *ioc;
+        let mut are_left_out = false;
+        let is_served =
+            |row: &Row| about.ca_ports.contains(&row.ports[0]) || about.pva_ports.contains(&row.ports[0]);
+        let circuit = |row: &Row| {
+            let (local, remote) = (row.v4(0)?, row.v4(1)?);
+            let (client, server) = if is_served(row) { (remote, local) } else { (local, remote) };
+            circuits.circuit(namespace, client, server)
+        };
+        let is_alive = || health.is_alive();
+        let whose = Whose { namespace, pid: *pid, now, is_alive: &is_alive, circuit: &circuit };
+        let tells = self.connections.look(&whose, known, &mut |known, change| {
+            let [local, remote] = [0, 1].map(|end| connections::end(&known.row, end));
+            let after = match change {
+                // the circuit tells when a client comes and goes
+                Change::State(_) if is_served(&known.row) => return,
+                Change::State(after) | Change::Retransmission(after) => after,
+                Change::Waits | Change::WaitsNoMore if !is_served(&known.row) => return,
+                Change::Waits | Change::WaitsNoMore => {
+                    let mut fact = SlowClient {
+                        ioc: *id,
+                        client: remote,
+                        server: local,
+                        circuit: known.circuit,
+                        since: known.waits_since,
+                        is_over: change == Change::WaitsNoMore,
+                        unsent: known.row.unsent,
+                        window_closed: known.row.timer == WINDOW_PROBE,
+                        updates: None,
+                        is_whole: false,
+                    };
+                    if known.slow.0 || !fact.is_over {
+                        let read = process.as_ref().zip(known.row.v4(1));
+                        let read = read.and_then(|(process, client)| updates::updates(process, client));
+                        (fact.updates, fact.is_whole) =
+                            read.map_or((None, false), |(all, whole)| (Some(all), whole));
+                    }
+                    if is_slow(&fact, &mut known.slow) {
+                        env.push(now, Fact::from(fact));
+                    }
+                    return;
+                }
+            };
+            if !*known.in_log.get_or_insert_with(|| connection_quota.take(now)) {
+                are_left_out = true;
+                return;
+            }
+            let fact = TcpConnection {
+                ioc: *id,
+                socket: u32::try_from(known.row.inode).unwrap_or(0),
+                local,
+                remote,
+                state: known.state,
+                circuit: known.circuit,
+                after,
+                opened: known.opened,
+                opened_after: known.opened_after,
+                retransmitted: known.row.retransmitted,
+                unsent: known.row.unsent,
+            };
+            env.push(now, Fact::from(fact));
+        });
+        if are_left_out {
+            ioc.shortfalls.add(Shortfall::ManyConnections);
+            ioc.announce(env, now);
+        }
+        if !tells && !ioc.lacks_connections {
+            ioc.lacks_connections = true;
+            ioc.shortfalls.add(Shortfall::NoConnections);
+            ioc.announce(env, now);
+        }
+    }
+}
+
+/// Whether a client for which data waits does not keep up: it has no room, or updates were replaced since the last time
+/// (`known`: whether it was slow then, and how many had been replaced).
+fn is_slow(fact: &SlowClient, known: &mut (bool, Option<u64>)) -> bool {
+    let all = fact.updates.iter().flatten();
+    let replaced = all.fold(0, |sum: u64, of| sum.saturating_add(of.replaced.unwrap_or(0)));
+    let before = fact.updates.as_ref().and_then(|_| known.1.replace(replaced));
+    let is_slow = known.0 || fact.window_closed || before.is_some_and(|before| replaced > before);
+    known.0 = is_slow;
+    is_slow
 }
 
 /// Records what was held back of an IOC's use. Call this before its end.

@@ -10,6 +10,7 @@ use super::alarms::{AlarmLine, What as AlarmWhat};
 use super::asides::What as Beside;
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::clients::{ClientLine, Clients, Ended};
+use super::network::{NetLine, Network};
 use super::putlog::{each_put, root_put, PutLine, Via};
 use super::run::{record_name, Run};
 use crate::console::Row as ConsoleRow;
@@ -130,6 +131,8 @@ pub struct Last {
     pub more_said: u64,
     /// Its threads that stood still in the minute, and scans that came too late.
     pub hangs: Vec<Hang>,
+    /// Its connections with devices that ended in this time, or did not come about, and what it had to send again.
+    pub devices: Vec<NetLine>,
 }
 
 /// Chooses the process: of those that match, the one that ended last; if none ended, the one that was recorded last.
@@ -183,6 +186,7 @@ impl Last {
             said: VecDeque::new(),
             more_said: 0,
             hangs: Vec::new(),
+            devices: Vec::new(),
             process,
         };
         last.chains(logs, &processes, number, wording);
@@ -213,6 +217,8 @@ impl Last {
         last.hangs = logs.without_notices().hangs(&of_ioc);
         last.hangs.retain(|row| row.pid == Some(pid));
         last.hangs.truncate(MAX_ITEMS);
+        last.devices = Network::of_devices(&logs.without_notices(), &of_ioc);
+        last.devices.truncate(MAX_ITEMS);
         for row in logs.without_notices().console(&of_ioc).filter(|row| row.pid == Some(pid)) {
             last.said.push_back(row);
             if last.said.len() > MAX_ITEMS {

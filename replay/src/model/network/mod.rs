@@ -8,6 +8,7 @@
 mod addresses;
 mod beaconing;
 mod circuits;
+mod devices;
 mod searching;
 
 use super::clock::SetLater;
@@ -17,7 +18,7 @@ use crate::namesakes::selects;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, Fact, Ip6};
-use iocrec_log::reader::{About, Choice, SegmentFile};
+use iocrec_log::reader::{About, Choice, Classes, SegmentFile};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use beaconing::Beaconing;
 pub use circuits::names as end_names;
 use circuits::Circuits;
+use devices::Devices;
 use searching::Searching;
 
 /// Lines of one kind; a bound for hostile logs.
@@ -91,12 +93,20 @@ kinds! {
     Unresponsive "unresponsive" false;
     /// A server refused a request.
     Error "error" false;
+    /// An IOC's connection with a device ended.
+    DeviceDisconnected "device_disconnected" false;
+    /// An IOC asked for a connection with a device, which did not come about.
+    DeviceUnreachable "device_unreachable" false;
+    /// An IOC had to send something again.
+    Retransmissions "retransmissions" false;
     /// Searches that were answered, or that may have been.
     Searched "searched" true;
     /// A server whose beacons came when the recorder started.
     ServerSeen "server_seen" true;
     /// A client connected.
     Connected "connected" true;
+    /// An IOC is connected with a device.
+    DeviceConnected "device_connected" true;
     /// A client closed its circuit.
     Closed "closed" true;
     /// What went over a circuit.
@@ -105,6 +115,19 @@ kinds! {
     ChannelTraffic "channel_traffic" true;
     /// Clients registered at a repeater.
     Repeater "repeater" true;
+}
+
+impl Kind {
+    /// Whether it is about a TCP connection of an IOC, circuit or not.
+    pub fn is_of_devices(self) -> bool {
+        matches!(
+            self,
+            Kind::DeviceConnected
+                | Kind::DeviceDisconnected
+                | Kind::DeviceUnreachable
+                | Kind::Retransmissions
+        )
+    }
 }
 
 /// Who is at the client's end, as far as it is known.
@@ -241,9 +264,19 @@ impl Network {
     pub fn read(logs: &Logs) -> Network {
         let mut found = Network::default();
         for run in logs.runs() {
-            found.run(run);
+            found.run(run, |classes| classes.others() || classes.notes());
         }
         found
+    }
+
+    /// Reads only what the logs tell of connections with devices, and of what was sent again.
+    pub fn of_devices(logs: &Logs, filter: &Filter) -> Vec<NetLine> {
+        let mut found = Network::default();
+        for run in logs.runs() {
+            found.run(run, Classes::notes);
+        }
+        found.lines.retain(|line| line.kind.is_of_devices());
+        found.lines(filter, false).0
     }
 
     /// The lines that match, in the order of time; ordinary ones only if `all`.
@@ -266,21 +299,25 @@ impl Network {
         (shown, ordinary, left_out)
     }
 
-    fn run(&mut self, files: &[SegmentFile]) {
+    fn run(&mut self, files: &[SegmentFile], needs: fn(Classes) -> bool) {
         let mut context = Context::sharing(&budget(files));
         SetLater::find(files).inspect(|set| set.apply_to(&mut context));
         let mut host: Rc<str> = "".into();
         let (mut beaconing, mut circuits) = (Beaconing::default(), Circuits::default());
+        let mut devices = Devices::default();
         let mut span: Option<(i64, i64)> = None;
         // Bulk, mostly hits of other kinds, need not be unpacked. Damage is reported where hits are read.
-        let choose = |about: &About| match about.classes {
-            Some(classes) if !classes.others() && !classes.notes() && !about.defines => Choice::Pass,
+        let choose = move |about: &About| match about.classes {
+            Some(classes) if !needs(classes) && !about.defines => Choice::Pass,
             _ => Choice::Read,
         };
         for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
             let Part::Block(block) = part else { continue };
             for event in &block.events {
                 let (time, fact) = (event.time, &event.fact);
+                if matches!(fact, Fact::IocEnd(_)) {
+                    devices.take(&Reading { context: &context, host: &host, began: 0 }, time, fact);
+                }
                 match fact {
                     // whoever is named by it may be asked for later
                     Fact::IocEnd(_) | Fact::Detached(_) => continue,
@@ -307,6 +344,7 @@ impl Network {
                 let reading = Reading { context: &context, host: &host, began };
                 circuits.take(&reading, time, fact, block.keyframe);
                 beaconing.take(&reading, time, fact);
+                devices.take(&reading, time, fact);
                 self.searching.take(&reading, time, fact);
                 self.is_recorded |= Fact::KINDS.get(usize::from(fact.number())).is_some_and(|kind| {
                     matches!(
@@ -320,7 +358,9 @@ impl Network {
         let (_, end) = span.unwrap_or_default();
         let reading = Reading { context: &context, host: &host, began: span.map_or(0, |(first, _)| first) };
         self.searching.end_run(end);
-        for (lines, left_out) in [beaconing.lines(&reading, end), circuits.lines(&reading, end)] {
+        for (lines, left_out) in
+            [beaconing.lines(&reading, end), circuits.lines(&reading, end), devices.lines()]
+        {
             self.lines.extend(lines);
             self.left_out += left_out;
         }

@@ -10,7 +10,7 @@ use crate::model::value;
 use crate::out::Out;
 use crate::output::rows::Row;
 use crate::output::wording::put::who;
-use crate::output::{console, stuck};
+use crate::output::{console, net, stuck};
 use crate::time::{Zone, SECOND};
 use crate::values::RESTARTED;
 use serde::Serialize;
@@ -53,6 +53,8 @@ struct Keys<'a> {
     console: Vec<console::Line<'a>>,
     /// Its threads that stood still, with the keys of `iocreplay stuck`.
     stuck: Vec<stuck::Line<'a>>,
+    /// Connections with devices that ended, and what it sent again, with the keys of `iocreplay net`.
+    devices: Vec<net::Line<'a>>,
 }
 
 #[derive(Serialize)]
@@ -194,6 +196,7 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         clients: last.clients.iter().take(MOST).map(client_keys).collect(),
         console: last.said.iter().map(|row| row.line(zone)).collect(),
         stuck: last.hangs.iter().map(|row| row.line(zone)).collect(),
+        devices: last.devices.iter().map(|line| line.line(zone)).collect(),
     })
 }
 

@@ -106,6 +106,10 @@ fn severities(out: &mut Out, columns: &[Column]) -> io::Result<()> {
         (Some(2), _) => 'M',
         (Some(_), _) => 'I',
     };
+    // what has no severity, as a share of the processor
+    if columns.iter().all(|column| column.severity.is_none()) {
+        return Ok(());
+    }
     add!(out, "{:>LABEL$} │", "alarm");
     let known = columns.iter().rposition(|column| letter(column) != ' ').map_or(0, |last| last + 1);
     for column in columns.iter().take(known) {

@@ -146,6 +146,7 @@ fn records(facts: &Facts, numbers: &HashMap<u32, usize>) -> Records {
     let mut records = Records { total: all.len(), ..Records::default() };
     let mut room = MAX_ALL_BINS;
     for (place, record) in chosen {
+        let lately = facts.found.places.lately.get(index(record));
         let Some(record) = all.get(index(record)) else { continue };
         records.name.push(record.name);
         records.rtype.push(record.rtype);
@@ -153,7 +154,7 @@ fn records(facts: &Facts, numbers: &HashMap<u32, usize>) -> Records {
         records.processed.push(record.processed.total());
         records.busy_ms.push((record.busy / 1000) as f64 / 1e3);
         records.longest_ms.push((record.longest / 1000) as f64 / 1e3);
-        records.rate.push(record.peak.rate());
+        records.rate.push(lately.map_or(0, |lately| lately.peak.rate()));
         let counted = place < MAX_COUNTED && !record.processed.has_no_bins();
         records.bins.push(counted.then(|| {
             // Those that process most come first and may have the most.

@@ -130,18 +130,19 @@ impl Facts {
 
     /// The fastest record that CP links or events process, if one was fast between these times.
     pub fn fastest(&self, from: i64, to: i64) -> Option<Loop> {
-        let fast = self.found.places.records.iter().enumerate().filter_map(|(number, record)| {
-            let fast = record.peak.fast.as_ref().filter(|_| record.peak.most >= FAST)?;
-            let is = matches!(fast.trigger, "CP" | "event") && record.peak.at <= to && record.peak.at >= from;
-            is.then_some((record.peak.most, u32::try_from(number).unwrap_or(NONE), record, fast))
+        let fast = self.found.places.lately.iter().enumerate().filter_map(|(number, record)| {
+            let peak = &record.peak;
+            let fast = peak.fast.as_ref().filter(|_| peak.most >= FAST)?;
+            let is = matches!(fast.trigger, "CP" | "event") && peak.at <= to && peak.at >= from;
+            is.then_some((peak.most, u32::try_from(number).unwrap_or(NONE), peak, fast))
         });
-        let (_, number, record, fast) = fast.max_by_key(|(most, number, ..)| (*most, u32::MAX - number))?;
-        let all = self.found.places.records.iter().filter_map(|record| record.peak.fast.as_ref());
+        let (_, number, peak, fast) = fast.max_by_key(|(most, number, ..)| (*most, u32::MAX - number))?;
+        let all = self.found.places.lately.iter().filter_map(|record| record.peak.fast.as_ref());
         let since = all.filter(|other| other.trigger == fast.trigger).map(|fast| fast.since).min();
         Some(Loop {
             record: number,
-            rate: record.peak.rate(),
-            at: record.peak.at,
+            rate: peak.rate(),
+            at: peak.at,
             since: since.unwrap_or(fast.since),
             trigger: fast.trigger,
             closed: self.is_closed(number),
@@ -156,7 +157,7 @@ impl Facts {
         for step in 0..64 {
             let Some(number) = next else { return false };
             let places = &self.found.places;
-            let of = |number: u32| places.records.get(usize::try_from(number).ok()?)?.peak.fast.as_ref();
+            let of = |number: u32| places.lately.get(usize::try_from(number).ok()?)?.peak.fast.as_ref();
             let Some(root) = of(number).map(|fast| fast.root) else { return false };
             if seen.insert(root, step).is_some() {
                 return true;

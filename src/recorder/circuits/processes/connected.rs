@@ -18,6 +18,7 @@ use iocrec_log::event::{Address, SocketHolder};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
 use super::look::describe;
+use crate::linux::aside;
 use crate::linux::bell::Bell;
 use crate::linux::user;
 use crate::net::connects::{Connect, Connects};
@@ -147,7 +148,7 @@ impl Watcher {
         let bell = Arc::new(Bell::default());
         let heard = bell.clone();
         let work = move || watch(&new_rings, &heard, &tell, commands);
-        thread::Builder::new().name("connects".into()).spawn(work).ok()?;
+        aside::start("connects", Box::new(work)).ok()?;
         Some(Watcher { rings, bell, told })
     }
 }

@@ -13,8 +13,10 @@ pub mod plot;
 pub mod puts;
 pub mod records;
 mod said;
+mod tally;
 
 use self::said::Said;
+use self::tally::{Processed, Tally};
 use super::strings::{Strings, Text};
 use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
@@ -32,11 +34,9 @@ use iocrec_log::event::{Fact, Value};
 use notes::Notes;
 use places::{Places, NONE};
 use puts::Puts;
-use records::{Alarm, Fast, Seen};
+use records::{Alarm, Fast, Lately, Seen};
 use std::collections::HashSet;
 
-/// Records whose plots may have all the points that the page draws: 9 MB.
-const FULL_PLOTS: usize = 400;
 /// Bytes of texts below which none is dropped: a flood has some for each put.
 const FEW_TEXTS: usize = 2 << 20;
 /// Points that the page draws of a record.
@@ -67,7 +67,8 @@ pub struct Collected {
     pub span: Option<(i64, i64)>,
     /// The minutes that the verdict is about, if that is known beforehand.
     pub focus: Option<(i64, i64)>,
-    full_plots: usize,
+    /// What the records did that is not counted yet.
+    tally: Tally,
     /// Size of the table of texts after texts that nothing refers to were last dropped.
     texts_used: usize,
     /// What changed the sources of CP links, if there are any.
@@ -204,36 +205,29 @@ impl Collected {
             current.notable.root = number;
         }
         current.reach(wall);
-        let Some(record) = self.places.record(number) else { return };
-        record.processed.add(wall);
-        let became_fast = record.peak.add(wall);
-        let ioc = record.ioc;
+        let mut processed = Processed::begun(wall);
+        let Some(lately) = self.places.lately(number) else { return };
+        let became_fast = lately.peak.add(wall);
+        let Lately { ioc, alarm: as_before, has_value: is_value, .. } = *lately;
         if let Some(place) = usize::try_from(ioc).ok().and_then(|ioc| self.places.iocs.get_mut(ioc)) {
             place.processed.add(wall);
         }
         if became_fast {
             self.became_fast(chain, context, number, wall);
         }
-        let Outcome::Completed(completed) = &process.outcome else { return };
+        let Outcome::Completed(completed) = &process.outcome else {
+            return self.tally.add(number, processed, &mut self.places);
+        };
         let took = span.end.saturating_sub(span.start);
         let ended = wall.saturating_add_unsigned(took);
         current.reach(ended);
-        let Some(record) = self.places.record(number) else { return };
-        record.busy = record.busy.saturating_add(took);
-        record.longest = record.longest.max(took);
-        if let Some(plot) = record.plot.as_mut().filter(|_| has_value(context, process.record)) {
-            if let Some(value) = number_of(&completed.value) {
-                if plot.is_full() && self.full_plots < FULL_PLOTS {
-                    self.full_plots += 1;
-                    plot.allow(POINTS);
-                }
-                plot.add(ended, value);
-            }
-        }
+        processed.completed(took, number_of(&completed.value).filter(|_| is_value));
+        self.tally.add(number, processed, &mut self.places);
         let alarm = Alarm { severity: completed.severity, status: completed.status };
-        if record.held.is_none() && record.alarm == Some(alarm) {
+        if as_before == Some(alarm) {
             return;
         }
+        let Some(record) = self.places.record(number) else { return };
         let mut text = String::new();
         // The first state that is seen of most records is no alarm: what it came from is never shown.
         let shown = alarm.severity > 0 || record.alarm.is_some() || record.held.is_some();
@@ -249,10 +243,17 @@ impl Collected {
             cause: if shown { self.cause(top, current) } else { NONE },
             chain: current.serial,
         };
-        if let Some(record) = self.places.record(number) {
-            let changed = self.alarms.see(number, record, seen);
-            current.notable.severity = current.notable.severity.max(changed);
-        }
+        let changed = self.see(number, seen);
+        current.notable.severity = current.notable.severity.max(changed);
+    }
+
+    /// A record has been seen in an alarm. Returns the severity if that is worse than before.
+    fn see(&mut self, number: u32, seen: Seen) -> u16 {
+        let Some(record) = self.places.record(number) else { return 0 };
+        let severity = self.alarms.see(number, record, seen);
+        let alarm = record.alarm.filter(|_| record.held.is_none());
+        self.places.lately(number).into_iter().for_each(|lately| lately.alarm = alarm);
+        severity
     }
 
     /// Notes how a record came to be processed fast.
@@ -267,10 +268,10 @@ impl Collected {
             }
             _ => (NONE, None, Trigger::Put.name()),
         };
-        let Some(record) = self.places.record(number) else { return };
-        let since = record.peak.window().min(wall);
+        let Some(lately) = self.places.lately(number) else { return };
+        let since = lately.peak.window().min(wall);
         let source = source.map(|(_, source)| source);
-        record.peak.fast = Some(Box::new(Fast { since, root: root_number, source, trigger }));
+        lately.peak.fast = Some(Box::new(Fast { since, root: root_number, source, trigger }));
     }
 
     fn take_puts(&mut self, chain: &Chain, filter: &Filter, current: &mut Current) {
@@ -334,18 +335,15 @@ impl Collected {
                 let alarm = Alarm { severity: snapshot.severity, status: snapshot.status };
                 let numeric =
                     has_value(&context, snapshot.record).then(|| number_of(&snapshot.value)).flatten();
-                let Some(record) = self.places.record(number) else { return };
-                if let Some((plot, value)) = record.plot.as_mut().zip(numeric) {
-                    plot.add(aside.time, value);
+                if let Some(value) = numeric {
+                    self.tally.add(number, Processed::read(aside.time, value), &mut self.places);
                 }
-                if record.held.is_none() && record.alarm == Some(alarm) {
+                let Some(lately) = self.places.lately(number) else { return };
+                if lately.alarm == Some(alarm) {
                     return;
                 }
                 let value = self.strings.add(&value::text(&snapshot.value));
-                let seen = Seen { time: aside.time, alarm, value, cause: NONE, chain: 0 };
-                if let Some(record) = self.places.record(number) {
-                    self.alarms.see(number, record, seen);
-                }
+                self.see(number, Seen { time: aside.time, alarm, value, cause: NONE, chain: 0 });
             }
             What::Fact(Fact::Properties(properties)) => {
                 let number = self.places.record_of(&context, properties.record, &mut self.strings);
@@ -361,6 +359,7 @@ impl Collected {
 
     /// Applies what was held back until all chains had been read.
     pub fn finish(&mut self) {
+        self.tally.count(&mut self.places);
         for (number, record) in self.places.records.iter_mut().enumerate() {
             let number = u32::try_from(number).unwrap_or(NONE);
             self.alarms.settle(number, record);

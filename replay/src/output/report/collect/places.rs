@@ -5,8 +5,8 @@
 
 use super::counts::Counts;
 use super::notes::RunNotes;
-use super::records::RecordInfo;
-use crate::model::run::{record_name, Run};
+use super::records::{Lately, RecordInfo};
+use crate::model::run::{has_value, record_name, Run};
 use crate::output::report::strings::Strings;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId};
@@ -67,6 +67,8 @@ pub struct Places {
     pub iocs: Vec<Place>,
     /// The records, by number.
     pub records: Vec<RecordInfo>,
+    /// What is asked of each record whenever it processes.
+    pub lately: Vec<Lately>,
     /// Records that there was no room for.
     pub refused: u64,
     by_process: HashMap<(String, u32, u64), u32>,
@@ -213,8 +215,15 @@ impl Places {
         }
         let number = u32::try_from(self.records.len()).unwrap_or(NONE);
         self.records.push(RecordInfo::new(context, id, &key.1, ioc, self.records.len(), strings));
+        self.lately.push(Lately { ioc, has_value: has_value(context, id), ..Lately::default() });
         self.by_name.insert(key, number);
         number
+    }
+
+    /// What is asked of a record whenever it processes.
+    #[inline]
+    pub fn lately(&mut self, number: u32) -> Option<&mut Lately> {
+        self.lately.get_mut(usize::try_from(number).ok()?)
     }
 
     /// A record.

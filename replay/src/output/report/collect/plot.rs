@@ -36,9 +36,9 @@ impl Plot {
         self.most = self.most.max(most);
     }
 
-    /// Whether the next change needs more room than there is.
-    pub fn is_full(&self) -> bool {
-        self.shift == 0 && self.points.len() >= self.most
+    /// Whether the next change needs more room than there is, and so many points are not allowed yet.
+    pub fn is_full(&self, most: usize) -> bool {
+        self.shift == 0 && self.most < most && self.points.len() >= self.most
     }
 
     /// Takes a value.
@@ -52,6 +52,11 @@ impl Plot {
             }
             Some(last) if last.value == value || (last.value.is_nan() && value.is_nan()) => return,
             _ => {
+                if self.points.len() == self.points.capacity() {
+                    // never twice as much as will be needed
+                    let room = (self.points.len() * 2).clamp(4, self.most + self.most / 2);
+                    self.points.reserve_exact(room.saturating_sub(self.points.len()).max(1));
+                }
                 self.points.push(point);
                 self.last = Some(point);
             }

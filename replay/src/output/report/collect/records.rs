@@ -97,6 +97,20 @@ pub struct Seen {
     pub chain: u64,
 }
 
+/// What is asked of a record whenever it processes, apart from the rest of it: thousands of records are a lot of memory to
+/// pass through.
+#[derive(Clone, Debug, Default)]
+pub struct Lately {
+    /// Highest rate.
+    pub peak: Peak,
+    /// The alarm that it was last seen in, if that is applied and nothing is held: an equal one is no news.
+    pub alarm: Option<Alarm>,
+    /// Number of its IOC.
+    pub ioc: u32,
+    /// Whether its value means anything.
+    pub has_value: bool,
+}
+
 /// A record.
 pub struct RecordInfo {
     /// Name.
@@ -115,8 +129,6 @@ pub struct RecordInfo {
     pub busy: u64,
     /// The longest, nanoseconds.
     pub longest: u64,
-    /// Highest rate.
-    pub peak: Peak,
     /// Its value, if that is a number.
     pub plot: Option<Plot>,
     /// Puts from outside.
@@ -160,7 +172,6 @@ impl RecordInfo {
             processed: Counts::new(bins),
             busy: 0,
             longest: 0,
-            peak: Peak::default(),
             plot: (number < PLOTS).then(|| Plot::new(FEW_POINTS)),
             puts: 0,
             alarm: None,

@@ -1,0 +1,485 @@
+//! The TCP connections of IOCs: when they begin, how they end, and what had to be sent again.
+//!
+//! A look lists all connections of a network namespace by sock_diag(7) and compares them with the look before, by inode
+//! number and both ends. What is in no list any more is asked for once more by its ends: what remains of it tells who
+//! closed it first, and a list may lack what it should have. A socket is an IOC's if one of its descriptors is that socket;
+//! descriptors are listed only if there is a new socket in the namespace, if one is missing, or after [`LIST`].
+//!
+//! Nothing is concluded from a list that was cut. Looks take at most a two thousandth of a CPU: where they are dear, since
+//! the machine has many connections, they are rare.
+
+use iocrec_log::event::{CircuitId, TcpEnd, TcpState};
+
+use crate::linux::aside::aside;
+use crate::linux::sock_diag::{
+    Diag, Row, CLOSE_WAIT, ESTABLISHED, FIN_WAIT1, FIN_WAIT2, LAST_ACK, SYN_SENT, TIME_WAIT,
+};
+use crate::linux::{clock, process, sockets};
+use crate::net::captures;
+use crate::net::Namespace;
+
+/// Sockets of an IOC that are watched at most, and descriptors among which they are looked for: 1.5 microseconds each.
+const MAX_SOCKETS: usize = 1024;
+const MAX_DESCRIPTORS: usize = 4096;
+/// Least time between two looks, nanoseconds: somewhat less than that of the beats.
+const PAUSE: u64 = 900_000_000;
+/// The same in terms of what a look cost.
+const DEAR: u64 = 2000;
+/// An IOC may get a socket from another process: its descriptors are listed after this at the latest, nanoseconds.
+const LIST: u64 = 10_000_000_000;
+/// Data that waits for this time may be more than what is on its way, nanoseconds: two looks.
+const WAITS: u64 = 800_000_000;
+/// Time between two notes of what one connection sends again, or of what waits in its socket, nanoseconds.
+const NOTED: u64 = 10_000_000_000;
+
+/// Connections of an IOC that are noted at once at most, and the time after which there may be one more, nanoseconds. A peer of
+/// a server within the IOC may come and go a thousand times a second, which would fill the log.
+const MOST: u64 = 200;
+const ONE_MORE: u64 = 200_000_000;
+
+/// 2^64 divided by the golden ratio: numbers that are multiplied by it and added up hardly ever give the same sum.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The states that are listed: all but those without an owner, of which there may be very many.
+const STATES: [u8; 6] = [ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK];
+
+/// The connections of a network namespace.
+struct Place {
+    namespace: Namespace,
+    /// `None` if the kernel tells nothing.
+    diag: Option<Diag>,
+    /// When the last look was due, and when the next one is; and what the last one cost.
+    looked: u64,
+    next: u64,
+    cost: u64,
+    /// What it found; `None` if nothing can be concluded.
+    list: Option<Vec<Row>>,
+    /// A number that changes with the sockets in the list, and whether it has.
+    sum: u64,
+    has_changed: bool,
+}
+
+/// The connections of all network namespaces with IOCs.
+#[derive(Default)]
+pub struct Places(Vec<Place>);
+
+/// Whose connections are looked at.
+pub struct Whose<'a> {
+    /// Its network namespace.
+    pub namespace: Namespace,
+    /// The process.
+    pub pid: u32,
+    /// Monotonic time of the beat.
+    pub now: u64,
+    /// Whether it is still that process.
+    pub is_alive: &'a dyn Fn() -> bool,
+    /// The circuit that a connection is.
+    pub circuit: &'a dyn Fn(&Row) -> Option<CircuitId>,
+}
+
+impl Places {
+    /// Looks at the connections of a process, if that is due. Hands over what has changed. False if nothing can be told.
+    pub fn look(
+        &mut self,
+        whose: &Whose<'_>,
+        known: &mut Connections,
+        changed: &mut dyn FnMut(&mut Known, Change),
+    ) -> bool {
+        let namespace = whose.namespace;
+        let at = self.0.iter().position(|place| place.namespace == namespace).unwrap_or_else(|| {
+            self.0.push(Place::of(namespace, whose.pid));
+            self.0.len() - 1
+        });
+        let Some(place) = self.0.get_mut(at) else { return false };
+        let Some(diag) = &mut place.diag else { return false };
+        let begin = clock::thread();
+        if whose.now >= place.next {
+            (place.looked, place.cost) = (whose.now, 0);
+            place.list = list(diag);
+            let inodes = place.list.iter().flatten().map(|row| row.inode.wrapping_mul(GOLDEN));
+            let sum = inodes.fold(0, u64::wrapping_add);
+            place.has_changed = sum != place.sum;
+            place.sum = sum;
+        }
+        if place.looked != whose.now {
+            return true;
+        }
+        if let Some(list) = &place.list {
+            known.compare(whose, diag, list, place.has_changed, changed);
+        }
+        place.cost += clock::thread().saturating_sub(begin);
+        place.next = whose.now + place.cost.saturating_mul(DEAR).max(PAUSE);
+        if place.list.is_none() && Diag::open().is_none() {
+            place.diag = None;
+        }
+        true
+    }
+
+    /// Ends a beat: frees what it needed, and forgets namespaces in which there is no IOC.
+    pub fn end(&mut self, in_use: &dyn Fn(Namespace) -> bool) {
+        self.0.retain_mut(|place| {
+            place.list = None;
+            in_use(place.namespace)
+        });
+    }
+}
+
+impl Place {
+    fn of(namespace: Namespace, pid: u32) -> Place {
+        let mut diag = None;
+        if process::namespace(std::process::id()) == Ok(namespace) {
+            diag = Diag::open();
+        } else {
+            // a namespace is a thread's own
+            aside(&mut || diag = captures::enter(namespace, pid).ok().and_then(|()| Diag::open()));
+        }
+        Place { namespace, diag, looked: 0, next: 0, cost: 0, list: None, sum: 0, has_changed: true }
+    }
+}
+
+/// Why connections can't be told on this machine.
+pub fn lacks() -> Option<&'static str> {
+    let mut diag = Diag::open();
+    let told = diag.as_mut().and_then(|diag| diag.connections(libc::AF_INET, &[], &mut |_| ()));
+    let why = "the kernel does not list TCP connections (CONFIG_INET_DIAG): lost devices and slow clients are unknown";
+    told.is_none().then_some(why)
+}
+
+/// Lists all connections that somebody has; `None` if they are not all.
+fn list(diag: &mut Diag) -> Option<Vec<Row>> {
+    let mut rows = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let told = diag.connections(family, &STATES, &mut |row| {
+            if row.inode > 0 {
+                rows.push(row);
+            }
+        });
+        // a kernel without IPv6
+        if told.is_none() && family == libc::AF_INET || !diag.is_whole {
+            return None;
+        }
+    }
+    Some(rows)
+}
+
+/// A connection of an IOC.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// What the kernel shows of it.
+    pub row: Row,
+    /// What it is.
+    pub state: TcpState,
+    /// The circuit that it is.
+    pub circuit: Option<CircuitId>,
+    /// See [`iocrec_log::event::TcpConnection`].
+    pub opened: u64,
+    /// The same.
+    pub opened_after: u64,
+    /// What was last noted of what it sent again, and when.
+    noted: (u32, u64),
+    /// The first look since which data has waited in its socket at all looks, and when that was last handed over; 0: it
+    /// does not, or was not.
+    pub waits_since: u64,
+    /// See `waits_since`.
+    told: u64,
+    /// Whether it was found to be slow, and how many updates had been replaced.
+    pub slow: (bool, Option<u64>),
+    /// Whether it is in the log; `None` before it is known.
+    pub in_log: Option<bool>,
+}
+
+/// What has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its state; with the time of the look before, 0 if there was none.
+    State(u64),
+    /// It has sent something again.
+    Retransmission(u64),
+    /// Data waits in its socket, and has done so for a while.
+    Waits,
+    /// No more.
+    WaitsNoMore,
+}
+
+/// How many more connections of an IOC may be noted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quota {
+    /// When all those that were noted may be made good.
+    until: u64,
+}
+
+impl Quota {
+    /// Whether there may be one more at this monotonic time, which counts then.
+    pub fn take(&mut self, now: u64) -> bool {
+        let until = self.until.max(now) + ONE_MORE;
+        let may = until <= now + MOST * ONE_MORE;
+        if may {
+            self.until = until;
+        }
+        may
+    }
+}
+
+/// The connections of one IOC.
+#[derive(Debug, Default)]
+pub struct Connections {
+    known: Vec<Known>,
+    /// Time of the last look, and of the last list of descriptors.
+    last: u64,
+    listed: u64,
+}
+
+impl Connections {
+    fn compare(
+        &mut self,
+        whose: &Whose<'_>,
+        diag: &mut Diag,
+        rows: &[Row],
+        lists: bool,
+        changed: &mut dyn FnMut(&mut Known, Change),
+    ) {
+        let now = whose.now;
+        let find = |inode: u64| rows.iter().find(|row| row.inode == inode).copied();
+        let of = |known: &Known| find(known.row.inode).filter(|row| row.is_between(&known.row));
+        let mut held = Vec::new();
+        // one that is missing has changed the sum
+        let lists = lists || now.saturating_sub(self.listed) >= LIST;
+        if lists {
+            held = sockets::held(&process::directory(whose.pid), MAX_DESCRIPTORS);
+            // what was listed just now may be of another process with its number
+            if !(whose.is_alive)() {
+                return;
+            }
+            self.listed = now;
+        }
+        let is_whole = lists && held.len() < MAX_DESCRIPTORS;
+        let after = std::mem::replace(&mut self.last, now);
+        let mut at = 0;
+        while let Some(known) = self.known.get_mut(at) {
+            at += 1;
+            let is_held = held.contains(&known.row.inode);
+            let mut row = of(known);
+            let mut is_now = row.and_then(state);
+            if row.is_none() || is_whole && !is_held {
+                // it is asked for again at the next look if the kernel does not tell
+                let Some(found) = diag.again(&known.row) else { continue };
+                (row, is_now) = judge(diag, &known.row, found, is_held);
+            }
+            if let Some(row) = row {
+                let retransmitted = row.retransmitted.max(known.row.retransmitted);
+                known.row = Row { retransmitted, ..row };
+                known.circuit = known.circuit.or_else(|| (whose.circuit)(&row));
+            }
+            let is_now = is_now.unwrap_or(known.state);
+            let has_changed =
+                is_now != known.state && matches!(known.state, TcpState::Open | TcpState::Opening);
+            known.state = is_now;
+            if is_now == TcpState::Open && known.opened == 0 {
+                (known.opened, known.opened_after) = (now, after);
+            }
+            let (noted, noted_at) = known.noted;
+            let sends_again = known.row.retransmitted > noted && now.saturating_sub(noted_at) >= NOTED;
+            if has_changed || sends_again {
+                known.noted = (known.row.retransmitted, now);
+                changed(
+                    known,
+                    if has_changed { Change::State(after) } else { Change::Retransmission(after) },
+                );
+            }
+            let waits = row.is_some_and(|row| row.unsent > 0);
+            if waits && known.waits_since == 0 {
+                known.waits_since = now;
+            } else if waits && now >= known.waits_since + WAITS && now >= known.told + NOTED {
+                known.told = now;
+                changed(known, Change::Waits);
+            } else if !waits && known.waits_since > 0 {
+                changed(known, Change::WaitsNoMore);
+                (known.waits_since, known.told, known.slow.0) = (0, 0, false);
+            }
+            if row.is_none() {
+                at -= 1;
+                self.known.swap_remove(at);
+            }
+        }
+        for row in held.into_iter().filter_map(find) {
+            let Some(state) = state(row).filter(|_| self.known.len() < MAX_SOCKETS) else { continue };
+            if self.known.iter().any(|known| known.row.inode == row.inode) {
+                continue;
+            }
+            let (opened, opened_after) = if state == TcpState::Opening { (0, 0) } else { (now, after) };
+            let (noted, circuit) = ((row.retransmitted, 0), (whose.circuit)(&row));
+            let (waits_since, told, slow, in_log) = (0, 0, (false, None), None);
+            let mut known =
+                Known { row, state, circuit, opened, opened_after, noted, waits_since, told, slow, in_log };
+            changed(&mut known, Change::State(after));
+            self.known.push(known);
+        }
+    }
+}
+
+/// What a connection is that its owner still has.
+fn state(row: Row) -> Option<TcpState> {
+    Some(match row.state {
+        ESTABLISHED => TcpState::Open,
+        SYN_SENT => TcpState::Opening,
+        CLOSE_WAIT | LAST_ACK => TcpState::PeerClosed,
+        FIN_WAIT1 | FIN_WAIT2 => TcpState::Closed,
+        _ => return None,
+    })
+}
+
+/// What has become of a connection that is not listed any more, or not held: what is now between its ends (`found`),
+/// and how it ended. The former only if it is still there.
+fn judge(
+    diag: &mut Diag,
+    before: &Row,
+    found: Option<Row>,
+    is_held: bool,
+) -> (Option<Row>, Option<TcpState>) {
+    let is_closed_by = |row: &Row| matches!(row.state, FIN_WAIT1 | FIN_WAIT2 | TIME_WAIT);
+    let how = match found {
+        Some(row) if row.inode == before.inode && is_held => return (Some(row), state(row)),
+        // another process has it, too
+        Some(row) if row.inode == before.inode => TcpState::Closed,
+        Some(row) if row.inode > 0 => TcpState::Gone,
+        Some(row) if is_closed_by(&row) => TcpState::Closed,
+        Some(row) if row.state == LAST_ACK => TcpState::PeerClosed,
+        Some(_) => TcpState::Gone,
+        None if is_held => TcpState::Aborted,
+        // the other end may be on this machine
+        None => match diag.again(&before.swapped()).flatten() {
+            Some(row) if row.inode == 0 && is_closed_by(&row) => TcpState::PeerClosed,
+            _ => TcpState::Gone,
+        },
+    };
+    (None, Some(how))
+}
+
+/// An end of a connection, 0 its own.
+pub fn end(row: &Row, end: usize) -> TcpEnd {
+    let port = row.ports.get(end).copied().unwrap_or(0);
+    let address = row.addresses.get(end).copied().unwrap_or_default();
+    let ip = match row.v4(end) {
+        // `::` counts as such an address
+        Some(address) if address.ip > 0 => address.ip.to_be_bytes().to_vec(),
+        _ => address.to_vec(),
+    };
+    TcpEnd { ip, port }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    /// Looks of this process at itself, each long enough after the one before.
+    struct Looks {
+        places: Places,
+        known: Connections,
+        now: u64,
+    }
+
+    impl Looks {
+        /// What has changed of the connection with this port at its own end.
+        fn look(&mut self, port: u16) -> Vec<(TcpState, u64)> {
+            self.now += 1_000_000_000_000;
+            let pid = std::process::id();
+            let namespace = process::namespace(pid).unwrap();
+            let whose = Whose { namespace, pid, now: self.now, is_alive: &|| true, circuit: &|_| None };
+            let mut changes = Vec::new();
+            let told = self.places.look(&whose, &mut self.known, &mut |known, change| {
+                if let (true, Change::State(after)) = (known.row.ports[0] == port, change) {
+                    changes.push((known.state, after));
+                }
+            });
+            assert!(told);
+            self.places.end(&|_| true);
+            changes
+        }
+    }
+
+    fn connection(at: &str) -> Option<(TcpStream, TcpStream, u16)> {
+        // a machine may have no IPv6
+        let listener = TcpListener::bind((at, 0)).ok()?;
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let port = stream.local_addr().unwrap().port();
+        Some((stream, listener.accept().unwrap().0, port))
+    }
+
+    #[test]
+    fn every_end_of_a_connection() {
+        if lacks().is_some() {
+            return;
+        }
+        let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
+        for at in ["127.0.0.1", "::1"] {
+            let Some((stream, accepted, port)) = connection(at) else { continue };
+            let before = looks.now;
+            assert_eq!(looks.look(port), [(TcpState::Open, before)], "{at}");
+            assert_eq!(looks.look(port), [], "nothing new");
+            drop(accepted);
+            let before = looks.now;
+            assert_eq!(looks.look(port), [(TcpState::PeerClosed, before)], "{at}");
+            drop(stream);
+            assert_eq!(looks.look(port), [], "that is told once");
+
+            let (stream, accepted, port) = connection(at).unwrap();
+            looks.look(port);
+            drop(stream);
+            assert_eq!(looks.look(port).first().map(|change| change.0), Some(TcpState::Closed), "{at}");
+            drop(accepted);
+
+            // the other end first, and this one before the next look
+            let (stream, accepted, port) = connection(at).unwrap();
+            looks.look(port);
+            drop(accepted);
+            drop(stream);
+            assert_eq!(looks.look(port).first().map(|change| change.0), Some(TcpState::PeerClosed), "{at}");
+
+            for keeps in [true, false] {
+                let (stream, accepted, port) = connection(at).unwrap();
+                looks.look(port);
+                let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+                // SAFETY: the descriptor is open, and the structure has this size.
+                let set = unsafe {
+                    let at = (&raw const linger).cast();
+                    let size = size_of::<libc::linger>() as libc::socklen_t;
+                    libc::setsockopt(accepted.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, at, size)
+                };
+                assert_eq!(set, 0);
+                drop(accepted);
+                let kept = keeps.then_some(stream);
+                let expected = if keeps { TcpState::Aborted } else { TcpState::Gone };
+                assert_eq!(looks.look(port).first().map(|change| change.0), Some(expected), "{at}");
+                drop(kept);
+                assert_eq!(looks.look(port), [], "that is told once");
+            }
+        }
+    }
+
+    #[test]
+    fn notes_are_limited() {
+        let mut quota = Quota::default();
+        let mut taken = |now: u64| (0..1000).filter(|_| quota.take(now * 1_000_000_000)).count();
+        assert_eq!((taken(100), taken(100), taken(101), taken(1000)), (200, 0, 5, 200));
+    }
+
+    /// Looks that would take more than their share of a CPU are left out, and conclude nothing.
+    #[test]
+    fn looks_are_rare_where_they_are_dear() {
+        if lacks().is_some() {
+            return;
+        }
+        let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
+        let (stream, _accepted, port) = connection("127.0.0.1").unwrap();
+        looks.look(port);
+        let place = &mut looks.places.0[0];
+        assert!(place.next >= looks.now + PAUSE);
+        place.next = u64::MAX;
+        drop(stream);
+        assert_eq!(looks.look(port), []);
+        looks.places.0[0].next = 0;
+        assert_eq!(looks.look(port).len(), 1);
+    }
+}
