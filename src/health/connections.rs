@@ -3,7 +3,7 @@
 //! A look lists all connections of a network namespace by sock_diag(7) and compares them with the look before, by inode
 //! number and both ends. What is in no list any more is asked for once more by its ends: what remains of it tells who
 //! closed it first, and a list may lack what it should have. A socket is an IOC's if one of its descriptors is that socket;
-//! descriptors are listed only if there is a new socket in the namespace, if one is missing, or after [`LIST`].
+//! descriptors are listed only if there is a new socket in the namespace, if one is missing, or after ten seconds.
 //!
 //! Nothing is concluded from a list that was cut. Looks take at most a two thousandth of a CPU: where they are dear, since
 //! the machine has many connections, they are rare.
