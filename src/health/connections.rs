@@ -370,6 +370,7 @@ pub fn end(row: &Row, end: usize) -> TcpEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::not_run::{not_run, Needs};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
 
@@ -409,8 +410,8 @@ mod tests {
 
     #[test]
     fn every_end_of_a_connection() {
-        if lacks().is_some() {
-            return;
+        if let Some(why) = lacks() {
+            return not_run("connections::every_end_of_a_connection", Needs::Kernel(why.to_owned()));
         }
         let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
         for at in ["127.0.0.1", "::1"] {
@@ -468,8 +469,8 @@ mod tests {
     /// Looks that would take more than their share of a CPU are left out, and conclude nothing.
     #[test]
     fn looks_are_rare_where_they_are_dear() {
-        if lacks().is_some() {
-            return;
+        if let Some(why) = lacks() {
+            return not_run("connections::looks_are_rare_where_they_are_dear", Needs::Kernel(why.to_owned()));
         }
         let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
         let (stream, _accepted, port) = connection("127.0.0.1").unwrap();
