@@ -14,6 +14,7 @@ mod budget;
 mod clocks;
 mod records;
 mod renamed;
+mod slots;
 mod store;
 mod table;
 

@@ -1,6 +1,7 @@
 //! The definitions of one kind in force: by key, or only the latest.
 
 use super::budget::Share;
+use super::slots::Slots;
 use super::store::{Admission, Owners, Store};
 use crate::event::life::{Begin, Ended, OwnedBy, Single};
 use crate::event::{ChannelId, CircuitId, Definition};
@@ -9,9 +10,13 @@ use std::mem::size_of;
 
 /// Definitions by their keys, and their weight. A tree, not a hash table: it is ordered for keyframes, does not double
 /// its memory when it grows, and has no collisions that chosen numbers could cause.
+///
+/// The tree holds the places of definitions, not these themselves: its code is the same for all kinds, and its nodes are
+/// small.
 #[derive(Clone, Debug)]
 pub struct Table<T: Definition> {
-    map: BTreeMap<u32, T::Kept>,
+    places: BTreeMap<u32, u32>,
+    slots: Slots<T::Kept>,
     weight: usize,
     /// Circuit and key of those that a circuit owns, so that the end of a circuit need not examine all of them.
     of_circuit: BTreeSet<(CircuitId, ChannelId)>,
@@ -19,7 +24,7 @@ pub struct Table<T: Definition> {
 
 impl<T: Definition> Default for Table<T> {
     fn default() -> Self {
-        Table { map: BTreeMap::new(), weight: 0, of_circuit: BTreeSet::new() }
+        Table { places: BTreeMap::new(), slots: Slots::default(), weight: 0, of_circuit: BTreeSet::new() }
     }
 }
 
@@ -29,26 +34,26 @@ impl<T: Definition> Table<T> {
     /// Size of a definition, its place in a tree included, bytes. Nodes are half full when keys rise.
     fn weight_of(kept: &T::Kept) -> usize {
         let index = if Self::BY_CIRCUIT { 2 * size_of::<(CircuitId, ChannelId)>() } else { 0 };
-        2 * (size_of::<u32>() + size_of::<T::Kept>()) + index + T::heap(kept)
+        4 * size_of::<u32>() + size_of::<Option<T::Kept>>() + index + T::heap(kept)
     }
 
     /// The definition in force under a key.
     pub fn get(&self, key: u32) -> Option<&T::Kept> {
-        self.map.get(&key)
+        self.slots.get(*self.places.get(&key)?)
     }
 
     /// All definitions, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T::Kept)> {
-        self.map.iter().map(|(&key, kept)| (key, kept))
+        self.places.iter().filter_map(|(&key, &slot)| Some((key, self.slots.get(slot)?)))
     }
 
     /// All definitions without their keys, in the order of the keys.
     pub fn values(&self) -> impl Iterator<Item = &T::Kept> {
-        self.map.values()
+        self.iter().map(|(_, kept)| kept)
     }
 
     fn take(&mut self, key: u32) {
-        let Some(old) = self.map.remove(&key) else { return };
+        let Some(old) = self.places.remove(&key).and_then(|slot| self.slots.take(slot)) else { return };
         self.weight = self.weight.saturating_sub(Self::weight_of(&old));
         if Self::BY_CIRCUIT {
             self.of_circuit.remove(&(T::owner(&old), key));
@@ -61,18 +66,14 @@ impl<T: Definition> Table<T> {
         if Self::BY_CIRCUIT {
             self.of_circuit.insert((T::owner(&kept), key));
         }
-        self.map.insert(key, kept);
+        let slot = self.slots.put(kept);
+        self.places.insert(key, slot);
     }
 
     fn keep(&mut self, mut wanted: impl FnMut(u32, &T::Kept) -> bool) {
-        let weight = &mut self.weight;
-        self.map.retain(|key, kept| {
-            let stays = wanted(*key, kept);
-            if !stays {
-                *weight = weight.saturating_sub(Self::weight_of(kept));
-            }
-            stays
-        });
+        let unwanted = self.iter().filter(|&(key, kept)| !wanted(key, kept)).map(|(key, _)| key);
+        let unwanted: Vec<u32> = unwanted.collect();
+        unwanted.into_iter().for_each(|key| self.take(key));
     }
 
     /// Ends the definitions that a circuit owns.
@@ -120,7 +121,7 @@ impl<T: Definition> Store for Table<T> {
             (OwnedBy::ThreadAndCircuit, Ended::Ioc(_)) => {
                 self.keep(|thread, _| owners.has_thread(thread));
             }
-            (OwnedBy::ThreadAndCircuit, Ended::Circuit(circuit)) if share.may_look_at(self.map.len()) => {
+            (OwnedBy::ThreadAndCircuit, Ended::Circuit(circuit)) if share.may_look_at(self.places.len()) => {
                 self.keep(|_, kept| T::owner(kept) != circuit);
             }
             (OwnedBy::Circuit, Ended::Circuit(circuit)) => self.end_of_circuit(circuit),
