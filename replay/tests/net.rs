@@ -80,6 +80,24 @@ fn channel(at: u64, id: u32, circuit: u32, pv: &str) -> (u64, Fact) {
     (at * SECOND, Fact::from(Channel { id, circuit, cid, sid, pv: pv.into(), dbr, count, origin }))
 }
 
+/// What was found of an IOC's connection with a device at one look.
+fn device(at: u64, socket: u32, state: TcpState, opened: u64, retransmitted: u32) -> (u64, Fact) {
+    let connection = TcpConnection {
+        ioc: 1,
+        socket,
+        local: TcpEnd { ip: vec![10, 0, 0, 9], port: 40_000 },
+        remote: TcpEnd { ip: vec![10, 0, 0, 20], port: 4001 },
+        state,
+        circuit: None,
+        after: (at - 1) * SECOND,
+        opened: opened * SECOND,
+        opened_after: opened.saturating_sub(1) * SECOND,
+        retransmitted,
+        unsent: 0,
+    };
+    (at * SECOND, Fact::from(connection))
+}
+
 /// A network on which everything happens.
 fn network() -> TempDir {
     let (other, silent, odd) = (address(8, 5064), address(7, 5064), address(6, 5064));
@@ -195,6 +213,13 @@ fn network() -> TempDir {
         events.push(second(60, Fact::CircuitClosed(CircuitClosed { circuit: id, reason, by: Some(by) })));
         events.push(second(60, Fact::CircuitEnd(id)));
     }
+    events.extend([
+        // that it had to send something again does not hide that it came about
+        device(70, 1, TcpState::Open, 70, 1),
+        device(80, 1, TcpState::PeerClosed, 70, 3),
+        device(85, 2, TcpState::Opening, 0, 0),
+        device(90, 2, TcpState::Gone, 0, 0),
+    ]);
     events.push(second(120, Fact::Mark("end".into())));
     log_of(events)
 }

@@ -3,7 +3,7 @@
 //! A look lists all connections of a network namespace by sock_diag(7) and compares them with the look before, by inode
 //! number and both ends. What is in no list any more is asked for once more by its ends: what remains of it tells who
 //! closed it first, and a list may lack what it should have. A socket is an IOC's if one of its descriptors is that socket;
-//! descriptors are listed only if there is a new socket in the namespace, if one is missing, or after [`LIST`].
+//! descriptors are listed only if there is a new socket in the namespace, if one is missing, or after ten seconds.
 //!
 //! Nothing is concluded from a list that was cut. Looks take at most a two thousandth of a CPU: where they are dear, since
 //! the machine has many connections, they are rare.
@@ -370,6 +370,7 @@ pub fn end(row: &Row, end: usize) -> TcpEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::not_run::{not_run, Needs};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
 
@@ -409,8 +410,8 @@ mod tests {
 
     #[test]
     fn every_end_of_a_connection() {
-        if lacks().is_some() {
-            return;
+        if let Some(why) = lacks() {
+            return not_run("connections::every_end_of_a_connection", Needs::Kernel(why.to_owned()));
         }
         let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
         for at in ["127.0.0.1", "::1"] {
@@ -468,8 +469,8 @@ mod tests {
     /// Looks that would take more than their share of a CPU are left out, and conclude nothing.
     #[test]
     fn looks_are_rare_where_they_are_dear() {
-        if lacks().is_some() {
-            return;
+        if let Some(why) = lacks() {
+            return not_run("connections::looks_are_rare_where_they_are_dear", Needs::Kernel(why.to_owned()));
         }
         let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
         let (stream, _accepted, port) = connection("127.0.0.1").unwrap();

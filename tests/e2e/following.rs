@@ -3,6 +3,7 @@
 
 use crate::rig::{iocreplay, wait_until, Rig, Running};
 use serde_json::{json, Value};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,6 +22,14 @@ impl Follower {
     fn start(rig: &Rig, words: &[&str]) -> Follower {
         let mut command = Command::new(iocreplay());
         command.args(words).args(["--follow", "--format", "jsonl", &rig.log()]);
+        // whoever starts the tests in the background has a shell ignore it
+        // SAFETY: between fork and exec one system call.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
         Follower { running: rig.by(&format!("follow-{}", words[0]), &mut command), lines: Vec::new() }
     }
 

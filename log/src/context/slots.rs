@@ -74,7 +74,8 @@ mod tests {
         let places: Vec<u32> = (0..1000).map(|value| slots.put(value)).collect();
         for (value, &slot) in places.iter().enumerate().filter(|(value, _)| value % 3 == 0) {
             assert_eq!(slots.take(slot), Some(value));
-            assert_eq!((slots.get(slot), slots.take(slot)), (None, None));
+            assert_eq!(slots.get(slot), None);
+            assert_eq!(slots.take(slot), None);
         }
         let again: Vec<u32> = (0..334).map(|value| slots.put(value + 5000)).collect();
         assert!(again.iter().all(|slot| (*slot as usize) < 1000), "free places first");

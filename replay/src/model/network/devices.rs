@@ -131,7 +131,8 @@ impl Devices {
 
     fn is_known(&self, key: &(IocId, TcpEnd, u32)) -> bool {
         // a socket's number is not used again soon
-        self.noted.iter().rev().take(1000).any(|noted| noted.key == *key)
+        let of = |noted: &Noted| noted.key == *key && noted.line.kind != Kind::Retransmissions;
+        self.noted.iter().rev().take(1000).any(of)
     }
 
     fn note(&mut self, key: (IocId, TcpEnd, u32), connection: &TcpConnection, line: NetLine) {
