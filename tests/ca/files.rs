@@ -199,6 +199,7 @@ pub fn options() -> Options {
         puts: true,
         process: true,
         console: true,
+        io: false,
         console_rate: 20,
         resources: false,
         net: true,

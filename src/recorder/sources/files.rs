@@ -18,6 +18,10 @@ use crate::recorder::sources::{Lost, Resting, Source, UNTIL_WOKEN};
 /// Beginning of a 64-bit ELF file.
 const ELF_OF_64_BITS: [u8; 5] = *b"\x7fELF\x02";
 
+/// What was told, in the order of the keys: in boxes, since those behind a new one move, and each has two kilobytes.
+#[allow(clippy::vec_box)]
+type Sorted = Vec<Box<Told>>;
+
 /// What was last told of a file.
 struct Told {
     /// The programs' id, or that of a process.
@@ -39,8 +43,7 @@ struct Watched {
 pub struct Files {
     programs: Result<Programs, Lack>,
     watched: Vec<Watched>,
-    /// In the order of their keys.
-    told: Vec<Box<Told>>,
+    told: Sorted,
     lost: u64,
 }
 
@@ -132,12 +135,12 @@ fn nothing() -> IoFile {
 }
 
 /// Where a file is among those told of, or would be.
-fn place(told: &[Box<Told>], key: u64) -> Result<usize, usize> {
+fn place(told: &Sorted, key: u64) -> Result<usize, usize> {
     told.binary_search_by_key(&key, |told| told.key)
 }
 
 /// Records a file that is new or has got a name, and what has changed of its words.
-fn tell(env: &mut Env<'_>, told: &mut Vec<Box<Told>>, key: u64, file: IoFile, words: &[u64; WORDS]) {
+fn tell(env: &mut Env<'_>, told: &mut Sorted, key: u64, file: IoFile, words: &[u64; WORDS]) {
     let now = env.monotonic();
     let found = place(told, key);
     if let Err(place) = found {
