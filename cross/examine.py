@@ -92,10 +92,11 @@ def examine(guest, console, place):
     used(place)
     end = end_of_victim(place, check)
     lines = printed(place) if puts and "write: left out" not in reasons else "no"
+    written = writes(place, errors)
     release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
     first = f", first hit {first_hit(console, puts):.2f} s after the recorder's start" if puts else ""
     return (
-        f"{release}, tier {tier}, {len(puts)} puts, {whole} chains of 10, {lines} lines printed; {end}; "
+        f"{release}, tier {tier}, {len(puts)} puts, {whole} chains of 10, {lines} lines printed, {written}; {end}; "
         f"{resident(console)}; kernel up after {up} s{first}"
     )
 
@@ -140,6 +141,28 @@ def printed(place):
     if others or lines[0]["record"] not in (None, "GUEST:R9"):
         raise Wrong(f"lines of {others}")
     return len(lines)
+
+
+def writes(place, errors):
+    """What --io tells of the imitation: its lines, or the sum of its bytes where the recorder says that it has no more."""
+    rows = [json.loads(line) for line in replay(["io", "--json", "--ioc", "guest"], place / "log").splitlines()]
+    lines = [len(line) + 1 for line in (place / "ioc.err").read_text().splitlines()]
+    by_file = [row for row in rows if row["bytes_written"] and "process" not in row["how"]]
+    sums = [row for row in rows if "process" in row["how"]]
+    if bool(sums) != bool(re.search("files .*not recorded|sums", errors)) or len(by_file) + len(sums) != 1:
+        raise Wrong(f"--io told {rows}; {errors}")
+    if sums:
+        # /proc counts other writes too
+        if not 0 < sums[0]["bytes_written"] <= sum(lines) + 100:
+            raise Wrong(f"wrote {sum(lines)} bytes, --io told {sums}")
+        return "bytes written as a sum"
+    (row,) = by_file
+    (calls,) = [of["calls"] for of in row["calls"] if of["kind"] == "write"]
+    # those of some seconds in a row
+    sums = {sum(lines[begin : begin + calls]) for begin in range(len(lines) - calls + 1)}
+    if calls < RECORDED // 2 or row["bytes_written"] not in sums or not row["file"].endswith("ioc.err"):
+        raise Wrong(f"wrote {lines}, --io told {row}")
+    return "with their file"
 
 
 def examine_real(console, place, ioc):

@@ -42,7 +42,7 @@ echo "LOCKDOWN $(cat /sys/kernel/security/lockdown 2>/dev/null)"
 iocrec check --json >/tmp/check.json 2>/tmp/check.err
 echo "EXIT check $?"
 echo "START $(cut -d ' ' -f 1 /proc/uptime)"
-iocrec record --dir /tmp/log 2>/tmp/record.err &
+iocrec record --io --dir /tmp/log 2>/tmp/record.err &
 recorder=$!
 # placing probes may take many seconds on an emulated, busy machine
 for second in $(seq 60); do

@@ -134,10 +134,14 @@ fn compare_with_darshan(rig: &Rig, directory: &Path) {
     let wrote = rig.replay("io", &["--darshan", &into.display().to_string()]);
     let said = String::from_utf8_lossy(&wrote.stderr).into_owned();
     assert!(wrote.status.success(), "{said}");
-    let read = python("darshan_log.py").arg(&into).output().expect("Python runs");
+    let summary = directory.join("summary.html");
+    let read = python("darshan_log.py").arg(&into).arg(&summary).output().expect("Python runs");
     let errors = String::from_utf8_lossy(&read.stderr).into_owned();
     assert!(read.status.success(), "{errors}");
-    let log: Value = serde_json::from_slice(&read.stdout).expect("JSON");
+    let printed = String::from_utf8_lossy(&read.stdout).into_owned();
+    let log: Value = serde_json::from_str(printed.lines().next().expect("a line")).expect("JSON");
+    let summary = std::fs::read_to_string(summary).expect("Darshan's summary");
+    assert!(summary.contains("POSIX_BYTES_WRITTEN") || summary.contains("Per-Module Statistics: POSIX"), "{printed}");
     assert_eq!(log["nprocs"], 1);
     let main = &log["files"][directory.join("main.dat").display().to_string()];
     let expected = json!({

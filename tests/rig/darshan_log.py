@@ -1,4 +1,7 @@
-"""Opens a Darshan log with Darshan's own reader and prints its POSIX records as a JSON object by file name."""
+"""Opens a Darshan log with Darshan's own reader and prints its POSIX records as a JSON object by file name.
+
+With a second argument also writes Darshan's summary into that file, by the code of `python -m darshan summary`.
+"""
 
 import json
 import sys
@@ -16,3 +19,8 @@ for counters, times in records:
     files[name] = numbers | {key: float(value) for key, value in times.items() if key.startswith("POSIX_")}
 job = report.metadata["job"]
 print(json.dumps({"files": files, "nprocs": job["nprocs"], "exe": report.metadata["exe"]}))
+if len(sys.argv) > 2:
+    from darshan.cli import summary
+
+    sys.argv[1:] = [sys.argv[1], "--output", sys.argv[2]]
+    summary.main()
