@@ -377,11 +377,6 @@ impl Context {
         self.in_force.output_links.iter().map(|(record, links)| (record, links.as_slice()))
     }
 
-    /// Number of the open circuits that an IOC serves, as far as is known.
-    pub fn circuits_served(&self, ioc: IocId) -> usize {
-        self.in_force.circuit_ends.values().filter(|ends| ends.server == Some(ioc)).count()
-    }
-
     /// The name of threads in [`Resources`](crate::event::Resources).
     pub fn watched_thread(&self, id: u32) -> Option<&WatchedThread> {
         self.in_force.watched_threads.get(id)

@@ -6,6 +6,7 @@ use super::collect::notes::{Missing, RunNotes};
 use super::collect::places::NONE;
 use super::collect::records::FAST;
 use super::collect::Collected;
+use super::usage::Usage;
 use crate::hangs::Hang;
 use crate::namesakes::may_follow;
 use crate::values::{CLOCK_STEP, RESTARTED};
@@ -93,6 +94,8 @@ pub struct Facts {
     pub marks: Vec<(i64, String)>,
     /// Threads that stood still, the longest first.
     pub hangs: Vec<Hang>,
+    /// What the IOCs used of the machine.
+    pub usage: Usage,
 }
 
 impl Facts {

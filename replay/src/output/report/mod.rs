@@ -15,6 +15,7 @@ mod missing;
 mod moments;
 mod page;
 mod strings;
+mod usage;
 mod verdict;
 
 use crate::hangs::What;
@@ -67,8 +68,9 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let focus = found.focus;
     found.finish();
     found.puts.finish(focus);
+    let usage = usage::read(&logs.without_notices(), filter, &mut found.places);
     let is_empty = found.span.is_none() && ends.is_empty();
-    let spans = ends.iter().map(|end| (end.time, end.time)).chain(found.span);
+    let spans = ends.iter().map(|end| (end.time, end.time)).chain(found.span).chain(usage.span);
     let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default();
     runs.iter_mut().for_each(|run| run.add_unseen(span.1));
     let mut gaps = facts::gaps(&runs, &mut found);
@@ -83,8 +85,21 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let mut hangs = logs.without_notices().hangs(filter);
     hangs.retain(|hang| matches!(hang.what, What::Stuck { .. }));
     hangs.sort_by(|a, b| b.seconds.0.total_cmp(&a.seconds.0).then(a.time.cmp(&b.time)));
-    let facts =
-        Facts { runs, found, span, is_empty, clock, ends, other_ends, is_cut, losses, gaps, marks, hangs };
+    let facts = Facts {
+        runs,
+        found,
+        span,
+        is_empty: is_empty && usage.span.is_none(),
+        clock,
+        ends,
+        other_ends,
+        is_cut,
+        losses,
+        gaps,
+        marks,
+        hangs,
+        usage,
+    };
     Report { facts, is_empty }
 }
 

@@ -155,19 +155,22 @@ function drawBelow(u, plot) {
   c.restore();
 }
 
+// Hatches a part of a plot, in its own pixels, of which `px` are one of the page.
+function hatchTime(c, from, to, top, height, px) {
+  c.fillStyle = colours.card;
+  c.fillRect(from, top, to - from, height);
+  c.fillStyle = hatch(c, colours.hatch);
+  c.save();
+  c.scale(px, px);
+  c.fillRect(from / px, top / px, (to - from) / px, height / px);
+  c.restore();
+}
+
 // Gaps, ends and puts, above the line.
 function drawAbove(u, plot) {
   const { c, top, height, right, x, px } = area(u);
   const ioc = iocOfRecord(plot.record);
-  const hatched = (from, to) => {
-    c.fillStyle = colours.card;
-    c.fillRect(from, top, to - from, height);
-    c.fillStyle = hatch(c, colours.hatch);
-    c.save();
-    c.scale(px, px);
-    c.fillRect(from / px, top / px, (to - from) / px, height / px);
-    c.restore();
-  };
+  const hatched = (from, to) => hatchTime(c, from, to, top, height, px);
   for (const gap of D.gaps) if (gap.ioc < 0 || gap.ioc === ioc) hatched(x(gap.from), Math.max(x(gap.to), x(gap.from) + px));
   if (ioc >= 0 && iocs[ioc].end !== null && x(iocs[ioc].end) < right) {
     hatched(x(iocs[ioc].end), right);
