@@ -90,10 +90,19 @@ function usageRange(plot) {
 
 function drawUsagePlot(box, plot, ioc) {
   const font = `11px ${colours.mono}`;
-  // The line goes on to its end, where the last null stands.
+  // A gap begins where the point before it stands: the value goes on up to there.
   const columns = plot.lines.map((line) => {
-    const last = line.value.length - 1;
-    return [line.time, line.value.map((value, i) => (i === last && value === null && i > 0 ? line.value[i - 1] : value))];
+    const times = [], values = [];
+    line.time.forEach((t, i) => {
+      if (line.value[i] === null && i > 0 && line.value[i - 1] !== null) {
+        times.push(t, t + INSTANT);
+        values.push(line.value[i - 1], null);
+      } else {
+        times.push(t);
+        values.push(line.value[i]);
+      }
+    });
+    return [times, values];
   });
   const unknown = unknownTimes(plot.lines[0]);
   const end = ioc >= 0 ? iocs[ioc].end : null;

@@ -1,6 +1,8 @@
 // Plots of values over the chosen time: stepped, with the puts that were made, the alarms, and what is not known.
 
 const MOST_PLOTS = 4;
+// Less than the page's times tell apart, ms.
+const INSTANT = 1e-4;
 const plotOf = new Map(D.plots.map((plot, place) => [plot.record, place]));
 let shownPlots = D.plots.map((_, place) => place).slice(0, MOST_PLOTS);
 let chart = [];
@@ -32,7 +34,11 @@ function series(plot) {
   let at = 0;
   plot.time.forEach((t, i) => {
     for (; at < breaks.length && breaks[at][0] < t; at++) {
-      if (times.length && values[values.length - 1] !== null) push(breaks[at][0], null);
+      // The value goes on up to the gap.
+      if (times.length && values[values.length - 1] !== null) {
+        push(breaks[at][0], values[values.length - 1]);
+        push(breaks[at][0] + INSTANT, null);
+      }
     }
     push(t, plot.value[i]);
   });
