@@ -47,6 +47,8 @@ struct Step {
 struct Open {
     server: Option<IocId>,
     origin: Option<Origin>,
+    /// Monotonic time since which it is known.
+    since: u64,
     channels: HashSet<ChannelId>,
 }
 
@@ -123,7 +125,9 @@ impl Served {
                 if reading.circuits.len() < MAX_OPEN {
                     let open = reading.circuits.entry(circuit.id).or_default();
                     let origin = if keyframe { Origin::MidStream } else { circuit.origin };
-                    open.origin.get_or_insert(origin);
+                    if open.origin.is_none() {
+                        (open.origin, open.since) = (Some(origin), time);
+                    }
                 }
                 return;
             }
@@ -137,6 +141,8 @@ impl Served {
                 if is_first && open.origin == Some(Origin::Opened) {
                     self.step(run, server, 0, Some(Count::default()));
                 }
+                // its server may be found later, but it was one of it
+                let time = open.since;
                 if let Some(before) = before {
                     self.count(run, reading, time, before, (-1, -channels));
                 }
