@@ -119,6 +119,7 @@ impl Served {
     }
 
     fn fact(&mut self, run: usize, reading: &mut Reading, time: u64, fact: &Fact, keyframe: bool) {
+        let mut since = time;
         let (server, change) = match fact {
             Fact::Circuit(circuit) => {
                 self.saw.insert(run);
@@ -142,7 +143,7 @@ impl Served {
                     self.step(run, server, 0, Some(Count::default()));
                 }
                 // its server may be found later, but it was one of it
-                let time = open.since;
+                since = open.since;
                 if let Some(before) = before {
                     self.count(run, reading, time, before, (-1, -channels));
                 }
@@ -182,7 +183,7 @@ impl Served {
             }
             _ => return,
         };
-        self.count(run, reading, time, server, change);
+        self.count(run, reading, since, server, change);
     }
 
     fn count(
