@@ -215,13 +215,8 @@ pub fn slow_words(slow: &Slow, clock: &dyn Fn(i64) -> String) -> String {
     if slow.window_closed {
         text += ", its window was closed";
     }
-    let replaced: u64 = slow
-        .updates
-        .iter()
-        .flatten()
-        .filter_map(|of| of.replaced)
-        .map(u64::from)
-        .fold(0, u64::saturating_add);
+    let replaced: u64 =
+        slow.updates.iter().flatten().filter_map(|of| of.replaced).fold(0, u64::saturating_add);
     if replaced > 0 {
         let least = if slow.is_whole { "" } else { "at least " };
         let _ = write!(text, ", {least}{} replaced since it subscribed", counted(replaced, "update"));
