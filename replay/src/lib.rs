@@ -59,6 +59,7 @@ mod puts;
 mod recent;
 pub mod resources;
 pub mod scan;
+mod served;
 pub mod snapshots;
 pub mod states;
 mod suggest;

@@ -8,6 +8,7 @@ use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::run::Run;
 use crate::model::source::Source;
+use crate::served::{Count, Served};
 use iocrec_log::event::{Fact, Resources, ThreadUse};
 use std::rc::Rc;
 
@@ -40,6 +41,8 @@ pub struct Row {
     pub used: Box<Resources>,
     /// Its threads that used most, the most first.
     pub threads: Vec<Thread>,
+    /// The clients and channels that it served: at the beginning, and at each change until the end, with its time.
+    pub served: Vec<(i64, Option<Count>)>,
     /// The run that recorded it, whose definitions are those in force only until the next row is read.
     pub run: Rc<Run>,
     /// Its process, to tell it from others.
@@ -61,6 +64,11 @@ impl Row {
         (self.used.period > 0).then(|| count as f64 * 1e6 / self.used.period as f64)
     }
 
+    /// The clients and channels that it served at the end of the while; `None` if that is not known.
+    pub fn serves(&self) -> Option<Count> {
+        self.served.last().and_then(|(_, count)| *count)
+    }
+
     /// Resident memory, bytes.
     pub fn resident(&self) -> Option<u64> {
         Some(self.used.resident?.saturating_mul(1024))
@@ -71,17 +79,22 @@ impl Row {
 pub struct Rows<'a> {
     events: Events,
     filter: &'a Filter,
+    served: Served,
+    /// The runs, as addresses, in the order of the logs.
+    runs: Vec<usize>,
 }
 
 impl Logs {
     /// What IOCs used of the machine.
     pub fn resources<'a>(&self, filter: &'a Filter) -> Rows<'a> {
-        let sources = self.sources(filter.since).into_iter();
+        let sources = self.sources(filter.since);
+        let runs = sources.iter().map(|source| Rc::as_ptr(&source.run) as usize).collect();
+        let sources = sources.into_iter();
         let events = Events::new(match self.uses_index() {
             true => sources.map(Source::only_health).collect(),
             false => sources.collect(),
         });
-        Rows { events, filter }
+        Rows { events, filter, served: Served::read(self), runs }
     }
 }
 
@@ -108,15 +121,19 @@ impl Iterator for Rows<'_> {
             });
             let threads: Vec<Thread> = threads.collect();
             let before = found.event.time.saturating_sub(used.period.saturating_mul(1000));
+            let address = Rc::as_ptr(&found.run) as usize;
+            let number = self.runs.iter().position(|run| *run == address).unwrap_or(usize::MAX);
+            let served = self.served.over(number, used.ioc, before, found.event.time);
             return Some(Row {
                 time: found.time,
                 since: found.run.wall(before).min(found.time),
                 host: host.as_str().into(),
                 ioc: name.into(),
                 pid: ioc.map(|ioc| ioc.pid),
-                key: (Rc::as_ptr(&found.run) as usize, used.ioc),
+                key: (address, used.ioc),
                 used: used.clone(),
                 threads,
+                served: served.into_iter().map(|(time, count)| (found.run.wall(time), count)).collect(),
                 run: Rc::clone(&found.run),
             });
         }

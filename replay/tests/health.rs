@@ -103,6 +103,66 @@ fn the_tables_add_up_and_a_pause_is_a_gap() {
     assert!(plot.contains('░'), "{plot}");
 }
 
+/// A client and its two channels, from 10.25 s to 12.5 s: at the end of a row, and until a time that is asked for.
+#[test]
+fn clients_and_channels_are_those_of_each_while() {
+    let place = tempfile::tempdir().unwrap();
+    let mut all = happenings();
+    let address = |last, port| Address::new(std::net::Ipv4Addr::new(10, 0, 0, last), port);
+    let (client, server, user, host) = (address(6, 42_000), address(9, 5064), String::new(), String::new());
+    let origin = Origin::Opened;
+    let at = 10 * SECOND + SECOND / 4;
+    all.push((at, Fact::from(Circuit { id: 20, client, server, user, host, minor: 13, origin })));
+    all.push((
+        at,
+        Fact::CircuitEnds(CircuitEnds { circuit: 20, namespace: 7, server: Some(DEMO), client: None }),
+    ));
+    for id in [30, 31] {
+        let (cid, sid, dbr, count, pv) = (Some(id), Some(id), Some(6), Some(1), "T:SP".to_owned());
+        all.push((at, Fact::from(Channel { id, circuit: 20, cid, sid, pv, dbr, count, origin })));
+    }
+    all.push((11 * SECOND + SECOND / 2, Fact::ChannelEnd(30)));
+    all.push((12 * SECOND + SECOND / 2, Fact::CircuitEnd(20)));
+    for second in 10..14 {
+        all.push((second * SECOND, used(1000, 250, 20_480, vec![])));
+    }
+    all.sort_by_key(|(time, _)| *time);
+    write_events(&place.path().join("log"), "box1", 1, all);
+    let of = |key: &str, more: &[&str]| {
+        lines(place.path(), more).iter().map(|line| line[key].as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("clients", &[]), [Some(0), Some(1), Some(1), Some(0)]);
+    assert_eq!(of("channels", &[]), [Some(0), Some(2), Some(1), Some(0)]);
+    let table = |more: &[&str]| {
+        let (code, out, err) = run(place.path(), &[&["health", "log", "--utc"], more].concat());
+        assert_eq!(code, 0, "{err}");
+        let words: Vec<String> = out.lines().nth(1).unwrap().split_whitespace().map(str::to_owned).collect();
+        [words[11].clone(), words[12].clone()]
+    };
+    assert_eq!(table(&[]), ["0", "0"]);
+    assert_eq!(table(&["--until", "2026-09-21T14:13:31.5Z"]), ["1", "2"], "as it was then");
+    let (code, plot, _) = run(place.path(), &["health", "log", "--plot"]);
+    assert!(code == 0 && plot.contains("clients") && plot.contains("channels"), "{plot}");
+}
+
+/// A client counts since it connected, not since its server was found; once one was forgotten, nobody knows how many there are.
+#[test]
+fn clients_that_are_not_known_are_not_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let mut all = happenings();
+    all.push((10 * SECOND, used(1000, 250, 20_480, vec![])));
+    let ends =
+        |circuit| Fact::CircuitEnds(CircuitEnds { circuit, namespace: 7, server: Some(DEMO), client: None });
+    // circuit 1 was opened at the begin, and its server was found at 10.5 s
+    all.push((10 * SECOND + SECOND / 2, ends(1)));
+    all.push((11 * SECOND, used(1000, 250, 20_480, vec![])));
+    all.push((11 * SECOND + SECOND / 2, Fact::CircuitForgotten(1)));
+    all.push((12 * SECOND, used(1000, 250, 20_480, vec![])));
+    write_events(&place.path().join("log"), "box1", 1, all);
+    let clients: Vec<_> = lines(place.path(), &[]).iter().map(|line| line["clients"].as_u64()).collect();
+    assert_eq!(clients, [Some(1), Some(1), None]);
+}
+
 #[test]
 fn what_no_recorder_writes() {
     let place = tempfile::tempdir().unwrap();

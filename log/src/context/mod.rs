@@ -380,11 +380,6 @@ impl Context {
         self.in_force.output_links.iter().map(|(record, links)| (record, links.as_slice()))
     }
 
-    /// Number of the open circuits that an IOC serves, as far as is known.
-    pub fn circuits_served(&self, ioc: IocId) -> usize {
-        self.in_force.circuit_ends.values().filter(|ends| ends.server == Some(ioc)).count()
-    }
-
     /// One open of a file.
     pub fn io_file(&self, id: u32) -> Option<&IoFile> {
         self.in_force.io_files.get(id)

@@ -19,12 +19,11 @@ use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::{width, Logs};
 use iocrec_cli::command;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 command! {
     /// Show what the IOCs used of the machine: CPU time, waiting for a CPU, memory, page faults, descriptors, threads,
-    /// clients, and which threads used most. As jsonl or csv, each while that was recorded.
+    /// clients, channels, and which threads used most. As jsonl or csv, each while that was recorded.
     #[argh(subcommand, name = "health")]
     pub struct Health {
         /// draw it over time on the terminal
@@ -69,19 +68,10 @@ impl Health {
     /// Writes the tables; returns whether there is nothing.
     fn summarize(&self, out: &mut Out, logs: &Logs, filter: &Filter, zone: &Zone) -> Result<bool, Failure> {
         let mut summary = Summary::default();
-        let mut rows = logs.resources(filter);
-        let mut runs = BTreeMap::new();
-        for row in rows.by_ref() {
-            runs.entry(row.key.0).or_insert_with(|| row.run.clone());
+        for row in logs.resources(filter) {
             summary.add(&row);
         }
-        // what was open when the log ended, not at another time
-        let clients = |(run, ioc): (usize, u32)| {
-            let run = runs.get(&run).filter(|_| filter.until.is_none())?;
-            let context = run.context();
-            context.ioc(ioc).map(|_| context.circuits_served(ioc))
-        };
-        summary.write(out, zone, &clients)?;
+        summary.write(out, zone)?;
         Ok(summary.is_empty())
     }
 

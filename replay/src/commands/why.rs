@@ -8,6 +8,7 @@ use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
 use crate::inputs::inputs;
 use crate::model::asides::What;
+use crate::model::network::Network;
 use crate::model::origins::MAX_HOPS;
 use crate::model::replay::Replay;
 use crate::model::run::Run;
@@ -124,6 +125,12 @@ fn add_said(logs: &Logs, answer: &mut Answer, zone: &Zone) {
     }
     for row in logs.hangs(&filter) {
         answer.add_stuck(&row, zone);
+    }
+    if let Some((since, until)) = answer.device_span() {
+        let filter = Filter { since: Some(since), until: Some(until.saturating_add(1)), ..Filter::default() };
+        for line in Network::of_devices(logs, &filter) {
+            answer.add_device(&line, zone);
+        }
     }
 }
 

@@ -72,6 +72,14 @@ pub struct Slow {
     pub is_whole: bool,
 }
 
+impl Slow {
+    /// Whether any of it lies in the filter's time range.
+    pub fn is_in(&self, filter: &Filter) -> bool {
+        filter.until.is_none_or(|until| self.since < until)
+            && filter.since.is_none_or(|since| self.until >= since)
+    }
+}
+
 /// A circuit, with its client.
 #[derive(Clone, Debug)]
 pub struct ClientLine {
@@ -237,6 +245,16 @@ impl Clients {
             });
         }
         found
+    }
+
+    /// Only the circuits whose clients did not keep up, in the filter's time range; without their puts.
+    pub fn slow_ones(logs: &Logs, filter: &Filter) -> Vec<ClientLine> {
+        let mut found = Clients::default();
+        logs.runs().iter().for_each(|run| found.run(run));
+        let mut lines = found.lines(filter);
+        lines.iter_mut().for_each(|line| line.slow.retain(|slow| slow.is_in(filter)));
+        lines.retain(|line| !line.slow.is_empty());
+        lines
     }
 
     /// Reads the circuits of a run.

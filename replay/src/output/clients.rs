@@ -194,7 +194,8 @@ impl Row for ClientLine {
     }
 }
 
-fn slow_json(slow: &Slow, zone: &Zone) -> serde_json::Value {
+/// The keys of a time in which a client was slow.
+pub fn slow_json(slow: &Slow, zone: &Zone) -> serde_json::Value {
     let updates = |updates: &Updates| serde_json::json!({ "pv": updates.pv, "pending": updates.pending, "replaced": updates.replaced });
     serde_json::json!({
         "since": zone.format(slow.since, 9),
@@ -205,6 +206,22 @@ fn slow_json(slow: &Slow, zone: &Zone) -> serde_json::Value {
         "updates": slow.updates.as_ref().map(|all| all.iter().map(updates).collect::<Vec<_>>()),
         "all_updates": slow.is_whole && slow.updates.is_some(),
     })
+}
+
+/// That a client was slow, in few words, without its beginning. `clock`: how a time is shown.
+pub fn slow_words(slow: &Slow, clock: &dyn Fn(i64) -> String) -> String {
+    let until = if slow.is_over { "until" } else { "at least until" };
+    let mut text = format!("did not keep up {until} {}", clock(slow.until));
+    if slow.window_closed {
+        text += ", its window was closed";
+    }
+    let replaced: u64 =
+        slow.updates.iter().flatten().filter_map(|of| of.replaced).fold(0, u64::saturating_add);
+    if replaced > 0 {
+        let least = if slow.is_whole { "" } else { "at least " };
+        let _ = write!(text, ", {least}{} replaced since it subscribed", counted(replaced, "update"));
+    }
+    text
 }
 
 /// That a client was slow, for people.

@@ -31,6 +31,9 @@ pub struct Line<'a> {
     threads: u32,
     descriptors: Option<u32>,
     udp_drops: Option<u64>,
+    /// Circuits that it served at the end of the while, and channels on them.
+    clients: Option<u32>,
+    channels: Option<u32>,
     most: Vec<ThreadLine<'a>>,
 }
 
@@ -76,6 +79,8 @@ impl Listed for Row {
             threads: used.threads,
             descriptors: used.descriptors,
             udp_drops: used.udp_drops,
+            clients: self.serves().map(|count| count.clients),
+            channels: self.serves().map(|count| count.channels),
             most: most.collect(),
         }
     }

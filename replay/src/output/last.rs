@@ -5,14 +5,16 @@ mod json;
 pub use self::json::json;
 
 use super::alarms::push_cause;
+use super::clients::slow_words;
 use super::console::said;
+use super::net::of_device;
 use super::wording::counted;
 use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine};
-use crate::model::clients::ClientLine;
+use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings;
 use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, MINUTE};
-use crate::model::network::{Kind, NetLine};
+use crate::model::network::NetLine;
 use crate::model::putlog::PutLine;
 use crate::namesakes::without_pid;
 use crate::out::{line, Out};
@@ -30,6 +32,7 @@ const MOST_CLIENTS: usize = 3;
 const MOST_SAID: usize = 6;
 const MOST_STUCK: usize = 4;
 const MOST_DEVICES: usize = 4;
+const MOST_SLOW: usize = 3;
 
 fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
@@ -98,6 +101,7 @@ pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     begun(out, last, zone)?;
     stuck(out, last, zone)?;
     devices(out, last, zone)?;
+    slow(out, last, zone)?;
     threads(out, last)?;
     let puts: Vec<String> = last.puts.iter().map(|put| put_text(put, last.end, zone)).collect();
     let mut part = Part { out, name: "puts" };
@@ -285,22 +289,27 @@ fn devices(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     }
     let mut part = Part { out, name: "devices" };
     let text = |line: &NetLine| {
-        let what = match (line.kind, line.by) {
-            (Kind::Retransmissions, _) => format!("{} sent again", counted(line.count, "segment")),
-            (Kind::DeviceUnreachable, _) => "no connection came about".to_owned(),
-            (_, "device") => "closed by the device".to_owned(),
-            (_, "ioc") => "closed by the IOC".to_owned(),
-            _ if line.reason == "broken_off" => "broke off by a reset, a time-out or shutdown()".to_owned(),
-            _ => "ended, by whom is not known".to_owned(),
-        };
-        let again = match (line.going_on, line.last) {
-            (Some(false), Some(last)) => format!(", connected again at {}", clock(last, zone)),
-            _ => String::new(),
-        };
-        format!("{} {}: {what}{again}", clock(line.since, zone), line.servers.join(", "))
+        format!(
+            "{} {}: {}",
+            clock(line.since, zone),
+            line.servers.join(", "),
+            of_device(line, &|time| clock(time, zone))
+        )
     };
     let lines: Vec<String> = last.devices.iter().map(text).collect();
     part.lines_of_more(&lines, MOST_DEVICES, true, (0, "earlier; see iocreplay net"))
+}
+
+fn slow(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    if last.slow.is_empty() {
+        return Ok(());
+    }
+    let mut part = Part { out, name: "slow" };
+    let text = |(line, slow): &(ClientLine, Slow)| {
+        format!("{} {} {}", clock(slow.since, zone), line.client, slow_words(slow, &|time| clock(time, zone)))
+    };
+    let lines: Vec<String> = last.slow.iter().map(text).collect();
+    part.lines_of_more(&lines, MOST_SLOW, true, (0, "earlier; see iocreplay clients"))
 }
 
 fn console(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {

@@ -233,6 +233,24 @@ fn what(line: &NetLine, zone: &Zone) -> String {
     }
 }
 
+/// What happened to a connection with a device, in few words, without its time and the device's address. `clock`: how a
+/// time is shown.
+pub fn of_device(line: &NetLine, clock: &dyn Fn(i64) -> String) -> String {
+    let what = match (line.kind, line.by) {
+        (Kind::Retransmissions, _) => format!("{} sent again", counted(line.count, "segment")),
+        (Kind::DeviceUnreachable, _) => "no connection came about".to_owned(),
+        (_, "device") => "closed by the device".to_owned(),
+        (_, "ioc") => "closed by the IOC".to_owned(),
+        _ if line.reason == "broken_off" => "broke off by a reset, a time-out or shutdown()".to_owned(),
+        _ => "ended, by whom is not known".to_owned(),
+    };
+    match (line.kind, line.going_on, line.last) {
+        (Kind::Retransmissions, ..) => what,
+        (_, Some(false), Some(last)) => format!("{what}, connected again at {}", clock(last)),
+        _ => what,
+    }
+}
+
 fn times(count: u64) -> String {
     match count {
         1 => "once".to_owned(),

@@ -357,6 +357,7 @@ impl<'a> Why<'a> {
             meanwhile_more: 0,
             said: Vec::new(),
             stuck: Vec::new(),
+            devices: Vec::new(),
             anew: anew.map(|(time, value)| (zone.format(time, 9), value.as_ref().map(value::text))),
             others,
             pid,

@@ -13,3 +13,4 @@ mod chromium;
 mod head;
 mod sizes;
 mod story;
+mod usage;

@@ -9,7 +9,7 @@ pub use walk::ThreadLine;
 use super::alarms::{AlarmLine, What as AlarmWhat};
 use super::asides::What as Beside;
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
-use super::clients::{ClientLine, Clients, Ended};
+use super::clients::{ClientLine, Clients, Ended, Slow};
 use super::network::{NetLine, Network};
 use super::putlog::{each_put, root_put, PutLine, Via};
 use super::run::{record_name, Run};
@@ -133,6 +133,8 @@ pub struct Last {
     pub hangs: Vec<Hang>,
     /// Its connections with devices that ended in this time, or did not come about, and what it had to send again.
     pub devices: Vec<NetLine>,
+    /// Its clients that did not keep up in this time, with each time of it, in order of time.
+    pub slow: Vec<(ClientLine, Slow)>,
 }
 
 /// Chooses the process: of those that match, the one that ended last; if none ended, the one that was recorded last.
@@ -187,6 +189,7 @@ impl Last {
             more_said: 0,
             hangs: Vec::new(),
             devices: Vec::new(),
+            slow: Vec::new(),
             process,
         };
         last.chains(logs, &processes, number, wording);
@@ -241,6 +244,11 @@ impl Last {
             begun <= end && gone.is_none_or(|gone| gone >= end.saturating_sub(AT_END))
         };
         let clients = Clients::read(&logs.without_notices(), &of_ioc).lines(&of_ioc);
+        let own = clients.iter().filter(|line| line.ioc_pid.is_none_or(|own| own == pid));
+        let slow = own.flat_map(|line| line.slow.iter().map(move |slow| (line, slow)));
+        let slow = slow.filter(|(_, slow)| slow.is_in(&of_ioc)).take(MAX_ITEMS);
+        last.slow = slow.map(|(line, slow)| (line.clone(), slow.clone())).collect();
+        last.slow.sort_by_key(|(_, slow)| slow.since);
         last.clients = clients.into_iter().filter(connected).collect();
         Some(last)
     }

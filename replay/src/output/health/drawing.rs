@@ -1,16 +1,22 @@
-//! What IOCs used, as a drawing: CPU, waiting, memory, threads and descriptors over time, and the threads that used most.
+//! What IOCs used, as a drawing: CPU, waiting, memory, threads, descriptors, clients and channels over time, and the threads
+//! that used most.
 //!
 //! A row's value holds over its own period. What no row covers is a gap.
 
 use crate::model::series::Series;
 use crate::model::unseen::Kind;
-use crate::output::plot::{Drawing, MAX_SERIES};
+use crate::output::plot::Drawing;
 use crate::resources::{Key, Row, SLACK};
-use std::collections::BTreeMap;
+use crate::served::Count;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Threads drawn of an IOC.
 const THREADS: usize = 4;
+/// Processes that are drawn: as many as a big machine has IOCs; a bound.
+pub const MAX_PROCESSES: usize = 20;
+/// Others that are counted; a bound for hostile logs.
+const MAX_LEFT_OUT: usize = 10_000;
 /// Threads whose series are kept until it is known which used most; a bound.
 const MAX_THREADS: usize = 64;
 
@@ -24,27 +30,50 @@ const KINDS: Kinds = [
     ("descriptors", "", |row| row.used.descriptors.map(f64::from)),
 ];
 
+/// What it served: likewise.
+type Counts = [(&'static str, fn(Count) -> u32); 2];
+const COUNTS: Counts = [("clients", |count| count.clients), ("channels", |count| count.channels)];
+
 /// The series of one process.
 struct Process {
     until: i64,
+    /// Those of [`KINDS`], then those of [`COUNTS`].
     own: Vec<Series>,
     threads: BTreeMap<Rc<str>, (u64, Series)>,
 }
 
 /// Collects rows.
 #[derive(Default)]
-pub struct Drawings(BTreeMap<Key, Process>);
+pub struct Drawings {
+    of: BTreeMap<Key, Process>,
+    left_out: BTreeSet<Key>,
+}
+
+/// What is drawn of a process.
+pub struct Drawn {
+    /// The process.
+    pub key: Key,
+    /// CPU, waiting, memory, threads, descriptors, clients and channels, in this order.
+    pub own: Vec<Series>,
+    /// CPU of the threads that used most, the most first.
+    pub threads: Vec<Series>,
+}
 
 impl Drawings {
     /// Takes the next row.
     pub fn add(&mut self, row: &Row) {
-        if self.0.len() * KINDS.len() >= MAX_SERIES && !self.0.contains_key(&row.key) {
+        if self.of.len() >= MAX_PROCESSES && !self.of.contains_key(&row.key) {
+            if self.left_out.len() < MAX_LEFT_OUT {
+                self.left_out.insert(row.key);
+            }
             return;
         }
         let named = |name: String, units: &str| Series::named(name, units, &row.host, &row.ioc);
-        let process = self.0.entry(row.key).or_insert_with(|| Process {
+        let kinds = KINDS.iter().map(|(name, units, _)| (*name, *units));
+        let kinds = kinds.chain(COUNTS.iter().map(|(name, _)| (*name, "")));
+        let process = self.of.entry(row.key).or_insert_with(|| Process {
             until: row.since,
-            own: KINDS.iter().map(|(name, units, _)| named((*name).to_owned(), units)).collect(),
+            own: kinds.map(|(name, units)| named(name.to_owned(), units)).collect(),
             threads: BTreeMap::new(),
         });
         if row.since.saturating_sub(process.until) > SLACK {
@@ -55,6 +84,14 @@ impl Drawings {
             match value(row) {
                 Some(value) => series.number(since, value),
                 None => series.unseen(since, Kind::Lost),
+            }
+        }
+        for (series, (_, number)) in process.own.iter_mut().skip(KINDS.len()).zip(COUNTS) {
+            for (time, count) in &row.served {
+                match count {
+                    Some(count) => series.number((*time).max(since), number(*count).into()),
+                    None => series.unseen((*time).max(since), Kind::Lost),
+                }
             }
         }
         for thread in &row.threads {
@@ -80,18 +117,32 @@ impl Drawings {
         process.until = row.time.max(process.until);
     }
 
+    /// Number of processes that had no room.
+    pub fn left_out(&self) -> usize {
+        self.left_out.len()
+    }
+
+    /// What is drawn of each process, in the order of their keys.
+    pub fn drawn(self) -> impl Iterator<Item = Drawn> {
+        self.of.into_iter().map(|(key, mut process)| {
+            process.pause(process.until);
+            let mut threads: Vec<(u64, Series)> = process.threads.into_values().collect();
+            threads.sort_by_key(|(amount, _)| std::cmp::Reverse(*amount));
+            let threads = threads.into_iter().take(THREADS).map(|(_, series)| series).collect();
+            Drawn { key, own: process.own, threads }
+        })
+    }
+
     /// The drawing, of the time asked for.
     pub fn drawing(self, since: Option<i64>, until: Option<i64>, end: Option<i64>) -> Drawing {
         let mut drawing = Drawing::default();
-        let ended = self.0.values().map(|process| process.until).max();
-        for mut process in self.0.into_values() {
-            process.pause(process.until);
-            drawing.series.append(&mut process.own);
-            let mut threads: Vec<(u64, Series)> = process.threads.into_values().collect();
-            threads.sort_by_key(|(amount, _)| std::cmp::Reverse(*amount));
-            drawing.series.extend(threads.into_iter().take(THREADS).map(|(_, series)| series));
+        let ended = self.of.values().map(|process| process.until).max();
+        let more = self.left_out() * (KINDS.len() + COUNTS.len());
+        for mut drawn in self.drawn() {
+            drawing.series.append(&mut drawn.own);
+            drawing.series.append(&mut drawn.threads);
         }
-        drawing.series.truncate(MAX_SERIES);
+        drawing.limit(more);
         drawing.set_time(since, until, end.max(ended));
         drawing
     }

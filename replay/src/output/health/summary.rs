@@ -1,7 +1,9 @@
 //! The tables for people: a line for each IOC, then one for each of its threads that used most.
 
 use crate::out::{line, Out};
+use crate::output::wording::counted;
 use crate::resources::{Key, Row};
+use crate::served::Count;
 use crate::time::Zone;
 use iocrec_log::escape::Shown;
 use std::collections::BTreeMap;
@@ -58,7 +60,38 @@ struct Process {
     descriptors: Option<(u32, u32)>,
     threads: (u32, u32),
     drops: Option<u64>,
+    /// At the end.
+    served: Option<Count>,
     by_thread: BTreeMap<Rc<str>, (u64, u64, u64)>,
+}
+
+impl Process {
+    /// What it used, in words; what is not known is left out.
+    fn words(&self) -> String {
+        let mut words = Vec::new();
+        if let (Some(percent), Some((most, _))) = (self.cpu.percent(), self.cpu.most) {
+            words.push(format!("{percent:.1} % of one CPU, at most {most:.1} %"));
+        }
+        if let Some((first, last, highest)) = self.resident {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let grew = (last as f64 - first as f64) / f64::from(1 << 20);
+            words.push(format!(
+                "{:.1} MiB of memory at the end ({grew:+.1} MiB), at most {:.1} MiB",
+                mib(last),
+                mib(highest)
+            ));
+        }
+        let mut at_end: Vec<String> = Vec::new();
+        at_end.extend(self.descriptors.map(|(last, _)| counted(last.into(), "descriptor")));
+        at_end.push(counted(self.threads.0.into(), "thread"));
+        if let Some(served) = self.served {
+            at_end.push(counted(served.clients.into(), "client"));
+            at_end.push(counted(served.channels.into(), "channel"));
+        }
+        words.push(format!("{} at the end", at_end.join(", ")));
+        words.push(format!("known for {}", known(self)));
+        words.join("; ")
+    }
 }
 
 /// The tables.
@@ -97,6 +130,7 @@ impl Summary {
         if let Some(now) = used.descriptors {
             process.descriptors = Some((now, process.descriptors.map_or(now, |(_, most)| most.max(now))));
         }
+        process.served = row.serves();
         process.threads = (used.threads, process.threads.1.max(used.threads));
         if let Some(drops) = used.udp_drops {
             process.drops = Some(process.drops.unwrap_or_default().saturating_add(drops));
@@ -113,27 +147,28 @@ impl Summary {
         }
     }
 
+    /// A sentence about each process.
+    pub fn words(&self) -> impl Iterator<Item = (Key, String)> + '_ {
+        let of = |(key, number): (&Key, &usize)| Some((*key, self.processes.get(*number)?.words()));
+        self.numbers.iter().filter_map(of)
+    }
+
     /// Whether there were no rows.
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
     }
 
-    /// Writes the tables. `clients`: the open circuits of a process at the end of the log, if that is asked for.
+    /// Writes the tables.
     ///
     /// # Errors
     /// If the output can't be written.
-    pub fn write(
-        &self,
-        out: &mut Out,
-        zone: &Zone,
-        clients: &dyn Fn(Key) -> Option<usize>,
-    ) -> io::Result<()> {
+    pub fn write(&self, out: &mut Out, zone: &Zone) -> io::Result<()> {
         if self.is_empty() {
             return Ok(());
         }
         line!(
             out,
-            "{:<20} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9} {:>9} {:>7} {:>5} {:>4} {:>7} {:>7}  {}",
+            "{:<20} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9} {:>9} {:>7} {:>5} {:>4} {:>7} {:>8} {:>7}  {}",
             "IOC",
             "CPU %",
             "most %",
@@ -146,10 +181,10 @@ impl Summary {
             "descr",
             "thr",
             "clients",
+            "channels",
             "dropped",
             "known from, for"
         )?;
-        let keys: BTreeMap<usize, Key> = self.numbers.iter().map(|(key, number)| (*number, *key)).collect();
         // hosts matter where there are several
         let host = self.processes.first().map(|process| &process.host);
         let named = |process: &Process| match &*process.host {
@@ -158,9 +193,8 @@ impl Summary {
             }
             _ => self::name(process),
         };
-        for (number, process) in self.processes.iter().enumerate() {
-            let clients = keys.get(&number).and_then(|key| clients(*key));
-            self.process(out, (process, &named(process)), clients, zone)?;
+        for process in &self.processes {
+            self.process(out, (process, &named(process)), zone)?;
         }
         for process in &self.processes {
             threads(out, process, &named(process))?;
@@ -168,13 +202,7 @@ impl Summary {
         Ok(())
     }
 
-    fn process(
-        &self,
-        out: &mut Out,
-        (process, name): (&Process, &str),
-        clients: Option<usize>,
-        zone: &Zone,
-    ) -> io::Result<()> {
+    fn process(&self, out: &mut Out, (process, name): (&Process, &str), zone: &Zone) -> io::Result<()> {
         let most = |share: &Share| number(share.most.map(|(most, _)| most));
         let mib = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / f64::from(1 << 20)));
         let [first, last, highest] = match process.resident {
@@ -187,7 +215,7 @@ impl Summary {
         let (descriptors, threads) = (process.descriptors.map(|(last, _)| last.into()), process.threads.0);
         line!(
             out,
-            "{:<20} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9} {grew:>9} {:>7} {:>5} {threads:>4} {:>7} {:>7}  {}, {}",
+            "{:<20} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9} {grew:>9} {:>7} {:>5} {threads:>4} {:>7} {:>8} {:>7}  {}, {}",
             Shown(name).to_string(),
             number(process.cpu.percent()),
             most(&process.cpu),
@@ -197,7 +225,8 @@ impl Summary {
             mib(highest),
             process.major,
             count(descriptors),
-            count(clients.map(|clients| clients as u64)),
+            count(process.served.map(|served| served.clients.into())),
+            count(process.served.map(|served| served.channels.into())),
             count(process.drops),
             zone.format(process.since, 0),
             known(process),

@@ -2,12 +2,13 @@
 
 use super::{known, rate};
 use crate::model::alarms::AlarmLine;
-use crate::model::clients::ClientLine;
+use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings::{severity_name, status_name};
 use crate::model::last::{Ending, Last};
 use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::out::Out;
+use crate::output::clients::slow_json;
 use crate::output::rows::Row;
 use crate::output::wording::put::who;
 use crate::output::{console, net, stuck};
@@ -55,6 +56,8 @@ struct Keys<'a> {
     stuck: Vec<stuck::Line<'a>>,
     /// Connections with devices that ended, and what it sent again, with the keys of `iocreplay net`.
     devices: Vec<net::Line<'a>>,
+    /// Clients that did not keep up: `client`, and the keys of `slow` of `iocreplay clients`.
+    slow: Vec<serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -197,7 +200,14 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         console: last.said.iter().map(|row| row.line(zone)).collect(),
         stuck: last.hangs.iter().map(|row| row.line(zone)).collect(),
         devices: last.devices.iter().map(|line| line.line(zone)).collect(),
+        slow: last.slow.iter().take(MOST).map(|(line, slow)| slow_of(line, slow, zone)).collect(),
     })
+}
+
+fn slow_of(line: &ClientLine, slow: &Slow, zone: &Zone) -> serde_json::Value {
+    let mut keys = slow_json(slow, zone);
+    keys["client"] = line.client.as_str().into();
+    keys
 }
 
 fn put_keys<'a>(put: &'a PutLine, zone: &Zone) -> PutKeys<'a> {

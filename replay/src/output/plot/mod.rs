@@ -68,6 +68,13 @@ impl Drawing {
         }
     }
 
+    /// Leaves out what is too much, beside so many others that never were in it.
+    pub fn limit(&mut self, others: usize) {
+        let more = self.series.len().saturating_sub(MAX_SERIES).saturating_add(others);
+        self.more = self.more.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+        self.series.truncate(MAX_SERIES);
+    }
+
     /// Sets the time axis: the times asked for, else from the first value to the end of the log.
     pub fn set_time(&mut self, since: Option<i64>, until: Option<i64>, end: Option<i64>) {
         let first = self.series.iter().filter_map(|series| Some(series.span()?.0)).min();
@@ -100,7 +107,7 @@ impl Drawing {
             }
         }
         if self.more > 0 {
-            remarks.push(format!("only the first {MAX_SERIES} PVs are drawn; choose fewer"));
+            remarks.push(format!("only the first {MAX_SERIES} are drawn; choose fewer"));
         }
         remarks
     }

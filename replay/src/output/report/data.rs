@@ -7,6 +7,7 @@ mod chains;
 mod choice;
 mod plots;
 mod shape;
+mod usage;
 
 pub use self::shape::Data;
 
@@ -52,6 +53,7 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
     let causes =
         causes.map(|cause| (cause.kind, cause.what, cause.value, cause.who, cause.through)).collect();
     let records = records(facts, &numbers);
+    let (usage, lines_left_out) = usage::usage(facts);
     let clock = &facts.clock;
     let gap = |missing: &super::collect::notes::Missing| Gap {
         from: clock.ms(missing.from),
@@ -76,6 +78,8 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
         records,
         plots,
         chains,
+        usage,
+        usage_left_out: (facts.usage.left_out, lines_left_out),
         chain_total: facts.found.chains.total,
         losses: facts.losses.iter().map(gap).collect(),
         gaps: facts.gaps.iter().map(gap).collect(),

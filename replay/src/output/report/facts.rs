@@ -6,7 +6,10 @@ use super::collect::notes::{Missing, RunNotes};
 use super::collect::places::NONE;
 use super::collect::records::FAST;
 use super::collect::Collected;
+use super::usage::Usage;
 use crate::hangs::Hang;
+use crate::model::clients::{ClientLine, Slow};
+use crate::model::network::NetLine;
 use crate::namesakes::may_follow;
 use crate::values::{CLOCK_STEP, RESTARTED};
 use std::collections::{HashMap, HashSet};
@@ -93,6 +96,12 @@ pub struct Facts {
     pub marks: Vec<(i64, String)>,
     /// Threads that stood still, the longest first.
     pub hangs: Vec<Hang>,
+    /// Connections with devices that ended or did not come about, and what was sent again, in order of time.
+    pub devices: Vec<NetLine>,
+    /// Clients that did not keep up, each time of it, the longest first.
+    pub slow: Vec<(ClientLine, Slow)>,
+    /// What the IOCs used of the machine.
+    pub usage: Usage,
 }
 
 impl Facts {

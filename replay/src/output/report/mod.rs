@@ -15,10 +15,13 @@ mod missing;
 mod moments;
 mod page;
 mod strings;
+mod usage;
 mod verdict;
 
 use crate::hangs::What;
 use crate::inputs::cp_sources;
+use crate::model::clients::{ClientLine, Clients, Slow};
+use crate::model::network::{Kind, NetLine, Network};
 use crate::out::{line, Out};
 use crate::time::Zone;
 use crate::{Filter, Logs};
@@ -67,8 +70,9 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let focus = found.focus;
     found.finish();
     found.puts.finish(focus);
+    let usage = usage::read(&logs.without_notices(), filter, &mut found.places);
     let is_empty = found.span.is_none() && ends.is_empty();
-    let spans = ends.iter().map(|end| (end.time, end.time)).chain(found.span);
+    let spans = ends.iter().map(|end| (end.time, end.time)).chain(found.span).chain(usage.span);
     let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default();
     runs.iter_mut().for_each(|run| run.add_unseen(span.1));
     let mut gaps = facts::gaps(&runs, &mut found);
@@ -83,9 +87,58 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let mut hangs = logs.without_notices().hangs(filter);
     hangs.retain(|hang| matches!(hang.what, What::Stuck { .. }));
     hangs.sort_by(|a, b| b.seconds.0.total_cmp(&a.seconds.0).then(a.time.cmp(&b.time)));
-    let facts =
-        Facts { runs, found, span, is_empty, clock, ends, other_ends, is_cut, losses, gaps, marks, hangs };
+    let (devices, slow) = devices_and_clients(&logs.without_notices(), filter, &ends, &found);
+    let facts = Facts {
+        devices,
+        slow,
+        runs,
+        found,
+        span,
+        is_empty: is_empty && usage.span.is_none(),
+        clock,
+        ends,
+        other_ends,
+        is_cut,
+        losses,
+        gaps,
+        marks,
+        hangs,
+        usage,
+    };
     Report { facts, is_empty }
+}
+
+/// A connection that ends so shortly before its IOC, or after it was last looked at, ended with it; nanoseconds.
+const WITH_IOC: i64 = 2_000_000_000;
+
+/// Connections with devices, and clients that did not keep up.
+fn devices_and_clients(
+    logs: &Logs,
+    filter: &Filter,
+    ends: &[facts::IocEnd],
+    found: &Collected,
+) -> (Vec<NetLine>, Vec<(ClientLine, Slow)>) {
+    let name = |end: &facts::IocEnd| {
+        usize::try_from(end.ioc)
+            .ok()
+            .and_then(|ioc| found.places.iocs.get(ioc))
+            .map(|ioc| (&ioc.host, &ioc.name))
+    };
+    let mut devices = Network::of_devices(logs, filter);
+    devices.retain(|line| {
+        let its = |end: &&facts::IocEnd| {
+            name(end).is_some_and(|(host, name)| **host == *line.host && *name == line.ioc)
+        };
+        let mut ends = ends.iter().filter(its);
+        filter.time(line.since)
+            && (line.kind == Kind::Retransmissions
+                || ends.all(|end| end.time.saturating_sub(line.since).saturating_abs() > WITH_IOC))
+    });
+    let slow = Clients::slow_ones(logs, filter).into_iter();
+    let mut slow: Vec<(ClientLine, Slow)> =
+        slow.flat_map(|line| line.slow.clone().into_iter().map(move |slow| (line.clone(), slow))).collect();
+    slow.sort_by_key(|(_, slow)| (std::cmp::Reverse(slow.until.saturating_sub(slow.since)), slow.since));
+    (devices, slow)
 }
 
 /// Writes the page. `command`: the command line that makes it, for the page's foot.

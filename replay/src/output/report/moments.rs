@@ -6,10 +6,13 @@
 //! 2. The first record that went MAJOR or INVALID, and if its chain began with a put, that put.
 //! 3. The first denied put.
 //! 4. The first mark, and the begin of fast processing by CP links or events (see the verdict).
-//! 5. The first put that wrote another value than was asked for.
-//! 6. The first MAJOR or INVALID of the next chains, each with its put if there is one, at least 100 ms after the one
+//! 5. The first connection with a device that ended, but was not closed by the IOC, or did not come about; and the client that
+//!    did not keep up for longest. Connections that ended with their IOC don't count.
+//! 6. The first put that wrote another value than was asked for.
+//! 7. The first MAJOR or INVALID of the next chains, each with its put if there is one, at least 100 ms after the one
 //!    before.
-//! 7. The next denied puts, other marks, other ends, and the alarms that follow others within 100 ms.
+//! 8. The next denied puts, other marks, the first such end of each other device, other ends, the connection that had to send most
+//!    segments again, if they were 100 or more, and the alarms that follow others within 100 ms.
 //!
 //! A record counts only when it goes MAJOR or INVALID for the first time. What stands beside a moment says from where
 //! it came as far as one chain knows it: two moments that stand below each other need have nothing to do with each other.
@@ -20,11 +23,17 @@ use super::collect::causes::Cause;
 use super::collect::puts::{Put, ACKNOWLEDGES, DENIED, NEW_KNOWN, OLD_KNOWN, OTHERWISE};
 use super::facts::{Facts, IocEnd};
 use crate::hangs::Hang;
+use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings::{severity_name, status_name};
+use crate::model::network::{Kind, NetLine};
+use crate::output::clients::slow_words;
+use crate::output::net::of_device;
 use std::collections::{BTreeMap, HashSet};
 
 /// Moments that are shown.
 const MOST: usize = 8;
+/// Segments sent again that make a moment: lines that lose some packets have fewer.
+const MANY_SEGMENTS: u64 = 100;
 /// Alarms that follow another sooner than this are often its consequences.
 const APART: i64 = 100_000_000;
 /// Time before and after a moment that its link shows.
@@ -37,7 +46,7 @@ pub struct Moment {
     pub time: i64,
     /// The time as text.
     pub at: String,
-    /// Its kind: `end`, `stuck`, `put`, `denied`, `major`, `invalid`, `mark` or `fast`.
+    /// Its kind: `end`, `stuck`, `put`, `denied`, `major`, `invalid`, `mark`, `device`, `slow` or `fast`.
     pub kind: &'static str,
     /// The sign of its kind.
     pub sign: &'static str,
@@ -78,19 +87,34 @@ pub fn moments(facts: &Facts) -> Vec<Moment> {
     first.into_iter().for_each(|found| add(vec![put(facts, found)]));
     facts.marks.iter().take(1).for_each(|found| add(vec![mark(facts, found)]));
     fast(facts).into_iter().for_each(|found| add(vec![found]));
+    let devices = first_of_each_device(facts);
+    devices.iter().take(1).for_each(|found| add(vec![device(facts, found)]));
+    facts.slow.iter().take(1).for_each(|(client, found)| add(vec![slow(facts, client, found)]));
     first_of_each(facts, OTHERWISE).take(1).for_each(|found| add(vec![put(facts, found)]));
     apart.iter().skip(1).take(3).for_each(|found| add(with_put(facts, found)));
     denied.take(1).for_each(|found| add(vec![put(facts, found)]));
     facts.marks.iter().skip(1).for_each(|found| add(vec![mark(facts, found)]));
+    devices.iter().skip(1).for_each(|found| add(vec![device(facts, found)]));
     apart.iter().skip(4).for_each(|found| add(with_put(facts, found)));
     ends.iter().skip(2).for_each(|found| add(vec![end(facts, found)]));
+    let again = facts.devices.iter().filter(|line| line.kind == Kind::Retransmissions);
+    let most = again.filter(|line| line.count >= MANY_SEGMENTS).max_by_key(|line| line.count);
+    most.into_iter().for_each(|found| add(vec![device(facts, found)]));
     close.iter().for_each(|found| add(with_put(facts, found)));
     chosen.into_values().collect()
 }
 
 /// Moments in order of time; of those at the same time, puts come before alarms.
 fn key(moment: &Moment) -> (i64, u8, String) {
-    (moment.time, u8::from(!matches!(moment.kind, "put" | "denied")), moment.name.clone())
+    (
+        moment.time,
+        u8::from(!matches!(moment.kind, "put" | "denied")),
+        format!(
+            "{}\0{}",
+            moment.name,
+            if matches!(moment.kind, "device" | "slow") { &moment.text } else { "" }
+        ),
+    )
 }
 
 fn blank(facts: &Facts, time: i64, kind: &'static str, sign: &'static str) -> Moment {
@@ -211,12 +235,50 @@ fn with_put(facts: &Facts, alarm: &Transition) -> Vec<Moment> {
     root.map(|root| put(facts, root)).into_iter().chain([moment]).collect()
 }
 
-/// The begin of fast processing by CP links or events.
+/// The first end of a connection with each device of an IOC that the IOC did not close itself, or that did not come about.
+fn first_of_each_device(facts: &Facts) -> Vec<&NetLine> {
+    let mut seen = HashSet::new();
+    let is_end = |line: &&NetLine| {
+        matches!(line.kind, Kind::DeviceDisconnected | Kind::DeviceUnreachable) && line.by != "ioc"
+    };
+    let ends = facts.devices.iter().filter(is_end);
+    ends.filter(|line| seen.insert((&line.host, &line.ioc, &line.servers))).collect()
+}
+
+/// A connection with a device. The recorder looks at intervals, so its time is known to a second.
+fn device(facts: &Facts, line: &NetLine) -> Moment {
+    let device = line.servers.join(", ");
+    let what = of_device(line, &|time| facts.clock.time(time, 0));
+    Moment {
+        at: facts.clock.time(line.since, 0),
+        name: line.ioc.clone(),
+        text: match line.kind {
+            Kind::Retransmissions => format!("to {device}: {what}"),
+            _ => format!("device {device}: {what}"),
+        },
+        ..blank(facts, line.since, "device", "\u{21af}")
+    }
+}
+
+/// A client that did not keep up.
+fn slow(facts: &Facts, client: &ClientLine, slow: &Slow) -> Moment {
+    let user = [&client.user, &client.client_host].map(|text| if text.is_empty() { "?" } else { text });
+    Moment {
+        at: facts.clock.time(slow.since, 0),
+        name: client.ioc.clone(),
+        text: format!("client {} {}", client.client, slow_words(slow, &|time| facts.clock.time(time, 0))),
+        aside: user.join("@"),
+        ..blank(facts, slow.since, "slow", "\u{29d7}")
+    }
+}
+
+/// A thread that stood still.
 fn stuck(facts: &Facts, hang: &Hang) -> Moment {
     let (name, text) = (hang.ioc.clone(), hang.text.clone());
     Moment { name, text, ..blank(facts, hang.time, "stuck", "\u{29d6}") }
 }
 
+/// The begin of fast processing by CP links or events.
 fn fast(facts: &Facts) -> Option<Moment> {
     let fastest = facts.fastest(facts.span.0, facts.span.1)?;
     let what = match (fastest.trigger, fastest.closed) {

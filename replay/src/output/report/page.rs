@@ -35,6 +35,7 @@ const SCRIPT: &str = concat!(
     include_str!("assets/filters.js"),
     include_str!("assets/puts.js"),
     include_str!("assets/values.js"),
+    include_str!("assets/usage.js"),
     include_str!("assets/chains.js"),
     include_str!("assets/alarms.js"),
     include_str!("assets/top.js"),
@@ -82,6 +83,7 @@ pub struct Page<'a> {
     moments: &'a [Moment],
     said: Vec<SaidLine>,
     more_said: String,
+    has_usage: bool,
     cards: Vec<Card>,
     footer: Vec<String>,
     command: String,
@@ -105,6 +107,7 @@ impl<'a> Page<'a> {
         let (from, to) = (clock.time(first, 0), clock.time(last, 0));
         let date = if clock.has_days() { String::new() } else { format!("{}, ", clock.date(first)) };
         let host = hosts(facts);
+        let has_usage = !facts.usage.words.is_empty();
         Page {
             nonce: nonce(),
             title: match facts.is_empty {
@@ -123,6 +126,7 @@ impl<'a> Page<'a> {
             more_said: Some(facts.found.said.more)
                 .filter(|more| *more > 0)
                 .map_or(String::new(), |more| plural(more, "earlier line")),
+            has_usage,
             cards: cards(facts),
             footer: footer(facts),
             command: shown(&command),
@@ -198,6 +202,8 @@ fn cards(facts: &Facts) -> Vec<Card> {
                     "Records",
                     format!("{} seen to process, {} times", count(seen), count(place.processed.total())),
                 );
+                let used = facts.usage.words.get(&number).cloned();
+                add("Resources", used.unwrap_or_default());
                 add("Not probed", ioc.not_probed.join("; "));
             }
             let gaps = facts.gaps.iter().filter(|gap| {

@@ -7,14 +7,20 @@ use crate::console::Row;
 use crate::hangs::{Hang, What};
 use crate::model::alarms::Alarm;
 use crate::model::enum_strings::{self, severity_name};
+use crate::model::network::{Kind, NetLine};
 use crate::namesakes::with_pid;
 use crate::out::{add, line, Out};
 use crate::output::console::said;
+use crate::output::net::of_device;
 use crate::output::wording::alarm;
 use crate::time::Zone;
 use serde::Serialize;
 use std::io;
 
+/// How long before an alarm a device's connection may have ended to be named, and how long after: the recorder looks once a
+/// second, or more seldom where looks are dear, and drivers mostly try again for some seconds. Nanoseconds.
+const BEFORE_ALARM: i64 = 5_000_000_000;
+const AFTER_ALARM: i64 = 1_500_000_000;
 /// Lines of the console that are shown.
 const MAX_SAID: usize = 20;
 
@@ -85,6 +91,9 @@ pub struct Answer {
     pub(super) said: Vec<Said>,
     /// The threads that stood still at that time, in or before the processing of a record on the way.
     pub(super) stuck: Vec<StuckThen>,
+    /// If it is an alarm since then: connections of the same IOC with devices that ended, or did not come about, at the
+    /// same time. They need not have to do with it.
+    pub(super) devices: Vec<DeviceThen>,
     /// The process that made the put at the root, as in `iocreplay puts`; null if no log tells.
     pub(super) process: Option<serde_json::Value>,
     /// Other IOCs that have a PV of this name: this answer is not about them.
@@ -121,6 +130,14 @@ pub struct Said {
 pub struct StuckThen {
     time: String,
     thread: Option<String>,
+    text: String,
+}
+
+/// A connection with a device that ended then.
+#[derive(Serialize)]
+pub struct DeviceThen {
+    time: String,
+    device: String,
     text: String,
 }
 
@@ -182,6 +199,30 @@ impl Answer {
         }
     }
 
+    /// The time in which connections with devices count, if the record was in alarm after the change. The recorder looks once a
+    /// second, so it notes an end up to that much later.
+    pub fn device_span(&self) -> Option<(i64, i64)> {
+        let (_, time) = self.lead.span();
+        let in_alarm = self.alarms.1.is_some_and(|(severity, _)| severity > 0);
+        in_alarm.then(|| (time.saturating_sub(BEFORE_ALARM), time.saturating_add(AFTER_ALARM)))
+    }
+
+    /// Takes a line about a connection: it counts if it is one of the same IOC that ended otherwise than by the IOC, in that
+    /// time.
+    pub fn add_device(&mut self, line: &NetLine, zone: &Zone) {
+        let Some((since, until)) = self.device_span() else { return };
+        let is_end = matches!(line.kind, Kind::DeviceDisconnected | Kind::DeviceUnreachable);
+        let same_host = self.host.is_empty() || *line.host == *self.host;
+        let same_ioc = !self.ioc.is_empty()
+            && (line.ioc == self.ioc || self.pid.is_some_and(|pid| line.ioc == with_pid(&self.ioc, pid)));
+        let in_time = (since..=until).contains(&line.since);
+        if is_end && line.by != "ioc" && same_host && same_ioc && in_time && self.devices.len() < MAX_SAID {
+            let text = of_device(line, &|time| zone.format(time, 3));
+            let (time, device) = (zone.format(line.since, 9), line.servers.join(", "));
+            self.devices.push(DeviceThen { time, device, text });
+        }
+    }
+
     /// The answer, found by reading only what was recorded since a time.
     pub fn counted_since(self, since: i64, zone: &Zone) -> Answer {
         Answer { counted_since: Some(zone.format(since, 9)), ..self }
@@ -208,6 +249,13 @@ impl Answer {
         }
         for stuck in &self.stuck {
             line!(out, "Stuck: {}  {}", stuck.time, stuck.text)?;
+        }
+        for at in &self.devices {
+            let DeviceThen { time, device, text } = at;
+            line!(
+                out,
+                "At the same time: {time}  device {device}: {text} (this need not have to do with it)"
+            )?;
         }
         self.write_sources(out)
     }

@@ -34,6 +34,7 @@ function followTheme() {
 
 function redraw() {
   makePlots();
+  makeUsagePlots();
   draw();
 }
 
@@ -65,11 +66,12 @@ $("app").append(
   el("div", { class: "two" }, makePuts(), makeValues()),
   makeChains(),
   el("div", { class: "two" }, makeAlarms(), makeTop()));
+if (D.usage.length) $("app").append(makeUsage());
 document.body.append(tip, makeHelp());
 followTheme();
 const { change, section } = fromHash(location.hash);
 state = { ...START, ...change };
-views.push(drawTimeline, drawMini, drawFilters, drawPuts, drawValues, drawChains, drawAlarms, drawTop);
+views.push(drawTimeline, drawMini, drawFilters, drawPuts, drawValues, drawChains, drawAlarms, drawTop, drawUsage);
 brushOverview($("lanes"), LEFT, RIGHT, OVERVIEW);
 brushOverview($("mini-canvas"), 1, 1, 28);
 brushLanes($("lanes"));

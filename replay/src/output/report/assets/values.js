@@ -1,6 +1,8 @@
 // Plots of values over the chosen time: stepped, with the puts that were made, the alarms, and what is not known.
 
 const MOST_PLOTS = 4;
+// Less than the page's times tell apart, ms.
+const INSTANT = 1e-4;
 const plotOf = new Map(D.plots.map((plot, place) => [plot.record, place]));
 let shownPlots = D.plots.map((_, place) => place).slice(0, MOST_PLOTS);
 let chart = [];
@@ -32,7 +34,11 @@ function series(plot) {
   let at = 0;
   plot.time.forEach((t, i) => {
     for (; at < breaks.length && breaks[at][0] < t; at++) {
-      if (times.length && values[values.length - 1] !== null) push(breaks[at][0], null);
+      // The value goes on up to the gap.
+      if (times.length && values[values.length - 1] !== null) {
+        push(breaks[at][0], values[values.length - 1]);
+        push(breaks[at][0] + INSTANT, null);
+      }
     }
     push(t, plot.value[i]);
   });
@@ -155,19 +161,22 @@ function drawBelow(u, plot) {
   c.restore();
 }
 
+// Hatches a part of a plot, in its own pixels, of which `px` are one of the page.
+function hatchTime(c, from, to, top, height, px) {
+  c.fillStyle = colours.card;
+  c.fillRect(from, top, to - from, height);
+  c.fillStyle = hatch(c, colours.hatch);
+  c.save();
+  c.scale(px, px);
+  c.fillRect(from / px, top / px, (to - from) / px, height / px);
+  c.restore();
+}
+
 // Gaps, ends and puts, above the line.
 function drawAbove(u, plot) {
   const { c, top, height, right, x, px } = area(u);
   const ioc = iocOfRecord(plot.record);
-  const hatched = (from, to) => {
-    c.fillStyle = colours.card;
-    c.fillRect(from, top, to - from, height);
-    c.fillStyle = hatch(c, colours.hatch);
-    c.save();
-    c.scale(px, px);
-    c.fillRect(from / px, top / px, (to - from) / px, height / px);
-    c.restore();
-  };
+  const hatched = (from, to) => hatchTime(c, from, to, top, height, px);
   for (const gap of D.gaps) if (gap.ioc < 0 || gap.ioc === ioc) hatched(x(gap.from), Math.max(x(gap.to), x(gap.from) + px));
   if (ioc >= 0 && iocs[ioc].end !== null && x(iocs[ioc].end) < right) {
     hatched(x(iocs[ioc].end), right);

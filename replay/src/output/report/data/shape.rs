@@ -22,6 +22,9 @@ pub struct Data {
     pub(super) plots: Vec<Plot>,
     pub(super) chains: Vec<Chain>,
     pub(super) chain_total: u64,
+    pub(super) usage: Vec<Usage>,
+    /// IOCs without a plot of what they used, and lines that had no room.
+    pub(super) usage_left_out: (usize, usize),
     pub(super) losses: Vec<Gap>,
     pub(super) gaps: Vec<Gap>,
     pub(super) marks: Vec<(f64, String)>,
@@ -101,6 +104,34 @@ pub(super) struct Plot {
     pub(super) seen: u64,
     pub(super) thinned: bool,
     pub(super) time: Vec<f64>,
+    pub(super) value: Vec<Option<f64>>,
+}
+
+/// What an IOC used.
+#[derive(Serialize)]
+pub(super) struct Usage {
+    pub(super) ioc: i64,
+    pub(super) plots: Vec<UsagePlot>,
+}
+
+#[derive(Serialize)]
+pub(super) struct UsagePlot {
+    pub(super) title: &'static str,
+    pub(super) units: &'static str,
+    /// Whether the axis begins with 0.
+    pub(super) zero: bool,
+    /// The IOC's, then those of its threads.
+    pub(super) lines: Vec<UsageLine>,
+}
+
+#[derive(Serialize)]
+pub(super) struct UsageLine {
+    /// Name of the thread.
+    pub(super) name: String,
+    pub(super) seen: u64,
+    pub(super) thinned: bool,
+    pub(super) time: Vec<f64>,
+    /// Null: not known from then on.
     pub(super) value: Vec<Option<f64>>,
 }
 
