@@ -12,7 +12,9 @@ use crate::notices::Notice;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Event, Fact, IocId, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId};
+use iocrec_log::event::{
+    Event, Fact, IocId, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId, Wait,
+};
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -245,6 +247,9 @@ impl<'a> Refined<'a> {
     }
 
     fn take(&mut self, context: &Context, event: &Event) {
+        if let Fact::Complete(hit) = &event.fact {
+            self.done(context.thread(hit.thread).map(|thread| (thread.ioc, thread.tid)), hit.record, event.time);
+        }
         let Some((id, record)) = thread_of(&event.fact) else { return };
         let Some(thread) = context.thread(id) else { return };
         let time = event.time;
@@ -252,7 +257,9 @@ impl<'a> Refined<'a> {
         let all = &mut self.found.hangs;
         let over = |at: &usize| all.get(*at).and_then(|hang| hang.end).is_some_and(|end| end.1 < time);
         let first = hangs.partition_point(over);
-        if let Some(hang) = hangs.get(first).and_then(|at| all.get_mut(*at)) {
+        // the hits of a thread that spins are those of records within
+        let hang = hangs.get(first).and_then(|at| all.get_mut(*at));
+        if let Some(hang) = hang.filter(|hang| hang.stuck.wait != Wait::Spins) {
             if (hang.stuck.after..=hang.stuck.since).contains(&time) && hang.stuck.after > 0 {
                 hang.hits.0 = hang.hits.0.max(Some(time));
             } else if hang.end.is_some_and(|end| (end.0..=end.1).contains(&time)) {
@@ -278,6 +285,19 @@ impl<'a> Refined<'a> {
         if time >= late.fact.since && late.longest.as_ref().is_none_or(|longest| longest.2 < took) {
             let name = context.record(before).map_or_else(String::new, |record| record.name.to_string());
             late.longest = Some((before, name, took));
+        }
+    }
+
+    /// A record is done on a thread: if that spun in it, this ended it.
+    fn done(&mut self, thread: Option<(IocId, u32)>, record: RecordId, time: u64) {
+        let hangs = thread.and_then(|thread| self.hangs.get(&thread)).map(Vec::as_slice).unwrap_or_default();
+        let all = &mut self.found.hangs;
+        let over = |at: &usize| all.get(*at).and_then(|hang| hang.end).is_some_and(|end| end.1 < time);
+        let first = hangs.partition_point(over);
+        let Some(hang) = hangs.get(first).and_then(|at| all.get_mut(*at)) else { return };
+        let is_end = hang.end.is_some_and(|end| (end.0..=end.1).contains(&time));
+        if is_end && hang.stuck.wait == Wait::Spins && hang.stuck.record == Some(record) {
+            hang.hits.1 = Some(time);
         }
     }
 
@@ -317,10 +337,13 @@ impl Raw {
     fn row(self, run: &Run, end_of_log: i64) -> Hang {
         let Stuck { after, since, .. } = *self.stuck;
         let ((ioc, pid), [record, holder_record]) = (self.place, self.names);
+        // it is when the record began that was recorded
+        let began = Some(after).filter(|after| self.stuck.wait == Wait::Spins && *after > 0);
         let first = self.hits.0.map(|hit| match period(&self.stuck.thread) {
             Some(period) => (hit + period).min(since),
             None => hit,
         });
+        let first = began.or(first);
         let from = (first.unwrap_or(after), since);
         let wall_from = run.wall(first.unwrap_or(since));
         let length = |from: u64, to: u64| to.saturating_sub(from) as f64 / SECOND;

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <epicsAssert.h>
@@ -86,6 +87,19 @@ static long await(struct subRecord *record)
     return 0;
 }
 
+/* Calculates for A seconds of time, with no system call. */
+static long spin(struct subRecord *record)
+{
+    struct timespec now, end;
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (time_t)record->a;
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (record->a > 0 && now.tv_sec < end.tv_sec);
+    return 0;
+}
+
 static long give_up(struct subRecord *record)
 {
     if (record->a > 0)
@@ -103,4 +117,5 @@ void register_routines(void)
     ADD(receive);
     ADD(await);
     ADD(give_up);
+    ADD(spin);
 }

@@ -21,6 +21,7 @@ pub mod records;
 pub mod rereads;
 pub mod scan_lists;
 pub mod snapshots;
+mod spinning;
 pub mod stuck;
 #[cfg(test)]
 mod tests;
