@@ -201,11 +201,16 @@ fn a_record_that_spins() {
     assert_eq!(spins.len(), 1, "{rows:#?}");
     let [thread, record] = ["thread", "record"].map(|key| spins[0][key].as_str().unwrap());
     assert_eq!((thread, record), ("cbLow", "H:SPIN"), "{rows:#?}");
-    let (least, most) = (spins[0]["seconds_min"].as_f64().unwrap(), spins[0]["seconds_max"].as_f64().unwrap());
+    let (least, most) =
+        (spins[0]["seconds_min"].as_f64().unwrap(), spins[0]["seconds_max"].as_f64().unwrap());
     // whole seconds end within the last of them
     assert!((4.9..6.2).contains(&least) && most < 6.2, "{}", spins[0]);
     let text = spins[0]["text"].as_str().unwrap();
-    assert!(text.starts_with("cbLow spun ") && text.ends_with(" s, using CPU and never waiting, processing H:SPIN"), "{text}");
+    assert!(
+        text.starts_with("cbLow spun ")
+            && text.ends_with(" s, using CPU and never waiting, processing H:SPIN"),
+        "{text}"
+    );
     for command in [vec!["last", "stuck"], vec!["why", "H:SPIN"]] {
         let out = Command::new(iocreplay()).args(&command).arg(rig.log()).output().expect("iocreplay runs");
         let out = String::from_utf8_lossy(&out.stdout);

@@ -8,6 +8,7 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::queues::*;
 use super::resources::*;
 use super::stuck::*;
 use super::traffic::*;
@@ -231,6 +232,8 @@ macro_rules! for_each_fact {
             85 TcpConnection(Box<TcpConnection>) "tcp_connection" Note;
             /// A client does not take what waits for it.
             86 SlowClient(Box<SlowClient>) "slow_client" Note;
+            /// A queue of callbacks fills or overflows.
+            87 QueueFill(Box<QueueFill>) "queue_fill" Note;
         }
     };
 }
@@ -309,7 +312,8 @@ macro_rules! boxed {
     };
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
-    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection SlowClient);
+    PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection SlowClient
+    QueueFill);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

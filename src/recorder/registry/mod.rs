@@ -17,6 +17,7 @@ pub mod fields;
 pub mod hash;
 pub mod links;
 pub mod owner;
+mod queues;
 pub mod records;
 pub mod rereads;
 pub mod scan_lists;

@@ -18,6 +18,7 @@ use crate::ioc::threads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
+use crate::recorder::registry::queues::Queues;
 use crate::recorder::registry::records::Records;
 use crate::recorder::registry::scan_lists::ScanLists;
 use crate::recorder::registry::spinning::Spinning;
@@ -52,6 +53,7 @@ pub struct StuckThreads {
     last: u64,
     stopped: Option<Stuck>,
     spinning: Spinning,
+    queues: Queues,
 }
 
 /// What else is known of the IOC.
@@ -112,6 +114,7 @@ impl StuckThreads {
             self.look_at_threads(env, now, ioc, &look);
         }
         self.spinning.beat(env, (last, now), ioc, &look);
+        self.queues.beat(env, now, ioc);
     }
 
     /// Notes which threads have run since the last beat.
@@ -248,7 +251,8 @@ fn describe(
     standing: Standing,
 ) -> Stuck {
     let Standing { wait, object, call, mutex, holds, .. } = standing;
-    let mut stuck = Stuck { wait, object, call, ..ioc.hang(tid, seen.name.clone(), (seen.after, seen.since)) };
+    let mut stuck =
+        Stuck { wait, object, call, ..ioc.hang(tid, seen.name.clone(), (seen.after, seen.since)) };
     let mut address = holds;
     if let Some(mutex) = mutex {
         address = mutex.record.or(holds);

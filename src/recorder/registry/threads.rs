@@ -240,3 +240,31 @@ fn name(env: &Env<'_>, owner: Owner<'_>, tid: u32) -> String {
     });
     own.flatten().unwrap_or_else(|| env.procfs().thread_name(process.pid, tid))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_under_way() {
+        let mut under_way = UnderWay::default();
+        let mut hit = |sp, step| {
+            under_way.step(HitPlace { tid: 1, sp, time: sp }, step);
+            under_way.0.iter().map(|begun| begun.address).collect::<Vec<_>>()
+        };
+        assert_eq!(hit(900, Step::Process(1)), [1]);
+        assert_eq!(hit(800, Step::Process(2)), [1, 2], "its input link");
+        assert_eq!(hit(780, Step::Complete(2)), [1]);
+        assert_eq!(hit(850, Step::Other), [1], "a put within");
+        assert_eq!(hit(800, Step::Process(3)), [1, 3]);
+        assert_eq!(hit(800, Step::Process(4)), [1, 4], "3 has returned without completing");
+        assert_eq!(hit(880, Step::Complete(1)), [], "4 has returned, too");
+        assert_eq!(hit(860, Step::Process(5)), [5], "a forward link is none of its own processing");
+        assert_eq!(hit(900, Step::Process(1)), [1]);
+        for deeper in 1..20 {
+            hit(900 - deeper, Step::Process(deeper));
+        }
+        assert_eq!(hit(100, Step::Other).len(), DEEPEST);
+        assert_eq!(hit(1000, Step::Other), []);
+    }
+}
