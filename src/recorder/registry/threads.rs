@@ -258,13 +258,13 @@ mod tests {
         assert_eq!(hit(850, Step::Other), [1], "a put within");
         assert_eq!(hit(800, Step::Process(3)), [1, 3]);
         assert_eq!(hit(800, Step::Process(4)), [1, 4], "3 has returned without completing");
-        assert_eq!(hit(880, Step::Complete(1)), [], "4 has returned, too");
+        assert_eq!(hit(880, Step::Complete(1)), [0_u64; 0], "4 has returned, too");
         assert_eq!(hit(860, Step::Process(5)), [5], "a forward link is none of its own processing");
         assert_eq!(hit(900, Step::Process(1)), [1]);
         for deeper in 1..20 {
             hit(900 - deeper, Step::Process(deeper));
         }
         assert_eq!(hit(100, Step::Other).len(), DEEPEST);
-        assert_eq!(hit(1000, Step::Other), []);
+        assert_eq!(hit(1000, Step::Other), [0_u64; 0]);
     }
 }
