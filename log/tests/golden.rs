@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 23] = [
+const GOLDEN: [&str; 24] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -37,6 +37,7 @@ const GOLDEN: [&str; 23] = [
     "v1-stuck",
     "v1-connections",
     "v1-files",
+    "v1-queues",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -392,6 +393,19 @@ fn hits() -> Vec<Fact> {
             ioc: 1,
             names: vec!["CAS-TCP".into(), "sncRamp".into()],
             is_whole: true,
+        }),
+        Fact::from(QueueFill {
+            ioc: 1,
+            queue: Queue::Low,
+            since: 10 * SECOND,
+            last: 11 * SECOND,
+            is_over: false,
+            size: 2000,
+            used: 2000,
+            most: 2000,
+            overflows: 12,
+            thread: "cbLow".into(),
+            record: Some(4),
         }),
         Fact::OutputLinks(OutputLinks {
             record: 3,

@@ -12,7 +12,9 @@ use crate::notices::Notice;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Event, Fact, IocId, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId};
+use iocrec_log::event::{
+    Event, Fact, IocId, QueueFill, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId, Wait,
+};
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,6 +80,13 @@ pub enum What {
         /// The record that took longest on that thread, and the seconds that it took itself.
         longest: Option<(String, f64)>,
     },
+    /// A queue of callbacks filled or overflowed.
+    Queue {
+        /// The fact, as it was told last.
+        fill: Box<QueueFill>,
+        /// Name of the record.
+        record: Option<String>,
+    },
 }
 
 /// A row of the listing. Times are wall-clock, nanoseconds since 1970 UTC.
@@ -111,6 +120,7 @@ impl Hang {
     pub fn records(&self) -> impl Iterator<Item = &str> {
         let (one, other) = match &self.what {
             What::Stuck { record, holder_record, .. } => (record.as_deref(), holder_record.as_deref()),
+            What::Queue { record, .. } => (record.as_deref(), None),
             What::Overruns { longest, .. } => (longest.as_ref().map(|(name, _)| name.as_str()), None),
         };
         one.into_iter().chain(other)
@@ -144,6 +154,16 @@ struct Found {
     hangs: Vec<Raw>,
     open: HashMap<u32, usize>,
     late: Vec<Late>,
+    queues: Vec<Filled>,
+}
+
+/// A queue that filled.
+struct Filled {
+    fill: Box<QueueFill>,
+    record: Option<String>,
+    place: (String, Option<u32>),
+    /// When the IOC ended, if it was then.
+    ended: Option<u64>,
 }
 
 fn place(context: &Context, ioc: IocId) -> (String, Option<u32>) {
@@ -159,7 +179,23 @@ impl Found {
                 let Some(hang) = self.open.remove(id).and_then(|at| self.hangs.get_mut(at)) else { return };
                 hang.end = Some((*after, time, how));
             }
+            Fact::QueueFill(fill) => {
+                let record =
+                    fill.record.and_then(|id| context.record(id)).map(|record| record.name.to_string());
+                let is_it = |one: &&mut Filled| {
+                    let known = &one.fill;
+                    (known.ioc, known.queue, known.since) == (fill.ioc, fill.queue, fill.since)
+                };
+                let (fill, place) = (fill.clone(), place(context, fill.ioc));
+                if let Some(one) = self.queues.iter_mut().rev().take(64).find(is_it) {
+                    (one.fill, one.record) = (fill, record);
+                } else if self.queues.len() < MAX_ROWS {
+                    self.queues.push(Filled { fill, record, place, ended: None });
+                }
+            }
             Fact::IocEnd(end) => {
+                let open = |one: &&mut Filled| one.fill.ioc == end.ioc && !one.fill.is_over;
+                self.queues.iter_mut().filter(open).for_each(|one| one.ended = Some(time));
                 let hangs = &mut self.hangs;
                 self.open.retain(|_, at| {
                     let Some(hang) = hangs.get_mut(*at).filter(|hang| hang.stuck.ioc == end.ioc) else {
@@ -245,6 +281,13 @@ impl<'a> Refined<'a> {
     }
 
     fn take(&mut self, context: &Context, event: &Event) {
+        if let Fact::Complete(hit) = &event.fact {
+            self.done(
+                context.thread(hit.thread).map(|thread| (thread.ioc, thread.tid)),
+                hit.record,
+                event.time,
+            );
+        }
         let Some((id, record)) = thread_of(&event.fact) else { return };
         let Some(thread) = context.thread(id) else { return };
         let time = event.time;
@@ -252,7 +295,9 @@ impl<'a> Refined<'a> {
         let all = &mut self.found.hangs;
         let over = |at: &usize| all.get(*at).and_then(|hang| hang.end).is_some_and(|end| end.1 < time);
         let first = hangs.partition_point(over);
-        if let Some(hang) = hangs.get(first).and_then(|at| all.get_mut(*at)) {
+        // the hits of a thread that spins are those of records within
+        let hang = hangs.get(first).and_then(|at| all.get_mut(*at));
+        if let Some(hang) = hang.filter(|hang| hang.stuck.wait != Wait::Spins) {
             if (hang.stuck.after..=hang.stuck.since).contains(&time) && hang.stuck.after > 0 {
                 hang.hits.0 = hang.hits.0.max(Some(time));
             } else if hang.end.is_some_and(|end| (end.0..=end.1).contains(&time)) {
@@ -278,6 +323,19 @@ impl<'a> Refined<'a> {
         if time >= late.fact.since && late.longest.as_ref().is_none_or(|longest| longest.2 < took) {
             let name = context.record(before).map_or_else(String::new, |record| record.name.to_string());
             late.longest = Some((before, name, took));
+        }
+    }
+
+    /// A record is done on a thread: if that spun in it, this ended it.
+    fn done(&mut self, thread: Option<(IocId, u32)>, record: RecordId, time: u64) {
+        let hangs = thread.and_then(|thread| self.hangs.get(&thread)).map(Vec::as_slice).unwrap_or_default();
+        let all = &mut self.found.hangs;
+        let over = |at: &usize| all.get(*at).and_then(|hang| hang.end).is_some_and(|end| end.1 < time);
+        let first = hangs.partition_point(over);
+        let Some(hang) = hangs.get(first).and_then(|at| all.get_mut(*at)) else { return };
+        let is_end = hang.end.is_some_and(|end| (end.0..=end.1).contains(&time));
+        if is_end && hang.stuck.wait == Wait::Spins && hang.stuck.record == Some(record) {
+            hang.hits.1 = Some(time);
         }
     }
 
@@ -317,10 +375,13 @@ impl Raw {
     fn row(self, run: &Run, end_of_log: i64) -> Hang {
         let Stuck { after, since, .. } = *self.stuck;
         let ((ioc, pid), [record, holder_record]) = (self.place, self.names);
+        // it is when the record began that was recorded
+        let began = Some(after).filter(|after| self.stuck.wait == Wait::Spins && *after > 0);
         let first = self.hits.0.map(|hit| match period(&self.stuck.thread) {
             Some(period) => (hit + period).min(since),
             None => hit,
         });
+        let first = began.or(first);
         let from = (first.unwrap_or(after), since);
         let wall_from = run.wall(first.unwrap_or(since));
         let length = |from: u64, to: u64| to.saturating_sub(from) as f64 / SECOND;
@@ -415,6 +476,36 @@ impl Late {
     }
 }
 
+impl Filled {
+    fn row(self, run: &Run) -> Hang {
+        let Filled { fill, record, place: (ioc, pid), ended } = self;
+        let lasted = fill.last.saturating_sub(fill.since) as f64 / SECOND;
+        let until = if fill.is_over { Some(fill.last) } else { ended };
+        // it was so at the last look, and not yet at the one before the first
+        let (text, span) = match until {
+            Some(until) => {
+                let most = until.saturating_sub(fill.since) as f64 / SECOND;
+                (
+                    fill.sentence(Some(&format!("{most:.0} s")), record.as_deref()),
+                    ((lasted - 1.0).max(0.0), Some(most)),
+                )
+            }
+            None => (fill.sentence(None, record.as_deref()), (0.0, None)),
+        };
+        let (time, end) = (run.wall(fill.since), until.map(|until| run.wall(until)));
+        Hang {
+            time,
+            end,
+            host: run.host(),
+            ioc,
+            pid,
+            seconds: span,
+            what: What::Queue { fill, record },
+            text,
+        }
+    }
+}
+
 /// The segments of a run that may tell of a filter's time. A segment repeats what is in force when it begins.
 fn of_time<'a>(files: &'a [SegmentFile], filter: &Filter) -> &'a [SegmentFile] {
     let begun = |file: &SegmentFile| file.header.map(|header| header.created_wall);
@@ -446,6 +537,7 @@ impl Logs {
             self.walk(files, &run, Arc::new(choose), true, &mut |context, event| {
                 found.take(context, event.time, &event.fact);
             });
+            rows.extend(std::mem::take(&mut found.queues).into_iter().map(|one| one.row(&run)));
             if found.hangs.is_empty() && found.late.is_empty() {
                 continue;
             }

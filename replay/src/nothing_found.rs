@@ -104,7 +104,7 @@ impl Held {
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
             Fact::Resources(_) => self.resources = true,
             Fact::ConsoleLine(_) | Fact::ConsoleLeftOut(_) | Fact::GivingUp(_) => self.console = true,
-            Fact::Stuck(_) | Fact::ScanOverruns(_) => self.stuck = true,
+            Fact::Stuck(_) | Fact::ScanOverruns(_) | Fact::QueueFill(_) => self.stuck = true,
             Fact::IoUse(_) => self.files = true,
             Fact::Clock(_) => {}
             _ => return,

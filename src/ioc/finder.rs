@@ -13,7 +13,7 @@ use crate::ioc::layout::LayoutError;
 use crate::ioc::module::Module;
 use crate::ioc::offsets::Generation;
 use crate::ioc::process::IocProcess;
-use crate::ioc::{functions, standing, stripped, version};
+use crate::ioc::{functions, queues, standing, stripped, version};
 use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
 use crate::linux::opened::{Identity, Opened};
@@ -190,6 +190,7 @@ impl Finder {
         wanted.extend(Generation::symbols());
         wanted.push(version::CORE_RELEASE);
         wanted.extend(standing::SUSPEND);
+        wanted.push(queues::STATUS);
         wanted.extend(functions::symbols_of_c_library());
         self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());
         if self.files.len() > MAX_FILES {
@@ -218,7 +219,11 @@ impl Finder {
     /// readable through another; this process is examined again.
     fn read_file(&mut self, pid: u32, file: &MappedFile, wanted: &[&'static str]) -> Option<Opened> {
         let read = file.open(pid).and_then(|opened| {
-            let elf = Elf::read(&opened, wanted).ok();
+            let mut elf = Elf::read(&opened, wanted).ok();
+            if let Some(elf) = elf.as_mut().filter(|elf| elf.symbol(queues::STATUS).is_some()) {
+                // without them the queues are unknown
+                let _ = elf.read_private(&opened, &queues::VARIABLES);
+            }
             if opened.is_unchanged() {
                 Ok((opened, elf))
             } else {

@@ -35,6 +35,7 @@ pub(crate) mod offsets;
 pub mod ports;
 mod process;
 pub mod pva_channels;
+pub mod queues;
 pub mod records;
 pub mod redact;
 pub mod scanning;

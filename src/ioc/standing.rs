@@ -155,6 +155,18 @@ impl<'a> Look<'a> {
         places.unwrap_or_default().iter().any(is_it)
     }
 
+    /// Whether a thread holds the lock of a record's lock set.
+    pub fn holds(&self, tid: u32, record: u64) -> bool {
+        self.owner(record) == Some(own_number(self.ioc.pid, tid))
+    }
+
+    /// How often a thread has waited for anything since it began.
+    pub fn waits(&self, tid: u32) -> Option<u64> {
+        let status = self.file(tid, "status");
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        count.trim_ascii().parse().ok()
+    }
+
     /// The holder of the lock of a record's lock set.
     fn owner(&self, record: u64) -> Option<u32> {
         let places = locks::mutexes(self.memory(), self.layout?, record);

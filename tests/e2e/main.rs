@@ -52,6 +52,7 @@ mod pvaccess_memory;
 mod pvaccess_network;
 mod pvaccess_records;
 mod pvaccess_values;
+mod queues;
 mod records;
 mod restricted_machines;
 mod scanning;

@@ -179,6 +179,45 @@ fn a_suspended_thread_holds_up_others() {
     ioc.kill();
 }
 
+/// A record that calculates for long, begun by another record's link; and afterwards one that sleeps on the same thread.
+#[test]
+fn a_record_that_spins() {
+    let Some(rig) = Rig::new("stuck-spins") else { return };
+    let mut ioc = start(&rig);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    wait_until_watched(&rig);
+    put(&mut ioc, "SECONDS", 6.0);
+    put(&mut ioc, "EVENT9.PROC", 1.0);
+    wait_until("it is told while it lasts", || !hangs(&rig).is_empty());
+    assert_eq!(hangs(&rig)[0]["ended"], "open", "{:#?}", hangs(&rig));
+    wait_for_ends(&rig, 1);
+    put(&mut ioc, "SECONDS", 0.0);
+    put(&mut ioc, "LOW.A", 3.5);
+    put(&mut ioc, "EVENT.PROC", 1.0);
+    wait_for_ends(&rig, 3);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let rows = hangs(&rig);
+    let spins: Vec<&Value> = rows.iter().filter(|row| row["waits_for"] == "spins").collect();
+    assert_eq!(spins.len(), 1, "{rows:#?}");
+    let [thread, record] = ["thread", "record"].map(|key| spins[0][key].as_str().unwrap());
+    assert_eq!((thread, record), ("cbLow", "H:SPIN"), "{rows:#?}");
+    let (least, most) =
+        (spins[0]["seconds_min"].as_f64().unwrap(), spins[0]["seconds_max"].as_f64().unwrap());
+    // whole seconds end within the last of them
+    assert!((4.9..6.2).contains(&least) && most < 6.2, "{}", spins[0]);
+    let text = spins[0]["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("cbLow spun ")
+            && text.ends_with(" s, using CPU and never waiting, processing H:SPIN"),
+        "{text}"
+    );
+    for command in [vec!["last", "stuck"], vec!["why", "H:SPIN"]] {
+        let out = Command::new(iocreplay()).args(&command).arg(rig.log()).output().expect("iocreplay runs");
+        let out = String::from_utf8_lossy(&out.stdout);
+        assert!(out.contains("cbLow spun "), "{command:?}: {out}");
+    }
+}
+
 /// IOCs that have nothing to do, one whose process is stopped, and a machine that is busy: no thread of theirs is stuck.
 #[test]
 fn those_who_rest_are_not_stuck() {

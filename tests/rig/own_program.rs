@@ -108,8 +108,14 @@ pub fn client32(rig: &Rig) -> Option<Command> {
 
 /// Compiles a shared library for the IOCs of ioc.py (`--routines`); its path.
 pub fn shared_library(rig: &Rig, source: &str) -> String {
+    shared_library_for(rig, source, None)
+}
+
+/// The same for a version of EPICS Base of .venv/epics (`--epics`).
+pub fn shared_library_for(rig: &Rig, source: &str, version: Option<&str>) -> String {
+    let base = version.map_or_else(libraries, |version| environment_of(version).join("epicscorelibs"));
     let library = rig.path(source.trim_end_matches(".c")) + ".so";
-    succeed(compiler(&libraries(), &library).args(["-shared", "-fPIC"]).arg(rig_file(source)));
+    succeed(compiler(&base, &library).args(["-shared", "-fPIC"]).arg(rig_file(source)));
     library
 }
 

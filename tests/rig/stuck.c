@@ -5,10 +5,15 @@
  */
 #include <arpa/inet.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <callback.h>
+#include <dbScan.h>
 #include <epicsAssert.h>
 #include <epicsEvent.h>
 #include <epicsMutex.h>
@@ -86,6 +91,68 @@ static long await(struct subRecord *record)
     return 0;
 }
 
+/* Calculates for A seconds of time, with no system call. */
+static long spin(struct subRecord *record)
+{
+    struct timespec now, end;
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (time_t)record->a;
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (record->a > 0 && now.tv_sec < end.tv_sec);
+    return 0;
+}
+
+static CALLBACK callback;
+static int dozes;
+
+static void idle(CALLBACK *unused)
+{
+    (void)unused;
+}
+
+/* Asks A times for a callback of low priority, or, with B, for itself to be processed by scanOnce, which first sleeps
+ * C seconds. */
+static long flood(struct subRecord *record)
+{
+    int left = (int)record->a;
+
+    if (strcmp(epicsThreadGetNameSelf(), "scanOnce") == 0) {
+        if (dozes) {
+            dozes = 0;
+            epicsThreadSleep(record->c);
+        }
+        return 0;
+    }
+    dozes = 1;
+    callbackSetCallback(idle, &callback);
+    callbackSetPriority(priorityLow, &callback);
+    while (left-- > 0)
+        if (record->b)
+            scanOnce((struct dbCommon *)record);
+        else
+            callbackRequest(&callback);
+    return 0;
+}
+
+/* Writes what Base says of its queues into the file named by QUEUES: high-water mark, size and overflows of the queue of
+ * low priority, and of scanOnce. */
+static long count(struct subRecord *record)
+{
+    callbackQueueStats callbacks;
+    scanOnceQueueStats once;
+    FILE *file = fopen(getenv("QUEUES"), "w");
+
+    (void)record;
+    if (!file || callbackQueueStatus(0, &callbacks) || scanOnceQueueStatus(0, &once))
+        return -1;
+    fprintf(file, "%d %d %d\n", callbacks.maxUsed[0], callbacks.size, callbacks.numOverflow[0]);
+    fprintf(file, "%d %d %d\n", once.maxUsed, once.size, once.numOverflow);
+    fclose(file);
+    return 0;
+}
+
 static long give_up(struct subRecord *record)
 {
     if (record->a > 0)
@@ -103,4 +170,7 @@ void register_routines(void)
     ADD(receive);
     ADD(await);
     ADD(give_up);
+    ADD(spin);
+    ADD(count);
+    ADD(flood);
 }

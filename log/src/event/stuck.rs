@@ -1,4 +1,4 @@
-//! Threads that stand still though they should run, and scans that came too late.
+//! Threads that stand still though they should run or that do not get done with a record, and scans that came too late.
 
 use super::ids::*;
 use super::life::{allocated, owned_by_ioc, Ended, OwnedBy, Whole};
@@ -39,6 +39,8 @@ pub enum Wait {
     Traced,
     /// The whole process is frozen by a control group.
     Frozen,
+    /// Nothing: it uses the processor, and does not get done with a record.
+    Spins,
 }
 
 impl Wait {
@@ -61,6 +63,7 @@ impl Wait {
             Wait::Stopped => "stopped",
             Wait::Traced => "traced",
             Wait::Frozen => "frozen",
+            Wait::Spins => "spins",
         }
     }
 
@@ -84,7 +87,7 @@ pub struct Holder {
     pub is_certain: bool,
 }
 
-/// A thread stands still though it should run. It is told again when more is known of it, or the holder has changed.
+/// A thread stands still though it should run, or spins. It is told again when more is known of it, or the holder has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stuck {
     /// Its id.
@@ -95,9 +98,9 @@ pub struct Stuck {
     pub tid: u32,
     /// Name of the thread; empty if unknown.
     pub thread: String,
-    /// Monotonic time after which it ran for the last time; nanoseconds.
+    /// Monotonic time after which it ran for the last time; nanoseconds. Of one that spins: when its record began.
     pub after: u64,
-    /// Monotonic time since which it certainly stands still.
+    /// Monotonic time since which it certainly stands still, or spins.
     pub since: u64,
     /// What it waits for.
     pub wait: Wait,
@@ -131,6 +134,7 @@ impl Stuck {
         };
         let (now, then) = match self.wait {
             Wait::Sleep => ("sleeps", "slept"),
+            Wait::Spins => ("spins", "spun"),
             Wait::Unknown => ("stands still", "stood still"),
             wait if wait.is_of_process() || wait == Wait::Suspended => ("is", "was"),
             _ => ("waits", "waited"),
@@ -164,6 +168,7 @@ impl Stuck {
             Wait::Unknown => ", it is not known why".into(),
             Wait::Event => " for a signal of another thread".into(),
             Wait::Sleep => String::new(),
+            Wait::Spins => ", using CPU and never waiting".into(),
             Wait::Poll => format!(" in poll{}", of("for")),
             Wait::Receive => format!(" for data{}", of("from")),
             Wait::Send => format!(" to send{}", of("to")),
@@ -283,6 +288,11 @@ mod tests {
         );
         let gone = Stuck { record: Some(77), thread: String::new(), ..stuck(Wait::Sleep) };
         assert_eq!(gone.sentence(None, &name), "thread 12 sleeps", "no name is known");
+        let spins = stuck(Wait::Spins);
+        assert_eq!(
+            spins.sentence(Some("3.2 s"), &name),
+            "scan-0.1 spun 3.2 s, using CPU and never waiting, processing H:FAST"
+        );
         let stopped = Stuck { record: None, ..stuck(Wait::Stopped) };
         assert_eq!(stopped.sentence(None, &name), "the process is stopped by a signal");
         assert_eq!(stopped.sentence(Some("4 s"), &name), "the process was, for 4 s, stopped by a signal");

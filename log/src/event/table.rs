@@ -9,6 +9,7 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::queues::*;
 use super::resources::*;
 use super::stuck::*;
 use super::traffic::*;
@@ -238,6 +239,8 @@ macro_rules! for_each_fact {
             88 IoUse(IoUse) "io_use" Hit;
             /// It has no descriptor any longer.
             89 IoFileEnd(IoFileEnd) "io_file_end" End;
+            /// A queue of callbacks fills or overflows.
+            90 QueueFill(Box<QueueFill>) "queue_fill" Note;
         }
     };
 }
@@ -318,7 +321,7 @@ macro_rules! boxed {
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
     PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection SlowClient
-    IoFile);
+    IoFile QueueFill);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

@@ -479,11 +479,34 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .prop_map(|(file, words)| Fact::IoUse(IoUse { file, words }))
             .boxed(),
         (id(), any::<u64>()).prop_map(|(id, closed)| Fact::IoFileEnd(IoFileEnd { id, closed })).boxed(),
+        queue_fill(),
     ]
 }
 
 fn tcp_end() -> impl Strategy<Value = TcpEnd> {
     (proptest::collection::vec(any::<u8>(), 0..17), any::<u16>()).prop_map(|(ip, port)| TcpEnd { ip, port })
+}
+
+fn queue_fill() -> BoxedStrategy<Fact> {
+    let queue = (0..Queue::ALL.len()).prop_map(|number| Queue::ALL[number]);
+    let record = proptest::option::of(id());
+    (id(), queue, any::<[u64; 2]>(), any::<bool>(), any::<[u32; 4]>(), ".{0,15}", record)
+        .prop_map(|(ioc, queue, [since, last], is_over, [size, used, most, overflows], thread, record)| {
+            Fact::from(QueueFill {
+                ioc,
+                queue,
+                since,
+                last,
+                is_over,
+                size,
+                used,
+                most,
+                overflows,
+                thread,
+                record,
+            })
+        })
+        .boxed()
 }
 
 fn slow_client() -> BoxedStrategy<Fact> {

@@ -18,8 +18,8 @@ use iocrec_cli::command;
 
 command! {
     /// List the threads of IOCs that stood still though they should have run: since when and how long, what they waited
-    /// for, who held it, and the records at both ends; and periodic scans that came too late. With --pv, only those that
-    /// name such records.
+    /// for, who held it, and the records at both ends; those that spun in a record; periodic scans that came too late; and
+    /// queues of callbacks that filled or overflowed. With --pv, only those that name such records.
     #[argh(subcommand, name = "stuck")]
     pub struct StuckThreads {
         /// output format: text (default), jsonl (a JSON object for each) or csv

@@ -598,6 +598,7 @@ fn bytes(fact: &Fact) -> usize {
         Fact::Complete(complete) => value::heap(&complete.value),
         Fact::CaLinkPut(put) => value::heap(&put.value) + put.pv.len(),
         Fact::Loss(loss) => loss.cause.len(),
+        Fact::QueueFill(fill) => size_of_val(fill.as_ref()) + fill.thread.len(),
         Fact::FieldValue(held) => value::heap(&held.value),
         Fact::Snapshot(snapshot) => value::heap(&snapshot.value),
         Fact::Properties(set) => size_of_val(set.as_ref()) + set.description.len() + set.units.len(),

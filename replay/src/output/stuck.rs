@@ -17,7 +17,7 @@ pub struct Line<'a> {
     host: Option<&'a str>,
     ioc: Option<&'a str>,
     pid: Option<u32>,
-    /// `stuck` or `overrun`.
+    /// `stuck`, `overrun` or `queue`.
     kind: &'static str,
     text: &'a str,
     seconds_min: f64,
@@ -39,6 +39,10 @@ pub struct Line<'a> {
     overruns: Option<u64>,
     longest: Option<&'a str>,
     longest_s: Option<f64>,
+    queue: Option<&'static str>,
+    queue_size: Option<u32>,
+    queue_most: Option<u32>,
+    overflows: Option<u32>,
 }
 
 impl Row for Hang {
@@ -72,6 +76,10 @@ impl Row for Hang {
             overruns: None,
             longest: None,
             longest_s: None,
+            queue: None,
+            queue_size: None,
+            queue_most: None,
+            overflows: None,
         };
         match &self.what {
             What::Stuck { stuck, ended, record, holder_record, .. } => {
@@ -85,6 +93,13 @@ impl Row for Hang {
                     line.holder_record = holder_record.as_deref();
                     line.holder_certain = Some(holder.is_certain);
                 }
+            }
+            What::Queue { fill, record } => {
+                line.kind = "queue";
+                line.queue = Some(fill.queue.name());
+                (line.queue_size, line.queue_most) = (Some(fill.size), Some(fill.most));
+                line.overflows = Some(fill.overflows);
+                (line.thread, line.record) = (known(&fill.thread), record.as_deref());
             }
             What::Overruns { list, count, longest } => {
                 line.kind = "overrun";

@@ -2,7 +2,7 @@
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{
-    CallSiteId, Crash, IocId, SignalFrom, SignalSent, SlowClient, Stuck, StuckEnd, TcpConnection,
+    CallSiteId, Crash, IocId, QueueFill, SignalFrom, SignalSent, SlowClient, Stuck, StuckEnd, TcpConnection,
 };
 
 use crate::linux::ending::signal_name;
@@ -46,6 +46,14 @@ pub fn runs_again(end: &StuckEnd, context: &Context) -> Option<String> {
     let standing = format!("at least {:.1} s", end.after.saturating_sub(stuck.since) as f64 / 1e9);
     let what = stuck.sentence(Some(&standing), &name);
     Some(format!("Stuck no more: {}: {what}", name_of(end.ioc, context)))
+}
+
+/// The line of a queue that fills, or does so no more.
+pub fn queue(fill: &QueueFill, context: &Context) -> String {
+    let record = fill.record.and_then(|id| context.record(id)).map(|record| record.name.to_string());
+    let seconds = format!("{:.0} s", fill.last.saturating_sub(fill.since) as f64 / 1e9);
+    let lasted = Some(seconds.as_str()).filter(|_| fill.is_over);
+    format!("Queue: {}: {}", name_of(fill.ioc, context), fill.sentence(lasted, record.as_deref()))
 }
 
 /// The line of a device that hung up, or ceased to answer.

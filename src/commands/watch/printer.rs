@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-use super::deaths::{crashed, device, runs_again, signal, slow, stuck_line};
+use super::deaths::{crashed, device, queue, runs_again, signal, slow, stuck_line};
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
@@ -377,6 +377,11 @@ impl<W: Write> Sink for Printer<W> {
                 let scans = if late.more == 1 { "scan" } else { "scans" };
                 let line = format!("Late: {name}: {} {scans} of {list} came too late", late.more);
                 self.line(&line);
+            }
+            Fact::QueueFill(fill) => {
+                let line = queue(&fill, &self.context);
+                let time = self.time(event.time);
+                self.line(&format!("{time}{line}"));
             }
             Fact::SlowClient(client) => {
                 let line = slow(&client, &self.context);

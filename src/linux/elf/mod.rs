@@ -49,6 +49,8 @@ pub struct Symbol {
     pub function: bool,
     /// The first bytes of the function, as in the file when the symbol was read; zeroes for data.
     pub code: [u8; CODE_WINDOW],
+    /// Size of the function or variable, as the file has it.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,14 +126,25 @@ impl Elf {
         let constants = section(".rodata").map(|found| (found.offset, found.bytes));
         let mut elf =
             Elf { machine: head.machine, is_64bit, segments, constants, symbols: HashMap::new(), unwind };
-        elf.look_up(&pieces, &head, SHT_DYNSYM, wanted);
+        elf.look_up(&pieces, &head, (SHT_DYNSYM, false), wanted);
         if wanted.first().is_some_and(|first| !elf.symbols.contains_key(first)) {
-            elf.look_up(&pieces, &head, SHT_SYMTAB, wanted);
+            elf.look_up(&pieces, &head, (SHT_SYMTAB, false), wanted);
         }
         Ok(elf)
     }
 
-    fn look_up(&mut self, pieces: &Pieces, head: &Head, kind: u32, wanted: &[&'static str]) {
+    /// Looks up private variables, too: among all symbols, which a file may lack.
+    ///
+    /// # Errors
+    /// The same as of [`Elf::read`].
+    pub fn read_private(&mut self, opened: &Opened, wanted: &[&'static str]) -> Result<(), ElfError> {
+        let pieces = Pieces::of(opened);
+        let head = Head::read(&pieces)?;
+        self.look_up(&pieces, &head, (SHT_SYMTAB, true), wanted);
+        Ok(())
+    }
+
+    fn look_up(&mut self, pieces: &Pieces, head: &Head, (kind, local): (u32, bool), wanted: &[&'static str]) {
         for (table, names) in head.tables(kind) {
             let places = strings::find(pieces, names, wanted);
             if places.is_empty() {
@@ -140,20 +153,20 @@ impl Elf {
             let mut found = Vec::new();
             head.symbols(pieces, table, |entry| {
                 let known = places.binary_search_by_key(&entry.name, |place| place.0);
-                if let (Some((_, name)), true, false) =
-                    (known.ok().and_then(|known| places.get(known)), entry.defined, entry.local)
+                if let (Some((_, name)), true, true) =
+                    (known.ok().and_then(|known| places.get(known)), entry.defined, entry.local == local)
                 {
                     let is_data = matches!(entry.kind, STT_OBJECT | STT_COMMON);
                     if is_data || entry.kind == STT_FUNC {
-                        found.push((*name, entry.address, !is_data));
+                        found.push((*name, entry.address, entry.bytes, !is_data));
                     }
                 }
                 found.len() < strings::MAX_MATCHES
             });
-            for (name, address, function) in found {
+            for (name, address, bytes, function) in found {
                 let offset = self.code_offset(address).filter(|_| function);
                 let code = offset.and_then(|offset| pieces.bytes(offset)).unwrap_or_default();
-                self.symbols.entry(name).or_insert(Symbol { address, function, code });
+                self.symbols.entry(name).or_insert(Symbol { address, function, code, bytes });
             }
         }
     }

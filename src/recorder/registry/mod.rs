@@ -17,10 +17,12 @@ pub mod fields;
 pub mod hash;
 pub mod links;
 pub mod owner;
+mod queues;
 pub mod records;
 pub mod rereads;
 pub mod scan_lists;
 pub mod snapshots;
+mod spinning;
 pub mod stuck;
 #[cfg(test)]
 mod tests;

@@ -18,8 +18,10 @@ use crate::ioc::threads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
+use crate::recorder::registry::queues::Queues;
 use crate::recorder::registry::records::Records;
 use crate::recorder::registry::scan_lists::ScanLists;
+use crate::recorder::registry::spinning::Spinning;
 use crate::recorder::registry::threads::Threads;
 
 /// Time for which a thread must have stood still, nanoseconds. Devices often get a second to answer; after two, a scan of
@@ -50,6 +52,8 @@ pub struct StuckThreads {
     /// Time of the last beat.
     last: u64,
     stopped: Option<Stuck>,
+    spinning: Spinning,
+    queues: Queues,
 }
 
 /// What else is known of the IOC.
@@ -66,6 +70,38 @@ pub struct Ioc<'a> {
     pub scan_lists: &'a ScanLists,
 }
 
+impl Ioc<'_> {
+    /// The name of a thread; empty if unknown.
+    pub fn thread_name(&self, env: &Env<'_>, tid: u32) -> String {
+        let process = self.owner.process;
+        let name = if process.abi.is_3_14() {
+            let all = env.procfs().threads(process.pid).into_iter().collect();
+            threads::names(process, &all).remove(&tid)
+        } else {
+            self.watched.get(tid).map(|thread| thread.name.clone())
+        };
+        name.unwrap_or_default()
+    }
+
+    /// A hang of which nothing is known but the thread.
+    pub fn hang(&self, tid: u32, thread: String, (after, since): (u64, u64)) -> Stuck {
+        Stuck {
+            id: 0,
+            ioc: self.owner.id,
+            tid,
+            thread,
+            after,
+            since,
+            wait: Wait::Unknown,
+            object: String::new(),
+            call: None,
+            record: None,
+            is_lockset: false,
+            holder: None,
+        }
+    }
+}
+
 impl StuckThreads {
     /// Judges the threads after a beat.
     pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>) {
@@ -73,9 +109,12 @@ impl StuckThreads {
         self.note_moves(env, now, last, ioc);
         let is_record = |address| ioc.records.known(address).is_some();
         let look = Look::at(ioc.owner.process, &is_record);
-        if !self.note_stop(env, now, last, &look) {
+        let is_stopped = self.note_stop(env, now, last, &look);
+        if !is_stopped {
             self.look_at_threads(env, now, ioc, &look);
         }
+        self.spinning.beat(env, (last, now), ioc, &look);
+        self.queues.beat(env, now, ioc);
     }
 
     /// Notes which threads have run since the last beat.
@@ -188,8 +227,7 @@ impl StuckThreads {
         }
         if let Some((tid, after, since, wait)) = stopped {
             let id = env.run.ids.stuck();
-            let seen = Seen { after, since, looks: 0, name: String::new(), open: None };
-            let stuck = Stuck { id, wait, ..plain(ioc, tid, &seen) };
+            let stuck = Stuck { id, wait, ..ioc.hang(tid, String::new(), (after, since)) };
             env.push(now, Fact::from(stuck.clone()));
             self.stopped = Some(stuck);
         }
@@ -204,24 +242,6 @@ fn end(env: &mut Env<'_>, now: u64, last: u64, seen: &mut Seen, has_ended: bool)
     }
 }
 
-/// A hang of which nothing is known but the thread.
-fn plain(ioc: &Ioc<'_>, tid: u32, seen: &Seen) -> Stuck {
-    Stuck {
-        id: 0,
-        ioc: ioc.owner.id,
-        tid,
-        thread: seen.name.clone(),
-        after: seen.after,
-        since: seen.since,
-        wait: Wait::Unknown,
-        object: String::new(),
-        call: None,
-        record: None,
-        is_lockset: false,
-        holder: None,
-    }
-}
-
 fn describe(
     env: &Env<'_>,
     ioc: &Ioc<'_>,
@@ -231,7 +251,8 @@ fn describe(
     standing: Standing,
 ) -> Stuck {
     let Standing { wait, object, call, mutex, holds, .. } = standing;
-    let mut stuck = Stuck { wait, object, call, ..plain(ioc, tid, seen) };
+    let mut stuck =
+        Stuck { wait, object, call, ..ioc.hang(tid, seen.name.clone(), (seen.after, seen.since)) };
     let mut address = holds;
     if let Some(mutex) = mutex {
         address = mutex.record.or(holds);
@@ -244,16 +265,8 @@ fn describe(
             // a thread that runs has no stack to look at; its hits may tell
             let record = held.and_then(|held| held.holds).or_else(|| ioc.threads.processes(tid));
             stuck.is_lockset |= record.is_some_and(|record| look.is_lock_of(&mutex, record));
-            let name = ioc.watched.get(tid).map(|thread| thread.name.clone());
-            let thread = match ioc.owner.process.abi.is_3_14() {
-                true => {
-                    let all = env.procfs().threads(ioc.owner.process.pid).into_iter().collect();
-                    threads::names(ioc.owner.process, &all).remove(&tid)
-                }
-                false => name,
-            };
             let record = record.and_then(|record| ioc.records.id(record));
-            Holder { tid, thread: thread.unwrap_or_default(), record, is_certain }
+            Holder { tid, thread: ioc.thread_name(env, tid), record, is_certain }
         });
     }
     stuck.record = address.and_then(|address| ioc.records.id(address));

@@ -41,6 +41,31 @@ struct Begun {
     time: u64,
 }
 
+/// The records that a thread processes, the outermost first: each was begun within the one before it, and neither has
+/// completed nor returned.
+#[derive(Debug, Default)]
+struct UnderWay(Vec<Begun>);
+
+/// Most records of a thread that are remembered; links rarely go deeper, and those within count for the last one.
+const DEEPEST: usize = 8;
+
+impl UnderWay {
+    fn step(&mut self, place: HitPlace, step: Step) {
+        // called from the same depth or above: it has returned
+        while self.0.last().is_some_and(|begun| place.sp >= begun.sp) {
+            self.0.pop();
+        }
+        match step {
+            Step::Process(_) if self.0.len() < DEEPEST => self.0.extend(begun(place, step)),
+            Step::Complete(address) => {
+                // what it sets off now is no part of its own processing
+                self.0.pop_if(|begun| begun.address == address);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The effect of a hit on the record that its thread processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -91,12 +116,14 @@ pub struct Threads {
     known: AddressMap<u32, KnownThread>,
     /// Records, by address, whose processing returned without having completed, and the time when it first began.
     returned: AddressMap<u64, u64>,
+    under_way: AddressMap<u32, UnderWay>,
 }
 
 impl Threads {
     /// Notes a hit on a thread; `None` if the thread is not defined yet.
     pub fn step(&mut self, place: HitPlace, step: Step) -> Option<KnownThread> {
         let known = self.known.get_mut(&place.tid)?;
+        self.under_way.entry(place.tid).or_default().step(place, step);
         if let Some(begun) = known.begun {
             let done = step == Step::Complete(begun.address);
             // called from the same depth or above: the record's processing has returned
@@ -132,6 +159,7 @@ impl Threads {
             begun: begun(place, step),
         };
         self.known.insert(tid, known);
+        self.under_way.entry(tid).or_default().step(place, step);
         // Base 3.14 gives the kernel no names
         let may_serve_ca = owner.process.abi.is_3_14() || name == "CAS-client";
         env.push(time, Fact::Thread(Thread { id, ioc: owner.id, tid, name, stack: sp }));
@@ -157,7 +185,14 @@ impl Threads {
 
     /// The address of the record that a thread has begun to process and not completed, as far as is known.
     pub fn processes(&self, tid: u32) -> Option<u64> {
-        self.known.get(&tid)?.begun.map(|begun| begun.address)
+        self.under_way.get(&tid)?.0.last().map(|begun| begun.address)
+    }
+
+    /// The innermost record that a thread processes since before a time, as far as is known: its address, and when that
+    /// began.
+    pub fn processes_since(&self, tid: u32, before: u64) -> Option<(u64, u64)> {
+        let begun = self.under_way.get(&tid)?.0.iter().rfind(|begun| begun.time < before)?;
+        Some((begun.address, begun.time))
     }
 
     /// Whether the puts of a thread come from outside.
@@ -168,6 +203,7 @@ impl Threads {
     /// Forgets threads that have ended: the kernel reuses their numbers.
     pub fn retain(&mut self, is_alive: impl Fn(u32) -> bool) {
         self.known.retain(|&tid, _| is_alive(tid));
+        self.under_way.retain(|&tid, _| is_alive(tid));
     }
 
     /// Removes and returns the records that began to process before a time and have not completed.
@@ -203,4 +239,32 @@ fn name(env: &Env<'_>, owner: Owner<'_>, tid: u32) -> String {
         threads::names(process, &all).remove(&tid)
     });
     own.flatten().unwrap_or_else(|| env.procfs().thread_name(process.pid, tid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_under_way() {
+        let mut under_way = UnderWay::default();
+        let mut hit = |sp, step| {
+            under_way.step(HitPlace { tid: 1, sp, time: sp }, step);
+            under_way.0.iter().map(|begun| begun.address).collect::<Vec<_>>()
+        };
+        assert_eq!(hit(900, Step::Process(1)), [1]);
+        assert_eq!(hit(800, Step::Process(2)), [1, 2], "its input link");
+        assert_eq!(hit(780, Step::Complete(2)), [1]);
+        assert_eq!(hit(850, Step::Other), [1], "a put within");
+        assert_eq!(hit(800, Step::Process(3)), [1, 3]);
+        assert_eq!(hit(800, Step::Process(4)), [1, 4], "3 has returned without completing");
+        assert_eq!(hit(880, Step::Complete(1)), [0_u64; 0], "4 has returned, too");
+        assert_eq!(hit(860, Step::Process(5)), [5], "a forward link is none of its own processing");
+        assert_eq!(hit(900, Step::Process(1)), [1]);
+        for deeper in 1..20 {
+            hit(900 - deeper, Step::Process(deeper));
+        }
+        assert_eq!(hit(100, Step::Other).len(), DEEPEST);
+        assert_eq!(hit(1000, Step::Other), [0_u64; 0]);
+    }
 }

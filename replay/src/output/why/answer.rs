@@ -191,10 +191,14 @@ impl Answer {
         let mut steps = self.chain.iter().chain(&self.read);
         let on_the_way =
             steps.any(|step| step.ioc == *row.ioc && row.records().any(|name| name == step.record));
-        let What::Stuck { stuck, .. } = &row.what else { return };
+        let thread = match &row.what {
+            What::Stuck { stuck, .. } => &stuck.thread,
+            What::Queue { fill, .. } => &fill.thread,
+            What::Overruns { .. } => return,
+        };
         if on_the_way && row.is_in(since, until) && self.stuck.len() < MAX_SAID {
             let (time, text) = (zone.format(row.time, 9), row.text.clone());
-            let thread = Some(stuck.thread.clone()).filter(|thread| !thread.is_empty());
+            let thread = Some(thread.clone()).filter(|thread| !thread.is_empty());
             self.stuck.push(StuckThen { time, thread, text });
         }
     }
