@@ -258,7 +258,7 @@ fn judge(name: &Name, series: Series, now: Option<FieldState>, before: Option<&V
     }
     let obstacle = obstacle(field, &old, &new, &last, after.as_deref(), now.as_ref())
         .or_else(|| is_other_type(&first, &last).then_some(Obstacle::OtherType));
-    let doubt = now.as_ref().and_then(|now| now.doubt.clone());
+    let doubt = now.as_ref().and_then(|now| now.doubt.as_deref().map(str::to_owned));
     setting.cut = Some(false);
     setting.text = first.old_text.as_deref().map(str::to_owned);
     (setting.value, setting.only_if) = (old, Some(new));

@@ -24,7 +24,9 @@ fn wall(time: u64) -> i64 {
 /// What is known of a PV at a monotonic time: its value, and why it is in doubt or unknown.
 fn at(directory: &Path, pv: &str, time: u64) -> (Value, Option<String>) {
     let found = fields(directory, wall(time)).into_iter().find(|field| field.pv() == pv);
-    found.map_or((Value::Unknown, None), |field| (field.value().clone(), field.doubt))
+    found.map_or((Value::Unknown, None), |field| {
+        (field.value().clone(), field.doubt.as_deref().map(str::to_owned))
+    })
 }
 
 fn fields(directory: &Path, time: i64) -> Vec<FieldState> {

@@ -16,6 +16,9 @@ const MAX_NAMES: usize = 500_000;
 /// Fields remembered of a record; likewise. A record of EPICS Base has at most some 200.
 const MAX_FIELDS: usize = 1000;
 
+/// Names of fields that are shared; likewise. All record types of EPICS Base together have fewer.
+const MAX_SHARED: usize = 10_000;
+
 /// A process that is or was an IOC.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IocProcess {
@@ -56,6 +59,8 @@ pub struct Names {
     runs: Keyed<usize, Machine>,
     processes: Keyed<(usize, IocId), Rc<IocProcess>>,
     records: Keyed<(usize, RecordId), Record>,
+    /// Names of fields: a hundred thousand records have the same few.
+    fields: Keyed<Rc<str>, ()>,
 }
 
 /// A field that the filter selects.
@@ -134,14 +139,19 @@ impl Names {
         ioc: impl FnOnce() -> Option<&'a Ioc>,
         filter: &Filter,
     ) -> Option<Named> {
-        let known = self.look(run, context, id, ioc)?;
+        self.look(run, context, id, ioc)?;
+        let Names { records, fields: shared, .. } = self;
+        let known = records.get_mut(&(address(run), id))?;
         let (field, wanted) = match known.fields.iter().find(|(name, _)| **name == *field) {
             Some((field, wanted)) => (Rc::clone(field), *wanted),
             None => {
                 let wanted =
                     filter.field(&known.name, field) && filter.place(&known.process.host, &known.process.ioc);
-                let field: Rc<str> = field.into();
+                let field = share(shared, field);
                 if known.fields.len() < MAX_FIELDS {
+                    if known.fields.is_empty() {
+                        known.fields.reserve_exact(1); // most have no other; a vector begins with room for four
+                    }
                     known.fields.push((Rc::clone(&field), wanted));
                 }
                 (field, wanted)
@@ -172,6 +182,18 @@ impl Names {
         }
         self.records.get_mut(&at)
     }
+}
+
+/// The name of a field, held once for all records that have it.
+fn share(shared: &mut Keyed<Rc<str>, ()>, field: &str) -> Rc<str> {
+    if let Some((known, ())) = shared.get_key_value(field) {
+        return Rc::clone(known);
+    }
+    let name: Rc<str> = field.into();
+    if shared.len() < MAX_SHARED {
+        shared.insert(Rc::clone(&name), ());
+    }
+    name
 }
 
 /// Empties a map that is full.

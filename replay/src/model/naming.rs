@@ -26,8 +26,12 @@ pub struct Name {
 /// Numbers of records.
 #[derive(Default)]
 pub struct Naming {
-    names: Vec<Name>,
-    numbers: Keyed<Name, usize>,
+    /// Host and IOC, each pair once: a hundred thousand records have the same.
+    places: Vec<(Rc<str>, Rc<str>)>,
+    place_numbers: Keyed<(Rc<str>, Rc<str>), u32>,
+    /// The number of the place, and the record.
+    names: Vec<(u32, Rc<str>)>,
+    numbers: Keyed<(u32, Rc<str>), u32>,
     /// By run and number in it. The run is held weakly, so that its address is not used again.
     known: OfRecords<u32>,
     runs: Keyed<*const Run, Weak<Run>>,
@@ -58,33 +62,50 @@ impl Naming {
 
     /// The number of a name.
     pub fn number(&mut self, name: Name) -> usize {
-        let name = if self.names.len() < MAX_NAMES || self.numbers.contains_key(&name) {
+        if let Some(number) = self.find(&name) {
+            return number;
+        }
+        let name = if self.names.len() < MAX_NAMES {
             name
         } else {
             Name { record: "(other records)".into(), ..Name::default() }
         };
+        let key = (self.place(name.host, name.ioc), name.record);
         let next = self.names.len();
-        let number = *self.numbers.entry(name.clone()).or_insert(next);
+        let number = *self.numbers.entry(key.clone()).or_insert(next as u32) as usize;
         if number == next {
-            self.names.push(name);
+            self.names.push(key);
+        }
+        number
+    }
+
+    /// The number of a host and IOC. There are no more of them than names.
+    fn place(&mut self, host: Rc<str>, ioc: Rc<str>) -> u32 {
+        let next = self.places.len();
+        let number = *self.place_numbers.entry((Rc::clone(&host), Rc::clone(&ioc))).or_insert(next as u32);
+        if number as usize == next {
+            self.places.push((host, ioc));
         }
         number
     }
 
     /// The number of a name that has one.
     pub fn find(&self, name: &Name) -> Option<usize> {
-        self.numbers.get(name).copied()
+        let place = self.place_numbers.get(&(Rc::clone(&name.host), Rc::clone(&name.ioc)))?;
+        self.numbers.get(&(*place, Rc::clone(&name.record))).map(|number| *number as usize)
     }
 
     /// The number of the only record of that name, on whichever host and IOC; `None` if there are several.
     pub fn only(&self, record: &str) -> Option<usize> {
-        let mut found = self.names.iter().enumerate().filter(|(_, name)| &*name.record == record);
+        let mut found = self.names.iter().enumerate().filter(|(_, (_, name))| &**name == record);
         let (number, _) = found.next()?;
         found.next().is_none().then_some(number)
     }
 
     /// The name of a number.
     pub fn name(&self, number: usize) -> Name {
-        self.names.get(number).cloned().unwrap_or_default()
+        let Some((place, record)) = self.names.get(number) else { return Name::default() };
+        let (host, ioc) = self.places.get(*place as usize).cloned().unwrap_or_default();
+        Name { host, ioc, record: Rc::clone(record) }
     }
 }

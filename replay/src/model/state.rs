@@ -83,8 +83,8 @@ pub struct FieldState {
     pub key: Key,
     /// The last value seen; `None` if there is none.
     pub seen: Option<Box<Seen>>,
-    /// Why the value is in doubt or, without a value, unknown.
-    pub doubt: Option<String>,
+    /// Why the value is in doubt or, without a value, unknown. Shared: mostly, many are for the same reason.
+    pub doubt: Option<Rc<str>>,
     /// When its IOC ended, if it has: not before the first time, and by the second.
     pub ended: Option<(i64, i64)>,
     /// The record in its run.
@@ -412,6 +412,7 @@ impl State {
     pub fn into_fields(mut self, filter: &Filter) -> Vec<FieldState> {
         // moved and sorted, since there may be very many: a tree would need twice as much
         let mut all: Vec<FieldState> = Vec::with_capacity(self.fields.len());
+        let mut shared: HashSet<Rc<str>> = HashSet::new();
         for (key, seen) in std::mem::take(&mut self.fields) {
             let ended = self.processes.get(&key.0).and_then(|process| process.ended.as_ref());
             let doubt = match (&seen.line.value, ended) {
@@ -427,6 +428,7 @@ impl State {
                 }
             };
             let (of, ended) = (seen.line.of.clone(), ended.map(|(when, _)| *when));
+            let doubt = doubt.map(|words| share(&mut shared, words));
             all.push(FieldState { key, seen: Some(seen), doubt, ended, of, is_namesake: false });
         }
         all.sort_by(|a, b| a.key.cmp(&b.key));
@@ -449,7 +451,7 @@ impl State {
                 let words = about.ended.as_ref().map(|(_, words)| words.clone());
                 let doubt = words.unwrap_or_else(|| "it was not seen before".to_owned());
                 let of = Of { run: Rc::clone(run), record: record.id, field: None };
-                let (doubt, of) = (Some(doubt), Some(of));
+                let (doubt, of) = (Some(share(&mut shared, doubt)), Some(of));
                 all.push(FieldState { key, seen: None, doubt, ended, of, is_namesake: false });
             }
         }
@@ -504,6 +506,18 @@ impl State {
             }
         }
         gone
+    }
+}
+
+/// These words, held once.
+fn share(shared: &mut HashSet<Rc<str>>, words: String) -> Rc<str> {
+    match shared.get(words.as_str()) {
+        Some(words) => Rc::clone(words),
+        None => {
+            let words: Rc<str> = words.into();
+            shared.insert(Rc::clone(&words));
+            words
+        }
     }
 }
 

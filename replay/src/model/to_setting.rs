@@ -48,7 +48,7 @@ pub fn setting(field: &FieldState) -> Setting {
         inexact: *field.value() != Value::Unknown && !field.is_certain(),
         alarm: seen.and_then(|seen| seen.alarm),
         time: seen.map(|seen| seen.set.unwrap_or(seen.line.time)),
-        remark: field.doubt.clone(),
+        remark: field.doubt.as_deref().map(str::to_owned),
         process: (process.start, process.pid),
         by_put: seen.is_some_and(|seen| seen.by_put),
         ..Setting::default()

@@ -81,7 +81,7 @@ impl Row for AtRow {
             severity: seen.and_then(|seen| Some(severity_name(seen.alarm?.0))),
             status: seen.and_then(|seen| Some(status_name(seen.alarm?.1))),
             known: known(field),
-            doubt: field.doubt.clone(),
+            doubt: field.doubt.as_deref().map(str::to_owned),
             set: seen.and_then(|seen| seen.set).map(time),
             first: seen.map(|seen| time(seen.first)),
             seen: seen.map(|seen| time(seen.line.time)),

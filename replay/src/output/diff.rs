@@ -196,7 +196,7 @@ impl Row for DiffRow {
         let json = |field: &Option<FieldState>| {
             field.as_ref().map_or(serde_json::Value::Null, |field| value::json(field.value()))
         };
-        let doubt = |field: &Option<FieldState>| field.as_ref().and_then(|field| field.doubt.clone());
+        let doubt = |field: &Option<FieldState>| field.as_ref()?.doubt.as_deref().map(str::to_owned);
         let known = |field: &Option<FieldState>| field.as_ref().map_or("no", known);
         let key = self.either().map(|field| &field.key);
         let changed = self.changed();
