@@ -144,7 +144,7 @@ def printed(place):
 
 
 def writes(place, errors):
-    """What --io tells of the imitation: its lines, or the sum of its bytes where the recorder says that it has no more."""
+    """What --io tells of the imitation: its lines, or their sum where the recorder says that it has no more."""
     rows = [json.loads(line) for line in replay(["io", "--json", "--ioc", "guest"], place / "log").splitlines()]
     lines = [len(line) + 1 for line in (place / "ioc.err").read_text().splitlines()]
     by_file = [row for row in rows if row["bytes_written"] and "process" not in row["how"]]

@@ -141,7 +141,10 @@ fn compare_with_darshan(rig: &Rig, directory: &Path) {
     let printed = String::from_utf8_lossy(&read.stdout).into_owned();
     let log: Value = serde_json::from_str(printed.lines().next().expect("a line")).expect("JSON");
     let summary = std::fs::read_to_string(summary).expect("Darshan's summary");
-    assert!(summary.contains("POSIX_BYTES_WRITTEN") || summary.contains("Per-Module Statistics: POSIX"), "{printed}");
+    assert!(
+        summary.contains("POSIX_BYTES_WRITTEN") || summary.contains("Per-Module Statistics: POSIX"),
+        "{printed}"
+    );
     assert_eq!(log["nprocs"], 1);
     let main = &log["files"][directory.join("main.dat").display().to_string()];
     let expected = json!({
