@@ -34,8 +34,9 @@ impl Queues {
             let Some(fill) = fill else { continue };
             let Some((since, before)) = known.seen.replace((now, fill)) else { continue };
             let Fill { size, used, high, .. } = fill;
-            // counters are ints that may wrap
+            // counters are ints that may wrap; one that was set back says nothing
             let lost = fill.overflows.wrapping_sub(before.overflows);
+            let lost = if lost > i32::MAX as u32 { 0 } else { lost };
             let half = size / 2;
             let rose = if high > before.high { high } else { 0 };
             let most = used.max(rose);
