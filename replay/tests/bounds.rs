@@ -167,7 +167,7 @@ fn definitions_without_end() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     // each many times as large in memory as in the log
-    for (sort, count) in [("channels", 520_000), ("menus", 40_000)] {
+    for (sort, count) in [("channels", 900_000), ("menus", 40_000)] {
         // smaller in memory where addresses are
         let count = count * (64 / usize::BITS);
         write_plain(&here.join(sort), 7, (1..count).map(definitions(sort)), 1000);
