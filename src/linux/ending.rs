@@ -134,7 +134,8 @@ impl Ending {
 
     /// The wait status of the process, once it has ended, as far as this tells.
     pub fn status(&self) -> Option<i32> {
-        self.reaped().or_else(|| zombie(self.pid))
+        // its parent may reap it between the two looks
+        self.reaped().or_else(|| zombie(self.pid)).or_else(|| self.reaped())
     }
 
     /// Whether descriptors of processes tell how these ended on this kernel, tried on a child.

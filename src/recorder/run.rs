@@ -2,8 +2,8 @@
 //! wall clock. When nothing comes it waits until a descriptor wakes it, a source wants to be asked, or the second is
 //! over.
 //!
-//! The order is exact. An IOC's last facts come before its end: all waiting facts are taken before the tracing of a
-//! process ends. At its own end the recorder waits a moment for answers that the last hits need: names of call sites,
+//! The order is exact. An IOC's last facts come before its end: once the end of a process is noticed, all waiting facts
+//! are taken again before its tracing ends. At its own end the recorder waits a moment for answers that the last hits need: names of call sites,
 //! clients.
 
 use std::os::fd::{BorrowedFd, RawFd};
@@ -230,18 +230,26 @@ impl Loop {
             let has_ended;
             (has_ended, woken) = self.wait(rest);
             if has_ended {
-                self.take_all(sink, &mut messages);
-                self.changed |= self.work(sink, &mut messages, |sources, cx| {
-                    sources.iter_mut().for_each(|source| source.process_ended(cx));
-                    if cx.changed {
-                        sources.iter_mut().for_each(|source| source.adapt(cx));
-                    }
-                });
+                self.end_processes(sink, &mut messages);
             }
         }
         self.end(sink, &mut messages);
         messages.extend(sink.notice());
         messages.drain(..).for_each(|line| say(&line));
+    }
+
+    /// Ends the tracing of processes that have ended. The first round notices them; what they did until then is taken
+    /// before the second one lets them go.
+    fn end_processes(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
+        for _ in 0..2 {
+            self.take_all(sink, messages);
+            self.changed |= self.work(sink, messages, |sources, cx| {
+                sources.iter_mut().for_each(|source| source.process_ended(cx));
+                if cx.changed {
+                    sources.iter_mut().for_each(|source| source.adapt(cx));
+                }
+            });
+        }
     }
 
     /// Does the work of each second.
@@ -253,6 +261,9 @@ impl Loop {
             sources.iter_mut().for_each(|source| source.adapt(cx));
             sources.iter_mut().for_each(|source| source.second(cx));
         });
+        if self.iocs.iter().any(|ioc| ioc.end_noticed) {
+            self.end_processes(sink, messages);
+        }
         self.note_losses(sink);
         // after a change, and once more after the log's thread has handled it
         let changed = changed | std::mem::take(&mut self.changed);

@@ -240,13 +240,13 @@ fn a_devices_latency_is_the_time_in_poll() {
     let wait = of_kind(device, "wait");
     let told = wait["longest_seconds"].as_f64().expect("a time");
     assert!(
-        (0.08..=longest + 0.001).contains(&told) && told > longest - 0.005,
+        (0.08..=longest + 0.001).contains(&told) && told > longest - 0.05,
         "{told} {longest}: {device:#}"
     );
     // 2^16 to 2^17 us
     assert_eq!(wait["histogram"][17], 3, "three late answers: {device:#}");
     let receive = of_kind(device, "read")["longest_seconds"].as_f64().expect("a time");
-    assert!(receive < 0.02, "{receive}");
+    assert!(receive < 0.07, "the late answers were awaited before: {receive}");
 }
 
 #[test]

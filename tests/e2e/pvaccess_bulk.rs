@@ -1,7 +1,7 @@
 //! Puts beside images over PVAccess: neither they nor their answers are lost, whichever protocol they use.
 
 use crate::pva_messages::message;
-use crate::rig::Rig;
+use crate::rig::{wait_until, Rig};
 use serde_json::{json, Value};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -65,16 +65,24 @@ fn missing(rig: &Rig, pv: &str, protocol: &str, step: f64, needs_answers: bool) 
     let answered = puts.iter().filter(|put| put["status"] == "ok").count();
     eprintln!("{pv}: {} of {PUTS} puts, {answered} answers", puts.len());
     let wrong = |put: &Value| put["protocol"] != *protocol || !put["user"].is_string();
-    if requested != all || puts.iter().any(wrong) || needs_answers && answered != PUTS as usize {
-        return Some(format!("{pv}: {} of {PUTS} puts, {answered} answers, or no user", requested.len()));
+    let wrong: Vec<&Value> = puts.iter().filter(|put| wrong(put)).collect();
+    if requested == all && wrong.is_empty() && (!needs_answers || answered == PUTS as usize) {
+        return None;
     }
-    None
+    let what = format!("{pv}: {} of {PUTS} puts, {answered} answers", requested.len());
+    Some(wrong.first().map_or(what.clone(), |first| format!("{what}, {} like {first}", wrong.len())))
 }
 
 /// Returns what is missing, with the log's losses.
 fn attempt(rig: &Rig, tier: &str, images: &str) -> Result<(), String> {
     let ioc = rig.ioc_with("images", PORT, "pvaccess.db", &["--pva", "pvxs"]);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
+    // who a client is comes at the begin of its circuit, which the packet tier must see
+    wait_until("the IOC's port is followed", || {
+        rig.runs()
+            .iter()
+            .any(|run| run["iocs"][0]["ca_ports"].as_array().is_some_and(|ports| !ports.is_empty()))
+    });
     let mut ca = rig.client("libca", &[PORT], &[]);
     let mut pva = rig.client("p4p", &[PORT], &[]);
     let source = if tier == "packet" { "packet" } else { "both" };

@@ -67,7 +67,9 @@ fn a_lock_set_is_held(tier: &str) {
     let begin = Instant::now();
     put(&mut ioc, "EVENT.PROC", 1.0);
     wait_for_ends(&rig, 2);
-    assert!(begin.elapsed() > Duration::from_millis(5200));
+    // no less than the sleep, and what the log takes to show its end
+    let asked = begin.elapsed();
+    assert!(asked > Duration::from_millis(5200), "{asked:?}");
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let rows = hangs(&rig);
     assert_eq!(rows.len(), 2, "{rows:#?}");
@@ -85,9 +87,11 @@ fn a_lock_set_is_held(tier: &str) {
     for row in [low, scan] {
         let (least, most) = (row["seconds_min"].as_f64().unwrap(), row["seconds_max"].as_f64().unwrap());
         // the truth, and what the beat of a busy machine may be late by
-        assert!(least < 5.4 && most > 5.0 && most < 10.0, "{row}");
+        // a busy machine lets it sleep for longer than asked for, never for less
+        let longest = asked.as_secs_f64();
+        assert!(least < longest + 0.2 && most > 5.0 && most < longest + 5.0, "{longest}: {row}");
         if tier != "packet" {
-            assert!(most < 5.6 && least > 4.9, "its hits tell it: {row}");
+            assert!(most < longest + 0.4 && least > 4.9, "its hits tell it, {longest}: {row}");
         }
     }
     let text = scan["text"].as_str().unwrap();

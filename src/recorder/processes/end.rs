@@ -10,7 +10,9 @@ use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::sources::health;
 use crate::recorder::sources::hits::note_left_out;
 
-/// Ends the tracing of those of these processes that have ended. Their last hits and packets have been taken.
+/// Ends the tracing of those of these processes that have ended, once what they did last has been taken: an end that is
+/// first noticed now waits for the next call, because hits may have come since the last ones were taken. All that waits
+/// must have been taken between two calls.
 pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers, pids: &[u32]) {
     let env = &cx.env;
     let mut gone: Vec<(u32, Option<&str>)> = Vec::new();
@@ -23,14 +25,18 @@ pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut 
         }
     }
     for ioc in cx.iocs.iter_mut().filter(|ioc| pids.contains(&ioc.pid)) {
-        if env.procfs().start(ioc.pid) != Some(ioc.start) || env.procfs().is_zombie(ioc.pid) {
-            ioc.end_noticed = true;
+        let has_ended = env.procfs().start(ioc.pid) != Some(ioc.start) || env.procfs().is_zombie(ioc.pid);
+        let why = if has_ended { None } else { became_another(env, ioc) };
+        if !has_ended && why.is_none() {
+            continue;
+        }
+        ioc.taken_to_its_end |= std::mem::replace(&mut ioc.end_noticed, true);
+        if has_ended {
             ioc.dying.noticed.get_or_insert(now);
-            if !ioc.dying.is_awaited(now, untold.contains(&ioc.pid)) {
-                gone.push((ioc.pid, None));
-            }
-        } else if let Some(why) = became_another(env, ioc) {
-            gone.push((ioc.pid, Some(why)));
+        }
+        let is_awaited = has_ended && ioc.dying.is_awaited(now, untold.contains(&ioc.pid));
+        if ioc.taken_to_its_end && !is_awaited {
+            gone.push((ioc.pid, why));
         }
     }
     let now = cx.env.now;

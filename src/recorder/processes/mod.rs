@@ -185,7 +185,7 @@ impl Processes {
             Finding::Crash { number, place, frames } => {
                 if let Some(ioc) = cx.iocs.get_mut(pid).filter(|ioc| ioc.start == start) {
                     crash::named(&mut cx.env, ioc, number, place.as_ref(), &frames);
-                    if ioc.end_noticed {
+                    if ioc.taken_to_its_end {
                         end::let_go(cx, &self.inspector, &mut self.answers, &[pid]);
                     }
                 }
@@ -368,11 +368,12 @@ impl Source for Processes {
     }
 
     fn process_ended(&mut self, cx: &mut Context<'_>) {
-        let ended = cx.iocs.endings_mut().ended();
+        let mut ended = cx.iocs.endings_mut().ended();
         for ioc in ended.iter().filter_map(|&pid| cx.iocs.get(pid)) {
             // should /proc not agree, it is checked in its turn
             cx.iocs.endings().forget(&ioc.ending);
         }
+        ended.extend(cx.iocs.iter().filter(|ioc| ioc.end_noticed).map(|ioc| ioc.pid));
         end::let_go(cx, &self.inspector, &mut self.answers, &ended);
     }
 
@@ -400,7 +401,8 @@ impl Source for Processes {
         let ended: Vec<u32> = cx.iocs.iter().filter(|ioc| ioc.end_noticed).map(|ioc| ioc.pid).collect();
         for pid in ended {
             let now = cx.env.monotonic();
-            end::end(cx, &self.inspector, &mut self.answers, now, pid, None);
+            let why = cx.iocs.get(pid).and_then(|ioc| end::became_another(&cx.env, ioc));
+            end::end(cx, &self.inspector, &mut self.answers, now, pid, why);
         }
         for ioc in cx.iocs.iter_mut() {
             crash::give_up(&mut cx.env, ioc);

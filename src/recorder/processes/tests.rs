@@ -53,9 +53,12 @@ impl Bed {
         Finding::Ioc { ioc: self.ioc.process.clone(), process: info(), placed: 3, not_probed }
     }
 
-    /// Notices ended processes.
+    /// Notices ended processes, and lets them go once what they did last has been taken.
     fn survey(&mut self) -> Vec<Fact> {
         self.processes.survey(&mut self.bench.context());
+        let noticed = self.facts();
+        assert!(ends(&noticed).is_empty(), "what they did last may still wait: {noticed:?}");
+        self.processes.process_ended(&mut self.bench.context());
         self.facts()
     }
 }

@@ -82,6 +82,8 @@ pub struct TracedIoc {
     pub dying: Dying,
     /// Whether its end was noticed.
     pub end_noticed: bool,
+    /// Whether all that it did before that has been taken.
+    pub taken_to_its_end: bool,
     /// Whether it has failed to answer the loop, and that was reported.
     pub is_stalled: bool,
     /// Until when it counts as just started, monotonic; until then its ports are looked for more often.
@@ -146,6 +148,7 @@ impl TracedIoc {
             ending: Ending::expect(pid),
             dying: Dying::default(),
             end_noticed: false,
+            taken_to_its_end: false,
             is_stalled: false,
             young_until: 0,
             threads: Threads::default(),

@@ -85,7 +85,7 @@ pub trait Source {
         ROUND
     }
 
-    /// Called when a traced process has ended and its last facts have been taken.
+    /// Called when a traced process has ended, twice, each time after all waiting facts have been taken.
     fn process_ended(&mut self, _cx: &mut Context<'_>) {}
 
     /// Looks for started and ended processes, each second, after all waiting facts have been taken.
