@@ -76,6 +76,8 @@ _iocreplay() {
         'puts --client' | \
         'puts --ioc' | \
         'puts --host' | \
+        'traces --otlp' | \
+        'traces --skip-spans' | \
         'traces --since' | \
         'traces --until' | \
         'traces --pv' | \
@@ -212,7 +214,7 @@ _iocreplay() {
         return
         ;;
     'traces --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text otlp' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'text otlp otlp-proto otlp-proto-delimited zipkin' -- "$current")
         return
         ;;
     'values --format')
@@ -229,7 +231,7 @@ _iocreplay() {
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
     puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
-    traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
+    traces) options='--help --format --otlp --skip-spans --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;

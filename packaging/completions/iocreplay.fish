@@ -60,7 +60,9 @@ complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l no-limit -d 'read
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l format -x -a 'text otlp' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l format -x -a 'text otlp otlp-proto otlp-proto-delimited zipkin' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l otlp -x -d 'send to a collector of OpenTelemetry instead, as http://HOST:4318'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l skip-spans -x -d 'with --otlp, go on after this many spans, which were sent before'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'

@@ -88,7 +88,10 @@ fn offered(program: &str, words: &[&str]) -> Vec<String> {
 fn bash_completes_commands_options_and_values() {
     assert_eq!(offered("iocreplay", &["iocreplay", "tr"]), ["traces"]);
     assert_eq!(offered("iocreplay", &["iocreplay", "puts", "--format", "j"]), ["jsonl"]);
-    assert_eq!(offered("iocreplay", &["iocreplay", "traces", "--format", "o"]), ["otlp"]);
+    assert_eq!(
+        offered("iocreplay", &["iocreplay", "traces", "--format", "o"]),
+        ["otlp", "otlp-proto", "otlp-proto-delimited"]
+    );
     assert_eq!(offered("iocreplay", &["iocreplay", "records", "--u"]), Vec::<String>::new());
     assert_eq!(offered("iocreplay", &["iocreplay", "puts", "--u"]), ["--until", "--user", "--utc"]);
     assert_eq!(offered("iocreplay", &["iocreplay", "puts", "-o", "x"]), ["compopt -o default"]);

@@ -1,5 +1,6 @@
 //! The end of the program: the one place for exit codes.
 
+use crate::collector::Stopped;
 use crate::commands::operands::WrongOperands;
 use crate::nothing_found::NoChange;
 use crate::terminal::Terminal;
@@ -24,6 +25,8 @@ pub enum Failure {
     },
     /// `why` found no change.
     NoChange(NoChange),
+    /// A collector did not take all spans.
+    Collector(Box<Stopped>),
     /// The failure was already reported, or is the answer itself.
     Reported,
 }
@@ -70,6 +73,16 @@ pub enum UsageError {
     EmptyOutput(&'static str),
     /// A page would be printed on a terminal.
     ReportToTerminal,
+    /// A format of this name, which is no text, would be printed on a terminal.
+    BinaryToTerminal(&'static str),
+    /// A format of this name has an end, which `--follow` never writes.
+    FollowedWithoutEnd(&'static str),
+    /// Spans are sent or written, not both; the option that is for writing.
+    SentAndWritten(&'static str),
+    /// Spans to be skipped, but none are sent.
+    SkippedUnsent,
+    /// Spans to be skipped, but those of a log that is followed have no numbers.
+    SkippedInFollowing,
 }
 
 /// Conflict of an output file with a log.
@@ -115,6 +128,23 @@ impl fmt::Display for UsageError {
                 f.write_str("-o has an empty file name; name a file, or leave out -o for standard output")
             }
             UsageError::EmptyOutput(option) => write!(f, "{option} has an empty file name; name a file"),
+            UsageError::BinaryToTerminal(format) => write!(
+                f,
+                "--format {format} is no text, which a terminal can't show; write it to a file: -o traces.otlp"
+            ),
+            UsageError::FollowedWithoutEnd(format) => write!(
+                f,
+                "--format {format} is one JSON array, which --follow never ends; leave out --follow, or use --format otlp"
+            ),
+            UsageError::SentAndWritten(option) => {
+                write!(f, "--otlp sends the spans and writes nothing; leave out {option}")
+            }
+            UsageError::SkippedUnsent => {
+                f.write_str("--skip-spans goes on with sending; name the collector, too: --otlp http://HOST:4318")
+            }
+            UsageError::SkippedInFollowing => {
+                f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")
+            }
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),
@@ -133,6 +163,7 @@ impl fmt::Display for Failure {
                 write!(f, "can't write to standard output: {error}; try -o FILE")
             }
             Failure::NoChange(error) => error.fmt(f),
+            Failure::Collector(stopped) => stopped.fmt(f),
             Failure::Reported => f.write_str("reported"),
         }
     }
@@ -156,6 +187,12 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Failure::output(error, None)
+    }
+}
+
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Self {
+        Failure::Collector(Box::new(stopped))
     }
 }
 

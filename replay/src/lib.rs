@@ -34,6 +34,7 @@ mod alarms;
 mod aliases;
 pub mod attached;
 mod chains;
+pub mod collector;
 pub mod commands;
 pub mod console;
 mod events;

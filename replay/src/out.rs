@@ -1,6 +1,6 @@
 //! Output: the place where text from outside is escaped.
 //!
-//! An [`Out`] takes lines and JSON, and nothing else, so no output can bypass it: names, users, hosts, paths and
+//! An [`Out`] takes lines and JSON, so no output for people can bypass it: names, users, hosts, paths and
 //! everything else in a log is hostile until it has passed through here. [`iocrec_log::escape`] has the rules. `Out`
 //! does not implement [`Write`], so `writeln!` to it does not compile; use `line!` and `add!` instead.
 
@@ -22,7 +22,7 @@ macro_rules! add {
 }
 pub(crate) use {add, line};
 
-/// Takes lines and JSON, and writes them escaped.
+/// Takes lines and JSON, and writes them escaped; and bytes that no terminal sees.
 pub struct Out<'a> {
     lines: Lines<&'a mut dyn Write>,
     /// Whether parts of lines are shown in their styles.
@@ -94,11 +94,24 @@ impl<'a> Out<'a> {
         self.end()
     }
 
+    /// Writes a JSON object as an element of an array, on a line of its own. A comma stands before all but the first.
+    pub fn json_element(&mut self, is_first: bool, object: &impl Serialize) -> io::Result<()> {
+        if !is_first {
+            self.lines.below().write_all(b",")?;
+        }
+        self.json(object)
+    }
+
     /// Writes a JSON object over several lines, for people as well.
     pub fn pretty_json(&mut self, object: &impl Serialize) -> io::Result<()> {
         object
             .serialize(&mut Serializer::with_formatter(self.lines.below(), Pretty(PrettyFormatter::new())))?;
         self.end()
+    }
+
+    /// Writes bytes as they are: those of a format that is not text. A command refuses to write them to a terminal.
+    pub fn binary(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.lines.below().write_all(bytes)
     }
 
     /// Flushes the output.

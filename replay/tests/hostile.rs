@@ -280,7 +280,9 @@ fn every_command_shows_hostile_texts_harmlessly() {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let (code, out, err) = run(here.path(), &words);
             assert!(code == 0 || code == 1, "{words:?}: {code} {err}");
-            is_harmless(&words, &out);
+            if !common::is_binary(&words) {
+                is_harmless(&words, &out);
+            }
             is_harmless(&words, &err);
             // an empty answer says why
             assert!(!out.is_empty() || !err.is_empty(), "{words:?}");

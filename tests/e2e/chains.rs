@@ -125,10 +125,13 @@ fn trees_over(tier: &str) {
 
     well_formed(&spans);
     values_are_right(&spans);
-    let file = scene.rig.path("traces.jsonl");
-    let output = scene.rig.replay("traces", &["--format", "otlp"]);
-    fs::write(&file, &output.stdout).expect("the traces are written");
-    let checked = check_script("replay/tests/check_otlp.py", &[&file]);
+    let files = ["otlp", "otlp-proto", "otlp-proto-delimited"].map(|format| {
+        let file = scene.rig.path(&format!("traces.{format}"));
+        let output = scene.rig.replay("traces", &["--format", format]);
+        fs::write(&file, &output.stdout).expect("the traces are written");
+        file
+    });
+    let checked = check_script("replay/tests/check_otlp.py", &files.each_ref().map(|file| file.as_str()));
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 

@@ -5,6 +5,7 @@ use super::options::{
     by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
     Chosen, Growing, Reading, Since, TimeZone, Until,
 };
+use crate::collector::{Address, Sender};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow, Timed};
@@ -13,19 +14,29 @@ use crate::model::open_chains::LIMIT;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
-use crate::output::traces::FORMATS;
-use crate::terminal::Terminal;
+use crate::output::traces::{is_binary, needs_end, FORMATS};
+use crate::terminal::{self, Terminal};
+use crate::time::Zone;
 use crate::Logs;
 use iocrec_cli::command;
+use std::fmt::Display;
+use std::io::IsTerminal;
 
 command! {
     /// Show process chains: what each put, scan or event set off, across threads, IOCs and hosts. A chain is shown whole if
     /// it began in the given time and any PV, IOC or host in it matches.
     #[argh(subcommand, name = "traces")]
     pub struct Traces {
-        /// output format: text (default) or otlp (OpenTelemetry JSON lines)
-        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
-        pub format: &'static Format<Chain>,
+        /// output format: text (default), otlp (OpenTelemetry JSON lines), otlp-proto (one protobuf message),
+        /// otlp-proto-delimited (protobuf messages after their lengths) or zipkin (a JSON array of Zipkin's spans)
+        #[argh(option, from_str_fn(parse_format))]
+        pub format: Option<&'static Format<Chain>>,
+        /// send to a collector of OpenTelemetry instead, as http://HOST:4318
+        #[argh(option, arg_name = "url", from_str_fn(parse_address))]
+        pub otlp: Option<Address>,
+        /// with --otlp, go on after this many spans, which were sent before
+        #[argh(option, arg_name = "n")]
+        pub skip_spans: Option<usize>,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
         by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
 }
@@ -34,12 +45,31 @@ fn parse_format(name: &str) -> Result<&'static Format<Chain>, String> {
     format::find(&FORMATS, name).map_err(|error| error.to_string())
 }
 
+fn parse_address(text: &str) -> Result<Address, String> {
+    Address::parse(text).map_err(|error| error.to_string())
+}
+
 impl Command for Traces {
     fn reading(&self) -> Reading {
         self.into()
     }
 
     fn check(&self) -> Result<(), UsageError> {
+        let unused = [("--format", self.format.is_some()), ("-o", self.output.is_some())];
+        match (&self.otlp, unused.iter().find(|(_, is_given)| *is_given)) {
+            (Some(_), Some((option, _))) => return Err(UsageError::SentAndWritten(option)),
+            (None, _) if self.skip_spans.is_some() => return Err(UsageError::SkippedUnsent),
+            _ if self.skip_spans.is_some() && self.follow => return Err(UsageError::SkippedInFollowing),
+            _ => {}
+        }
+        if let Some(format) = self.format.filter(|format| self.follow && needs_end(format)) {
+            return Err(UsageError::FollowedWithoutEnd(format.name));
+        }
+        if let Some(format) = self.format.filter(|format| is_binary(format)) {
+            if self.output.is_none() && !self.logs.is_empty() && terminal::standard().is_terminal() {
+                return Err(UsageError::BinaryToTerminal(format.name));
+            }
+        }
         Growing::from(self).check(&self.reading())
     }
 
@@ -48,13 +78,19 @@ impl Command for Traces {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
-        let mut writer = (self.format.writer)(&zone);
+        if let Some(address) = &self.otlp {
+            return self.send(address, filter, &logs, &zone);
+        }
+        let mut writer = (self.format.unwrap_or(&FORMATS[0]).writer)(&zone);
         let mut is_empty = true;
         writer.begin(out)?;
         if self.follow {
             return self.follow(filter, &mut |chain| match chain {
                 Some(chain) => Ok(writer.write(out, chain)?),
-                None => Ok(out.flush()?),
+                None => {
+                    writer.flush(out)?;
+                    Ok(out.flush()?)
+                }
             });
         }
         for chain in logs.chains(&filter) {
@@ -63,14 +99,44 @@ impl Command for Traces {
         }
         writer.end(out)?;
         if is_empty {
-            let logs = logs.without_notices();
-            Terminal.report(&explain(Kind::Chains, &logs, &filter, false, &zone));
+            explain_empty(&logs, &filter, &zone);
         }
         Ok(Outcome::from(&logs))
     }
 }
 
+fn explain_empty(logs: &Logs, filter: &Filter, zone: &Zone) {
+    Terminal.report(&explain(Kind::Chains, &logs.without_notices(), filter, false, zone));
+}
+
 impl Traces {
+    /// Sends the chains to a collector.
+    fn send(&self, address: &Address, filter: Filter, logs: &Logs, zone: &Zone) -> Result<Outcome, Failure> {
+        let tell = |said: &dyn Display| Terminal.report(&said);
+        let mut sender = Sender::new(address, self.skip_spans.unwrap_or(0), &tell);
+        if self.follow {
+            sender = sender.following();
+            return self.follow(filter, &mut |chain| match chain {
+                Some(chain) => Ok(sender.add(chain)?),
+                None => Ok(sender.flush()?),
+            });
+        }
+        let mut is_empty = true;
+        for chain in logs.chains(&filter) {
+            is_empty = false;
+            sender.add(&chain)?;
+        }
+        let sent = sender.finish()?;
+        if is_empty {
+            explain_empty(logs, &filter, zone);
+        }
+        Terminal.report(&format_args!("{address}: {sent}"));
+        match sent.rejected {
+            0 => Ok(Outcome::from(logs)),
+            _ => Ok(Outcome::Incomplete),
+        }
+    }
+
     /// Follows the log: each chain once it is over, or has taken longer than a chain may.
     fn follow(
         &self,

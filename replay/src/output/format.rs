@@ -30,6 +30,15 @@ pub trait Writer<T> {
         Ok(())
     }
 
+    /// Writes what was put aside to be written together with more: the log is being followed, and there is nothing more
+    /// for the moment.
+    ///
+    /// # Errors
+    /// See [`Writer::begin`].
+    fn flush(&mut self, _out: &mut Out) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Writes the part after the last item.
     ///
     /// # Errors
@@ -102,7 +111,10 @@ mod tests {
     #[test]
     fn unknown_formats_name_those_there_are() {
         let error = find(&crate::output::traces::FORMATS, "xml").unwrap_err();
-        assert_eq!(error.to_string(), "unknown format 'xml'; choose text or otlp");
+        assert_eq!(
+            error.to_string(),
+            "unknown format 'xml'; choose text, otlp, otlp-proto, otlp-proto-delimited or zipkin"
+        );
         let three = UnknownFormat { name: "x".into(), known: vec!["a", "b", "c"] };
         assert_eq!(three.to_string(), "unknown format 'x'; choose a, b or c");
     }

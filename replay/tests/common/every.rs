@@ -49,7 +49,10 @@ fn formats(name: &str) -> Vec<Vec<String>> {
         return if has_json { vec![vec![], words(&["--json"])] } else { vec![vec![]] };
     };
     let choice = choice.split(';').next().unwrap_or_default().replace(" or ", ", ");
-    choice.split(',').map(|format| words(&["--format", format.trim()])).collect()
+    // Text is the last, which is the one that is asked for where one must do.
+    let mut formats: Vec<_> = choice.split(',').map(|format| words(&["--format", format.trim()])).collect();
+    formats.sort_by_key(|format: &Vec<String>| !super::is_binary(format));
+    formats
 }
 
 /// Every command in each of its formats and with further options, on a log, about this PV and this time.

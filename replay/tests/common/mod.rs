@@ -282,9 +282,18 @@ pub fn outcome(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
-/// Runs iocreplay in a directory.
+/// Whether a command writes bytes that are no text.
+pub fn is_binary<A: AsRef<str>>(arguments: &[A]) -> bool {
+    arguments.iter().any(|word| word.as_ref().starts_with("otlp-proto"))
+}
+
+/// Runs iocreplay in a directory. Bytes that are no text are shown as replacement characters.
 pub fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
-    outcome(iocreplay(arguments).current_dir(directory).output().unwrap())
+    let mut output = iocreplay(arguments).current_dir(directory).output().unwrap();
+    if is_binary(arguments) {
+        output.stdout = String::from_utf8_lossy(&output.stdout).into_owned().into_bytes();
+    }
+    outcome(output)
 }
 
 /// The longest that a command may take: a busy machine and a slow build are no reason to fail.

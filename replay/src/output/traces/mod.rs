@@ -3,12 +3,27 @@
 pub mod otlp;
 pub mod text;
 mod tree;
+pub mod zipkin;
 
 use super::format::Format;
 use crate::model::chain::Chain;
+use otlp::{Encoding, Otlp};
 
 /// The formats; the first is the default.
-pub static FORMATS: [Format<Chain>; 2] = [
+pub static FORMATS: [Format<Chain>; 5] = [
     Format { name: "text", writer: |zone| Box::new(text::Text::new(zone)) },
-    Format { name: "otlp", writer: |_| Box::new(otlp::Otlp) },
+    Format { name: "otlp", writer: |_| Box::new(Otlp::new(Encoding::JsonLines)) },
+    Format { name: "otlp-proto", writer: |_| Box::new(Otlp::new(Encoding::Protobuf)) },
+    Format { name: "otlp-proto-delimited", writer: |_| Box::new(Otlp::new(Encoding::Delimited)) },
+    Format { name: "zipkin", writer: |_| Box::new(zipkin::Zipkin::default()) },
 ];
+
+/// Whether a format is complete only with its end, which `--follow` never writes.
+pub fn needs_end(format: &Format<Chain>) -> bool {
+    format.name == "zipkin"
+}
+
+/// Whether a format is bytes that are no text.
+pub fn is_binary(format: &Format<Chain>) -> bool {
+    format.name.starts_with("otlp-proto")
+}

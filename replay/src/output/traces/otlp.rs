@@ -1,15 +1,22 @@
-//! Chains as OpenTelemetry traces: OTLP JSON lines, one chain per line.
+//! Chains as OpenTelemetry traces: OTLP JSON lines, protobuf, or what is sent to a collector.
+//!
+//! Chains come in batches, in which each IOC's resource stands once. A chain is never divided, so a batch has
+//! [`BATCH`] spans or a chain more.
 //!
 //! Ids are hashes of a span's identity: its host's boot, process, thread, time and record. The same log gives the same
 //! ids whenever it is exported.
 
 mod describe;
 mod ids;
-mod shape;
+mod proto;
+pub(super) mod shape;
 
 use self::describe::{describe_link, describe_process, inner_put, root};
 use self::ids::Hash;
-use self::shape::{int, text, Attribute, OtlpSpan, Resource, ResourceSpans, Scope, ScopeSpans, TracesData};
+use self::shape::{
+    int, text, Attribute, Of, OtlpSpan, Resource, ResourceSpans, Scope, ScopeSpans, Service, SpanId, TraceId,
+    TracesData, SCHEMA,
+};
 use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::putlog::root_put;
 use crate::model::run::{ioc_of_circuit, ioc_of_thread, record_name};
@@ -17,40 +24,156 @@ use crate::out::Out;
 use crate::output::format::Writer;
 use iocrec_log::context::Context;
 use iocrec_log::event::Ioc;
+use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
 
 /// Depth to which chains that CA links lead to are written as one trace.
 const MAX_DEPTH: usize = 16;
+/// Spans in a batch: 300 to 500 kB as JSON. Collectors take 4 MB and more in a request.
+pub const BATCH: usize = 1000;
 
-/// Writes chains as OTLP JSON lines.
-pub struct Otlp;
+/// How batches are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// JSON, a batch on each line.
+    JsonLines,
+    /// One protobuf message, TracesData or ExportTraceServiceRequest, which are the same. Batches need no frames: messages
+    /// that follow each other are one, with the elements of all.
+    Protobuf,
+    /// Protobuf messages, each after its length as a varint.
+    Delimited,
+}
 
-impl Writer<Chain> for Otlp {
-    fn write(&mut self, out: &mut Out, chain: &Chain) -> io::Result<()> {
-        write(out, chain)
+/// Writes chains as OTLP.
+pub struct Otlp {
+    encoding: Encoding,
+    batch: Batch,
+}
+
+impl Otlp {
+    /// With nothing written yet.
+    pub fn new(encoding: Encoding) -> Self {
+        Otlp { encoding, batch: Batch::default() }
     }
 }
 
-/// Writes a chain.
-fn write(out: &mut Out, chain: &Chain) -> io::Result<()> {
-    let Some(first) = chain.root() else { return Ok(()) };
-    let mut data = TracesData { resource_spans: Vec::new() };
-    let trace = Hash::new(b"trace").span(chain, first).0;
-    let trace = format!("{:032x}", trace.max(1));
-    push_tree(&mut data, chain, &trace, None, 0);
-    out.json(&data)
+impl Writer<Chain> for Otlp {
+    fn write(&mut self, out: &mut Out, chain: &Chain) -> io::Result<()> {
+        self.batch.add(chain);
+        match self.batch.spans >= BATCH {
+            true => self.flush(out),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self, out: &mut Out) -> io::Result<()> {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.spans == 0 {
+            return Ok(());
+        }
+        match self.encoding {
+            Encoding::JsonLines => out.json(&batch.data),
+            Encoding::Protobuf => out.binary(&batch.protobuf()),
+            Encoding::Delimited => {
+                let message = batch.protobuf();
+                out.binary(&proto::length(message.len()))?;
+                out.binary(&message)
+            }
+        }
+    }
+
+    fn end(&mut self, out: &mut Out) -> io::Result<()> {
+        self.flush(out)
+    }
+}
+
+/// Chains on their way out.
+#[derive(Default)]
+pub struct Batch {
+    data: TracesData,
+    spans: usize,
+}
+
+impl Batch {
+    /// How many spans it has.
+    pub fn spans(&self) -> usize {
+        self.spans
+    }
+
+    /// The spans.
+    pub(super) fn data(&self) -> &TracesData {
+        &self.data
+    }
+
+    /// Adds a chain as a trace.
+    pub fn add(&mut self, chain: &Chain) {
+        let Some(first) = chain.root() else { return };
+        let trace = Hash::new(b"trace").span(chain, first).trace();
+        self.spans += push_tree(&mut self.data, chain, trace, None, 0);
+    }
+
+    /// As a protobuf message.
+    pub fn protobuf(&self) -> Vec<u8> {
+        proto::encode(&self.data)
+    }
+
+    /// The first half of its traces, and the others.
+    ///
+    /// # Errors
+    /// The batch itself, if it has only one.
+    pub fn halves(self) -> Result<(Batch, Batch), Batch> {
+        let spans =
+            |data: &TracesData| data.resource_spans.iter().map(|of| of.scope_spans[0].spans.len()).sum();
+        let mut seen = HashSet::new();
+        let all = self.data.resource_spans.iter().flat_map(|of| &of.scope_spans[0].spans);
+        // A trace is in the resources of several IOCs, so its place is where it is met first.
+        let traces: Vec<TraceId> = all.map(|span| span.trace_id).filter(|id| seen.insert(*id)).collect();
+        let (first, rest) = traces.split_at(traces.len() / 2);
+        if first.is_empty() || rest.is_empty() {
+            return Err(self);
+        }
+        let first: HashSet<TraceId> = first.iter().copied().collect();
+        let mut halves = [TracesData::default(), TracesData::default()];
+        for ResourceSpans { resource, scope_spans: [of_scope], of, .. } in self.data.resource_spans {
+            let (here, there): (Vec<_>, Vec<_>) =
+                of_scope.spans.into_iter().partition(|span| first.contains(&span.trace_id));
+            for (half, spans) in halves.iter_mut().zip([here, there]) {
+                if !spans.is_empty() {
+                    let scope_spans = [ScopeSpans { scope: of_scope.scope, spans }];
+                    let resource = resource.clone();
+                    let of = of.clone();
+                    half.resource_spans.push(ResourceSpans { resource, scope_spans, schema_url: SCHEMA, of });
+                }
+            }
+        }
+        let [first, second] = halves.map(|data| Batch { spans: spans(&data), data });
+        Ok((first, second))
+    }
+}
+
+/// Nanoseconds since 1970; the protocol has none before.
+fn since_1970(time: i64) -> u64 {
+    u64::try_from(time).unwrap_or(0)
 }
 
 /// The link that leads to a chain: its span's id, and the record's name.
-struct Link<'a> {
-    span: &'a str,
+struct Link {
+    span: SpanId,
     record: Option<String>,
 }
 
-fn push_tree(data: &mut TracesData, chain: &Chain, trace: &str, link: Option<&Link>, depth: usize) {
+/// Adds a chain and what its CA links lead to; returns how many spans they have.
+fn push_tree(
+    data: &mut TracesData,
+    chain: &Chain,
+    trace: TraceId,
+    link: Option<&Link>,
+    depth: usize,
+) -> usize {
+    let mut count = chain.spans.len();
     let context = chain.run.context();
-    let mut ids: Vec<String> = Vec::with_capacity(chain.spans.len());
+    let mut ids: Vec<SpanId> = Vec::with_capacity(chain.spans.len());
     for span in &chain.spans {
         let mut hash = Hash::new(b"span").span(chain, span);
         let mut id = hash.short();
@@ -61,21 +184,21 @@ fn push_tree(data: &mut TracesData, chain: &Chain, trace: &str, link: Option<&Li
         }
         ids.push(id);
     }
-    for (number, (span, id)) in chain.spans.iter().zip(&ids).enumerate() {
+    for (number, (span, id)) in chain.spans.iter().zip(ids.iter().copied()).enumerate() {
         let parent = match span.parent {
-            Some(parent) => ids.get(parent).cloned(),
-            None => link.map(|link| link.span.to_owned()),
+            Some(parent) => ids.get(parent).copied(),
+            None => link.map(|link| link.span),
         };
         let start = chain.run.wall(span.start);
         let end = start.saturating_add_unsigned(span.end.saturating_sub(span.start));
         let mut otlp = OtlpSpan {
-            trace_id: trace.to_owned(),
-            span_id: id.clone(),
+            trace_id: trace,
+            span_id: id,
             parent_span_id: parent,
             name: String::new(),
             kind: shape::INTERNAL,
-            start_time_unix_nano: start.max(0).to_string(),
-            end_time_unix_nano: end.max(0).to_string(),
+            start_time_unix_nano: since_1970(start),
+            end_time_unix_nano: since_1970(end),
             attributes: Vec::new(),
             events: Vec::new(),
             status: None,
@@ -106,10 +229,11 @@ fn push_tree(data: &mut TracesData, chain: &Chain, trace: &str, link: Option<&Li
         if let Some(target) = &link.target {
             if depth < MAX_DEPTH {
                 let record = link.record.map(|record| record_name(&context, record));
-                push_tree(data, target, trace, Some(&Link { span: id, record }), depth + 1);
+                count += push_tree(data, target, trace, Some(&Link { span: id, record }), depth + 1);
             }
         }
     }
+    count
 }
 
 fn ioc<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
@@ -126,18 +250,33 @@ fn push_span(
     span: &Span,
     otlp: OtlpSpan,
 ) {
-    let of = (Rc::as_ptr(&chain.run) as usize, ioc.map(|ioc| ioc.id));
-    if let Some(resource) = data.resource_spans.iter_mut().find(|resource| resource.of == of) {
+    let service = match ioc {
+        Some(ioc) => Service::Ioc(ioc.id),
+        None => Service::Address(server(context, span)),
+    };
+    // The latest first: chains of one IOC follow each other.
+    let is_its = |resource: &&mut ResourceSpans| {
+        Rc::ptr_eq(&resource.of.run, &chain.run) && resource.of.service == service
+    };
+    if let Some(resource) = data.resource_spans.iter_mut().rev().find(is_its) {
         let [scope] = &mut resource.scope_spans;
         return scope.spans.push(otlp);
     }
-    let attributes = resource_attributes(context, ioc, span);
+    let attributes = resource_attributes(context, ioc, &service);
     let scope = Scope { name: "iocreplay", version: env!("CARGO_PKG_VERSION") };
     let scope_spans = [ScopeSpans { scope, spans: vec![otlp] }];
-    data.resource_spans.push(ResourceSpans { resource: Resource { attributes }, scope_spans, of });
+    let of = Of { run: Rc::clone(&chain.run), service };
+    let resource = Resource { attributes };
+    data.resource_spans.push(ResourceSpans { resource, scope_spans, schema_url: SCHEMA, of });
 }
 
-fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec<Attribute> {
+/// The address of the server that a put went to.
+fn server(context: &Context, span: &Span) -> Option<String> {
+    let [_, server] = context.addresses(span.packet()?.circuit);
+    server
+}
+
+fn resource_attributes(context: &Context, ioc: Option<&Ioc>, service: &Service) -> Vec<Attribute> {
     let mut attributes = Vec::new();
     let host = context.host();
     let host_name = host.map_or("", |host| host.name.as_str());
@@ -153,12 +292,11 @@ fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec
         }
         None => {
             // A server that is not on this host or was not inspected: use its address.
-            let server = span.packet().and_then(|packet| {
-                let [_, server] = context.addresses(packet.circuit);
-                server
-            });
-            let name = server.unwrap_or_else(|| "unknown".to_owned());
-            text(&mut attributes, "service.name", &name);
+            let name = match service {
+                Service::Address(Some(server)) => server,
+                Service::Address(None) | Service::Ioc(_) => "unknown",
+            };
+            text(&mut attributes, "service.name", name);
         }
     }
     text(&mut attributes, "service.namespace", "epics");

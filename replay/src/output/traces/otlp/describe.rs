@@ -1,7 +1,7 @@
 //! Names and attributes of spans: a put, a record that processed, a CA link.
 
-use super::ioc;
 use super::shape::{any, int, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Status, CLIENT, ERROR, SERVER};
+use super::{ioc, since_1970};
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span};
 use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::putlog::PutLine;
@@ -88,7 +88,7 @@ pub(super) fn describe_process(
         let function = context.call_site(asked.site).map_or("", |site| site.function.as_str());
         text(attributes, "epics.cause.function", function);
         otlp.events.push(OtlpEvent {
-            time_unix_nano: chain.run.wall(asked.time).max(0).to_string(),
+            time_unix_nano: since_1970(chain.run.wall(asked.time)),
             name: "scan requested",
             attributes: Vec::new(),
         });
@@ -122,7 +122,7 @@ pub(super) fn describe_process(
             text(&mut attributes, "thread.name", &thread.name);
         }
         otlp.events.push(OtlpEvent {
-            time_unix_nano: chain.run.wall(phase.time).max(0).to_string(),
+            time_unix_nano: since_1970(chain.run.wall(phase.time)),
             name: phase.asked.map_or("asynchronous completion", cause_name),
             attributes,
         });

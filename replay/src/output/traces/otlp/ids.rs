@@ -1,11 +1,12 @@
 //! Ids of traces and spans.
 
 use super::ioc;
+use super::shape::{SpanId, TraceId};
 use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::run::{field_name, record_name};
 
 /// FNV-1a with 128 bits: simple, and the same for ever (the standard library's hash is neither).
-pub(super) struct Hash(pub(super) u128);
+pub(super) struct Hash(u128);
 
 impl Hash {
     pub(super) fn new(kind: &[u8]) -> Self {
@@ -49,9 +50,14 @@ impl Hash {
         }
     }
 
-    /// 64 bits of it in hexadecimal, never all zero.
-    pub(super) fn short(&self) -> String {
+    /// All of it, never zero.
+    pub(super) fn trace(&self) -> TraceId {
+        TraceId(self.0.max(1))
+    }
+
+    /// 64 bits of it, never all zero.
+    pub(super) fn short(&self) -> SpanId {
         let folded = (self.0 >> 64) as u64 ^ self.0 as u64;
-        format!("{:016x}", folded.max(1))
+        SpanId(folded.max(1))
     }
 }

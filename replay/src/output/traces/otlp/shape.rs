@@ -1,96 +1,155 @@
-//! What a line of OTLP JSON consists of, by the protocol's names, and how attributes are added.
+//! What a message of OTLP consists of, by the protocol's names, and how attributes are added.
+//!
+//! It serializes as OTLP JSON: ids in lower-case hexadecimal, 64-bit integers as strings, what is empty left out.
+//! `proto` writes the same as protobuf, and `zipkin` makes spans of Zipkin out of it.
 
+use crate::model::run::Run;
 use crate::model::value;
 use iocrec_log::event::Value;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::rc::Rc;
 
 /// Span kinds of the protocol.
-pub(super) const INTERNAL: u8 = 1;
-pub(super) const SERVER: u8 = 2;
-pub(super) const CLIENT: u8 = 3;
+pub(in crate::output::traces) const INTERNAL: u8 = 1;
+pub(in crate::output::traces) const SERVER: u8 = 2;
+pub(in crate::output::traces) const CLIENT: u8 = 3;
 /// Status code of the protocol for an error.
-pub(super) const ERROR: u8 = 2;
+pub(in crate::output::traces) const ERROR: u8 = 2;
 
-#[derive(Serialize)]
+/// The version of OpenTelemetry's conventions that the attributes follow: the names of peers and clients
+/// (`network.peer.address`, `client.address`) are stable since 1.21, those of services, processes and threads longer.
+pub(in crate::output::traces) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.21.0";
+
+/// A number of a trace, not 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::output::traces) struct TraceId(pub(in crate::output::traces) u128);
+
+impl Serialize for TraceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:032x}", self.0))
+    }
+}
+
+/// A number of a span, not 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::output::traces) struct SpanId(pub(in crate::output::traces) u64);
+
+impl Serialize for SpanId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:016x}", self.0))
+    }
+}
+
+/// OTLP JSON has 64-bit integers as strings.
+fn as_string<S: Serializer, T: std::fmt::Display>(number: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(number)
+}
+
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TracesData {
-    pub(super) resource_spans: Vec<ResourceSpans>,
+pub(in crate::output::traces) struct TracesData {
+    pub(in crate::output::traces) resource_spans: Vec<ResourceSpans>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ResourceSpans {
-    pub(super) resource: Resource,
-    pub(super) scope_spans: [ScopeSpans; 1],
-    /// Its run and IOC.
+pub(in crate::output::traces) struct ResourceSpans {
+    pub(in crate::output::traces) resource: Resource,
+    pub(in crate::output::traces) scope_spans: [ScopeSpans; 1],
+    pub(in crate::output::traces) schema_url: &'static str,
+    /// Whose spans these are.
     #[serde(skip)]
-    pub(super) of: (usize, Option<u32>),
+    pub(in crate::output::traces) of: Of,
+}
+
+/// Whose spans a resource holds: those of an IOC or a server in a run. The run is held, so that no other one can come to
+/// lie in its place in memory.
+#[derive(Clone)]
+pub(in crate::output::traces) struct Of {
+    pub(in crate::output::traces) run: Rc<Run>,
+    pub(in crate::output::traces) service: Service,
+}
+
+impl PartialEq for Of {
+    fn eq(&self, other: &Of) -> bool {
+        Rc::ptr_eq(&self.run, &other.run) && self.service == other.service
+    }
+}
+
+/// An IOC by its id in the run, or a server of which only the address is known, if that.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::output::traces) enum Service {
+    Ioc(u32),
+    Address(Option<String>),
+}
+
+#[derive(Clone, Serialize)]
+pub(in crate::output::traces) struct Resource {
+    pub(in crate::output::traces) attributes: Vec<Attribute>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Resource {
-    pub(super) attributes: Vec<Attribute>,
+pub(in crate::output::traces) struct ScopeSpans {
+    pub(in crate::output::traces) scope: Scope,
+    pub(in crate::output::traces) spans: Vec<OtlpSpan>,
 }
 
-#[derive(Serialize)]
-pub(super) struct ScopeSpans {
-    pub(super) scope: Scope,
-    pub(super) spans: Vec<OtlpSpan>,
-}
-
-#[derive(Serialize)]
-pub(super) struct Scope {
-    pub(super) name: &'static str,
-    pub(super) version: &'static str,
+#[derive(Clone, Copy, Serialize)]
+pub(in crate::output::traces) struct Scope {
+    pub(in crate::output::traces) name: &'static str,
+    pub(in crate::output::traces) version: &'static str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct OtlpSpan {
-    pub(super) trace_id: String,
-    pub(super) span_id: String,
+pub(in crate::output::traces) struct OtlpSpan {
+    pub(in crate::output::traces) trace_id: TraceId,
+    pub(in crate::output::traces) span_id: SpanId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) parent_span_id: Option<String>,
-    pub(super) name: String,
-    pub(super) kind: u8,
-    pub(super) start_time_unix_nano: String,
-    pub(super) end_time_unix_nano: String,
-    pub(super) attributes: Vec<Attribute>,
+    pub(in crate::output::traces) parent_span_id: Option<SpanId>,
+    pub(in crate::output::traces) name: String,
+    pub(in crate::output::traces) kind: u8,
+    #[serde(serialize_with = "as_string")]
+    pub(in crate::output::traces) start_time_unix_nano: u64,
+    #[serde(serialize_with = "as_string")]
+    pub(in crate::output::traces) end_time_unix_nano: u64,
+    pub(in crate::output::traces) attributes: Vec<Attribute>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) events: Vec<OtlpEvent>,
+    pub(in crate::output::traces) events: Vec<OtlpEvent>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) status: Option<Status>,
+    pub(in crate::output::traces) status: Option<Status>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct OtlpEvent {
-    pub(super) time_unix_nano: String,
-    pub(super) name: &'static str,
-    pub(super) attributes: Vec<Attribute>,
+pub(in crate::output::traces) struct OtlpEvent {
+    #[serde(serialize_with = "as_string")]
+    pub(in crate::output::traces) time_unix_nano: u64,
+    pub(in crate::output::traces) name: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::output::traces) attributes: Vec<Attribute>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Status {
-    pub(super) code: u8,
-    pub(super) message: String,
+pub(in crate::output::traces) struct Status {
+    pub(in crate::output::traces) code: u8,
+    pub(in crate::output::traces) message: String,
 }
 
-#[derive(Serialize)]
-pub(super) struct Attribute {
-    pub(super) key: &'static str,
-    pub(super) value: AnyValue,
+#[derive(Clone, Serialize)]
+pub(in crate::output::traces) struct Attribute {
+    pub(in crate::output::traces) key: &'static str,
+    pub(in crate::output::traces) value: AnyValue,
 }
 
-#[derive(Serialize)]
-pub(super) enum AnyValue {
+#[derive(Clone, Serialize)]
+pub(in crate::output::traces) enum AnyValue {
     #[serde(rename = "stringValue")]
     Text(String),
     #[serde(rename = "boolValue")]
     Bool(bool),
-    /// The protocol writes 64-bit integers as strings.
-    #[serde(rename = "intValue")]
-    Int(String),
+    #[serde(rename = "intValue", serialize_with = "as_string")]
+    Int(i64),
     #[serde(rename = "doubleValue")]
     Double(f64),
     #[serde(rename = "arrayValue")]
@@ -98,19 +157,19 @@ pub(super) enum AnyValue {
 }
 
 /// Adds an attribute, unless the text is empty.
-pub(super) fn text(attributes: &mut Vec<Attribute>, key: &'static str, value: &str) {
+pub(in crate::output::traces) fn text(attributes: &mut Vec<Attribute>, key: &'static str, value: &str) {
     if !value.is_empty() {
         attributes.push(Attribute { key, value: AnyValue::Text(value.to_owned()) });
     }
 }
 
 /// Adds a number.
-pub(super) fn int(attributes: &mut Vec<Attribute>, key: &'static str, value: i64) {
-    attributes.push(Attribute { key, value: AnyValue::Int(value.to_string()) });
+pub(in crate::output::traces) fn int(attributes: &mut Vec<Attribute>, key: &'static str, value: i64) {
+    attributes.push(Attribute { key, value: AnyValue::Int(value) });
 }
 
 /// Adds an attribute, unless the value is unknown.
-pub(super) fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Value) {
+pub(in crate::output::traces) fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Value) {
     if let Some(value) = any_value(value) {
         attributes.push(Attribute { key, value });
     }
@@ -119,10 +178,9 @@ pub(super) fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Va
 fn any_value(v: &Value) -> Option<AnyValue> {
     Some(match v {
         Value::Unknown => return None,
-        Value::Int(v) => AnyValue::Int(v.to_string()),
-        // Beyond the range of the protocol's signed integers.
-        Value::UInt(v) if i64::try_from(*v).is_err() => AnyValue::Text(v.to_string()),
-        Value::UInt(v) => AnyValue::Int(v.to_string()),
+        Value::Int(v) => AnyValue::Int(*v),
+        // What is beyond the range of the protocol's signed integers is a text.
+        Value::UInt(v) => i64::try_from(*v).map_or_else(|_| AnyValue::Text(v.to_string()), AnyValue::Int),
         Value::Array(array) => {
             AnyValue::Array { values: value::elements(array).filter_map(|v| any_value(&v)).collect() }
         }
