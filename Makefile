@@ -5,7 +5,7 @@ CARGO := scripts/cargo
 SECONDS ?= 60
 # The size of the log that make bench reads. 1000 takes some minutes, and as much space in /tmp.
 MEGABYTES ?= 200
-# The architecture of make deb.
+# The architecture of make deb and make wheel.
 ARCH ?= amd64
 # For booting other kernels (cross/boot-test.py).
 QEMU := qemu-system-x86 qemu-system-arm qemu-system-misc cpio
@@ -23,7 +23,7 @@ define need_root
 endef
 
 .PHONY: help setup build demo check lint docs pages deny test test-unprivileged test-root test-guests test-kernels test-i686 \
-	miri not-run fuzz bench dist deb clean
+	miri not-run fuzz bench dist deb wheel clean
 
 help:
 	@echo "Start"
@@ -51,6 +51,7 @@ help:
 	@echo "Release"
 	@echo "  make dist     static binaries for every target in targets/, into dist/"
 	@echo "  make deb      a Debian package: ARCH=amd64 (default), arm64 or armhf"
+	@echo "  make wheel    iocreplay for Python, program and module: ARCH=amd64 (default) or arm64"
 	@echo "  make clean    remove everything that these commands made"
 
 setup:
@@ -161,6 +162,12 @@ deb:
 	@scripts/setup --for build
 	@cross/build "$$(packaging/deb --target "$(ARCH)")"
 	@packaging/deb "$(ARCH)"
+
+wheel:
+	@packaging/wheel --target "$(ARCH)" >/dev/null
+	@scripts/setup --for build
+	@cross/build "$$(packaging/wheel --target "$(ARCH)")"
+	@packaging/wheel "$(ARCH)"
 
 clean:
 	rm -rf target dist .venv .venv-check demo-out
