@@ -1,15 +1,17 @@
 //! Every command that iocreplay has, by its own `--help`, in each of its formats: so that no test forgets a new one.
 
 use super::{iocreplay, outcome};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What commands are asked for in addition to their logs, and further options worth a run of their own. A command that
 /// needs more than its logs has a row here; tests fail until it has.
-const OPERANDS: [(&str, &[&[&str]]); 5] = [
+const OPERANDS: [(&str, &[&[&str]]); 6] = [
     ("undo", &[&["--since", "1990-01-01"], &["--since", "TIME", "--user", "*"]]),
     ("why", &[&["PV"], &["PV", "--at", "TIME"]]),
     ("values", &[&["PV"], &["*", "--until", "TIME"]]),
     ("at", &[&["TIME"]]),
     ("diff", &[&["1960-01-01", "TIME"], &["TIME", "2262-01-01"]]),
+    ("export", &[&["--parquet", "NEW"], &["--ndjson", "NEW"], &["--csv", "NEW", "--since", "TIME", "--pv", "*"]]),
 ];
 
 /// Options of commands that are run with them as well.
@@ -96,10 +98,20 @@ pub fn every_once(log: &str, pv: &str, time: &str) -> Vec<Vec<String>> {
     last.into_values().collect()
 }
 
+/// A name for a directory that is not there.
+fn new_directory() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{}/every-{}-{number}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let _ = std::fs::remove_dir_all(&name);
+    name
+}
+
 fn filled(words: &[&str], pv: &str, time: &str) -> Vec<String> {
     let word = |word: &&str| match *word {
         "PV" => pv.to_owned(),
         "TIME" => time.to_owned(),
+        "NEW" => new_directory(),
         word => word.to_owned(),
     };
     words.iter().map(word).collect()
