@@ -8,6 +8,7 @@ use super::enum_strings;
 use super::outcome::{self, Outcome};
 use super::pva_value::Sent;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
+use super::span_ids::{span_ids, trace_id, Ids, SpanId};
 use super::value;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
@@ -142,6 +143,8 @@ pub struct PutLine {
     pub pva: Option<Box<PvaLine>>,
     /// The process behind the client, if a log tells.
     pub process: Option<Box<ProcessLine>>,
+    /// The ids of its span, if they were asked for.
+    pub span: Option<Ids>,
 }
 
 /// The process that made a put, as the kernel of its host and the probes there told.
@@ -276,10 +279,24 @@ impl PutLine {
 /// Calls `each` for the puts in a chain and in those that its CA links led to, in no particular order: those from
 /// outside, or with `all` every one.
 pub fn each_put(chain: &Chain, all: bool, each: &mut impl FnMut(PutLine)) {
-    walk(chain, all, None, each);
+    walk(chain, all, None, &mut |put, _, _| each(put));
 }
 
-fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLine)) {
+/// The same with the ids of their spans.
+pub fn each_put_with_ids(chain: &Chain, all: bool, each: &mut impl FnMut(PutLine)) {
+    let Some(trace) = trace_id(chain) else { return };
+    // Those of the chain that the last put was in.
+    let mut known: Option<(*const Chain, Vec<SpanId>)> = None;
+    walk(chain, all, None, &mut |put, of, number| {
+        if known.as_ref().is_none_or(|(chain, _)| !std::ptr::eq(*chain, of)) {
+            known = Some((of, span_ids(of)));
+        }
+        let span = known.as_ref().and_then(|(_, ids)| ids.get(number).copied());
+        each(PutLine { span: span.map(|span| Ids { trace, span }), ..put });
+    });
+}
+
+fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLine, &Chain, usize)) {
     let context = chain.run.context();
     for (number, span) in chain.spans.iter().enumerate() {
         match &span.kind {
@@ -294,7 +311,7 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
                 let foreign = cause.is_none() && is_of_another_ioc(&context, span, put);
                 if all || (via.is_from_outside() || foreign) && !stray {
                     let cause = cause.filter(|_| number == 0);
-                    each(line(chain, &context, number, span, put, via, cause));
+                    each(line(chain, &context, number, span, put, via, cause), chain, number);
                 }
             }
             SpanKind::Link(link) => {
@@ -305,7 +322,7 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
             }
             SpanKind::Process(process) if all && process.trigger == Trigger::Python => {
                 if let End::Completed(Completed { value, .. }) = &process.outcome {
-                    each(set_by_python(chain, &context, number, span, process, value));
+                    each(set_by_python(chain, &context, number, span, process, value), chain, number);
                 }
             }
             SpanKind::Process(_) => {}
@@ -590,6 +607,7 @@ fn line(
     let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
         time,
+        span: None,
         even: chain.run.even(span.start),
         host: text(&chain.run.host()),
         ioc: ioc.and_then(|ioc| text(&ioc.name)),
