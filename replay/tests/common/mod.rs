@@ -22,7 +22,7 @@ pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 
 pub const CLIENT: u32 = 1;
-const REMOTE: u32 = 2;
+pub const REMOTE: u32 = 2;
 pub const SCAN: u32 = 3;
 const CB_LOW: u32 = 4;
 

@@ -90,6 +90,8 @@ impl Writer<Chain> for Otlp {
 pub struct Batch {
     data: TracesData,
     spans: usize,
+    /// Its traces in the order in which they came.
+    traces: Vec<TraceId>,
 }
 
 impl Batch {
@@ -107,6 +109,7 @@ impl crate::collector::Batch for Batch {
     /// Adds a chain as a trace.
     fn add(&mut self, chain: &Chain) {
         let Some(trace) = trace_id(chain) else { return };
+        self.traces.push(trace);
         self.spans += push_tree(&mut self.data, chain, trace, None, 0);
     }
 
@@ -119,17 +122,15 @@ impl crate::collector::Batch for Batch {
     }
 
     fn halves(self) -> Result<(Batch, Batch), Batch> {
-        let spans =
-            |data: &TracesData| data.resource_spans.iter().map(|of| of.scope_spans[0].spans.len()).sum();
         let mut seen = HashSet::new();
-        let all = self.data.resource_spans.iter().flat_map(|of| &of.scope_spans[0].spans);
-        // A trace is in the resources of several IOCs, so its place is where it is met first.
-        let traces: Vec<TraceId> = all.map(|span| span.trace_id).filter(|id| seen.insert(*id)).collect();
+        let traces: Vec<TraceId> = self.traces.iter().copied().filter(|id| seen.insert(*id)).collect();
+        // In the order of the log, since whoever goes on after the first half skips as many spans.
         let (first, rest) = traces.split_at(traces.len() / 2);
         if first.is_empty() || rest.is_empty() {
             return Err(self);
         }
-        let first: HashSet<TraceId> = first.iter().copied().collect();
+        let rest = rest.to_vec();
+        let (order, first) = (first.to_vec(), first.iter().copied().collect::<HashSet<TraceId>>());
         let mut halves = [TracesData::default(), TracesData::default()];
         for ResourceSpans { resource, scope_spans: [of_scope], of, .. } in self.data.resource_spans {
             let (here, there): (Vec<_>, Vec<_>) =
@@ -143,8 +144,12 @@ impl crate::collector::Batch for Batch {
                 }
             }
         }
-        let [first, second] = halves.map(|data| Batch { spans: spans(&data), data });
-        Ok((first, second))
+        let [first, second] = halves;
+        let half = |data: TracesData, traces| {
+            let spans = data.resource_spans.iter().map(|of| of.scope_spans[0].spans.len()).sum();
+            Batch { data, spans, traces }
+        };
+        Ok((half(first, order), half(second, rest)))
     }
 }
 
