@@ -8,9 +8,10 @@ use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Place, Source, Stat
 use crate::model::asides::{Aside, What as Beside};
 use crate::model::chain::{Chain, Outcome as End, SpanKind};
 use crate::model::origins::{is_value, Cause, Number, Origins};
-use crate::model::putlog::{each_put, PutLine};
+use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
 use crate::model::replay::Replay;
 use crate::model::run::{has_value, Run};
+use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
 use crate::model::{enum_strings, outcome};
 use crate::notices::Notice;
 use crate::processes::Processes;
@@ -74,6 +75,7 @@ pub struct Alarms<'a> {
     replay: Replay,
     filter: &'a Filter,
     minimum: u16,
+    with_ids: bool,
     processes: Processes,
     /// The next chain, and when it began: all earlier alarms can be taken.
     chain: Option<(i64, Chain)>,
@@ -108,6 +110,7 @@ impl<'a> Alarms<'a> {
             replay: replay.with_asides(),
             filter,
             minimum: 0,
+            with_ids: false,
             processes,
             chain: None,
             origins: origins.naming_clients(),
@@ -132,6 +135,13 @@ impl<'a> Alarms<'a> {
     /// Leaves out changes that neither come from nor lead to a severity of at least this.
     pub fn at_least(mut self, severity: u16) -> Self {
         self.minimum = severity;
+        self
+    }
+
+    /// Gives each change the ids of its span, which are those of the chains
+    /// ([`Logs::chains`](crate::Logs::chains)).
+    pub fn with_ids(mut self) -> Self {
+        self.with_ids = true;
         self
     }
 
@@ -193,7 +203,8 @@ impl<'a> Alarms<'a> {
 
     fn walk(&mut self, top: &Chain, chain: &Chain, cause: &mut Option<Rc<Cause>>) {
         let mut acknowledges = false;
-        for span in &chain.spans {
+        let mut ids = None;
+        for (place, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {
                     let (begun, time) = (chain.run.even(span.start), chain.run.even(span.end));
@@ -203,7 +214,7 @@ impl<'a> Alarms<'a> {
                             let alarm = (done.severity, done.status);
                             self.completed(
                                 top,
-                                chain,
+                                (chain, place, &mut ids),
                                 process.record,
                                 begun,
                                 (time, ahead, span.end),
@@ -238,7 +249,10 @@ impl<'a> Alarms<'a> {
         }
         if acknowledges {
             let mut found = Vec::new();
-            each_put(chain, true, &mut |put| found.push(put));
+            match self.with_ids {
+                true => each_put_with_ids(chain, true, &mut |put| found.push(put)),
+                false => each_put(chain, true, &mut |put| found.push(put)),
+            }
             for put in found.into_iter().filter(|put| put.acknowledges.is_some()) {
                 let acknowledged = chain.spans.iter().find_map(|span| match &span.kind {
                     SpanKind::Put(put) => put.record,
@@ -270,7 +284,7 @@ impl<'a> Alarms<'a> {
     fn completed(
         &mut self,
         top: &Chain,
-        chain: &Chain,
+        (chain, place, ids): (&Chain, usize, &mut Option<Vec<SpanId>>),
         record: RecordId,
         begun: i64,
         (time, ahead, at): (i64, i64, u64),
@@ -303,8 +317,14 @@ impl<'a> Alarms<'a> {
         };
         drop(context);
         let (alarm, source, gap) = (Some(alarm), Source::Process, None);
+        let trace = self.with_ids.then(|| trace_id(top)).flatten();
+        let span = trace.and_then(|trace| {
+            let ids = ids.get_or_insert_with(|| span_ids(chain));
+            Some(Ids { trace, span: *ids.get(place)? })
+        });
+        let unprocessed = false;
         let state =
-            State { time, ahead, begun, alarm, value, text, cause, source, seen, gap, unprocessed: false };
+            State { time, ahead, begun, alarm, value, text, cause, source, seen, gap, unprocessed, span };
         self.wait(time, Waiting::State(number, Shown::by(chain), state));
     }
 
@@ -551,6 +571,7 @@ fn unknown(time: i64) -> State {
         seen: None,
         gap: None,
         unprocessed: false,
+        span: None,
     }
 }
 /// Whether it is a record that passes nothing on while it collects, and keeps its alarm then (compressRecord.c).

@@ -4,6 +4,7 @@ use crate::collector::Stopped;
 use crate::commands::operands::WrongOperands;
 use crate::nothing_found::NoChange;
 use crate::tables::directory::Refused;
+use crate::output::metrics::TooMany;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
 use std::ffi::OsString;
@@ -30,6 +31,8 @@ pub enum Failure {
     Collector(Box<Stopped>),
     /// Tables can't be written.
     Tables(Box<Refused>),
+    /// More points were asked for than can be held.
+    TooManyPoints(TooMany),
     /// The failure was already reported, or is the answer itself.
     Reported,
 }
@@ -80,10 +83,10 @@ pub enum UsageError {
     BinaryToTerminal(&'static str),
     /// A format of this name has an end, which `--follow` never writes.
     FollowedWithoutEnd(&'static str),
-    /// Spans are sent or written, not both; the option that is for writing.
+    /// Something is sent or written, not both; the option that is for writing.
     SentAndWritten(&'static str),
-    /// Spans to be skipped, but none are sent.
-    SkippedUnsent,
+    /// This option skips what was sent before, but nothing is sent.
+    SkippedUnsent(&'static str),
     /// Spans to be skipped, but those of a log that is followed have no numbers.
     SkippedInFollowing,
     /// Tables have no format and no directory, or several.
@@ -135,17 +138,17 @@ impl fmt::Display for UsageError {
             UsageError::EmptyOutput(option) => write!(f, "{option} has an empty file name; name a file"),
             UsageError::BinaryToTerminal(format) => write!(
                 f,
-                "--format {format} is no text, which a terminal can't show; write it to a file: -o traces.otlp"
+                "--format {format} is no text, which a terminal can't show; write it to a file: -o FILE"
             ),
             UsageError::FollowedWithoutEnd(format) => write!(
                 f,
-                "--format {format} is one JSON array, which --follow never ends; leave out --follow, or use --format otlp"
+                "--format {format} has an end, which --follow never writes; leave out --follow, or use --format otlp"
             ),
             UsageError::SentAndWritten(option) => {
-                write!(f, "--otlp sends the spans and writes nothing; leave out {option}")
+                write!(f, "--otlp sends and writes nothing; leave out {option}")
             }
-            UsageError::SkippedUnsent => {
-                f.write_str("--skip-spans goes on with sending; name the collector, too: --otlp http://HOST:4318")
+            UsageError::SkippedUnsent(option) => {
+                write!(f, "{option} goes on with sending; name the collector, too: --otlp http://HOST:4318")
             }
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")
@@ -173,6 +176,7 @@ impl fmt::Display for Failure {
             Failure::NoChange(error) => error.fmt(f),
             Failure::Collector(stopped) => stopped.fmt(f),
             Failure::Tables(refused) => refused.fmt(f),
+            Failure::TooManyPoints(error) => error.fmt(f),
             Failure::Reported => f.write_str("reported"),
         }
     }

@@ -148,6 +148,11 @@ impl Filter {
         self.user.is_some() || self.client.is_some()
     }
 
+    /// Whether it selects by time and place alone.
+    pub fn is_of_place_and_time(&self) -> bool {
+        self.pv.is_empty() && self.exclude.is_empty() && !self.asks_who()
+    }
+
     /// Whether the put is selected.
     pub fn put(&self, put: &PutLine) -> bool {
         let of = |name: &Option<String>| name.clone().unwrap_or_default();

@@ -9,6 +9,7 @@
 //! - [`Logs::values`]: values of PVs over time;
 //! - [`Logs::alarms`]: how alarms changed, and why;
 //! - [`Logs::console`]: what IOCs printed;
+//! - [`Logs::happened`]: puts, alarms, what IOCs printed, marks, ends and losses in one;
 //! - [`Logs::resources`]: what IOCs used of the machine;
 //! - [`inventory`] and [`summary`]: the IOCs and records, and what is missing.
 //!
@@ -42,6 +43,7 @@ pub mod failure;
 pub mod files;
 mod filter;
 pub mod follow;
+pub mod happened;
 pub mod hangs;
 mod inputs;
 pub mod inventory;

@@ -47,6 +47,10 @@ pub enum Kind {
     Stuck,
     /// What IOCs did with files.
     Files,
+    /// What happened, of whatever sort.
+    Happened,
+    /// Numbers of whatever sort.
+    Metrics,
 }
 
 /// Contents of the logs.
@@ -196,7 +200,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Clients => "no client matches",
                 Kind::Network => "nothing unusual on the network matches",
                 Kind::Console => "no line matches",
-                Kind::Health => "nothing of it matches",
+                Kind::Health | Kind::Happened | Kind::Metrics => "nothing of it matches",
                 Kind::Files => "no file matches",
                 Kind::Stuck => "no thread that stood still and no late scan matches",
             };

@@ -6,7 +6,7 @@
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::chain::Chain;
-use crate::model::putlog::{each_put, PutLine};
+use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
 use crate::model::replay::Replay;
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,6 +17,7 @@ pub struct Puts<'a> {
     replay: Option<Replay>,
     filter: &'a Filter,
     with_links: bool,
+    with_ids: bool,
     /// The next chain to take puts from, and when it began: all earlier puts can be returned.
     chain: Option<(i64, Chain)>,
     waiting: BTreeMap<(i64, u64), PutLine>,
@@ -31,6 +32,7 @@ impl<'a> Puts<'a> {
             replay: None,
             filter,
             with_links: false,
+            with_ids: false,
             chain: None,
             waiting: BTreeMap::new(),
             order: PutOrder::default(),
@@ -45,14 +47,24 @@ impl<'a> Puts<'a> {
         self
     }
 
+    /// Gives each put the ids of its span, which are those of the chains ([`Logs::chains`]).
+    pub fn with_ids(mut self) -> Self {
+        self.with_ids = true;
+        self
+    }
+
     /// Takes the puts of a chain.
     fn take(&mut self, began: i64, chain: &Chain) {
-        each_put(chain, self.with_links, &mut |put| {
+        let mut take = |put| {
             if self.filter.put(&put) {
                 self.count += 1;
                 self.waiting.insert((self.order.place(began, &put), self.count), put);
             }
-        });
+        };
+        match self.with_ids {
+            true => each_put_with_ids(chain, self.with_links, &mut take),
+            false => each_put(chain, self.with_links, &mut take),
+        }
     }
 }
 
@@ -68,7 +80,8 @@ impl Iterator for Puts<'_> {
             if let Some((began, chain)) = self.chain.take() {
                 self.take(began, &chain);
             }
-            let replay = self.replay.get_or_insert_with(|| match self.with_links {
+            let replay = self.replay.get_or_insert_with(|| match self.with_links || self.with_ids {
+                // Ids are those of whole chains.
                 true => self.logs.replay(self.filter),
                 false => self.logs.replay_puts(self.filter),
             });

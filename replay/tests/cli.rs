@@ -71,7 +71,7 @@ fn bad_usage_is_exit_code_2() {
         here,
         &["traces", "--format", "xml", "log"],
         2,
-        &["xml", "otlp-proto, otlp-proto-delimited or zipkin"],
+        &["xml", "otlp-proto, otlp-proto-delimited, zipkin or perfetto"],
     );
     fails(here, &["puts", "--since", "tomorrow", "log"], 2, &["tomorrow", "2026-01-31T12:00:00"]);
     fails(here, &["traces", "--until", "x", "log"], 2, &["'x' is not a time"]);

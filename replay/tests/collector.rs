@@ -302,6 +302,33 @@ fn it_goes_on_where_it_stopped() {
     assert_eq!([first, sent].concat(), whole);
 }
 
+/// Two IOCs by turns: a half of a batch is the first of the log, not the first IOC's.
+#[test]
+fn it_goes_on_after_a_half() {
+    let here = tempfile::tempdir().unwrap();
+    let mut facts: Vec<(u64, Fact)> = Vec::new();
+    for n in 0..100 {
+        let t = SECOND + n * MS;
+        let (thread, record) = if n % 2 == 0 { (common::SCAN, 2) } else { (common::REMOTE, 4) };
+        facts.push((t, process(thread, -100, 2, record)));
+        facts.push((t + 1000, complete(thread, -200, record, n as f64, 0)));
+    }
+    write_events(&here.path().join("log"), "box1", 7, facts);
+    let whole = spans(&file(here.path()));
+    let large = Does::Answer("413 Too Large", "X: y", b"");
+    let (url, server) = stand_in(vec![large, OK, Does::Answer("400 Bad Request", "X: y", b"")]);
+    let (code, said) = send(here.path(), &url, &[]);
+    assert!(code == 1 && said.contains("sent 50 spans in 1 request before; go on with --skip-spans 50"), "{said}");
+    let mut sent = spans(&server.join().unwrap().swap_remove(1).body);
+    let (url, server) = stand_in(vec![OK]);
+    let (code, said) = send(here.path(), &url, &["--skip-spans", "50"]);
+    assert_eq!(code, 0, "{said}");
+    for (id, span) in spans(&server.join().unwrap().swap_remove(0).body) {
+        assert!(sent.insert(id, span).is_none(), "a span was sent twice");
+    }
+    assert_eq!(sent, whole);
+}
+
 #[test]
 fn spans_that_were_rejected_are_told() {
     let here = tempfile::tempdir().unwrap();

@@ -213,6 +213,8 @@ fn commands(log: &str) -> Vec<Vec<String>> {
         "puts --all --format jsonl",
         "traces",
         "traces --format otlp",
+        "logs",
+        "logs --format otlp",
         "iocs",
         "iocs --json",
         "records",

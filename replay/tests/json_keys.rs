@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Outputs whose keys others lay down (OTLP), that are no interface (the data inside a report), or that one row of the page
 /// describes together (an IOC's crash).
-const NOT_OURS: [&str; 3] = ["traces", "report", "crash"];
+const NOT_OURS: [&str; 5] = ["traces", "logs", "metrics", "report", "crash"];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("a directory") {

@@ -179,5 +179,5 @@ fn nothing_is_an_empty_array_and_following_has_no_end() {
     let (code, out, _) = run(here.path(), &["traces", "log", "--format", "zipkin", "--pv", "NONE"]);
     assert_eq!((code, serde_json::from_str::<Vec<Value>>(&out).unwrap().len()), (0, 0));
     let (code, _, err) = run(here.path(), &["traces", "log", "--format", "zipkin", "--follow"]);
-    assert!(code == 2 && err.contains("--follow never ends") && err.lines().count() == 1, "{err}");
+    assert!(code == 2 && err.contains("--follow never writes") && err.lines().count() == 1, "{err}");
 }

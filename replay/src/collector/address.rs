@@ -1,8 +1,9 @@
 //! Where a collector is.
 
+use super::signal::{LOGS, METRICS, TRACES};
 use std::fmt;
 
-/// The base of a collector's URL, as `http://HOST:4318`, of which the path for traces is `/v1/traces`.
+/// The base of a collector's URL, as `http://HOST:4318`, below which each signal has its path, as `/v1/traces`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address(String);
 
@@ -39,11 +40,8 @@ impl fmt::Display for NotAnAddress {
 
 impl std::error::Error for NotAnAddress {}
 
-/// The path of traces below the base.
-const PATH: &str = "/v1/traces";
-
 impl Address {
-    /// Reads a base; the whole URL of traces is taken as well.
+    /// Reads a base; the whole URL of a signal is taken as well.
     ///
     /// # Errors
     /// If it is not `http://HOST[:PORT][/PATH]`.
@@ -70,12 +68,14 @@ impl Address {
             return Err(NotAnAddress::Port(port.to_owned()));
         }
         let base = text.trim_end_matches('/');
-        Ok(Address(base.strip_suffix(PATH).unwrap_or(base).to_owned()))
+        let paths = [TRACES.path, LOGS.path, METRICS.path];
+        let stripped = paths.iter().find_map(|path| base.strip_suffix(path));
+        Ok(Address(stripped.unwrap_or(base).to_owned()))
     }
 
-    /// The URL that traces are posted to.
-    pub fn traces(&self) -> String {
-        format!("{}{PATH}", self.0)
+    /// The URL below it with this path.
+    pub fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.0)
     }
 }
 
@@ -96,8 +96,10 @@ mod tests {
             ("http://localhost:4318/", "http://localhost:4318/v1/traces"),
             ("http://10.0.0.1:4318/v1/traces", "http://10.0.0.1:4318/v1/traces"),
             ("http://gate/otlp", "http://gate/otlp/v1/traces"),
+            ("http://gate/otlp/v1/logs/", "http://gate/otlp/v1/traces"),
+            ("http://gate/v1/metrics", "http://gate/v1/traces"),
         ] {
-            assert_eq!(Address::parse(given).map(|address| address.traces()), Ok(url.to_owned()));
+            assert_eq!(Address::parse(given).map(|address| address.at(TRACES.path)), Ok(url.to_owned()));
         }
         for wrong in [
             "",

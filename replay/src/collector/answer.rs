@@ -1,5 +1,6 @@
 //! What a collector answers. Nothing of it is trusted: it is read up to a bound, and its texts are cut.
 
+use super::signal::Signal;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub(super) struct Reply {
 
 /// What an answer means.
 pub(super) enum Answer {
-    /// The request was taken, but for so many spans; the reason, or a warning.
+    /// The request was taken, but for so many; the reason, or a warning.
     Taken { rejected: u64, reason: String },
     /// The request is larger than the collector takes.
     TooLarge,
@@ -67,12 +68,12 @@ impl Reply {
         shown(&text.trim())
     }
 
-    /// How many spans were rejected, and the reason.
-    fn partial_success(&self) -> (u64, String) {
+    /// How many were rejected, and the reason.
+    fn partial_success(&self, signal: &Signal) -> (u64, String) {
         if self.is("application/json") {
             let json: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
             let part = json.get("partialSuccess").cloned().unwrap_or_default();
-            let rejected = part.get("rejectedSpans").cloned().unwrap_or_default();
+            let rejected = part.get(signal.rejected).cloned().unwrap_or_default();
             let rejected = rejected.as_u64().or_else(|| rejected.as_str()?.parse().ok()).unwrap_or(0);
             let reason = part.get("errorMessage").and_then(|text| text.as_str()).unwrap_or_default();
             return (rejected, shown(&reason));
@@ -86,8 +87,9 @@ impl Reply {
     }
 }
 
-impl From<Reply> for Answer {
-    fn from(reply: Reply) -> Answer {
+impl Answer {
+    /// What a reply means for this signal.
+    pub(super) fn of(reply: Reply, signal: &Signal) -> Answer {
         let said = |text: String| {
             let phrase =
                 if reply.phrase.is_empty() { String::new() } else { format!(" {}", shown(&reply.phrase)) };
@@ -95,9 +97,9 @@ impl From<Reply> for Answer {
             format!("answered {}{phrase}{text}", reply.status)
         };
         match reply.status {
-            // A server of pages that answers anything with a page has taken no spans.
+            // A server of pages that answers anything with a page has taken nothing.
             200..=299 if reply.body.is_empty() || reply.is("application/x-protobuf") || reply.is("application/json") => {
-                let (rejected, reason) = reply.partial_success();
+                let (rejected, reason) = reply.partial_success(signal);
                 Answer::Taken { rejected, reason }
             }
             200..=299 => Answer::Refused(format!(
@@ -189,6 +191,7 @@ impl<'a> Iterator for Fields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collector::signal::TRACES;
 
     fn reply(status: i32, kind: &str, body: &[u8]) -> Reply {
         Reply { status, phrase: String::new(), kind: kind.into(), retry_after: None, body: body.into() }
@@ -197,22 +200,22 @@ mod tests {
     #[test]
     fn partial_success_in_both_forms() {
         let protobuf = reply(200, "application/x-protobuf", b"\x0a\x08\x08\x03\x12\x04full");
-        assert_eq!(protobuf.partial_success(), (3, "full".into()));
+        assert_eq!(protobuf.partial_success(&TRACES), (3, "full".into()));
         for rejected in ["3", "\"3\""] {
             let json = format!(
                 "{{\"partialSuccess\": {{\"rejectedSpans\": {rejected}, \"errorMessage\": \"full\"}}}}"
             );
             let json = reply(200, "application/json; charset=utf-8", json.as_bytes());
-            assert_eq!(json.partial_success(), (3, "full".into()));
+            assert_eq!(json.partial_success(&TRACES), (3, "full".into()));
         }
-        assert_eq!(reply(200, "", b"").partial_success(), (0, String::new()));
+        assert_eq!(reply(200, "", b"").partial_success(&TRACES), (0, String::new()));
     }
 
     #[test]
     fn damaged_answers_are_no_harm() {
         let whole = b"\x0a\x08\x08\x03\x12\x04full\x15\x01\x02\x03\x04\x19\x01";
         for end in 0..whole.len() {
-            let _ = reply(200, "application/x-protobuf", &whole[..end]).partial_success();
+            let _ = reply(200, "application/x-protobuf", &whole[..end]).partial_success(&TRACES);
             let _ = reply(400, "application/x-protobuf", &whole[..end]).message();
         }
         let endless = reply(400, "application/x-protobuf", &[0xff; 100]);
@@ -222,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_page_is_no_success() {
-        assert!(matches!(Answer::from(reply(200, "text/html", b"<p>")), Answer::Refused(_)));
-        assert!(matches!(Answer::from(reply(200, "", b"")), Answer::Taken { rejected: 0, .. }));
-        assert!(matches!(Answer::from(reply(413, "", b"")), Answer::TooLarge));
+        assert!(matches!(Answer::of(reply(200, "text/html", b"<p>"), &TRACES), Answer::Refused(_)));
+        assert!(matches!(Answer::of(reply(200, "", b""), &TRACES), Answer::Taken { rejected: 0, .. }));
+        assert!(matches!(Answer::of(reply(413, "", b""), &TRACES), Answer::TooLarge));
     }
 }

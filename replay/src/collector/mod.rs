@@ -1,19 +1,19 @@
-//! A collector of OpenTelemetry, to which spans are sent: OTLP over HTTP, as protobuf with gzip.
+//! A collector of OpenTelemetry, to which spans, log records and metrics are sent: OTLP over HTTP, as protobuf with gzip.
 //!
 //! Follows "OTLP/HTTP" of the specification of OpenTelemetry's protocol 1.x: a request is sent again only after the
 //! answers 429, 502, 503 and 504 and where the connection broke, with pauses that double or as `Retry-After` says;
 //! what was rejected in part is never sent again. There is no TLS: a collector on this machine or network forwards.
 //!
-//! A span counts as sent only once the collector has said so. If it took a request and its answer was lost, it gets the
-//! spans twice, with the same ids.
+//! What is sent counts only once the collector has said so. If it took a request and its answer was lost, it gets that
+//! twice; spans then have the same ids.
 
 mod address;
 mod answer;
+pub mod signal;
 
 pub use address::Address;
+pub use signal::{Batch, Signal};
 
-use crate::model::chain::Chain;
-use crate::output::traces::otlp::{Batch, BATCH};
 use answer::{Answer, Reply};
 use flate2::write::GzEncoder;
 use flate2::Compression;
@@ -36,37 +36,39 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Time for a request and its answer, seconds.
 const TIMEOUT: u64 = 30;
 
-/// Sends spans to a collector, and counts them.
-pub struct Sender<'a> {
+/// Sends batches to a collector, and counts what is in them.
+pub struct Sender<'a, B> {
     address: &'a Address,
     pauses: &'a [Duration],
     /// What the person at the terminal should know while it goes on.
     tell: &'a dyn Fn(&dyn Display),
-    batch: Batch,
-    /// A batch with so many spans is sent: fewer once one was too large.
+    batch: B,
+    /// A batch with so many is sent: fewer once one was too large.
     limit: usize,
-    /// Spans that are yet to be skipped.
+    /// How many are yet to be skipped.
     skip: usize,
     sent: Sent,
     followed: bool,
 }
 
 /// What a collector took.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Spans before the first that was sent.
+    /// What it is.
+    pub signal: &'static Signal,
+    /// How many were before the first that was sent.
     pub skipped: usize,
-    /// Spans that were sent, and their requests answered with success.
-    pub spans: usize,
+    /// How many were sent, and their requests answered with success.
+    pub count: usize,
     /// Those requests.
     pub requests: usize,
-    /// Spans among them that the collector rejected.
+    /// How many among them the collector rejected.
     pub rejected: u64,
     /// The reason that it gave last, as far as it gave one.
     pub reason: String,
 }
 
-/// Sending ended before the last span.
+/// Sending ended before the last.
 #[derive(Debug)]
 pub struct Stopped {
     /// Where to.
@@ -75,7 +77,7 @@ pub struct Stopped {
     pub reason: Reason,
     /// What the collector took before.
     pub sent: Sent,
-    /// Whether the log was being followed: then spans came in an order that no later run has.
+    /// Whether the log was being followed: then all came in an order that no later run has.
     pub followed: bool,
 }
 
@@ -91,21 +93,28 @@ pub enum Reason {
         /// How often it was tried.
         tries: usize,
     },
-    /// One trace alone, with so many spans, is more than the collector takes.
+    /// One part that can't be divided, with so many, is more than the collector takes.
     TooLarge(usize),
 }
 
-impl<'a> Sender<'a> {
-    /// To this address. Spans before the number `skip` are not sent: a trace is left out if it ends before it.
+impl<'a, B: Batch> Sender<'a, B> {
+    /// To this address. What is before the number `skip` is not sent: a part is left out if it ends before it.
     pub fn new(address: &'a Address, skip: usize, tell: &'a dyn Fn(&dyn Display)) -> Self {
         Sender {
             address,
             pauses: &PAUSES,
             tell,
-            batch: Batch::default(),
-            limit: BATCH,
+            batch: B::default(),
+            limit: B::SIZE,
             skip,
-            sent: Sent::default(),
+            sent: Sent {
+                signal: B::SIGNAL,
+                skipped: 0,
+                count: 0,
+                requests: 0,
+                rejected: 0,
+                reason: String::new(),
+            },
             followed: false,
         }
     }
@@ -115,23 +124,23 @@ impl<'a> Sender<'a> {
         Sender { followed: true, ..self }
     }
 
-    /// Adds a chain, and sends what is a batch.
+    /// Adds a part, and sends what is a batch.
     ///
     /// # Errors
     /// If the collector refuses it, or can't be reached.
-    pub fn add(&mut self, chain: &Chain) -> Result<(), Stopped> {
+    pub fn add(&mut self, part: &B::Part) -> Result<(), Stopped> {
         if self.skip > 0 {
-            let mut alone = Batch::default();
-            alone.add(chain);
-            if alone.spans() <= self.skip {
-                self.skip -= alone.spans();
-                self.sent.skipped += alone.spans();
+            let mut alone = B::default();
+            alone.add(part);
+            if alone.count() <= self.skip {
+                self.skip -= alone.count();
+                self.sent.skipped += alone.count();
                 return Ok(());
             }
             self.skip = 0;
         }
-        self.batch.add(chain);
-        match self.batch.spans() >= self.limit {
+        self.batch.add(part);
+        match self.batch.count() >= self.limit {
             true => self.flush(),
             false => Ok(()),
         }
@@ -144,22 +153,22 @@ impl<'a> Sender<'a> {
     pub fn flush(&mut self) -> Result<(), Stopped> {
         let mut waiting = vec![std::mem::take(&mut self.batch)];
         while let Some(batch) = waiting.pop() {
-            if batch.spans() == 0 {
+            if batch.count() == 0 {
                 continue;
             }
             match self.deliver(&batch.protobuf()) {
                 Ok(Taken::Yes { rejected, reason }) => {
                     self.sent.requests += 1;
-                    self.sent.spans += batch.spans();
+                    self.sent.count += batch.count();
                     self.sent.rejected += rejected;
                     if !reason.is_empty() {
                         self.sent.reason = reason;
                     }
                 }
                 Ok(Taken::TooLarge) => {
-                    self.limit = (batch.spans() / 2).max(1);
+                    self.limit = (batch.count() / 2).max(1);
                     let (first, second) =
-                        batch.halves().map_err(|batch| self.stopped(Reason::TooLarge(batch.spans())))?;
+                        batch.halves().map_err(|batch| self.stopped(Reason::TooLarge(batch.count())))?;
                     waiting.push(second);
                     waiting.push(first);
                 }
@@ -206,7 +215,7 @@ impl<'a> Sender<'a> {
 
     /// Sends a body once.
     fn post(&self, body: &[u8]) -> Answer {
-        let request = minreq::post(self.address.traces())
+        let request = minreq::post(self.address.at(B::SIGNAL.path))
             .with_header("Content-Type", "application/x-protobuf")
             .with_header("Content-Encoding", "gzip")
             .with_header("User-Agent", concat!("iocreplay/", env!("CARGO_PKG_VERSION")))
@@ -218,7 +227,7 @@ impl<'a> Sender<'a> {
             .with_max_status_line_length(answer::BOUND)
             .with_timeout(TIMEOUT);
         match request.send_lazy() {
-            Ok(response) => Reply::read(response).map_or_else(answer::broken, Answer::from),
+            Ok(response) => Reply::read(response).map_or_else(answer::broken, |reply| Answer::of(reply, B::SIGNAL)),
             Err(error) => answer::broken(error),
         }
     }
@@ -238,9 +247,9 @@ fn compress(message: &[u8]) -> io::Result<Vec<u8>> {
 
 impl Display for Sent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sent { skipped, spans, requests, rejected, reason } = self;
+        let Sent { signal, skipped, count: items, requests, rejected, reason } = self;
         let number = |count: usize, of: &str| format!("{count} {of}{}", if count == 1 { "" } else { "s" });
-        write!(f, "sent {} in {}", number(*spans, "span"), number(*requests, "request"))?;
+        write!(f, "sent {} in {}", number(*items, signal.noun), number(*requests, "request"))?;
         if *skipped > 0 {
             write!(f, ", after {skipped} that were skipped")?;
         }
@@ -258,28 +267,32 @@ impl Display for Sent {
 impl Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Stopped { address, reason, sent, followed } = self;
+        let signal = sent.signal;
+        let Signal { whole, skip, .. } = signal;
         match reason {
             Reason::Refused(reason) => write!(f, "the collector at {address} {}", Shown(reason))?,
             Reason::Unavailable { last, tries } => {
                 write!(f, "the collector at {address}: {} (tried {tries} times)", Shown(last))?;
             }
-            Reason::TooLarge(spans) => {
+            Reason::TooLarge(count) => {
+                let Signal { whole, noun, .. } = signal;
+                let plural = if *count == 1 { "" } else { "s" };
                 write!(
                     f,
-                    "the collector at {address} answered 413: a trace of {spans} spans is too large for it"
+                    "the collector at {address} answered 413: a {whole} of {count} {noun}{plural} is too large for it"
                 )?;
             }
         }
-        let next = sent.skipped + sent.spans;
+        let next = sent.skipped + sent.count;
         write!(f, "; {sent} before")?;
         match reason {
             _ if *followed => {
                 f.write_str("; the log has the rest: send it with --since; what comes twice has the same ids")
             }
-            Reason::TooLarge(spans) => {
-                write!(f, "; raise its limit, or leave the trace out: --skip-spans {}", next + spans)
+            Reason::TooLarge(count) => {
+                write!(f, "; raise its limit, or leave the {whole} out: {skip} {}", next + count)
             }
-            _ => write!(f, "; go on with --skip-spans {next}"),
+            _ => write!(f, "; go on with {skip} {next}"),
         }
     }
 }
@@ -288,6 +301,7 @@ impl Display for Stopped {
 mod tests {
     use super::*;
     use crate::failure::Failure;
+    use crate::output::traces::otlp::Batch as Spans;
     use std::cell::RefCell;
     use std::net::TcpListener;
 
@@ -299,7 +313,7 @@ mod tests {
         let told = RefCell::new(Vec::new());
         let tell = |said: &dyn Display| told.borrow_mut().push(said.to_string());
         let pauses = [Duration::from_millis(1); 2];
-        let sender = Sender { pauses: &pauses, ..Sender::new(&address, 0, &tell) };
+        let sender: Sender<Spans> = Sender { pauses: &pauses, ..Sender::new(&address, 0, &tell) };
         let Err(reason) = sender.deliver(b"x") else { panic!("nobody took it") };
         let text = Failure::from(sender.stopped(reason)).to_string();
         assert!(text.contains("refused") && text.contains("(tried 3 times)"), "{text}");
@@ -314,9 +328,9 @@ mod tests {
 
     #[test]
     fn a_count_says_what_was_rejected() {
-        let sent = Sent { skipped: 0, spans: 1, requests: 1, rejected: 0, reason: String::new() };
+        let sent = Sent { signal: &signal::TRACES, skipped: 0, count: 1, requests: 1, rejected: 0, reason: String::new() };
         assert_eq!(sent.to_string(), "sent 1 span in 1 request");
-        let sent = Sent { skipped: 7, spans: 20, requests: 2, rejected: 3, reason: "a\nb\x1b[2J".into() };
+        let sent = Sent { signal: &signal::TRACES, skipped: 7, count: 20, requests: 2, rejected: 3, reason: "a\nb\x1b[2J".into() };
         assert_eq!(
             sent.to_string(),
             "sent 20 spans in 2 requests, after 7 that were skipped; the collector rejected 3 of them: a\\nb\\x1b[2J"

@@ -3,6 +3,7 @@
 pub mod command;
 pub mod operands;
 pub mod options;
+mod sending;
 
 use argh::{ArgsInfo, FromArgs};
 use command::Command;
@@ -48,7 +49,9 @@ commands! {
     alarms: Alarms, "alarms";
     last: Last, "last";
     console: Console, "console";
+    logs: WhatHappened, "logs";
     health: Health, "health";
+    metrics: Metrics, "metrics";
     io: Io, "io";
     stuck: StuckThreads, "stuck";
     clients: Clients, "clients";

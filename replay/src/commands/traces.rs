@@ -5,6 +5,7 @@ use super::options::{
     by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
     Chosen, Growing, Reading, Since, TimeZone, Until,
 };
+use super::sending::{check, report, Sending};
 use crate::collector::{Address, Sender};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
@@ -14,13 +15,13 @@ use crate::model::open_chains::LIMIT;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
-use crate::output::traces::{is_binary, needs_end, FORMATS};
-use crate::terminal::{self, Terminal};
+use crate::output::traces::otlp::Batch;
+use crate::output::traces::{needs_end, FORMATS};
+use crate::terminal::Terminal;
 use crate::time::Zone;
 use crate::Logs;
 use iocrec_cli::command;
 use std::fmt::Display;
-use std::io::IsTerminal;
 
 command! {
     /// Show process chains: what each put, scan or event set off, across threads, IOCs and hosts. A chain is shown whole if
@@ -28,11 +29,12 @@ command! {
     #[argh(subcommand, name = "traces")]
     pub struct Traces {
         /// output format: text (default), otlp (OpenTelemetry JSON lines), otlp-proto (one protobuf message),
-        /// otlp-proto-delimited (protobuf messages after their lengths) or zipkin (a JSON array of Zipkin's spans)
+        /// otlp-proto-delimited (protobuf messages after their lengths), zipkin (a JSON array of Zipkin's spans) or
+        /// perfetto (a trace for ui.perfetto.dev)
         #[argh(option, from_str_fn(parse_format))]
         pub format: Option<&'static Format<Chain>>,
         /// send to a collector of OpenTelemetry instead, as http://HOST:4318
-        #[argh(option, arg_name = "url", from_str_fn(parse_address))]
+        #[argh(option, arg_name = "url", from_str_fn(super::sending::parse_address))]
         pub otlp: Option<Address>,
         /// with --otlp, go on after this many spans, which were sent before
         #[argh(option, arg_name = "n")]
@@ -45,30 +47,24 @@ fn parse_format(name: &str) -> Result<&'static Format<Chain>, String> {
     format::find(&FORMATS, name).map_err(|error| error.to_string())
 }
 
-fn parse_address(text: &str) -> Result<Address, String> {
-    Address::parse(text).map_err(|error| error.to_string())
-}
-
 impl Command for Traces {
     fn reading(&self) -> Reading {
         self.into()
     }
 
     fn check(&self) -> Result<(), UsageError> {
-        let unused = [("--format", self.format.is_some()), ("-o", self.output.is_some())];
-        match (&self.otlp, unused.iter().find(|(_, is_given)| *is_given)) {
-            (Some(_), Some((option, _))) => return Err(UsageError::SentAndWritten(option)),
-            (None, _) if self.skip_spans.is_some() => return Err(UsageError::SkippedUnsent),
-            _ if self.skip_spans.is_some() && self.follow => return Err(UsageError::SkippedInFollowing),
-            _ => {}
+        check(&Sending {
+            address: self.otlp.as_ref(),
+            skip: self.skip_spans.map(|_| "--skip-spans"),
+            format: self.format.map(|format| format.name),
+            output: self.output.as_deref(),
+            has_logs: !self.logs.is_empty(),
+        })?;
+        if self.skip_spans.is_some() && self.follow {
+            return Err(UsageError::SkippedInFollowing);
         }
         if let Some(format) = self.format.filter(|format| self.follow && needs_end(format)) {
             return Err(UsageError::FollowedWithoutEnd(format.name));
-        }
-        if let Some(format) = self.format.filter(|format| is_binary(format)) {
-            if self.output.is_none() && !self.logs.is_empty() && terminal::standard().is_terminal() {
-                return Err(UsageError::BinaryToTerminal(format.name));
-            }
         }
         Growing::from(self).check(&self.reading())
     }
@@ -113,7 +109,7 @@ impl Traces {
     /// Sends the chains to a collector.
     fn send(&self, address: &Address, filter: Filter, logs: &Logs, zone: &Zone) -> Result<Outcome, Failure> {
         let tell = |said: &dyn Display| Terminal.report(&said);
-        let mut sender = Sender::new(address, self.skip_spans.unwrap_or(0), &tell);
+        let mut sender: Sender<Batch> = Sender::new(address, self.skip_spans.unwrap_or(0), &tell);
         if self.follow {
             sender = sender.following();
             return self.follow(filter, &mut |chain| match chain {
@@ -130,11 +126,7 @@ impl Traces {
         if is_empty {
             explain_empty(logs, &filter, zone);
         }
-        Terminal.report(&format_args!("{address}: {sent}"));
-        match sent.rejected {
-            0 => Ok(Outcome::from(logs)),
-            _ => Ok(Outcome::Incomplete),
-        }
+        Ok(report(address, &sent, logs))
     }
 
     /// Follows the log: each chain once it is over, or has taken longer than a chain may.

@@ -10,6 +10,7 @@
 
 use super::origins::Cause;
 use super::putlog::PutLine;
+use super::span_ids::Ids;
 use crate::time::SECOND;
 use iocrec_log::event::Value;
 use std::cmp::Reverse;
@@ -145,6 +146,8 @@ pub struct AlarmLine {
     pub unprocessed: bool,
     /// The put of an acknowledgement.
     pub put: Option<Rc<PutLine>>,
+    /// The ids of the span in which it changed, or of that put, if they were asked for.
+    pub span: Option<Ids>,
 }
 
 /// A state of a record's alarm, as it becomes known.
@@ -171,6 +174,8 @@ pub struct State {
     pub gap: Option<Rc<str>>,
     /// Whether the record has never processed.
     pub unprocessed: bool,
+    /// The ids of the span that shows it, if they were asked for.
+    pub span: Option<Ids>,
 }
 
 impl AlarmLine {
@@ -278,6 +283,7 @@ impl Alarms {
                 let by_processing = state.source == Source::Process && line.source == Source::Snapshot;
                 if by_processing && state.begun <= line.time {
                     (line.source, line.cause, line.gap) = (Source::Process, state.cause.clone(), None);
+                    line.span = state.span;
                 }
             }
             known.unprocessed &= state.unprocessed;
@@ -311,6 +317,7 @@ impl Alarms {
                 rises,
                 unprocessed: false,
                 put: None,
+                span: state.span,
             };
             self.add(number, known, line);
         }
@@ -401,6 +408,7 @@ impl Alarms {
             changes: 0,
             rises: 0,
             unprocessed: false,
+            span: put.span,
             put: Some(put),
         };
         self.hold(line, true);
@@ -473,6 +481,7 @@ impl Alarms {
                 rises: 0,
                 unprocessed: known.unprocessed,
                 put: known.acknowledged.take(),
+                span: None,
             }));
         }
         self.held.iter_mut().for_each(|held| held.settled = true);
@@ -546,6 +555,7 @@ mod tests {
             seen: Some(time - 1),
             gap: None,
             unprocessed: false,
+            span: None,
         }
     }
 

@@ -55,6 +55,7 @@ pub mod selection;
 pub mod series;
 pub mod setting;
 pub mod source;
+pub mod span_ids;
 pub mod spans;
 pub mod stack;
 mod starts;

@@ -8,6 +8,7 @@ use super::enum_strings;
 use super::outcome::{self, Outcome};
 use super::pva_value::Sent;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
+use super::span_ids::{span_ids, trace_id, Ids, SpanId};
 use super::value;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
@@ -142,6 +143,8 @@ pub struct PutLine {
     pub pva: Option<Box<PvaLine>>,
     /// The process behind the client, if a log tells.
     pub process: Option<Box<ProcessLine>>,
+    /// The ids of its span, if they were asked for.
+    pub span: Option<Ids>,
 }
 
 /// The process that made a put, as the kernel of its host and the probes there told.
@@ -281,10 +284,33 @@ pub fn each_put(chain: &Chain, all: bool, each: &mut impl FnMut(PutLine)) {
 
 /// Calls `each` for every put, and whether it is one of those from outside.
 pub fn each_put_told(chain: &Chain, each: &mut impl FnMut(PutLine, bool)) {
-    walk(chain, true, None, each);
+    walk(chain, true, None, &mut |put, found| each(put, found.is_outside));
 }
 
-fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLine, bool)) {
+/// The same as [`each_put`] with the ids of their spans.
+pub fn each_put_with_ids(chain: &Chain, all: bool, each: &mut impl FnMut(PutLine)) {
+    let Some(trace) = trace_id(chain) else { return };
+    // Those of the chain that the last put was in.
+    let mut known: Option<(*const Chain, Vec<SpanId>)> = None;
+    walk(chain, all, None, &mut |put, found| {
+        if known.as_ref().is_none_or(|(chain, _)| !std::ptr::eq(*chain, found.chain)) {
+            known = Some((found.chain, span_ids(found.chain)));
+        }
+        let span = known.as_ref().and_then(|(_, ids)| ids.get(found.number).copied());
+        each(PutLine { span: span.map(|span| Ids { trace, span }), ..put });
+    });
+}
+
+/// Where a put was found.
+struct Found<'a> {
+    chain: &'a Chain,
+    /// The number of its span.
+    number: usize,
+    /// Whether it came from outside of the IOC's records.
+    is_outside: bool,
+}
+
+fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLine, Found)) {
     let context = chain.run.context();
     for (number, span) in chain.spans.iter().enumerate() {
         match &span.kind {
@@ -300,7 +326,8 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
                 let is_outside = (via.is_from_outside() || foreign) && !stray;
                 if all || is_outside {
                     let cause = cause.filter(|_| number == 0);
-                    each(line(chain, &context, number, span, put, via, cause), is_outside);
+                    let found = Found { chain, number, is_outside };
+                    each(line(chain, &context, number, span, put, via, cause), found);
                 }
             }
             SpanKind::Link(link) => {
@@ -311,7 +338,8 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
             }
             SpanKind::Process(process) if all && process.trigger == Trigger::Python => {
                 if let End::Completed(Completed { value, .. }) = &process.outcome {
-                    each(set_by_python(chain, &context, number, span, process, value), false);
+                    let found = Found { chain, number, is_outside: false };
+                    each(set_by_python(chain, &context, number, span, process, value), found);
                 }
             }
             SpanKind::Process(_) => {}
@@ -596,6 +624,7 @@ fn line(
     let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
         time,
+        span: None,
         even: chain.run.even(span.start),
         host: text(&chain.run.host()),
         ioc: ioc.and_then(|ioc| text(&ioc.name)),

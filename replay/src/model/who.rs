@@ -61,6 +61,7 @@ fn is_by(line: &PutLine, put: &PutLine) -> bool {
 /// The line of who made this put.
 fn made_by(put: &PutLine) -> PutLine {
     PutLine {
+        span: None,
         time: 0,
         even: 0,
         host: put.host.clone(),

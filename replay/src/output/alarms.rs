@@ -187,12 +187,12 @@ fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str, zone: &Zone) {
 }
 
 /// The alarm, or a mark where it is not known.
-fn alarm(alarm: Option<Alarm>) -> String {
+pub(super) fn alarm(alarm: Option<Alarm>) -> String {
     alarm.map_or("?".to_owned(), |(severity, status)| enum_strings::alarm(severity, status))
 }
 
 /// The alarm that a record had when something was done to it.
-fn alarm_then(then: Option<Alarm>) -> String {
+pub(super) fn alarm_then(then: Option<Alarm>) -> String {
     match then {
         Some(_) => format!("while it was {}", alarm(then)),
         None => "its alarm is not known".to_owned(),

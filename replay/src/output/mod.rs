@@ -15,13 +15,17 @@ pub mod info;
 pub mod io;
 pub mod iocs;
 pub mod last;
+pub mod logs;
+pub mod metrics;
 mod moments;
 pub mod net;
 pub mod plot;
 pub mod profile;
+mod protobuf;
 pub mod puts;
 pub mod records;
 pub mod report;
+mod resources;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;

@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // each test program uses its part
 
+pub mod consumers;
 pub mod every;
 
 use iocrec_log::event::*;
@@ -21,7 +22,7 @@ pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 
 pub const CLIENT: u32 = 1;
-const REMOTE: u32 = 2;
+pub const REMOTE: u32 = 2;
 pub const SCAN: u32 = 3;
 const CB_LOW: u32 = 4;
 
@@ -284,7 +285,7 @@ pub fn outcome(output: Output) -> (i32, String, String) {
 
 /// Whether a command writes bytes that are no text.
 pub fn is_binary<A: AsRef<str>>(arguments: &[A]) -> bool {
-    arguments.iter().any(|word| word.as_ref().starts_with("otlp-proto"))
+    arguments.iter().any(|word| word.as_ref().starts_with("otlp-proto") || word.as_ref() == "perfetto")
 }
 
 /// Runs iocreplay in a directory. Bytes that are no text are shown as replacement characters.

@@ -6,6 +6,7 @@ use iocrec_log::event::{Dbf, Value};
 /// A put with callback whose value the record limited.
 pub fn put() -> PutLine {
     PutLine {
+        span: None,
         time: 1_790_000_000_123_456_789,
         even: 1_790_000_000_123_456_789,
         host: Some("box1".into()),

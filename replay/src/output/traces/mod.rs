@@ -1,6 +1,7 @@
 //! Formats of process chains. To add one, add a file here and a row below.
 
 pub mod otlp;
+pub mod perfetto;
 pub mod text;
 mod tree;
 pub mod zipkin;
@@ -10,20 +11,16 @@ use crate::model::chain::Chain;
 use otlp::{Encoding, Otlp};
 
 /// The formats; the first is the default.
-pub static FORMATS: [Format<Chain>; 5] = [
+pub static FORMATS: [Format<Chain>; 6] = [
     Format { name: "text", writer: |zone| Box::new(text::Text::new(zone)) },
     Format { name: "otlp", writer: |_| Box::new(Otlp::new(Encoding::JsonLines)) },
     Format { name: "otlp-proto", writer: |_| Box::new(Otlp::new(Encoding::Protobuf)) },
     Format { name: "otlp-proto-delimited", writer: |_| Box::new(Otlp::new(Encoding::Delimited)) },
     Format { name: "zipkin", writer: |_| Box::new(zipkin::Zipkin::default()) },
+    Format { name: "perfetto", writer: |_| Box::new(perfetto::Perfetto::default()) },
 ];
 
 /// Whether a format is complete only with its end, which `--follow` never writes.
 pub fn needs_end(format: &Format<Chain>) -> bool {
-    format.name == "zipkin"
-}
-
-/// Whether a format is bytes that are no text.
-pub fn is_binary(format: &Format<Chain>) -> bool {
-    format.name.starts_with("otlp-proto")
+    matches!(format.name, "zipkin" | "perfetto")
 }

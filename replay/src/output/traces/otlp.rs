@@ -2,24 +2,21 @@
 //!
 //! Chains come in batches, in which each IOC's resource stands once. A chain is never divided, so a batch has
 //! [`BATCH`] spans or a chain more.
-//!
-//! Ids are hashes of a span's identity: its host's boot, process, thread, time and record. The same log gives the same
-//! ids whenever it is exported.
 
 mod describe;
-mod ids;
-mod proto;
-pub(super) mod shape;
+pub(in crate::output) mod proto;
+pub(crate) mod shape;
 
 use self::describe::{describe_link, describe_process, inner_put, root};
-use self::ids::Hash;
 use self::shape::{
-    int, text, Attribute, Of, OtlpSpan, Resource, ResourceSpans, Scope, ScopeSpans, Service, SpanId, TraceId,
-    TracesData, SCHEMA,
+    int, text, Attribute, Of, OtlpSpan, Resource, ResourceSpans, ScopeSpans, Service, TracesData, SCHEMA,
+    SCOPE,
 };
+use crate::collector::signal::{Batch as _, Signal, TRACES};
 use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::putlog::root_put;
-use crate::model::run::{ioc_of_circuit, ioc_of_thread, record_name};
+use crate::model::run::record_name;
+use crate::model::span_ids::{ioc_of, span_ids, trace_id, SpanId, TraceId};
 use crate::out::Out;
 use crate::output::format::Writer;
 use iocrec_log::context::Context;
@@ -31,7 +28,7 @@ use std::rc::Rc;
 /// Depth to which chains that CA links lead to are written as one trace.
 const MAX_DEPTH: usize = 16;
 /// Spans in a batch: 300 to 500 kB as JSON. Collectors take 4 MB and more in a request.
-pub const BATCH: usize = 1000;
+const BATCH: usize = 1000;
 
 /// How batches are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,47 +90,47 @@ impl Writer<Chain> for Otlp {
 pub struct Batch {
     data: TracesData,
     spans: usize,
+    /// Its traces in the order in which they came.
+    traces: Vec<TraceId>,
 }
 
 impl Batch {
-    /// How many spans it has.
-    pub fn spans(&self) -> usize {
-        self.spans
-    }
-
     /// The spans.
     pub(super) fn data(&self) -> &TracesData {
         &self.data
     }
+}
+
+impl crate::collector::Batch for Batch {
+    type Part = Chain;
+    const SIGNAL: &'static Signal = &TRACES;
+    const SIZE: usize = BATCH;
 
     /// Adds a chain as a trace.
-    pub fn add(&mut self, chain: &Chain) {
-        let Some(first) = chain.root() else { return };
-        let trace = Hash::new(b"trace").span(chain, first).trace();
+    fn add(&mut self, chain: &Chain) {
+        let Some(trace) = trace_id(chain) else { return };
+        self.traces.push(trace);
         self.spans += push_tree(&mut self.data, chain, trace, None, 0);
     }
 
-    /// As a protobuf message.
-    pub fn protobuf(&self) -> Vec<u8> {
+    fn count(&self) -> usize {
+        self.spans
+    }
+
+    fn protobuf(&self) -> Vec<u8> {
         proto::encode(&self.data)
     }
 
-    /// The first half of its traces, and the others.
-    ///
-    /// # Errors
-    /// The batch itself, if it has only one.
-    pub fn halves(self) -> Result<(Batch, Batch), Batch> {
-        let spans =
-            |data: &TracesData| data.resource_spans.iter().map(|of| of.scope_spans[0].spans.len()).sum();
+    fn halves(self) -> Result<(Batch, Batch), Batch> {
         let mut seen = HashSet::new();
-        let all = self.data.resource_spans.iter().flat_map(|of| &of.scope_spans[0].spans);
-        // A trace is in the resources of several IOCs, so its place is where it is met first.
-        let traces: Vec<TraceId> = all.map(|span| span.trace_id).filter(|id| seen.insert(*id)).collect();
+        let traces: Vec<TraceId> = self.traces.iter().copied().filter(|id| seen.insert(*id)).collect();
+        // In the order of the log, since whoever goes on after the first half skips as many spans.
         let (first, rest) = traces.split_at(traces.len() / 2);
         if first.is_empty() || rest.is_empty() {
             return Err(self);
         }
-        let first: HashSet<TraceId> = first.iter().copied().collect();
+        let rest = rest.to_vec();
+        let (order, first) = (first.to_vec(), first.iter().copied().collect::<HashSet<TraceId>>());
         let mut halves = [TracesData::default(), TracesData::default()];
         for ResourceSpans { resource, scope_spans: [of_scope], of, .. } in self.data.resource_spans {
             let (here, there): (Vec<_>, Vec<_>) =
@@ -147,8 +144,12 @@ impl Batch {
                 }
             }
         }
-        let [first, second] = halves.map(|data| Batch { spans: spans(&data), data });
-        Ok((first, second))
+        let [first, second] = halves;
+        let half = |data: TracesData, traces| {
+            let spans = data.resource_spans.iter().map(|of| of.scope_spans[0].spans.len()).sum();
+            Batch { data, spans, traces }
+        };
+        Ok((half(first, order), half(second, rest)))
     }
 }
 
@@ -158,7 +159,7 @@ pub fn trace_id(chain: &Chain) -> u128 {
 }
 
 /// Nanoseconds since 1970; the protocol has none before.
-fn since_1970(time: i64) -> u64 {
+pub(crate) fn since_1970(time: i64) -> u64 {
     u64::try_from(time).unwrap_or(0)
 }
 
@@ -178,17 +179,7 @@ fn push_tree(
 ) -> usize {
     let mut count = chain.spans.len();
     let context = chain.run.context();
-    let mut ids: Vec<SpanId> = Vec::with_capacity(chain.spans.len());
-    for span in &chain.spans {
-        let mut hash = Hash::new(b"span").span(chain, span);
-        let mut id = hash.short();
-        // Two hits of a record at the same nanosecond are still different spans.
-        while ids.last() == Some(&id) {
-            hash = hash.bytes(b"again");
-            id = hash.short();
-        }
-        ids.push(id);
-    }
+    let ids = span_ids(chain);
     for (number, (span, id)) in chain.spans.iter().zip(ids.iter().copied()).enumerate() {
         let parent = match span.parent {
             Some(parent) => ids.get(parent).copied(),
@@ -207,6 +198,7 @@ fn push_tree(
             attributes: Vec::new(),
             events: Vec::new(),
             status: None,
+            lasts: false,
         };
         match &span.kind {
             SpanKind::Put(put) if put.only_processes => {
@@ -228,7 +220,7 @@ fn push_tree(
             int(&mut otlp.attributes, "thread.id", i64::from(thread.tid));
             text(&mut otlp.attributes, "thread.name", &thread.name);
         }
-        let ioc = ioc(&context, span);
+        let ioc = ioc_of(&context, span);
         push_span(data, chain, &context, ioc, span, otlp);
         let SpanKind::Link(link) = &span.kind else { continue };
         if let Some(target) = &link.target {
@@ -239,11 +231,6 @@ fn push_tree(
         }
     }
     count
-}
-
-fn ioc<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
-    let by_thread = span.thread.and_then(|thread| ioc_of_thread(context, thread));
-    by_thread.or_else(|| ioc_of_circuit(context, span.packet()?.circuit))
 }
 
 /// Adds a span to those of its IOC, after making a resource for that if there is none.
@@ -268,8 +255,7 @@ fn push_span(
         return scope.spans.push(otlp);
     }
     let attributes = resource_attributes(context, ioc, &service);
-    let scope = Scope { name: "iocreplay", version: env!("CARGO_PKG_VERSION") };
-    let scope_spans = [ScopeSpans { scope, spans: vec![otlp] }];
+    let scope_spans = [ScopeSpans { scope: SCOPE, spans: vec![otlp] }];
     let of = Of { run: Rc::clone(&chain.run), service };
     let resource = Resource { attributes };
     data.resource_spans.push(ResourceSpans { resource, scope_spans, schema_url: SCHEMA, of });
@@ -281,7 +267,7 @@ fn server(context: &Context, span: &Span) -> Option<String> {
     server
 }
 
-fn resource_attributes(context: &Context, ioc: Option<&Ioc>, service: &Service) -> Vec<Attribute> {
+pub(crate) fn resource_attributes(context: &Context, ioc: Option<&Ioc>, service: &Service) -> Vec<Attribute> {
     let mut attributes = Vec::new();
     let host = context.host();
     let host_name = host.map_or("", |host| host.name.as_str());

@@ -4,9 +4,11 @@
 //! to Zipkin: attributes are tags, which are all texts, and the status of what failed is the tag `error`. Zipkin counts in
 //! microseconds; two more tags have the nanoseconds.
 
-use super::otlp::shape::{AnyValue, Attribute, OtlpEvent, OtlpSpan, SpanId, TraceId, CLIENT, ERROR, SERVER};
+use super::otlp::shape::{AnyValue, Attribute, OtlpEvent, OtlpSpan, CLIENT, ERROR, SERVER};
 use super::otlp::Batch;
+use crate::collector::Batch as _;
 use crate::model::chain::Chain;
+use crate::model::span_ids::{SpanId, TraceId};
 use crate::out::{line, Out};
 use crate::output::format::Writer;
 use serde::Serialize;

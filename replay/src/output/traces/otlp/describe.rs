@@ -1,11 +1,12 @@
 //! Names and attributes of spans: a put, a record that processed, a CA link.
 
 use super::shape::{any, int, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Status, CLIENT, ERROR, SERVER};
-use super::{ioc, since_1970};
+use super::since_1970;
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span};
 use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::putlog::PutLine;
 use crate::model::run::{field_name, record_name};
+use crate::model::span_ids::ioc_of;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, ScanKind};
 
@@ -116,6 +117,7 @@ pub(super) fn describe_process(
         Outcome::Open => text(attributes, "epics.process.outcome", "not seen to complete"),
         Outcome::Entered { .. } => text(attributes, "epics.process.outcome", "not recorded"),
     }
+    otlp.lasts = !process.phases.is_empty() || matches!(process.outcome, Outcome::Waiting | Outcome::Open);
     for phase in &process.phases {
         let mut attributes = Vec::new();
         if let Some(thread) = context.thread(phase.thread) {
@@ -158,5 +160,5 @@ pub(super) fn describe_link(otlp: &mut OtlpSpan, context: &Context, link: &LinkS
             text(attributes, "server.address", &server);
         }
     }
-    text(attributes, "service.peer.name", ioc(&target_context, root).map_or("", |ioc| ioc.name.as_str()));
+    text(attributes, "service.peer.name", ioc_of(&target_context, root).map_or("", |ioc| ioc.name.as_str()));
 }

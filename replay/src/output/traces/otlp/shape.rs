@@ -4,70 +4,51 @@
 //! `proto` writes the same as protobuf, and `zipkin` makes spans of Zipkin out of it.
 
 use crate::model::run::Run;
+use crate::model::span_ids::{SpanId, TraceId};
 use crate::model::value;
 use iocrec_log::event::Value;
 use serde::{Serialize, Serializer};
 use std::rc::Rc;
 
 /// Span kinds of the protocol.
-pub(in crate::output::traces) const INTERNAL: u8 = 1;
-pub(in crate::output::traces) const SERVER: u8 = 2;
-pub(in crate::output::traces) const CLIENT: u8 = 3;
+pub(crate) const INTERNAL: u8 = 1;
+pub(crate) const SERVER: u8 = 2;
+pub(crate) const CLIENT: u8 = 3;
 /// Status code of the protocol for an error.
-pub(in crate::output::traces) const ERROR: u8 = 2;
+pub(crate) const ERROR: u8 = 2;
 
 /// The version of OpenTelemetry's conventions that the attributes follow: the names of peers and clients
 /// (`network.peer.address`, `client.address`) are stable since 1.21, those of services, processes and threads longer.
-pub(in crate::output::traces) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.21.0";
-
-/// A number of a trace, not 0.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::output::traces) struct TraceId(pub(in crate::output::traces) u128);
-
-impl Serialize for TraceId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:032x}", self.0))
-    }
-}
-
-/// A number of a span, not 0.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::output::traces) struct SpanId(pub(in crate::output::traces) u64);
-
-impl Serialize for SpanId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:016x}", self.0))
-    }
-}
+pub(crate) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.21.0";
 
 /// OTLP JSON has 64-bit integers as strings.
-fn as_string<S: Serializer, T: std::fmt::Display>(number: &T, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_string<S: Serializer, T: std::fmt::Display>(number: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(number)
 }
 
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::output::traces) struct TracesData {
-    pub(in crate::output::traces) resource_spans: Vec<ResourceSpans>,
+pub(crate) struct TracesData {
+    pub(crate) resource_spans: Vec<ResourceSpans>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::output::traces) struct ResourceSpans {
-    pub(in crate::output::traces) resource: Resource,
-    pub(in crate::output::traces) scope_spans: [ScopeSpans; 1],
-    pub(in crate::output::traces) schema_url: &'static str,
+pub(crate) struct ResourceSpans {
+    pub(crate) resource: Resource,
+    pub(crate) scope_spans: [ScopeSpans; 1],
+    pub(crate) schema_url: &'static str,
     /// Whose spans these are.
     #[serde(skip)]
-    pub(in crate::output::traces) of: Of,
+    pub(crate) of: Of,
 }
 
 /// Whose spans a resource holds: those of an IOC or a server in a run. The run is held, so that no other one can come to
 /// lie in its place in memory.
 #[derive(Clone)]
-pub(in crate::output::traces) struct Of {
-    pub(in crate::output::traces) run: Rc<Run>,
-    pub(in crate::output::traces) service: Service,
+pub(crate) struct Of {
+    pub(crate) run: Rc<Run>,
+    pub(crate) service: Service,
 }
 
 impl PartialEq for Of {
@@ -78,72 +59,78 @@ impl PartialEq for Of {
 
 /// An IOC by its id in the run, or a server of which only the address is known, if that.
 #[derive(Clone, PartialEq, Eq)]
-pub(in crate::output::traces) enum Service {
+pub(crate) enum Service {
     Ioc(u32),
     Address(Option<String>),
 }
 
 #[derive(Clone, Serialize)]
-pub(in crate::output::traces) struct Resource {
-    pub(in crate::output::traces) attributes: Vec<Attribute>,
+pub(crate) struct Resource {
+    pub(crate) attributes: Vec<Attribute>,
 }
 
 #[derive(Serialize)]
-pub(in crate::output::traces) struct ScopeSpans {
-    pub(in crate::output::traces) scope: Scope,
-    pub(in crate::output::traces) spans: Vec<OtlpSpan>,
+pub(crate) struct ScopeSpans {
+    pub(crate) scope: Scope,
+    pub(crate) spans: Vec<OtlpSpan>,
 }
+
+/// What wrote it.
+pub(crate) const SCOPE: Scope = Scope { name: "iocreplay", version: env!("CARGO_PKG_VERSION") };
 
 #[derive(Clone, Copy, Serialize)]
-pub(in crate::output::traces) struct Scope {
-    pub(in crate::output::traces) name: &'static str,
-    pub(in crate::output::traces) version: &'static str,
+pub(crate) struct Scope {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::output::traces) struct OtlpSpan {
-    pub(in crate::output::traces) trace_id: TraceId,
-    pub(in crate::output::traces) span_id: SpanId,
+pub(crate) struct OtlpSpan {
+    pub(crate) trace_id: TraceId,
+    pub(crate) span_id: SpanId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::output::traces) parent_span_id: Option<SpanId>,
-    pub(in crate::output::traces) name: String,
-    pub(in crate::output::traces) kind: u8,
+    pub(crate) parent_span_id: Option<SpanId>,
+    pub(crate) name: String,
+    pub(crate) kind: u8,
     #[serde(serialize_with = "as_string")]
-    pub(in crate::output::traces) start_time_unix_nano: u64,
+    pub(crate) start_time_unix_nano: u64,
     #[serde(serialize_with = "as_string")]
-    pub(in crate::output::traces) end_time_unix_nano: u64,
-    pub(in crate::output::traces) attributes: Vec<Attribute>,
+    pub(crate) end_time_unix_nano: u64,
+    pub(crate) attributes: Vec<Attribute>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::output::traces) events: Vec<OtlpEvent>,
+    pub(crate) events: Vec<OtlpEvent>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::output::traces) status: Option<Status>,
+    pub(crate) status: Option<Status>,
+    /// Whether it goes on while its thread does something else: a record that completes later, or is not seen to.
+    #[serde(skip)]
+    pub(crate) lasts: bool,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::output::traces) struct OtlpEvent {
+pub(crate) struct OtlpEvent {
     #[serde(serialize_with = "as_string")]
-    pub(in crate::output::traces) time_unix_nano: u64,
-    pub(in crate::output::traces) name: &'static str,
+    pub(crate) time_unix_nano: u64,
+    pub(crate) name: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::output::traces) attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<Attribute>,
 }
 
 #[derive(Serialize)]
-pub(in crate::output::traces) struct Status {
-    pub(in crate::output::traces) code: u8,
-    pub(in crate::output::traces) message: String,
+pub(crate) struct Status {
+    pub(crate) code: u8,
+    pub(crate) message: String,
 }
 
-#[derive(Clone, Serialize)]
-pub(in crate::output::traces) struct Attribute {
-    pub(in crate::output::traces) key: &'static str,
-    pub(in crate::output::traces) value: AnyValue,
+#[derive(Clone, PartialEq, Serialize)]
+pub(crate) struct Attribute {
+    pub(crate) key: &'static str,
+    pub(crate) value: AnyValue,
 }
 
-#[derive(Clone, Serialize)]
-pub(in crate::output::traces) enum AnyValue {
+#[derive(Clone, PartialEq, Serialize)]
+pub(crate) enum AnyValue {
     #[serde(rename = "stringValue")]
     Text(String),
     #[serde(rename = "boolValue")]
@@ -157,19 +144,19 @@ pub(in crate::output::traces) enum AnyValue {
 }
 
 /// Adds an attribute, unless the text is empty.
-pub(in crate::output::traces) fn text(attributes: &mut Vec<Attribute>, key: &'static str, value: &str) {
+pub(crate) fn text(attributes: &mut Vec<Attribute>, key: &'static str, value: &str) {
     if !value.is_empty() {
         attributes.push(Attribute { key, value: AnyValue::Text(value.to_owned()) });
     }
 }
 
 /// Adds a number.
-pub(in crate::output::traces) fn int(attributes: &mut Vec<Attribute>, key: &'static str, value: i64) {
+pub(crate) fn int(attributes: &mut Vec<Attribute>, key: &'static str, value: i64) {
     attributes.push(Attribute { key, value: AnyValue::Int(value) });
 }
 
 /// Adds an attribute, unless the value is unknown.
-pub(in crate::output::traces) fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Value) {
+pub(crate) fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Value) {
     if let Some(value) = any_value(value) {
         attributes.push(Attribute { key, value });
     }
