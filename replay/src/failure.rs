@@ -2,6 +2,8 @@
 
 use crate::collector::Stopped;
 use crate::commands::operands::WrongOperands;
+use crate::live::spool::SpoolError;
+use crate::live::FollowError;
 use crate::nothing_found::NoChange;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
@@ -27,6 +29,8 @@ pub enum Failure {
     NoChange(NoChange),
     /// A collector did not take all spans.
     Collector(Box<Stopped>),
+    /// A log could not be followed any further.
+    Follow(Box<FollowError>),
     /// The failure was already reported, or is the answer itself.
     Reported,
 }
@@ -83,6 +87,16 @@ pub enum UsageError {
     SkippedUnsent,
     /// Spans to be skipped, but those of a log that is followed have no numbers.
     SkippedInFollowing,
+    /// `--position` is about a spool, and reads no log.
+    PositionOfSpool,
+    /// A stream and other logs.
+    StreamAlone,
+    /// A spool, but no stream.
+    SpoolOfStream,
+    /// What a stream holds now is not known.
+    StreamOnce,
+    /// A stream from a terminal.
+    StreamFromTerminal,
 }
 
 /// Conflict of an output file with a log.
@@ -145,6 +159,21 @@ impl fmt::Display for UsageError {
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")
             }
+            UsageError::PositionOfSpool => {
+                f.write_str("--position is that of a spool, without LOG: iocreplay follow --position --spool DIR")
+            }
+            UsageError::StreamAlone => {
+                f.write_str("- is the stream of one log, which is followed alone; leave out the other logs")
+            }
+            UsageError::SpoolOfStream => {
+                f.write_str("--spool keeps what a stream brings; read it with -, or leave out --spool")
+            }
+            UsageError::StreamOnce => {
+                f.write_str("--once is for logs on this machine; for - use iocrec cat --no-follow instead")
+            }
+            UsageError::StreamFromTerminal => {
+                f.write_str("- reads the stream of iocrec cat, not a terminal; pipe iocrec cat --dir DIR into it")
+            }
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),
@@ -164,6 +193,7 @@ impl fmt::Display for Failure {
             }
             Failure::NoChange(error) => error.fmt(f),
             Failure::Collector(stopped) => stopped.fmt(f),
+            Failure::Follow(error) => error.fmt(f),
             Failure::Reported => f.write_str("reported"),
         }
     }
@@ -193,6 +223,18 @@ impl From<io::Error> for Failure {
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Self {
         Failure::Collector(Box::new(stopped))
+    }
+}
+
+impl From<FollowError> for Failure {
+    fn from(error: FollowError) -> Self {
+        Failure::Follow(Box::new(error))
+    }
+}
+
+impl From<SpoolError> for Failure {
+    fn from(error: SpoolError) -> Self {
+        FollowError::Spool(error).into()
     }
 }
 

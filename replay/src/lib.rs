@@ -45,6 +45,7 @@ pub mod follow;
 pub mod hangs;
 mod inputs;
 pub mod inventory;
+pub mod live;
 mod logs;
 pub mod model;
 pub mod names;

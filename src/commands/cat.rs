@@ -38,14 +38,18 @@ impl Command for Cat {
             return Err(UsageError::Value(line.into()).into());
         };
         let mut sender = Sender::new(&self.dir, from);
+        let mut looks = 0;
         let mut send = || loop {
             if sender.step(&mut pipe)? {
+                looks = 0;
                 continue;
             }
-            if self.no_follow {
-                return sender.end(&mut pipe);
+            // every second while there is nothing to send, so that the receiver can tell a rest from a broken line
+            if self.no_follow || looks % 5 == 0 {
+                sender.rest(self.no_follow, &mut pipe)?;
             }
-            if terminal::is_closed(&pipe) {
+            looks += 1;
+            if self.no_follow || terminal::is_closed(&pipe) {
                 return Ok(());
             }
         };

@@ -2,7 +2,7 @@
 //! one that a recorder gives to a segment, so it leads nowhere else.
 
 use super::{
-    SegmentName, BYTES, END, FRAME_HEADER, GAP, HEADER, MAGIC, MAX_NAME, MAX_PAYLOAD, REPLACED, VERSION,
+    SegmentName, BYTES, END, FRAME_HEADER, GAP, HEADER, IDLE, MAGIC, MAX_NAME, MAX_PAYLOAD, REPLACED, VERSION,
 };
 use crate::checksum::checksum;
 use std::fmt;
@@ -33,10 +33,12 @@ pub enum Frame<'a> {
     },
     /// The directory is another one; what follows is a log of its own.
     Replaced,
-    /// The end: everything that was there has come.
-    End {
+    /// Everything that was there has come.
+    Rest {
         /// Milliseconds since the last segment was written.
         idle: u64,
+        /// Whether the stream ends here.
+        is_end: bool,
     },
 }
 
@@ -145,7 +147,7 @@ impl<R: Read> Incoming<R> {
             if checksum(&self.body) != number(16) {
                 return Err(StreamError::Damaged("the checksum of a frame is wrong"));
             }
-            if (BYTES..=END).contains(&kind) {
+            if (BYTES..=IDLE).contains(&kind) {
                 return self.frame(kind, payload, offset).map(Some);
             }
         }
@@ -167,7 +169,7 @@ impl<R: Read> Incoming<R> {
                 Frame::Gap { segment: segment()?, offset, missing: number()?, is_cut }
             }
             REPLACED => Frame::Replaced,
-            END => Frame::End { idle: number()? },
+            END | IDLE => Frame::Rest { idle: number()?, is_end: kind == END },
             _ => Frame::Bytes { segment: segment()?, offset, bytes },
         })
     }

@@ -38,6 +38,8 @@ pub(crate) const GAP: u16 = 2;
 pub(crate) const REPLACED: u16 = 3;
 /// Kind of a frame: the end, as everything that is there was sent.
 pub(crate) const END: u16 = 4;
+/// Kind of a frame: there is nothing to send for now.
+pub(crate) const IDLE: u16 = 5;
 
 const _: () = {
     assert!(HEADER == 8 + 2 + 2 + 4);

@@ -1,7 +1,7 @@
 //! Sends a log as it is written. It only reads files: it takes no lock, and while it waits for the pipe it has no file
 //! open, so a segment that the recorder deletes meanwhile is gone from the disk at once.
 
-use super::{Position, BYTES, END, FRAME_HEADER, GAP, MAGIC, MAX_PAYLOAD, REPLACED, VERSION};
+use super::{Position, BYTES, END, FRAME_HEADER, GAP, IDLE, MAGIC, MAX_PAYLOAD, REPLACED, VERSION};
 use crate::checksum::checksum;
 use crate::format::{BlockHeader, BLOCK_HEADER, FIRST_BLOCK};
 use crate::name::SegmentName;
@@ -83,15 +83,20 @@ impl Sender {
         }
     }
 
-    /// Sends the end: everything that is there was sent.
+    /// Tells that everything that is there was sent, and that this is the end, or that more may come.
     ///
     /// # Errors
     /// `out` takes nothing.
-    pub fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    pub fn rest(&mut self, is_end: bool, out: &mut dyn Write) -> io::Result<()> {
         let since = self.written.and_then(|time| time.elapsed().ok()).unwrap_or_default();
         self.begin_frame();
         self.frame.extend((since.as_millis() as u64).to_le_bytes());
-        self.send(END, self.at.map(|at| at.segment), self.at.map_or(0, |at| at.offset), out)
+        self.send(
+            if is_end { END } else { IDLE },
+            self.at.map(|at| at.segment),
+            self.at.map_or(0, |at| at.offset),
+            out,
+        )
     }
 
     /// Tells the names of segments that have been pinned since, or are no longer pinned.
@@ -213,7 +218,10 @@ impl Sender {
 
     fn unreadable(&self, name: &str, error: io::Error) -> io::Error {
         let path = self.path.join(name);
-        io::Error::other(format!("can't read {}: {error}; name the log that iocrec record writes", path.display()))
+        io::Error::other(format!(
+            "can't read {}: {error}; name the log that iocrec record writes",
+            path.display()
+        ))
     }
 }
 
