@@ -30,7 +30,8 @@ impl Command for Cat {
         let from = match self.from.as_deref() {
             None | Some("oldest") => None,
             Some(text) => Some(Position::parse(text).ok_or_else(|| {
-                UsageError::Value(format!("{text} is no position; leave out --from, or copy it from iocreplay follow"))
+                let line = format!("{text} is no position; leave out --from, or copy it from iocreplay follow");
+                UsageError::Value(line)
             })?),
         };
         let Some(mut pipe) = terminal::pipe()? else {
@@ -39,7 +40,8 @@ impl Command for Cat {
         };
         let mut sender = Sender::new(&self.dir, from);
         let mut looks = 0;
-        let mut send = || loop {
+        let mut send = || -> std::io::Result<()> {
+            loop {
             if sender.step(&mut pipe)? {
                 looks = 0;
                 continue;
@@ -51,6 +53,7 @@ impl Command for Cat {
             looks += 1;
             if self.no_follow || terminal::is_closed(&pipe) {
                 return Ok(());
+            }
             }
         };
         match send() {

@@ -4,7 +4,8 @@ use super::{iocreplay, outcome};
 
 /// What commands are asked for in addition to their logs, and further options worth a run of their own. A command that
 /// needs more than its logs has a row here; tests fail until it has.
-const OPERANDS: [(&str, &[&[&str]]); 5] = [
+const OPERANDS: [(&str, &[&[&str]]); 6] = [
+    ("follow", &[&["--once"], &["--once", "--since", "TIME", "--pv", "*"]]),
     ("undo", &[&["--since", "1990-01-01"], &["--since", "TIME", "--user", "*"]]),
     ("why", &[&["PV"], &["PV", "--at", "TIME"]]),
     ("values", &[&["PV"], &["*", "--until", "TIME"]]),
