@@ -132,8 +132,7 @@ impl Command for Follow {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         if self.position {
-            let spool = Spool::open(self.spool.as_deref().unwrap_or(Path::new("")), self.spool_size)?;
-            match spool.position() {
+            match Spool::position_of(self.spool.as_deref().unwrap_or(Path::new("")))? {
                 Some(position) => line!(out, "{position}")?,
                 None => line!(out, "oldest")?,
             }

@@ -102,7 +102,7 @@ pub struct Spool {
     directory: u32,
     bytes: u64,
     /// The lock is held as long as it is open.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Spool {
@@ -116,11 +116,28 @@ impl Spool {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
             _ => {}
         }
-        let is_ours = path.join(LOCK).symlink_metadata().is_ok_and(|about| about.is_file());
-        if !is_ours && fs::read_dir(path).map_err(failed)?.next().is_some() {
-            return Err(SpoolError::Foreign(path.to_owned()));
-        }
+        check(path)?;
         Spool::locked(path, max_bytes, false)
+    }
+
+    /// How far the spool at this path holds the sender's log, also while another process uses it; `None`: it holds nothing,
+    /// or is yet to be made.
+    ///
+    /// # Errors
+    /// It can't be read, or is no spool.
+    pub fn position_of(path: &Path) -> Result<Option<Position>, SpoolError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        check(path)?;
+        let mut spool = Spool::new(path, 0, false, None);
+        spool.list().map_err(|error| SpoolError::Io(path.to_owned(), error))?;
+        Ok(spool.position())
+    }
+
+    fn new(path: &Path, max_bytes: u64, is_private: bool, lock: Option<File>) -> Spool {
+        let (path, segments) = (path.to_owned(), Vec::new());
+        Spool { path, is_private, max_bytes, segments, directory: 0, bytes: 0, _lock: lock }
     }
 
     /// Makes a private one, which is removed when it is dropped.
@@ -150,9 +167,8 @@ impl Spool {
             Err(TryLockError::WouldBlock) => return Err(SpoolError::Busy(path.to_owned())),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let (segments, path) = (Vec::new(), path.to_owned());
-        let mut spool = Spool { path, is_private, max_bytes, segments, directory: 0, bytes: 0, _lock: lock };
-        spool.list().map_err(|error| SpoolError::Io(spool.path.clone(), error))?;
+        let mut spool = Spool::new(path, max_bytes, is_private, Some(lock));
+        spool.list().map_err(failed)?;
         Ok(spool)
     }
 
@@ -309,6 +325,16 @@ impl Spool {
 
 /// Digits in the names of subdirectories, so that their order is that of their numbers.
 const DIGITS: usize = 8;
+
+/// Makes sure that a directory is a spool, or empty.
+fn check(path: &Path) -> Result<(), SpoolError> {
+    let failed = |error| SpoolError::Io(path.to_owned(), error);
+    let is_ours = path.join(LOCK).symlink_metadata().is_ok_and(|about| about.is_file());
+    if !is_ours && fs::read_dir(path).map_err(failed)?.next().is_some() {
+        return Err(SpoolError::Foreign(path.to_owned()));
+    }
+    Ok(())
+}
 
 /// Directories that only their owner may read, since a log names users and hosts.
 fn builder() -> DirBuilder {
