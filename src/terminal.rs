@@ -1,10 +1,13 @@
 //! Standard output and standard error. All printed text passes here, where text from outside is escaped
 //! ([`iocrec_log::escape`]). clippy.toml forbids both streams to the rest of the program.
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use iocrec_log::escape::Lines;
+use nix::poll::{poll, PollFd, PollFlags};
 
 /// Standard output, a line at a time.
 #[allow(clippy::disallowed_methods)] // the one place
@@ -24,6 +27,28 @@ pub fn print(text: &str) -> io::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Standard output for bytes that are no text; `None` if it is a terminal.
+///
+/// # Errors
+/// It is closed.
+#[allow(clippy::disallowed_methods)] // the one place
+pub fn pipe() -> io::Result<Option<File>> {
+    let out = io::stdout();
+    if out.is_terminal() {
+        return Ok(None);
+    }
+    Ok(Some(File::from(out.as_fd().try_clone_to_owned()?)))
+}
+
+/// Waits for a moment, or until nobody reads the pipe any more; returns whether that is so.
+pub fn is_closed(pipe: &File) -> bool {
+    /// Time after which there may be more to send, milliseconds: short against the second in which the recorder flushes.
+    const MOMENT: u8 = 200;
+    let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
+    // interrupted: the next call waits
+    poll(&mut fds, MOMENT).is_ok_and(|found| found > 0)
 }
 
 /// Prints a line on stderr, which may be closed.

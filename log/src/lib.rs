@@ -10,6 +10,7 @@
 //! - [`storage`]: the few operations that a writer needs of a disk, and a real directory that provides them;
 //! - [`writer`]: turns events into segments, under a hard cap on disk use. Its module page is the contract on the
 //!   cost of a crash;
+//! - [`stream`]: sends a log that is being written through a pipe;
 //! - [`reader`]: turns segments into events, whatever happened to the file.
 //!
 //! ```
@@ -43,6 +44,7 @@ mod name;
 pub mod pva_value;
 pub mod reader;
 pub mod storage;
+pub mod stream;
 pub mod terminal;
 pub mod value;
 pub mod writer;

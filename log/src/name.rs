@@ -44,7 +44,7 @@ impl Pin {
 
 /// A segment file's name. It sorts as the name's text does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SegmentName {
+pub struct SegmentName {
     /// The time as the decimal number YYYYMMDDhhmmss.
     stamp: u64,
     number: u64,

@@ -2,6 +2,8 @@
 
 use crate::collector::Stopped;
 use crate::commands::operands::WrongOperands;
+use crate::live::spool::SpoolError;
+use crate::live::FollowError;
 use crate::nothing_found::NoChange;
 use crate::tables::directory::Refused;
 use crate::output::metrics::TooMany;
@@ -33,6 +35,8 @@ pub enum Failure {
     Tables(Box<Refused>),
     /// More points were asked for than can be held.
     TooManyPoints(TooMany),
+    /// A log could not be followed any further.
+    Follow(Box<FollowError>),
     /// The failure was already reported, or is the answer itself.
     Reported,
 }
@@ -91,6 +95,16 @@ pub enum UsageError {
     SkippedInFollowing,
     /// Tables have no format and no directory, or several.
     ExportWhere,
+    /// `--position` is about a spool, and reads no log.
+    PositionOfSpool,
+    /// A stream and other logs.
+    StreamAlone,
+    /// A spool, but no stream.
+    SpoolOfStream,
+    /// What a stream holds now is not known.
+    StreamOnce,
+    /// A stream from a terminal.
+    StreamFromTerminal,
 }
 
 /// Conflict of an output file with a log.
@@ -156,6 +170,21 @@ impl fmt::Display for UsageError {
             UsageError::ExportWhere => {
                 f.write_str("name the format and the directory of the tables: one of --parquet DIR, --ndjson DIR and --csv DIR")
             }
+            UsageError::PositionOfSpool => {
+                f.write_str("--position is that of a spool, without LOG: iocreplay follow --position --spool DIR")
+            }
+            UsageError::StreamAlone => {
+                f.write_str("- is the stream of one log, which is followed alone; leave out the other logs")
+            }
+            UsageError::SpoolOfStream => {
+                f.write_str("--spool keeps what a stream brings; read it with -, or leave out --spool")
+            }
+            UsageError::StreamOnce => {
+                f.write_str("--once is for logs on this machine; for - use iocrec cat --no-follow instead")
+            }
+            UsageError::StreamFromTerminal => {
+                f.write_str("- reads the stream of iocrec cat, not a terminal; pipe iocrec cat --dir DIR into it")
+            }
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),
@@ -177,6 +206,7 @@ impl fmt::Display for Failure {
             Failure::Collector(stopped) => stopped.fmt(f),
             Failure::Tables(refused) => refused.fmt(f),
             Failure::TooManyPoints(error) => error.fmt(f),
+            Failure::Follow(error) => error.fmt(f),
             Failure::Reported => f.write_str("reported"),
         }
     }
@@ -212,6 +242,18 @@ impl From<Stopped> for Failure {
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         Failure::Tables(Box::new(refused))
+    }
+}
+
+impl From<FollowError> for Failure {
+    fn from(error: FollowError) -> Self {
+        Failure::Follow(Box::new(error))
+    }
+}
+
+impl From<SpoolError> for Failure {
+    fn from(error: SpoolError) -> Self {
+        FollowError::Spool(error).into()
     }
 }
 

@@ -4,6 +4,8 @@
 //! row comes when its time lies [`SETTLED`] before the end of its host's log, or when the log has stopped growing for as
 //! long: by then its outcome is recorded, except that of puts with callback that take longer.
 //!
+//! What was returned can be [saved](Memory::save), so that another process goes on from there.
+//!
 //! What the last minutes are is counted for each host from where its log ended when it was read before: logs of other
 //! hosts may come late. Time goes on evenly also where a clock was set back.
 
@@ -11,6 +13,7 @@ use crate::filter::Filter;
 use crate::model::open_chains;
 use crate::time::SECOND;
 use crate::Logs;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
@@ -50,6 +53,7 @@ struct Read {
 }
 
 /// A row that was returned.
+#[derive(Serialize, Deserialize)]
 struct Returned {
     /// How often.
     count: u32,
@@ -61,7 +65,14 @@ struct Returned {
 
 /// The rows of each host that were returned and may be read again, by time and name.
 #[derive(Default)]
-pub struct Follower(HashMap<String, BTreeMap<(i64, String), Returned>>);
+pub struct Follower(HashMap<String, BTreeMap<(i64, u64), Returned>>);
+
+/// A number for a name, always the same (FNV-1a): two rows of one time and one number, of which one would not come, are
+/// less likely than a fault of the disk.
+fn numbered(name: &str) -> u64 {
+    let step = |number: u64, byte: u8| (number ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
 
 impl Follower {
     /// Begins another pass over rows. Those of a host before its place in `since` are over, and will not come again.
@@ -80,13 +91,81 @@ impl Follower {
             self.0.insert(host.to_owned(), BTreeMap::new());
         }
         let Some(returned) = self.0.get_mut(host) else { return true };
-        let row = returned.entry((time, name)).or_insert(Returned { count: 0, seen: 0, even });
+        let row = returned.entry((time, numbered(&name))).or_insert(Returned { count: 0, seen: 0, even });
         row.seen += 1;
         row.even = even;
         let is_new = row.seen > row.count;
         row.count = row.count.max(row.seen);
         is_new
     }
+}
+
+/// What was returned of each host's log, and how far it was read.
+#[derive(Default)]
+pub struct Memory {
+    follower: Follower,
+    /// Each host's log as the pass before has read it.
+    before: Option<BTreeMap<String, Read>>,
+}
+
+/// A host's part of a [`Memory`] that is saved.
+#[derive(Serialize, Deserialize)]
+pub struct Saved {
+    host: String,
+    end: i64,
+    returned: Vec<(i64, u64, Returned)>,
+}
+
+impl Memory {
+    /// Goes on from what was saved; the first time, as that of nothing.
+    pub fn load(saved: Vec<Saved>) -> Memory {
+        if saved.is_empty() {
+            return Memory::default();
+        }
+        let (mut follower, mut before) = (Follower::default(), BTreeMap::new());
+        for Saved { host, end, returned } in saved {
+            let rows = returned.into_iter().map(|(time, name, row)| ((time, name), row));
+            follower.0.insert(host.clone(), rows.collect());
+            before.insert(host, Read { end, since: Instant::now(), is_whole: false });
+        }
+        Memory { follower, before: Some(before) }
+    }
+
+    /// What another process needs to go on from here.
+    pub fn save(&self) -> Vec<Saved> {
+        let of_host = |(host, read): (&String, &Read)| {
+            let rows = self.follower.0.get(host).into_iter().flatten();
+            let row = |(&(time, name), row): (&(i64, u64), &Returned)| {
+                (time, name, Returned { count: row.count, seen: 0, even: row.even })
+            };
+            Saved { host: host.clone(), end: read.end, returned: rows.map(row).collect() }
+        };
+        self.before.iter().flatten().map(of_host).collect()
+    }
+
+    /// Number of rows that it holds.
+    pub fn len(&self) -> usize {
+        self.follower.0.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Whether to go on following.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Yes.
+    Go,
+    /// Yes, but that the log does not grow means nothing: there may be more that has not come yet.
+    Wait,
+    /// No: the log is read once more. `whole`: it grows no further, so all rows are returned.
+    Finish {
+        /// Whether rows come that may still change.
+        whole: bool,
+    },
 }
 
 /// Reads the log again and again, and passes every row on once. Returns only with an error. `open` opens the logs,
@@ -96,34 +175,64 @@ impl Follower {
 /// Those of the callbacks.
 pub fn follow<T: Timed, E: From<io::Error>>(
     paths: &[PathBuf],
-    mut filter: Filter,
+    filter: Filter,
     mut open: impl FnMut() -> Result<Logs, E>,
-    mut rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
+    rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
     mut write: impl FnMut(Option<&T>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (first, mut follower) = (filter.since, Follower::default());
+    let write = |row: Option<&T>, _: &Memory| write(row);
+    follow_until(paths, filter, Memory::default(), || Ok(Pace::Go), || open().map(Some), rows, write)
+}
+
+/// The same from what is remembered on, until `pace`, which is called twice a second, says that it ends. `open` may find
+/// nothing yet; `write` gets what is remembered when there is nothing to write for the moment.
+///
+/// # Errors
+/// Those of the callbacks.
+pub fn follow_until<T: Timed, E: From<io::Error>>(
+    paths: &[PathBuf],
+    mut filter: Filter,
+    memory: Memory,
+    mut pace: impl FnMut() -> Result<Pace, E>,
+    mut open: impl FnMut() -> Result<Option<Logs>, E>,
+    mut rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
+    mut write: impl FnMut(Option<&T>, &Memory) -> Result<(), E>,
+) -> Result<(), E> {
+    let (first, mut memory) = (filter.since, memory);
     let (mut state, mut changed) = (None, Instant::now());
     let mut complete = false;
-    // each host's log as the pass before has read it
-    let mut before: Option<BTreeMap<String, Read>> = None;
     loop {
+        let ends = pace()?;
+        let (is_last, may_rest) = (matches!(ends, Pace::Finish { .. }), ends != Pace::Wait);
         let now = files(paths);
         if state.as_ref() != Some(&now) {
             (state, changed, complete) = (Some(now), Instant::now(), false);
         }
-        let still = changed.elapsed() >= SETTLED;
-        if complete || (!still && changed.elapsed() > INTERVAL) {
+        let still = match ends {
+            Pace::Go => changed.elapsed() >= SETTLED,
+            Pace::Wait => false,
+            Pace::Finish { whole } => whole,
+        };
+        if !is_last && (complete || (!still && changed.elapsed() > INTERVAL)) {
             sleep(INTERVAL);
             continue;
         }
         let begun = Instant::now();
-        let logs = open()?;
+        let nothing = Memory::default();
+        let Some(logs) = open()? else {
+            if is_last {
+                return Ok(());
+            }
+            sleep(INTERVAL);
+            continue;
+        };
+        let Memory { follower, before } = &mut memory;
         let is_first = before.is_none();
         let known = before.take().unwrap_or_default();
         let read = |(host, end): (String, i64)| {
             let of = match known.get(&host) {
                 Some(known) if known.end == end => {
-                    Read { is_whole: known.since.elapsed() >= SETTLED, ..*known }
+                    Read { is_whole: may_rest && known.since.elapsed() >= SETTLED, ..*known }
                 }
                 _ => Read { end, since: begun, is_whole: false },
             };
@@ -156,14 +265,21 @@ pub fn follow<T: Timed, E: From<io::Error>>(
                 return Ok(());
             }
             if if is_old { is_first } else { follower.is_new(time, even, name) } {
-                write(Some(&row))?;
+                write(Some(&row), &nothing)?;
             }
             Ok(())
         })?;
-        write(None)?;
         complete = still;
-        before = Some(now);
-        sleep(if is_first { INTERVAL } else { INTERVAL.max(begun.elapsed() * REST) });
+        memory.before = Some(now);
+        write(None, &memory)?;
+        if is_last {
+            return Ok(());
+        }
+        let rest = if is_first { INTERVAL } else { INTERVAL.max(begun.elapsed() * REST) };
+        let begun = Instant::now();
+        while begun.elapsed() < rest && !matches!(pace()?, Pace::Finish { .. }) {
+            sleep(INTERVAL);
+        }
     }
 }
 

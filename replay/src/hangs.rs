@@ -507,7 +507,7 @@ impl Filled {
 }
 
 /// The segments of a run that may tell of a filter's time. A segment repeats what is in force when it begins.
-fn of_time<'a>(files: &'a [SegmentFile], filter: &Filter) -> &'a [SegmentFile] {
+pub(crate) fn of_time<'a>(files: &'a [SegmentFile], filter: &Filter) -> &'a [SegmentFile] {
     let begun = |file: &SegmentFile| file.header.map(|header| header.created_wall);
     // clocks that were not set yet, or are set: everything is read
     let walls: Vec<Option<i64>> = files.iter().map(begun).collect();

@@ -47,6 +47,7 @@ pub mod happened;
 pub mod hangs;
 mod inputs;
 pub mod inventory;
+pub mod live;
 mod logs;
 pub mod model;
 pub mod names;

@@ -413,6 +413,18 @@ impl Logs {
         ends
     }
 
+    /// Wall-clock time of the last event of each host. Reads the last segment of each run.
+    pub(crate) fn newest(&self) -> BTreeMap<String, i64> {
+        let mut newest: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+        for (files, course) in self.runs.iter().zip(self.courses()) {
+            let Some((time, wall)) = last_event(files) else { continue };
+            let name = host(files).map(|host| host.name).unwrap_or_default();
+            let last = newest.entry(name).or_insert((i64::MIN, wall));
+            *last = (course.even(time, wall), wall).max(*last);
+        }
+        newest.into_iter().map(|(host, (_, wall))| (host, wall)).collect()
+    }
+
     /// The last place in the order of time at which a machine's clock showed this time.
     pub(crate) fn even(&self, wall: i64) -> i64 {
         let set_back = self.courses().iter().filter(|course| course.is_set_back());

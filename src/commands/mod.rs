@@ -53,6 +53,7 @@ commands! {
     check: Check;
     mark: Mark;
     status: Status;
+    cat: Cat;
     version: Version;
 }
 

@@ -60,6 +60,7 @@ mod scripts;
 mod short_clients;
 mod snapshots;
 mod statements;
+mod streams;
 mod stuck;
 mod thinning;
 mod toolchain;

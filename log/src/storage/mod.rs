@@ -7,6 +7,8 @@ mod directory;
 
 pub use clocked::Clocked;
 #[cfg(unix)]
+pub(crate) use directory::{names, open_directory, open_to_read};
+#[cfg(unix)]
 pub use directory::{segments, Directory, DirectoryError, Keeper, Reserve, Segment, WallClock};
 
 use std::io;

@@ -23,6 +23,34 @@ use std::collections::HashMap;
 /// Records whose last alarm is remembered with --follow; a bound for hostile logs.
 const MAX_RECORDS: usize = 500_000;
 
+/// The last alarm of each record, in a log that is followed: a later pass begins in the middle, and does not know it.
+#[derive(Default)]
+pub struct Known(HashMap<String, Alarm>);
+
+impl From<Vec<(String, Alarm)>> for Known {
+    fn from(known: Vec<(String, Alarm)>) -> Self {
+        Known(known.into_iter().collect())
+    }
+}
+
+impl Known {
+    /// Whether a line tells more than that the alarm of a record is as it was.
+    pub fn is_news(&mut self, line: &AlarmLine) -> bool {
+        let (What::Change, Some(to)) = (line.what, line.to) else { return true };
+        let before = if self.0.len() < MAX_RECORDS || self.0.contains_key(&line.name()) {
+            self.0.insert(line.name(), to)
+        } else {
+            None
+        };
+        line.from.is_some() || before != Some(to)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = (&str, Alarm)> {
+        self.0.iter().map(|(name, alarm)| (name.as_str(), *alarm))
+    }
+}
+
 command! {
     /// Show how alarms changed: from which severity to which, when, why, how long it lasted, who acknowledged; and at
     /// the end, what is still in alarm. A record that flaps (its alarm rises to the same severity for the third time
@@ -111,8 +139,7 @@ impl Alarms {
         write: &mut dyn FnMut(Option<&AlarmLine>) -> Result<(), Failure>,
     ) -> Result<Outcome, Failure> {
         let reading = self.reading();
-        // The last alarm of each record: a later pass begins in the middle, and does not know it.
-        let mut last: HashMap<String, Alarm> = HashMap::new();
+        let mut known = Known::default();
         let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(AlarmLine) -> Result<(), Failure>| {
             let wanted = |line: &AlarmLine| {
                 matches!(line.what, What::Change | What::Acknowledged) && (self.all || !line.unprocessed)
@@ -121,17 +148,10 @@ impl Alarms {
         };
         let write = |line: Option<&AlarmLine>| {
             let Some(line) = line else { return write(None) };
-            if let (What::Change, Some(to)) = (line.what, line.to) {
-                let before = if last.len() < MAX_RECORDS || last.contains_key(&line.name()) {
-                    last.insert(line.name(), to)
-                } else {
-                    None
-                };
-                if line.from.is_none() && before == Some(to) {
-                    return Ok(());
-                }
+            if known.is_news(line) {
+                write(Some(line))?;
             }
-            write(Some(line))
+            Ok(())
         };
         follow(&reading.logs, filter, || ByPlace::from(self).open_again(&reading), rows, write)
             .map(|()| Outcome::Complete)

@@ -60,6 +60,7 @@ commands! {
     records: Records, "records";
     report: Report, "report";
     export: Export, "export";
+    follow: Follow, "follow";
 }
 
 /// Read logs of iocrec, the flight recorder for EPICS IOCs: who changed a PV, why a record processed, what an IOC was

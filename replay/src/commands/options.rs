@@ -255,16 +255,21 @@ pub fn time(
 
 /// A time. See [`time`].
 pub fn moment(zone: &Zone, text: &str, boundary: Boundary, logs: &Logs) -> Result<i64, Failure> {
+    moment_in(zone, text, boundary, Some(logs))
+}
+
+/// The same. Without logs, as if they ended now.
+pub fn moment_in(zone: &Zone, text: &str, boundary: Boundary, logs: Option<&Logs>) -> Result<i64, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
     let text = text.trim();
-    let refers_to_log = refers_to_log(text);
-    let end = if refers_to_log { logs.end().unwrap_or(now) } else { now };
+    let logs = logs.filter(|_| refers_to_log(text));
+    let end = logs.and_then(Logs::end).unwrap_or(now);
     let parsed = zone.parse_relative(text, boundary, Reference { now, end });
     let parsed = parsed.map_err(|error| Failure::Usage(UsageError::Time(error)))?;
     match &parsed.ambiguity {
         Some(ambiguity) => Terminal.report(ambiguity),
-        None if refers_to_log => {
+        None if logs.is_some() => {
             let (taken, end) = (zone.format(parsed.wall, 0), zone.format(end, 0));
             Terminal.report(&format_args!("{text} is {taken}; the log ends at {end}"));
         }

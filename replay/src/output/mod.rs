@@ -8,6 +8,7 @@ pub mod clients;
 pub mod console;
 mod crash;
 pub mod diff;
+pub mod follow;
 pub mod format;
 pub mod graph;
 pub mod health;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What commands are asked for in addition to their logs, and further options worth a run of their own. A command that
 /// needs more than its logs has a row here; tests fail until it has.
-const OPERANDS: [(&str, &[&[&str]]); 6] = [
+const OPERANDS: [(&str, &[&[&str]]); 7] = [
+    ("follow", &[&["--once"], &["--once", "--since", "TIME", "--pv", "*"]]),
     ("undo", &[&["--since", "1990-01-01"], &["--since", "TIME", "--user", "*"]]),
     ("why", &[&["PV"], &["PV", "--at", "TIME"]]),
     ("values", &[&["PV"], &["*", "--until", "TIME"]]),

@@ -26,7 +26,7 @@ pub(super) struct About {
 }
 
 /// Opens a directory. `path` itself may be a symbolic link to it.
-pub(super) fn open_directory(path: &Path) -> io::Result<File> {
+pub(crate) fn open_directory(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
 }
 
@@ -45,6 +45,12 @@ pub(super) fn open(directory: &File, name: &str) -> io::Result<File> {
         return Err(io::Error::other("it is not one of the recorder's own files"));
     }
     Ok(file)
+}
+
+/// Opens a file for reading.
+pub(crate) fn open_to_read(directory: &File, name: &str) -> io::Result<File> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    Ok(openat(directory, name, flags, Mode::empty())?.into())
 }
 
 /// Renames a file. The new name must be free.

@@ -9,6 +9,7 @@ mod error;
 mod files;
 
 pub use error::DirectoryError;
+pub(crate) use files::{open_directory, open_to_read};
 
 use super::{nanoseconds_since_1970, Astray, Storage, Stored};
 use crate::name::{Pin, SegmentName};
@@ -286,6 +287,14 @@ pub fn segments(path: &Path) -> io::Result<Vec<Segment>> {
         Some(Segment { taken: file.taken, pinned: name.pin != Pin::No })
     };
     Ok(files.filter_map(segment).collect())
+}
+
+/// The names of the segments in an open directory, the oldest first.
+pub(crate) fn names(directory: &File) -> io::Result<Vec<SegmentName>> {
+    let files = list(directory)?.into_iter();
+    let mut names: Vec<SegmentName> = files.filter_map(|file| SegmentName::parse(&file.name)).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// The files of root, of this user and of the directory's owner. Files of others are never taken for the recorder's,

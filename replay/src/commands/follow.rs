@@ -1,0 +1,322 @@
+//! `iocreplay follow`
+
+use super::alarms::Known;
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading, Since,
+    TimeZone,
+};
+use crate::aliases;
+use crate::collector::{Address, Sender};
+use crate::failure::{Failure, UsageError};
+use crate::filter::Filter;
+use crate::follow::{follow_until, Memory, Pace};
+use crate::live::receiver::{Ending, Receiver};
+use crate::live::row::{rows, Row, Wanted};
+use crate::live::signals::Stop;
+use crate::live::spool::{self, Spool};
+use crate::live::FollowError;
+use crate::out::{line, Out};
+use crate::output::follow::syslog::{Syslog, Target};
+use crate::output::follow::textfile::Textfile;
+use crate::output::follow::FORMATS;
+use crate::output::format::{self, Format};
+use crate::terminal::Terminal;
+use crate::time::{Boundary, Zone};
+use crate::Logs;
+use iocrec_cli::command;
+use iocrec_log::stream::Position;
+use std::cell::{Cell, RefCell};
+use std::fmt::Display;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The log that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+/// Rows above which what was followed is saved less often: a million are some 50 MB.
+const MANY: usize = 20_000;
+/// How often then.
+const SELDOM: Duration = Duration::from_secs(10);
+
+command! {
+    /// Show what happens in a log that grows, as it happens: puts, alarms, deaths of IOCs, threads that hang, what IOCs
+    /// print, losses, marks. LOG is a directory that a recorder writes, or - for the stream of iocrec cat on standard
+    /// input. Also sends it on, to syslog, Prometheus, and a collector of OpenTelemetry.
+    #[argh(subcommand, name = "follow")]
+    pub struct Follow {
+        /// output format: text (default) or jsonl (a JSON object for each line)
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<Row>,
+        /// only these: puts, alarms, deaths, hangs, console, losses, marks, with commas between them (default: all)
+        #[argh(option, arg_name = "kinds", default = "Wanted::ALL", from_str_fn(Wanted::parse))]
+        pub what: Wanted,
+        /// end after what is there now
+        #[argh(switch)]
+        pub once: bool,
+        /// also send process chains to a collector of OpenTelemetry, as http://HOST:4318
+        #[argh(option, arg_name = "url", from_str_fn(parse_address))]
+        pub otlp: Option<Address>,
+        /// also send each line to syslog: unix:/dev/log or udp://HOST:514
+        #[argh(option, arg_name = "target", from_str_fn(Target::parse))]
+        pub syslog: Option<Target>,
+        /// also keep counts in this file, for the textfile collector of Prometheus' node_exporter
+        #[argh(option, arg_name = "file")]
+        pub textfile: Option<PathBuf>,
+        /// seconds after which that file is written again (default: 15)
+        #[argh(option, arg_name = "seconds", default = "15", from_str_fn(parse_interval))]
+        pub interval: u64,
+        /// with -, keep what is received in this directory, so that a later run goes on where this one ended (default: a
+        /// private directory, which is removed at the end)
+        #[argh(option, arg_name = "dir")]
+        pub spool: Option<PathBuf>,
+        /// with -, size of the spool, above which its oldest segments are dropped (default: 256M)
+        #[argh(option, arg_name = "size", default = "256 << 20", from_str_fn(parse_size))]
+        pub spool_size: u64,
+        /// print the position from which iocrec cat goes on for this --spool, and end
+        #[argh(switch)]
+        pub position: bool,
+    } with since: Since, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<Row>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+fn parse_address(text: &str) -> Result<Address, String> {
+    Address::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_interval(text: &str) -> Result<u64, String> {
+    // a day is more than anybody waits for
+    let seconds = text.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
+    seconds.ok_or_else(|| format!("'{text}' is no number of seconds from 1 to 86400; write 15"))
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = [("K", 10), ("M", 20), ("G", 30), ("", 0)].iter().find(|(name, _)| *name == unit);
+    let size = shift.zip(digits.parse::<u64>().ok()).and_then(|((_, shift), number)| number.checked_mul(1 << shift));
+    // less than a segment or two would drop what was not read yet
+    let size = size.filter(|size| *size >= 1 << 20);
+    size.ok_or_else(|| format!("'{text}' is no size of at least 1M; write 256M or 2G"))
+}
+
+impl Command for Follow {
+    fn reading(&self) -> Reading {
+        let reading = Reading::from(self);
+        match self.position {
+            // it reads none
+            true => Reading { logs: vec![STANDARD_INPUT.into()], ..reading },
+            false => reading,
+        }
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        let is_streamed = self.is_streamed();
+        if self.position {
+            let refused = self.spool.is_none() || !self.logs.is_empty();
+            return if refused { Err(UsageError::PositionOfSpool) } else { Ok(()) };
+        }
+        if let Some(file) = &self.output {
+            return Err(UsageError::FollowIntoFile(file.clone()));
+        }
+        match (self.logs.as_slice(), &self.spool) {
+            (logs, _) if is_streamed && logs.len() > 1 => Err(UsageError::StreamAlone),
+            (_, Some(_)) if !is_streamed => Err(UsageError::SpoolOfStream),
+            _ if is_streamed && self.once => Err(UsageError::StreamOnce),
+            _ if is_streamed && io::stdin().is_terminal() => Err(UsageError::StreamFromTerminal),
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        if self.position {
+            match Spool::position_of(self.spool.as_deref().unwrap_or(Path::new("")))? {
+                Some(position) => line!(out, "{position}")?,
+                None => line!(out, "oldest")?,
+            }
+            return Ok(Outcome::Complete);
+        }
+        let stop = Stop::catch();
+        let zone = TimeZone::from(self).zone();
+        if !self.is_streamed() {
+            let reading = self.reading();
+            let logs = ByPlace::from(self).open(&reading)?;
+            let since = time(&zone, &self.since, Boundary::Start, &logs)?;
+            logs.report_namesakes(&ByPlace::from(self).filter());
+            drop(logs);
+            self.go_on(out, &zone, &reading, since, &stop, None)?;
+            return Ok(Outcome::Complete);
+        }
+        let spool = match &self.spool {
+            Some(path) => Spool::open(path, self.spool_size)?,
+            None => Spool::private(self.spool_size)?,
+        };
+        // relative times are before now, since nothing has come yet
+        let since = self.since.as_ref().map(|text| moment_in(&zone, text, Boundary::Start, None)).transpose()?;
+        let receiver = Receiver::start(io::stdin(), spool);
+        let reading = Reading { logs: vec![receiver.path().to_owned()], ..self.reading() };
+        if let Some(position) = receiver.position() {
+            Terminal.report(&format_args!("the spool holds the log up to {position} (iocrec cat --from {position})"));
+        }
+        self.go_on(out, &zone, &reading, since, &stop, Some(&receiver))?;
+        let is_kept = receiver.is_kept();
+        let (ending, position) = receiver.end();
+        match ending {
+            None | Some(Ending::Whole { .. }) => {
+                if let Some(position) = position.filter(|_| is_kept) {
+                    Terminal.report(&format_args!("to go on: iocrec cat --from {position}"));
+                }
+                Ok(Outcome::Complete)
+            }
+            Some(ending) => {
+                let position = position.filter(|_| is_kept);
+                Err(FollowError::Ended { ending, position }.into())
+            }
+        }
+    }
+}
+
+/// What of the outputs both the pace and the rows need.
+struct Counted<'a> {
+    counts: Textfile,
+    file: Option<&'a Path>,
+    /// When the file was written.
+    written: Option<Instant>,
+}
+
+impl Counted<'_> {
+    /// Writes the file if it is due.
+    fn write(&mut self, interval: Duration, logs: &[PathBuf]) -> Result<(), Failure> {
+        let Some(file) = self.file else { return Ok(()) };
+        if self.written.is_some_and(|written| written.elapsed() < interval) {
+            return Ok(());
+        }
+        self.written = Some(Instant::now());
+        self.counts.write(file, logs)
+    }
+}
+
+impl Follow {
+    fn is_streamed(&self) -> bool {
+        self.logs.iter().any(|log| log.as_os_str() == STANDARD_INPUT)
+    }
+
+    /// What is read: what is shown, and what else is counted or sent.
+    fn wanted(&self) -> Wanted {
+        let counted = Wanted::parse("puts,alarms,deaths,losses").unwrap_or_default();
+        let wanted = if self.textfile.is_some() { self.what.and(counted) } else { self.what };
+        if self.otlp.is_some() { wanted.with_chains() } else { wanted }
+    }
+
+    /// Follows the logs.
+    fn go_on(
+        &self,
+        out: &mut Out,
+        zone: &Zone,
+        reading: &Reading,
+        since: Option<i64>,
+        stop: &Stop,
+        receiver: Option<&Receiver>,
+    ) -> Result<(), Failure> {
+        let kept = receiver.filter(|receiver| receiver.is_kept()).map(Receiver::path);
+        let (memory, known) = match kept {
+            Some(path) => spool::load(path)?,
+            None => (Memory::default(), Vec::new()),
+        };
+        let known = RefCell::new(Known::from(known));
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = Filter { since, ..filter };
+        let counted = Counted { counts: Textfile::default(), file: self.textfile.as_deref(), written: None };
+        let counted = RefCell::new(counted);
+        let (ends, interval) = (Cell::new(false), Duration::from_secs(self.interval));
+        let pace = || {
+            let pace = self.pace(stop, receiver);
+            ends.set(matches!(pace, Pace::Finish { .. }));
+            let mut counted = counted.borrow_mut();
+            if let Some(receiver) = receiver {
+                counted.counts.gaps = receiver.gaps();
+            }
+            // not before there is something to tell
+            if counted.written.is_some() {
+                counted.write(interval, &reading.logs)?;
+            }
+            Ok(pace)
+        };
+        let opened: Cell<Option<Position>> = Cell::new(None);
+        let open = || {
+            opened.set(receiver.and_then(Receiver::position));
+            // nothing has come yet, or all was deleted
+            let logs = ByPlace::from(self).open_again(reading).ok();
+            if let (Some(logs), Some(_)) = (&logs, &self.textfile) {
+                counted.borrow_mut().counts.look(logs);
+            }
+            Ok(logs)
+        };
+        let wanted = self.wanted();
+        let ask = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Row) -> Result<(), Failure>| {
+            let (filter, _) = aliases::resolve(logs, filter.clone());
+            rows(logs, &filter, wanted, each)
+        };
+        let tell = |said: &dyn Display| Terminal.report(&said);
+        let mut sender = self.otlp.as_ref().map(|address| Sender::new(address, 0, &tell).following());
+        let mut syslog = self.syslog.as_ref().map(open_syslog).transpose()?;
+        let mut writer = (self.format.writer)(zone);
+        let mut saved: Option<Instant> = None;
+        writer.begin(out)?;
+        let write = |row: Option<&Row>, memory: &Memory| {
+            let Some(row) = row else {
+                out.flush()?;
+                sender.as_mut().map_or(Ok(()), Sender::flush)?;
+                counted.borrow_mut().write(if ends.get() { Duration::ZERO } else { interval }, &reading.logs)?;
+                if let Some(receiver) = receiver {
+                    receiver.has_read(opened.get());
+                }
+                let is_due = ends.get()
+                    || memory.len() < MANY
+                    || saved.is_none_or(|saved: Instant| saved.elapsed() >= SELDOM);
+                if let Some(path) = kept.filter(|_| is_due) {
+                    saved = Some(Instant::now());
+                    spool::save(path, memory, known.borrow().all())?;
+                }
+                return Ok(());
+            };
+            match row {
+                Row::Chain(chain) => return Ok(sender.as_mut().map_or(Ok(()), |sender| sender.add(chain))?),
+                Row::Alarm(alarm) if !known.borrow_mut().is_news(alarm) => return Ok(()),
+                _ => counted.borrow_mut().counts.count(row),
+            }
+            if self.what.has(row.kind()) {
+                let said = syslog.as_mut().and_then(|syslog| syslog.send(row));
+                said.inspect(|said| Terminal.report(said));
+                writer.write(out, row)?;
+            }
+            Ok(())
+        };
+        follow_until(&reading.logs, filter, memory, pace, open, ask, write)
+    }
+
+    /// Whether to go on.
+    fn pace(&self, stop: &Stop, receiver: Option<&Receiver>) -> Pace {
+        let Some(receiver) = receiver else {
+            return match (self.once, stop.is_set()) {
+                (true, _) => Pace::Finish { whole: true },
+                (_, true) => Pace::Finish { whole: false },
+                _ => Pace::Go,
+            };
+        };
+        receiver.said().iter().for_each(|said| Terminal.report(said));
+        match receiver.has_ended() {
+            // what may still change comes when this goes on
+            Some(settled) => Pace::Finish { whole: settled || !receiver.is_kept() },
+            None if stop.is_set() => Pace::Finish { whole: false },
+            None if receiver.rests() => Pace::Go,
+            None => Pace::Wait,
+        }
+    }
+}
+
+fn open_syslog(target: &Target) -> Result<Syslog, FollowError> {
+    Syslog::open(target).map_err(|error| FollowError::Syslog(target.clone(), error))
+}

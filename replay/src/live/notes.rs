@@ -1,0 +1,232 @@
+//! What the recorder noted of IOCs and of itself, each as a line: how IOCs ended, threads that hang, losses, marks.
+//!
+//! Each is told when the recorder told it, since who follows a log waits for news. Definitions that a segment repeats at
+//! its beginning are none.
+
+use crate::filter::Filter;
+use crate::hangs::of_time;
+use crate::logs::Logs;
+use crate::model::clock::SetLater;
+use crate::model::run::Run;
+use crate::names::source_name;
+use crate::output::wording::signal_name;
+use crate::scan::{Blocks, Part, Scan};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Fact, IocId, Loss, QueueFill, SignalFrom, SignalSent};
+use iocrec_log::reader::{About, Choice};
+use std::sync::Arc;
+
+/// Notes of a run; a bound for hostile logs. The latest are kept.
+const MAX_NOTES: usize = 20_000;
+/// Bytes of a text; likewise.
+const MAX_TEXT: usize = 4096;
+/// A queue that is filled is told again while it lasts: first within this time, nanoseconds.
+const FIRST: u64 = 3_000_000_000;
+
+/// Kinds of notes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An IOC ended or crashed, or got a signal that may kill it.
+    Death,
+    /// A thread stands still, or runs again; scans come too late; a queue fills.
+    Hang,
+    /// Something was not recorded.
+    Loss,
+    /// An operator's mark.
+    Mark,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grade {
+    /// Worth knowing.
+    Notice,
+    /// It should not be.
+    Warning,
+    /// Something does not work.
+    Error,
+    /// An IOC is gone.
+    Critical,
+}
+
+/// A note.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// Wall-clock time, nanoseconds since 1970 UTC.
+    pub time: i64,
+    /// Its place in the order of time.
+    pub even: i64,
+    /// Host; empty if unknown.
+    pub host: String,
+    /// The IOC; empty if it is about none, or unknown.
+    pub ioc: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// What it is about.
+    pub kind: Kind,
+    /// The same more exactly, for programs.
+    pub what: &'static str,
+    /// The sentence.
+    pub text: String,
+    /// How many, of losses.
+    pub count: Option<u64>,
+    /// Where, of losses.
+    pub source: Option<&'static str>,
+    /// How bad it is.
+    pub grade: Grade,
+}
+
+/// A fact in words.
+struct Told {
+    ioc: Option<IocId>,
+    kind: Kind,
+    what: &'static str,
+    text: String,
+    grade: Grade,
+    loss: Option<(u64, &'static str)>,
+}
+
+impl Told {
+    fn new(ioc: IocId, kind: Kind, what: &'static str, grade: Grade, text: String) -> Option<Told> {
+        Some(Told { ioc: Some(ioc), kind, what, text, grade, loss: None })
+    }
+}
+
+/// A fact in words, if it is told.
+fn told(context: &Context, time: u64, fact: &Fact) -> Option<Told> {
+    let name = |id| context.record(id).map(|record| record.name.to_owned());
+    match fact {
+        Fact::IocEnd(end) => {
+            let how = if end.how.is_empty() { "it is not known how" } else { &end.how };
+            let grade = if end.how == "exit status 0" { Grade::Notice } else { Grade::Critical };
+            Told::new(end.ioc, Kind::Death, "ended", grade, format!("the IOC ended: {how}"))
+        }
+        Fact::Crash(crash) => {
+            let record = crash.record.and_then(name).map(|name| format!(", processing {name}"));
+            let handled = if crash.handled { "; a handler of its own got it" } else { "" };
+            let signal = signal_name(crash.signal);
+            let text = format!("thread {} got {signal}{}{handled}", crash.thread, record.unwrap_or_default());
+            Told::new(crash.ioc, Kind::Death, "crashed", Grade::Critical, text)
+        }
+        Fact::SignalSent(sent) => Told::new(sent.ioc, Kind::Death, "signal", Grade::Warning, signal(sent)),
+        Fact::Stuck(stuck) => {
+            let text = stuck.sentence(None, &|id| name(id));
+            Told::new(stuck.ioc, Kind::Hang, "stuck", Grade::Error, text)
+        }
+        Fact::StuckEnd(end) => {
+            let stuck = context.stuck(end.id)?;
+            let runs = if end.has_ended { "has ended" } else { "runs again" };
+            let seconds = end.after.saturating_sub(stuck.since) as f64 / 1e9;
+            let text = format!("thread {} {runs}, after at least {seconds:.1} s", stuck.thread);
+            Told::new(stuck.ioc, Kind::Hang, "over", Grade::Notice, text)
+        }
+        Fact::ScanOverruns(late) => {
+            let list = context.scan_list(late.list).map_or("an unknown list", |list| list.name.as_str());
+            let text = format!("{} scans of {list} came too late", late.more);
+            Told::new(late.ioc, Kind::Hang, "late", Grade::Warning, text)
+        }
+        Fact::QueueFill(fill) => queue(fill, time, fill.record.and_then(name).as_deref()),
+        Fact::Loss(Loss { source, count, cause, .. }) => {
+            let source = source_name(*source);
+            let text = match count {
+                0 => format!("recording was interrupted: {cause}"),
+                _ => format!(
+                    "lost {count} {}: {cause}",
+                    if source == "stream" { "bytes of streams" } else { source }
+                ),
+            };
+            let loss = Some((*count, source));
+            Some(Told { ioc: None, kind: Kind::Loss, what: "lost", text, grade: Grade::Warning, loss })
+        }
+        Fact::Mark(text) => {
+            let (text, grade) = (text.clone(), Grade::Notice);
+            Some(Told { ioc: None, kind: Kind::Mark, what: "mark", text, grade, loss: None })
+        }
+        _ => None,
+    }
+}
+
+fn signal(sent: &SignalSent) -> String {
+    let signal = signal_name(sent.signal);
+    let by = match sent.from {
+        SignalFrom::Kernel => "the kernel".to_owned(),
+        SignalFrom::OutOfMemory => "the kernel, which needed memory".to_owned(),
+        SignalFrom::Process => format!("{} (pid {}) of {}", sent.program, sent.pid, sent.user),
+    };
+    let more =
+        if sent.left_out > 0 { format!("; {} more were not recorded", sent.left_out) } else { String::new() };
+    format!("{signal} was sent by {by}{more}")
+}
+
+fn queue(fill: &QueueFill, time: u64, record: Option<&str>) -> Option<Told> {
+    if !fill.is_over && time.saturating_sub(fill.since) > FIRST {
+        return None;
+    }
+    let lasted = fill.last.saturating_sub(fill.since) as f64 / 1e9;
+    let lasted = format!("{lasted:.0} s");
+    let text = fill.sentence(fill.is_over.then_some(lasted.as_str()), record);
+    let grade = if fill.is_over { Grade::Notice } else { Grade::Warning };
+    Told::new(fill.ioc, Kind::Hang, "queue", grade, text)
+}
+
+impl Logs {
+    /// The notes that match, in order of time: those of IOCs by their names, all by their hosts.
+    pub fn notes(&self, filter: &Filter) -> Vec<Note> {
+        let mut notes = Vec::new();
+        for (number, files) in self.runs().iter().enumerate() {
+            let files = of_time(files, filter);
+            let run = Run::new(SetLater::find(files));
+            if let Some(course) = self.courses().get(number).filter(|course| course.is_set_back()) {
+                run.runs_in(course.clone());
+            }
+            let mut scan = Scan::new(files, Blocks::All);
+            if self.uses_index() {
+                scan.choose(Arc::new(|about: &About| match about.classes {
+                    Some(classes) if !classes.notes() && !about.defines => Choice::Pass,
+                    _ => Choice::Read,
+                }));
+            }
+            let first = notes.len();
+            // what can't be read is reported by whoever reads the rest
+            while let Some(part) = scan.next() {
+                let Part::Block(block) = part else { continue };
+                for event in &block.events {
+                    if !block.keyframe {
+                        notes.extend(
+                            note(&run, event.time, &event.fact).filter(|note| is_wanted(filter, note)),
+                        );
+                    }
+                    if event.fact.class().defines() {
+                        run.apply(event.time, &event.fact);
+                    }
+                }
+                if notes.len() > first + 2 * MAX_NOTES {
+                    notes.drain(first..first + MAX_NOTES);
+                }
+            }
+        }
+        notes.sort_by_key(|note| note.even);
+        notes
+    }
+}
+
+fn is_wanted(filter: &Filter, note: &Note) -> bool {
+    filter.place(&note.host, &note.ioc)
+        && filter.since.is_none_or(|since| note.time >= since)
+        && filter.until.is_none_or(|until| note.time < until)
+}
+
+fn note(run: &Run, time: u64, fact: &Fact) -> Option<Note> {
+    let Told { ioc, kind, what, mut text, grade, loss } = told(&run.context(), time, fact)?;
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(" ... (cut)");
+    }
+    let (wall, even, host) = (run.wall(time), run.even(time), run.host());
+    let context = run.context();
+    let ioc = ioc.and_then(|id| context.ioc(id));
+    let (name, pid) = (ioc.map(|ioc| ioc.name.clone()).unwrap_or_default(), ioc.map(|ioc| ioc.pid));
+    let (count, source) = (loss.map(|loss| loss.0), loss.map(|loss| loss.1));
+    Some(Note { time: wall, even, host, ioc: name, pid, kind, what, text, count, source, grade })
+}

@@ -1,0 +1,184 @@
+//! What happened, of any kind, and all kinds in the order of time.
+
+use super::notes::{Kind, Note};
+use crate::console::Row as ConsoleRow;
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::follow::Timed;
+use crate::logs::Logs;
+use crate::model::alarms::{AlarmLine, What};
+use crate::model::chain::Chain;
+use crate::model::open_chains::LIMIT;
+use crate::model::putlog::PutLine;
+use std::iter::Peekable;
+
+/// Kinds of what is shown, by their names for `--what`.
+pub const KINDS: [&str; 7] = ["puts", "alarms", "deaths", "hangs", "console", "losses", "marks"];
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted(u8);
+
+/// Chains, which are sent, not shown.
+const CHAINS: u8 = 1 << 7;
+
+impl Wanted {
+    /// Everything that can be shown.
+    pub const ALL: Wanted = Wanted(CHAINS - 1);
+
+    /// Reads names with commas between them.
+    ///
+    /// # Errors
+    /// One of them is no kind.
+    pub fn parse(text: &str) -> Result<Wanted, String> {
+        text.split(',').map(str::trim).try_fold(Wanted(0), |Wanted(all), name| {
+            let place = KINDS.iter().position(|kind| *kind == name);
+            place.map(|place| Wanted(all | 1 << place)).ok_or_else(|| {
+                format!("'{name}' is nothing that can be followed; name some of {}", KINDS.join(","))
+            })
+        })
+    }
+
+    /// These and those.
+    pub fn and(self, other: Wanted) -> Wanted {
+        Wanted(self.0 | other.0)
+    }
+
+    /// Chains, too.
+    pub fn with_chains(self) -> Wanted {
+        Wanted(self.0 | CHAINS)
+    }
+
+    /// Whether a kind is wanted.
+    pub fn has(self, kind: &str) -> bool {
+        KINDS.iter().position(|known| *known == kind).is_some_and(|place| self.0 & 1 << place != 0)
+    }
+
+    fn has_chains(self) -> bool {
+        self.0 & CHAINS != 0
+    }
+}
+
+/// What happened.
+pub enum Row {
+    /// A put from outside.
+    Put(Box<PutLine>),
+    /// A change of an alarm, or an acknowledgement.
+    Alarm(Box<AlarmLine>),
+    /// A line that an IOC printed.
+    Console(Box<ConsoleRow>),
+    /// What the recorder noted.
+    Note(Box<Note>),
+    /// A chain.
+    Chain(Box<Chain>),
+}
+
+impl Row {
+    /// Its kind, by the name for `--what`; chains have none.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Row::Put(_) => "puts",
+            Row::Alarm(_) => "alarms",
+            Row::Console(_) => "console",
+            Row::Chain(_) => "",
+            Row::Note(note) => match note.kind {
+                Kind::Death => "deaths",
+                Kind::Hang => "hangs",
+                Kind::Loss => "losses",
+                Kind::Mark => "marks",
+            },
+        }
+    }
+}
+
+impl Timed for Row {
+    fn time(&self) -> i64 {
+        match self {
+            Row::Put(put) => put.time(),
+            Row::Alarm(alarm) => alarm.time(),
+            Row::Console(line) => line.time(),
+            Row::Note(note) => note.time,
+            Row::Chain(chain) => chain.time(),
+        }
+    }
+
+    fn even(&self) -> i64 {
+        match self {
+            Row::Put(put) => put.even(),
+            Row::Alarm(alarm) => alarm.even(),
+            Row::Console(line) => line.even(),
+            Row::Note(note) => note.even,
+            Row::Chain(chain) => chain.even(),
+        }
+    }
+
+    fn name(&self) -> String {
+        // the host is the first line
+        let mut name = match self {
+            Row::Put(put) => put.name(),
+            Row::Alarm(alarm) => alarm.name(),
+            Row::Console(line) => line.name(),
+            Row::Note(note) => format!("{}\n{:?}\n{}", note.host, note.pid, note.text),
+            Row::Chain(chain) => chain.name(),
+        };
+        name.push('\n');
+        name.push_str(self.kind());
+        name
+    }
+}
+
+/// Rows of some kinds in the order of time, and the next of them.
+type Source<'a> = Peekable<Box<dyn Iterator<Item = Row> + 'a>>;
+
+fn source<'a>(rows: impl Iterator<Item = Row> + 'a) -> Source<'a> {
+    let rows: Box<dyn Iterator<Item = Row> + 'a> = Box::new(rows);
+    rows.peekable()
+}
+
+/// Passes on what is wanted and matches, in the order of time.
+///
+/// # Errors
+/// Those of `each`.
+pub fn rows(
+    logs: &Logs,
+    filter: &Filter,
+    wanted: Wanted,
+    each: &mut dyn FnMut(Row) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut sources: Vec<Source> = Vec::new();
+    if wanted.has("puts") {
+        sources.push(source(logs.puts(filter).map(|put| Row::Put(Box::new(put)))));
+    }
+    if wanted.has("alarms") {
+        let is_news =
+            |line: &AlarmLine| matches!(line.what, What::Change | What::Acknowledged) && !line.unprocessed;
+        let alarms = logs.alarms(filter).with_all().filter(is_news);
+        sources.push(source(alarms.map(|alarm| Row::Alarm(Box::new(alarm)))));
+    }
+    if wanted.has("console") {
+        sources.push(source(logs.console(filter).map(|line| Row::Console(Box::new(line)))));
+    }
+    if ["deaths", "hangs", "losses", "marks"].iter().any(|kind| wanted.has(kind)) {
+        let notes = logs.notes(filter).into_iter().map(|note| Row::Note(Box::new(note)));
+        sources.push(source(notes.filter(move |note| wanted.has(note.kind()))));
+    }
+    if wanted.has_chains() {
+        let limit = i64::try_from(LIMIT).unwrap_or(i64::MAX);
+        let ends = logs.ends();
+        let is_over = move |chain: &Chain| {
+            let overdue = |end: &i64| chain.even() < end.saturating_sub(limit);
+            !chain.open || ends.get(&chain.run.host()).is_none_or(overdue)
+        };
+        sources.push(source(logs.chains(filter).filter(is_over).map(|chain| Row::Chain(Box::new(chain)))));
+    }
+    loop {
+        let next = |(place, rows): (usize, &mut Source)| {
+            let row: &Row = rows.peek()?;
+            Some((row.even(), place))
+        };
+        let Some((_, place)) = sources.iter_mut().enumerate().filter_map(next).min() else { return Ok(()) };
+        if let Some(row) = sources.get_mut(place).and_then(Iterator::next) {
+            each(row)?;
+        }
+    }
+}
