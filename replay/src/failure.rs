@@ -3,6 +3,7 @@
 use crate::collector::Stopped;
 use crate::commands::operands::WrongOperands;
 use crate::nothing_found::NoChange;
+use crate::redact::CopyError;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
 use std::ffi::OsString;
@@ -27,6 +28,8 @@ pub enum Failure {
     NoChange(NoChange),
     /// A collector did not take all spans.
     Collector(Box<Stopped>),
+    /// There is no redacted copy.
+    Copy(Box<CopyError>),
     /// The failure was already reported, or is the answer itself.
     Reported,
 }
@@ -83,6 +86,10 @@ pub enum UsageError {
     SkippedUnsent,
     /// Spans to be skipped, but those of a log that is followed have no numbers.
     SkippedInFollowing,
+    /// A map of replacements, but no copy in which they are.
+    MapWithoutCopy,
+    /// This option of redact has an empty name.
+    EmptyPlace(&'static str),
 }
 
 /// Conflict of an output file with a log.
@@ -145,6 +152,10 @@ impl fmt::Display for UsageError {
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")
             }
+            UsageError::MapWithoutCopy => {
+                f.write_str("--map is for a copy with the same replacements; name its directory, too: -o DIR")
+            }
+            UsageError::EmptyPlace(option) => write!(f, "{option} has an empty name; name a new one"),
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),
@@ -164,6 +175,7 @@ impl fmt::Display for Failure {
             }
             Failure::NoChange(error) => error.fmt(f),
             Failure::Collector(stopped) => stopped.fmt(f),
+            Failure::Copy(error) => error.fmt(f),
             Failure::Reported => f.write_str("reported"),
         }
     }
@@ -193,6 +205,12 @@ impl From<io::Error> for Failure {
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Self {
         Failure::Collector(Box::new(stopped))
+    }
+}
+
+impl From<CopyError> for Failure {
+    fn from(error: CopyError) -> Self {
+        Failure::Copy(Box::new(error))
     }
 }
 
