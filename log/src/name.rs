@@ -66,6 +66,11 @@ impl SegmentName {
         }
     }
 
+    /// The same name with the next number.
+    pub fn following(self) -> Self {
+        SegmentName { number: self.number.saturating_add(1), ..self }
+    }
+
     /// The same file's name with this pin.
     pub fn pinned(self, pin: Pin) -> Self {
         SegmentName { pin, ..self }

@@ -80,6 +80,42 @@ fn golden_segments() {
     assert!(seen >= 2);
 }
 
+/// docs/format/iocrec.ksy tells the same of every log of the repository, compiled by Kaitai Struct's own compiler: headers,
+/// flags, lists of contents and columns (kaitai.py compares them with the second reader).
+#[test]
+fn the_description_for_kaitai_struct() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let top = tests.join("../..");
+    let (python, compiler) = (top.join(".venv/bin/python"), top.join(".venv/node_modules/kaitai-struct-compiler"));
+    let has_library = Command::new(&python).args(["-c", "import kaitaistruct, yaml"]).output();
+    if !has_library.is_ok_and(|done| done.status.success()) || !compiler.is_dir() {
+        return not_run("Kaitai Struct", Needs::Program("kaitai-struct-compiler"));
+    }
+    if Command::new("node").arg("--version").output().is_err() {
+        return not_run("Kaitai Struct", Needs::Program("node"));
+    }
+    let mut segments = Vec::new();
+    let logs = ["log/tests/golden", "replay/tests/plant", "replay/tests/travelled"];
+    for directory in logs.map(|log| top.join(log)) {
+        let own = iocrec_log::reader::find(&directory).into_iter().flatten();
+        segments.extend(own.map(|file| file.path));
+        for inner in std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path().join("log")) {
+            let found = iocrec_log::reader::find(&inner).into_iter().flatten();
+            segments.extend(found.map(|file| file.path));
+        }
+    }
+    segments.sort();
+    segments.dedup();
+    assert!(segments.len() > 25, "{segments:?}");
+    let mut command = Command::new(python);
+    command.arg(tests.join("kaitai.py")).arg(compiler).arg(top.join("docs/format/iocrec.ksy"));
+    let done = command.arg(top.join("docs/format.md")).args(&segments).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{err}");
+    assert_eq!(out.lines().count(), segments.len());
+    assert!(!out.lines().all(|line| line.ends_with(" 0 lists of contents")), "{out}");
+}
+
 /// What golden segments are too small for: columns that are packed by themselves, and noise.
 #[test]
 fn a_busy_segment() {

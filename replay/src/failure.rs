@@ -7,6 +7,7 @@ use crate::live::FollowError;
 use crate::nothing_found::NoChange;
 use crate::tables::directory::Refused;
 use crate::output::metrics::TooMany;
+use crate::redact::CopyError;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
 use std::ffi::OsString;
@@ -37,6 +38,8 @@ pub enum Failure {
     TooManyPoints(TooMany),
     /// A log could not be followed any further.
     Follow(Box<FollowError>),
+    /// There is no redacted copy.
+    Copy(Box<CopyError>),
     /// The failure was already reported, or is the answer itself.
     Reported,
 }
@@ -105,6 +108,10 @@ pub enum UsageError {
     StreamOnce,
     /// A stream from a terminal.
     StreamFromTerminal,
+    /// A map of replacements, but no copy in which they are.
+    MapWithoutCopy,
+    /// This option of redact has an empty name.
+    EmptyPlace(&'static str),
 }
 
 /// Conflict of an output file with a log.
@@ -185,6 +192,10 @@ impl fmt::Display for UsageError {
             UsageError::StreamFromTerminal => {
                 f.write_str("- reads the stream of iocrec cat, not a terminal; pipe iocrec cat --dir DIR into it")
             }
+            UsageError::MapWithoutCopy => {
+                f.write_str("--map is for a copy with the same replacements; name its directory, too: -o DIR")
+            }
+            UsageError::EmptyPlace(option) => write!(f, "{option} has an empty name; name a new one"),
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),
@@ -207,6 +218,7 @@ impl fmt::Display for Failure {
             Failure::Tables(refused) => refused.fmt(f),
             Failure::TooManyPoints(error) => error.fmt(f),
             Failure::Follow(error) => error.fmt(f),
+            Failure::Copy(error) => error.fmt(f),
             Failure::Reported => f.write_str("reported"),
         }
     }
@@ -254,6 +266,12 @@ impl From<FollowError> for Failure {
 impl From<SpoolError> for Failure {
     fn from(error: SpoolError) -> Self {
         FollowError::Spool(error).into()
+    }
+}
+
+impl From<CopyError> for Failure {
+    fn from(error: CopyError) -> Self {
+        Failure::Copy(Box::new(error))
     }
 }
 

@@ -61,6 +61,7 @@ pub mod program;
 pub mod progress;
 mod puts;
 mod recent;
+pub mod redact;
 pub mod resources;
 pub mod scan;
 mod served;

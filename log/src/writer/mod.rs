@@ -33,6 +33,7 @@
 //! written, its packed bytes are added.
 
 mod blocks;
+mod copy;
 mod estimate;
 mod failure;
 mod losses;
@@ -45,6 +46,7 @@ mod segment;
 mod status;
 
 pub use crate::name::Pin;
+pub use copy::{copy_name, SegmentCopy};
 pub use estimate::packed_size;
 pub use options::{MarkError, Options, WriteError, MIN_DISK, MIN_SEGMENT};
 pub use status::{State, Status};

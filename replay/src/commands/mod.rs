@@ -61,6 +61,7 @@ commands! {
     report: Report, "report";
     export: Export, "export";
     follow: Follow, "follow";
+    redact: Redact, "redact";
 }
 
 /// Read logs of iocrec, the flight recorder for EPICS IOCs: who changed a PV, why a record processed, what an IOC was

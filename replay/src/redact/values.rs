@@ -1,0 +1,241 @@
+//! Replaces values, so that what was equal stays equal: a put on the network is still found again in the IOC, and a value
+//! that did not change does not change.
+//!
+//! Whole numbers from 0 to 15 stay in any type: most of them are choices (on, off, which motor), of which so few are in
+//! use that equal ones would give them away in any case.
+
+use super::{words, Redaction, Values};
+use epics::dbf::Kind;
+use epics::Dbr;
+use iocrec_log::event::{AlarmLimit, Array, CaPut, Dbf, Limits, Value};
+
+/// The highest whole number that stays.
+const CHOICES: u64 = 15;
+/// Ranges in which whole numbers are permuted: each number stays in the types that it fits. The bounds are those of types
+/// of 8, 16, 32 and 64 bits, with and without a sign.
+const RANGES: [(u64, u64); 8] = [
+    (CHOICES + 1, i8::MAX as u64),
+    (i8::MAX as u64 + 1, u8::MAX as u64),
+    (u8::MAX as u64 + 1, i16::MAX as u64),
+    (i16::MAX as u64 + 1, u16::MAX as u64),
+    (u16::MAX as u64 + 1, i32::MAX as u64),
+    (i32::MAX as u64 + 1, u32::MAX as u64),
+    (u32::MAX as u64 + 1, i64::MAX as u64),
+    (i64::MAX as u64 + 1, u64::MAX),
+];
+/// Whole numbers up to this are exact in a 64-bit float.
+const EXACT: f64 = (1u64 << 53) as f64;
+/// Other numbers become one of 2^23 multiples of 2^-10, none of them whole: exact in a 32-bit float.
+const STEPS: u64 = 1 << 23;
+const STEP: f64 = 1024.0;
+/// Bytes of a string in an IOC and in Channel Access.
+const STRING: usize = 40;
+
+impl Redaction {
+    /// The magnitude of a whole number.
+    fn magnitude(&self, number: u64) -> u64 {
+        let Some((first, last)) = RANGES.into_iter().find(|(first, last)| (*first..=*last).contains(&number))
+        else {
+            return number;
+        };
+        match self.choice.values {
+            Values::Keep | Values::Drop => number,
+            // stays in its type, so the largest come together at its end
+            Values::Scale => (((number as f64) * self.factor) as u64).clamp(first.min(CHOICES + 1), last),
+            Values::Replace => self.secret.permuted("number", number, first, last),
+        }
+    }
+
+    /// A whole number.
+    pub(super) fn integer(&self, number: i64) -> i64 {
+        let magnitude = self.magnitude(number.unsigned_abs()).min(i64::MAX as u64) as i64;
+        if number < 0 {
+            -magnitude
+        } else {
+            magnitude
+        }
+    }
+
+    /// Any number. What is no number, infinite or zero stays.
+    pub(super) fn float(&self, number: f64) -> f64 {
+        if !number.is_finite() || number == 0.0 || matches!(self.choice.values, Values::Keep | Values::Drop) {
+            return number;
+        }
+        let magnitude = number.abs();
+        let replaced = if magnitude.fract() == 0.0 && magnitude < EXACT {
+            self.magnitude(magnitude as u64) as f64
+        } else if self.choice.values == Values::Scale {
+            magnitude * self.factor
+        } else {
+            let place = self.secret.number("float", &magnitude.to_le_bytes(), 0) % STEPS | 1;
+            place as f64 / STEP
+        };
+        replaced.copysign(number)
+    }
+
+    /// A 32-bit float. The nearest one to what the same number becomes in 64 bits.
+    fn single(&self, number: f32) -> f32 {
+        self.float(number.into()) as f32
+    }
+
+    /// A text that may be a number.
+    pub(super) fn number_text(&self, text: &str) -> String {
+        let trimmed = text.trim();
+        match (trimmed.parse::<i64>(), trimmed.parse::<f64>()) {
+            (Ok(number), _) => self.integer(number).to_string(),
+            (_, Ok(number)) => self.float(number).to_string(),
+            _ => String::from_utf8_lossy(&self.secret.letters("text", text.as_bytes())).into_owned(),
+        }
+    }
+
+    /// A text as a value: a choice of Base stays, a number becomes that number's replacement, and anything else letters of
+    /// the same length.
+    pub(super) fn value_text(&self, text: &[u8]) -> Vec<u8> {
+        match std::str::from_utf8(text) {
+            Ok(text) if words::is_choice(text) => text.as_bytes().to_vec(),
+            Ok(text) => self.number_text(text).into_bytes(),
+            Err(_) => self.secret.letters("text", text),
+        }
+    }
+
+    /// The text of a choice of an enum or a menu.
+    pub(super) fn choice(&mut self, text: &mut String) {
+        if self.choice.values == Values::Keep || words::is_choice(text) {
+            return;
+        }
+        let replaced = String::from_utf8_lossy(&self.value_text(text.as_bytes())).into_owned();
+        self.note("choice", text, &replaced);
+        *text = replaced;
+    }
+
+    /// A value. `is_link`: its text is that of a link, which is no value but a name.
+    pub(super) fn value(&mut self, value: &mut Value, is_link: bool) {
+        if let (Value::Text(text), true) = (&mut *value, is_link) {
+            *text = self.link(&epics::pva::cursor::text(text)).into_bytes();
+            return;
+        }
+        match self.choice.values {
+            Values::Keep => return,
+            Values::Drop => return *value = Value::Unknown,
+            Values::Scale | Values::Replace => {}
+        }
+        match value {
+            Value::Unknown => {}
+            Value::Int(number) => *number = self.integer(*number),
+            Value::UInt(number) => *number = self.magnitude(*number),
+            Value::Float(number) => *number = self.single(*number),
+            Value::Double(number) => *number = self.float(*number),
+            Value::Text(text) => *text = self.value_text(text),
+            Value::Array(Array { dbf, count: _, bytes }) => {
+                let whole = bytes.len() - bytes.len() % dbf.size();
+                bytes.truncate(whole);
+                self.elements(*dbf, bytes, false);
+            }
+        }
+    }
+
+    /// The elements of an array, in place.
+    pub(super) fn elements(&self, dbf: Dbf, bytes: &mut [u8], big_endian: bool) {
+        if matches!(dbf, Dbf::Char | Dbf::UChar) && bytes.len() > 1 {
+            // Mostly a long text, of which letters would be told apart by how often they come.
+            if bytes.iter().any(|byte| u64::from(*byte) > CHOICES) {
+                let letters = self.secret.letters("text", bytes);
+                bytes.copy_from_slice(&letters);
+            }
+            return;
+        }
+        for element in bytes.chunks_mut(dbf.size()) {
+            if element.len() == dbf.size() {
+                self.element(dbf, element, big_endian);
+            } else {
+                element.fill(0);
+            }
+        }
+    }
+
+    fn element(&self, dbf: Dbf, element: &mut [u8], big_endian: bool) {
+        if dbf.kind() == Kind::Text {
+            let end = element.iter().position(|byte| *byte == 0).unwrap_or(element.len());
+            let mut text = self.value_text(element.get(..end).unwrap_or_default());
+            text.resize(element.len(), 0);
+            element.copy_from_slice(&text);
+            return;
+        }
+        let mut wide = [0u8; 8];
+        let width = element.len().min(wide.len());
+        if big_endian {
+            element.reverse();
+        }
+        wide[..width].copy_from_slice(&element[..width]);
+        let number = u64::from_le_bytes(wide);
+        let unused = 64 - 8 * width as u32;
+        let replaced = match (dbf.kind(), width) {
+            (Kind::Float, 4) => self.single(f32::from_bits(number as u32)).to_bits().into(),
+            (Kind::Float, _) => self.float(f64::from_bits(number)).to_bits(),
+            (Kind::Signed, _) => self.integer((number << unused) as i64 >> unused) as u64,
+            _ => self.magnitude(number),
+        };
+        element[..width].copy_from_slice(&replaced.to_le_bytes()[..width]);
+        if big_endian {
+            element.reverse();
+        }
+    }
+
+    /// The payload of a put on the network. What fills it up behind the elements is memory of the client, and becomes zero.
+    pub(super) fn payload(&mut self, put: &mut CaPut, is_link: bool) {
+        let CaPut { circuit: _, channel: _, notify: _, dbr, count, ioid: _, length, payload } = put;
+        let dbr = Dbr(*dbr);
+        if matches!(dbr, Dbr::PUT_ACKT | Dbr::PUT_ACKS) {
+            return payload.truncate(2); // on or off; a severity
+        }
+        let (Some(dbf), Some(offset)) = (dbr.element(), dbr.value_offset()) else { return payload.clear() };
+        if let (Dbf::String, 1, true) = (dbf, *count, offset == 0) {
+            let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
+            let is_cut = (payload.len() as u32) < *length;
+            let mut text = Value::Text(payload.get(..end).unwrap_or_default().to_vec());
+            self.value(&mut text, is_link);
+            let Value::Text(text) = text else { return payload.clear() };
+            let padded = (text.len() + 1).next_multiple_of(8);
+            *payload = text;
+            if self.choice.values != Values::Keep || is_link {
+                payload.resize(padded.min(STRING.max(end)), 0);
+                if !is_cut {
+                    *length = payload.len() as u32;
+                }
+            }
+            return;
+        }
+        match self.choice.values {
+            Values::Keep => return,
+            Values::Drop => return payload.clear(),
+            Values::Scale | Values::Replace => {}
+        }
+        let offset = offset.min(payload.len());
+        let (head, rest) = payload.split_at_mut(offset);
+        head.fill(0);
+        let own = usize::try_from(*count).unwrap_or(usize::MAX).saturating_mul(dbf.size()).min(rest.len());
+        let (own, padding) = rest.split_at_mut(own);
+        padding.fill(0);
+        self.elements(dbf, own, true);
+    }
+
+    /// Limits of a display or of a control.
+    pub(super) fn limits(&self, limits: &mut Option<Limits>) {
+        if self.choice.values == Values::Drop {
+            *limits = None;
+        }
+        if let Some(Limits { low, high }) = limits {
+            (*low, *high) = (self.float(*low), self.float(*high));
+        }
+    }
+
+    /// A limit of an alarm.
+    pub(super) fn alarm_limit(&self, limit: &mut Option<AlarmLimit>) {
+        if self.choice.values == Values::Drop {
+            *limit = None;
+        }
+        if let Some(AlarmLimit { limit, severity: _ }) = limit {
+            *limit = self.float(*limit);
+        }
+    }
+}
