@@ -46,6 +46,7 @@ fn help_on_every_level() {
         (vec!["traces", "--help"], "otlp"),
         (vec!["why", "--help"], "--at"),
         (vec!["values", "--help"], "jsonl"),
+        (vec!["verify", "--help"], "csv"),
     ] {
         let out = works(here.path(), &arguments);
         assert!(out.contains(part), "{arguments:?}: {out}");
@@ -71,7 +72,7 @@ fn bad_usage_is_exit_code_2() {
         here,
         &["traces", "--format", "xml", "log"],
         2,
-        &["xml", "otlp-proto, otlp-proto-delimited, zipkin or perfetto"],
+        &["xml", "otlp-proto, otlp-proto-delimited, zipkin, perfetto, jsonl or csv"],
     );
     fails(here, &["puts", "--since", "tomorrow", "log"], 2, &["tomorrow", "2026-01-31T12:00:00"]);
     fails(here, &["traces", "--until", "x", "log"], 2, &["'x' is not a time"]);

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Outputs whose keys others lay down (OTLP), that are no interface (the data inside a report), or that one row of the page
-/// describes together (an IOC's crash).
-const NOT_OURS: [&str; 5] = ["traces", "logs", "metrics", "report", "crash"];
+/// Outputs whose keys others lay down (OTLP, Zipkin, Perfetto), that are no interface (the data inside a report), or that
+/// one row of the page describes together (an IOC's crash).
+const NOT_OURS: [&str; 7] =
+    ["traces/otlp", "traces/zipkin.rs", "traces/perfetto", "logs", "metrics", "report", "crash.rs"];
+/// Keys of commands that are not among the outputs.
+const ELSEWHERE: [(&str, &str); 3] =
+    [("info", "summary.rs"), ("info", "attached.rs"), ("info", "snapshots.rs")];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("a directory") {
@@ -35,7 +39,8 @@ fn keys(text: &str) -> BTreeSet<String> {
             is_skipped |= rest.starts_with("skip)");
             renamed = rest.strip_prefix("rename = \"").and_then(|rest| rest.split('"').next());
         } else if !trimmed.starts_with("//") && !trimmed.starts_with('#') && line.starts_with("    ") {
-            let member = trimmed.trim_start_matches("pub(super) ").trim_start_matches("pub ");
+            let visible = ["pub(super) ", "pub(crate) ", "pub "].into_iter();
+            let member = visible.fold(trimmed, |member, word| member.trim_start_matches(word));
             let Some((name, _)) = member.split_once(": ") else { continue };
             if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
                 let name = renamed.take().unwrap_or(name);
@@ -81,9 +86,14 @@ fn keys_and_their_documentation_agree() {
         let first = place.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
         let command = first.trim_end_matches(".rs").to_owned();
         let found = keys(&std::fs::read_to_string(&file).expect("a source"));
-        if !NOT_OURS.contains(&&*command) && !found.is_empty() {
+        if !NOT_OURS.iter().any(|other| place.starts_with(other)) && !found.is_empty() {
             written.entry(command).or_default().extend(found);
         }
+    }
+    for (command, file) in ELSEWHERE {
+        let found = keys(&std::fs::read_to_string(here.join("src").join(file)).expect("a source"));
+        assert!(!found.is_empty(), "{file}");
+        written.entry(command.to_owned()).or_default().extend(found);
     }
     // the scan finds what is known to be there
     assert!(written["net"].contains("served_since") && written["records"].contains("type"), "{written:#?}");

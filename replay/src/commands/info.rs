@@ -24,10 +24,9 @@ impl Command for Info {
         let logs = self.reading().open(None)?;
         let read = |run: &Vec<_>| RunSummary::read_with(run, logs.notices(), &zone, logs.uses_index());
         let runs: Vec<RunSummary> = logs.runs().iter().map(read).collect();
-        if self.json {
-            output::info::json(out, &runs)?;
-        } else {
-            output::info::text(out, &runs)?;
+        match Json::from(self).shape() {
+            Some(shape) => output::info::write(out, &runs, shape)?,
+            None => output::info::json(out, &runs)?,
         }
         Ok(Outcome::from(&logs))
     }

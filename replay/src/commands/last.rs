@@ -3,7 +3,7 @@
 use super::command::{Command, Outcome};
 use super::operands::{Operands, Usage};
 use super::options::{
-    by_place, json, reading, time, time_zone, until, ByPlace, Json, Reading, TimeZone, Until,
+    by_place, listing, reading, time, time_zone, until, ByPlace, Listing, Reading, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
@@ -22,7 +22,7 @@ command! {
     /// against before, what is missing, who was connected. LOG may come after the name of an IOC, with * ? [a-z]. Of
     /// several IOCs, shows the one that ended last. What ended it is not concluded from what it did last.
     #[argh(subcommand, name = "last")]
-    pub struct Last {} with until: Until, by_place: ByPlace, json: Json, time_zone: TimeZone, reading: Reading
+    pub struct Last {} with until: Until, by_place: ByPlace, listing: Listing, time_zone: TimeZone, reading: Reading
 }
 
 impl Last {
@@ -73,11 +73,7 @@ impl Command for Last {
                  them"
             ));
         }
-        if self.json {
-            output::last::json(out, &last, &zone)?;
-        } else {
-            output::last::text(out, &last, &zone)?;
-        }
+        output::last::write(out, &last, Listing::from(self).shape(), &zone)?;
         Ok(Outcome::from(&logs))
     }
 }

@@ -45,11 +45,24 @@ impl Reading {
 }
 
 option_group! { $
-    /// Text or JSON.
+    /// The shape of an answer of few rows with much in them.
     pub struct Json as json {
-        /// write JSON instead of text
+        /// output format: text (default), jsonl (a JSON object on each line) or csv
+        #[argh(option, arg_name = "format", from_str_fn(crate::commands::options::shape))]
+        format: Option<crate::output::rows::Shape>,
+        /// write one JSON object over many lines
         #[argh(switch)]
         json: bool,
+    }
+}
+
+impl Json {
+    /// The shape; `None`: one JSON object over many lines.
+    pub fn shape(&self) -> Option<Shape> {
+        match self.format {
+            None if self.json => None,
+            format => Some(format.unwrap_or_default()),
+        }
     }
 }
 

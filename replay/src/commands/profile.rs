@@ -19,7 +19,8 @@ command! {
     /// speedscope.
     #[argh(subcommand, name = "profile")]
     pub struct Profile {
-        /// output format: folded (default; for inferno-flamegraph or flamegraph.pl) or speedscope
+        /// output format: folded (default, also named text; for inferno-flamegraph or flamegraph.pl), speedscope,
+        /// jsonl (a JSON object for each stack) or csv
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<Model>,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone,

@@ -29,8 +29,8 @@ command! {
     #[argh(subcommand, name = "traces")]
     pub struct Traces {
         /// output format: text (default), otlp (OpenTelemetry JSON lines), otlp-proto (one protobuf message),
-        /// otlp-proto-delimited (protobuf messages after their lengths), zipkin (a JSON array of Zipkin's spans) or
-        /// perfetto (a trace for ui.perfetto.dev)
+        /// otlp-proto-delimited (protobuf messages after their lengths), zipkin (a JSON array of Zipkin's spans), perfetto (a
+        /// trace for ui.perfetto.dev), jsonl (a JSON object for each put, processed record and CA link) or csv
         #[argh(option, from_str_fn(parse_format))]
         pub format: Option<&'static Format<Chain>>,
         /// send to a collector of OpenTelemetry instead, as http://HOST:4318

@@ -3,14 +3,15 @@
 use super::at::report_left_out;
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
-    Reading, TimeZone, Until,
+    by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv,
+    ByWho, Listing, Reading, TimeZone, Until,
 };
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
+use crate::output::rows::Shape;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use crate::undo::{plan, Plan};
@@ -18,13 +19,13 @@ use iocrec_cli::command;
 
 command! {
     /// Make a shell script that puts back what was written. The script shows what it would do; called with --yes, it
-    /// does it.
+    /// does it. With --format jsonl or csv, list what it would put back instead.
     #[argh(subcommand, name = "undo")]
     pub struct Undo {
         /// undo what was written at this time or later; written as elsewhere: ISO 8601, -10m, 10:03, yesterday
         #[argh(option, arg_name = "time")]
         pub since: String,
-    } with until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+    } with listing: Listing, until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone, reading: Reading
 }
 
 impl Command for Undo {
@@ -55,7 +56,11 @@ impl Command for Undo {
         } else {
             report(&plan);
         }
-        report_left_out(&output::undo::write(out, &plan, &what, &zone)?);
+        let left_out = match Listing::from(self).shape() {
+            Shape::Text => output::undo::write(out, &plan, &what, &zone),
+            shape => output::undo::rows(out, &plan, shape, &zone),
+        };
+        report_left_out(&left_out?);
         Ok(Outcome::from(&logs))
     }
 }

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::logs::find_all;
 use crate::out::Out;
 use crate::output;
+use crate::output::rows::Shape;
 use iocrec_cli::command;
 use iocrec_log::reader;
 
@@ -27,10 +28,10 @@ impl Command for Verify {
         let found = find_all(&self.logs, self.no_limit);
         let runs = found.runs.into_iter().map(|(run, files)| (run, reader::verify(&files)));
         let (runs, unreadable): (Vec<_>, _) = (runs.collect(), found.unreadable);
-        if self.json {
-            output::verify::json(out, &runs, &unreadable, &zone)?;
-        } else {
-            output::verify::text(out, &runs, &unreadable, &zone)?;
+        match Json::from(self).shape() {
+            Some(Shape::Text) => output::verify::text(out, &runs, &unreadable, &zone)?,
+            Some(shape) => output::verify::rows(out, &runs, &unreadable, shape, &zone)?,
+            None => output::verify::json(out, &runs, &unreadable, &zone)?,
         }
         out.flush()?;
         match output::verify::is_sound(&runs, &unreadable) {

@@ -16,6 +16,7 @@ use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::notices::{Notice, Notices};
 use crate::out::Out;
 use crate::output;
+use crate::output::rows::{write_row, Shape};
 use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone, SECOND};
@@ -103,10 +104,10 @@ impl Command for Why {
         let mut way = vec![answer.pv().to_owned()];
         follow(&again, &mut answer, &zone, &mut missed, &mut MAX_SOURCES.clone(), &mut way);
         add_said(&again, &mut answer, &zone);
-        if self.json {
-            answer.write_json(out)?;
-        } else {
-            answer.write_text(out)?;
+        match Json::from(self).shape() {
+            Some(Shape::Text) => answer.write_text(out)?,
+            Some(shape) => write_row(out, shape, true, &answer)?,
+            None => answer.write_json(out)?,
         }
         Ok(Outcome::from(&logs))
     }

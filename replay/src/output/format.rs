@@ -113,7 +113,7 @@ mod tests {
         let error = find(&crate::output::traces::FORMATS, "xml").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown format 'xml'; choose text, otlp, otlp-proto, otlp-proto-delimited, zipkin or perfetto"
+            "unknown format 'xml'; choose text, otlp, otlp-proto, otlp-proto-delimited, zipkin, perfetto, jsonl or csv"
         );
         let three = UnknownFormat { name: "x".into(), known: vec!["a", "b", "c"] };
         assert_eq!(three.to_string(), "unknown format 'x'; choose a, b or c");

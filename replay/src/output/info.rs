@@ -3,13 +3,23 @@
 use crate::names::how_many;
 use crate::namesakes::without_pid;
 use crate::out::{add, line, Out};
+use crate::output::rows::{write_row, Shape};
 use crate::summary::{LossInfo, PinInfo, RunSummary, ThinnedInfo, ThinningInfo};
 use crate::time::{duration, SECOND};
 use serde::Serialize;
 use std::io;
 
-/// Writes the summaries as text.
-pub fn text(out: &mut Out, runs: &[RunSummary]) -> io::Result<()> {
+/// Writes the summaries: as text, or as a row for each run.
+pub fn write(out: &mut Out, runs: &[RunSummary], shape: Shape) -> io::Result<()> {
+    match shape {
+        Shape::Text => text(out, runs),
+        shape => {
+            runs.iter().enumerate().try_for_each(|(number, run)| write_row(out, shape, number == 0, run))
+        }
+    }
+}
+
+fn text(out: &mut Out, runs: &[RunSummary]) -> io::Result<()> {
     for (number, run) in runs.iter().enumerate() {
         if number > 0 {
             line!(out)?;

@@ -2,8 +2,6 @@
 
 mod json;
 
-pub use self::json::json;
-
 use super::alarms::push_cause;
 use super::clients::slow_words;
 use super::console::said;
@@ -18,6 +16,7 @@ use crate::model::network::NetLine;
 use crate::model::putlog::PutLine;
 use crate::namesakes::without_pid;
 use crate::out::{line, Out};
+use crate::output::rows::{write_row, Shape};
 use crate::time::{duration, Zone, SECOND};
 use std::fmt::Write as _;
 use std::io;
@@ -91,11 +90,18 @@ impl Part<'_, '_> {
     }
 }
 
-/// Writes it as text, on one screen.
+/// Writes it: as text on one screen, or as a row.
 ///
 /// # Errors
 /// If the output can't be written.
-pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+pub fn write(out: &mut Out, last: &Last, shape: Shape, zone: &Zone) -> io::Result<()> {
+    match shape {
+        Shape::Text => text(out, last, zone),
+        shape => write_row(out, shape, true, &json::keys(last, zone)),
+    }
+}
+
+fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     head(out, last, zone)?;
     missing(out, last, zone)?;
     begun(out, last, zone)?;

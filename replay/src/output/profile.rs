@@ -1,21 +1,56 @@
-//! Profiles: folded stacks for flame graphs, and speedscope's JSON.
+//! Profiles: folded stacks for flame graphs, speedscope's JSON, and a row for each stack.
 //!
 //! A folded stack is a line for `inferno-flamegraph` or `flamegraph.pl`: frames separated by `;`, a space, and the time
 //! in nanoseconds. A `;` in a name becomes `:`, since nothing can quote it. speedscope opens the other: a profile for
 //! each IOC, with times in nanoseconds.
 
 use super::format::{Format, Writer};
+use super::rows::{write_row, Shape};
 use crate::model::profile::Profile;
 use crate::out::{line, Out};
+use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 /// The formats; the first is the default.
-pub static FORMATS: [Format<Profile>; 2] = [
+pub static FORMATS: [Format<Profile>; 5] = [
     Format { name: "folded", writer: |_| Box::new(Folded) },
     Format { name: "speedscope", writer: |_| Box::new(Speedscope) },
+    // as other commands call what they write if nothing is asked for
+    Format { name: "text", writer: |_| Box::new(Folded) },
+    Format { name: "jsonl", writer: |_| Box::new(Rows(Shape::JsonLines)) },
+    Format { name: "csv", writer: |_| Box::new(Rows(Shape::Csv)) },
 ];
+
+struct Rows(Shape);
+
+/// The keys of a stack.
+#[derive(Serialize)]
+struct StackLine<'a> {
+    ioc: Option<&'a str>,
+    cause: Option<&'a str>,
+    /// The record whose time it is.
+    record: Option<&'a str>,
+    time_ns: u64,
+    /// The records from the first to that one; of all that there were too many of, what folded stacks have.
+    stack: &'a [String],
+}
+
+impl Writer<Profile> for Rows {
+    fn write(&mut self, out: &mut Out, profile: &Profile) -> io::Result<()> {
+        for (number, (stack, time)) in profile.stacks.iter().enumerate() {
+            let (ioc, cause, stack) = match stack.as_slice() {
+                [ioc, cause, stack @ ..] if !stack.is_empty() => (Some(&**ioc), Some(&**cause), stack),
+                stack => (None, None, stack),
+            };
+            let record = stack.last().filter(|_| ioc.is_some()).map(String::as_str);
+            let line = StackLine { ioc, cause, record, time_ns: *time, stack };
+            write_row(out, self.0, number == 0, &line)?;
+        }
+        Ok(())
+    }
+}
 
 struct Folded;
 
@@ -86,6 +121,20 @@ mod tests {
     #[test]
     fn folded_stacks() {
         assert_eq!(written(0), "demo;put;B:x\\n 7\ndemo;scan 1 second;A 500\n");
+    }
+
+    #[test]
+    fn rows() {
+        assert_eq!(written(2), written(0));
+        assert_eq!(
+            written(3).lines().next().unwrap(),
+            r#"{"ioc":"demo","cause":"put","record":"B;x\n","time_ns":7,"stack":["B;x\n"]}"#
+        );
+        assert_eq!(
+            written(4),
+            "ioc,cause,record,time_ns,stack\ndemo,put,B;x\\n,7,\"[\"\"B;x\\n\"\"]\"\n\
+             demo,scan 1 second,A,500,\"[\"\"A\"\"]\"\n"
+        );
     }
 
     #[test]

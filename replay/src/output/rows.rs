@@ -116,6 +116,18 @@ impl Shape {
     }
 }
 
+/// Writes a row as a JSON object or a line of CSV; as text it has none.
+///
+/// # Errors
+/// If it can't be written.
+pub fn write_row(out: &mut Out, shape: Shape, is_first: bool, line: &impl Serialize) -> io::Result<()> {
+    match shape {
+        Shape::Text => Ok(()),
+        Shape::JsonLines => out.json(line),
+        Shape::Csv => csv_line(out, line, is_first),
+    }
+}
+
 /// Writes a line of CSV, after the heading if it is the first.
 ///
 /// # Errors

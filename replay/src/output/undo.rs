@@ -9,6 +9,7 @@
 
 use super::c_number::general;
 use super::caput::{arguments, check_name, long_name, shell, Target, MAX_TEXT};
+use super::rows::{write_row, Shape};
 use super::wording::put::{change, who};
 use crate::model::kept_put::KeptPut;
 use crate::model::obstacle::Obstacle;
@@ -18,6 +19,7 @@ use crate::out::{line, Out};
 use crate::time::Zone;
 use crate::undo::{Plan, Undo};
 use iocrec_log::event::{Array, Dbf, Value};
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::io;
 
@@ -101,6 +103,62 @@ done
 [ "$left" = 0 ] || echo "$left left as they are: changed since" >&2
 [ "$failed" = 0 ] || echo "$failed failed" >&2
 [ "$failed" = 0 ]"#;
+
+/// The keys of a field that was written.
+#[derive(Serialize)]
+struct UndoLine<'a> {
+    host: Option<&'a str>,
+    ioc: Option<&'a str>,
+    pv: &'a str,
+    record: &'a str,
+    field: &'a str,
+    /// Whether the script would put it back, and otherwise why not.
+    put_back: bool,
+    reason: Option<String>,
+    /// The value that the puts left, and the one to put back.
+    from: serde_json::Value,
+    to: serde_json::Value,
+    text: Option<&'a str>,
+    /// Number of the puts, and who made the last.
+    count: u64,
+    first: String,
+    last: String,
+    by: String,
+    /// The last put of somebody else between earlier puts, which are not undone, and these.
+    before: Option<String>,
+    doubt: Option<&'a str>,
+}
+
+/// Writes what the script would do as rows. Returns the fields that it does not put back.
+pub fn rows(out: &mut Out, plan: &Plan, shape: Shape, zone: &Zone) -> io::Result<Vec<LeftOut>> {
+    let mut left_out = Vec::new();
+    for (number, undo) in plan.fields.iter().enumerate() {
+        let known = |text: &'_ str| !text.is_empty();
+        let (setting, last) = (&undo.setting, undo.last.line());
+        let reason = undo.obstacle.clone().map_or_else(|| command(undo), Err).err();
+        let line = UndoLine {
+            host: Some(&*setting.host).filter(|host| known(host)),
+            ioc: Some(&*setting.ioc).filter(|ioc| known(ioc)),
+            pv: &setting.pv,
+            record: &setting.record,
+            field: &setting.field,
+            put_back: reason.is_none(),
+            reason: reason.as_ref().map(ToString::to_string),
+            from: setting.only_if.as_ref().map_or(serde_json::Value::Null, value::json),
+            to: value::json(&setting.value),
+            text: setting.text.as_deref(),
+            count: undo.count,
+            first: zone.format(undo.first.time, 9),
+            last: zone.format(undo.last.time, 9),
+            by: who(&last),
+            before: undo.before.as_ref().map(|put| zone.format(put.time, 9)),
+            doubt: undo.doubt.as_deref(),
+        };
+        write_row(out, shape, number == 0, &line)?;
+        left_out.extend(reason.map(|reason| LeftOut { pv: setting.pv.clone(), reason }));
+    }
+    Ok(left_out)
+}
 
 /// Writes the script. Returns the fields that it does not put back.
 pub fn write(out: &mut Out, plan: &Plan, what: &str, zone: &Zone) -> io::Result<Vec<LeftOut>> {

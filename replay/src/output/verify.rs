@@ -3,6 +3,7 @@
 use crate::logs::Unreadable;
 use crate::names::{how_many, source_name};
 use crate::out::{add, line, Out};
+use crate::output::rows::{write_row, Shape};
 use crate::time::Zone;
 use iocrec_log::reader::{Fault, Finding, Findings};
 use serde::Serialize;
@@ -119,6 +120,95 @@ pub fn json(
         .collect();
     let all = All { sound: is_sound(runs, unreadable), runs: lines, unreadable: unreadable_lines };
     out.pretty_json(&all)
+}
+
+/// A row of the listing: what it is of has its keys, the others are null.
+#[derive(Default, Serialize)]
+struct Row<'a> {
+    /// `run`, `finding`, `loss` or `unreadable`.
+    what: &'static str,
+    host: Option<&'a str>,
+    recorder: Option<&'a str>,
+    run: Option<&'a str>,
+    sound: Option<bool>,
+    segments: Option<u64>,
+    first_segment: Option<u32>,
+    bytes: Option<u64>,
+    blocks: Option<u64>,
+    events: Option<u64>,
+    first: Option<&'a str>,
+    last: Option<&'a str>,
+    count: Option<u64>,
+    segment: Option<&'a Path>,
+    offset: Option<u64>,
+    length: Option<u64>,
+    cause: Option<&'a str>,
+    harmless: Option<bool>,
+    from: Option<&'a str>,
+    to: Option<&'a str>,
+    source: Option<&'static str>,
+    path: Option<&'a Path>,
+    reason: Option<String>,
+}
+
+/// Writes the findings as rows: each run, followed by what was found in it and what its recorder lost.
+pub fn rows(
+    out: &mut Out,
+    runs: &[(u128, Findings)],
+    unreadable: &[Unreadable],
+    shape: Shape,
+    zone: &Zone,
+) -> io::Result<()> {
+    let mut is_first = true;
+    let mut write = |row: &Row| write_row(out, shape, std::mem::take(&mut is_first), row);
+    for (run, found) in runs {
+        let run = line(*run, found, zone);
+        let of = || Row { host: run.host, recorder: run.recorder, run: Some(&run.run), ..Row::default() };
+        write(&Row {
+            what: "run",
+            sound: Some(run.sound),
+            segments: Some(run.segments as u64),
+            first_segment: Some(run.first_segment),
+            bytes: Some(run.bytes),
+            blocks: Some(run.blocks),
+            events: Some(run.events),
+            first: run.first.as_deref(),
+            last: run.last.as_deref(),
+            count: Some(run.count),
+            ..of()
+        })?;
+        for finding in &run.findings {
+            write(&Row {
+                what: "finding",
+                segments: Some(u64::from(finding.segments)),
+                blocks: Some(u64::from(finding.blocks)),
+                segment: Some(finding.segment),
+                offset: Some(finding.offset),
+                length: Some(finding.length),
+                cause: Some(&finding.cause),
+                harmless: Some(finding.harmless),
+                from: finding.from.as_deref(),
+                to: finding.to.as_deref(),
+                ..of()
+            })?;
+        }
+        for loss in &run.losses {
+            write(&Row {
+                what: "loss",
+                count: Some(loss.count),
+                cause: Some(loss.cause),
+                from: Some(&loss.from),
+                to: Some(&loss.to),
+                source: Some(loss.source),
+                ..of()
+            })?;
+        }
+    }
+    for log in unreadable {
+        let reason = Some(log.reason.to_string());
+        write(&Row { what: "unreadable", path: Some(&log.path), reason, ..Row::default() })?;
+    }
+    Ok(())
 }
 
 /// Writes the findings as text.

@@ -41,20 +41,22 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The formats of a command: what it says when it is asked for one that it does not have. None for a command with `--json`.
+/// The formats of a command: what it says when it is asked for one that it does not have, and `--json` if it has that.
 fn formats(name: &str) -> Vec<Vec<String>> {
     let (code, _, err) = outcome(iocreplay([name, "--format", "?", "log"]).output().unwrap());
     assert_eq!(code, 2, "{name}: {err}");
     let words = |options: &[&str]| options.iter().map(ToString::to_string).collect();
-    let Some(choice) = err.split("choose ").nth(1) else {
-        let (_, help, _) = outcome(iocreplay([name, "--help"]).output().unwrap());
-        let has_json = help.lines().any(|line| line.trim_start().starts_with("--json"));
-        return if has_json { vec![vec![], words(&["--json"])] } else { vec![vec![]] };
-    };
+    let Some(choice) = err.split("choose ").nth(1) else { return vec![vec![]] };
     let choice = choice.split(';').next().unwrap_or_default().replace(" or ", ", ");
+    let (_, help, _) = outcome(iocreplay([name, "--help"]).output().unwrap());
+    if help.lines().any(|line| line.trim_start().starts_with("--json")) {
+        formats.push(words(&["--json"]));
+    }
     // Text is the last, which is the one that is asked for where one must do.
     let mut formats: Vec<_> = choice.split(',').map(|format| words(&["--format", format.trim()])).collect();
-    formats.sort_by_key(|format: &Vec<String>| !super::is_binary(format));
+    formats.sort_by_key(|format: &Vec<String>| {
+        (!super::is_binary(format), format.last().is_some_and(|of| of == "text"))
+    });
     formats
 }
 

@@ -1,4 +1,4 @@
-//! The last minute of an IOC as one JSON object, with longer lists than fit on a screen.
+//! The last minute of an IOC as one row, with longer lists than fit on a screen.
 
 use super::{known, rate};
 use crate::model::alarms::AlarmLine;
@@ -7,7 +7,6 @@ use crate::model::enum_strings::{severity_name, status_name};
 use crate::model::last::{Ending, Last};
 use crate::model::putlog::PutLine;
 use crate::model::value;
-use crate::out::Out;
 use crate::output::clients::slow_json;
 use crate::output::rows::Row;
 use crate::output::wording::put::who;
@@ -15,14 +14,13 @@ use crate::output::{console, net, stuck};
 use crate::time::{Zone, SECOND};
 use crate::values::RESTARTED;
 use serde::Serialize;
-use std::io;
 
 /// Items of a list in JSON.
 const MOST: usize = 1000;
 
-/// The keys of the JSON object.
+/// The keys of the row.
 #[derive(Serialize)]
-struct Keys<'a> {
+pub struct Keys<'a> {
     host: Option<&'a str>,
     ioc: &'a str,
     pid: u32,
@@ -130,11 +128,8 @@ struct ClientKeys<'a> {
     puts: u64,
 }
 
-/// Writes it as one JSON object.
-///
-/// # Errors
-/// If the output can't be written.
-pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+/// The row.
+pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
     let time = |time: i64| zone.format(time, 9);
     let put = |put| put_keys(put, zone);
     let process = &last.process;
@@ -146,7 +141,7 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         Ending::Asked => ("asked", None),
     };
     let uptime = process.started.map(|started| last.end.saturating_sub(started));
-    out.json(&Keys {
+    Keys {
         host: known(&process.host),
         ioc: &process.ioc,
         pid: process.pid,
@@ -201,7 +196,7 @@ pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         stuck: last.hangs.iter().map(|row| row.line(zone)).collect(),
         devices: last.devices.iter().map(|line| line.line(zone)).collect(),
         slow: last.slow.iter().take(MOST).map(|(line, slow)| slow_of(line, slow, zone)).collect(),
-    })
+    }
 }
 
 fn slow_of(line: &ClientLine, slow: &Slow, zone: &Zone) -> serde_json::Value {

@@ -2,22 +2,26 @@
 
 pub mod otlp;
 pub mod perfetto;
+mod rows;
 pub mod text;
 mod tree;
 pub mod zipkin;
 
 use super::format::Format;
+use super::rows::Shape;
 use crate::model::chain::Chain;
 use otlp::{Encoding, Otlp};
 
 /// The formats; the first is the default.
-pub static FORMATS: [Format<Chain>; 6] = [
+pub static FORMATS: [Format<Chain>; 8] = [
     Format { name: "text", writer: |zone| Box::new(text::Text::new(zone)) },
     Format { name: "otlp", writer: |_| Box::new(Otlp::new(Encoding::JsonLines)) },
     Format { name: "otlp-proto", writer: |_| Box::new(Otlp::new(Encoding::Protobuf)) },
     Format { name: "otlp-proto-delimited", writer: |_| Box::new(Otlp::new(Encoding::Delimited)) },
     Format { name: "zipkin", writer: |_| Box::new(zipkin::Zipkin::default()) },
     Format { name: "perfetto", writer: |_| Box::new(perfetto::Perfetto::default()) },
+    Format { name: "jsonl", writer: |zone| Box::new(rows::Rows::new(zone, Shape::JsonLines)) },
+    Format { name: "csv", writer: |zone| Box::new(rows::Rows::new(zone, Shape::Csv)) },
 ];
 
 /// Whether a format is complete only with its end, which `--follow` never writes.
