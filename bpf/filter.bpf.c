@@ -27,6 +27,7 @@
 #include "program.h"
 #include "messages.h"
 #include "flows.h"
+#include "counts.h"
 #include "connects.h"
 
 enum {
@@ -117,6 +118,9 @@ struct flow {
 	__u32 before;
 	/* When a packet passed last that closed the client's window, in milliseconds; 0: it is open. */
 	__u32 closed;
+	/* Of a server: its updates are counted up to here, and it was lost: all but this is unknown. */
+	__u32 counted;
+	__u32 lost;
 };
 
 struct {
@@ -131,6 +135,8 @@ struct segment {
 	__u32 begin;
 	__u32 end;
 	__u32 sequence;
+	/* What its updates count as (bpf/counts.h); 0: they don't. */
+	__u64 counted_as;
 };
 
 /* Whether the first of two positions lies before the second. */
@@ -183,14 +189,26 @@ INLINE void place(const struct flow_key *key, __u32 sequence, __u32 before)
 	*(volatile __u64 *)&shared.places[hash & (PLACES - 1)] = (hash & 0xffffffff00000000ull) | before;
 }
 
+/* A protocol, whether the message before the next has said MESSAGE_SKIPS, and whether a client sends it. */
+#define STATE(protocol, skips, from_client) ((protocol) | (skips) << 8 | !!(from_client) << 9)
+
+/* Counts the message with this header if it is an update. */
+INLINE void count_update(struct __sk_buff *skb, __u64 connection, const __u8 *head, message message)
+{
+	if (BIG16(head, 0) == CA_EVENT_ADD && message & MESSAGE_SIZE && BIG_WORD(head, 8) == CA_NORMAL)
+		count(connection, BIG_WORD(head, 12), skb->ifindex,
+		      MESSAGE_HEADER(message) + ((__u32)message & MESSAGE_SIZE));
+}
+
 /*
  * The message at this offset of the packet, of which `known` bytes are in this segment: if these are too few, a message
  * with a header longer than `known`. A function of its own, so that the verifier looks at it once. `state`: see
- * STATE().
+ * STATE(); `connection`: see struct segment.
  */
-__attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u32 known, __u32 state, __u32 from_client)
+__attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u32 known, __u32 state, __u64 connection)
 {
 	__u32 protocol = state & 0xff;
+	message message;
 	__u8 head[32] __attribute__((aligned(8))) = {};
 	__u64 others = known - 1;
 
@@ -206,11 +224,12 @@ __attribute__((noinline)) __u64 message_at(struct __sk_buff *skb, __u32 at, __u3
 		if (bpf_skb_load_bytes(skb, at, head, others + 1))
 			return 0;
 	}
-	return next_message(protocol, head, known, from_client, shared.kept, state >> 8 & 1);
+	message = next_message(protocol, head, known, state >> 9 & 1, shared.kept, state >> 8 & 1);
+	if (connection && MESSAGE_HEADER(message) <= known)
+		count_update(skb, connection, head, message);
+	return message;
 }
 
-/* A protocol, and whether the message before the next has said MESSAGE_SKIPS. */
-#define STATE(protocol, skips) ((protocol) | (skips) << 8)
 #define SKIPS(message) ((__u32)((message) >> MESSAGE_SKIPS) & 1)
 
 /* A header that goes on in the next segment. */
@@ -302,6 +321,8 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 		}
 		flow->have = 0;
 		flow->skips = SKIPS(message);
+		if (segment->counted_as)
+			count_update(skb, segment->counted_as, flow->head, message);
 		at += taken;
 		flow->keen = base + at;
 		continues = !flow->left_out;
@@ -337,7 +358,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	for (i = 0; i < (from_client ? MOST_REQUESTS : MOST_MESSAGES); i++) {
 		if (at >= end)
 			break;
-		message = message_at(skb, at, end - at, STATE(protocol, skips), from_client);
+		message = message_at(skb, at, end - at, STATE(protocol, skips, from_client), segment->counted_as);
 		if (MESSAGE_HEADER(message) > end - at) {
 			have = end - at;
 			break;
@@ -375,21 +396,21 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 }
 
 /*
- * Whether a server sends what has been followed once more, while it sends bulk. TCP does that now and then although
- * nothing is lost, and if each time forgot the flow, its bulk would fill the ring. What a client sends again always
- * passes: so nobody hides a put by sending something else in its place first.
+ * How many bytes of a segment a server has sent already, and were followed. TCP sends again now and then although nothing is
+ * lost, and if each time forgot the flow, its bulk would fill the ring, and its updates would not be counted. What a client
+ * sends again always passes whole: so nobody hides a put by sending something else in its place first.
  */
-INLINE int is_sent_again(const struct flow *flow, const struct segment *segment)
+INLINE __u32 sent_again(const struct flow *flow, const struct segment *segment)
 {
 	__u32 ago = flow->from - segment->sequence;
 
-	return flow->left_out && ago <= flow->followed && segment->end - segment->begin <= ago;
+	return ago <= flow->followed ? ago : 0;
 }
 
 /* Whether a message that can hardly be anything else, or the first of a circuit, begins at this offset. */
 INLINE int is_beginning(struct __sk_buff *skb, const struct segment *segment, __u32 protocol, int from_client)
 {
-	message message = message_at(skb, segment->begin, segment->end - segment->begin, protocol, from_client);
+	message message = message_at(skb, segment->begin, segment->end - segment->begin, STATE(protocol, 0, from_client), 0);
 
 	return MESSAGE_PROOF(message) || (message && !(message & MESSAGE_SIZE));
 }
@@ -536,6 +557,13 @@ INLINE int acknowledges(const struct flow_key *key, const __u8 *tcp, __u32 heade
 	return headers;
 }
 
+/* Notes that updates of this connection may not have been counted. */
+INLINE void missed(struct __sk_buff *skb, __u64 connection)
+{
+	if (connection)
+		count(connection, COUNTS_MISSED, skb->ifindex, 0);
+}
+
 /* The number of bytes of a packet to pass. */
 static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_client)
 {
@@ -547,6 +575,8 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	/* all ones over IPv6 */
 	__u64 where, mask;
 	__s64 matters;
+	__u64 connection;
+	__u32 last, again, sequence;
 	int proven, i;
 
 	/* the tag of an outgoing tagged packet stays in its protocol, but its network header is the inner one */
@@ -608,23 +638,42 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	if (protocol == UNKNOWN || where & IS_PART || segment.end > skb->len)
 		return ALL;
 	segment.sequence = BIG32(tcp, 4);
+	segment.counted_as = !from_client && protocol == CHANNEL_ACCESS ? counted_as(&key) : 0;
 	flow = bpf_map_lookup_elem(&flows, &key);
-	if (!flow) {
+	if (!flow || flow->lost) {
 		struct flow fresh = { .next = segment.sequence, .keen = segment.sequence, .from = segment.sequence };
 
-		if (!is_beginning(skb, &segment, protocol, from_client))
+		fresh.counted = flow ? flow->counted : segment.sequence;
+		if (!is_beginning(skb, &segment, protocol, from_client)) {
+			missed(skb, segment.counted_as);
 			return ALL;
+		}
 		bpf_map_update_elem(&flows, &key, &fresh, BPF_ANY);
 		flow = bpf_map_lookup_elem(&flows, &key);
 		if (!flow)
 			return ALL;
 	}
-	if (!from_client && is_sent_again(flow, &segment))
-		return NOTHING;
+	again = from_client ? 0 : sent_again(flow, &segment);
+	/* beside bulk it stays out */
+	if (again >= segment.end - segment.begin)
+		return flow->left_out ? NOTHING : ALL;
+	sequence = segment.sequence;
+	segment.sequence += again;
+	segment.begin += again;
 	proven = flow->proofs >= PROVEN;
+	connection = segment.counted_as;
+	/* what was counted is sent again, and perhaps more behind it */
+	if (BEFORE(segment.sequence, flow->counted)) {
+		missed(skb, connection);
+		segment.counted_as = 0;
+	}
 	matters = follow(skb, flow, &segment, protocol, from_client);
+	last = segment.sequence + (segment.end - segment.begin);
+	if (BEFORE(flow->counted, last))
+		flow->counted = last;
 	if (matters < 0) {
-		bpf_map_delete_elem(&flows, &key);
+		missed(skb, connection);
+		flow->lost = 1;
 		return ALL;
 	}
 	if (!proven) {
@@ -636,10 +685,10 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 		if (flow->left_out < LEFT_OUT_MOST)
 			return NOTHING;
 		flow->left_out = 0;
-		place(&key, segment.sequence, flow->before);
+		place(&key, sequence, flow->before == NO_PLACE ? NO_PLACE : flow->before + again);
 		return segment.begin;
 	}
-	place(&key, segment.sequence, flow->before);
+	place(&key, sequence, flow->before == NO_PLACE ? NO_PLACE : flow->before + again);
 	flow->left_out = segment.end - (__u32)matters;
 	return flow->left_out ? (int)matters : ALL;
 }

@@ -1,6 +1,8 @@
 //! Channel Access above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to
 //! the circuit's session, and counts bytes that can't be framed.
 
+use std::sync::Weak;
+
 use iocrec_log::event::{CircuitId, Event};
 
 use crate::ca::channels::{ChannelLimits, Channels};
@@ -10,12 +12,14 @@ use crate::ca::losses::Kind;
 use crate::ca::message::{self, Header, Plausibility};
 use crate::ca::session::{Context, SeedChannel, Session, Shared};
 use crate::ca::traffic::{End, Traffic};
+use crate::net::counts::Counts;
 use crate::net::losses::Losses;
 use crate::net::packet;
 use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Unbelieved};
 use crate::net::service::Service;
 use crate::net::sides::{Direction, Sides, Unframed};
 use crate::net::stream::Gap;
+use crate::net::Namespace;
 
 /// Channel Access, for the capture and its filter.
 pub static SERVICE: Service =
@@ -83,6 +87,13 @@ impl ChannelAccess {
     pub fn count_traffic(&mut self) {
         self.traffic = Some(Traffic::default());
         self.shared.notes_ends = true;
+    }
+
+    /// From now on takes the counts of updates in a namespace from there, if traffic is counted.
+    pub fn watch_counts(&mut self, namespace: Namespace, now: u64, counts: Weak<Counts>) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.watch_counts(namespace, now, counts);
+        }
     }
 
     /// Adds the state read from the memory of a server or client; returns the circuit's number.

@@ -1,11 +1,14 @@
 //! From packets to facts: the Channel Access connections, behind the recorder's interface to decoders.
 
+use std::sync::Weak;
+
 use iocrec_log::event::{Address, CircuitId, Event};
 
 use crate::ca::channels::ChannelLimits;
 use crate::ca::circuit::{ChannelAccess, Client};
 use crate::ca::session::SeedChannel;
 use crate::net::connections::{self, Connections};
+use crate::net::counts::Counts;
 use crate::net::decoder;
 use crate::net::Namespace;
 
@@ -73,6 +76,11 @@ impl Decoder {
     /// From now on counts what goes over circuits beside puts, and notes how they and their channels end.
     pub fn count_traffic(&mut self) {
         self.connections.protocol.count_traffic();
+    }
+
+    /// From now on takes the counts of updates in a namespace from there, if traffic is counted.
+    pub fn watch_counts(&mut self, namespace: Namespace, now: u64, counts: Weak<Counts>) {
+        self.connections.protocol.watch_counts(namespace, now, counts);
     }
 
     /// From now on expects that a socket filter leaves out what does not matter: see [`Limits::filtered`].

@@ -17,6 +17,7 @@
 use std::fmt;
 use std::os::fd::RawFd;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::sync::Weak;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,6 +27,7 @@ use nix::errno::Errno;
 use crate::bpf::load::LoadError;
 use crate::linux::aside;
 use crate::net::connects::{Connects, Untold};
+use crate::net::counts::Counts;
 use crate::net::filter::MAX_PORTS;
 use crate::net::protocol::Side;
 pub use crate::net::ring::BLOCKS;
@@ -143,6 +145,17 @@ pub struct Capture {
     interfaces: Vec<String>,
     /// Whether packets no longer wait for older ones.
     hurries: bool,
+    /// Whether the stateful filter is new.
+    tells: bool,
+}
+
+/// What a stateful filter tells beside packets.
+#[derive(Default)]
+pub struct Told {
+    /// Which processes connect.
+    pub connects: Option<Connects>,
+    /// How many updates servers send.
+    pub counts: Weak<Counts>,
 }
 
 impl Capture {
@@ -182,7 +195,16 @@ impl Capture {
             loading = aside::start("filter", Box::new(load)).ok().map(|_| receiver);
         }
         let ports = ports.clone();
-        Ok(Capture { taps, stateful: None, loading, refused: None, ports, interfaces, hurries: false })
+        Ok(Capture {
+            taps,
+            stateful: None,
+            loading,
+            refused: None,
+            ports,
+            interfaces,
+            hurries: false,
+            tells: false,
+        })
     }
 
     /// Makes the stateful filter replace the stateless one, once it is there.
@@ -216,6 +238,7 @@ impl Capture {
                 programs.watch(&self.ports, &indices);
                 if self.taps.iter().all(|tap| programs.attach(tap).is_ok()) {
                     self.stateful = Some(programs);
+                    self.tells = true;
                 } else {
                     // one may have it: both must be alike
                     let _ = set_filter(&self.taps, None, &indices, &self.ports);
@@ -247,9 +270,13 @@ impl Capture {
         self.refused.take()
     }
 
-    /// What the filter tells of the processes that connect; once.
-    pub fn take_connects(&mut self) -> Option<Connects> {
-        self.stateful.as_mut()?.take_connects()
+    /// What the filter tells of the processes that connect, and what it counts; once.
+    pub fn take_told(&mut self) -> Option<Told> {
+        if !std::mem::take(&mut self.tells) {
+            return None;
+        }
+        let programs = self.stateful.as_mut()?;
+        Some(Told { connects: programs.take_connects(), counts: programs.counts() })
     }
 
     /// Why the filter, though it is stateful, does not tell which processes connect.

@@ -27,8 +27,7 @@ use nix::errno::Errno;
 use crate::bpf::load::LoadError;
 use crate::linux::aside;
 use crate::linux::process;
-use crate::net::capture::{Capture, CaptureError, Filtering, Packet, HANDED_OVER};
-use crate::net::connects::Connects;
+use crate::net::capture::{Capture, CaptureError, Filtering, Packet, Told, HANDED_OVER};
 use crate::net::ring::BLOCKS;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -149,14 +148,14 @@ impl Captures {
         self.own.take_refused()
     }
 
-    /// What the captures' filters tell of the processes that connect, of those that were opened since the last call.
-    pub fn take_connects(&mut self) -> Vec<(Namespace, Connects)> {
+    /// What the captures' filters tell beside packets, of those that were opened since the last call.
+    pub fn take_told(&mut self) -> Vec<(Namespace, Told)> {
         let others = self.others.iter_mut().filter_map(|(&namespace, other)| match other {
             Other::Open { capture, .. } => Some((namespace, &mut **capture)),
             Other::Opening(..) | Other::Refused(..) => None,
         });
         let all = std::iter::once((self.here, &mut self.own)).chain(others);
-        all.filter_map(|(namespace, capture)| Some((namespace, capture.take_connects()?))).collect()
+        all.filter_map(|(namespace, capture)| Some((namespace, capture.take_told()?))).collect()
     }
 
     fn open(&self) -> impl Iterator<Item = (Namespace, &Capture)> {

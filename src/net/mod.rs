@@ -10,6 +10,7 @@ pub mod circuit;
 mod connection;
 pub mod connections;
 pub mod connects;
+pub mod counts;
 pub mod decoder;
 pub mod filter;
 pub mod flows;

@@ -10,6 +10,7 @@
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
 
 use iocrec_log::event::Tier;
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, MapCore, Object};
@@ -21,6 +22,7 @@ use crate::bpf::load::{load, LoadError};
 use crate::bpf::shared::Shared;
 use crate::net::capture::CaptureError;
 use crate::net::connects::{self, Closing, Connects, KernelLayout, Untold};
+use crate::net::counts::Counts;
 use crate::net::frames::{option, IPV4, IPV6};
 use crate::net::packet::TCP;
 use crate::net::protocol::Side;
@@ -62,6 +64,8 @@ pub struct Stateful {
     /// What is told of the processes that connect, until it is taken, or why nothing is; and the end of it.
     connects: Result<Option<Connects>, Untold>,
     _closing: Option<Closing>,
+    /// The counts of updates, for as long as the programs count.
+    counts: Option<Arc<Counts>>,
 }
 
 // SAFETY: the object and its memory belong to it alone; the kernel's side reads and writes whole words.
@@ -134,7 +138,8 @@ impl Stateful {
             Some((connects, closing)) => (Ok(Some(connects)), Some(closing)),
             None => (Err(Untold::NoMemory), None),
         };
-        let mut loaded = Stateful { object, memory, connects, _closing: closing };
+        let counts = Counts::open(&object).map(Arc::new);
+        let mut loaded = Stateful { object, memory, connects, _closing: closing, counts };
         loaded.keep(KEPT);
         Ok(loaded)
     }
@@ -154,6 +159,11 @@ impl Stateful {
     /// What is told of the processes that connect; once.
     pub fn take_connects(&mut self) -> Option<Connects> {
         self.connects.as_mut().ok()?.take()
+    }
+
+    /// The counts of updates.
+    pub fn counts(&self) -> Weak<Counts> {
+        self.counts.as_ref().map(Arc::downgrade).unwrap_or_default()
     }
 
     /// Why nothing is told of them.

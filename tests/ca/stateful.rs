@@ -3,6 +3,7 @@
 use crate::not_run::{not_run, Needs};
 use crate::wire::*;
 use iocrec::ca::{Decoder, Limits, SERVICE};
+use iocrec::net::counts::Connection;
 use iocrec::net::packet::Segment;
 use iocrec::net::protocol::Side;
 use iocrec::net::service::Ports;
@@ -11,6 +12,7 @@ use iocrec_log::event::{Address, Event, Fact};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use std::collections::BTreeMap;
 
 /// Bytes of a put that are kept here: the kernel runs programs on short packets only.
 const KEPT: u32 = 64;
@@ -224,6 +226,43 @@ fn check<S: Strategy>(
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// Updates that a server sends in a dialogue, and their bytes, by the numbers of subscriptions.
+fn updates(dialogue: &Dialogue) -> BTreeMap<u32, (u64, u64)> {
+    let mut all = BTreeMap::<u32, (u64, u64)>::new();
+    for (_, bytes, _) in dialogue.iter().filter(|(from_client, ..)| !from_client) {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let word = |at: usize| u32::from_be_bytes(rest[at..at + 4].try_into().expect("four bytes"));
+            let (size, header) = match word(0) & 0xffff {
+                0xffff => (word(16), 24),
+                size => (size, 16),
+            };
+            let length = header + size as usize;
+            if word(0) >> 16 == 1 && size > 0 && word(8) == 1 {
+                let (count, bytes) = all.entry(word(12)).or_default();
+                (*count, *bytes) = (*count + 1, *bytes + length as u64);
+            }
+            rest = &rest[length..];
+        }
+    }
+    all
+}
+
+/// The same as the programs have counted them, and whether they say that this is all. Takes them out.
+fn counted(both: &Both<'_>) -> (BTreeMap<u32, (u64, u64)>, bool) {
+    let counts = both.filtered.filter.counts().upgrade().expect("counts");
+    let connection = Connection::new(both.whole.client, both.whole.server);
+    let is_whole = counts.missed(connection) == 0;
+    let mut all = BTreeMap::new();
+    for number in 0..4 {
+        let found = counts.of(connection, number);
+        all.extend(found.map(|found| (number, (u64::from(found.updates), found.bytes))));
+        counts.forget(connection, number);
+    }
+    counts.forget_missed(connection);
+    (all, is_whole)
+}
+
 /// In order, nothing lost: every fact is the same, and there are no losses.
 #[test]
 fn what_it_leaves_out_changes_nothing() {
@@ -242,6 +281,7 @@ fn what_it_leaves_out_changes_nothing() {
         prop_assert_eq!(facts(&both.filtered.out), facts(&both.whole.out));
         let losses: Vec<_> = both.filtered.out.iter().filter(|e| matches!(e.fact, Fact::Loss(_))).collect();
         prop_assert!(losses.is_empty(), "{losses:?}");
+        prop_assert_eq!(counted(&both), (updates(&dialogue), true));
         Ok(())
     });
 }
@@ -291,6 +331,13 @@ fn whatever_happens_on_the_way_the_puts_are_the_same() {
             both.raw(from_client, sequence, None, 0, &part);
         }
         both.end();
+        // never more than were sent, and less only if that is said, or never came
+        let (truth, (counts, is_whole)) = (updates(&dialogue), counted(&both));
+        let most = |number| truth.get(number).copied().unwrap_or_default();
+        for (number, (count, bytes)) in &counts {
+            prop_assert!((*count, *bytes) <= most(number), "{number}: {count} of {:?}", most(number));
+        }
+        prop_assert!(lost || !is_whole || counts == truth, "{counts:?} of {truth:?}");
         let mut plain = Wire::with(Limits { payload: KEPT, ..Limits::default() });
         plain.handshake();
         plain.client(&version());
@@ -379,6 +426,13 @@ fn bulk_sent_again_is_left_out() {
         both.send(false, &updates);
     }
     assert_eq!(both.filtered.passed, passed, "sent again, and what comes then");
+    // with what is new behind it
+    both.raw(false, both.whole.seq[1] - updates.len() as u32, None, 0, &updates.repeat(2));
+    both.whole.seq[1] += updates.len() as u32;
+    both.send(false, &updates);
+    assert_eq!(both.filtered.passed, passed, "sent again together with others");
+    let sent = 3 + 3 + 2 + 1 + 1;
+    assert_eq!(counted(&both).0[&3], (20 * sent, 20 * 40 * sent), "each once");
     // more than has come; the flow is known again soon
     both.raw(false, both.whole.seq[1] - 8, None, 0, &updates);
     assert_eq!(both.filtered.passed - passed, 40 + updates.len());

@@ -1,8 +1,12 @@
 //! Somebody on the network sends segments with the addresses of a circuit's ends: resets, openings, data. The circuit's
 //! puts are recorded with their names all the same, none is made up, and the log says what was not believed.
 
-use crate::rig::{python, wait_until, Rig};
+use crate::rig::{
+    beside, join_networks, join_networks_by, own_program, python, wait_until, Client, Ioc, Rig,
+};
 use serde_json::{json, Value};
+use std::fs;
+use std::process::Command;
 
 const PORT: u16 = 5074;
 const PUTS: u32 = 300;
@@ -11,13 +15,48 @@ const PUTS: u32 = 300;
 fn under_attack(kind: &str, tier: &str, source: &str) {
     let Some(rig) = Rig::new(&format!("forged-{kind}-{tier}")) else { return };
     let ioc = rig.ioc("target", PORT, "puts.db", &[]);
-    let mut client = rig.client("libca", &[PORT], &[]);
+    let client = || rig.client("libca", &[PORT], &[]);
+    attacked(&rig, &ioc, "127.0.0.1", &client, &|command| command, (kind, tier, source));
+}
+
+/// The same by somebody on a third host, who sends with the addresses of the client and of the IOC.
+fn under_attack_from_a_third_host(tier: &str, source: &str) {
+    let Some(rig) = Rig::new(&format!("third-host-{tier}")) else { return };
+    // processes that hold the namespaces of the client and of the attacker
+    let [there, third] = ["there", "third"].map(|name| rig.ioc_apart(name, PORT + 50, "puts.db", &[]));
+    join_networks(there.pid(), "10.99.0.1", "10.99.0.2");
+    join_networks_by("third", third.pid(), "10.98.0.1", "10.98.0.2");
+    let mut route = Command::new("ip");
+    route.args(["route", "add", "default", "via", "10.98.0.1"]);
+    own_program::succeed(&mut beside(third.pid(), route));
+    for (setting, value) in [("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/third/rp_filter", "0")]
+    {
+        // of this thread's network
+        fs::write(format!("/proc/sys/net/ipv4/{setting}"), value).expect("a setting of the network");
+    }
+    let ioc = rig.ioc_with("target", PORT, "puts.db", &["--address", "10.99.0.1"]);
+    let client = || rig.client_beside(there.pid(), "libca", PORT, &["--address", "10.99.0.1"]);
+    let from_there = |command: Command| beside(third.pid(), command);
+    attacked(&rig, &ioc, "10.99.0.1", &client, &from_there, ("all", tier, source));
+}
+
+/// `by`: where the attacker is. `how`: what is injected, the tier, and the source of its puts.
+fn attacked(
+    rig: &Rig,
+    ioc: &Ioc,
+    server: &str,
+    new_client: &dyn Fn() -> Client,
+    by: &dyn Fn(Command) -> Command,
+    how: (&str, &str, &str),
+) {
+    let (kind, tier, source) = how;
+    let mut client = new_client();
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
     rig.wait_until_recording(&mut client, "PUT:READY", source);
     let address = client.connect("PUT:LONG");
     let mut command = python("inject.py");
-    command.arg(kind).arg(&address).arg(format!("127.0.0.1:{PORT}"));
-    let mut injector = rig.by("injector", &mut command);
+    command.arg(kind).arg(&address).arg(format!("{server}:{PORT}"));
+    let mut injector = rig.by("injector", &mut by(command));
     wait_until("it injects", || injector.has_output());
     for number in 0..PUTS {
         client.put("PUT:LONG", 5, json!(number), true);
@@ -26,7 +65,7 @@ fn under_attack(kind: &str, tier: &str, source: &str) {
     client.put("PUT:LONG", 5, json!(PUTS), true);
     // The real end of the circuit, and others after it.
     drop(client);
-    let mut next = rig.client("libca", &[PORT], &[]);
+    let mut next = new_client();
     let second = next.connect("PUT:LONG");
     next.put("PUT:LONG", 5, json!(PUTS + 1), true);
     std::thread::sleep(std::time::Duration::from_millis(500));
@@ -94,6 +133,16 @@ fn data_of_others_make_up_no_put() {
 #[test]
 fn puts_from_ports_in_no_use_are_none() {
     under_attack("blind", "packet", "packet");
+}
+
+#[test]
+fn all_of_it_from_a_third_host() {
+    under_attack_from_a_third_host("packet", "packet");
+}
+
+#[test]
+fn all_of_it_from_a_third_host_beside_probes() {
+    under_attack_from_a_third_host("ring", "both");
 }
 
 #[test]

@@ -109,6 +109,15 @@ impl Rig {
         (talk, first)
     }
 
+    /// Starts streams.py, a client on circuits of odd TCP.
+    pub fn odd_client(&self, port: u16, pv: &str, wave: &str) -> Talk {
+        let mut command = python("streams.py");
+        command.arg(port.to_string()).args([pv, wave]);
+        let mut talk = Talk::start("streams", &mut command, &self.dir);
+        talk.lines_until("ready");
+        talk
+    }
+
     /// Starts a PVAccess server without records, with one PV of that name.
     pub fn pva_server(&self, port: u16, search_port: u16, pv: &str) -> Talk {
         self.pva_server_on("127.0.0.1", port, search_port, pv)

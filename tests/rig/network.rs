@@ -31,16 +31,21 @@ pub fn beside(pid: u32, command: Command) -> Command {
 
 /// Joins this thread's network namespace with that of a process by a cable (veth), with an address of a /24 at each end.
 pub fn join_networks(pid: u32, here: &str, there: &str) {
+    join_networks_by("cable", pid, here, there);
+}
+
+/// The same by a cable of this name.
+pub fn join_networks_by(cable: &str, pid: u32, here: &str, there: &str) {
     let pid = pid.to_string();
     let ip = |arguments: &[&str]| own_program::succeed(Command::new("ip").args(arguments));
-    ip(&["link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", &pid]);
-    ip(&["address", "add", &format!("{here}/24"), "dev", "cable"]);
-    ip(&["link", "set", "cable", "up"]);
+    ip(&["link", "add", cable, "type", "veth", "peer", "name", cable, "netns", &pid]);
+    ip(&["address", "add", &format!("{here}/24"), "dev", cable]);
+    ip(&["link", "set", cable, "up"]);
     let inside = |arguments: &[&str]| {
         let mut command = Command::new("ip");
         command.args(arguments);
         own_program::succeed(&mut beside(pid.parse().expect("a number"), command));
     };
-    inside(&["address", "add", &format!("{there}/24"), "dev", "cable"]);
-    inside(&["link", "set", "cable", "up"]);
+    inside(&["address", "add", &format!("{there}/24"), "dev", cable]);
+    inside(&["link", "set", cable, "up"]);
 }

@@ -12,6 +12,16 @@ Commands on stdin, one JSON object per line; each is answered with a line of JSO
     {"do": "stall", "pv": PV, "count": N}          a circuit with a small receive buffer that subscribes to so
                                                    many doubles, and then reads nothing; "also": a second PV
     {"do": "read", "seconds": N}                   reads what came and comes in that time
+    {"do": "monitor", "pvs": [PV, ...], "counts": [N, ...]}
+                                                   a circuit that subscribes to so many doubles of each, and reads
+                                                   updates from then on
+    {"do": "cancel", "pv": PV}                     ends a subscription, and waits for the answer
+    {"do": "updates"}                              waits until nothing comes for a second; how many updates came of
+                                                   each, and their bytes
+    {"do": "send", "fields": [COMMAND, DBR, COUNT, P1, P2, TEXT], "until": [COMMAND, ...]}
+                                                   sends a message, and reads until one of these commands comes
+    {"do": "get", "cid": CID, "count": N}          so many gets of a double of that channel, one after the other
+    {"do": "tell", "port": N, "messages": [[...]]} sends these to that UDP port of this machine, one in each datagram
     {"do": "close", "reset": true|false}           closes the circuit by FIN, or breaks it off by RST
 """
 
@@ -20,6 +30,7 @@ import os
 import socket
 import struct
 import sys
+import threading
 import time
 
 
@@ -69,13 +80,13 @@ class Client:
         asked = b"".join(message(18, p1=cid, p2=13, payload=name.encode() + b"\0") for cid, name in enumerate(create))
         self.circuit.sendall(hello + asked)
         answers = []
+        self.sids = {}
         while len(answers) < len(create):
-            head = self.circuit.recv(16, socket.MSG_WAITALL)
-            command, size = struct.unpack(">HH", head[:4])
-            self.circuit.recv(size, socket.MSG_WAITALL)
-            if command in (18, 26):
-                answers.append(command)
-        return {"answers": answers}
+            (command, _, _, cid, sid), _ = self.until([18, 26])
+            answers.append(command)
+            if command == 18:
+                self.sids[cid] = sid
+        return {"answers": answers, "circuit": address_of(self.circuit), "sids": list(self.sids.values())}
 
     def off(self, seconds):
         self.circuit.sendall(message(8))
@@ -115,6 +126,79 @@ class Client:
             except TimeoutError:
                 pass
         return {"count": count}
+
+    def receive(self):
+        """The next message: header and payload, and its bytes on the wire."""
+        head = self.circuit.recv(16, socket.MSG_WAITALL)
+        if len(head) < 16:
+            return None
+        command, size, dbr, count, p1, p2 = struct.unpack(">HHHHII", head)
+        length = 16
+        if size == 0xFFFF:
+            size, count = struct.unpack(">II", self.circuit.recv(8, socket.MSG_WAITALL))
+            length = 24
+        payload = self.circuit.recv(size, socket.MSG_WAITALL) if size else b""
+        return (command, dbr, count, p1, p2), payload, length + size
+
+    def until(self, commands):
+        while True:
+            header, payload, _ = self.receive()
+            if header[0] in commands:
+                return header, payload
+
+    def monitor(self, pvs, counts):
+        self.open(pvs, 0)
+        mask = struct.pack(">fffHH", 0, 0, 0, 1, 0)
+        self.came = {pv: [0, 0] for pv in pvs}
+        self.numbers = {100 + cid: pv for cid, pv in enumerate(pvs)}
+        self.last = time.monotonic()
+        self.ended = set()
+        threading.Thread(target=self.watch, daemon=True).start()
+        for number, (pv, count) in enumerate(zip(pvs, counts)):
+            self.circuit.sendall(message(1, 6, count, self.sids[number], 100 + number, mask))
+        return {"circuit": address_of(self.circuit)}
+
+    def watch(self):
+        while (found := self.receive()) is not None:
+            (command, _, _, status, number), payload, length = found
+            if command != 1:
+                continue
+            if not payload:
+                self.ended.add(number)
+            elif status == 1:
+                came = self.came[self.numbers[number]]
+                came[0] += 1
+                came[1] += length
+                self.last = time.monotonic()
+
+    def cancel(self, pv):
+        number, cid = next((number, number - 100) for number, name in self.numbers.items() if name == pv)
+        self.circuit.sendall(message(2, 6, 1, self.sids[cid], number))
+        while number not in self.ended:
+            time.sleep(0.01)
+        return {}
+
+    def updates(self):
+        while time.monotonic() - self.last < 1:
+            time.sleep(0.05)
+        return {"came": self.came}
+
+    def send(self, fields, until):
+        *numbers, text = fields
+        self.circuit.sendall(message(*numbers, text.encode() + bytes(bool(text))))
+        return {"answer": self.until(until)[0] if until else None}
+
+    def get(self, cid, count):
+        for number in range(count):
+            self.circuit.sendall(message(15, 6, 1, self.sids[cid], number))
+            self.until([15])
+        return {}
+
+    def tell(self, port, messages):
+        for *numbers, text in messages:
+            self.asks.sendto(message(*numbers, text.encode() + bytes(bool(text))), ("127.0.0.1", port))
+            time.sleep(0.05)
+        return {}
 
     def close(self, reset):
         if reset:

@@ -6,6 +6,7 @@ use iocrec_log::event::{
     AccessRights, CaError, ChannelId, CircuitId, CircuitTraffic, EchoLate, Event, EventsOff, Fact, Message,
 };
 
+use super::counted::{Place, Subscription};
 use super::stall::Stall;
 use super::SECOND;
 use crate::ca::message::{self, Header};
@@ -60,8 +61,10 @@ pub(super) struct Circuit {
     pub(super) priority: u16,
     /// Channels whose clients may not both read and write.
     pub(super) restricted: BTreeMap<ChannelId, u16>,
-    /// The channels of subscriptions, by the client's numbers.
-    pub(super) subscriptions: HashMap<u32, ChannelId>,
+    /// Subscriptions, by the client's numbers.
+    pub(super) subscriptions: HashMap<u32, Subscription>,
+    /// Where their updates are counted; `None` before the first.
+    pub(super) place: Option<Place>,
     /// The client's closed window.
     pub(super) stall: Option<Stall>,
     /// Whether nothing the server sent was left unread so far.
@@ -84,6 +87,7 @@ impl Circuit {
             priority: 0,
             restricted: BTreeMap::new(),
             subscriptions: HashMap::new(),
+            place: None,
             stall: None,
             complete: true,
         }

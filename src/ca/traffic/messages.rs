@@ -3,6 +3,7 @@
 use iocrec_log::event::{Address, CircuitId, CircuitPriority, EchoLate, Event, Fact, Message};
 
 use super::circuit::Off;
+use super::counted::{Ended, Place, Subscription};
 use super::{End, Traffic};
 use crate::ca::channels::Channels;
 use crate::ca::message::{
@@ -31,13 +32,17 @@ impl Traffic {
             self.searches.request(end.namespace, asking, name, time);
         }
         let channel = |sid| channels.by_sid(id, sid).and_then(|place| channels.id(place));
+        if header.command == EVENT_CANCEL {
+            self.take_counts(id, Some(Ended::Subscription(header.p2)));
+        }
         let Some(circuit) = self.circuit(id, time) else { return };
         let mut used = None;
         let message = match header.command {
             EVENT_ADD => {
                 used = channel(header.p1);
-                if let Some(used) = used.filter(|_| circuit.subscriptions.len() < MAX_SUBSCRIPTIONS) {
-                    circuit.subscriptions.insert(header.p2, used);
+                if let Some(channel) = used.filter(|_| circuit.subscriptions.len() < MAX_SUBSCRIPTIONS) {
+                    circuit.place.get_or_insert_with(|| Place::of(end));
+                    circuit.subscriptions.insert(header.p2, Subscription { channel, counted: None });
                 }
                 Message::Subscribe
             }
@@ -121,7 +126,7 @@ impl Traffic {
         let message = match header.command {
             // without a payload it ends a subscription
             EVENT_ADD if header.size > 0 => {
-                updated = circuit.subscriptions.get(&header.p2).copied();
+                updated = circuit.subscriptions.get(&header.p2).map(|subscription| subscription.channel);
                 Message::Update
             }
             READ | READ_NOTIFY => Message::GetAnswer,

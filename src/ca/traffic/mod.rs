@@ -5,6 +5,7 @@
 //! are counted on until it is their turn. Each table is bounded.
 
 mod circuit;
+mod counted;
 mod messages;
 mod stall;
 
@@ -19,14 +20,18 @@ use crate::net::udp::searches::{self, Searches};
 use crate::net::Namespace;
 
 use circuit::Circuit;
+use counted::{Ended, Filtered, Source};
 
 const SECOND: u64 = 1_000_000_000;
 /// Time between two notes of what is usual.
 const NOTE: u64 = 60 * SECOND;
 /// Circuits and channels noted then: the busiest. A note takes some 15 bytes of the log.
 const NOTED: usize = 100;
-/// A circuit that was open for less is not worth a note.
+/// A circuit that was open for less is not worth a note; nor are its channels, if it was open for less than that.
 const BRIEF: u64 = SECOND;
+const LONG: u64 = 5 * SECOND;
+/// Channels noted when their circuit ends.
+const NOTED_AT_END: usize = 20;
 /// Circuits and channels that are counted. A channel takes some 100 bytes, and only those with gets and new
 /// subscriptions are counted.
 const MAX_CIRCUITS: usize = 2048;
@@ -51,6 +56,8 @@ struct Channel {
     subscriptions: u32,
     updates: u64,
     bytes: u64,
+    /// Updates that were counted where they were left out, those that were not included.
+    filtered: Option<Filtered>,
 }
 
 /// See the module.
@@ -58,6 +65,8 @@ struct Channel {
 pub struct Traffic {
     circuits: HashMap<CircuitId, Circuit>,
     channels: HashMap<ChannelId, Channel>,
+    /// Counts of updates, by namespace.
+    sources: Vec<Source>,
     /// Searches on circuits to name servers.
     searches: Searches,
     noted: u64,
@@ -67,7 +76,14 @@ pub struct Traffic {
 impl Default for Traffic {
     fn default() -> Traffic {
         let searches = Searches::new(searches::Limits::default(), FACTS);
-        Traffic { circuits: HashMap::new(), channels: HashMap::new(), searches, noted: 0, checked: 0 }
+        Traffic {
+            circuits: HashMap::new(),
+            channels: HashMap::new(),
+            sources: Vec::new(),
+            searches,
+            noted: 0,
+            checked: 0,
+        }
     }
 }
 
@@ -95,6 +111,10 @@ impl Traffic {
 
     /// A circuit is over.
     pub fn end(&mut self, id: CircuitId, time: u64, out: &mut Vec<Event>) {
+        self.take_counts(id, Some(Ended::Circuit));
+        if self.circuits.get(&id).is_some_and(|circuit| time.saturating_sub(circuit.opened) >= LONG) {
+            self.note_channels(time, NOTED_AT_END, Some(id), out);
+        }
         let Some(mut circuit) = self.circuits.remove(&id) else { return };
         circuit.window(id, time, false, out);
         circuit.note_unusual(id, time, true, out);
@@ -144,21 +164,36 @@ impl Traffic {
                 circuit.note(id, now, out);
             }
         }
-        let mut busy: Vec<(u64, ChannelId)> = self
-            .channels
-            .iter()
-            .map(|(id, channel)| (channel.updates + u64::from(channel.gets), *id))
-            .collect();
+        let subscribed: Vec<CircuitId> =
+            self.circuits.iter().filter(|(_, circuit)| circuit.place.is_some()).map(|(id, _)| *id).collect();
+        subscribed.into_iter().for_each(|id| self.take_counts(id, None));
+        self.sweep_counts();
+        self.note_channels(now, most.min(NOTED), None, out);
+        self.circuits.values_mut().for_each(|circuit| circuit.complete = true);
+    }
+
+    /// Notes the busiest channels, of all circuits or of one.
+    fn note_channels(&mut self, now: u64, most: usize, of: Option<CircuitId>, out: &mut Vec<Event>) {
+        let is_wanted = |channel: &Channel| of.is_none_or(|of| of == channel.circuit);
+        let is_busy = |channel: &Channel| {
+            let counted = channel.filtered.map_or(0, |filtered| filtered.updates);
+            counted.max(channel.updates) + u64::from(channel.gets)
+        };
+        let wanted = self.channels.iter().filter(|(_, channel)| is_wanted(channel));
+        let mut busy: Vec<(u64, ChannelId)> = wanted.map(|(id, channel)| (is_busy(channel), *id)).collect();
         busy.sort_unstable_by(|a, b| b.cmp(a));
-        for (_, id) in busy.into_iter().take(most.min(NOTED)) {
+        for (_, id) in busy.into_iter().take(most) {
             let Some(channel) = self.channels.remove(&id) else { continue };
-            let Channel { since, gets, subscriptions, updates, bytes, circuit } = channel;
-            let complete = self.circuits.get(&circuit).is_some_and(|circuit| circuit.complete);
+            let Channel { since, gets, subscriptions, updates, bytes, circuit, filtered } = channel;
+            let seen = self.circuits.get(&circuit).is_some_and(|circuit| circuit.complete);
+            // those that passed are among them
+            let (updates, bytes, complete) = filtered.map_or((updates, bytes, seen), |filtered| {
+                (filtered.updates, filtered.bytes, filtered.whole)
+            });
             let traffic =
                 ChannelTraffic { channel: id, since, gets, subscriptions, updates, bytes, complete };
             out.push(Event { time: now, fact: Fact::ChannelTraffic(traffic) });
         }
-        self.circuits.values_mut().for_each(|circuit| circuit.complete = true);
     }
 
     fn circuit(&mut self, id: CircuitId, time: u64) -> Option<&mut Circuit> {

@@ -18,9 +18,8 @@ use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
 use crate::linux::version;
-use crate::net::capture::{Filtering, Packet};
+use crate::net::capture::{Filtering, Packet, Told};
 use crate::net::checksum;
-use crate::net::connects::Connects;
 use crate::net::frames::{Frame, Strange};
 use crate::net::served::Served;
 use crate::net::service::Ports;
@@ -142,9 +141,12 @@ impl Circuits {
         self.protocols.packet(namespace, time, bytes, length, place, &mut self.events);
     }
 
-    /// From now on takes what a capture of this namespace tells of the processes that connect.
-    pub fn watch_connects(&mut self, namespace: Namespace, connects: Connects, commands: bool) {
-        self.processes.watch_connects(namespace, connects, commands);
+    /// From now on takes what a capture of this namespace tells beside packets.
+    pub fn watch_told(&mut self, namespace: Namespace, now: u64, told: Told, commands: bool) {
+        if let Some(connects) = told.connects {
+            self.processes.watch_connects(namespace, connects, commands);
+        }
+        self.protocols.ca.watch_counts(namespace, now, told.counts);
     }
 
     /// Takes over what was told of them: before the packets that come after it.

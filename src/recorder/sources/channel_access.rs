@@ -124,8 +124,8 @@ impl Source for ChannelAccess {
             }
             let (circuits, offset) = (&mut *cx.circuits, cx.env.wall_offset);
             let last = &mut self.last_packet;
-            for (namespace, connects) in captures.take_connects() {
-                circuits.watch_connects(namespace, connects, !cx.env.options.no_command_lines);
+            for (namespace, told) in captures.take_told() {
+                circuits.watch_told(namespace, now, told, !cx.env.options.no_command_lines);
             }
             // before the packets of what they tell
             circuits.take_connects(now);

@@ -18,6 +18,8 @@ struct Open {
     since: i64,
     /// Its opening was seen.
     connected: bool,
+    /// The priority that the client asked for; 0 is the usual one.
+    priority: u16,
     ended: Option<i64>,
     closed: Option<(CloseReason, Option<CircuitSide>)>,
     off: Off,
@@ -155,6 +157,11 @@ impl Circuits {
                     }
                 }
             }
+            Fact::CircuitPriority(of) => {
+                if let Some(open) = self.open.get_mut(&of.circuit) {
+                    open.priority = of.priority;
+                }
+            }
             Fact::EventsOff(of) => {
                 if let Some(open) = self.open.get_mut(&of.circuit) {
                     if open.off.times == 0 {
@@ -217,6 +224,12 @@ impl Circuits {
                     "{} gets, {} new subscriptions, {} bytes of updates",
                     of.gets, of.subscriptions, of.bytes
                 );
+                let seconds = wall.saturating_sub(line.since) as f64 / 1e9;
+                if of.updates > 0 && seconds >= 1.0 {
+                    let rate = |count: u64| count as f64 / seconds;
+                    line.text +=
+                        &format!(", {:.1} and {:.0} bytes a second", rate(of.updates), rate(of.bytes));
+                }
                 push(&mut self.lines, line, &mut self.left_out);
             }
             _ => {}
@@ -266,7 +279,11 @@ impl Circuits {
             };
             let mut lines = Vec::new();
             if open.connected {
-                lines.push(NetLine { reason: "opened", ..new(Kind::Connected, open.since) });
+                let mut line = NetLine { reason: "opened", ..new(Kind::Connected, open.since) };
+                if open.priority > 0 {
+                    line.text = format!("priority {}", open.priority);
+                }
+                lines.push(line);
             }
             if let Some(ended) = open.ended {
                 lines.push(end_of(open, new(Kind::Closed, ended)));

@@ -1,0 +1,168 @@
+//! What goes over circuits beside puts, counted, and all else that Channel Access has: as a client counted it that says
+//! every byte itself, and as a real IOC answered.
+
+use crate::rig::{json_lines, wait_until, Rig};
+use serde_json::{json, Value};
+use std::thread::sleep;
+use std::time::Duration;
+
+const PORT: u16 = 5184;
+
+fn net(rig: &Rig, arguments: &[&str]) -> Vec<Value> {
+    let all = [&["--format", "jsonl", "--all"], arguments].concat();
+    json_lines(&rig.replay("net", &all).stdout)
+}
+
+/// Updates and their bytes of a PV on a circuit, as the lines of the network count them, and whether all lines claim to be
+/// complete.
+fn counted(lines: &[Value], circuit: &Value, pv: &str) -> (u64, u64, bool) {
+    let of_it =
+        |line: &&Value| line["kind"] == "channel_traffic" && line["client"] == *circuit && line["pv"] == pv;
+    lines.iter().filter(of_it).fold((0, 0, true), |(updates, bytes, whole), line| {
+        let text = line["text"].as_str().unwrap_or_default();
+        let said = text
+            .split(", ")
+            .find_map(|part| part.strip_suffix(" bytes of updates").map(|bytes| bytes.parse()));
+        let said: u64 = said.expect("bytes").expect("a number");
+        (updates + line["count"].as_u64().unwrap_or(0), bytes + said, whole && line["at_least"] == false)
+    })
+}
+
+/// Updates are counted where the filter leaves them out: to the last one, and to the last byte.
+#[test]
+fn every_update_is_counted() {
+    let Some(rig) = Rig::new("counted") else { return };
+    let ioc = rig.ioc("counted", PORT, "puts.db", &[]);
+    let mut recorder = rig.record(&["--tier", "ring", "--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    client.connect("PUT:LONG");
+    client.connect("PUT:DOUBLES");
+    client.connect("PUT:DOUBLE");
+    let pvs = ["PUT:LONG", "PUT:DOUBLES", "PUT:DOUBLE"];
+    let mut raws = Vec::new();
+    for _ in 0..2 {
+        let (mut raw, _) = rig.raw_client(PORT);
+        raw.send(&json!({"do": "monitor", "pvs": pvs, "counts": [1, 20_000, 1]}).to_string());
+        let circuit = raw.line_as_json()["circuit"].clone();
+        raws.push((raw, circuit));
+    }
+    client.flood("PUT:LONG", 30_000);
+    for number in 0..20 {
+        let values: Vec<f64> = (0..20_000).map(|at| f64::from(at + number)).collect();
+        client.put("PUT:DOUBLES", 6, json!(values), true);
+        client.put("PUT:DOUBLE", 6, json!(number), true);
+    }
+    let mut truth = Vec::new();
+    for (at, (raw, circuit)) in raws.iter_mut().enumerate() {
+        let mut ask = |command: Value| {
+            raw.send(&command.to_string());
+            raw.line_as_json()
+        };
+        ask(json!({"do": "updates"}));
+        if at == 0 {
+            // one subscription ends before its circuit, the other circuit is open at the end of the recorder
+            ask(json!({"do": "cancel", "pv": "PUT:LONG"}));
+        }
+        let came = ask(json!({"do": "updates"}))["came"].clone();
+        if at == 0 {
+            ask(json!({"do": "close", "reset": false}));
+        }
+        truth.push((circuit.clone(), came));
+    }
+    // a client that is not told of anything more
+    sleep(Duration::from_secs(1));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = net(&rig, &["--user", "raw"]);
+    for (circuit, came) in &truth {
+        for pv in pvs {
+            let took = (came[pv][0].as_u64().expect("a count"), came[pv][1].as_u64().expect("bytes"));
+            let (updates, bytes, whole) = counted(&lines, circuit, pv);
+            eprintln!("{circuit} {pv}: came {took:?}, counted {updates}, {bytes} bytes, whole {whole}");
+            assert_eq!((updates, bytes), took, "{pv}: {lines:#?}");
+            assert!(whole, "{pv}: {lines:#?}");
+        }
+    }
+    let long = &truth[0].1["PUT:LONG"][0];
+    assert!(long.as_u64() > Some(1000), "too few to show anything: {long}");
+}
+
+/// Searches over TCP, echoes without answer, priority, gets, errors, the end of a subscription, repeaters, beacons.
+#[test]
+fn all_else_is_told_as_it_was() {
+    let Some(rig) = Rig::new("all-else") else { return };
+    let ioc = rig.ioc("else", PORT, "puts.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let (mut raw, _) = rig.raw_client(PORT);
+    let mut ask = |command: Value| {
+        raw.send(&command.to_string());
+        raw.line_as_json()
+    };
+    wait_until("the recorder sees circuits", || {
+        ask(json!({"do": "open", "create": ["PUT:READY"], "priority": 0}));
+        sleep(Duration::from_millis(500));
+        ask(json!({"do": "close", "reset": false}));
+        net(&rig, &["--kind", "connected"]).iter().any(|line| line["user"] == "raw")
+    });
+    let opened = ask(json!({"do": "open", "create": ["PUT:DOUBLE", "PUT:LONG"], "priority": 42}));
+    let (circuit, sid) = (opened["circuit"].clone(), opened["sids"][1].clone());
+    // 10: whoever has it not says so
+    let search =
+        |cid: u32, name: &str| json!({"do": "send", "fields": [6, 10, 13, cid, cid, name], "until": [6, 14]});
+    let found = ask(search(77, "PUT:LONG"))["answer"].clone();
+    let not_found = ask(search(78, "NO:SUCH:PV"))["answer"].clone();
+    assert_eq!((&found[0], &not_found[0]), (&json!(6), &json!(14)), "what the IOC answered over TCP");
+    ask(json!({"do": "get", "cid": 1, "count": 123}));
+    // a subscription to a channel that the server does not have
+    let error = ask(json!({"do": "send", "fields": [1, 77, 1, sid, 9, "0123456789abcde"], "until": [11, 1]}));
+    eprintln!("the IOC's answer to a subscription of type 77: {error}");
+    // the IOC is stopped for longer than clients wait for an ECHO
+    ioc.signal(libc::SIGSTOP);
+    ask(json!({"do": "send", "fields": [23, 0, 0, 0, 0, ""], "until": null}));
+    sleep(Duration::from_secs(7));
+    ioc.signal(libc::SIGCONT);
+    // it has answered
+    let echo = ask(json!({"do": "get", "cid": 0, "count": 1}));
+    assert!(echo["address"].is_string());
+    // beacons of a server that nobody has: 5, 6, then 12, then 8 again; and registrations at a repeater
+    let beacon = |number: u32| json!([13, 13, 5999, number, 0x7f00_0001, ""]);
+    ask(json!({"do": "tell", "port": 5065, "messages": [beacon(50), beacon(51), beacon(57), beacon(53)]}));
+    ask(
+        json!({"do": "tell", "port": 5065, "messages": [[24, 0, 0, 0, 0, ""], [24, 0, 0, 0, 0, ""], [24, 0, 0, 0, 0, ""]]}),
+    );
+    sleep(Duration::from_secs(2));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = net(&rig, &[]);
+    let of = |kind: &str| -> Vec<&Value> { lines.iter().filter(|line| line["kind"] == kind).collect() };
+    let of_it = |kind: &str| -> Vec<&Value> {
+        of(kind).into_iter().filter(|line| line["client"] == circuit).collect()
+    };
+    let [connected] = &of_it("connected")[..] else { panic!("{lines:#?}") };
+    assert_eq!(connected["text"], "priority 42");
+    let searched: Vec<_> = of("searched").into_iter().filter(|line| line["pv"] == "PUT:LONG").collect();
+    let server = json!([format!("127.0.0.1:{PORT}")]);
+    assert!(
+        searched.iter().any(|line| line["servers"] == server && line["client"] == circuit),
+        "{searched:#?}"
+    );
+    let missing: Vec<_> = lines.iter().filter(|line| line["pv"] == "NO:SUCH:PV").collect();
+    assert!(missing.iter().any(|line| line["reason"] == "not_found"), "{missing:#?}");
+    let gets = of_it("channel_traffic");
+    let gets: Vec<_> = gets.iter().filter(|line| line["pv"] == "PUT:LONG").collect();
+    let text = gets.iter().map(|line| line["text"].as_str().unwrap_or_default()).collect::<Vec<_>>();
+    assert!(text.iter().any(|text| text.starts_with("123 gets")), "{text:?}");
+    let [late] = &of_it("unresponsive")[..] else { panic!("one ECHO: {lines:#?}") };
+    let lasted = late["duration_ms"].as_f64().expect("how long");
+    assert!((6900.0..9000.0).contains(&lasted) && late["going_on"] == false, "{late}");
+    let errors = of_it("error");
+    assert!(error["answer"][0] != 11 || !errors.is_empty(), "{error}: {errors:#?}");
+    let odd: Vec<_> = of("beacons_irregular");
+    let reasons: Vec<_> = odd
+        .iter()
+        .filter(|line| line["servers"] == json!(["127.0.0.1:5999"]))
+        .map(|line| &line["reason"])
+        .collect();
+    assert_eq!(reasons, ["numbers_skipped", "numbers_back"], "{odd:#?}");
+    let [repeater] = &of("repeater")[..] else { panic!("{lines:#?}") };
+    assert_eq!((&repeater["count"], &repeater["text"]), (&json!(3), &json!("0 confirmed")));
+}

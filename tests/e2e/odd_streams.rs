@@ -1,0 +1,156 @@
+//! Odd TCP on real circuits: data within the opening segment, sequence numbers that begin again at 0, closed windows, packets
+//! of more than 64 KiB. What the IOC took is in the log, with its names, each put once, and nothing else.
+
+use crate::rig::{Ioc, Rig, Running, Talk};
+use serde_json::{json, Value};
+
+const PORT: u16 = 5094;
+
+struct Stage {
+    rig: Rig,
+    talk: Talk,
+    recorder: Running,
+    ioc: Ioc,
+}
+
+impl Stage {
+    fn new(name: &str, tier: &str, source: &str) -> Option<Stage> {
+        let rig = Rig::new(&format!("{name}-{tier}"))?;
+        // Fast Open in this test's network: of clients and of all servers that listen from now on, without cookies
+        let all = 0x1 | 0x2 | 0x4 | 0x200 | 0x400;
+        std::fs::write("/proc/sys/net/ipv4/tcp_fastopen", all.to_string()).expect("a setting of the network");
+        let ioc = rig.ioc("odd", PORT, "puts.db", &[]);
+        let recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
+        let mut client = rig.client("libca", &[PORT], &[]);
+        rig.wait_until_recording(&mut client, "PUT:READY", source);
+        let talk = rig.odd_client(PORT, "PUT:LONG", "PUT:BYTES");
+        Some(Stage { rig, talk, recorder, ioc })
+    }
+
+    fn ask(&mut self, command: Value) -> Value {
+        self.talk.send(&command.to_string());
+        self.talk.line_as_json()
+    }
+
+    /// Ends the recorder; the values that the log has of a circuit's puts to PUT:LONG, in order. Each has its name, its user
+    /// and its status, and nothing else is said to be a put.
+    fn said(&mut self, address: &Value, has_answers: bool) -> Vec<i64> {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        assert!(self.recorder.stop().success(), "{}", self.recorder.errors());
+        let puts = self.rig.puts(&["--client", address.as_str().expect("an address")]);
+        let is_wrong = |put: &&Value| {
+            put["user"] != "odd" || put["pv"] != "PUT:LONG" || has_answers && put["status"] != "ok"
+        };
+        let wrong: Vec<&Value> = puts.iter().filter(is_wrong).collect();
+        assert!(wrong.is_empty(), "{} of {}: {:#}", wrong.len(), puts.len(), wrong[0]);
+        puts.iter().filter_map(|put| put["requested"].as_f64()).map(|value| value as i64).collect()
+    }
+}
+
+const TIERS: [(&str, &str); 2] = [("ring", "both"), ("packet", "packet")];
+
+/// TCP Fast Open: the client's identity and its channels are in the segment that opens the circuit.
+#[test]
+fn data_within_the_opening() {
+    for (tier, source) in TIERS {
+        let Some(mut stage) = Stage::new("fast-open", tier, source) else { return };
+        let values: Vec<i64> = (100..140).collect();
+        let made = stage.ask(json!({"do": "fast_open", "values": values}));
+        assert_eq!((&made["in_syn"], &made["value"]), (&json!(true), &json!(139)), "the IOC took them");
+        assert_eq!(stage.said(&made["address"], true), values, "{tier}");
+    }
+}
+
+/// Sequence numbers of the client, or of the server, begin again at 0 on the way.
+#[test]
+fn numbers_that_wrap() {
+    for (tier, source) in TIERS {
+        let Some(mut stage) = Stage::new("wrap", tier, source) else { return };
+        let values: Vec<i64> = (200..500).collect();
+        let made = stage.ask(json!({"do": "wrap", "ahead": 3000, "values": values}));
+        let [before, after] = ["before", "after"].map(|key| made[key].as_u64().expect("a number"));
+        assert!(before > 1 << 31 && after < 1 << 31, "the kernel did it: {made}");
+        let circuits = stage.ask(json!({"do": "wrap_server", "within": 4_000_000}));
+        let ahead = circuits["ahead"].as_u64().expect("a number");
+        eprintln!(
+            "{tier}: the server's numbers wrap after {ahead} bytes, found after {} tries",
+            circuits["tries"]
+        );
+        let mut others = Vec::new();
+        let mut value = 1000;
+        loop {
+            let read = stage.ask(json!({"do": "read", "count": 2000}));
+            value += 1;
+            others.push(value);
+            stage.ask(json!({"do": "put", "values": [value]}));
+            if read["next"].as_u64() < Some(1 << 31) {
+                break;
+            }
+        }
+        let address = &circuits["address"];
+        for _ in 0..20 {
+            value += 1;
+            others.push(value);
+            stage.ask(json!({"do": "put", "values": [value]}));
+        }
+        let second = address.as_str().expect("an address").to_string();
+        assert_eq!(stage.said(&made["address"], true), values, "{tier}");
+        let puts = stage.rig.puts(&["--client", &second]);
+        let said: Vec<_> =
+            puts.iter().map(|put| (put["requested"].as_f64(), put["status"].clone())).collect();
+        let truth: Vec<_> = others.iter().map(|value| (Some(f64::from(*value)), json!("ok"))).collect();
+        assert_eq!(said, truth, "{tier}");
+    }
+}
+
+/// The IOC stands still for longer than its client's puts have room: its window closes, and opens again.
+#[test]
+fn closed_windows_of_the_ioc() {
+    for (tier, source) in TIERS {
+        let Some(mut stage) = Stage::new("closed", tier, source) else { return };
+        let made = stage.ask(json!({"do": "wrap", "ahead": 100_000, "values": [7]}));
+        stage.ioc.signal(libc::SIGSTOP);
+        let filled = stage.ask(json!({"do": "fill", "first": 1_000_000, "count": 12_000}));
+        assert!(filled["left"].as_u64() > Some(0), "its window has closed: {filled}");
+        stage.ioc.signal(libc::SIGCONT);
+        assert_eq!(stage.ask(json!({"do": "rest"}))["value"], 1_011_999);
+        let said = stage.said(&made["address"], false);
+        let truth: Vec<i64> = std::iter::once(7).chain(1_000_000..1_012_000).collect();
+        let differs = said.iter().zip(&truth).position(|(said, truth)| said != truth);
+        assert!(said == truth, "{tier}: {} of {}, from {differs:?} on", said.len(), truth.len());
+    }
+}
+
+/// Packets of more than 64 KiB, of which the IP header does not have the length (BIG TCP); and those for which the recorder
+/// has no room, which are cut.
+#[test]
+fn packets_larger_than_ip_has() {
+    for (bytes, (tier, source)) in
+        [(75_000, TIERS[0]), (75_000, TIERS[1]), (400_000, TIERS[0]), (400_000, TIERS[1])]
+    {
+        let Some(mut stage) = Stage::new("large", tier, source) else { return };
+        let made = stage.ask(json!({"do": "large", "bytes": bytes}));
+        assert!(made["error"].is_null(), "the kernel allows it: {made}");
+        let mut truth = Vec::new();
+        for turn in 0..4 {
+            let first = 10_000 * (turn + 1);
+            stage.ask(json!({"do": "fill", "first": first, "count": 8_000}));
+            assert_eq!(stage.ask(json!({"do": "rest"}))["value"], first + 7_999);
+            truth.extend(first..first + 8_000);
+        }
+        let largest = stage.ask(json!({"do": "largest"}))["largest"].as_u64();
+        let said = stage.said(&made["address"], false);
+        eprintln!("{tier}: the largest packet has {largest:?} bytes; {} of {} puts", said.len(), truth.len());
+        assert!(largest > Some(65_536), "there was a large packet");
+        let info = stage.rig.replay("info", &[]);
+        let is_counted = String::from_utf8_lossy(&info.stdout).contains("bytes were not captured");
+        let mut rest = truth.iter();
+        assert!(said.iter().all(|value| rest.any(|other| other == value)), "in order, and none made up");
+        assert!(
+            said == truth || is_counted && largest > Some(80_000),
+            "{tier}: {} of {}",
+            said.len(),
+            truth.len()
+        );
+    }
+}
