@@ -44,31 +44,40 @@ pub fn read(ioc: &IocProcess) -> [Option<Fill>; 4] {
     fills(&ioc.memory, place("callbackQueue").zip(bytes), once)
 }
 
-/// The same by the places of the variables: callbackQueue with its size; onceQ and onceQOverruns.
+/// The same by the places of the variables: callbackQueue with its size; onceQ and onceQOverruns. Reads twice: each turn to
+/// the process that reads costs some ten microseconds.
 fn fills(memory: &Memory, queues: Option<(u64, u64)>, once: Option<(u64, u64)>) -> [Option<Fill>; 4] {
     let (width, pointer) = (memory.width(), memory.width().bytes());
     // semWakeUp, queue, queueOverflow (int), queueOverflows (int), ...
-    let rings = queues.map_or([None; 3], |(first, all)| {
-        [0, 1, 2].map(|number| {
-            let each = all / 3;
-            let at = first.checked_add(number * each)?;
-            let bytes: [u8; 24] = memory.head(at, 2 * pointer + 8)?;
-            let is_set = each >= (2 * pointer + 8) as u64;
-            is_set.then(|| (width.pointer(&bytes, pointer), u32_at(&bytes, 2 * pointer + 4)))
-        })
-    });
-    let once = once.and_then(|(ring, overruns)| {
-        let overruns = memory.bytes::<4>(overruns)?;
-        Some((memory.pointer(ring)?, u32::from_ne_bytes(overruns)))
-    });
-    let all = rings.into_iter().map(|ring| (ring, 1, UNUSED[0]));
+    let head = 2 * pointer + 8;
+    let set = |number| {
+        let (first, all) = queues.filter(|(_, all)| all / 3 >= head as u64)?;
+        Some(vec![(first.checked_add(number * (all / 3))?, head)])
+    };
+    let once = once.map(|(ring, overruns)| vec![(ring, pointer), (overruns, 4)]);
+    let places = [set(0), set(1), set(2), once].map(Option::unwrap_or_default);
+    // where in that the ring and the overflows are, bytes of an entry, and slots that are not used
+    let members = [(pointer, head - 4, 1, UNUSED[0]); 3];
     // an entry of onceQ has a record, a function and its argument
-    let all = all.chain([(once, 3 * pointer as u32, UNUSED[1])]);
+    let members = members.into_iter().chain([(0, pointer, 3 * pointer as u32, UNUSED[1])]);
+    let heads = memory.groups(&places).into_iter().map(|bytes| bytes.unwrap_or_default());
+    let known: Vec<_> = heads.zip(members).collect();
+    let rings = known.iter().map(|(bytes, (ring, ..))| match width.pointer(bytes, *ring) {
+        0 => Vec::new(),
+        ring => vec![(ring, pointer + 16)],
+    });
+    let rings = memory.groups(&rings.collect::<Vec<_>>());
     let mut found = [None; 4];
-    for (found, (ring, each, unused)) in found.iter_mut().zip(all) {
-        *found = ring.and_then(|(ring, overflows)| {
-            let bytes: [u8; 24] = memory.head(ring, pointer + 16)?;
-            fill([0, 4, 8, 12].map(|at| u32_at(&bytes, pointer + at)), each, unused, overflows)
+    for (found, (ring, (bytes, (_, overflows, each, unused)))) in
+        found.iter_mut().zip(rings.into_iter().zip(&known))
+    {
+        *found = ring.filter(|ring| !ring.is_empty()).and_then(|ring| {
+            fill(
+                [0, 4, 8, 12].map(|at| u32_at(&ring, pointer + at)),
+                *each,
+                *unused,
+                u32_at(bytes, *overflows),
+            )
         });
     }
     found
@@ -77,7 +86,7 @@ fn fills(memory: &Memory, queues: Option<(u64, u64)>, once: Option<(u64, u64)>) 
 /// The fill of a ring, by its members: where to put, where to get, size, high-water mark.
 fn fill([put, get, size, high]: [u32; 4], each: u32, unused: u32, overflows: u32) -> Option<Fill> {
     let is_ring = size > unused && size < MOST && put < size && get < size && high < size;
-    let used = if put >= get { put - get } else { (put + size).checked_sub(get)? };
+    let used = if put >= get { put - get } else { put.checked_add(size)?.checked_sub(get)? };
     let room = size.checked_sub(unused)?;
     is_ring.then_some(Fill { size: room / each, used: used / each, high: high / each, overflows })
 }
@@ -162,7 +171,7 @@ mod tests {
             Some((1000, 2, 10))
         );
         for wild in
-            [[11, 0, 11, 0], [0, 11, 11, 0], [0, 0, 0, 0], [0, 0, 11, 11], [0, 0, u32::MAX, 0], [u32::MAX; 4]]
+            [[11, 0, 11, 0], [0, 11, 11, 0], [0, 0, 0, 0], [0, 0, 11, 11], [5, 6, u32::MAX, 0], [u32::MAX; 4]]
         {
             assert_eq!(of(wild), None, "{wild:?}");
         }
