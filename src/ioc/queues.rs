@@ -34,19 +34,26 @@ pub struct Fill {
     pub overflows: u32,
 }
 
-/// Reads the queues: low, medium, high, scanOnce. `None` for those that were not found.
-pub fn read(ioc: &IocProcess) -> [Option<Fill>; 4] {
+/// Reads the queues: low, medium, high, scanOnce. `None` for those that were not found. `rings`: the addresses of their rings
+/// as far as they are known from the last time.
+pub fn read(ioc: &IocProcess, rings: &mut [u64; 4]) -> [Option<Fill>; 4] {
     let Some((module, _)) = ioc.function(STATUS) else { return [None; 4] };
     let own = std::slice::from_ref(module);
     let place = |name| addresses(own, name).next();
     let bytes = module.elf.symbol("callbackQueue").map(|symbol| symbol.bytes);
     let once = place("onceQ").zip(place("onceQOverruns"));
-    fills(&ioc.memory, place("callbackQueue").zip(bytes), once)
+    fills(&ioc.memory, place("callbackQueue").zip(bytes), once, rings)
 }
 
-/// The same by the places of the variables: callbackQueue with its size; onceQ and onceQOverruns. Reads twice: each turn to
-/// the process that reads costs some ten microseconds.
-fn fills(memory: &Memory, queues: Option<(u64, u64)>, once: Option<(u64, u64)>) -> [Option<Fill>; 4] {
+/// The same by the places of the variables: callbackQueue with its size; onceQ and onceQOverruns. Rings stay where they are
+/// once they are made, so they are read together with what points to them: each turn to the process that reads costs
+/// more than all else here.
+fn fills(
+    memory: &Memory,
+    queues: Option<(u64, u64)>,
+    once: Option<(u64, u64)>,
+    rings: &mut [u64; 4],
+) -> [Option<Fill>; 4] {
     let (width, pointer) = (memory.width(), memory.width().bytes());
     // semWakeUp, queue, queueOverflow (int), queueOverflows (int), ...
     let head = 2 * pointer + 8;
@@ -55,30 +62,29 @@ fn fills(memory: &Memory, queues: Option<(u64, u64)>, once: Option<(u64, u64)>) 
         Some(vec![(first.checked_add(number * (all / 3))?, head)])
     };
     let once = once.map(|(ring, overruns)| vec![(ring, pointer), (overruns, 4)]);
-    let places = [set(0), set(1), set(2), once].map(Option::unwrap_or_default);
-    // where in that the ring and the overflows are, bytes of an entry, and slots that are not used
-    let members = [(pointer, head - 4, 1, UNUSED[0]); 3];
-    // an entry of onceQ has a record, a function and its argument
-    let members = members.into_iter().chain([(0, pointer, 3 * pointer as u32, UNUSED[1])]);
-    let heads = memory.groups(&places).into_iter().map(|bytes| bytes.unwrap_or_default());
-    let known: Vec<_> = heads.zip(members).collect();
-    let rings = known.iter().map(|(bytes, (ring, ..))| match width.pointer(bytes, *ring) {
-        0 => Vec::new(),
-        ring => vec![(ring, pointer + 16)],
-    });
-    let rings = memory.groups(&rings.collect::<Vec<_>>());
+    let heads = [set(0), set(1), set(2), once].map(Option::unwrap_or_default);
+    let at = |ring: &u64| if *ring == 0 { Vec::new() } else { vec![(*ring, pointer + 16)] };
+    let all: Vec<_> = heads.into_iter().chain(rings.iter().map(at)).collect();
+    let mut read = memory.groups(&all).into_iter().map(Option::unwrap_or_default);
+    // where in a head the ring and the overflows are, bytes of an entry, and slots that are not used; an entry of onceQ has
+    // a record, a function and its argument
+    let of_set = (pointer, head - 4, 1, UNUSED[0]);
+    let members = [of_set, of_set, of_set, (0, pointer, 3 * pointer as u32, UNUSED[1])];
+    let heads = members.map(|members| (read.next().unwrap_or_default(), members));
+    let now = [0, 1, 2, 3]
+        .map(|queue: usize| heads.get(queue).map_or(0, |(bytes, (ring, ..))| width.pointer(bytes, *ring)));
+    let mut contents: Vec<Vec<u8>> = read.collect();
+    if now != *rings {
+        let read = memory.groups(&now.iter().map(at).collect::<Vec<_>>());
+        contents = read.into_iter().map(Option::unwrap_or_default).collect();
+        *rings = now;
+    }
     let mut found = [None; 4];
-    for (found, (ring, (bytes, (_, overflows, each, unused)))) in
-        found.iter_mut().zip(rings.into_iter().zip(&known))
+    for ((found, ring), (bytes, (_, overflows, each, unused))) in found.iter_mut().zip(&contents).zip(&heads)
     {
-        *found = ring.filter(|ring| !ring.is_empty()).and_then(|ring| {
-            fill(
-                [0, 4, 8, 12].map(|at| u32_at(&ring, pointer + at)),
-                *each,
-                *unused,
-                u32_at(bytes, *overflows),
-            )
-        });
+        let words = [0, 4, 8, 12].map(|at| u32_at(ring, pointer + at));
+        // a ring that was not read has no size
+        *found = fill(words, *each, *unused, u32_at(bytes, *overflows));
     }
     found
 }
@@ -131,15 +137,19 @@ mod tests {
     fn queues_of_each_width() {
         for width in [Width::Bits64, Width::Bits32] {
             let (image, (set, once)) = queues(width);
-            let found = fills(&image.memory(), Some(set), Some(once));
+            let mut rings = [0; 4];
+            let found = fills(&image.memory(), Some(set), Some(once), &mut rings);
+            assert!(rings.iter().all(|ring| *ring > 0));
+            assert_eq!(fills(&image.memory(), Some(set), Some(once), &mut rings), found, "they are known");
             let fill = |size, used, high, overflows| Some(Fill { size, used, high, overflows });
             let expected = [10, 11, 12].map(|used| fill(2000, used, 100, used - 3));
             assert_eq!(found[..3], expected, "{width:?}");
             assert_eq!(found[3], fill(1000, 2, 20, 5), "{width:?}");
-            assert_eq!(fills(&image.memory(), None, None), [None; 4]);
+            assert_eq!(fills(&image.memory(), None, None, &mut rings), [None; 4]);
             // of a file that was made to mislead
             for (at, bytes) in [(u64::MAX - 8, u64::MAX), (set.0, 2), (8, set.1)] {
-                assert_eq!(fills(&image.memory(), Some((at, bytes)), Some((at, 8))), [None; 4]);
+                let mut rings = [at; 4];
+                assert_eq!(fills(&image.memory(), Some((at, bytes)), Some((at, 8)), &mut rings), [None; 4]);
             }
         }
     }
@@ -153,7 +163,8 @@ mod tests {
                 queues(if random.below(2) == 0 { Width::Bits64 } else { Width::Bits32 });
             image.change(random, 6);
             let set = if random.below(8) == 0 { (random.next(), random.next()) } else { set };
-            for fill in fills(&image.memory(), Some(set), Some(once)).into_iter().flatten() {
+            let mut rings = [0; 4].map(|ring| if random.below(8) == 0 { random.next() } else { ring });
+            for fill in fills(&image.memory(), Some(set), Some(once), &mut rings).into_iter().flatten() {
                 assert!(fill.used <= fill.size && fill.size < MOST, "{fill:?}");
                 believed += 1;
             }

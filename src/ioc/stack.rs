@@ -251,7 +251,8 @@ mod tests {
     fn images_that_were_changed() {
         let mut image = Image::new(Width::Bits64);
         let (base, _) = image.base();
-        let (process, _) = image.process(std::process::id(), base);
+        let (mut process, _) = image.process(std::process::id(), base);
+        process.start = crate::linux::process::start(process.pid).unwrap();
         let mut named = 0;
         fuzz(200, |random| {
             let mut code = Code::of(&process);
