@@ -5,6 +5,8 @@ CARGO := scripts/cargo
 SECONDS ?= 60
 # The size of the log that make bench reads. 1000 takes some minutes, and as much space in /tmp.
 MEGABYTES ?= 200
+# How long make soak records.
+MINUTES ?= 60
 # The architecture of make deb and make wheel.
 ARCH ?= amd64
 # For booting other kernels (cross/boot-test.py).
@@ -23,7 +25,7 @@ define need_root
 endef
 
 .PHONY: help setup build demo check lint docs pages deny test test-unprivileged test-root test-guests test-kernels test-i686 \
-	miri not-run fuzz bench dist deb wheel clean
+	miri not-run fuzz bench soak dist deb wheel clean
 
 help:
 	@echo "Start"
@@ -47,6 +49,7 @@ help:
 	@echo "  make not-run            which tests of the last run did not run, and why"
 	@echo "  make fuzz               readers, decoders and walkers with mutated input, SECONDS=60 for each target"
 	@echo "  make bench              the numbers of docs/benchmarks.md, with a log of MEGABYTES=200 (root)"
+	@echo "  make soak               an hour (MINUTES=60) of everything at once: whether memory stays flat (root)"
 	@echo
 	@echo "Release"
 	@echo "  make dist     static binaries for every target in targets/, into dist/"
@@ -130,7 +133,7 @@ fuzz:
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test ca packets_that_were_changed -- --nocapture
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test pva pvaccess_packets_that_were_changed -- --nocapture
 	@for target in images_that_were_changed files_that_were_changed requests_that_were_changed; do \
-		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --lib $$target -- --nocapture || exit 1; \
+		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --lib $$target -- --nocapture --test-threads=1 || exit 1; \
 	done
 
 bench:
@@ -140,6 +143,8 @@ bench:
 	@cross/build $(MUSL)
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/run
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/beside
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/health
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/deaths
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/attach
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/packets
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/idle
@@ -151,6 +156,13 @@ bench:
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/wear
 	@echo "Command: \`cargo run --release -p iocrec-log --example reading $(MEGABYTES)\`."
 	@$(CARGO) run --release --locked -q -p iocrec-log --example reading $(MEGABYTES)
+
+soak:
+	$(call need_root,it loads BPF programs)
+	@scripts/setup
+	@$(CARGO) build --release --workspace --locked
+	@cross/build $(MUSL)
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/soak $(MINUTES)
 
 dist:
 	@scripts/setup --for build

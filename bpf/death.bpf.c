@@ -45,8 +45,13 @@
 /* enum in include/trace/events/signal.h: the target got it, or got it without its siginfo */
 #define RESULT_DELIVERED 0
 #define RESULT_LOSE_INFO 4
-/* SI_USER, SI_QUEUE, SI_TKILL of siginfo.h: a process sent it; above 0 the kernel did */
+/*
+ * siginfo.h: with these codes a process sends a signal, and it is the one that runs. Above 0 the kernel does. Those of timers,
+ * message queues and the like are below 0, too, but come while any process runs.
+ */
 #define SI_USER 0
+#define SI_QUEUE (-1)
+#define SI_TKILL (-6)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -120,7 +125,7 @@ INLINE void sent(struct death *death, struct mortal *mortal, __u64 now, __u32 pi
 	death->code = code;
 	death->signal = signal;
 	death->kind = DEATH_SENT;
-	if (code <= SI_USER) {
+	if (code == SI_USER || code == SI_QUEUE || code == SI_TKILL) {
 		death->sender = bpf_get_current_pid_tgid() >> 32;
 		death->uid = bpf_get_current_uid_gid();
 		bpf_get_current_comm(death->comm, COMM_BYTES);

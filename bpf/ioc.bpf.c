@@ -415,8 +415,14 @@ SEC("uprobe") int post_event(struct pt_regs *regs)
 	return cause(regs, KIND_POST_EVENT, ARGUMENT1(regs), 0, 0);
 }
 
-/* Bytes from `from` that the process writes to a descriptor. Only standard output and standard error are its console. */
-INLINE int writes(struct pt_regs *regs, __u64 descriptor, __u64 from, __u64 length)
+/* How much is written if that is not known; more than any call takes. */
+#define MUCH 0xFFFFFFFF
+
+/*
+ * Bytes from `from` that the process writes to a descriptor, `length` in all. Only standard output and standard error are
+ * its console.
+ */
+INLINE int writes(struct pt_regs *regs, __u64 descriptor, __u64 from, __u64 bytes, __u64 length)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
@@ -426,7 +432,7 @@ INLINE int writes(struct pt_regs *regs, __u64 descriptor, __u64 from, __u64 leng
 	begin(&console->hit, regs, id, KIND_CONSOLE, descriptor);
 	no_alarm(&console->hit);
 	console->length = length;
-	console->bytes = read_array(console->text, (void *)from, length);
+	console->bytes = read_array(console->text, (void *)from, bytes);
 	SEND(regs, console, &console->hit);
 	return 0;
 }
@@ -440,7 +446,7 @@ SEC("uprobe") int libc_write(struct pt_regs *regs)
 
 	if (!IS_CONSOLE(descriptor))
 		return 0;
-	return writes(regs, descriptor, ARGUMENT2(regs), ARGUMENT3(regs));
+	return writes(regs, descriptor, ARGUMENT2(regs), ARGUMENT3(regs), ARGUMENT3(regs));
 }
 
 struct piece {
@@ -449,8 +455,8 @@ struct piece {
 };
 
 /*
- * ssize_t writev(int, const struct iovec *, int): among others the C library's own last words ("stack smashing
- * detected"). At most four pieces are read.
+ * ssize_t writev(int, const struct iovec *, int), as C++ streams call it. At most four pieces are read; then the last of them
+ * says that there were more.
  */
 SEC("uprobe") int libc_writev(struct pt_regs *regs)
 {
@@ -470,13 +476,13 @@ SEC("uprobe") int libc_writev(struct pt_regs *regs)
 	if (count > 3)
 		bpf_probe_read_user(&pieces[3], sizeof(pieces[0]), (void *)(at + 3 * sizeof(pieces[0])));
 	if (pieces[0].length)
-		writes(regs, descriptor, pieces[0].base, pieces[0].length);
+		writes(regs, descriptor, pieces[0].base, pieces[0].length, pieces[0].length);
 	if (pieces[1].length)
-		writes(regs, descriptor, pieces[1].base, pieces[1].length);
+		writes(regs, descriptor, pieces[1].base, pieces[1].length, pieces[1].length);
 	if (pieces[2].length)
-		writes(regs, descriptor, pieces[2].base, pieces[2].length);
-	if (pieces[3].length)
-		writes(regs, descriptor, pieces[3].base, pieces[3].length);
+		writes(regs, descriptor, pieces[2].base, pieces[2].length, pieces[2].length);
+	if (pieces[3].length || count > 4)
+		writes(regs, descriptor, pieces[3].base, pieces[3].length, count > 4 ? MUCH : pieces[3].length);
 	return 0;
 }
 

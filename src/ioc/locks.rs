@@ -159,6 +159,7 @@ mod tests {
     use super::*;
     use crate::ioc::image::{FieldLine, Image};
     use crate::linux::width::Width;
+    use iocrec_testing::chance::fuzz;
 
     /// The place of a record's mutex: in its parameters, behind them, or behind attributes as in 3.14.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -192,34 +193,53 @@ mod tests {
         assert_eq!(owner_by_word(&image.memory(), 8, true), None);
     }
 
+    /// A record, its lock record, the set and the parameters of its mutex, and what is behind them, all in an image.
+    struct World {
+        image: Image,
+        base: usize,
+        record: usize,
+        /// A record whose lock record leads to the first one.
+        other: usize,
+        parameters: usize,
+        outer: usize,
+    }
+
+    /// The offsets of a width: LSET, record of the lock record, lock of its set, mutex, outer, kind, users.
+    fn places(width: Width) -> [usize; 7] {
+        width.pick([440, 12, 20, 16, 8, 12, 16], [576, 24, 40, 32, 16, 16, 12])
+    }
+
+    fn world(width: Width) -> World {
+        let pointer = width.bytes();
+        let [lset, back, mutex, ..] = places(width);
+        let mut image = Image::new(width);
+        let fields: [FieldLine; 5] = [
+            ("STAT", 12, 410, 2),
+            ("PACT", 2, 412, 1),
+            ("RDES", 17, 420, pointer as i16),
+            ("LSET", 17, lset as u16, pointer as i16),
+            ("VAL", 10, 700, 8),
+        ];
+        let (base, first) = image.base();
+        let rtype = image.record_type(first, "calc", &fields);
+        let record = image.record(rtype, 420, "A");
+        let other = image.record(rtype, 420, "B");
+        let (lock_record, set, parameters, outer) =
+            (image.room(64), image.room(64), image.room(96), image.room(96));
+        image.point(record + lset, lock_record);
+        image.point(other + lset, lock_record);
+        image.point(lock_record + 2 * pointer, set);
+        image.point(lock_record + back, record);
+        image.point(set + mutex, parameters);
+        World { image, base, record, other, parameters, outer }
+    }
+
     #[test]
     fn locks_of_every_generation() {
-        // offsets: LSET, record of the lock record, lock of its set, mutex, outer, kind, users
-        let bits64 = (Width::Bits64, 576, 24, 40, 32, 16, 16, 12);
-        let bits32 = (Width::Bits32, 440, 12, 20, 16, 8, 12, 16);
-        for (width, lset, back, mutex, inner, outer, kind, users) in [bits64, bits32] {
-            let pointer = width.bytes();
-            for place in [Place::Inner, Place::Outer(0), Place::Outer(pointer)] {
-                let mut image = Image::new(width);
-                let fields: [FieldLine; 5] = [
-                    ("STAT", 12, 410, 2),
-                    ("PACT", 2, 412, 1),
-                    ("RDES", 17, 420, pointer as i16),
-                    ("LSET", 17, lset as u16, pointer as i16),
-                    ("VAL", 10, 700, 8),
-                ];
-                let (base, first) = image.base();
-                let rtype = image.record_type(first, "calc", &fields);
-                let record = image.record(rtype, 420, "A");
-                let other = image.record(rtype, 420, "B");
-                let (lock_record, set, parameters, osd) =
-                    (image.room(64), image.room(64), image.room(96), image.room(96));
-                image.point(record + lset, lock_record);
-                // it leads to another record
-                image.point(other + lset, lock_record);
-                image.point(lock_record + 2 * pointer, set);
-                image.point(lock_record + back, record);
-                image.point(set + mutex, parameters);
+        for width in [Width::Bits64, Width::Bits32] {
+            let [_, _, _, inner, outer, kind, users] = places(width);
+            for place in [Place::Inner, Place::Outer(0), Place::Outer(width.bytes())] {
+                let World { mut image, base, record, other, parameters, outer: osd } = world(width);
                 let at = match place {
                     Place::Inner => parameters + inner,
                     Place::Outer(behind) => {
@@ -255,5 +275,36 @@ mod tests {
                 assert_eq!(look()[0], Lock::Unknown, "word and owner differ");
             }
         }
+    }
+    /// Whatever the memory holds: a lock that is held has an owner, and nothing panics.
+    #[test]
+    fn images_that_were_changed() {
+        let mut held = 0;
+        fuzz(300, |random| {
+            let width = if random.below(2) == 0 { Width::Bits64 } else { Width::Bits32 };
+            let [_, _, _, inner, outer, kind, users] = places(width);
+            let World { mut image, base, record, other, parameters, outer: osd } = world(width);
+            let at = if random.below(2) == 0 { parameters + inner } else { osd };
+            image.point(parameters + outer, osd);
+            image.put(at + kind, &0x21u32.to_ne_bytes());
+            for (member, value) in [(0, 0x8000_0000 | 777u32), (4, 1), (8, 777), (users, 1)] {
+                image.put(at + member, &value.to_ne_bytes());
+            }
+            let memory = image.memory();
+            let layout = Layout::read(&memory, image.address(base)).unwrap();
+            image.change(random, 8);
+            let used = image.used();
+            let records = [image.address(record), image.address(other), random.next(), image.address(used)];
+            for (record, lock) in records.iter().zip(locks(&memory, &layout, &records)) {
+                let places = mutexes(&memory, &layout, *record);
+                assert!(places.len() <= 3);
+                let owner = places.into_iter().find_map(|place| owner(&memory, place));
+                assert!(lock != Lock::Held || owner.is_some_and(|owner| owner != 0), "{owner:?}");
+                held += usize::from(lock == Lock::Held);
+            }
+            let word = if random.below(2) == 0 { image.address(random.below(used)) } else { random.next() };
+            assert_ne!(owner_by_word(&memory, word, random.below(2) == 0), Some(0));
+        });
+        assert!(std::env::var("FUZZ_SEED").is_ok() || held > 50, "{held}");
     }
 }

@@ -8,6 +8,7 @@
 
 use crate::ioc::module::addresses;
 use crate::ioc::IocProcess;
+use crate::linux::memory::Memory;
 use crate::linux::width::u32_at;
 
 /// The function by which such a Base is known.
@@ -33,36 +34,57 @@ pub struct Fill {
     pub overflows: u32,
 }
 
-/// Reads the queues: low, medium, high, scanOnce. `None` for those that were not found.
-pub fn read(ioc: &IocProcess) -> [Option<Fill>; 4] {
-    let (memory, width) = (&ioc.memory, ioc.memory.width());
-    let pointer = width.bytes();
-    let mut found = [None; 4];
-    let Some((module, _)) = ioc.function(STATUS) else { return found };
+/// Reads the queues: low, medium, high, scanOnce. `None` for those that were not found. `rings`: the addresses of their rings
+/// as far as they are known from the last time.
+pub fn read(ioc: &IocProcess, rings: &mut [u64; 4]) -> [Option<Fill>; 4] {
+    let Some((module, _)) = ioc.function(STATUS) else { return [None; 4] };
     let own = std::slice::from_ref(module);
     let place = |name| addresses(own, name).next();
-    let set = module.elf.symbol("callbackQueue").zip(place("callbackQueue"));
+    let bytes = module.elf.symbol("callbackQueue").map(|symbol| symbol.bytes);
+    let once = place("onceQ").zip(place("onceQOverruns"));
+    fills(&ioc.memory, place("callbackQueue").zip(bytes), once, rings)
+}
+
+/// The same by the places of the variables: callbackQueue with its size; onceQ and onceQOverruns. Rings stay where they are
+/// once they are made, so they are read together with what points to them: each turn to the process that reads costs
+/// more than all else here.
+fn fills(
+    memory: &Memory,
+    queues: Option<(u64, u64)>,
+    once: Option<(u64, u64)>,
+    rings: &mut [u64; 4],
+) -> [Option<Fill>; 4] {
+    let (width, pointer) = (memory.width(), memory.width().bytes());
     // semWakeUp, queue, queueOverflow (int), queueOverflows (int), ...
-    let rings = set.map_or([None; 3], |(symbol, first)| {
-        [0, 1, 2].map(|number| {
-            let each = symbol.bytes / 3;
-            let is_set = each >= (2 * pointer + 8) as u64;
-            let bytes: [u8; 24] = memory.head(first + number * each, 2 * pointer + 8)?;
-            is_set.then(|| (width.pointer(&bytes, pointer), u32_at(&bytes, 2 * pointer + 4)))
-        })
-    });
-    let once = || {
-        let overruns = memory.bytes::<4>(place("onceQOverruns")?)?;
-        Some((memory.pointer(place("onceQ")?)?, u32::from_ne_bytes(overruns)))
+    let head = 2 * pointer + 8;
+    let set = |number| {
+        let (first, all) = queues.filter(|(_, all)| all / 3 >= head as u64)?;
+        Some(vec![(first.checked_add(number * (all / 3))?, head)])
     };
-    let all = rings.into_iter().map(|ring| (ring, 1, UNUSED[0]));
-    // an entry of onceQ has a record, a function and its argument
-    let all = all.chain([(once(), 3 * pointer as u32, UNUSED[1])]);
-    for (found, (ring, each, unused)) in found.iter_mut().zip(all) {
-        *found = ring.and_then(|(ring, overflows)| {
-            let bytes: [u8; 24] = memory.head(ring, pointer + 16)?;
-            fill([0, 4, 8, 12].map(|at| u32_at(&bytes, pointer + at)), each, unused, overflows)
-        });
+    let once = once.map(|(ring, overruns)| vec![(ring, pointer), (overruns, 4)]);
+    let heads = [set(0), set(1), set(2), once].map(Option::unwrap_or_default);
+    let at = |ring: &u64| if *ring == 0 { Vec::new() } else { vec![(*ring, pointer + 16)] };
+    let all: Vec<_> = heads.into_iter().chain(rings.iter().map(at)).collect();
+    let mut read = memory.groups(&all).into_iter().map(Option::unwrap_or_default);
+    // where in a head the ring and the overflows are, bytes of an entry, and slots that are not used; an entry of onceQ has
+    // a record, a function and its argument
+    let of_set = (pointer, head - 4, 1, UNUSED[0]);
+    let members = [of_set, of_set, of_set, (0, pointer, 3 * pointer as u32, UNUSED[1])];
+    let heads = members.map(|members| (read.next().unwrap_or_default(), members));
+    let now = [0, 1, 2, 3]
+        .map(|queue: usize| heads.get(queue).map_or(0, |(bytes, (ring, ..))| width.pointer(bytes, *ring)));
+    let mut contents: Vec<Vec<u8>> = read.collect();
+    if now != *rings {
+        let read = memory.groups(&now.iter().map(at).collect::<Vec<_>>());
+        contents = read.into_iter().map(Option::unwrap_or_default).collect();
+        *rings = now;
+    }
+    let mut found = [None; 4];
+    for ((found, ring), (bytes, (_, overflows, each, unused))) in found.iter_mut().zip(&contents).zip(&heads)
+    {
+        let words = [0, 4, 8, 12].map(|at| u32_at(ring, pointer + at));
+        // a ring that was not read has no size
+        *found = fill(words, *each, *unused, u32_at(bytes, *overflows));
     }
     found
 }
@@ -70,7 +92,7 @@ pub fn read(ioc: &IocProcess) -> [Option<Fill>; 4] {
 /// The fill of a ring, by its members: where to put, where to get, size, high-water mark.
 fn fill([put, get, size, high]: [u32; 4], each: u32, unused: u32, overflows: u32) -> Option<Fill> {
     let is_ring = size > unused && size < MOST && put < size && get < size && high < size;
-    let used = if put >= get { put - get } else { (put + size).checked_sub(get)? };
+    let used = if put >= get { put - get } else { put.checked_add(size)?.checked_sub(get)? };
     let room = size.checked_sub(unused)?;
     is_ring.then_some(Fill { size: room / each, used: used / each, high: high / each, overflows })
 }
@@ -78,6 +100,77 @@ fn fill([put, get, size, high]: [u32; 4], each: u32, unused: u32, overflows: u32
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ioc::image::Image;
+    use crate::linux::width::Width;
+    use iocrec_testing::chance::fuzz;
+
+    /// The places of callbackQueue, with its size, and of onceQ and onceQOverruns.
+    type Places = ((u64, u64), (u64, u64));
+
+    /// Queues in which 10, 11, 12 of 2000 and 3 of 1000 entries wait, as 7.0.10 has them.
+    fn queues(width: Width) -> (Image, Places) {
+        let mut image = Image::new(width);
+        let (pointer, each) = (width.bytes(), width.pick(32, 48));
+        let ring = |image: &mut Image, words: [u32; 4]| {
+            let ring = image.room(pointer + 24);
+            for (number, word) in words.into_iter().enumerate() {
+                image.put(ring + pointer + 4 * number, &word.to_ne_bytes());
+            }
+            ring
+        };
+        let sets = image.room(3 * each);
+        for number in 0..3 {
+            let ring = ring(&mut image, [10 + number as u32, 0, 2001, 100]);
+            image.point(sets + number * each + pointer, ring);
+            image.put(sets + number * each + 2 * pointer + 4, &(7 + number as u32).to_ne_bytes());
+        }
+        let entry = 3 * pointer as u32;
+        let once = ring(&mut image, [2 * entry, 1000 * entry + 15, 1000 * entry + 16, 20 * entry]);
+        let (variable, overruns) = (image.room(8), image.room(8));
+        image.point(variable, once);
+        image.put(overruns, &5u32.to_ne_bytes());
+        let places = [sets, variable, overruns].map(|at| image.address(at));
+        (image, ((places[0], 3 * each as u64), (places[1], places[2])))
+    }
+
+    #[test]
+    fn queues_of_each_width() {
+        for width in [Width::Bits64, Width::Bits32] {
+            let (image, (set, once)) = queues(width);
+            let mut rings = [0; 4];
+            let found = fills(&image.memory(), Some(set), Some(once), &mut rings);
+            assert!(rings.iter().all(|ring| *ring > 0));
+            assert_eq!(fills(&image.memory(), Some(set), Some(once), &mut rings), found, "they are known");
+            let fill = |size, used, high, overflows| Some(Fill { size, used, high, overflows });
+            let expected = [10, 11, 12].map(|used| fill(2000, used, 100, used - 3));
+            assert_eq!(found[..3], expected, "{width:?}");
+            assert_eq!(found[3], fill(1000, 2, 20, 5), "{width:?}");
+            assert_eq!(fills(&image.memory(), None, None, &mut rings), [None; 4]);
+            // of a file that was made to mislead
+            for (at, bytes) in [(u64::MAX - 8, u64::MAX), (set.0, 2), (8, set.1)] {
+                let mut rings = [at; 4];
+                assert_eq!(fills(&image.memory(), Some((at, bytes)), Some((at, 8)), &mut rings), [None; 4]);
+            }
+        }
+    }
+
+    /// Whatever the memory holds, no queue is fuller than it can be.
+    #[test]
+    fn images_that_were_changed() {
+        let mut believed = 0;
+        fuzz(500, |random| {
+            let (mut image, (set, once)) =
+                queues(if random.below(2) == 0 { Width::Bits64 } else { Width::Bits32 });
+            image.change(random, 6);
+            let set = if random.below(8) == 0 { (random.next(), random.next()) } else { set };
+            let mut rings = [0; 4].map(|ring| if random.below(8) == 0 { random.next() } else { ring });
+            for fill in fills(&image.memory(), Some(set), Some(once), &mut rings).into_iter().flatten() {
+                assert!(fill.used <= fill.size && fill.size < MOST, "{fill:?}");
+                believed += 1;
+            }
+        });
+        assert!(std::env::var("FUZZ_SEED").is_ok() || believed > 100);
+    }
 
     #[test]
     fn rings() {
@@ -89,7 +182,7 @@ mod tests {
             Some((1000, 2, 10))
         );
         for wild in
-            [[11, 0, 11, 0], [0, 11, 11, 0], [0, 0, 0, 0], [0, 0, 11, 11], [0, 0, u32::MAX, 0], [u32::MAX; 4]]
+            [[11, 0, 11, 0], [0, 11, 11, 0], [0, 0, 0, 0], [0, 0, 11, 11], [5, 6, u32::MAX, 0], [u32::MAX; 4]]
         {
             assert_eq!(of(wild), None, "{wild:?}");
         }

@@ -199,6 +199,8 @@ fn ends_in_a_call(machine: Architecture, address: u64, bytes: [u8; CALL]) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ioc::image::Image;
+    use iocrec_testing::chance::fuzz;
     use proptest::prelude::*;
 
     fn x86(code: &[u8]) -> bool {
@@ -242,6 +244,40 @@ mod tests {
         assert!(!of(Architecture::Aarch64, 4, 0x1400_0010) && !of(Architecture::Arm, 4, 0xeb00_0000));
         assert!(of(Architecture::Riscv64, 4, 0x0000_00ef) && of(Architecture::Riscv64, 4, 0x9782_0000));
         assert!(!of(Architecture::Riscv64, 4, 0x0000_006f) && !of(Architecture::Riscv64, 4, 0x9002_0000));
+    }
+
+    /// Stacks of this process, with words that lie in its code, at its edges, and anywhere.
+    #[test]
+    fn images_that_were_changed() {
+        let mut image = Image::new(Width::Bits64);
+        let (base, _) = image.base();
+        let (mut process, _) = image.process(std::process::id(), base);
+        process.start = crate::linux::process::start(process.pid).unwrap();
+        let mut named = 0;
+        fuzz(200, |random| {
+            let mut code = Code::of(&process);
+            let mappings = code.mappings.clone();
+            let stack: Vec<u8> = (0..random.below(300))
+                .flat_map(|_| {
+                    let Mapping { start, end, .. } = mappings[random.below(mappings.len())];
+                    let within = start + random.next() % (end - start);
+                    let word = [start, end, end - 1, start + 1, random.next(), within, within, within];
+                    word[random.below(8)].to_ne_bytes()
+                })
+                .collect();
+            let from = if random.below(9) == 0 { u32::MAX } else { random.below(3000) as u32 };
+            let found = code.return_addresses(&stack, from);
+            assert!(found.len() <= MOST);
+            for (_, place) in found {
+                let holds = |mapping: &Mapping| {
+                    mapping.executable && (mapping.start..=mapping.end).contains(&place.address)
+                };
+                assert!(mappings.iter().any(holds), "{place:?}");
+                named += usize::from(!place.function.is_empty());
+            }
+            code.place(random.next());
+        });
+        assert!(std::env::var("FUZZ_SEED").is_ok() || named > 100, "{named}");
     }
 
     proptest! {

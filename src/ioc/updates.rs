@@ -72,3 +72,115 @@ impl Server<'_> {
         (named, is_all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ioc::image::Image;
+    use crate::ioc::offsets::Generation;
+    use crate::linux::width::Width;
+    use iocrec_testing::chance::fuzz;
+
+    /// Where a client's list of channels is; of a channel its list of subscriptions and its dbChannel, or DBADDR; of an
+    /// event_ext the channel and the evSubscrip; of that the event_ext, `npend`, `nreplace`, and the flag.
+    fn places(width: Width) -> [usize; 9] {
+        width.pick([64, 8, 44, 28, 32, 16, 28, 32, 37], [96, 16, 72, 40, 48, 32, 56, 64, 73])
+    }
+
+    struct World {
+        image: Image,
+        process: IocProcess,
+        client: usize,
+        /// The evSubscrips: of a scalar and of an array of A, of a scalar of B.
+        subscriptions: Vec<usize>,
+    }
+
+    /// A client with two channels and three subscriptions, laid out alike in 3.14, 3.15, 3.16 and 7.0.
+    fn world(width: Width, generation: Generation) -> World {
+        let [channels, events, db, of_event, to, argument, pending, replaced, keeps] = places(width);
+        let pointer = width.bytes();
+        let mut image = Image::new(width);
+        let (base, types) = image.base();
+        let last = if generation == Generation::Base314 { 15 } else { 17 };
+        let fields =
+            [("VAL", last - 7, 464, 8), ("RDES", last, 376, 8), ("STAT", 4, 298, 2), ("PACT", 2, 313, 1)];
+        let rtype = image.record_type(types, "ao", &fields);
+        let client = image.room(260);
+        image.put(client + channels + 2 * pointer, &2u32.to_ne_bytes());
+        let (mut last, mut subscriptions) = (client + channels, Vec::new());
+        for (pv, updates) in [("T:A", &[(3u32, 40u32, 1u8), (1, 0, 0)][..]), ("T:B", &[(7, 50, 1)])] {
+            let channel = image.room(100);
+            image.point(last, channel);
+            last = channel;
+            if generation == Generation::Base314 {
+                let record = image.record(rtype, 376, pv);
+                let field = image.field(rtype, 0);
+                image.point(channel + db, record);
+                image.point(channel + db + 2 * pointer, field);
+            } else {
+                let of_db = image.room(64);
+                image.point_to_string(of_db, pv);
+                image.point(channel + db, of_db);
+            }
+            image.put(channel + events + 2 * pointer, &(updates.len() as u32).to_ne_bytes());
+            let mut last_event = channel + events;
+            for (waiting, lost, flag) in updates {
+                let (event, subscription) = (image.room(80), image.room(96));
+                image.point(last_event, event);
+                last_event = event;
+                image.point(event + of_event, channel);
+                image.point(event + to, subscription);
+                image.point(subscription + argument, event);
+                image.put(subscription + pending, &waiting.to_ne_bytes());
+                image.put(subscription + replaced, &lost.to_ne_bytes());
+                image.put(subscription + keeps, &[*flag]);
+                subscriptions.push(subscription);
+            }
+        }
+        let (mut process, _) = image.process(std::process::id(), base);
+        process.abi.generation = generation;
+        World { image, process, client, subscriptions }
+    }
+
+    impl World {
+        fn read(&self) -> (Vec<Updates>, bool) {
+            let threads = HashSet::new();
+            let bytes = self.image.memory().bytes::<256>(self.image.address(self.client)).unwrap();
+            Server::of(&self.process, &threads, MAX_READ).updates(&bytes)
+        }
+    }
+
+    const ALL: [(Width, Generation); 4] = [
+        (Width::Bits64, Generation::Base315),
+        (Width::Bits64, Generation::Base314),
+        (Width::Bits32, Generation::Base315),
+        (Width::Bits32, Generation::Base314),
+    ];
+
+    #[test]
+    fn updates_of_every_generation() {
+        for (width, generation) in ALL {
+            let mut world = world(width, generation);
+            let of = |pv: &str, pending, replaced| Updates { pv: pv.into(), pending, replaced };
+            let expected = vec![of("T:B", 7, Some(50)), of("T:A", 3, Some(40)), of("T:A", 1, None)];
+            assert_eq!(world.read(), (expected.clone(), true), "{width:?} {generation:?}");
+            // one that does not lead back is none
+            world.image.put_pointer(world.subscriptions[0] + places(width)[5], 8);
+            assert_eq!(world.read().0, [expected[0].clone(), expected[2].clone()]);
+        }
+    }
+
+    #[test]
+    fn images_that_were_changed() {
+        let mut found = 0;
+        fuzz(500, |random| {
+            let (width, generation) = ALL[random.below(4)];
+            let mut world = world(width, generation);
+            world.image.change(random, 10);
+            let (updates, _) = world.read();
+            assert!(updates.len() <= MAX_NAMED && updates.iter().all(|updates| !updates.pv.is_empty()));
+            found += updates.len();
+        });
+        assert!(std::env::var("FUZZ_SEED").is_ok() || found > 100, "{found}");
+    }
+}

@@ -178,6 +178,15 @@ fn fields(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(stat.get(name_end + 2..)?).into_owned())
 }
 
+/// Who sent a signal without a process that is known, by its `si_code`, for people.
+pub fn no_process(code: i32) -> String {
+    // whoever sends may choose one below 0
+    match code {
+        ..0 => format!("a timer, a message queue or the like (si_code {code})"),
+        _ => "the kernel".into(),
+    }
+}
+
 /// The name of a signal.
 pub fn signal_name(number: i32) -> String {
     nix::sys::signal::Signal::try_from(number)

@@ -102,6 +102,26 @@ fn each_line_has_its_record_in_the_perf_tier() {
     each_line_has_its_record("perf");
 }
 
+/// A call with forty pieces, of which four are read: it does not look like a whole line.
+#[test]
+fn a_call_with_many_pieces() {
+    let Some(rig) = Rig::new("console-pieces") else { return };
+    let ioc = start(&rig);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "SAY:READY", "both");
+    process(&mut client, "MANY_PIECES", 1.0);
+    process(&mut client, "COMPLAIN", 2.0);
+    wait_until("the log has what came then", || {
+        console(&rig, &[]).iter().any(|line| line["record"] == "SAY:COMPLAIN")
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = console(&rig, &["--pv", "SAY:MANY_PIECES"]);
+    assert_eq!((texts(&lines), &lines[0]["cut"]), (vec!["bit bit bit bit "], &json!(u32::MAX)), "{lines:#?}");
+    let text = String::from_utf8(rig.replay("console", &[]).stdout).expect("text");
+    assert!(text.contains("bit bit bit bit  (and more)"), "{text}");
+}
+
 #[test]
 fn a_flood_is_cut_and_counted() {
     let Some(rig) = Rig::new("console-flood") else { return };

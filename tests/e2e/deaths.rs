@@ -164,6 +164,46 @@ fn a_handler_that_passes_the_signal_on() {
     assert!(end.contains("; a handler of its own got it first"), "{end}");
 }
 
+/// A handler that faults, too: the first fault and the last are told, and the end names the last.
+#[test]
+fn a_handler_that_faults() {
+    let Some(mut dying) = Dying::start("deaths-twice", &[]) else { return };
+    assert_eq!(dying.process("DIE:TWICE").signal(), Some(libc::SIGSEGV));
+    let said = dying.said();
+    if !dying.whole {
+        return not_run("deaths-twice", Needs::Kernel("registers of crashes".into()));
+    }
+    let end = said["end"].as_str().expect("an end");
+    assert!(end.starts_with("killed by SIGSEGV at address 0x3450 in stumble, thread "), "{end}");
+    assert_eq!(dying.rig.facts("crash"), 2);
+}
+
+/// The kernel sends it when the timer is due, whichever process runs then: that one is not blamed.
+#[test]
+fn a_timer() {
+    let Some(mut dying) = Dying::start("deaths-timer", &[]) else { return };
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+    let status = dying.process("DIE:TIMER");
+    busy.kill().and_then(|()| busy.wait()).expect("it ends");
+    assert_eq!(status.signal(), Some(libc::SIGTERM));
+    let end = dying.said()["end"].clone();
+    assert_eq!(end, "killed by SIGTERM, sent by a timer, a message queue or the like (si_code -2)");
+}
+
+/// A child between vfork and exec has the memory of its parent, and its crash is not the IOC's.
+#[test]
+fn a_child_that_crashes() {
+    let Some(mut dying) = Dying::start("deaths-child", &[]) else { return };
+    dying.ioc.command("dbpf DIE:CHILD.PROC 1");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(dying.ioc.runs());
+    let sender = send("KILL", dying.ioc.pid(), None);
+    dying.ioc.wait();
+    let said = dying.said();
+    assert_eq!(said["end"], format!("killed by SIGKILL, sent by pid {sender} (sh, user root)"));
+    assert_eq!((&said["crash"], dying.rig.facts("crash")), (&Value::Null, 0), "{said:#}");
+}
+
 /// A shell that sends a signal as another user's process and ends at once; its pid.
 fn send(signal: &str, pid: u32, uid: Option<u32>) -> u32 {
     let mut command = Command::new("sh");

@@ -1,8 +1,8 @@
 //! Threads of real IOCs that stand still, compared with what held them up: records whose subroutines sleep, wait for a
 //! device, an event or a mutex, or fail an assertion (tests/rig/stuck.c). And IOCs that only rest.
 
-use crate::rig::own_program::shared_library;
-use crate::rig::{iocreplay, wait_until, Ioc, Rig};
+use crate::rig::own_program::{shared_library, shared_library_for, Build, Own};
+use crate::rig::{epics_versions, iocreplay, wait_until, Ioc, Rig};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -60,18 +60,22 @@ fn wait_for_ends(rig: &Rig, count: usize) {
 /// A record that sleeps holds up a scan thread by their lock set.
 fn a_lock_set_is_held(tier: &str) {
     let Some(rig) = Rig::new(&format!("stuck-{tier}")) else { return };
-    let mut ioc = start(&rig);
+    let ioc = start(&rig);
+    a_lock_set_is_held_in(&rig, ioc, tier);
+}
+
+fn a_lock_set_is_held_in(rig: &Rig, mut ioc: Ioc, tier: &str) {
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
-    wait_until_watched(&rig);
+    wait_until_watched(rig);
     put(&mut ioc, "LOW.A", 5.2);
     let begin = Instant::now();
     put(&mut ioc, "EVENT.PROC", 1.0);
-    wait_for_ends(&rig, 2);
+    wait_for_ends(rig, 2);
     // no less than the sleep, and what the log takes to show its end
     let asked = begin.elapsed();
     assert!(asked > Duration::from_millis(5200), "{asked:?}");
     assert!(recorder.stop().success(), "{}", recorder.errors());
-    let rows = hangs(&rig);
+    let rows = hangs(rig);
     assert_eq!(rows.len(), 2, "{rows:#?}");
     let low = of_thread(&rows, "cbLow");
     assert_eq!((low["waits_for"].as_str(), low["record"].as_str()), (Some("sleep"), Some("H:LOW")), "{low}");
@@ -97,7 +101,7 @@ fn a_lock_set_is_held(tier: &str) {
     let text = scan["text"].as_str().unwrap();
     assert!(text.ends_with(" for the lockset of H:FAST, held by cbLow processing H:LOW"), "{text}");
     // the scan that was held up came too late, and nothing else
-    let late: Vec<Value> = stuck(&rig).into_iter().filter(|row| row["kind"] == "overrun").collect();
+    let late: Vec<Value> = stuck(rig).into_iter().filter(|row| row["kind"] == "overrun").collect();
     assert!(late.iter().any(|row| row["scan"] == ".1 second"), "{late:#?}");
 }
 
@@ -109,6 +113,26 @@ fn a_lock_set_is_held_in_the_ring_tier() {
 #[test]
 fn a_lock_set_is_held_in_the_packet_tier() {
     a_lock_set_is_held("packet");
+}
+
+#[test]
+fn a_lock_set_is_held_in_earlier_versions() {
+    for version in epics_versions().iter().filter(|version| !version.contains('-')) {
+        let Some(rig) = Rig::new(&format!("stuck-{version}")) else { return };
+        let library = shared_library_for(&rig, "stuck.c", Some(version));
+        let options = ["--macros", "P=H:", "--routines", &library, "--epics", version];
+        let ioc = rig.ioc_with("stuck", PORT, "stuck.db", &options);
+        a_lock_set_is_held_in(&rig, ioc, "ring");
+    }
+}
+
+/// Whose records and threads a 64-bit kernel does not let be probed.
+#[test]
+fn a_lock_set_is_held_in_a_32_bit_ioc() {
+    let Some(rig) = Rig::new("stuck-32") else { return };
+    let Some(own) = Own::build_with(&rig, Build::Shared32, &["-DSTUCK"]) else { return };
+    let ioc = rig.ioc_by("stuck", own.command(PORT, "stuck.db", &[]).env("P", "H:"));
+    a_lock_set_is_held_in(&rig, ioc, "packet");
 }
 
 /// Every other wait, one after the other; each has a record of its own.
@@ -161,7 +185,9 @@ fn devices_events_and_mutexes() {
 fn a_suspended_thread_holds_up_others() {
     let Some(rig) = Rig::new("stuck-suspended") else { return };
     let mut ioc = start(&rig);
-    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--no-process"]);
+    // what is chosen of puts and hits does not count here
+    let chosen = ["--only", "Z:*", "--exclude", "H:*", "--thin", "50"];
+    let mut recorder = rig.record(&[&["--pid", &ioc.pid_argument()][..], &chosen].concat());
     wait_until_watched(&rig);
     put(&mut ioc, "GIVE_UP.A", 1.0);
     put(&mut ioc, "EVENT8.PROC", 1.0);

@@ -45,7 +45,10 @@
 
 long REGISTER(DBBASE *);
 void testdbCleanup(void);
-#ifdef ROUTINES
+#ifdef STUCK
+#define ROUTINES
+#include "stuck.c"
+#elif defined ROUTINES
 #include "routines.c"
 #endif
 /* own_threads.c */

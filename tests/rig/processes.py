@@ -47,6 +47,19 @@ def wait_until(what, condition, seconds=30):
         time.sleep(0.02)
 
 
+def shared_library(source, directory, *options):
+    """Compiles a library with subroutines for records (`routines` of Ioc); its path."""
+    include = subprocess.run(
+        [PYTHON, "-c", "from epicscorelibs import path; print(path.include_path)"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    library = os.path.join(directory, os.path.basename(source).replace(".c", ".so"))
+    folders = [f"-I{os.path.join(include, *more)}" for more in ((), ("os", "Linux"), ("compiler", "gcc"))]
+    command = ["gcc", "-shared", "-fPIC", "-O0", "-w", *options, *folders, "-o", library, source]
+    subprocess.run(command, check=True)
+    return library
+
+
 class Ioc:
     """A running softIoc (ioc.py)."""
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <registryFunction.h>
@@ -133,8 +134,48 @@ static long hang_up(struct subRecord *record)
     return 0;
 }
 
+/* A timer that ends the process, while any other one runs. */
+static long wind_up(struct subRecord *record)
+{
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGTERM };
+    struct itimerspec soon = { .it_value = { 0, 300000000 } };
+    timer_t timer;
+
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &soon, NULL))
+        return -1;
+    return 0;
+}
+
+/* One fault after another: the handler faults, too. */
+static void stumble(int signal)
+{
+    *(volatile int *)0x3450 = 1;
+}
+
+static long fall_twice(struct subRecord *record)
+{
+    struct sigaction handler = { .sa_handler = stumble };
+
+    sigaction(SIGSEGV, &handler, NULL);
+    *(volatile int *)0x1230 = 1;
+    return 0;
+}
+
+/* A child that shares the memory crashes; the IOC goes on. */
+static long lose_child(struct subRecord *record)
+{
+    if (vfork() == 0) {
+        *(volatile int *)0x5670 = 1;
+        _exit(1);
+    }
+    return 0;
+}
+
 void register_routines(void)
 {
+    registryFunctionAdd("wind_up", (REGISTRYFUNCTION) wind_up);
+    registryFunctionAdd("fall_twice", (REGISTRYFUNCTION) fall_twice);
+    registryFunctionAdd("lose_child", (REGISTRYFUNCTION) lose_child);
     registryFunctionAdd("hang_up", (REGISTRYFUNCTION) hang_up);
     registryFunctionAdd("endure", (REGISTRYFUNCTION) endure);
     registryFunctionAdd("crash_at", (REGISTRYFUNCTION) crash_at);

@@ -86,12 +86,23 @@ static long flood(struct subRecord *record)
     return 0;
 }
 
-/* As the C library prints "stack smashing detected". */
+/* In three pieces. */
 static long pieces(struct subRecord *record)
 {
     struct iovec parts[] = {{"*** ", 4}, {record->name, strlen(record->name)}, {" ***\n", 5}};
 
     return writev(2, parts, 3) < 0;
+}
+
+/* More pieces than are read. */
+static long many_pieces(struct subRecord *record)
+{
+    struct iovec parts[40];
+    int i;
+
+    for (i = 0; i < 40; i++)
+        parts[i] = (struct iovec){i < 39 ? "bit " : "\n", i < 39 ? 4 : 1};
+    return writev(2, parts, 40) < 0;
 }
 
 /* Bytes that are no UTF-8, and a text that begins with an escape and never ends. */
@@ -132,6 +143,7 @@ void register_routines(void)
     ADD(ramble);
     ADD(flood);
     ADD(pieces);
+    ADD(many_pieces);
     ADD(garble);
     ADD(unfinished);
     ADD(quit);

@@ -74,6 +74,7 @@ pub fn said(row: &ConsoleRow) -> String {
     match (row.cut, row.is_ended) {
         (0, true) => {}
         (0, false) => line += " (without an end)",
+        (u32::MAX, _) => line += " (and more)",
         (cut, _) => {
             let _ = write!(line, " (and {cut} bytes more)");
         }

@@ -5,7 +5,7 @@ use iocrec_log::event::{
     CallSiteId, Crash, IocId, QueueFill, SignalFrom, SignalSent, SlowClient, Stuck, StuckEnd, TcpConnection,
 };
 
-use crate::linux::ending::signal_name;
+use crate::linux::ending::{no_process, signal_name};
 
 /// Return addresses in a line.
 const MOST: usize = 6;
@@ -19,7 +19,7 @@ pub fn signal(sent: &SignalSent, context: &Context) -> String {
     let name = name_of(sent.ioc, context);
     let from = match sent.from {
         _ if sent.signal == 0 => return format!("Signals: {} more to {name}", sent.left_out),
-        SignalFrom::Kernel => "the kernel".into(),
+        SignalFrom::Kernel => no_process(sent.code),
         SignalFrom::OutOfMemory => "the kernel for lack of memory".into(),
         SignalFrom::Process if context.ioc(sent.ioc).is_some_and(|ioc| ioc.pid == sent.pid) => {
             "itself".into()

@@ -120,20 +120,9 @@ fn images_that_were_changed() {
     fuzz(300, |random: &mut Random| {
         let mut ioc = ioc(if random.below(2) == 0 { Width::Bits64 } else { Width::Bits32 });
         let memory = ioc.image.memory();
-        let (used, word) = (ioc.image.used(), ioc.image.width.bytes());
+        let used = ioc.image.used();
         let before = Layout::read(&memory, ioc.pdbbase).unwrap();
-        for _ in 0..random.below(6) {
-            let at = random.below(used / word) * word;
-            match random.below(6) {
-                0 => ioc.image.put(at + random.below(word), &[random.next() as u8]),
-                1 => ioc.image.put(at, &[[0, 1, 2, 0x7F, 0xFF][random.below(5)]; 4]),
-                2 => ioc.image.put_pointer(at, random.next() >> random.below(64)),
-                3 => ioc.image.put_pointer(at, 0),
-                // to its end, beyond which nothing is mapped
-                4 => ioc.image.put_pointer(at, ioc.image.address(ROOM - random.below(64))),
-                _ => ioc.image.point(at, random.below(used)),
-            }
-        }
+        ioc.image.change(random, 6);
         let layouts = match Layout::read(&memory, ioc.pdbbase) {
             Ok(after) => vec![before, after],
             Err(error) => {

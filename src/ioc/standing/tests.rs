@@ -132,7 +132,7 @@ fn a_mutex_that_is_waited_for() {
 
 /// Whatever the memory holds: nothing panics or hangs, and no record is named that is none.
 #[test]
-fn any_memory() {
+fn images_that_were_changed() {
     let (tid, end, thread) = sleeper(0);
     fuzz(200, |random| {
         let mut world = world();

@@ -10,6 +10,7 @@ use crate::ioc::offsets::{Abi, Generation};
 use crate::ioc::process::IocProcess;
 use crate::linux::memory::Memory;
 use crate::linux::width::Width;
+use iocrec_testing::chance::Random;
 
 /// Size of an image, bytes.
 pub const ROOM: usize = 1 << 20;
@@ -97,6 +98,24 @@ impl Image {
     pub fn point_to_string(&mut self, at: usize, text: &str) {
         let string = self.string(text);
         self.point(at, string);
+    }
+
+    /// Changes up to `most` words at random, as memory of another process may be that changes while it is read, or was
+    /// never that of an IOC.
+    pub fn change(&mut self, random: &mut Random, most: usize) {
+        let (used, word) = (self.used, self.width.bytes());
+        for _ in 0..random.below(most) {
+            let at = random.below(used / word) * word;
+            match random.below(6) {
+                0 => self.put(at + random.below(word), &[random.next() as u8]),
+                1 => self.put(at, &[[0, 1, 2, 0x7F, 0xFF][random.below(5)]; 4]),
+                2 => self.put_pointer(at, random.next() >> random.below(64)),
+                3 => self.put_pointer(at, 0),
+                // to its end, beyond which nothing is mapped
+                4 => self.put_pointer(at, self.address(ROOM - random.below(64))),
+                _ => self.point(at, random.below(used)),
+            }
+        }
     }
 
     /// Adds dbBase and returns its start. Its list of record types is the "last node" for the first one.

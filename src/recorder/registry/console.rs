@@ -22,6 +22,8 @@ const PATIENCE: u64 = 200_000_000;
 const REMEMBERED: u64 = 10_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
+/// Bytes of a call of `writev` that has more pieces than the programs read; as many are cut.
+const MUCH: u32 = u32::MAX;
 /// Calls of `write` that the programs keep for each line: C++ streams make several.
 const WRITES_A_LINE: u32 = 8;
 
@@ -101,7 +103,8 @@ impl Console {
         if !is_whole {
             // whether the rest has a line feed is not known
             let begun = self.begin(&written, output);
-            begun.cut = begun.cut.saturating_add(length - text.len() as u32);
+            let more = if length == MUCH { MUCH } else { length - text.len() as u32 };
+            begun.cut = begun.cut.saturating_add(more);
             self.hand_over(env, (tid, descriptor), false);
         }
         if self.begun.len() > MAX_OPEN {

@@ -7,7 +7,7 @@ use iocrec_log::event::SignalFrom;
 
 use crate::deaths::Delivered;
 use crate::ioc::stack::Place;
-use crate::linux::ending::signal_name;
+use crate::linux::ending::{no_process, signal_name};
 
 /// Signals and faults that are remembered, the latest.
 const MOST: usize = 16;
@@ -29,6 +29,8 @@ pub struct Signal {
     pub number: u16,
     /// Who sent it.
     pub from: SignalFrom,
+    /// Its `si_code`.
+    pub code: i32,
     /// Whether that was the process itself.
     pub own: bool,
     /// The process that sent it; 0: the kernel.
@@ -193,7 +195,7 @@ impl Signal {
     /// Who sent it, for people.
     fn sender(&self) -> String {
         match self.from {
-            SignalFrom::Kernel => "the kernel".into(),
+            SignalFrom::Kernel => no_process(self.code),
             SignalFrom::OutOfMemory => "the kernel for lack of memory".into(),
             SignalFrom::Process if self.own => "itself".into(),
             SignalFrom::Process => {
@@ -250,6 +252,7 @@ mod tests {
             time,
             number,
             from: SignalFrom::Process,
+            code: 0,
             own: user.is_empty(),
             pid,
             program,
@@ -294,6 +297,15 @@ mod tests {
         assert!(dying.how(None).starts_with("its process is gone"), "it may have had a handler");
         dying.signal(signal(2 * SECOND, 9, 12, "op"), 0);
         assert_eq!(dying.how(None), "killed by SIGKILL, sent by pid 12 (bash, user op)");
+    }
+
+    #[test]
+    fn no_process_sent_it() {
+        for (code, who) in [(0x80, "the kernel"), (-2, "a timer, a message queue or the like (si_code -2)")] {
+            let mut dying = Dying::default();
+            dying.signal(Signal { from: SignalFrom::Kernel, code, pid: 0, ..signal(1, 15, 0, "?") }, 0);
+            assert_eq!(dying.how(Some(15)), format!("killed by SIGTERM, sent by {who}"));
+        }
     }
 
     #[test]

@@ -24,12 +24,14 @@ struct Known {
 #[derive(Debug, Default)]
 pub struct Queues {
     known: [Known; 4],
+    /// Where their rings are.
+    rings: [u64; 4],
 }
 
 impl Queues {
     /// Looks at the queues.
     pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>) {
-        let fills = queues::read(ioc.owner.process);
+        let fills = queues::read(ioc.owner.process, &mut self.rings);
         for ((known, queue), fill) in self.known.iter_mut().zip(Queue::ALL).zip(fills) {
             let Some(fill) = fill else { continue };
             let Some((since, before)) = known.seen.replace((now, fill)) else { continue };

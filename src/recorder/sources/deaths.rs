@@ -112,8 +112,16 @@ fn note_signal(env: &mut Env<'_>, ioc: &mut TracedIoc, time: u64, sent: Sent, us
     let from = if sender == 0 { SignalFrom::Kernel } else { SignalFrom::Process };
     let own = sender == ioc.pid;
     let more = ioc.dying.not_told(left_out);
-    let remembered =
-        Signal { time, number: signal, from, own, pid: sender, program: program.clone(), user: user.clone() };
+    let remembered = Signal {
+        time,
+        number: signal,
+        from,
+        code,
+        own,
+        pid: sender,
+        program: program.clone(),
+        user: user.clone(),
+    };
     ioc.dying.signal(remembered, left_out);
     let command = if sender == 0 || own || env.options.no_command_lines {
         Vec::new()

@@ -24,7 +24,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import private_net
-from processes import PYTHON, Client, Ioc, Recorder, start, wait_until
+from processes import PYTHON, Client, Ioc, Recorder, shared_library, start, wait_until
 
 from ioc import environment
 
@@ -40,19 +40,6 @@ GROUPS = {
     "/sys/fs/cgroup": "memory.max",
 }
 MOST_MEMORY = 256 << 20
-
-
-def routines(directory):
-    """Builds routines.c."""
-    include = subprocess.run(
-        [PYTHON, "-c", "from epicscorelibs import path; print(path.include_path)"],
-        check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
-    library = os.path.join(directory, "routines.so")
-    source = os.path.join(os.path.dirname(HERE), "routines.c")
-    folders = [f"-I{os.path.join(include, *more)}" for more in ((), ("os", "Linux"), ("compiler", "gcc"))]
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O0", *folders, "-o", library, source], check=True)
-    return library
 
 
 @contextlib.contextmanager
@@ -115,7 +102,7 @@ class Ending:
         self.iocs, self.truth, self.clients, self.not_run = {}, {}, {}, []
 
     def start_iocs(self, group):
-        library = routines(self.directory)
+        library = shared_library(os.path.join(os.path.dirname(HERE), "routines.c"), self.directory)
         database = os.path.join(HERE, "ending.db")
         output = open(os.path.join(self.directory, "iocs.txt"), "w", encoding="utf-8")
         names = [*ROUTINES, *SIGNALS, *OTHERS]

@@ -52,6 +52,8 @@ fn what_was_not_read_is_not_made_up() {
     let mut bench = bench("pipe:[5]");
     write(&mut bench, Written { length: 500, ..error(b"long") });
     assert_eq!(lines(&bench), [("long".to_string(), 496, false)]);
+    write(&mut bench, Written { length: MUCH, ..error(b"piece") });
+    assert_eq!(lines(&bench), [("piece".to_string(), MUCH, false)]);
     let long = [b'x'; 2 * MAX_LINE];
     write(&mut bench, error(&long));
     write(&mut bench, error(b"y\n"));
