@@ -81,6 +81,15 @@ pub enum UsageError {
     SentAndWritten(&'static str),
     /// Spans to be skipped, but none are sent.
     SkippedUnsent,
+    /// `--clock-offset` names a host that none of the logs is of.
+    UnknownHost {
+        /// The host.
+        host: String,
+        /// Some of the hosts that there are.
+        hosts: Vec<String>,
+    },
+    /// `--clock-offset auto` while logs grow.
+    AutoWhileFollowing,
     /// Spans to be skipped, but those of a log that is followed have no numbers.
     SkippedInFollowing,
 }
@@ -142,6 +151,14 @@ impl fmt::Display for UsageError {
             UsageError::SkippedUnsent => {
                 f.write_str("--skip-spans goes on with sending; name the collector, too: --otlp http://HOST:4318")
             }
+            UsageError::UnknownHost { host, hosts } => write!(
+                f,
+                "--clock-offset: no log is of host '{host}'; the logs are of {}",
+                if hosts.is_empty() { "no host that is known".to_owned() } else { hosts.join(", ") }
+            ),
+            UsageError::AutoWhileFollowing => f.write_str(
+                "--clock-offset auto changes as the logs grow; with --follow write what iocreplay info says: HOST=SECONDS",
+            ),
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")
             }
@@ -149,6 +166,23 @@ impl fmt::Display for UsageError {
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),
         }
+    }
+}
+
+/// Hosts that a message lists.
+const MAX_HOSTS: usize = 10;
+
+impl UsageError {
+    /// `--clock-offset` names a host that is none of these.
+    pub fn unknown_host(host: &str, hosts: &[String]) -> UsageError {
+        let mut hosts: Vec<String> = hosts.iter().filter(|host| !host.is_empty()).cloned().collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        if hosts.len() > MAX_HOSTS {
+            hosts.truncate(MAX_HOSTS);
+            hosts.push("...".into());
+        }
+        UsageError::UnknownHost { host: host.to_owned(), hosts }
     }
 }
 

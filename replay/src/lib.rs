@@ -34,6 +34,7 @@ mod alarms;
 mod aliases;
 pub mod attached;
 mod chains;
+pub mod clocks;
 pub mod collector;
 pub mod commands;
 pub mod console;

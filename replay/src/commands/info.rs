@@ -25,9 +25,10 @@ impl Command for Info {
         let read = |run: &Vec<_>| RunSummary::read_with(run, logs.notices(), &zone, logs.uses_index());
         let runs: Vec<RunSummary> = logs.runs().iter().map(read).collect();
         if self.json {
-            output::info::json(out, &runs)?;
+            output::info::json(out, &runs, &logs.host_clocks())?;
         } else {
             output::info::text(out, &runs)?;
+            output::info::clocks(out, &logs.host_clocks())?;
         }
         Ok(Outcome::from(&logs))
     }
