@@ -23,12 +23,11 @@ fn questions_have_the_same_answers_in_all_engines() {
     let has = |module: &str| {
         Command::new(&python).args(["-c", &format!("import {module}")]).output().is_ok_and(|it| it.status.success())
     };
+    let name = "questions_have_the_same_answers_in_all_engines";
     if !["duckdb", "chdb", "pyspark"].iter().all(|module| has(module)) {
-        let name = "questions_have_the_same_answers_in_all_engines";
         return not_run(name, Needs::Program("duckdb, chdb and pyspark"));
     }
     if !Command::new("java").arg("-version").output().is_ok_and(|it| it.status.success()) {
-        let name = "questions_have_the_same_answers_in_all_engines";
         return not_run(name, Needs::Program("openjdk-17-jre-headless"));
     }
     let directory = tempfile::tempdir().unwrap();
