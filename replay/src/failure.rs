@@ -3,6 +3,7 @@
 use crate::collector::Stopped;
 use crate::commands::operands::WrongOperands;
 use crate::nothing_found::NoChange;
+use crate::tables::directory::Refused;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
 use std::ffi::OsString;
@@ -27,6 +28,8 @@ pub enum Failure {
     NoChange(NoChange),
     /// A collector did not take all spans.
     Collector(Box<Stopped>),
+    /// Tables can't be written.
+    Tables(Box<Refused>),
     /// The failure was already reported, or is the answer itself.
     Reported,
 }
@@ -92,6 +95,8 @@ pub enum UsageError {
     AutoWhileFollowing,
     /// Spans to be skipped, but those of a log that is followed have no numbers.
     SkippedInFollowing,
+    /// Tables have no format and no directory, or several.
+    ExportWhere,
 }
 
 /// Conflict of an output file with a log.
@@ -162,6 +167,9 @@ impl fmt::Display for UsageError {
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")
             }
+            UsageError::ExportWhere => {
+                f.write_str("name the format and the directory of the tables: one of --parquet DIR, --ndjson DIR and --csv DIR")
+            }
             UsageError::ReportToTerminal => f.write_str(
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),
@@ -198,6 +206,7 @@ impl fmt::Display for Failure {
             }
             Failure::NoChange(error) => error.fmt(f),
             Failure::Collector(stopped) => stopped.fmt(f),
+            Failure::Tables(refused) => refused.fmt(f),
             Failure::Reported => f.write_str("reported"),
         }
     }
@@ -227,6 +236,12 @@ impl From<io::Error> for Failure {
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Self {
         Failure::Collector(Box::new(stopped))
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Tables(Box::new(refused))
     }
 }
 

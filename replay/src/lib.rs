@@ -66,6 +66,7 @@ pub mod snapshots;
 pub mod states;
 mod suggest;
 pub mod summary;
+pub mod tables;
 pub mod terminal;
 pub mod time;
 pub mod undo;

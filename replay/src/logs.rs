@@ -22,7 +22,7 @@ use crate::puts::Puts;
 use crate::recent::Recent;
 use crate::scan::{Blocks, Part, Scan};
 use crate::states::NOTED;
-use crate::values::{History, Values};
+use crate::values::{History, Tap, Values};
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{Fact, Host};
 use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
@@ -356,6 +356,13 @@ impl Logs {
             sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
         }
         History::new(Replay::new(sources, self.until(until), &self.notices), filter)
+    }
+
+    /// The same, and all chains in the filter's time range for `tap`, which sees each before its values come.
+    pub fn history_with<'a>(&self, filter: &'a Filter, tap: Tap<'a>) -> History<'a> {
+        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
+        let replay = Replay::new(self.sources(filter.since), self.until(until), &self.notices);
+        History::new(replay, filter).with_tap(tap)
     }
 
     /// The same of these records alone, which are the filter's.

@@ -92,7 +92,12 @@ pub struct History<'a> {
     left: HashMap<Rc<IocProcess>, Moment>,
     /// IOCs recorded in each run.
     recorded: HashMap<usize, Vec<Rc<IocProcess>>>,
+    /// Is shown each chain.
+    tap: Option<Tap<'a>>,
 }
+
+/// What is shown each chain from which values are taken.
+pub type Tap<'a> = Box<dyn FnMut(&Chain) + 'a>;
 
 impl<'a> History<'a> {
     pub(crate) fn new(replay: Replay, filter: &'a Filter) -> Self {
@@ -107,7 +112,14 @@ impl<'a> History<'a> {
             names: Names::default(),
             left: HashMap::new(),
             recorded: HashMap::new(),
+            tap: None,
         }
+    }
+
+    /// Shows `tap` each chain, in the order in which they began, before its values come.
+    pub fn with_tap(mut self, tap: Tap<'a>) -> Self {
+        self.tap = Some(tap);
+        self
     }
 
     fn wait(&mut self, time: i64, entry: Entry) {
@@ -117,6 +129,9 @@ impl<'a> History<'a> {
 
     /// Takes the values of a chain.
     fn take(&mut self, chain: Chain) {
+        if let Some(tap) = &mut self.tap {
+            tap(&chain);
+        }
         self.take_disabled(&chain);
         let mut found = Vec::new();
         each_value(&chain, self.filter, &mut self.names, &mut |line, path| found.push((line, path.to_vec())));

@@ -56,6 +56,7 @@ commands! {
     iocs: Iocs, "iocs";
     records: Records, "records";
     report: Report, "report";
+    export: Export, "export";
 }
 
 /// Read logs of iocrec, the flight recorder for EPICS IOCs: who changed a PV, why a record processed, what an IOC was

@@ -83,6 +83,10 @@ impl Slow {
 /// A circuit, with its client.
 #[derive(Clone, Debug)]
 pub struct ClientLine {
+    /// The number of the run that recorded it, in the order of the logs.
+    pub run: usize,
+    /// Its number in that run.
+    pub circuit: CircuitId,
     /// Host that recorded it; empty if unknown.
     pub host: Rc<str>,
     /// The IOC that serves it; empty if unknown.
@@ -228,6 +232,7 @@ impl Clients {
             let end = logs.end_of(run);
             let open = found.lines.iter_mut().skip(first).filter(|line| line.ended == Ended::No);
             open.for_each(|line| line.watched = end);
+            found.lines.iter_mut().skip(first).for_each(|line| line.run = number);
             for place in first..found.lines.len() {
                 found.learn(place, logs.peers(), number);
             }
@@ -545,6 +550,8 @@ impl Clients {
 impl ClientLine {
     fn new(ends: &(Rc<str>, String, String), circuit: &Circuit, seen: i64, opened: bool) -> Self {
         ClientLine {
+            run: 0,
+            circuit: circuit.id,
             host: Rc::clone(&ends.0),
             ioc: String::new(),
             ioc_pid: None,

@@ -276,10 +276,15 @@ impl PutLine {
 /// Calls `each` for the puts in a chain and in those that its CA links led to, in no particular order: those from
 /// outside, or with `all` every one.
 pub fn each_put(chain: &Chain, all: bool, each: &mut impl FnMut(PutLine)) {
-    walk(chain, all, None, each);
+    walk(chain, all, None, &mut |put, _| each(put));
 }
 
-fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLine)) {
+/// Calls `each` for every put, and whether it is one of those from outside.
+pub fn each_put_told(chain: &Chain, each: &mut impl FnMut(PutLine, bool)) {
+    walk(chain, true, None, each);
+}
+
+fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLine, bool)) {
     let context = chain.run.context();
     for (number, span) in chain.spans.iter().enumerate() {
         match &span.kind {
@@ -292,9 +297,10 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
                 let stray = via == Via::Unknown && put.kind == Some(PutKind::Put);
                 // Another IOC's client counts as outside too, unless the link that made the put is known.
                 let foreign = cause.is_none() && is_of_another_ioc(&context, span, put);
-                if all || (via.is_from_outside() || foreign) && !stray {
+                let is_outside = (via.is_from_outside() || foreign) && !stray;
+                if all || is_outside {
                     let cause = cause.filter(|_| number == 0);
-                    each(line(chain, &context, number, span, put, via, cause));
+                    each(line(chain, &context, number, span, put, via, cause), is_outside);
                 }
             }
             SpanKind::Link(link) => {
@@ -305,7 +311,7 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
             }
             SpanKind::Process(process) if all && process.trigger == Trigger::Python => {
                 if let End::Completed(Completed { value, .. }) = &process.outcome {
-                    each(set_by_python(chain, &context, number, span, process, value));
+                    each(set_by_python(chain, &context, number, span, process, value), false);
                 }
             }
             SpanKind::Process(_) => {}

@@ -63,6 +63,20 @@ impl Destination {
         }
     }
 
+    /// Checks that this option does not name a directory of a log, or one that would be in it.
+    pub fn check_directory(option: &'static str, path: &Path, logs: &[PathBuf]) -> Result<(), UsageError> {
+        if path.as_os_str().is_empty() {
+            return Err(UsageError::EmptyOutput(option));
+        }
+        let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        // a file in it would be as wrong
+        let within = to.join("_");
+        let conflict = conflict(&to, fs::metadata(path).ok().as_ref(), logs).or_else(|| conflict(&within, None, logs));
+        conflict.map_or(Ok(()), |conflict| {
+            Err(UsageError::OutputInLog { option, file: path.to_owned(), conflict })
+        })
+    }
+
     fn standard() -> Destination {
         let out = terminal::standard();
         Destination::Standard { seen: !is_stored(&out), out }

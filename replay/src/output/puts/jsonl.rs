@@ -152,6 +152,20 @@ fn fields(found: Option<&[(String, Value)]>) -> serde_json::Value {
     serde_json::Value::Object(found.iter().map(field).collect())
 }
 
+/// What PVAccess adds to a put, as JSON.
+pub fn detail(put: &PutLine) -> String {
+    let pva = put.pva.as_ref();
+    let options = pva.map(|pva| pva.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>());
+    let detail = serde_json::json!({
+        "fields": fields(pva.map(|pva| pva.fields.as_slice())),
+        "fields_cut": pva.map(|pva| pva.is_cut),
+        "options": options,
+        "result": fields(pva.map(|pva| pva.result.as_slice()).filter(|found| !found.is_empty())),
+        "members": put.members().iter().map(member).collect::<Vec<_>>(),
+    });
+    detail.to_string()
+}
+
 /// What is known of a put to a group's member beside what is known of the group's.
 fn member(put: &PutLine) -> serde_json::Value {
     serde_json::json!({

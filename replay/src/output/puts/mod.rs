@@ -7,7 +7,7 @@ pub mod sample;
 pub mod script;
 pub mod text;
 
-pub use self::jsonl::process;
+pub use self::jsonl::{detail, process};
 
 use super::format::{UnknownFormat, Writer};
 use super::rows::{self, Row};

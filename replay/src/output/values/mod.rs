@@ -4,6 +4,8 @@ pub mod databrowser;
 pub mod jsonl;
 pub mod text;
 
+pub use self::text::units;
+
 use super::format::Format;
 use super::rows::{self, Row};
 use crate::model::history::ValueLine;

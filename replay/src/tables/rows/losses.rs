@@ -1,0 +1,193 @@
+//! Rows of losses: what was lost, what is missing, what was left out, and when IOCs ran unseen.
+
+use super::super::cells::{known, Cell};
+use super::super::export::{At, Export};
+use super::super::schema::Of;
+use crate::attached::Spans;
+use crate::filter::Filter;
+use crate::logs::{budget, Logs};
+use crate::model::clock::SetLater;
+use crate::model::run::record_name;
+use crate::names::source_name;
+use crate::scan::{Blocks, Part, Scan};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Fact, Ioc};
+use iocrec_log::reader::{About, Choice, SegmentFile, Shape};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// IOCs whose times are kept; a bound for hostile logs.
+const MAX_IOCS: usize = 10_000;
+
+/// Something that the log does not say.
+struct Lost {
+    since: Option<i64>,
+    time: i64,
+    kind: &'static str,
+    source: Option<&'static str>,
+    count: Option<u64>,
+    ioc: String,
+    record: Option<String>,
+    cause: String,
+    open: bool,
+}
+
+/// Adds the losses of each run.
+pub fn add(export: &mut Export, logs: &Logs, filter: &Filter) {
+    for (number, files) in logs.runs().iter().enumerate() {
+        let end = logs.end_of(files);
+        let mut run = Run::new(files);
+        let mut lost = Vec::new();
+        run.read(files, &mut |found| lost.push(found));
+        let host = run.context.host().map(|host| host.name.clone()).unwrap_or_default();
+        run.unseen(end, &mut |found| lost.push(found));
+        lost.sort_by_key(|lost| lost.time);
+        for found in lost {
+            let begun = filter.until.is_none_or(|until| found.since.unwrap_or(found.time) < until);
+            let is_over = filter.since.is_some_and(|since| found.time < since);
+            let is_named = found.record.as_ref().is_none_or(|record| filter.field(record, "VAL"));
+            if begun && !is_over && is_named && filter.place(&host, &found.ioc) {
+                push(export, number, &host, &found);
+            }
+        }
+    }
+}
+
+fn push(export: &mut Export, run: usize, host: &str, found: &Lost) {
+    let at = At { run: Some(run), time: found.time, host, ioc: &found.ioc };
+    export.add(Of::Losses, at, |row| {
+        row.push(found.since.into());
+        row.push(found.since.into());
+        row.push(found.kind.into());
+        row.push(found.source.into());
+        row.push(found.count.filter(|count| *count > 0).map_or(Cell::Null, Cell::from));
+        row.push(found.record.as_deref().into());
+        row.push(known(&found.cause));
+        row.push(found.open.into());
+    });
+}
+
+/// A run being read.
+struct Run {
+    context: Context,
+    spans: Spans,
+    iocs: BTreeMap<u32, Ioc>,
+    /// Number that the next segment should have.
+    expected: Option<u32>,
+    /// The time of the last event, and whether something is missing after it.
+    last: u64,
+    is_missing: bool,
+}
+
+/// Only definitions and notes are read; hits only tell the time.
+fn choose(about: &About) -> Choice {
+    match about.classes.is_some_and(|classes| !classes.definitions() && !classes.notes()) {
+        true => Choice::Pass,
+        false => Choice::Only(Arc::new(|_: &Shape| false)),
+    }
+}
+
+impl Run {
+    fn new(files: &[SegmentFile]) -> Run {
+        let mut context = Context::sharing(&budget(files));
+        SetLater::find(files).inspect(|set| set.apply_to(&mut context));
+        let (spans, iocs) = (Spans::default(), BTreeMap::new());
+        Run { context, spans, iocs, expected: None, last: 0, is_missing: false }
+    }
+
+    fn read(&mut self, files: &[SegmentFile], each: &mut dyn FnMut(Lost)) {
+        for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
+            match part {
+                Part::Segment(header) => {
+                    // The first may well be missing: the recorder deletes the oldest.
+                    self.is_missing |= self.expected.is_some_and(|expected| header.sequence > expected);
+                    self.expected = header.sequence.checked_add(1);
+                }
+                Part::Unreadable(_) | Part::Damage(_) => self.is_missing |= self.last > 0,
+                Part::Block(block) => {
+                    let times = block.about.as_ref().map(|about| (about.first, about.last));
+                    if block.passed {
+                        times.inspect(|(first, last)| self.happened(*first, *last, each));
+                    }
+                    for event in &block.events {
+                        self.context.apply(event.time, &event.fact);
+                        if !block.keyframe {
+                            self.happened(event.time, event.time, each);
+                        }
+                        self.fact(event.time, &event.fact, each);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Something happened from `first` to `last`.
+    fn happened(&mut self, first: u64, last: u64, each: &mut dyn FnMut(Lost)) {
+        if std::mem::take(&mut self.is_missing) {
+            if let Some(time) = self.context.wall(first) {
+                let since = self.context.wall(self.last).map(|since| since.min(time));
+                each(Lost { since, ..Lost::of("missing", time) });
+            }
+        }
+        self.last = self.last.max(last);
+    }
+
+    fn fact(&mut self, time: u64, fact: &Fact, each: &mut dyn FnMut(Lost)) {
+        self.spans.take(time, fact, &self.context);
+        let Some(wall) = self.context.wall(time) else { return };
+        let since = |since| self.context.wall(since).map(|since| since.min(wall));
+        match fact {
+            Fact::Ioc(ioc) if self.iocs.len() < MAX_IOCS => {
+                self.iocs.insert(ioc.id, Ioc::clone(ioc));
+            }
+            Fact::Loss(loss) => each(Lost {
+                since: since(loss.since),
+                source: Some(source_name(loss.source)),
+                count: Some(loss.count),
+                cause: loss.cause.clone(),
+                ..Lost::of("lost", wall)
+            }),
+            Fact::ChainsLeftOut(left) => {
+                let record = self.context.record(left.record);
+                let ioc = record.and_then(|record| self.context.ioc(record.ioc));
+                each(Lost {
+                    since: since(left.since),
+                    count: Some(left.count),
+                    ioc: ioc.map(|ioc| ioc.name.clone()).unwrap_or_default(),
+                    record: Some(record_name(&self.context, left.record)),
+                    ..Lost::of("left out", wall)
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// The times during which IOCs ran unseen; those that last on are noted at `end`.
+    fn unseen(&self, end: Option<i64>, each: &mut dyn FnMut(Lost)) {
+        for ioc in self.iocs.values() {
+            for unseen in self.spans.unseen(ioc.id) {
+                let Some(time) = unseen.to.or(end).or(unseen.from) else { continue };
+                let open = unseen.to.is_none();
+                let cause = unseen.cause.to_owned();
+                let of = Lost::of("unrecorded", time);
+                each(Lost { since: unseen.from, ioc: ioc.name.clone(), cause, open, ..of });
+            }
+        }
+    }
+}
+
+impl Lost {
+    fn of(kind: &'static str, time: i64) -> Lost {
+        Lost {
+            since: None,
+            time,
+            kind,
+            source: None,
+            count: None,
+            ioc: String::new(),
+            record: None,
+            cause: String::new(),
+            open: false,
+        }
+    }
+}

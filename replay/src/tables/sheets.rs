@@ -1,0 +1,278 @@
+//! Rows on their way to files, many at a time.
+//!
+//! A file is written under a name of its own beside the one that it gets when it is whole. What is in memory is bounded, and
+//! so is the number of files that are begun; none is open for longer than it takes to write a part of it.
+
+use super::cells::Cell;
+use super::schema::{Of, Table};
+use super::{csv, ndjson, Format};
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Bytes of rows that are held in memory, of all files and of one. The reader itself takes some 30 MiB of the 64 that there are.
+const MOST: usize = 16 << 20;
+const MOST_OF_ONE: usize = 6 << 20;
+/// Rows of a row group, and bytes of text that are written at once.
+const ROWS: usize = 1 << 16;
+const TEXT: usize = 1 << 18;
+/// Files that are begun at the same time: those of one run, and more for each further one.
+const BEGUN: usize = 128;
+const BEGUN_OF_RUN: usize = 10;
+const MOST_RUNS: usize = 256;
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The table.
+    pub of: Of,
+    /// The number of the run.
+    pub run: usize,
+    /// The segment.
+    pub segment: u32,
+    /// The day, counted from 1970-01-01.
+    pub day: i64,
+    /// The number of the host.
+    pub host: u32,
+}
+
+/// A file that can't be written.
+#[derive(Debug)]
+pub struct Unwritten {
+    /// The file.
+    pub file: PathBuf,
+    /// The reason.
+    pub error: io::Error,
+}
+
+/// A file that is appended to; it is open only in between.
+struct Appended {
+    path: PathBuf,
+    /// A lock, since the writer of Parquet gives no other access to it.
+    file: Mutex<Option<File>>,
+}
+
+impl Appended {
+    fn release(&self) {
+        if let Ok(mut file) = self.file.lock() {
+            *file = None;
+        }
+    }
+}
+
+impl Write for Appended {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = self.file.get_mut().map_err(|_| io::Error::other("a lock is broken"))?;
+        match file {
+            Some(file) => file.write(bytes),
+            None => file.insert(OpenOptions::new().append(true).open(&self.path)?).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Encoder {
+    Text { format: Format, table: &'static Table, below: Appended, bytes: Vec<u8> },
+    #[cfg(feature = "parquet")]
+    Parquet(Box<super::parquet::Parquet<Appended>>),
+}
+
+/// A file that is begun.
+struct Sheet {
+    encoder: Encoder,
+    own: PathBuf,
+    to: PathBuf,
+    /// Bytes in memory.
+    size: usize,
+    used: u64,
+}
+
+/// All files that are begun.
+pub struct Sheets {
+    format: Format,
+    begun: HashMap<Key, Sheet, foldhash::fast::FixedState>,
+    limit: usize,
+    size: usize,
+    count: u64,
+    /// How many files were closed for a key.
+    closed: HashMap<Key, u32>,
+    /// The names of files that were written.
+    pub written: Vec<PathBuf>,
+}
+
+impl Sheets {
+    /// For the files of this many runs.
+    pub fn new(format: Format, runs: usize) -> Sheets {
+        let limit = BEGUN + BEGUN_OF_RUN * runs.min(MOST_RUNS);
+        let (begun, closed, written) = (HashMap::default(), HashMap::new(), Vec::new());
+        Sheets { format, begun, limit, size: 0, count: 0, closed, written }
+    }
+
+    /// Adds a row. `path`: the file's for that part of it.
+    ///
+    /// # Errors
+    /// If a file can't be written.
+    pub fn add(&mut self, key: Key, row: &[Cell], path: impl Fn(u32) -> PathBuf) -> Result<(), Unwritten> {
+        self.count += 1;
+        let count = self.count;
+        if !self.begun.contains_key(&key) {
+            self.make_room(key)?;
+            let part = self.closed.get(&key).copied().unwrap_or(0);
+            let sheet = Sheet::begin(self.format, key.of.table(), path(part))?;
+            self.begun.insert(key, sheet);
+        }
+        let Some(sheet) = self.begun.get_mut(&key) else { return Ok(()) };
+        sheet.used = count;
+        let before = sheet.size;
+        sheet.push(row);
+        self.size += sheet.size - before;
+        if sheet.is_full() {
+            self.size -= sheet.size;
+            sheet.flush()?;
+        }
+        if self.size > MOST {
+            let largest = self.begun.values_mut().max_by_key(|sheet| (sheet.size, sheet.used));
+            if let Some(sheet) = largest {
+                self.size -= sheet.size;
+                sheet.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes files to which nothing more will come: those of segments two before; and, if there are too many, the one that was
+    /// not used for the longest time.
+    fn make_room(&mut self, next: Key) -> Result<(), Unwritten> {
+        let is_past = |key: &Key| {
+            key.of == next.of && key.run == next.run && key.segment.saturating_add(1) < next.segment
+        };
+        let mut past: Vec<Key> = self.begun.keys().copied().filter(is_past).collect();
+        past.sort();
+        if self.begun.len() >= self.limit && past.is_empty() {
+            let oldest = self.begun.iter().min_by_key(|(_, sheet)| sheet.used);
+            past.extend(oldest.map(|(key, _)| *key));
+        }
+        past.into_iter().try_for_each(|key| self.close(key))
+    }
+
+    fn close(&mut self, key: Key) -> Result<(), Unwritten> {
+        let Some(sheet) = self.begun.remove(&key) else { return Ok(()) };
+        self.size -= sheet.size;
+        *self.closed.entry(key).or_default() += 1;
+        self.written.push(sheet.to.clone());
+        sheet.finish()
+    }
+
+    /// Closes all files.
+    ///
+    /// # Errors
+    /// If one can't be written.
+    pub fn finish(&mut self) -> Result<(), Unwritten> {
+        let mut keys: Vec<Key> = self.begun.keys().copied().collect();
+        keys.sort();
+        keys.into_iter().try_for_each(|key| self.close(key))
+    }
+}
+
+impl Sheet {
+    fn begin(format: Format, table: &'static Table, to: PathBuf) -> Result<Sheet, Unwritten> {
+        let unwritten = |error| Unwritten { file: to.clone(), error };
+        let directory = to.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(directory).map_err(|error| Unwritten { file: directory.to_owned(), error })?;
+        let name = to.file_name().unwrap_or_default().to_string_lossy();
+        let own = to.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        OpenOptions::new().write(true).create_new(true).open(&own).map_err(unwritten)?;
+        let below = Appended { path: own.clone(), file: Mutex::new(None) };
+        let encoder = match format {
+            #[cfg(feature = "parquet")]
+            Format::Parquet => match super::parquet::Parquet::new(table, below) {
+                Ok(parquet) => Encoder::Parquet(Box::new(parquet)),
+                Err(error) => {
+                    let _ = fs::remove_file(&own);
+                    return Err(unwritten(error));
+                }
+            },
+            format => {
+                let mut bytes = Vec::new();
+                if format == Format::Csv {
+                    csv::push_heading(&mut bytes, table);
+                }
+                Encoder::Text { format, table, below, bytes }
+            }
+        };
+        Ok(Sheet { encoder, own, to, size: 0, used: 0 })
+    }
+
+    fn push(&mut self, row: &[Cell]) {
+        match &mut self.encoder {
+            Encoder::Text { format, table, bytes, .. } => {
+                match format {
+                    Format::Csv => csv::push(bytes, table, row),
+                    _ => ndjson::push(bytes, table, row),
+                }
+                self.size = bytes.len();
+            }
+            #[cfg(feature = "parquet")]
+            Encoder::Parquet(parquet) => {
+                parquet.push(row);
+                self.size += row.iter().map(Cell::size).sum::<usize>();
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        match &self.encoder {
+            Encoder::Text { .. } => self.size >= TEXT,
+            #[cfg(feature = "parquet")]
+            Encoder::Parquet(parquet) => parquet.rows >= ROWS || self.size >= MOST_OF_ONE,
+        }
+    }
+
+    /// Writes what is in memory.
+    fn flush(&mut self) -> Result<(), Unwritten> {
+        self.size = 0;
+        let flushed = match &mut self.encoder {
+            Encoder::Text { below, bytes, .. } => {
+                let written = below.write_all(bytes);
+                bytes.clear();
+                below.release();
+                written
+            }
+            #[cfg(feature = "parquet")]
+            Encoder::Parquet(parquet) => {
+                let written = parquet.flush();
+                parquet.below().release();
+                written
+            }
+        };
+        flushed.map_err(|error| Unwritten { file: self.to.clone(), error })
+    }
+
+    /// Writes the rest, and gives the file its name.
+    fn finish(mut self) -> Result<(), Unwritten> {
+        self.flush()?;
+        let finished = match &mut self.encoder {
+            Encoder::Text { .. } => Ok(()),
+            #[cfg(feature = "parquet")]
+            Encoder::Parquet(parquet) => {
+                let finished = parquet.finish();
+                parquet.below().release();
+                finished
+            }
+        };
+        let named = finished.and_then(|()| fs::rename(&self.own, &self.to));
+        named.map_err(|error| Unwritten { file: self.to.clone(), error })
+    }
+}
+
+impl Drop for Sheet {
+    fn drop(&mut self) {
+        // Already renamed if all went well.
+        let _ = fs::remove_file(&self.own);
+    }
+}
