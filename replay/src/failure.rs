@@ -91,8 +91,9 @@ pub enum UsageError {
         /// Some of the hosts that there are.
         hosts: Vec<String>,
     },
-    /// `--clock-offset auto` while logs grow.
-    AutoWhileFollowing,
+    /// `--clock-offset auto` with this option, with which the logs are read again as they grow: what is known of the clocks
+    /// changes, and with it the times of rows that were written before.
+    AutoWhileGrowing(&'static str),
     /// Spans to be skipped, but those of a log that is followed have no numbers.
     SkippedInFollowing,
     /// Tables have no format and no directory, or several.
@@ -161,8 +162,9 @@ impl fmt::Display for UsageError {
                 "--clock-offset: no log is of host '{host}'; the logs are of {}",
                 if hosts.is_empty() { "no host that is known".to_owned() } else { hosts.join(", ") }
             ),
-            UsageError::AutoWhileFollowing => f.write_str(
-                "--clock-offset auto changes as the logs grow; with --follow write what iocreplay info says: HOST=SECONDS",
+            UsageError::AutoWhileGrowing(with) => write!(
+                f,
+                "--clock-offset auto changes as the logs grow; with {with} write what iocreplay info says: HOST=SECONDS"
             ),
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")

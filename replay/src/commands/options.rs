@@ -178,8 +178,7 @@ impl Growing {
     pub fn check(&self, reading: &Reading) -> Result<(), UsageError> {
         match &reading.output {
             Some(file) if self.follow => Err(UsageError::FollowIntoFile(file.clone())),
-            // what is known of the clocks changes as the logs grow, and with it the times of rows that came before
-            _ if self.follow && reading.offsets().is_auto() => Err(UsageError::AutoWhileFollowing),
+            _ if self.follow && reading.offsets().is_auto() => Err(UsageError::AutoWhileGrowing("--follow")),
             _ => Ok(()),
         }
     }
