@@ -71,7 +71,8 @@ impl Line {
             let arrived = sent + self.delays.0 + jitter();
             let answered = arrived + 150 * US;
             let back = answered + self.delays.1 + jitter();
-            let (put, answer) = if machine.name == self.client.name { (sent, back) } else { (arrived, answered) };
+            let (put, answer) =
+                if machine.name == self.client.name { (sent, back) } else { (arrived, answered) };
             let (circuit, notify, status, text) = (self.id(), true, 1, String::new());
             seen.push((put, ca_put(circuit, circuit, true, ioid, f64::from(ioid))));
             seen.push((answer, Fact::CaAnswer(CaAnswer { circuit, ioid, notify, status, text })));
@@ -203,7 +204,10 @@ fn bounds_hold_the_truth() {
     assert_eq!(of("ahead")["ahead_of"], Json::Null);
     holds(&of("right"), -1.25, 0.0008);
     holds(&of("behind"), -1.29, 0.0008);
-    assert_eq!((&of("right")["ahead_of"], &of("behind")["ahead_of"]), (&Json::from("ahead"), &Json::from("ahead")));
+    assert_eq!(
+        (&of("right")["ahead_of"], &of("behind")["ahead_of"]),
+        (&Json::from("ahead"), &Json::from("ahead"))
+    );
     assert!(of("right")["messages"].as_u64().unwrap() > 500, "{}", of("right"));
     assert_eq!((&of("alone")["ahead_of"], &of("alone")["ahead_s"]), (&Json::Null, &Json::Null));
     // through the middle one, if that is not the right one
@@ -312,7 +316,10 @@ fn set_right_all_is_in_the_true_order() {
 fn what_is_wrong_is_said() {
     let fleet = fleet();
     for (words, reason) in [
-        (&["puts", ".", "--clock-offset", "box=1"][..], "no log is of host 'box'; the logs are of ahead, alone, behind, right"),
+        (
+            &["puts", ".", "--clock-offset", "box=1"][..],
+            "no log is of host 'box'; the logs are of ahead, alone, behind, right",
+        ),
         (&["verify", ".", "--clock-offset", "box=1"], "no log is of host 'box'"),
         (&["puts", ".", "--clock-offset", "ahead"], "write HOST=SECONDS"),
         (&["puts", ".", "--follow", "--clock-offset", "auto"], "changes as the logs grow"),

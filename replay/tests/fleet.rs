@@ -19,9 +19,13 @@ const FLEET: Fleet = Fleet { hosts: 28, seconds: 600, scan_ms: 2000, put_ms: 300
 #[test]
 fn questions_have_the_same_answers_in_all_engines() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let python = std::env::var_os("IOCREC_PYTHON").map_or_else(|| top.join(".venv/bin/python"), PathBuf::from);
+    let python =
+        std::env::var_os("IOCREC_PYTHON").map_or_else(|| top.join(".venv/bin/python"), PathBuf::from);
     let has = |module: &str| {
-        Command::new(&python).args(["-c", &format!("import {module}")]).output().is_ok_and(|it| it.status.success())
+        Command::new(&python)
+            .args(["-c", &format!("import {module}")])
+            .output()
+            .is_ok_and(|it| it.status.success())
     };
     let name = "questions_have_the_same_answers_in_all_engines";
     if !["duckdb", "chdb", "pyspark"].iter().all(|module| has(module)) {

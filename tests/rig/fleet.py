@@ -2,10 +2,11 @@
 """Asks a fleet's exported tables the questions of docs/fleet with real engines, and compares the answers.
 
 Usage: fleet.py IOCREPLAY LOGS TABLES QUERIES [ENGINE...]
-IOCREPLAY is the program, LOGS a directory of hosts, TABLES what it exported of them (Parquet), QUERIES docs/fleet. Without
-engines all are asked: duckdb, clickhouse, spark.
+IOCREPLAY is the program, LOGS a directory of hosts, TABLES what it exported of them (Parquet), QUERIES docs/fleet.
+Without engines all are asked: duckdb, clickhouse, spark.
 
-The truth is computed here, from what iocreplay itself says of the logs (puts, alarms, iocs, info, spans), not from tables.
+The truth is computed here, from what iocreplay itself says of the logs (puts, alarms, iocs, info, spans), not from
+tables.
 Prints a line for each engine; says what differs, and exits with 1. Exits with 77 if an engine is not installed.
 """
 
@@ -92,13 +93,19 @@ class Truth:
         who = lambda put: (put["user"], put["client_host"])
         different = lambda rows, key: len({row[key] for row in rows if row[key] is not None})
         number = lambda value: float(value) if isinstance(value, (int, float)) else None
-        yield "01", [
-            (at, put["time_ns"], put["pv"], *who(put), number(put["requested"]), put["status"])
-            for at in lost
-            for put in puts
-            if put["pv"].startswith("CELL07:") and at - 10 * SECOND < put["time_ns"] <= at
-        ]
-        yield "02", [(*key, len(of), different(of, "pv"), different(of, "host")) for key, of in groups(puts, who).items()]
+        yield (
+            "01",
+            [
+                (at, put["time_ns"], put["pv"], *who(put), number(put["requested"]), put["status"])
+                for at in lost
+                for put in puts
+                if put["pv"].startswith("CELL07:") and at - 10 * SECOND < put["time_ns"] <= at
+            ],
+        )
+        yield (
+            "02",
+            [(*key, len(of), different(of, "pv"), different(of, "host")) for key, of in groups(puts, who).items()],
+        )
         second = lambda a: (a["host"], a["time_ns"] // SECOND * SECOND, a["cause"])
         storms = ((*key, different(of, "record")) for key, of in groups(self.raised, second).items())
         yield "03", [storm for storm in storms if storm[-1] >= 5]
@@ -107,9 +114,14 @@ class Truth:
             if chain["put"]:
                 lengths[chain["version"]].append(chain["end"] - chain["begin"])
         yield "04", [(version, len(of), statistics.fmean(of), max(of)) for version, of in lengths.items()]
-        yield "05", [
-            (run["host"], "lost", loss["source"], None, loss["count"], None) for run in self.runs for loss in run["losses"]
-        ]
+        yield (
+            "05",
+            [
+                (run["host"], "lost", loss["source"], None, loss["count"], None)
+                for run in self.runs
+                for loss in run["losses"]
+            ],
+        )
         yield "06", self.fights()
         yield "07", self.deaths()
         refused = [put for put in puts if put["status"] not in ("ok", "unknown")]
@@ -121,13 +133,20 @@ class Truth:
         hour = lambda put: put["time_ns"] // (3600 * SECOND) * (3600 * SECOND)
         yield "10", [(key, len(of), different(of, "user")) for key, of in groups(puts, hour).items()]
         versions = groups(self.iocs, lambda ioc: (ioc["base_version"], ioc["kernel"]))
-        yield "11", [(*key, different(of, "host"), len(of), sum(i["records"] for i in of)) for key, of in versions.items()]
+        yield (
+            "11",
+            [(*key, different(of, "host"), len(of), sum(i["records"] for i in of)) for key, of in versions.items()],
+        )
         busy = groups(self.processings, lambda one: one[:2])
         yield "12", [(*key, len(of), sum(o[2] for o in of), max(o[2] for o in of)) for key, of in busy.items()]
         moved = [put for put in puts if number(put["old"]) is not None and number(put["new"]) is not None]
-        yield "13", [
-            (put["host"], put["pv"], put["user"], put["time_ns"], number(put["old"]), number(put["new"])) for put in moved
-        ]
+        yield (
+            "13",
+            [
+                (put["host"], put["pv"], put["user"], put["time_ns"], number(put["old"]), number(put["new"]))
+                for put in moved
+            ],
+        )
 
     def fights(self):
         found = []
@@ -215,11 +234,18 @@ def same(one, other):
         return one is None and other is None
     if isinstance(one, str) or isinstance(other, str):
         return one == other
-    return math.isclose(float(one), float(other), rel_tol=1e-9, abs_tol=1e-9) if isinstance(one, float) else int(one) == int(other)
+    return (
+        math.isclose(float(one), float(other), rel_tol=1e-9, abs_tol=1e-9)
+        if isinstance(one, float)
+        else int(one) == int(other)
+    )
 
 
 def key(row):
-    return tuple((cell is None, str(cell) if isinstance(cell, str) else "", cell if isinstance(cell, (int, float)) else 0) for cell in row)
+    return tuple(
+        (cell is None, str(cell) if isinstance(cell, str) else "", cell if isinstance(cell, (int, float)) else 0)
+        for cell in row
+    )
 
 
 def compare(name, sql, rows, truth):

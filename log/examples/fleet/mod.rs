@@ -25,7 +25,8 @@ const SECOND: u64 = 1000 * MS;
 const BEGUN: i64 = 1_790_000_000 * SECOND as i64;
 const CELLS: u32 = 20;
 const VERSIONS: [&str; 4] = ["3.15.9", "7.0.3.1", "7.0.8.1", "7.0.10"];
-const CLIENTS: [(&str, &str); 4] = [("alice", "console1"), ("bob", "console2"), ("feedback", "fb1"), ("ops", "console3")];
+const CLIENTS: [(&str, &str); 4] =
+    [("alice", "console1"), ("bob", "console2"), ("feedback", "fb1"), ("ops", "console3")];
 const MAGNETS: u32 = 8;
 /// Records: magnets from 1 on, what is read of each from 101 on, temperatures from 201 on, the beam.
 const READ: u32 = 100;
@@ -184,7 +185,10 @@ impl Machine {
             if self.host % 9 == 4 && !lost && time >= part(50) {
                 lost = true;
                 let cause = "the buffer between kernel and recorder was full".to_owned();
-                self.push(time + 2 * MS, Loss { source: LossSource::Hits, count: 500, since: time + MS, cause });
+                self.push(
+                    time + 2 * MS,
+                    Loss { source: LossSource::Hits, count: 500, since: time + MS, cause },
+                );
             }
         }
         if dies {
@@ -263,7 +267,10 @@ impl Machine {
         let alarmed = self.alarmed.get(record as usize).copied().unwrap_or(false);
         let (severity, status) = if alarmed { (MAJOR, HIHI) } else { (0, 0) };
         let (sp, site, value) = (sp - 80, 3, Value::Double(value));
-        self.push(time + length, Fact::Complete(Complete { thread, sp, site, record, value, severity, status }));
+        self.push(
+            time + length,
+            Fact::Complete(Complete { thread, sp, site, record, value, severity, status }),
+        );
         time + length + 2000
     }
 
@@ -304,8 +311,11 @@ impl Machine {
         );
         let (rtype, dbf) = ("ao".to_owned(), Dbf::Double);
         self.push(0, Fact::from(Field { id: 1, ioc: 1, rtype, name: "VAL".into(), dbf, menu: None }));
-        for (id, function) in (1..).zip(["scanList", "processTarget", "process", "write_action", "dbPutField"]) {
-            let (function, module, address) = (function.into(), "libdbCore.so.3.23".into(), 4096 + u64::from(id));
+        for (id, function) in
+            (1..).zip(["scanList", "processTarget", "process", "write_action", "dbPutField"])
+        {
+            let (function, module, address) =
+                (function.into(), "libdbCore.so.3.23".into(), 4096 + u64::from(id));
             self.push(0, Fact::from(CallSite { id, ioc: 1, address, function, module }));
         }
         let mut record = |id: u32, name: String, rtype: &str| {

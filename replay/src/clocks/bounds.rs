@@ -146,7 +146,8 @@ impl Between {
             least: close().map(|bounds| bounds.least).min()?,
             most: close().map(|bounds| bounds.most).max()?,
         };
-        let changed = close().map(|bounds| bounds.least).max()?.saturating_sub(close().map(|b| b.most).min()?);
+        let changed =
+            close().map(|bounds| bounds.least).max()?.saturating_sub(close().map(|b| b.most).min()?);
         Some(Difference { bounds, changed: changed.max(0), messages })
     }
 }

@@ -56,14 +56,18 @@ impl HostClock {
     pub fn is_notable(&self) -> bool {
         self.relative.as_ref().is_some_and(|relative| {
             let Bounds { least, most } = relative.bounds;
-            least > NOTABLE || most < -NOTABLE || relative.changed > NOTABLE || relative.bounds.width() > 2 * NOTABLE
+            least > NOTABLE
+                || most < -NOTABLE
+                || relative.changed > NOTABLE
+                || relative.bounds.width() > 2 * NOTABLE
         })
     }
 }
 
 /// Hosts whose clocks can't be compared with that of the host that most others are compared with.
 pub fn apart(clocks: &[HostClock]) -> Vec<&HostClock> {
-    let is_of = |clock: &HostClock, host: &str| clock.relative.as_ref().is_some_and(|relative| relative.of == host);
+    let is_of =
+        |clock: &HostClock, host: &str| clock.relative.as_ref().is_some_and(|relative| relative.of == host);
     let joined = |host: &str| clocks.iter().filter(|clock| is_of(clock, host)).count();
     let references = clocks.iter().filter(|clock| clock.is_reference);
     match references.max_by_key(|clock| joined(&clock.host)) {
@@ -137,7 +141,11 @@ struct Ways {
 }
 
 impl Ways {
-    fn find(hosts: usize, differences: &BTreeMap<(usize, usize), Difference>, fixed: &BTreeSet<usize>) -> Ways {
+    fn find(
+        hosts: usize,
+        differences: &BTreeMap<(usize, usize), Difference>,
+        fixed: &BTreeSet<usize>,
+    ) -> Ways {
         let mut near: Vec<Vec<(usize, Difference)>> = vec![Vec::new(); hosts];
         for (&(one, other), difference) in differences {
             let back = Difference { bounds: difference.bounds.reversed(), ..*difference };
@@ -219,7 +227,11 @@ mod tests {
         Difference { bounds: Bounds { least, most }, changed: 0, messages: 5 }
     }
 
-    fn found(hosts: usize, of: &[((usize, usize), Difference)], fixed: &[usize]) -> Vec<Option<(String, Bounds)>> {
+    fn found(
+        hosts: usize,
+        of: &[((usize, usize), Difference)],
+        fixed: &[usize],
+    ) -> Vec<Option<(String, Bounds)>> {
         let ways = Ways::find(hosts, &of.iter().copied().collect(), &fixed.iter().copied().collect());
         let name = |number: usize| number.to_string();
         let relative = |host| ways.relative(host, &name).map(|found| (found.of, found.bounds));
@@ -230,7 +242,11 @@ mod tests {
     fn through_a_third_host_bounds_add_up() {
         let joined = [((0, 1), difference(100, 110)), ((1, 2), difference(-40, -20))];
         let of_one = |least, most| Some(("1".to_owned(), Bounds { least, most }));
-        assert_eq!(found(3, &joined, &[]), [of_one(-110, -100), None, of_one(-40, -20)], "1 has most neighbours");
+        assert_eq!(
+            found(3, &joined, &[]),
+            [of_one(-110, -100), None, of_one(-40, -20)],
+            "1 has most neighbours"
+        );
         let of_zero = |least, most| Some(("0".to_owned(), Bounds { least, most }));
         assert_eq!(found(3, &joined, &[0]), [None, of_zero(100, 110), of_zero(60, 90)]);
         // a wider direct way is not taken

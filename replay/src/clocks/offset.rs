@@ -67,7 +67,10 @@ impl From<&[Offset]> for Offsets {
 impl std::fmt::Display for Offsets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let auto = self.auto.then(|| "--clock-offset auto".to_owned());
-        let fixed = self.fixed.iter().map(|(host, ahead)| format!("--clock-offset {host}={:.9}", *ahead as f64 / 1e9));
+        let fixed = self
+            .fixed
+            .iter()
+            .map(|(host, ahead)| format!("--clock-offset {host}={:.9}", *ahead as f64 / 1e9));
         f.write_str(&auto.into_iter().chain(fixed).collect::<Vec<_>>().join(" "))
     }
 }

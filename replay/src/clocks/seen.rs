@@ -105,9 +105,7 @@ impl Seen {
             let Some(first_is_client) = self.is_client(key.ends, first.host, second.host) else { continue };
             let bound = match key.from_client == first_is_client {
                 // It arrived at the second, whose clock showed less than `step` more.
-                true => {
-                    Bound::AtMost(second.wall.saturating_sub(first.wall).saturating_add(second.step - 1))
-                }
+                true => Bound::AtMost(second.wall.saturating_sub(first.wall).saturating_add(second.step - 1)),
                 false => {
                     Bound::AtLeast(second.wall.saturating_sub(first.wall).saturating_sub(first.step - 1))
                 }
@@ -282,7 +280,8 @@ fn ends(client: Address, server: Address) -> Option<Ends> {
 
 /// Definitions, and puts in the time that is read. `ahead`: how far the wall clock is ahead of the monotonic one.
 fn choose(about: &About, ahead: i64, begin: i64) -> Choice {
-    let wall = |time: u64| ahead.saturating_add(i64::try_from(time).unwrap_or(i64::MAX)).saturating_sub(begin);
+    let wall =
+        |time: u64| ahead.saturating_add(i64::try_from(time).unwrap_or(i64::MAX)).saturating_sub(begin);
     let (first, last) = (wall(about.first), wall(about.last));
     let is_sampled =
         first < HOUR || first.rem_euclid(HOUR) < SAMPLE || last.div_euclid(HOUR) > first.div_euclid(HOUR);

@@ -40,7 +40,8 @@ impl Reading {
 
     fn open_with(&self, notices: bool, ioc: Option<Pattern>) -> Result<Logs, Failure> {
         let offsets = self.offsets();
-        let mut options = OpenOptions::new().no_limit(self.no_limit).naming(ioc).clock_offsets(offsets.clone());
+        let mut options =
+            OpenOptions::new().no_limit(self.no_limit).naming(ioc).clock_offsets(offsets.clone());
         if notices {
             options = options.on_notice(move |notice| Terminal.report(notice));
         }
