@@ -185,14 +185,13 @@ impl Machine {
             if self.host % 9 == 4 && !lost && time >= part(50) {
                 lost = true;
                 let cause = "the buffer between kernel and recorder was full".to_owned();
-                self.push(
-                    time + 2 * MS,
-                    Loss { source: LossSource::Hits, count: 500, since: time + MS, cause },
-                );
+                let (source, since) = (LossSource::Hits, time + MS);
+                self.push(time + 2 * MS, Fact::Loss(Loss { source, count: 500, since, cause }));
             }
         }
         if dies {
-            self.push(last, IocEnd { ioc: 1, how: "killed by signal 11 (SIGSEGV)".into() });
+            let how = "killed by signal 11 (SIGSEGV)".into();
+            self.push(last, Fact::IocEnd(IocEnd { ioc: 1, how }));
         }
         self.writer.close(last + MS);
         match self.writer.status().lost {

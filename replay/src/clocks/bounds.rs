@@ -10,8 +10,10 @@
 use crate::time::SECOND;
 use std::collections::BTreeMap;
 
-/// Messages within this time bound one difference, nanoseconds. A bad quartz drifts by a millisecond in that time.
-const WINDOW: i64 = 10 * SECOND as i64;
+/// Messages within this time bound one difference, nanoseconds: few enough that clocks hardly drift meanwhile.
+const WINDOW: i64 = 2 * SECOND as i64;
+/// What two clocks drift apart in that time at the most: 100 millionths, as two bad quartzes do. Bounds are wider by this.
+const DRIFT: i64 = WINDOW / 10_000;
 /// Windows of two hosts that are kept: more than a day has. A bound for hostile logs.
 const MAX_WINDOWS: usize = 20_000;
 /// Windows whose bounds are wider than the narrowest by this factor say nothing new, and are left out.
@@ -77,7 +79,10 @@ impl Half {
     }
 
     fn bounds(self) -> Option<Bounds> {
-        (self.least > i64::MIN && self.most < i64::MAX).then(|| Bounds::new(self.least, self.most))?
+        if self.least == i64::MIN || self.most == i64::MAX {
+            return None;
+        }
+        Bounds::new(self.least.saturating_sub(DRIFT), self.most.saturating_add(DRIFT))
     }
 }
 
@@ -167,21 +172,21 @@ mod tests {
     #[test]
     fn both_directions_bound_a_difference() {
         use Bound::{AtLeast, AtMost};
-        let found = between(&[(1, AtMost(7 * MS)), (2, AtLeast(3 * MS)), (3, AtMost(9 * MS))]).unwrap();
-        assert_eq!(found.bounds, Bounds { least: 3 * MS, most: 7 * MS });
+        let found = between(&[(2, AtMost(7 * MS)), (3, AtLeast(3 * MS)), (3, AtMost(9 * MS))]).unwrap();
+        assert_eq!(found.bounds, Bounds { least: 3 * MS - DRIFT, most: 7 * MS + DRIFT });
         assert_eq!((found.bounds.middle(), found.changed, found.messages), (5 * MS, 0, 3));
         assert_eq!(between(&[(1, AtMost(7 * MS))]), None, "one direction alone");
-        assert_eq!(between(&[(1, AtMost(2 * MS)), (1, AtLeast(3 * MS))]), None, "contradictory");
+        assert_eq!(between(&[(0, AtMost(2 * MS)), (0, AtLeast(3 * MS))]), None, "contradictory");
         // in different windows
         let apart = between(&[(1, AtMost(7 * MS)), (99, AtLeast(3 * MS))]).unwrap();
-        assert_eq!(apart.bounds, Bounds { least: 3 * MS, most: 7 * MS });
+        assert_eq!(apart.bounds, Bounds { least: 3 * MS - DRIFT, most: 7 * MS + DRIFT });
     }
 
     #[test]
     fn a_clock_that_was_set_shows() {
         use Bound::{AtLeast, AtMost};
         let found = between(&[
-            (1, AtMost(7 * MS)),
+            (0, AtMost(7 * MS)),
             (1, AtLeast(5 * MS)),
             (50, AtMost(207 * MS)),
             (51, AtLeast(205 * MS)),
@@ -190,8 +195,8 @@ mod tests {
             (91, AtLeast(-900 * MS)),
         ])
         .unwrap();
-        assert_eq!(found.bounds, Bounds { least: 5 * MS, most: 207 * MS });
-        assert_eq!(found.changed, 198 * MS);
+        assert_eq!(found.bounds, Bounds { least: 5 * MS - DRIFT, most: 207 * MS + DRIFT });
+        assert_eq!(found.changed, 198 * MS - 2 * DRIFT);
     }
 
     #[test]
@@ -200,7 +205,7 @@ mod tests {
         between.take(0, Bound::AtLeast(5 * MS), true);
         between.take(0, Bound::AtMost(6 * MS), true);
         between.take(0, Bound::AtLeast(80 * MS), false);
-        assert_eq!(between.difference().unwrap().bounds, Bounds { least: 5 * MS, most: 6 * MS });
+        assert_eq!(between.difference().unwrap().bounds, Bounds { least: 5 * MS - DRIFT, most: 6 * MS + DRIFT });
     }
 
     #[test]
