@@ -94,6 +94,16 @@ pub enum UsageError {
     SentAndWritten(&'static str),
     /// This option skips what was sent before, but nothing is sent.
     SkippedUnsent(&'static str),
+    /// `--clock-offset` names a host that none of the logs is of.
+    UnknownHost {
+        /// The host.
+        host: String,
+        /// Some of the hosts that there are.
+        hosts: Vec<String>,
+    },
+    /// `--clock-offset auto` with this option, with which the logs are read again as they grow: what is known of the clocks
+    /// changes, and with it the times of rows that were written before.
+    AutoWhileGrowing(&'static str),
     /// Spans to be skipped, but those of a log that is followed have no numbers.
     SkippedInFollowing,
     /// Tables have no format and no directory, or several.
@@ -171,6 +181,15 @@ impl fmt::Display for UsageError {
             UsageError::SkippedUnsent(option) => {
                 write!(f, "{option} goes on with sending; name the collector, too: --otlp http://HOST:4318")
             }
+            UsageError::UnknownHost { host, hosts } => write!(
+                f,
+                "--clock-offset: no log is of host '{host}'; the logs are of {}",
+                if hosts.is_empty() { "no host that is known".to_owned() } else { hosts.join(", ") }
+            ),
+            UsageError::AutoWhileGrowing(with) => write!(
+                f,
+                "--clock-offset auto changes as the logs grow; with {with} write what iocreplay info says: HOST=SECONDS"
+            ),
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")
             }
@@ -200,6 +219,23 @@ impl fmt::Display for UsageError {
                 "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
             ),
         }
+    }
+}
+
+/// Hosts that a message lists.
+const MAX_HOSTS: usize = 10;
+
+impl UsageError {
+    /// `--clock-offset` names a host that is none of these.
+    pub fn unknown_host(host: &str, hosts: &[String]) -> UsageError {
+        let mut hosts: Vec<String> = hosts.iter().filter(|host| !host.is_empty()).cloned().collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        if hosts.len() > MAX_HOSTS {
+            hosts.truncate(MAX_HOSTS);
+            hosts.push("...".into());
+        }
+        UsageError::UnknownHost { host: host.to_owned(), hosts }
     }
 }
 

@@ -35,6 +35,7 @@ mod alarms;
 mod aliases;
 pub mod attached;
 mod chains;
+pub mod clocks;
 pub mod collector;
 pub mod commands;
 pub mod console;

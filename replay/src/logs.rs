@@ -2,6 +2,7 @@
 
 use crate::alarms::Alarms;
 use crate::chains::Chains;
+use crate::clocks::{self, HostClock, Offsets};
 use crate::events::Events;
 use crate::filter::{Filter, Pattern};
 use crate::inputs::cp_sources;
@@ -25,8 +26,8 @@ use crate::values::{History, Tap, Values};
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{Fact, Host};
 use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
-use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, OnceCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub struct OpenOptions {
     no_limit: bool,
     without_index: bool,
     asked: Option<Pattern>,
+    offsets: Offsets,
     notices: Notices,
 }
 
@@ -104,6 +106,12 @@ impl OpenOptions {
         self
     }
 
+    /// Sets hosts' clocks right: all times of these hosts are moved. Those of which there is no log are passed over.
+    pub fn clock_offsets(mut self, offsets: Offsets) -> Self {
+        self.offsets = offsets;
+        self
+    }
+
     /// Passes notices to `handler`: damage, gaps, limits that were reached.
     pub fn on_notice(mut self, handler: impl Fn(&Notice) + 'static) -> Self {
         self.notices = Notices::to(handler);
@@ -129,6 +137,11 @@ impl OpenOptions {
         }
         set_limit(&mut files, self.no_limit);
         let mut runs = group(files);
+        if !self.offsets.is_empty() {
+            let names = clocks::names(&runs);
+            self.offsets.apply(&mut runs, &names);
+            runs = group(runs.into_iter().flatten().collect());
+        }
         let reasons: Vec<Notice> = reasons.into_iter().map(Notice::Unreadable).collect();
         reasons.iter().for_each(|notice| self.notices.report(notice));
         if runs.is_empty() {
@@ -141,7 +154,8 @@ impl OpenOptions {
         let namesakes = Rc::new(namesakes::find(&mut runs, self.asked.as_ref()));
         let peers = Rc::new(Peers::new(&runs));
         let (notices, courses) = (Rc::new(self.notices), Rc::default());
-        Ok(Logs { runs, without_index: self.without_index, notices, peers, courses, namesakes })
+        let clocks = Rc::default();
+        Ok(Logs { runs, without_index: self.without_index, notices, peers, courses, namesakes, clocks })
     }
 }
 
@@ -155,6 +169,15 @@ pub struct Logs {
     peers: Rc<Peers>,
     courses: Rc<OnceCell<Vec<Course>>>,
     namesakes: Rc<Vec<Namesakes>>,
+    clocks: Rc<Clocks>,
+}
+
+/// What was said of the hosts' clocks.
+#[derive(Default)]
+struct Clocks {
+    only: Option<Pattern>,
+    names: OnceCell<Vec<String>>,
+    is_said: Cell<bool>,
 }
 
 impl Logs {
@@ -188,6 +211,41 @@ impl Logs {
             peers,
             courses,
             namesakes,
+            clocks: Rc::clone(&self.clocks),
+        }
+    }
+
+    /// The same, for an answer about hosts whose names match: of others' clocks nothing is said.
+    pub fn comparing_only(mut self, only: Option<Pattern>) -> Logs {
+        self.clocks = Rc::new(Clocks { only, ..Clocks::default() });
+        self
+    }
+
+    /// The name of each run's host; empty where unknown.
+    pub fn host_names(&self) -> Vec<String> {
+        self.clocks.names.get_or_init(|| clocks::names(&self.runs)).clone()
+    }
+
+    /// How the clocks of the hosts differ, as far as the logs show (all of them); after they were set right, what is left.
+    pub fn host_clocks(&self) -> Vec<HostClock> {
+        let span = (i64::MIN, i64::MAX);
+        clocks::compare(&self.runs, &self.host_names(), span, self.clocks.only.as_ref(), &BTreeSet::new())
+    }
+
+    /// Reports clocks that differ notably, or that can't be compared, once: the answer merges hosts.
+    fn report_clocks(&self, since: Option<i64>) {
+        if !self.notices.are_heard() || self.runs.len() < 2 || self.clocks.is_said.replace(true) {
+            return;
+        }
+        let names = self.host_names();
+        let span = (since.unwrap_or(i64::MIN), i64::MAX);
+        let found = clocks::compare(&self.runs, &names, span, self.clocks.only.as_ref(), &BTreeSet::new());
+        let notable: Vec<HostClock> = found.iter().filter(|clock| clock.is_notable()).cloned().collect();
+        if !notable.is_empty() {
+            self.notices.report(&Notice::ClocksDiffer(notable));
+        }
+        if found.len() > 1 && !clocks::apart(&found).is_empty() {
+            self.notices.report(&Notice::ClocksUnknown(found));
         }
     }
 
@@ -438,6 +496,7 @@ impl Logs {
 
     /// The events of all runs from `since` (wall-clock time) on.
     pub(crate) fn sources(&self, since: Option<i64>) -> Vec<Source> {
+        self.report_clocks(since);
         let budget = budget(self.runs.iter().flatten());
         self.acquainted(self.runs.iter().map(|files| Source::new(files, since, &budget, &self.notices)))
     }
@@ -567,6 +626,18 @@ pub struct Found {
     pub runs: Vec<(u128, Vec<SegmentFile>)>,
     /// Logs and files that can't be read at all.
     pub unreadable: Vec<Unreadable>,
+}
+
+impl Found {
+    /// Sets hosts' clocks right. Returns the names of the hosts.
+    pub fn set_right(&mut self, offsets: &Offsets) -> Vec<String> {
+        let mut runs: Vec<Vec<SegmentFile>> =
+            self.runs.iter_mut().map(|(_, files)| std::mem::take(files)).collect();
+        let names = clocks::names(&runs);
+        offsets.apply(&mut runs, &names);
+        self.runs.iter_mut().zip(runs).for_each(|((_, files), moved)| *files = moved);
+        names
+    }
 }
 
 /// Finds everything in these logs, including what can't be read.

@@ -3,6 +3,7 @@
 //! A [`Notice`] holds the facts; its `Display` is the sentence. [`Notices`] passes each to the handler of whoever
 //! opened the logs, and remembers whether anything could not be read.
 
+use crate::clocks::{wording, HostClock};
 use crate::namesakes::Namesakes;
 use crate::time::duration;
 use iocrec_log::reader::{Cause, Damage, ReadError};
@@ -75,6 +76,10 @@ pub enum Notice {
         /// The IOC.
         ioc: String,
     },
+    /// Clocks of hosts that are read together differ notably: those.
+    ClocksDiffer(Vec<HostClock>),
+    /// It is not known how the clocks of some of these hosts differ, which are read together.
+    ClocksUnknown(Vec<HostClock>),
     /// Several IOCs are selected by the one name that they share.
     Namesakes(Namesakes),
     /// Chains were given out before their time, since there were too many.
@@ -109,6 +114,8 @@ impl Notice {
             | Notice::ClockSetBack { .. }
             | Notice::MixedByClock { .. }
             | Notice::NoProcessing { .. }
+            | Notice::ClocksDiffer(_)
+            | Notice::ClocksUnknown(_)
             | Notice::Namesakes(_)
             | Notice::ChainsGivenOutEarly { .. }
             | Notice::AlarmsHurried { .. }
@@ -177,6 +184,8 @@ impl fmt::Display for Notice {
                  those of puts and snapshots",
                 if ioc.is_empty() { "an IOC" } else { ioc }
             ),
+            Notice::ClocksDiffer(clocks) => wording::differ(clocks, f),
+            Notice::ClocksUnknown(clocks) => wording::unknown(clocks, f),
             Notice::Namesakes(Namesakes { host, name, shown }) => write!(
                 f,
                 "{} IOCs{} are called {name}, and all are shown; to choose one: --ioc '{}'",
@@ -218,6 +227,11 @@ impl Notices {
     /// Passes each notice to `handler`.
     pub fn to(handler: impl Fn(&Notice) + 'static) -> Self {
         Notices { handler: Some(Box::new(handler)), ..Notices::default() }
+    }
+
+    /// Whether anybody hears of them.
+    pub fn are_heard(&self) -> bool {
+        self.handler.is_some()
     }
 
     /// Whether anything could not be read.

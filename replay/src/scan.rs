@@ -1,7 +1,8 @@
 //! One pass over segments: the only loop in which the reader opens segments.
 //!
 //! Parts come in order: a segment's header, then its blocks and its damage. The caller interprets them; a scan neither
-//! reports nor skips anything. IOCs that share a name get those by which they are shown ([`namesakes`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single
+//! reports nor skips anything. IOCs that share a name get those by which they are shown ([`namesakes`]), and clocks
+//! are set right ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single
 //! segment, of which only the first blocks may be wanted, does not.
 
 use crate::namesakes;
@@ -135,7 +136,10 @@ impl Scan {
         self.file = Some(file);
         Some(match opened {
             Ok(segment) => {
-                let header = *segment.header();
+                let mut header = *segment.header();
+                if let Some(known) = self.file.as_ref().and_then(|file| file.header) {
+                    header.created_wall = known.created_wall; // its clock may have been set right
+                }
                 self.segment = Some(Open::Ahead(segment));
                 Part::Segment(header)
             }
@@ -178,6 +182,9 @@ impl Iterator for Scan {
                 self.tell(&block);
                 if let Some(shown) = self.file.as_ref().and_then(|file| file.shown.as_deref()) {
                     block.events.iter_mut().for_each(|event| namesakes::show(&mut event.fact, shown));
+                }
+                if let Some(file) = self.file.as_ref().filter(|file| file.ahead != 0) {
+                    block.events.iter_mut().for_each(|event| file.set_right(&mut event.fact));
                 }
                 Some(Part::Block(block))
             }

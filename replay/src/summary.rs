@@ -40,6 +40,8 @@ pub struct RunSummary {
     /// The time when the machine's clock was set, if it was not set at the beginning: earlier times are computed back
     /// from it.
     pub(crate) clock_set: Option<String>,
+    /// Seconds by which the clock was taken to be ahead (`--clock-offset`): all times are moved back by them.
+    pub(crate) clock_offset_s: f64,
     /// Times when the clock was set while it was recorded.
     pub(crate) clock_steps: Vec<ClockStep>,
     /// Resolution of times in nanoseconds; they were rounded down to multiples of it.
@@ -159,6 +161,7 @@ impl RunSummary {
         }
         for file in files {
             builder.bytes += file.size;
+            builder.clock_offset = file.ahead;
             if file.pin() != Pin::No {
                 builder.pinned_segments += 1;
                 builder.pinned_bytes += file.size;
@@ -221,6 +224,7 @@ struct Builder {
     counts: BTreeMap<u16, u64>,
     bytes: u64,
     clock_set: Option<i64>,
+    clock_offset: i64,
     steps: Steps,
     clock_steps: Vec<Step>,
     time_step: u64,
@@ -414,6 +418,7 @@ impl Builder {
             first: self.span.map(|(first, _)| zone.format(first, 9)),
             last: self.span.map(|(_, last)| zone.format(last, 9)),
             clock_set: self.clock_set.map(|wall| zone.format(wall, 3)),
+            clock_offset_s: self.clock_offset as f64 / crate::time::SECOND as f64,
             clock_steps: self
                 .clock_steps
                 .iter()

@@ -2,6 +2,8 @@
 
 use super::error::ReadError;
 use super::segment::{Limit, Segment};
+use crate::clock::can_be_right;
+use crate::event::Fact;
 use crate::format::SegmentHeader;
 use crate::name::{Pin, SegmentName, SUFFIX};
 use std::collections::{HashMap, HashSet};
@@ -22,6 +24,9 @@ pub struct SegmentFile {
     pub limit: Limit,
     /// How those of its IOCs are to be shown that share their names with others; [`find`] knows of none.
     pub shown: Option<Arc<Shown>>,
+    /// How far its machine's clock was ahead of the right time, nanoseconds: [`SegmentFile::move_clock`]. [`find`] knows
+    /// of none.
+    pub ahead: i64,
 }
 
 /// By what IOCs are shown if not by their names: by name, process id and start.
@@ -38,10 +43,35 @@ impl SegmentFile {
         Ok(segment)
     }
 
+    /// Takes its machine's clock to be ahead by so many nanoseconds more: the header is moved back at once, readings of
+    /// the clock by [`SegmentFile::set_right`].
+    pub fn move_clock(&mut self, ahead: i64) {
+        self.ahead = self.ahead.saturating_add(ahead);
+        if let Some(header) = &mut self.header {
+            header.created_wall = moved(header.created_wall, ahead);
+        }
+    }
+
+    /// Moves a reading of the clock in the segment.
+    pub fn set_right(&self, fact: &mut Fact) {
+        if let Fact::Clock(clock) = fact {
+            clock.wall = moved(clock.wall, self.ahead);
+        }
+    }
+
     /// Its pin, according to its name.
     pub fn pin(&self) -> Pin {
         let name = self.path.file_name().and_then(|name| SegmentName::parse(name.to_str()?));
         name.map_or(Pin::No, |name| name.pin)
+    }
+}
+
+/// A clock's time, moved back. One that was never set is not: what it showed is replaced later.
+fn moved(wall: i64, ahead: i64) -> i64 {
+    if can_be_right(wall) {
+        wall.saturating_sub(ahead)
+    } else {
+        wall
     }
 }
 
@@ -56,7 +86,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     if !about.is_dir() {
         let header = *Segment::open(path)?.header();
         let (path, size, limit) = (path.to_owned(), about.len(), Limit::shared(1));
-        return Ok(vec![SegmentFile { path, size, header: Some(header), limit, shown: None }]);
+        return Ok(vec![SegmentFile { path, size, header: Some(header), limit, shown: None, ahead: 0 }]);
     }
     let mut files = Vec::new();
     let mut known: HashSet<_> = identity(path).into_iter().collect();
@@ -85,7 +115,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
             }
         };
         let size = fs::metadata(&path).map_or(0, |about| about.len());
-        found.push(SegmentFile { path, size, header, limit, shown: None });
+        found.push(SegmentFile { path, size, header, limit, shown: None, ahead: 0 });
     }
     match first_error {
         Some(error) if found.iter().all(|file| file.header.is_none()) => Err(error),

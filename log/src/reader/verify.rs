@@ -176,7 +176,7 @@ pub fn verify(files: &[SegmentFile]) -> Findings {
         }
         all_pinned &= file.pin() != Pin::No;
         found.segments += 1;
-        before = Some(found.segment(segment, &file.path, before.as_ref(), Some(number) == last));
+        before = Some(found.segment(segment, file, before.as_ref(), Some(number) == last));
     }
     if let Some(last) = before {
         found.nothing_follows(&last);
@@ -194,11 +194,12 @@ impl Findings {
     fn segment<'a>(
         &mut self,
         mut segment: Ahead,
-        path: &'a Path,
+        file: &'a SegmentFile,
         before: Option<&Read>,
         last: bool,
     ) -> Read<'a> {
         let header = *segment.header();
+        let path = file.path.as_path();
         let number = Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number();
         let (sequence, records_end) = (header.sequence, header.facts > number);
         let mut read = Read { path, sequence, records_end, blocks: 0, end: 0, bad_end: false, ended: false };
@@ -206,7 +207,8 @@ impl Findings {
         let mut open = before;
         while let Some(part) = segment.next_block() {
             match part {
-                Ok(block) => {
+                Ok(mut block) => {
+                    block.events.iter_mut().for_each(|event| file.set_right(&mut event.fact));
                     read.blocks = block.sequence.saturating_add(1);
                     (read.end, read.bad_end) = (block.offset.saturating_add(block.length), false);
                     for event in &block.events {

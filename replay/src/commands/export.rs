@@ -75,6 +75,9 @@ impl Command for Export {
 
     fn check(&self) -> Result<(), UsageError> {
         let (option, directory, _) = self.destination()?;
+        if self.reading().offsets().is_auto() {
+            return Err(UsageError::AutoWhileGrowing("export"));
+        }
         Destination::check_directory(option, directory, &self.logs)
     }
 
@@ -85,7 +88,13 @@ impl Command for Export {
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
         // an alias is found in a log, the options are the same for all
-        let selection = export::selection(&filter);
+        let mut selection = export::selection(&filter);
+        // rows with other times are other rows
+        let offsets = self.reading().offsets();
+        if !offsets.is_empty() {
+            selection.push_str(if selection.is_empty() { "" } else { " " });
+            selection.push_str(&offsets.to_string());
+        }
         let filter = with_aliases(&logs, filter);
         let tables = self.tables();
         let order = Order { directory, format, selection, tables };

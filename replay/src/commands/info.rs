@@ -25,8 +25,8 @@ impl Command for Info {
         let read = |run: &Vec<_>| RunSummary::read_with(run, logs.notices(), &zone, logs.uses_index());
         let runs: Vec<RunSummary> = logs.runs().iter().map(read).collect();
         match Json::from(self).shape() {
-            Some(shape) => output::info::write(out, &runs, shape)?,
-            None => output::info::json(out, &runs)?,
+            Some(shape) => output::info::write(out, &runs, &logs.host_clocks(), shape)?,
+            None => output::info::json(out, &runs, &logs.host_clocks())?,
         }
         Ok(Outcome::from(&logs))
     }

@@ -2,6 +2,7 @@
 //! (`iocrec_cli::command!`).
 
 use crate::aliases;
+use crate::clocks::Offsets;
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
 use crate::output::rows::Shape;
@@ -21,6 +22,10 @@ option_group! { $
         /// write to this file instead of standard output
         #[argh(option, short = 'o', arg_name = "file")]
         output: Option<std::path::PathBuf>,
+        /// set a host's clock right, which was ahead by so many seconds (box2=+1.250; negative: behind); auto: by what the
+        /// circuits show that hosts share; repeatable
+        #[argh(option, arg_name = "host=seconds")]
+        clock_offset: Vec<crate::clocks::Offset>,
         /// segments, or directories of segments
         #[argh(positional, arg_name = "log")]
         logs: Vec<std::path::PathBuf>,
@@ -34,13 +39,31 @@ impl Reading {
     }
 
     fn open_with(&self, notices: bool, ioc: Option<Pattern>) -> Result<Logs, Failure> {
-        let options = OpenOptions::new().no_limit(self.no_limit).naming(ioc).on_notice(move |notice| {
-            if notices {
-                Terminal.report(notice);
-            }
-        });
+        let offsets = self.offsets();
+        let mut options =
+            OpenOptions::new().no_limit(self.no_limit).naming(ioc).clock_offsets(offsets.clone());
+        if notices {
+            options = options.on_notice(move |notice| Terminal.report(notice));
+        }
         // The reasons were reported as notices.
-        options.open(&self.logs).map_err(|_| Failure::Reported)
+        let logs = options.open(&self.logs).map_err(|_| Failure::Reported)?;
+        if !offsets.is_empty() {
+            self.check_hosts(&logs.host_names())?;
+        }
+        Ok(logs)
+    }
+
+    /// Checks that each host whose clock is set right is one of these.
+    pub fn check_hosts(&self, hosts: &[String]) -> Result<(), UsageError> {
+        match self.offsets().unknown(hosts) {
+            Some(host) => Err(UsageError::unknown_host(host, hosts)),
+            None => Ok(()),
+        }
+    }
+
+    /// The offsets of clocks.
+    pub fn offsets(&self) -> Offsets {
+        Offsets::from(self.clock_offset.as_slice())
     }
 }
 
@@ -169,6 +192,7 @@ impl Growing {
     pub fn check(&self, reading: &Reading) -> Result<(), UsageError> {
         match &reading.output {
             Some(file) if self.follow => Err(UsageError::FollowIntoFile(file.clone())),
+            _ if self.follow && reading.offsets().is_auto() => Err(UsageError::AutoWhileGrowing("--follow")),
             _ => Ok(()),
         }
     }
@@ -189,7 +213,8 @@ option_group! { $
 impl ByPlace {
     /// Opens the logs; notices go to standard error.
     pub fn open(&self, reading: &Reading) -> Result<Logs, Failure> {
-        reading.open(pattern(&self.ioc))
+        let logs = reading.open(pattern(&self.ioc))?;
+        Ok(logs.comparing_only(pattern(&self.host)))
     }
 
     /// Opens the logs without notices: they were reported before.

@@ -25,7 +25,11 @@ impl Command for Verify {
     /// Damage is the answer here, so it is not reported on standard error as well.
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let found = find_all(&self.logs, self.no_limit);
+        let mut found = find_all(&self.logs, self.no_limit);
+        let (reading, offsets) = (self.reading(), self.reading().offsets());
+        if !offsets.is_empty() {
+            reading.check_hosts(&found.set_right(&offsets))?;
+        }
         let runs = found.runs.into_iter().map(|(run, files)| (run, reader::verify(&files)));
         let (runs, unreadable): (Vec<_>, _) = (runs.collect(), found.unreadable);
         match Json::from(self).shape() {

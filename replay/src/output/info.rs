@@ -1,5 +1,7 @@
 //! The summary of a log: text for people, JSON for programs.
 
+use crate::clocks::bounds::Bounds;
+use crate::clocks::{wording, HostClock, Relative};
 use crate::names::how_many;
 use crate::namesakes::without_pid;
 use crate::out::{add, line, Out};
@@ -9,10 +11,13 @@ use crate::time::{duration, SECOND};
 use serde::Serialize;
 use std::io;
 
-/// Writes the summaries: as text, or as a row for each run.
-pub fn write(out: &mut Out, runs: &[RunSummary], shape: Shape) -> io::Result<()> {
+/// Writes the summaries: as text with what is known of the hosts' clocks, or as a row for each run.
+pub fn write(out: &mut Out, runs: &[RunSummary], hosts: &[HostClock], shape: Shape) -> io::Result<()> {
     match shape {
-        Shape::Text => text(out, runs),
+        Shape::Text => {
+            text(out, runs)?;
+            clocks(out, hosts)
+        }
         shape => {
             runs.iter().enumerate().try_for_each(|(number, run)| write_row(out, shape, number == 0, run))
         }
@@ -56,6 +61,10 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
     }
     if let Some(set) = &run.clock_set {
         line!(out, "clock     was not set before {set}: earlier times are computed back from it")?;
+    }
+    if run.clock_offset_s != 0.0 {
+        let (by, way) = (run.clock_offset_s.abs(), if run.clock_offset_s > 0.0 { "ahead" } else { "behind" });
+        line!(out, "clock     was {by:.6} s {way} by --clock-offset: all times are moved by that")?;
     }
     for step in &run.clock_steps {
         let by = duration((step.by_s.abs() * SECOND as f64) as u64);
@@ -162,11 +171,74 @@ fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     }
 }
 
-/// Writes the summaries as one JSON object.
-pub fn json(out: &mut Out, runs: &[RunSummary]) -> io::Result<()> {
+/// Writes how the clocks of several hosts differ.
+fn clocks(out: &mut Out, clocks: &[HostClock]) -> io::Result<()> {
+    if clocks.len() < 2 {
+        return Ok(());
+    }
+    line!(out)?;
+    for clock in clocks {
+        let host = &clock.host;
+        match &clock.relative {
+            Some(relative) => {
+                let Bounds { least, most } = relative.bounds;
+                let (least, most, messages) = (in_seconds(least), in_seconds(most), relative.messages);
+                line!(
+                    out,
+                    "clocks    {host}  {} (ahead by {least:+.6} s to {most:+.6} s, by {messages} messages)",
+                    wording::difference(relative)
+                )?;
+            }
+            None if clock.is_reference => line!(out, "clocks    {host}  compared with those of others")?,
+            None => line!(out, "clocks    {host}  not known: it shares no circuit that both ends recorded")?,
+        }
+    }
+    Ok(())
+}
+
+fn in_seconds(nanoseconds: i64) -> f64 {
+    nanoseconds as f64 / SECOND as f64
+}
+
+/// How far a host's clock is ahead of another's.
+#[derive(Serialize)]
+struct ClockInfo<'a> {
+    host: &'a str,
+    /// The host that it is compared with; null for that one, and for one that shares no circuit.
+    ahead_of: Option<&'a str>,
+    /// Seconds by which it is ahead, and at least and at most.
+    ahead_s: Option<f64>,
+    ahead_least_s: Option<f64>,
+    ahead_most_s: Option<f64>,
+    /// Seconds by which the difference changed at least.
+    changed_s: Option<f64>,
+    way: Option<&'a [String]>,
+    messages: Option<u64>,
+}
+
+impl<'a> From<&'a HostClock> for ClockInfo<'a> {
+    fn from(clock: &'a HostClock) -> Self {
+        let relative = clock.relative.as_ref();
+        let in_seconds = |of: fn(&Relative) -> i64| relative.map(|relative| in_seconds(of(relative)));
+        ClockInfo {
+            host: &clock.host,
+            ahead_of: relative.map(|relative| relative.of.as_str()),
+            ahead_s: in_seconds(|relative| relative.bounds.middle()),
+            ahead_least_s: in_seconds(|relative| relative.bounds.least),
+            ahead_most_s: in_seconds(|relative| relative.bounds.most),
+            changed_s: in_seconds(|relative| relative.changed),
+            way: relative.map(|relative| relative.through.as_slice()),
+            messages: relative.map(|relative| relative.messages),
+        }
+    }
+}
+
+/// Writes the summaries, and how the hosts' clocks differ, as one JSON object.
+pub fn json(out: &mut Out, runs: &[RunSummary], clocks: &[HostClock]) -> io::Result<()> {
     #[derive(Serialize)]
     struct All<'a> {
         runs: &'a [RunSummary],
+        clocks: Vec<ClockInfo<'a>>,
     }
-    out.pretty_json(&All { runs })
+    out.pretty_json(&All { runs, clocks: clocks.iter().map(ClockInfo::from).collect() })
 }
