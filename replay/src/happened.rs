@@ -159,7 +159,9 @@ impl AllHappened<'_> {
         }
         [
             self.puts.as_mut().and_then(|puts| puts.peek().map(|put| put.even)),
-            self.alarms.as_mut().and_then(|alarms| alarms.peek().map(|alarm| alarm.time.saturating_sub(alarm.ahead))),
+            self.alarms
+                .as_mut()
+                .and_then(|alarms| alarms.peek().map(|alarm| alarm.time.saturating_sub(alarm.ahead))),
             self.said.as_mut().and_then(|said| said.peek().map(|row| row.even)),
             self.ends.peek().map(|(time, _)| *time),
             self.next_noted.as_ref().map(|(even, _)| *even),

@@ -318,7 +318,10 @@ fn it_goes_on_after_a_half() {
     let large = Does::Answer("413 Too Large", "X: y", b"");
     let (url, server) = stand_in(vec![large, OK, Does::Answer("400 Bad Request", "X: y", b"")]);
     let (code, said) = send(here.path(), &url, &[]);
-    assert!(code == 1 && said.contains("sent 50 spans in 1 request before; go on with --skip-spans 50"), "{said}");
+    assert!(
+        code == 1 && said.contains("sent 50 spans in 1 request before; go on with --skip-spans 50"),
+        "{said}"
+    );
     let mut sent = spans(&server.join().unwrap().swap_remove(1).body);
     let (url, server) = stand_in(vec![OK]);
     let (code, said) = send(here.path(), &url, &["--skip-spans", "50"]);

@@ -7,8 +7,8 @@ mod not_run;
 
 use common::{ca_put, complete, iocreplay, outcome, process, run, segments, write_events, write_log};
 use common::{consumers, CLIENT, MS, SCAN, SECOND};
-use iocrec_log::event::{CaAnswer, Fact, Record};
 use iocrec_log::escape::Shown;
+use iocrec_log::event::{CaAnswer, Fact, Record};
 use not_run::{not_run, Needs};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,7 +147,8 @@ fn slices_are_the_spans_of_otlp() {
     let here = tempfile::tempdir().unwrap();
     write_log(&here.path().join("log"), "box1", 7);
     let places = compare(&page, here.path());
-    let found: BTreeSet<[&str; 3]> = places.values().map(|place| place.each_ref().map(String::as_str)).collect();
+    let found: BTreeSet<[&str; 3]> =
+        places.values().map(|place| place.each_ref().map(String::as_str)).collect();
     for place in [
         ["demo (pid 100 on box1)", "clients", "alice at console3, 10.0.0.5:41001"],
         ["demo (pid 100 on box1)", "threads", "CAS-client (1001)"],
@@ -181,7 +182,8 @@ fn what_does_not_nest_and_what_is_hostile() {
     let Some(page) = page("what_does_not_nest_and_what_is_hostile") else { return };
     let here = tempfile::tempdir().unwrap();
     let name = "T:\0\"\\'\n\x1b[2J\u{202e};--";
-    let mut facts = vec![(0, Fact::from(Record { id: 9, ioc: 1, address: 8192, name: name.into(), rtype: "ai".into() }))];
+    let mut facts =
+        vec![(0, Fact::from(Record { id: 9, ioc: 1, address: 8192, name: name.into(), rtype: "ai".into() }))];
     let count = 150;
     for n in 0..count {
         let begin = SECOND + u64::from(n) * MS;

@@ -37,7 +37,10 @@ fn story(directory: &Path) {
     let unknown = Loss { source: LossSource::Packets, count: 0, since: SECOND, cause: HOSTILE.into() };
     facts.push((5 * SECOND, Fact::Loss(unknown)));
     facts.push((5 * SECOND, Fact::Mark(HOSTILE.into())));
-    facts.push((0, Fact::from(Record { id: 9, ioc: 1, address: 8192, name: HOSTILE.into(), rtype: "ai".into() })));
+    facts.push((
+        0,
+        Fact::from(Record { id: 9, ioc: 1, address: 8192, name: HOSTILE.into(), rtype: "ai".into() }),
+    ));
     facts.push((6 * SECOND, common::process(common::SCAN, -100, 2, 9)));
     facts.push((6 * SECOND + 1000, common::complete(common::SCAN, -200, 9, f64::NAN, 3)));
     facts.sort_by_key(|(time, _)| *time);
@@ -63,7 +66,8 @@ fn checked(python: &Path, script: &str, arguments: &[&str]) -> String {
 /// Writes a format into a file, and gives its path.
 fn file(directory: &Path, command: &str, format: &str) -> String {
     let path = directory.join(format!("{command}.{format}")).to_str().unwrap().to_owned();
-    let written = iocreplay([command, "log", "--format", format, "-o", &path]).current_dir(directory).output();
+    let written =
+        iocreplay([command, "log", "--format", format, "-o", &path]).current_dir(directory).output();
     let (code, out, err) = outcome(written.unwrap());
     assert_eq!((code, out.as_str()), (0, ""), "{err}");
     path
@@ -120,8 +124,12 @@ fn records_are_what_happened_with_the_ids_of_spans() {
         }
     }
     let put = &named("epics.put")[0];
-    assert_eq!((put.0.as_str(), of(&put.1, "epics.client.user")["stringValue"].as_str()), ("demo", Some("alice")));
-    let denied = named("epics.put").into_iter().find(|(_, put)| of(put, "epics.status")["stringValue"] == "denied");
+    assert_eq!(
+        (put.0.as_str(), of(&put.1, "epics.client.user")["stringValue"].as_str()),
+        ("demo", Some("alice"))
+    );
+    let denied =
+        named("epics.put").into_iter().find(|(_, put)| of(put, "epics.status")["stringValue"] == "denied");
     assert_eq!(denied.unwrap().1["severityText"], "WARN");
     assert_eq!(named("iocrec.mark")[0].1["body"]["stringValue"], "beam lost");
     let loss = named("iocrec.loss")[0];
@@ -145,8 +153,8 @@ fn the_official_definitions_take_both_signals() {
         let here = tempfile::tempdir().unwrap();
         write(&here.path().join("log"));
         for command in ["logs", "metrics"] {
-            let files =
-                ["otlp", "otlp-proto", "otlp-proto-delimited"].map(|format| file(here.path(), command, format));
+            let files = ["otlp", "otlp-proto", "otlp-proto-delimited"]
+                .map(|format| file(here.path(), command, format));
             let [json, protobuf, delimited] = &files;
             let said = checked(&python, "check_signals.py", &[command, json, protobuf, delimited]);
             let count: usize = said.split(' ').next().unwrap().parse().unwrap();
@@ -168,13 +176,16 @@ fn prometheus_reads_the_numbers() {
     story(&here.path().join("log"));
     let all = samples(&python, &file(here.path(), "metrics", "openmetrics"));
     let get = |name: &str, label: (&str, &str)| {
-        let has = |labels: &BTreeMap<String, String>| label.0.is_empty() || labels.get(label.0).is_some_and(|own| own == label.1);
+        let has = |labels: &BTreeMap<String, String>| {
+            label.0.is_empty() || labels.get(label.0).is_some_and(|own| own == label.1)
+        };
         let found: Vec<_> = all.iter().filter(|(own, labels, ..)| own == name && has(labels)).collect();
         assert_eq!(found.len(), 1, "{name}: {all:?}");
         found[0].3
     };
     let (_, puts, _) = run(here.path(), &["puts", "log", "--format", "jsonl"]);
-    let counted: f64 = all.iter().filter(|(name, ..)| name == "epics_ioc_puts_total").map(|found| found.3).sum();
+    let counted: f64 =
+        all.iter().filter(|(name, ..)| name == "epics_ioc_puts_total").map(|found| found.3).sum();
     assert_eq!(counted, puts.lines().count() as f64);
     assert_eq!(get("epics_ioc_puts_total", ("status", "denied")), 1.0);
     // Five scans, and that of the record with the hostile name.
@@ -185,17 +196,26 @@ fn prometheus_reads_the_numbers() {
     assert_eq!(get("epics_ioc_page_faults_total", ("kind", "minor")), 6.0);
     assert_eq!(get("iocrec_lost_total", ("source", "hits")), 17.0);
     assert_eq!(get("iocrec_losses_total", ("source", "packets")), 1.0);
-    assert!(!all.iter().any(|(name, labels, ..)| name == "iocrec_lost_total" && labels["source"] == "packets"));
-    assert!(!all.iter().any(|(name, ..)| name.contains("waiting") || name.contains("udp")), "unknown is left out");
+    assert!(!all
+        .iter()
+        .any(|(name, labels, ..)| name == "iocrec_lost_total" && labels["source"] == "packets"));
+    assert!(
+        !all.iter().any(|(name, ..)| name.contains("waiting") || name.contains("udp")),
+        "unknown is left out"
+    );
     assert!(all.iter().all(|(_, labels, ..)| labels["host"] == "box\"1\\\\n"), "{all:?}");
     // Each second: the sums grow to the same.
     let path = here.path().join("steps").to_str().unwrap().to_owned();
     let (code, _, err) = run(here.path(), &["metrics", "log", "--step", "1s", "-o", &path]);
     assert_eq!(code, 0, "{err}");
     let steps = samples(&python, &path);
-    let of_lost: Vec<_> = steps.iter().filter(|(name, ..)| name == "epics_ioc_cpu_time_seconds_total").collect();
+    let of_lost: Vec<_> =
+        steps.iter().filter(|(name, ..)| name == "epics_ioc_cpu_time_seconds_total").collect();
     let numbers: Vec<f64> = of_lost.iter().map(|found| found.3).collect();
-    assert!(numbers.len() > 3 && numbers.is_sorted() && numbers[0] == 0.0 && *numbers.last().unwrap() == 0.5, "{numbers:?}");
+    assert!(
+        numbers.len() > 3 && numbers.is_sorted() && numbers[0] == 0.0 && *numbers.last().unwrap() == 0.5,
+        "{numbers:?}"
+    );
     assert!(of_lost.is_sorted_by(|a, b| a.2 < b.2), "{of_lost:?}");
 }
 

@@ -227,7 +227,9 @@ impl<'a, B: Batch> Sender<'a, B> {
             .with_max_status_line_length(answer::BOUND)
             .with_timeout(TIMEOUT);
         match request.send_lazy() {
-            Ok(response) => Reply::read(response).map_or_else(answer::broken, |reply| Answer::of(reply, B::SIGNAL)),
+            Ok(response) => {
+                Reply::read(response).map_or_else(answer::broken, |reply| Answer::of(reply, B::SIGNAL))
+            }
             Err(error) => answer::broken(error),
         }
     }
@@ -328,9 +330,23 @@ mod tests {
 
     #[test]
     fn a_count_says_what_was_rejected() {
-        let sent = Sent { signal: &signal::TRACES, skipped: 0, count: 1, requests: 1, rejected: 0, reason: String::new() };
+        let sent = Sent {
+            signal: &signal::TRACES,
+            skipped: 0,
+            count: 1,
+            requests: 1,
+            rejected: 0,
+            reason: String::new(),
+        };
         assert_eq!(sent.to_string(), "sent 1 span in 1 request");
-        let sent = Sent { signal: &signal::TRACES, skipped: 7, count: 20, requests: 2, rejected: 3, reason: "a\nb\x1b[2J".into() };
+        let sent = Sent {
+            signal: &signal::TRACES,
+            skipped: 7,
+            count: 20,
+            requests: 2,
+            rejected: 3,
+            reason: "a\nb\x1b[2J".into(),
+        };
         assert_eq!(
             sent.to_string(),
             "sent 20 spans in 2 requests, after 7 that were skipped; the collector rejected 3 of them: a\\nb\\x1b[2J"

@@ -85,7 +85,8 @@ impl Resources {
         text(&mut attributes, "service.name", service);
         text(&mut attributes, "service.namespace", "epics");
         text(&mut attributes, "host.name", host);
-        let made = Rc::new(Resource { attributes, host: key.0.clone(), ioc: key.1.clone(), pid, started: None });
+        let made =
+            Rc::new(Resource { attributes, host: key.0.clone(), ioc: key.1.clone(), pid, started: None });
         if self.count < MAX_IOCS {
             self.count += 1;
             self.known.entry(key).or_default().push(Rc::clone(&made));

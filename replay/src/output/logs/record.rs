@@ -205,4 +205,3 @@ fn describe_loss(attributes: &mut Vec<Attribute>, loss: &Loss) {
     }
     text(attributes, "iocrec.loss.cause", &loss.cause);
 }
-

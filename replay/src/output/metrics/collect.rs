@@ -106,7 +106,8 @@ impl Collector<'_> {
     fn alarms(&mut self, logs: &Logs) -> Result<(), TooMany> {
         let processes = Processes::read(logs);
         for line in logs.alarms(self.filter).with_all() {
-            let Some((severity, _)) = line.to.filter(|_| line.what == What::Change && !line.unprocessed) else {
+            let Some((severity, _)) = line.to.filter(|_| line.what == What::Change && !line.unprocessed)
+            else {
                 continue;
             };
             let pid = line.place.process.and_then(|process| Some(processes.get(process)?.pid));

@@ -213,7 +213,9 @@ fn scope_metrics(to: &mut Message, of: &ScopeMetrics) {
             to.text(3, metric.unit);
             match &metric.data {
                 Data::Gauge { data_points } => {
-                    to.message(5, |to| data_points.iter().for_each(|of| to.message(1, |to| data_point(to, of))));
+                    to.message(5, |to| {
+                        data_points.iter().for_each(|of| to.message(1, |to| data_point(to, of)))
+                    });
                 }
                 Data::Sum { data_points, aggregation_temporality, is_monotonic } => to.message(7, |to| {
                     data_points.iter().for_each(|of| to.message(1, |to| data_point(to, of)));

@@ -54,7 +54,10 @@ pub struct TooMany;
 
 impl fmt::Display for TooMany {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "these are more than {MAX_POINTS} points; take a longer --step, or less with --since and --until")
+        write!(
+            f,
+            "these are more than {MAX_POINTS} points; take a longer --step, or less with --since and --until"
+        )
     }
 }
 

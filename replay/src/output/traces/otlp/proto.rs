@@ -2,8 +2,8 @@
 //!
 //! Field numbers are those of opentelemetry-proto 1.x: `trace.proto`, `common.proto`, `resource.proto`.
 
-use crate::output::protobuf::Message;
 use super::shape::{AnyValue, Attribute, OtlpEvent, OtlpSpan, ResourceSpans, ScopeSpans, TracesData};
+use crate::output::protobuf::Message;
 
 /// Encodes a TracesData, which is an ExportTraceServiceRequest, too.
 pub(super) fn encode(data: &TracesData) -> Vec<u8> {

@@ -22,7 +22,10 @@ pub(crate) const ERROR: u8 = 2;
 pub(crate) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.21.0";
 
 /// OTLP JSON has 64-bit integers as strings.
-pub(crate) fn as_string<S: Serializer, T: std::fmt::Display>(number: &T, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_string<S: Serializer, T: std::fmt::Display>(
+    number: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(number)
 }
 

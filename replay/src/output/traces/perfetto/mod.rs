@@ -148,7 +148,14 @@ impl Perfetto {
                 let arrow = self.count | 1 << 63;
                 arriving.push(arrow);
                 let slice = self.packets.slice("event", event.name, &[], &[], &[arrow]);
-                self.wait(Waiting { start: time, number: self.count, end: None, track, slice, inner: vec![] });
+                self.wait(Waiting {
+                    start: time,
+                    number: self.count,
+                    end: None,
+                    track,
+                    slice,
+                    inner: vec![],
+                });
             }
         }
         let category = match &span.name {

@@ -132,13 +132,7 @@ impl Tracks {
     }
 
     /// The place of a track for slices.
-    pub(super) fn track(
-        &mut self,
-        packets: &mut Packets,
-        process: u64,
-        folder: Folder,
-        name: &str,
-    ) -> usize {
+    pub(super) fn track(&mut self, packets: &mut Packets, process: u64, folder: Folder, name: &str) -> usize {
         let key = (process, folder, name.to_owned());
         if let Some(place) = self.places.get(&key) {
             return *place;
