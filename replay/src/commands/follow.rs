@@ -32,8 +32,8 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The log that stands for standard input.
-const STANDARD_INPUT: &str = "-";
+/// The log that stands for standard input: `-`, with the space that keeps it from being an option.
+const STANDARD_INPUT: &str = " -";
 /// Rows above which what was followed is saved less often: a million are some 50 MB.
 const MANY: usize = 20_000;
 /// How often then.
@@ -153,11 +153,13 @@ impl Command for Follow {
         };
         // relative times are before now, since nothing has come yet
         let since = self.since.as_ref().map(|text| moment_in(&zone, text, Boundary::Start, None)).transpose()?;
+        if let Some(position) = spool.position() {
+            Terminal.report(&format_args!(
+                "the spool holds the log up to {position} (iocrec cat --from {position})"
+            ));
+        }
         let receiver = Receiver::start(io::stdin(), spool);
         let reading = Reading { logs: vec![receiver.path().to_owned()], ..self.reading() };
-        if let Some(position) = receiver.position() {
-            Terminal.report(&format_args!("the spool holds the log up to {position} (iocrec cat --from {position})"));
-        }
         self.go_on(out, &zone, &reading, since, &stop, Ok(&receiver))?;
         let is_kept = receiver.is_kept();
         let (ending, position) = receiver.end();
