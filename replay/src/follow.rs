@@ -203,7 +203,8 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
     let mut complete = false;
     loop {
         let ends = pace()?;
-        let (is_last, may_rest) = (matches!(ends, Pace::Finish { .. }), ends != Pace::Wait);
+        let (is_last, may_rest) =
+            (matches!(ends, Pace::Finish { .. }), matches!(ends, Pace::Go | Pace::Finish { whole: true }));
         let now = files(paths);
         if state.as_ref() != Some(&now) {
             (state, changed, complete) = (Some(now), Instant::now(), false);
@@ -290,7 +291,10 @@ fn files(paths: &[PathBuf]) -> Vec<(PathBuf, u64)> {
     while let Some((path, depth)) = open.pop() {
         let Ok(about) = fs::metadata(&path) else { continue };
         if about.is_file() {
-            files.push((path, about.len()));
+            // what else is in a log's directory, such as what was shown of a spool, says nothing about the log
+            if depth == 0 || path.extension().is_some_and(|ending| ending == "iocrec") {
+                files.push((path, about.len()));
+            }
         } else if depth < 2 {
             let entries = fs::read_dir(&path).into_iter().flatten().flatten();
             open.extend(entries.map(|entry| (entry.path(), depth + 1)));

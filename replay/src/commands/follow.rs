@@ -32,8 +32,8 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The log that stands for standard input.
-const STANDARD_INPUT: &str = "-";
+/// The log that stands for standard input: `-`, with the space that keeps it from being an option.
+const STANDARD_INPUT: &str = " -";
 /// Rows above which what was followed is saved less often: a million are some 50 MB.
 const MANY: usize = 20_000;
 /// How often then.
@@ -145,9 +145,7 @@ impl Command for Follow {
             let logs = ByPlace::from(self).open(&reading)?;
             let since = time(&zone, &self.since, Boundary::Start, &logs)?;
             logs.report_namesakes(&ByPlace::from(self).filter());
-            drop(logs);
-            self.go_on(out, &zone, &reading, since, &stop, None)?;
-            return Ok(Outcome::Complete);
+            return self.go_on(out, &zone, &reading, since, &stop, Err(logs));
         }
         let spool = match &self.spool {
             Some(path) => Spool::open(path, self.spool_size)?,
@@ -155,12 +153,14 @@ impl Command for Follow {
         };
         // relative times are before now, since nothing has come yet
         let since = self.since.as_ref().map(|text| moment_in(&zone, text, Boundary::Start, None)).transpose()?;
+        if let Some(position) = spool.position() {
+            Terminal.report(&format_args!(
+                "the spool holds the log up to {position} (iocrec cat --from {position})"
+            ));
+        }
         let receiver = Receiver::start(io::stdin(), spool);
         let reading = Reading { logs: vec![receiver.path().to_owned()], ..self.reading() };
-        if let Some(position) = receiver.position() {
-            Terminal.report(&format_args!("the spool holds the log up to {position} (iocrec cat --from {position})"));
-        }
-        self.go_on(out, &zone, &reading, since, &stop, Some(&receiver))?;
+        self.go_on(out, &zone, &reading, since, &stop, Ok(&receiver))?;
         let is_kept = receiver.is_kept();
         let (ending, position) = receiver.end();
         match ending {
@@ -187,12 +187,14 @@ struct Counted<'a> {
 }
 
 impl Counted<'_> {
+    /// Whether the file is to be written again.
+    fn is_due(&self, interval: Duration) -> bool {
+        self.file.is_some() && self.written.is_none_or(|written| written.elapsed() >= interval)
+    }
+
     /// Writes the file if it is due.
     fn write(&mut self, interval: Duration, logs: &[PathBuf]) -> Result<(), Failure> {
-        let Some(file) = self.file else { return Ok(()) };
-        if self.written.is_some_and(|written| written.elapsed() < interval) {
-            return Ok(());
-        }
+        let Some(file) = self.file.filter(|_| self.is_due(interval)) else { return Ok(()) };
         self.written = Some(Instant::now());
         self.counts.write(file, logs)
     }
@@ -210,7 +212,8 @@ impl Follow {
         if self.otlp.is_some() { wanted.with_chains() } else { wanted }
     }
 
-    /// Follows the logs.
+    /// Follows the logs: those that a receiver receives, or those that were opened. What can't be read at first is
+    /// reported.
     fn go_on(
         &self,
         out: &mut Out,
@@ -218,8 +221,12 @@ impl Follow {
         reading: &Reading,
         since: Option<i64>,
         stop: &Stop,
-        receiver: Option<&Receiver>,
-    ) -> Result<(), Failure> {
+        source: Result<&Receiver, Logs>,
+    ) -> Result<Outcome, Failure> {
+        let (receiver, mut opened_first) = match source {
+            Ok(receiver) => (Some(receiver), None),
+            Err(logs) => (None, Some(logs)),
+        };
         let kept = receiver.filter(|receiver| receiver.is_kept()).map(Receiver::path);
         let (memory, known) = match kept {
             Some(path) => spool::load(path)?,
@@ -248,16 +255,22 @@ impl Follow {
         let open = || {
             opened.set(receiver.and_then(Receiver::position));
             // nothing has come yet, or all was deleted
-            let logs = ByPlace::from(self).open_again(reading).ok();
-            if let (Some(logs), Some(_)) = (&logs, &self.textfile) {
-                counted.borrow_mut().counts.look(logs);
+            let logs = opened_first.take().or_else(|| ByPlace::from(self).open_again(reading).ok());
+            let mut counted = counted.borrow_mut();
+            if let Some(logs) = logs.as_ref().filter(|_| ends.get() || counted.is_due(interval)) {
+                counted.counts.look(logs);
             }
             Ok(logs)
         };
         let wanted = self.wanted();
+        let mut outcome = Outcome::Complete;
         let ask = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Row) -> Result<(), Failure>| {
             let (filter, _) = aliases::resolve(logs, filter.clone());
-            rows(logs, &filter, wanted, each)
+            rows(logs, &filter, wanted, each)?;
+            if Outcome::from(logs) == Outcome::Incomplete {
+                outcome = Outcome::Incomplete;
+            }
+            Ok(())
         };
         let tell = |said: &dyn Display| Terminal.report(&said);
         let mut sender = self.otlp.as_ref().map(|address| Sender::new(address, 0, &tell).following());
@@ -294,7 +307,8 @@ impl Follow {
             }
             Ok(())
         };
-        follow_until(&reading.logs, filter, memory, pace, open, ask, write)
+        follow_until(&reading.logs, filter, memory, pace, open, ask, write)?;
+        Ok(outcome)
     }
 
     /// Whether to go on.

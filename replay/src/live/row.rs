@@ -146,16 +146,22 @@ pub fn rows(
     each: &mut dyn FnMut(Row) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut sources: Vec<Source> = Vec::new();
+    // what can't be read is reported once
+    let quiet = logs.without_notices();
+    let mut logs = logs;
     if wanted.has("puts") {
+        let logs = std::mem::replace(&mut logs, &quiet);
         sources.push(source(logs.puts(filter).map(|put| Row::Put(Box::new(put)))));
     }
     if wanted.has("alarms") {
+        let logs = std::mem::replace(&mut logs, &quiet);
         let is_news =
             |line: &AlarmLine| matches!(line.what, What::Change | What::Acknowledged) && !line.unprocessed;
         let alarms = logs.alarms(filter).with_all().filter(is_news);
         sources.push(source(alarms.map(|alarm| Row::Alarm(Box::new(alarm)))));
     }
     if wanted.has("console") {
+        let logs = std::mem::replace(&mut logs, &quiet);
         sources.push(source(logs.console(filter).map(|line| Row::Console(Box::new(line)))));
     }
     if ["deaths", "hangs", "losses", "marks"].iter().any(|kind| wanted.has(kind)) {

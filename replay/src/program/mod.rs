@@ -63,13 +63,16 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
 /// Commands whose operands are times.
 const TIMES: [&str; 2] = ["at", "diff"];
 
-/// Makes operands of times like `-10m`, which argh would take for options: a space before it is ignored.
+/// Makes operands of times like `-10m`, and of `-`, which argh would take for options: a space before it is ignored.
 fn with_times(mut arguments: Vec<String>) -> Vec<String> {
     let is_time = |text: &str| {
         text.strip_prefix('-').is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit()))
     };
     if arguments.first().is_some_and(|command| TIMES.contains(&command.as_str())) {
         arguments.iter_mut().filter(|text| is_time(text)).for_each(|text| text.insert(0, ' '));
+    }
+    if arguments.first().is_some_and(|command| command == "follow") {
+        arguments.iter_mut().filter(|text| *text == "-").for_each(|text| text.insert(0, ' '));
     }
     arguments
 }
