@@ -319,7 +319,7 @@ fn what_is_to_be_kept_stays() {
     assert!(before.len() > 20);
     assert_eq!(before.len(), after.len());
     for (before, after) in before.iter().zip(&after) {
-        for key in ["pv", "requested", "old", "new", "ioc", "time"] {
+        for key in ["pv", "requested", "old", "new", "ioc", "time", "requested_cut", "new_text", "dbr"] {
             assert_eq!(before.get(key), after.get(key), "{before} {after}");
         }
         assert!(before["user"].is_null() || before["user"] != after["user"], "{after}");
