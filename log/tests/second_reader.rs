@@ -86,7 +86,8 @@ fn golden_segments() {
 fn the_description_for_kaitai_struct() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let top = tests.join("../..");
-    let (python, compiler) = (top.join(".venv/bin/python"), top.join(".venv/node_modules/kaitai-struct-compiler"));
+    let (python, compiler) =
+        (top.join(".venv/bin/python"), top.join(".venv/node_modules/kaitai-struct-compiler"));
     let has_library = Command::new(&python).args(["-c", "import kaitaistruct, yaml"]).output();
     if !has_library.is_ok_and(|done| done.status.success()) || !compiler.is_dir() {
         return not_run("Kaitai Struct", Needs::Program("kaitai-struct-compiler"));

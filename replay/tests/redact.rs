@@ -159,7 +159,13 @@ fn is_public(text: &[u8]) -> bool {
     const WORDS: &str = "CAS-client CAS-TCP CAS-event CAS-UDP CAS-beacon CAC-event scan-0.1 scan-1 scanOnce cbLow cbMedium \
         cbHigh dbCaLink errlog taskwd _main_ PVXTCP TCP-rx longin longout calcout stringin stringout waveform mbbi mbbo \
         compress menuScan Passive Event localhost x86_64 aarch64 armv7l riscv64 softIoc process record value Unknown \
-        localtime anonymous dbProcess dbPut dbPutField processTarget dbScanPassive recGblFwdLink scanList periodicTask";
+        localtime anonymous dbProcess dbPut dbPutField processTarget dbScanPassive recGblFwdLink scanList periodicTask \
+        dbCaTask dbChannel_put dbNotifyCompletion db_put_process processNotifyCommon scanStop write_notify_action postEvent \
+        python scan-0.5 timerQueue int64in int64out menuAlarmSevr menuYesNo 7.0.10.1-DEV MINOR MAJOR INVALID";
+    // a structure with a double named value; the socket address of a server on loopback
+    if [b"\x80\0\x01\x05valueC".as_slice(), b"\x02\0\x13\xc8\x7f\0\0\x01"].contains(&text) {
+        return true;
+    }
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let is_version = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.len() < 5
@@ -171,7 +177,8 @@ fn is_public(text: &[u8]) -> bool {
         || ["processing", "puts", "console", "resources"]
             .iter()
             .any(|of| text.starts_with(&format!("{of}: not recorded (--")))
-        || VARIANTS.split_whitespace().any(|word| word == text)
+        || VARIANTS.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == text)
+        || text.split(' ').all(|word| word.starts_with("127.0.0.1:"))
         || PUBLIC.contains(&text)
 }
 
@@ -188,21 +195,42 @@ const PUBLIC: [&str; 7] = [
     "Don't drive outputs",
 ];
 
+/// Whether bytes are whole numbers up to 15, which stay: of any width, behind a set of changed fields or not.
+fn is_choices(bytes: &[u8]) -> bool {
+    let whole = |number: f64| number.fract() == 0.0 && number.abs() < 16.0;
+    let double = |part: &[u8]| part.try_into().is_ok_and(|part| whole(f64::from_le_bytes(part)));
+    let single = |part: &[u8]| part.try_into().is_ok_and(|part| whole(f32::from_le_bytes(part).into()));
+    let short = |part: &[u8]| part.try_into().is_ok_and(|part| i16::from_le_bytes(part).unsigned_abs() < 16);
+    let network = |part: &[u8]| part.try_into().is_ok_and(|part| whole(f64::from_be_bytes(part)));
+    [bytes, bytes.get(2..).unwrap_or_default()].into_iter().any(|bytes| {
+        bytes.iter().all(|byte| *byte < 16)
+            || bytes.chunks(2).all(short)
+            || bytes.chunks(8).all(double)
+            || bytes.chunks(4).all(single)
+            || bytes.chunks(8).all(network)
+    })
+}
+
 #[test]
 fn nothing_of_the_originals_is_left() {
-    let mut kinds = BTreeSet::new();
+    let (mut kinds, mut found, mut checked) = (BTreeSet::new(), Vec::new(), 0);
     for log in logs() {
         let (_place, copy) = redacted(&log, &[]);
         let (before, after, all) = (held(&log), held(&copy), bytes(&copy));
         kinds.extend(before.kinds.iter().cloned());
         assert_eq!(before.times, after.times, "{log:?}");
+        let mut left = BTreeSet::new();
         for text in before.texts.iter().filter(|text| !is_public(text)) {
-            // numbers below 16 are choices, and stay
-            if text.iter().all(|byte| *byte < 16) {
+            if is_choices(text) {
                 continue;
             }
-            let shown = String::from_utf8_lossy(text);
-            assert!(!contains(&all, text), "{log:?}: {shown:?} {text:?} is in the copy");
+            checked += 1;
+            if contains(&all, text) {
+                left.insert(String::from_utf8_lossy(text).into_owned());
+            }
+        }
+        if !left.is_empty() {
+            found.push(format!("{log:?}: {left:?}"));
         }
         for address in before.addresses.iter().filter(|ip| **ip >= 1 << 24 && **ip >> 24 != 127) {
             assert!(!after.addresses.contains(address), "{log:?}: {address:#x}");
@@ -219,6 +247,8 @@ fn nothing_of_the_originals_is_left() {
             "{name}"
         );
     }
+    assert!(found.is_empty(), "left in copies: {}", found.join("\n"));
+    assert!(checked > 1000, "{checked} texts");
     // serde names a fact without members by a text
     for kind in iocrec_log::event::Fact::KINDS {
         let is_seen = kinds.contains(kind.variant);
@@ -227,7 +257,7 @@ fn nothing_of_the_originals_is_left() {
 }
 
 /// Times in the JSON lines of an answer, and how many lines there are.
-fn shape(log: &Path, words: &[&str]) -> Vec<Vec<String>> {
+fn shape(log: &Path, words: &[&str], leave_out: &str) -> Vec<Vec<String>> {
     let (code, out, _) = iocreplay(&[words, &[log.to_str().unwrap()]].concat());
     assert_eq!(code, 0, "{words:?} {log:?}");
     let keys = [
@@ -244,7 +274,8 @@ fn shape(log: &Path, words: &[&str]) -> Vec<Vec<String>> {
     ];
     let line = |line: &str| {
         let Ok(Value::Object(all)) = serde_json::from_str(line) else { return vec![] };
-        keys.iter().filter_map(|key| Some(format!("{key} {}", all.get(*key)?))).collect()
+        let keys = keys.iter().filter(|key| **key != leave_out);
+        keys.filter_map(|key| Some(format!("{key} {}", all.get(*key)?))).collect()
     };
     out.lines().map(line).collect()
 }
@@ -263,7 +294,11 @@ fn a_copy_has_the_same_structure() {
                 &["clients", "--format", "jsonl"],
                 &["console", "--format", "jsonl"],
             ] {
-                assert_eq!(shape(log, words), shape(&copy, words), "{values} {words:?} {log:?}");
+                // by its value alone it is known of some puts that they were carried out
+                let leave_out = if values == "drop" { "status" } else { "" };
+                let (before, after) = (shape(log, words, leave_out), shape(&copy, words, leave_out));
+                let different = before.iter().zip(&after).find(|(before, after)| before != after);
+                assert_eq!((different, before.len()), (None, after.len()), "{values} {words:?} {log:?}");
             }
             let (code, page, err) = iocreplay(&["report", copy.to_str().unwrap(), "--utc"]);
             assert_eq!((code, err.as_str()), (0, ""), "{log:?}");
@@ -284,7 +319,7 @@ fn what_is_to_be_kept_stays() {
     assert!(before.len() > 20);
     assert_eq!(before.len(), after.len());
     for (before, after) in before.iter().zip(&after) {
-        for key in ["pv", "requested", "old", "new", "ioc", "time"] {
+        for key in ["pv", "requested", "old", "new", "ioc", "time", "requested_cut", "new_text", "dbr"] {
             assert_eq!(before.get(key), after.get(key), "{before} {after}");
         }
         assert!(before["user"].is_null() || before["user"] != after["user"], "{after}");
@@ -428,6 +463,8 @@ fn damaged_logs_give_a_copy_without_what_is_damaged() {
                 Err(damage) => assert_eq!(damage.cause, iocrec_log::reader::Cause::Missing, "{seed}"),
             }
         }
-        assert!(count > 0, "{seed}");
+        let mut damaged = Segment::open(&log).unwrap();
+        let readable = std::iter::from_fn(|| damaged.next_block()).filter(Result::is_ok).count();
+        assert_eq!(count, readable, "{seed}");
     }
 }

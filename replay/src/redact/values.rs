@@ -40,8 +40,7 @@ impl Redaction {
         };
         match self.choice.values {
             Values::Keep | Values::Drop => number,
-            // stays in its type, so the largest come together at its end
-            Values::Scale => (((number as f64) * self.factor) as u64).clamp(first.min(CHOICES + 1), last),
+            Values::Scale => ((number as f64 * self.factor).round() as u64).max(CHOICES + 1),
             Values::Replace => self.secret.permuted("number", number, first, last),
         }
     }
@@ -172,8 +171,12 @@ impl Redaction {
         let replaced = match (dbf.kind(), width) {
             (Kind::Float, 4) => self.single(f32::from_bits(number as u32)).to_bits().into(),
             (Kind::Float, _) => self.float(f64::from_bits(number)).to_bits(),
-            (Kind::Signed, _) => self.integer((number << unused) as i64 >> unused) as u64,
-            _ => self.magnitude(number),
+            // what its type has no room for is the largest that it has
+            (Kind::Signed, _) => {
+                let (least, most) = (i64::MIN >> unused, i64::MAX >> unused);
+                self.integer((number << unused) as i64 >> unused).clamp(least, most) as u64
+            }
+            _ => self.magnitude(number).min(u64::MAX >> unused),
         };
         element[..width].copy_from_slice(&replaced.to_le_bytes()[..width]);
         if big_endian {
@@ -185,30 +188,9 @@ impl Redaction {
     pub(super) fn payload(&mut self, put: &mut CaPut, is_link: bool) {
         let CaPut { circuit: _, channel: _, notify: _, dbr, count, ioid: _, length, payload } = put;
         let dbr = Dbr(*dbr);
-        if matches!(dbr, Dbr::PUT_ACKT | Dbr::PUT_ACKS) {
-            return payload.truncate(2); // on or off; a severity
-        }
         let (Some(dbf), Some(offset)) = (dbr.element(), dbr.value_offset()) else { return payload.clear() };
         if let (Dbf::String, 1, true) = (dbf, *count, offset == 0) {
-            let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
-            let is_cut = (payload.len() as u32) < *length;
-            let mut text = Value::Text(payload.get(..end).unwrap_or_default().to_vec());
-            self.value(&mut text, is_link);
-            let Value::Text(text) = text else { return payload.clear() };
-            let padded = (text.len() + 1).next_multiple_of(8);
-            *payload = text;
-            if self.choice.values != Values::Keep || is_link {
-                payload.resize(padded.min(STRING.max(end)), 0);
-                if !is_cut {
-                    *length = payload.len() as u32;
-                }
-            }
-            return;
-        }
-        match self.choice.values {
-            Values::Keep => return,
-            Values::Drop => return payload.clear(),
-            Values::Scale | Values::Replace => {}
+            return self.text_payload(length, payload, is_link);
         }
         let offset = offset.min(payload.len());
         let (head, rest) = payload.split_at_mut(offset);
@@ -216,7 +198,32 @@ impl Redaction {
         let own = usize::try_from(*count).unwrap_or(usize::MAX).saturating_mul(dbf.size()).min(rest.len());
         let (own, padding) = rest.split_at_mut(own);
         padding.fill(0);
-        self.elements(dbf, own, true);
+        match self.choice.values {
+            // switched on or off, or a severity: no value of the record
+            _ if matches!(dbr, Dbr::PUT_ACKT | Dbr::PUT_ACKS) => {}
+            Values::Keep => {}
+            Values::Drop => payload.clear(),
+            Values::Scale | Values::Replace => self.elements(dbf, own, true),
+        }
+    }
+
+    /// A payload that is one text. Its length changes with it.
+    fn text_payload(&mut self, length: &mut u32, payload: &mut Vec<u8>, is_link: bool) {
+        let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
+        payload.iter_mut().skip(end).for_each(|byte| *byte = 0);
+        if self.choice.values == Values::Keep && !is_link {
+            return;
+        }
+        let is_cut = (payload.len() as u32) < *length;
+        let mut text = Value::Text(payload.get(..end).unwrap_or_default().to_vec());
+        self.value(&mut text, is_link);
+        let Value::Text(text) = text else { return payload.clear() };
+        let padded = (text.len() + 1).next_multiple_of(8).min(STRING.max(end));
+        *payload = text;
+        payload.resize(padded, 0);
+        if !is_cut {
+            *length = payload.len() as u32;
+        }
     }
 
     /// Limits of a display or of a control.
