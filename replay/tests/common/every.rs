@@ -48,12 +48,12 @@ fn formats(name: &str) -> Vec<Vec<String>> {
     let words = |options: &[&str]| options.iter().map(ToString::to_string).collect();
     let Some(choice) = err.split("choose ").nth(1) else { return vec![vec![]] };
     let choice = choice.split(';').next().unwrap_or_default().replace(" or ", ", ");
+    let mut formats: Vec<_> = choice.split(',').map(|format| words(&["--format", format.trim()])).collect();
     let (_, help, _) = outcome(iocreplay([name, "--help"]).output().unwrap());
     if help.lines().any(|line| line.trim_start().starts_with("--json")) {
         formats.push(words(&["--json"]));
     }
     // Text is the last, which is the one that is asked for where one must do.
-    let mut formats: Vec<_> = choice.split(',').map(|format| words(&["--format", format.trim()])).collect();
     formats.sort_by_key(|format: &Vec<String>| {
         (!super::is_binary(format), format.last().is_some_and(|of| of == "text"))
     });
