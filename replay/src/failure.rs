@@ -3,7 +3,7 @@
 use crate::collector::Stopped;
 use crate::commands::operands::WrongOperands;
 use crate::nothing_found::NoChange;
-use crate::tables::directory::Refused;
+use crate::tables::refused::Refused;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
 use std::ffi::OsString;

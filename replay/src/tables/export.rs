@@ -1,9 +1,10 @@
 //! Writes tables: one pass over the chains for most of them, and one each for the others.
 
 use super::cells::Cell;
-use super::directory::{Directory, Refused};
+use super::directory::Directory;
 use super::names::partition;
 use super::places::Places;
+use super::refused::Refused;
 use super::rows::{alarms, chain, circuits, health, iocs, losses, values};
 use super::schema::Of;
 use super::sheets::{Key, Sheets, Unwritten};

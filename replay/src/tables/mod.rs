@@ -18,6 +18,7 @@ mod ndjson;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub mod places;
+pub mod refused;
 pub mod rows;
 pub mod schema;
 pub mod sheets;
