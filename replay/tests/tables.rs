@@ -36,7 +36,8 @@ fn documented(page: &str, table: &str) -> Vec<(String, String, bool)> {
 fn the_page_has_every_column() {
     let page = fs::read_to_string(here().join("../docs/tables.md")).unwrap();
     let first: Vec<_> = ["time", "time_ns", "host", "ioc", "run"].into();
-    let value: Vec<_> = ["_num", "_int", "_str", "_array", "_array_int", "_array_str", "_count", "_cut"].into();
+    let value: Vec<_> =
+        ["_num", "_int", "_str", "_array", "_array_int", "_array_str", "_count", "_cut"].into();
     for of in Of::ALL {
         let table = of.table();
         let mut columns = table.columns.iter();
@@ -157,10 +158,19 @@ fn a_log_that_grows_and_loses_its_beginning_leaves_each_row_once() {
     for table in ["processing", "chains", "values", "alarms"] {
         let key = |row: &serde_json::Value| {
             let cell = |name: &str| row[name].to_string();
-            [cell("time_ns"), cell("record"), cell("outcome"), cell("severity"), cell("value_num"), cell("source")]
+            [
+                cell("time_ns"),
+                cell("record"),
+                cell("outcome"),
+                cell("severity"),
+                cell("value_num"),
+                cell("source"),
+            ]
         };
-        let (mut seen, mut whole): (Vec<_>, Vec<_>) =
-            (rows(&at("t"), table).iter().map(key).collect(), rows(&at("whole"), table).iter().map(key).collect());
+        let (mut seen, mut whole): (Vec<_>, Vec<_>) = (
+            rows(&at("t"), table).iter().map(key).collect(),
+            rows(&at("whole"), table).iter().map(key).collect(),
+        );
         seen.sort();
         whole.sort();
         assert!(whole.len() > 50, "{table}");
@@ -189,12 +199,19 @@ fn what_is_not_ours_stays() {
     write_log(&dir.path().join("log"), "box1", 1);
     let refused = |arguments: &[&str], code: i32, said: &str| {
         let (is, out, err) = run(dir.path(), &[&["export"], arguments].concat());
-        assert!(is == code && err.contains(said) && err.lines().count() == 1 && out.is_empty(), "{is} {out}{err}");
+        assert!(
+            is == code && err.contains(said) && err.lines().count() == 1 && out.is_empty(),
+            "{is} {out}{err}"
+        );
     };
     fs::create_dir(dir.path().join("foreign")).unwrap();
     fs::write(dir.path().join("foreign/notes"), "mine").unwrap();
     fs::write(dir.path().join("file"), "mine").unwrap();
-    refused(&["--csv", "foreign", "log"], 1, "foreign has other files in it; name a new or an empty directory");
+    refused(
+        &["--csv", "foreign", "log"],
+        1,
+        "foreign has other files in it; name a new or an empty directory",
+    );
     refused(&["--csv", "file", "log"], 1, "can't write file");
     refused(&["--csv", "file/below", "log"], 1, "can't write file/below");
     refused(&["--csv", "log", "log"], 2, "");
@@ -232,7 +249,8 @@ fn a_full_disk_is_one_line_and_leaves_no_remains() {
     let dir = tempfile::tempdir().unwrap();
     scanning(&dir.path().join("log"));
     fs::create_dir(dir.path().join("small")).unwrap();
-    let script = "mount -t tmpfs -o size=200k none small && \"$0\" export --ndjson small/t log; echo code $?; \
+    let script =
+        "mount -t tmpfs -o size=200k none small && \"$0\" export --ndjson small/t log; echo code $?; \
                   find small -name '*.part'";
     let made = Command::new("unshare")
         .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_iocreplay")])
@@ -273,21 +291,24 @@ fn names_of_hosts_stay_in_the_directory() {
         assert_eq!(host, "host=..%2F..%2Fa%3Db%2Fc%0A%E2%80%AE");
     }
     assert_eq!(rows(&dir.path().join("t"), "puts")[0]["host"], "../../a=b/c\n\u{202e}");
-    let below: BTreeSet<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let below: BTreeSet<_> =
+        fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(below, ["log", "t"].map(Into::into).into());
 }
 
 /// Compares the tables of a log with what other commands say, with DuckDB.
 fn check(name: &str, log: &Path) {
     let python = here().join("../.venv/bin/python");
-    let has_duckdb = || Command::new(&python).args(["-c", "import duckdb"]).output().is_ok_and(|is| is.status.success());
+    let has_duckdb =
+        || Command::new(&python).args(["-c", "import duckdb"]).output().is_ok_and(|is| is.status.success());
     if !cfg!(feature = "parquet") || !python.exists() || !has_duckdb() {
         return not_run(name, Needs::Program("duckdb"));
     }
     let dir = tempfile::tempdir().unwrap();
     let log = log.to_str().unwrap();
     for format in ["parquet", "ndjson", "csv"] {
-        let output = iocreplay(["export", &format!("--{format}"), format, log]).current_dir(dir.path()).output();
+        let output =
+            iocreplay(["export", &format!("--{format}"), format, log]).current_dir(dir.path()).output();
         assert_eq!(outcome(output.unwrap()).0, 0, "{format}");
     }
     for (name, arguments) in [
@@ -304,7 +325,8 @@ fn check(name: &str, log: &Path) {
         assert_eq!(code, 0, "{err}");
         fs::write(dir.path().join(name), out).unwrap();
     }
-    let checked = Command::new(python).arg(here().join("tests/check_tables.py")).arg(dir.path()).output().unwrap();
+    let checked =
+        Command::new(python).arg(here().join("tests/check_tables.py")).arg(dir.path()).output().unwrap();
     let (code, out, err) = outcome(checked);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("puts:") && out.contains("losses:"), "{out}");
@@ -395,7 +417,9 @@ fn hostile_names_stay_in_their_fields() {
     write_events(&log, &hostile.replace('/', ""), 1, events);
     check("hostile_names", &log);
     export(dir.path(), &["--csv", "t", "log"]);
-    for (path, bytes) in files(&dir.path().join("t")).iter().filter(|(path, _)| !path.starts_with("_iocreplay")) {
+    for (path, bytes) in
+        files(&dir.path().join("t")).iter().filter(|(path, _)| !path.starts_with("_iocreplay"))
+    {
         let text = std::str::from_utf8(bytes).unwrap();
         let unsafe_line = text.lines().find(|line| !iocrec_log::escape::is_safe(line));
         assert_eq!(unsafe_line, None, "{}", path.display());

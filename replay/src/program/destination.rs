@@ -71,7 +71,8 @@ impl Destination {
         let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // a file in it would be as wrong
         let within = to.join("_");
-        let conflict = conflict(&to, fs::metadata(path).ok().as_ref(), logs).or_else(|| conflict(&within, None, logs));
+        let conflict =
+            conflict(&to, fs::metadata(path).ok().as_ref(), logs).or_else(|| conflict(&within, None, logs));
         conflict.map_or(Ok(()), |conflict| {
             Err(UsageError::OutputInLog { option, file: path.to_owned(), conflict })
         })

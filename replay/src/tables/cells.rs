@@ -203,7 +203,10 @@ mod tests {
     #[test]
     fn integers_are_exact_and_what_is_no_number_is_text() {
         let [number, integer, string] =
-            [9_007_199_254_740_993_i64].map(|v| cells(Value::Int(v), None)).concat()[..3].to_vec().try_into().unwrap();
+            [9_007_199_254_740_993_i64].map(|v| cells(Value::Int(v), None)).concat()[..3]
+                .to_vec()
+                .try_into()
+                .unwrap();
         assert_eq!(number, Cell::Double(9_007_199_254_740_992.0));
         assert_eq!((integer, string), (Cell::Int(9_007_199_254_740_993), Cell::Null));
         let high = cells(Value::UInt(u64::MAX), None);

@@ -46,7 +46,8 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
             &escaped
         }
     };
-    let plain = !text.is_empty() && !text.contains(['"', ',']) && !text.starts_with(' ') && !text.ends_with(' ');
+    let plain =
+        !text.is_empty() && !text.contains(['"', ',']) && !text.starts_with(' ') && !text.ends_with(' ');
     match plain {
         true => out.extend_from_slice(text.as_bytes()),
         false => push_quoted(out, text.as_bytes()),

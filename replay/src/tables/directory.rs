@@ -4,14 +4,14 @@
 //! where the directory has more than the log: of a segment before which one was deleted meanwhile, or of which an older copy is
 //! exported. Such files stay. All others of the log's segments are replaced, and removed if nothing is left in them.
 
+use super::names::{file, parse};
 use super::places::{Place, Places, Segment};
+use super::refused::Refused;
 use super::schema::Of;
 use super::sheets::Unwritten;
 use super::Format;
-use iocrec_log::escape::is_unsafe;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fmt::{self, Write as _};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -23,75 +23,8 @@ const MARKER: &str = "_iocreplay.json";
 const RUNS: &str = "_iocreplay";
 /// The version of layout and columns.
 const VERSION: u32 = 1;
-/// Hive's name of a partition whose value is unknown.
-const UNKNOWN: &str = "__HIVE_DEFAULT_PARTITION__";
-/// Longest name of a partition: file systems take 255 bytes.
-const LONGEST: usize = 200;
 /// Age of a file that an export left unfinished when it died: none takes so long between two parts of a file.
 const LEFT: Duration = Duration::from_secs(3600);
-
-/// The reason why tables can't be written.
-#[derive(Debug)]
-pub enum Refused {
-    /// The directory is in use for something else.
-    Foreign(PathBuf),
-    /// It has another format.
-    Format {
-        /// The directory.
-        directory: PathBuf,
-        /// Its format.
-        has: String,
-    },
-    /// It has another selection of rows.
-    Selection {
-        /// The directory.
-        directory: PathBuf,
-        /// Its selection.
-        has: String,
-    },
-    /// It was written by a newer iocreplay.
-    Newer(PathBuf),
-    /// This program can't write Parquet.
-    NotBuiltIn,
-    /// A file can't be written.
-    Unwritten(Unwritten),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Foreign(directory) => {
-                write!(f, "{} has other files in it; name a new or an empty directory", directory.display())
-            }
-            Refused::Format { directory, has } => {
-                write!(f, "{} has tables as {has}; name another directory, or use --{has}", directory.display())
-            }
-            Refused::Selection { directory, has } => {
-                let has = if has.is_empty() { "all rows" } else { has };
-                write!(f, "{} has tables of {has}; name another directory, or select the same", directory.display())
-            }
-            Refused::Newer(directory) => {
-                write!(f, "{} was written by a newer iocreplay; use that, or name another directory", directory.display())
-            }
-            Refused::NotBuiltIn => {
-                f.write_str("this iocreplay was built without Parquet; use --ndjson or --csv, or build it with the feature parquet")
-            }
-            Refused::Unwritten(Unwritten { file, error }) => {
-                let remedy = match error.kind() {
-                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, and export again",
-                    _ => "name a directory that can be written to",
-                };
-                write!(f, "can't write {}: {error}; {remedy}", file.display())
-            }
-        }
-    }
-}
-
-impl From<Unwritten> for Refused {
-    fn from(unwritten: Unwritten) -> Self {
-        Refused::Unwritten(unwritten)
-    }
-}
 
 /// The content of the marker.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +73,8 @@ impl Directory {
             |error| Refused::from(Unwritten { file, error })
         };
         fs::create_dir_all(root).map_err(unwritten(root))?;
-        let marker = Marker { format: format.name().to_owned(), version: VERSION, selection: selection.to_owned() };
+        let marker =
+            Marker { format: format.name().to_owned(), version: VERSION, selection: selection.to_owned() };
         let path = root.join(MARKER);
         match fs::read(&path) {
             Ok(bytes) => {
@@ -194,7 +128,7 @@ impl Directory {
 
     /// The path of a file.
     pub fn path(&self, of: Of, host: &str, date: &str, run: &str, segment: u32, part: u32) -> PathBuf {
-        let name = format!("{run}-{segment:08}-{part}.{}", self.format.name());
+        let name = file(run, segment, part, self.format);
         self.root.join(of.table().name).join(host).join(format!("date={date}")).join(name)
     }
 
@@ -213,26 +147,32 @@ impl Directory {
     ) -> Result<(), Unwritten> {
         let Some(note) = self.written.get_mut(run) else { return Ok(()) };
         note.hosts.extend(hosts.iter().cloned());
-        let replaced: HashSet<u32> =
-            place.segments.iter().map(|segment| segment.number).filter(|number| !kept.contains(number)).collect();
+        let replaced: HashSet<u32> = place
+            .segments
+            .iter()
+            .map(|segment| segment.number)
+            .filter(|number| !kept.contains(number))
+            .collect();
         for host in &note.hosts {
             let partition = self.root.join(of.table().name).join(host);
             for date in entries(&partition) {
-                for file in entries(&date).filter(|file| !written.contains(file)) {
-                    let name = file.file_name().unwrap_or_default().to_string_lossy();
+                for found in entries(&date).filter(|file| !written.contains(file)) {
+                    let name = found.file_name().unwrap_or_default().to_string_lossy();
                     let is_gone = match parse(&name, &place.run, self.format) {
                         Some(segment) => replaced.contains(&segment),
-                        None => is_left(&name, &file, &place.run),
+                        None => is_left(&name, &found, &place.run),
                     };
                     if is_gone {
-                        fs::remove_file(&file).map_err(|error| Unwritten { file: file.clone(), error })?;
+                        fs::remove_file(&found).map_err(|error| Unwritten { file: found.clone(), error })?;
                     }
                 }
                 let _ = fs::remove_dir(&date); // if it is empty now
             }
         }
         let segments = note.tables.entry(of.table().name.to_owned()).or_default();
-        for (segment, next) in place.segments.iter().zip(place.segments.iter().skip(1).map(Some).chain([None])) {
+        for (segment, next) in
+            place.segments.iter().zip(place.segments.iter().skip(1).map(Some).chain([None]))
+        {
             if !replaced.contains(&segment.number) {
                 continue;
             }
@@ -276,14 +216,6 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// The segment of a file of this run; `None` if the name is no such file's.
-fn parse(name: &str, run: &str, format: Format) -> Option<u32> {
-    let rest = name.strip_prefix(run)?.strip_prefix('-')?;
-    let (segment, part) = rest.strip_suffix(format.name())?.strip_suffix('.')?.split_once('-')?;
-    part.parse::<u32>().ok()?;
-    segment.parse().ok()
-}
-
 /// Whether a file was left unfinished by an export of this run that died.
 fn is_left(name: &str, file: &Path, run: &str) -> bool {
     let is_part = name.strip_prefix('.').is_some_and(|name| name.starts_with(run) && name.ends_with(".part"));
@@ -307,63 +239,9 @@ fn add(ranges: &mut Vec<(u32, u32)>, number: u32) {
     });
 }
 
-/// The name of a host's partition: letters, digits, `.`, `_` and `-` as they are, all else by its bytes as `%XX`, as Hive does.
-/// One that is too long for a file name ends with `~` and a number that is made of it.
-pub fn partition(host: &str) -> String {
-    if host.is_empty() {
-        return format!("host={UNKNOWN}");
-    }
-    let mut name = String::from("host=");
-    for letter in host.chars() {
-        let before = name.len();
-        match letter {
-            '.' | '_' | '-' => name.push(letter),
-            // not the name of the unknown one
-            letter if letter.is_alphanumeric() && !is_unsafe(letter) => name.push(letter),
-            letter => {
-                for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
-                    // writing to a string cannot fail
-                    let _ = write!(name, "%{byte:02X}");
-                }
-            }
-        }
-        if name.len() > LONGEST {
-            name.truncate(before);
-            let _ = write!(name, "~{:016x}", hash(host));
-            break;
-        }
-    }
-    match name.strip_prefix("host=") {
-        Some(UNKNOWN) => name.replacen('_', "%5F", 1),
-        _ => name,
-    }
-}
-
-/// FNV-1a with 64 bits, the same for ever.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_hosts_do_not_leave_the_directory() {
-        for (host, expected) in [
-            ("box-1.site", "host=box-1.site"),
-            ("..", "host=.."),
-            ("../../etc", "host=..%2F..%2Fetc"),
-            ("a=b/c%d\n\u{202e}", "host=a%3Db%2Fc%25d%0A%E2%80%AE"),
-            ("", "host=__HIVE_DEFAULT_PARTITION__"),
-            (UNKNOWN, "host=%5F_HIVE_DEFAULT_PARTITION__"),
-            ("é電", "host=é電"),
-        ] {
-            assert_eq!(partition(host), expected);
-        }
-        let long = |last: char| partition(&("/".repeat(5000) + &last.to_string()));
-        assert!(long('a').len() <= 230 && long('a') != long('b'));
-    }
 
     #[test]
     fn ranges_grow_together() {
@@ -379,7 +257,8 @@ mod tests {
             host: String::new(),
             segments: numbers.iter().map(|number| Segment { number: *number, since: 0, size }).collect(),
         };
-        let mut directory = Directory { root: "none".into(), format: Format::Csv, written: vec![Written::default()] };
+        let mut directory =
+            Directory { root: "none".into(), format: Format::Csv, written: vec![Written::default()] };
         let mut export = |place: &Place| {
             let mut kept: Vec<u32> = directory.kept(Of::Puts, 0, place).into_iter().collect();
             kept.sort_unstable();
@@ -392,18 +271,10 @@ mod tests {
         assert_eq!(export(&place(&[0, 1, 2], 9)), [2], "an older copy");
         assert_eq!(export(&place(&[1, 2, 3], 10)), [1], "its predecessor was deleted");
         assert_eq!(export(&place(&[0, 1], 10)), [1], "an older copy again");
-        assert!(export(&place(&[3, 4], 10)).is_empty(), "it was the last: more is known of its end than before");
+        assert!(
+            export(&place(&[3, 4], 10)).is_empty(),
+            "it was the last: more is known of its end than before"
+        );
         assert!(export(&place(&[9, 10], 10)).is_empty(), "never seen before");
-    }
-
-    #[test]
-    fn only_own_files_are_recognized() {
-        let run = "0123456789abcdef0123456789abcdef";
-        let name = |rest: &str| parse(&format!("{run}{rest}"), run, Format::Csv);
-        assert_eq!(name("-00000007-0.csv"), Some(7));
-        for other in ["-00000007-0.parquet", "-00000007.csv", "-x-0.csv", "-00000007-x.csv", ".csv"] {
-            assert_eq!(name(other), None, "{other}");
-        }
-        assert_eq!(parse("notes.csv", run, Format::Csv), None);
     }
 }

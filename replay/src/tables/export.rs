@@ -1,8 +1,10 @@
 //! Writes tables: one pass over the chains for most of them, and one each for the others.
 
 use super::cells::Cell;
-use super::directory::{partition, Directory, Refused};
+use super::directory::Directory;
+use super::names::partition;
 use super::places::Places;
+use super::refused::Refused;
 use super::rows::{alarms, chain, circuits, health, iocs, losses, values};
 use super::schema::Of;
 use super::sheets::{Key, Sheets, Unwritten};
@@ -105,7 +107,12 @@ impl Export {
         let Export { places, directory, sheets, partitions, date, failed, .. } = self;
         let name = places.runs.get(run).map_or("", |place| place.run.as_str());
         let mut row = Vec::with_capacity(of.table().columns.len());
-        row.extend([Cell::Int(at.time), Cell::Int(at.time), super::cells::known(at.host), super::cells::known(at.ioc)]);
+        row.extend([
+            Cell::Int(at.time),
+            Cell::Int(at.time),
+            super::cells::known(at.host),
+            super::cells::known(at.ioc),
+        ]);
         row.push(name.to_owned().into());
         push(&mut row);
         debug_assert_eq!(row.len(), of.table().columns.len(), "{}", of.table().name);

@@ -6,17 +6,19 @@
 //! - [`rows`] makes rows of what the logs hold;
 //! - [`places`] tells in which segment a row falls;
 //! - [`sheets`] collects rows to files, with a bounded part of them in memory;
-//! - [`directory`] decides which files are written, kept and removed;
+//! - [`directory`] decides which files are written, kept and removed; [`names`] names them;
 //! - [`ndjson`], [`csv`] and `parquet` encode.
 
 pub mod cells;
 mod csv;
 pub mod directory;
 pub mod export;
+mod names;
 mod ndjson;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub mod places;
+pub mod refused;
 pub mod rows;
 pub mod schema;
 pub mod sheets;

@@ -22,7 +22,10 @@ enum Values {
     Doubles(Vec<f64>),
     Bools(Vec<bool>),
     /// All texts in a row, and where each begins and how long it is.
-    Texts { bytes: Vec<u8>, places: Vec<(u32, u32)> },
+    Texts {
+        bytes: Vec<u8>,
+        places: Vec<(u32, u32)>,
+    },
 }
 
 /// A column of the row group that is being collected.

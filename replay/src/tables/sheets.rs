@@ -77,7 +77,12 @@ impl Write for Appended {
 }
 
 enum Encoder {
-    Text { format: Format, table: &'static Table, below: Appended, bytes: Vec<u8> },
+    Text {
+        format: Format,
+        table: &'static Table,
+        below: Appended,
+        bytes: Vec<u8>,
+    },
     #[cfg(feature = "parquet")]
     Parquet(Box<super::parquet::Parquet<Appended>>),
 }

@@ -12,7 +12,10 @@ const OPERANDS: [(&str, &[&[&str]]); 7] = [
     ("values", &[&["PV"], &["*", "--until", "TIME"]]),
     ("at", &[&["TIME"]]),
     ("diff", &[&["1960-01-01", "TIME"], &["TIME", "2262-01-01"]]),
-    ("export", &[&["--parquet", "NEW"], &["--ndjson", "NEW"], &["--csv", "NEW", "--since", "TIME", "--pv", "*"]]),
+    (
+        "export",
+        &[&["--parquet", "NEW"], &["--ndjson", "NEW"], &["--csv", "NEW", "--since", "TIME", "--pv", "*"]],
+    ),
 ];
 
 /// Options of commands that are run with them as well.

@@ -6,11 +6,16 @@ use super::super::schema::Of;
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::clients::{ClientLine, Clients};
+use crate::terminal::Terminal;
 use iocrec_log::event::Origin;
 
 /// Adds the circuits, in the order in which they ended.
 pub fn add(export: &mut Export, logs: &Logs, filter: &Filter) {
-    let mut lines = Clients::read(logs, filter).lines(filter);
+    let found = Clients::read(logs, filter);
+    if found.left_out > 0 {
+        Terminal.report(&format_args!("{} more circuits are left out: there are too many", found.left_out));
+    }
+    let mut lines = found.lines(filter);
     lines.sort_by_key(|line| (end(line), line.run, line.circuit));
     for line in &lines {
         push(export, line);
