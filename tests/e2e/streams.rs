@@ -16,6 +16,9 @@ struct Stage {
 impl Stage {
     fn new(name: &str, tier: &str, source: &str) -> Option<Stage> {
         let rig = Rig::new(&format!("{name}-{tier}"))?;
+        // Fast Open in this test's network: of clients and of all servers that listen from now on, without cookies
+        let all = 0x1 | 0x2 | 0x4 | 0x200 | 0x400;
+        std::fs::write("/proc/sys/net/ipv4/tcp_fastopen", all.to_string()).expect("a setting of the network");
         let ioc = rig.ioc("odd", PORT, "puts.db", &[]);
         let recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
         let mut client = rig.client("libca", &[PORT], &[]);
@@ -107,29 +110,47 @@ fn closed_windows_of_the_ioc() {
         let Some(mut stage) = Stage::new("closed", tier, source) else { return };
         let made = stage.ask(json!({"do": "wrap", "ahead": 100_000, "values": [7]}));
         stage.ioc.signal(libc::SIGSTOP);
-        let filled = stage.ask(json!({"do": "fill", "first": 1_000_000, "count": 400_000}));
+        let filled = stage.ask(json!({"do": "fill", "first": 1_000_000, "count": 12_000}));
         assert!(filled["left"].as_u64() > Some(0), "its window has closed: {filled}");
         stage.ioc.signal(libc::SIGCONT);
-        assert_eq!(stage.ask(json!({"do": "rest"}))["value"], 1_399_999);
+        assert_eq!(stage.ask(json!({"do": "rest"}))["value"], 1_011_999);
         let said = stage.said(&made["address"], false);
-        let truth: Vec<i64> = std::iter::once(7).chain(1_000_000..1_400_000).collect();
+        let truth: Vec<i64> = std::iter::once(7).chain(1_000_000..1_012_000).collect();
         let differs = said.iter().zip(&truth).position(|(said, truth)| said != truth);
         assert!(said == truth, "{tier}: {} of {}, from {differs:?} on", said.len(), truth.len());
     }
 }
 
-/// Packets of more than 64 KiB, of which the IP header does not have the length (BIG TCP).
+/// Packets of more than 64 KiB, of which the IP header does not have the length (BIG TCP); and those for which the recorder
+/// has no room, which are cut.
 #[test]
 fn packets_larger_than_ip_has() {
-    for (tier, source) in TIERS {
+    for (bytes, (tier, source)) in
+        [(75_000, TIERS[0]), (75_000, TIERS[1]), (400_000, TIERS[0]), (400_000, TIERS[1])]
+    {
         let Some(mut stage) = Stage::new("large", tier, source) else { return };
-        let made = stage.ask(json!({"do": "large", "bytes": 400_000}));
+        let made = stage.ask(json!({"do": "large", "bytes": bytes}));
         assert!(made["error"].is_null(), "the kernel allows it: {made}");
-        stage.ask(json!({"do": "fill", "first": 5000, "count": 60_000}));
-        assert_eq!(stage.ask(json!({"do": "rest"}))["value"], 64_999);
+        let mut truth = Vec::new();
+        for turn in 0..4 {
+            let first = 10_000 * (turn + 1);
+            stage.ask(json!({"do": "fill", "first": first, "count": 8_000}));
+            assert_eq!(stage.ask(json!({"do": "rest"}))["value"], first + 7_999);
+            truth.extend(first..first + 8_000);
+        }
+        let largest = stage.ask(json!({"do": "largest"}))["largest"].as_u64();
         let said = stage.said(&made["address"], false);
-        let truth: Vec<i64> = (5000..65_000).collect();
-        let differs = said.iter().zip(&truth).position(|(said, truth)| said != truth);
-        assert!(said == truth, "{tier}: {} of {}, from {differs:?} on", said.len(), truth.len());
+        eprintln!("{tier}: the largest packet has {largest:?} bytes; {} of {} puts", said.len(), truth.len());
+        assert!(largest > Some(65_536), "there was a large packet");
+        let info = stage.rig.replay("info", &[]);
+        let is_counted = String::from_utf8_lossy(&info.stdout).contains("bytes were not captured");
+        let mut rest = truth.iter();
+        assert!(said.iter().all(|value| rest.any(|other| other == value)), "in order, and none made up");
+        assert!(
+            said == truth || is_counted && largest > Some(80_000),
+            "{tier}: {} of {}",
+            said.len(),
+            truth.len()
+        );
     }
 }
