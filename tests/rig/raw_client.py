@@ -141,10 +141,11 @@ class Client:
         return (command, dbr, count, p1, p2), payload, length + size
 
     def until(self, commands):
-        while True:
-            header, payload, _ = self.receive()
-            if header[0] in commands:
-                return header, payload
+        """Reads until one of these commands comes; zeroes if the server closes the circuit."""
+        while (found := self.receive()) is not None:
+            if found[0][0] in commands:
+                return found[:2]
+        return (0,) * 5, b""
 
     def monitor(self, pvs, counts):
         self.open(pvs, 0)

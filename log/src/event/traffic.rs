@@ -353,11 +353,11 @@ pub struct ChannelTraffic {
     pub gets: u32,
     /// Number of new subscriptions.
     pub subscriptions: u32,
-    /// Number of updates that were seen.
+    /// Number of updates that were seen, or counted where a filter leaves them out.
     pub updates: u64,
     /// Bytes of those, headers included.
     pub bytes: u64,
-    /// Whether all updates were seen. If not, `updates` and `bytes` are lower bounds.
+    /// Whether these are all updates. If not, `updates` and `bytes` are lower bounds.
     pub complete: bool,
 }
 

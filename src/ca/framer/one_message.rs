@@ -3,11 +3,11 @@
 use super::{Framer, Framing, Held, NotFramed, Open, Sink};
 use crate::ca::message::{
     self, is_text, plausible, Header, Plausibility, CLIENT_NAME, CREATE_CHAN, ERROR, HEADER, HOST_NAME,
-    LAST_COMMAND, WRITE, WRITE_NOTIFY,
+    LAST_COMMAND, SEARCH, WRITE, WRITE_NOTIFY,
 };
 use crate::net::protocol::Side;
 
-/// Payload bytes to keep of a CREATE_CHAN, CLIENT_NAME or HOST_NAME. Servers accept no longer names (RSRV: 512 bytes
+/// Payload bytes to keep of a CREATE_CHAN, SEARCH, CLIENT_NAME or HOST_NAME. Servers accept no longer names (RSRV: 512 bytes
 /// for users and hosts; PV names are far shorter).
 const KEPT_NAME: u32 = 512;
 
@@ -180,7 +180,7 @@ impl Framer {
     pub(super) fn keep(&self, header: &Header) -> usize {
         let most = match (self.side, header.command) {
             (Side::Client, WRITE | WRITE_NOTIFY) => self.put_payload,
-            (Side::Client, CREATE_CHAN | CLIENT_NAME | HOST_NAME) => KEPT_NAME,
+            (Side::Client, CREATE_CHAN | CLIENT_NAME | HOST_NAME | SEARCH) => KEPT_NAME,
             (Side::Server, ERROR) => KEPT_ERROR,
             _ => 0,
         };

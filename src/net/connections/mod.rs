@@ -138,6 +138,10 @@ impl<P: Protocol> Connections<P> {
             return;
         }
         if segment.syn {
+            // TCP Fast Open: what it carries is not decoded, since nobody has confirmed it yet
+            if segment.length > 0 && self.serves(namespace, segment.destination) {
+                self.unknown(time, segment);
+            }
             if self.opening(&key, time, segment) {
                 let (mut shared, table) = self.shared(out);
                 table
