@@ -8,6 +8,7 @@ use super::options::{
 };
 use crate::aliases;
 use crate::collector::{Address, Sender};
+use crate::output::traces::otlp::Batch;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow_until, Memory, Pace};
@@ -273,7 +274,8 @@ impl Follow {
             Ok(())
         };
         let tell = |said: &dyn Display| Terminal.report(&said);
-        let mut sender = self.otlp.as_ref().map(|address| Sender::new(address, 0, &tell).following());
+        let mut sender: Option<Sender<Batch>> =
+            self.otlp.as_ref().map(|address| Sender::new(address, 0, &tell).following());
         let mut syslog = self.syslog.as_ref().map(open_syslog).transpose()?;
         let mut writer = (self.format.writer)(zone);
         let mut saved: Option<Instant> = None;

@@ -153,11 +153,6 @@ impl crate::collector::Batch for Batch {
     }
 }
 
-/// The id of the trace that a chain is.
-pub fn trace_id(chain: &Chain) -> u128 {
-    chain.root().map_or(0, |root| Hash::new(b"trace").span(chain, root).trace().0)
-}
-
 /// Nanoseconds since 1970; the protocol has none before.
 pub(crate) fn since_1970(time: i64) -> u64 {
     u64::try_from(time).unwrap_or(0)

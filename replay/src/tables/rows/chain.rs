@@ -9,7 +9,7 @@ use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
 use crate::model::enum_strings;
 use crate::model::putlog::{each_put, ioc_name, root_put};
 use crate::model::run::{has_value, ioc_of_thread, push_name_of};
-use crate::output::traces::otlp::trace_id;
+use crate::model::span_ids::trace_id;
 use crate::output::wording::cause::cause;
 use iocrec_log::context::Context;
 use iocrec_log::event::Value;
@@ -26,7 +26,7 @@ pub fn run(chain: &Chain) -> Option<usize> {
 /// The id of a chain.
 pub fn id(chain: &Chain) -> String {
     let mut text = String::with_capacity(32);
-    let id = trace_id(chain);
+    let id = trace_id(chain).map_or(0, |id| id.0);
     for shift in (0..32).rev() {
         let digit = (id >> (shift * 4)) as u32 & 0xf;
         text.extend(char::from_digit(digit, 16));
