@@ -607,6 +607,18 @@ fn verify_says_what_is_wrong() {
     assert!(findings[0]["offset"].as_u64().unwrap() < length as u64 / 2 && findings[0]["blocks"] == 1);
     assert_eq!(findings.iter().filter(|finding| finding["harmless"] == true).count(), 1);
     assert_eq!(json["unreadable"].as_array().unwrap().len(), 1);
+
+    let (code, out, _) = run(here, &["verify", "log", "--format", "jsonl", "--utc"]);
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let what: Vec<&str> = rows.iter().filter_map(|row| row["what"].as_str()).collect();
+    assert_eq!((code, what), (1, vec!["run", "finding", "finding", "finding", "unreadable"]));
+    for (row, finding) in rows[1..].iter().zip(findings) {
+        for key in ["segment", "offset", "length", "blocks", "segments", "cause", "harmless", "from", "to"] {
+            assert_eq!(row[key], finding[key], "{key}");
+        }
+    }
+    assert_eq!((&rows[0]["events"], &rows[0]["sound"]), (&json["runs"][0]["events"], &json["sound"]));
+    assert_eq!(rows[4]["reason"], json["unreadable"][0]["reason"]);
 }
 
 /// Old segments are deleted in normal operation, one at a time: what is left is sound. So it is if a time passes over them.

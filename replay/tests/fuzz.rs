@@ -14,6 +14,7 @@ use iocreplay::model::putlog::each_put;
 use iocreplay::model::replay::Replay;
 use iocreplay::model::source::{group, Source};
 use iocreplay::out::Out;
+use iocreplay::output::rows::Shape;
 use iocreplay::output::wording::cause::cause;
 use iocreplay::output::{alarms, clients, last, puts, report, traces};
 use iocreplay::time::Zone;
@@ -110,7 +111,8 @@ fn questions(directory: &Path, since: Option<i64>) {
         }
     }
     if let Some(found) = Last::read(&logs, &Filter { until: since, ..Filter::default() }, cause) {
-        last::text(&mut out, &found, &zone).unwrap();
-        last::json(&mut out, &found, &zone).unwrap();
+        for shape in [Shape::Text, Shape::JsonLines, Shape::Csv] {
+            last::write(&mut out, &found, shape, &zone).unwrap();
+        }
     }
 }

@@ -132,7 +132,7 @@ mod tests {
         );
         assert_eq!(
             written(4),
-            "ioc,cause,record,time_ns,stack\ndemo,put,B;x\\n,7,\"[\"\"B;x\\n\"\"]\"\n\
+            "ioc,cause,record,time_ns,stack\ndemo,put,\"B;x\\n\",7,\"[\"\"B;x\\n\"\"]\"\n\
              demo,scan 1 second,A,500,\"[\"\"A\"\"]\"\n"
         );
     }

@@ -131,7 +131,7 @@ impl<'a> At<'a> {
             host: Some(chain.run.host()).filter(|host| !host.is_empty()),
             ioc: Some(ioc_name(context, span)).filter(|ioc| !ioc.is_empty()),
             thread: span.thread.and_then(|thread| Some(&*context.thread(thread)?.name)),
-            cause: (place == 0).then(|| cause(chain, link)),
+            cause: (place == 0 && link.is_none()).then(|| cause(chain, None)),
             open: chain.open,
             ..Line::default()
         };
