@@ -14,20 +14,15 @@ with a line of JSON: `address` of the circuit, and `value` that the IOC has then
                                                    3 s had passed without progress
     {"do": "rest"}                                 sends what is left of them, and waits for the IOC
     {"do": "read", "count": N}                     reads the array so often
-    {"do": "large", "bytes": N}                    from now on packets on loopback have up to so many bytes
-    {"do": "largest"}                              bytes of the largest packet on loopback since then
 
 Needs root.
 """
 
 import json
-import os
 import select
 import socket
 import struct
 import sys
-import threading
-import time
 
 TCP_REPAIR, TCP_REPAIR_QUEUE, TCP_QUEUE_SEQ = 19, 20, 21  # linux/tcp.h
 NO_QUEUE, RECEIVES, SENDS = 0, 1, 2
@@ -52,10 +47,6 @@ def repair(circuit, queue, sequence=None):
     circuit.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_QUEUE, NO_QUEUE)
     circuit.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, OFF_WITHOUT_PROBE)
     return sequence
-
-
-def attribute(kind, value):
-    return struct.pack("=HHI", 8, kind, value)
 
 
 class Client:
@@ -150,30 +141,6 @@ class Client:
             self.circuit.sendall(message(15, 4, 0, self.wave_sid, 2))
             size += len(self.answer(15)[2])
         return self.told(size=size, next=repair(self.circuit, RECEIVES))
-
-    def large(self, bytes):
-        index = socket.if_nametoindex("lo")
-        # IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE, and those of IPv4 (linux/if_link.h)
-        body = struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, 0, 0)
-        body += b"".join(attribute(kind, bytes) for kind in (41, 58, 63, 64))
-        ask = struct.pack("=IHHII", 16 + len(body), 16, 1 | 4, 1, 0) + body  # RTM_NEWLINK, REQUEST | ACK
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
-            link.send(ask)
-            error = struct.unpack("=i", link.recv(4096)[16:20])[0]
-        self.sizes = [0]
-        threading.Thread(target=self.watch, daemon=True).start()
-        circuit = socket.create_connection(self.server)
-        self.begin(circuit)
-        return self.told(error=os.strerror(-error) if error else None)
-
-    def watch(self):
-        with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800)) as packets:
-            while True:
-                self.sizes.append(packets.recv_into(bytearray(1), 0, socket.MSG_TRUNC))
-
-    def largest(self):
-        time.sleep(0.2)
-        return {"largest": max(self.sizes)}
 
 
 def main():
