@@ -107,7 +107,7 @@ fn each_line_has_its_record_in_the_perf_tier() {
 fn a_call_with_many_pieces() {
     let Some(rig) = Rig::new("console-pieces") else { return };
     let ioc = start(&rig);
-    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--console-rate", "20"]);
     let mut client = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "SAY:READY", "both");
     process(&mut client, "MANY_PIECES", 1.0);

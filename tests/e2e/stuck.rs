@@ -1,7 +1,7 @@
 //! Threads of real IOCs that stand still, compared with what held them up: records whose subroutines sleep, wait for a
 //! device, an event or a mutex, or fail an assertion (tests/rig/stuck.c). And IOCs that only rest.
 
-use crate::rig::own_program::{shared_library, shared_library_for, Build, Own};
+use crate::rig::own_program::{shared_library, shared_library_for};
 use crate::rig::{epics_versions, iocreplay, wait_until, Ioc, Rig};
 use serde_json::Value;
 use std::process::Command;
@@ -124,15 +124,6 @@ fn a_lock_set_is_held_in_earlier_versions() {
         let ioc = rig.ioc_with("stuck", PORT, "stuck.db", &options);
         a_lock_set_is_held_in(&rig, ioc, "ring");
     }
-}
-
-/// Whose records and threads a 64-bit kernel does not let be probed.
-#[test]
-fn a_lock_set_is_held_in_a_32_bit_ioc() {
-    let Some(rig) = Rig::new("stuck-32") else { return };
-    let Some(own) = Own::build_with(&rig, Build::Shared32, &["-DSTUCK"]) else { return };
-    let ioc = rig.ioc_by("stuck", own.command(PORT, "stuck.db", &[]).env("P", "H:"));
-    a_lock_set_is_held_in(&rig, ioc, "packet");
 }
 
 /// Every other wait, one after the other; each has a record of its own.

@@ -45,10 +45,7 @@
 
 long REGISTER(DBBASE *);
 void testdbCleanup(void);
-#ifdef STUCK
-#define ROUTINES
-#include "stuck.c"
-#elif defined ROUTINES
+#ifdef ROUTINES
 #include "routines.c"
 #endif
 /* own_threads.c */

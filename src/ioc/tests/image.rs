@@ -28,23 +28,33 @@ pub struct Image {
 impl Image {
     /// An empty image, at an address that fits into a pointer of that width.
     pub fn new(width: Width) -> Image {
-        // starts over after PLACES: the first are free by then
+        // starts over after PLACES
         const FIRST: usize = 0x2000_0000;
         const PLACES: usize = 1000;
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let hint = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % PLACES * 2 * ROOM;
-        // SAFETY: a new private mapping; without MAP_FIXED it replaces none.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::without_provenance_mut(hint),
-                ROOM,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert!(at != libc::MAP_FAILED && (at as usize) < u32::MAX as usize - ROOM, "no room below 4 GiB");
+        // a place that another test still has is passed over
+        let at = (0..PLACES).find_map(|_| {
+            let hint = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % PLACES * 2 * ROOM;
+            // SAFETY: a new private mapping; without MAP_FIXED it replaces none.
+            let at = unsafe {
+                libc::mmap(
+                    std::ptr::without_provenance_mut(hint),
+                    ROOM,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                )
+            };
+            assert!(at != libc::MAP_FAILED);
+            if (at as usize) < u32::MAX as usize - ROOM {
+                return Some(at);
+            }
+            // SAFETY: the mapping that was just made.
+            unsafe { libc::munmap(at, ROOM) };
+            None
+        });
+        let at = at.expect("room below 4 GiB");
         Image { width, at: at.cast(), used: 0 }
     }
 
