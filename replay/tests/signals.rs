@@ -252,6 +252,6 @@ fn options_that_do_not_go_together() {
         let (code, out, err) = run(here.path(), &words);
         assert!(code == 2 && out.is_empty() && err.contains(reason) && err.lines().count() == 1, "{err}");
     }
-    let (code, out, err) = run(here.path(), &["metrics", "log", "--ioc", "none"]);
+    let (code, out, err) = run(here.path(), &["metrics", "log", "--host", "none"]);
     assert!(code == 0 && out == "# EOF\n" && err.lines().count() == 1, "{code} {out} {err}");
 }

@@ -88,9 +88,10 @@ function read(answer, into) {
           into.isLast = of !== 0n;
         }
       }
+      const of = { 2: cells.ints, 3: cells.doubles, 4: cells.texts, 5: cells.blobs };
+      const taken = { 2: 0, 3: 0, 4: 0, 5: 0 };
       for (const kind of cells.kinds) {
-        const from = { 1: [null], 2: cells.ints, 3: cells.doubles, 4: cells.texts, 5: cells.blobs }[kind];
-        const cell = from.shift();
+        const cell = kind in of ? of[kind][taken[kind]++] : null;
         into.cells.push(typeof cell === "bigint" ? cell.toString() : cell);
       }
     }
@@ -119,17 +120,30 @@ async function main() {
   const bundle = fs.readFileSync(path.join(directory, "engine_bundle.js"), "utf8");
   new Function(...Object.keys(around), bundle)(...Object.values(around));
   const channel = new MessageChannel();
-  const answers = [];
+  let received = Buffer.alloc(0);
   let wake = () => {};
   channel.port1.on("message", (bytes) => {
-    answers.push(Buffer.from(bytes));
+    received = Buffer.concat([received, bytes]);
     wake();
   });
+  // The next message of the stream, which comes in parts.
   const next = async () => {
-    while (answers.length === 0) {
+    for (;;) {
+      let length = 0;
+      for (let at = 1; at < received.length; at++) {
+        length += (received[at] & 0x7f) * 2 ** (7 * (at - 1));
+        if (received[at] < 0x80) {
+          const end = at + 1 + length;
+          if (received.length < end) {
+            break;
+          }
+          const message = received.subarray(at + 1, end);
+          received = received.subarray(end);
+          return message;
+        }
+      }
       await new Promise((resolve) => (wake = resolve));
     }
-    return answers.shift();
   };
   let seq = 0;
   const ask = (method, args) => {
@@ -139,19 +153,17 @@ async function main() {
   // Parts of an answer to one request, until it is whole.
   const answer = async (take) => {
     for (;;) {
-      for (const [, message] of fields(await next())) {
-        let whole = false;
-        for (const [number, value] of fields(message)) {
-          if (number === 5) {
-            throw new Error(value.toString());
-          }
-          if (number > 200) {
-            whole = take(value);
-          }
+      let whole = false;
+      for (const [number, value] of fields(await next())) {
+        if (number === 5) {
+          throw new Error(value.toString());
         }
-        if (whole) {
-          return;
+        if (number > 200) {
+          whole = take(value);
         }
+      }
+      if (whole) {
+        return;
       }
     }
   };
@@ -173,6 +185,7 @@ async function main() {
   }
   ask(2, Buffer.alloc(0));
   await next();
+  const lines = [];
   for (const query of queries) {
     const into = { columns: [], cells: [], isLast: false };
     ask(3, field(103, field(1, Buffer.from(query))));
@@ -184,9 +197,10 @@ async function main() {
     for (let at = 0; at < into.cells.length; at += into.columns.length) {
       rows.push(Object.fromEntries(into.columns.map((name, column) => [name, into.cells[at + column]])));
     }
-    console.log(JSON.stringify(rows));
+    lines.push(`${JSON.stringify(rows)}\n`);
   }
-  process.exit(0);
+  // All of it is written before the engine is left behind.
+  process.stdout.write(lines.join(""), () => process.exit(0));
 }
 
 main().catch((error) => {

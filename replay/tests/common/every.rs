@@ -19,7 +19,7 @@ const OPERANDS: [(&str, &[&[&str]]); 7] = [
 ];
 
 /// Options of commands that are run with them as well.
-const OPTIONS: [(&str, &[&str]); 10] = [
+const OPTIONS: [(&str, &[&str]); 12] = [
     ("net", &["--all"]),
     ("net", &["--all", "--kind", "searched", "--pv", "*", "--client", "*"]),
     ("values", &["--plot"]),
@@ -30,6 +30,8 @@ const OPTIONS: [(&str, &[&str]); 10] = [
     ("puts", &["--since", "TIME", "--pv", "*", "--exclude", "*.DESC", "--user", "*", "--client", "*"]),
     ("traces", &["--since", "TIME", "--pv", "*:*"]),
     ("info", &["--utc"]),
+    ("logs", &["--pv", "*", "--kind", "puts", "--kind", "alarms"]),
+    ("metrics", &["--step", "1s"]),
 ];
 
 /// The names of all commands.

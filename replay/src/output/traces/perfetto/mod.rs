@@ -48,7 +48,7 @@ struct Waiting {
     end: Option<u64>,
     track: usize,
     slice: Slice,
-    /// Instants inside of the slice: time, and the same.
+    /// Instants of the slice: time, and the same.
     inner: Vec<(u64, Slice)>,
 }
 
@@ -137,9 +137,9 @@ impl Perfetto {
         let mut inner = Vec::new();
         for event in &span.events {
             let time = event.time_unix_nano;
-            if (start..=end).contains(&time) {
+            if time >= start {
                 inner.push((time, self.packets.slice("event", event.name, &event.attributes, &[], &[])));
-            } else if time < start {
+            } else {
                 // Its request, in another thread.
                 let name = thread(attributes, "epics.cause.thread.name", "epics.cause.thread.id");
                 let track = self.tracks.track(&mut self.packets, process, Folder::Threads, &name);

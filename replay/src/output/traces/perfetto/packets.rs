@@ -11,8 +11,9 @@ use iocrec_log::escape;
 use std::collections::HashMap;
 use std::io;
 
-/// Names that are given numbers, a few MB; a bound for hostile logs. Others stand as they are.
+/// Names that are given numbers, and bytes of each: 15 MB; bounds for hostile logs. Others stand as they are.
 const MAX_NAMES: usize = 50_000;
+const MAX_NAME: usize = 200;
 
 /// The number of the one sequence.
 const SEQUENCE: u64 = 1;
@@ -150,7 +151,7 @@ impl Packets {
         if let Some(number) = self.names.get(name) {
             return Some(*number);
         }
-        if self.names.len() >= MAX_NAMES {
+        if self.names.len() >= MAX_NAMES || name.len() > MAX_NAME {
             return None;
         }
         let number = self.names.len() as u64 + 1;

@@ -9,8 +9,10 @@ use super::packets::{shown, Packets};
 use super::{int, text};
 use std::collections::HashMap;
 
-/// Tracks that are known at a time, 50 MB; a bound for hostile logs. If there are more, all are begun anew.
+/// Tracks that are known at a time, 50 MB, and bytes of their names, each of which is held twice; bounds for hostile logs. If
+/// there are more, all are begun anew.
 const MAX_TRACKS: usize = 200_000;
+const MAX_BYTES: usize = 16 << 20;
 /// Lanes of a track that are looked through for room; beyond, the first is given up for a new one.
 const MAX_LANES: usize = 64;
 /// Slices inside of each other: Perfetto's limit is 512.
@@ -41,6 +43,8 @@ pub(super) struct Tracks {
     places: HashMap<(u64, Folder, String), usize>,
     tracks: Vec<Track>,
     counters: HashMap<(u64, String), u64>,
+    /// Bytes of names.
+    bytes: usize,
 }
 
 /// A track for slices.
@@ -62,7 +66,7 @@ struct Lane {
 impl Tracks {
     /// Whether there are so many that they should begin anew.
     pub(super) fn are_many(&self) -> bool {
-        self.processes.len() + self.tracks.len() + self.counters.len() > MAX_TRACKS
+        self.bytes > MAX_BYTES || self.processes.len() + self.tracks.len() + self.counters.len() > MAX_TRACKS
     }
 
     /// Ends all slices and forgets the tracks. Nothing may wait to be put on one.
@@ -104,6 +108,7 @@ impl Tracks {
             // EXPLICIT
             to.number(11, 3);
         });
+        self.bytes += key.len();
         self.processes.insert(key, number);
         number
     }
@@ -140,6 +145,7 @@ impl Tracks {
         let parent = self.folder(packets, process, folder);
         self.tracks.push(Track { parent, name: shown(name), lanes: Vec::new() });
         let place = self.tracks.len() - 1;
+        self.bytes += name.len();
         self.places.insert(key, place);
         place
     }
@@ -158,6 +164,7 @@ impl Tracks {
             to.bytes(2, shown(record).as_bytes());
             to.message(8, |_| {});
         });
+        self.bytes += record.len();
         self.counters.insert(key, number);
         number
     }
