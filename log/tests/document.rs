@@ -5,6 +5,7 @@ mod common;
 use common::facts;
 use iocrec_log::event::Fact;
 use iocrec_log::format::*;
+use iocrec_log::stream;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
@@ -20,7 +21,12 @@ fn table(heading: &str) -> Vec<Vec<&'static str>> {
 
 #[test]
 fn headers_have_no_gaps() {
-    for (heading, length) in [("\n## Segment header\n", SEGMENT_HEADER), ("\n## Block\n", BLOCK_HEADER)] {
+    for (heading, length) in [
+        ("\n## Segment header\n", SEGMENT_HEADER),
+        ("\n## Block\n", BLOCK_HEADER),
+        ("\n## The stream\n", stream::HEADER),
+        ("\nA frame is a header of", stream::FRAME_HEADER),
+    ] {
         let mut offset = 0;
         for row in table(heading) {
             assert_eq!(row[0].parse(), Ok(offset), "{row:?}");
@@ -46,6 +52,12 @@ fn numbers_are_those_of_the_code() {
         format!("in the file, at most {MAX_STORED} "),
         format!("number of events, at most {MAX_EVENTS} "),
         format!("window of at most 2^{WINDOW_LOG} bytes"),
+        format!("`{}` (`\\x89IOCCAT\\n`)", hex(&stream::MAGIC)),
+        format!("version of the stream: {} ", stream::VERSION),
+        format!("a header of {} bytes, then frames", stream::HEADER),
+        format!("A frame is a header of {} bytes", stream::FRAME_HEADER),
+        format!("length of the name, at most {} ", stream::MAX_NAME),
+        format!("length of the payload, at most {} ", stream::MAX_PAYLOAD),
     ] {
         assert!(PAGE.contains(&text), "docs/format.md doesn't say {text:?}");
     }

@@ -188,7 +188,7 @@ impl Logs {
             }
             let first = notes.len();
             // what can't be read is reported by whoever reads the rest
-            while let Some(part) = scan.next() {
+            for part in scan {
                 let Part::Block(block) = part else { continue };
                 for event in &block.events {
                     if !block.keyframe {
