@@ -140,6 +140,11 @@ def plain(number):
     return float(number) if isinstance(number, int) and not isinstance(number, bool) and abs(number) < 2**53 else number
 
 
+def micro(length, unit=1):
+    """Microseconds of a length, which is in nanoseconds unless `unit` says how many of them it is."""
+    return None if length is None else round(length * unit / 1000)
+
+
 def check(root):
     """Compares everything."""
     tables = {table: compare(root, table) for table in TABLES}
@@ -185,12 +190,12 @@ def check(root):
     same(
         "alarms",
         [
-            [row["time_ns"], plain(value(row, "value")), row["lasted_ns"] and row["lasted_ns"] // 1000]
+            [row["time_ns"], plain(value(row, "value")), micro(row["lasted_ns"])]
             + [row[key] for key in own]
             for row in tables["alarms"]
         ],
         [
-            [nanoseconds(row["time"]), plain(row["value"]), row["lasted_s"] and round(row["lasted_s"] * 1e9) // 1000]
+            [nanoseconds(row["time"]), plain(row["value"]), micro(row["lasted_s"], 10**9)]
             + [row[key] for key in own]
             for row in lines(root, "alarms")
             if row["what"] != "still"

@@ -160,6 +160,9 @@ impl Export {
     }
 }
 
+/// Adds the rows of a table that is not made of chains.
+type Pass = fn(&mut Export, &Logs, &Filter);
+
 /// Writes tables of the logs.
 ///
 /// # Errors
@@ -219,7 +222,7 @@ pub fn export(logs: &Logs, filter: &Filter, order: &Order) -> Result<Summary, Re
     // What can't be read is reported once.
     let quiet = logs.without_notices();
     let mut is_reported = order.tables.iter().any(|of| of.is_of_chains());
-    let passes: [(Of, fn(&mut Export, &Logs, &Filter)); 5] = [
+    let passes: [(Of, Pass); 5] = [
         (Of::Alarms, alarms::add),
         (Of::Circuits, circuits::add),
         (Of::Iocs, iocs::add),
