@@ -205,7 +205,10 @@ mod tests {
         between.take(0, Bound::AtLeast(5 * MS), true);
         between.take(0, Bound::AtMost(6 * MS), true);
         between.take(0, Bound::AtLeast(80 * MS), false);
-        assert_eq!(between.difference().unwrap().bounds, Bounds { least: 5 * MS - DRIFT, most: 6 * MS + DRIFT });
+        assert_eq!(
+            between.difference().unwrap().bounds,
+            Bounds { least: 5 * MS - DRIFT, most: 6 * MS + DRIFT }
+        );
     }
 
     #[test]
