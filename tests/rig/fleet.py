@@ -132,7 +132,8 @@ class Truth:
         yield "09", [(*key, len(of), lasted(of)) for key, of in groups(self.raised, record).items()]
         hour = lambda put: put["time_ns"] // (3600 * SECOND) * (3600 * SECOND)
         yield "10", [(key, len(of), different(of, "user")) for key, of in groups(puts, hour).items()]
-        versions = groups(self.iocs, lambda ioc: (ioc["base_version"], ioc["kernel"]))
+        kernel = {run["host"]: run["kernel"] for run in self.runs}
+        versions = groups(self.iocs, lambda ioc: (ioc["base_version"], kernel[ioc["host"]]))
         yield (
             "11",
             [(*key, different(of, "host"), len(of), sum(i["records"] for i in of)) for key, of in versions.items()],
