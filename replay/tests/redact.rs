@@ -162,8 +162,12 @@ fn is_public(text: &[u8]) -> bool {
         localtime anonymous dbProcess dbPut dbPutField processTarget dbScanPassive recGblFwdLink scanList periodicTask \
         dbCaTask dbChannel_put dbNotifyCompletion db_put_process processNotifyCommon scanStop write_notify_action postEvent \
         python scan-0.5 timerQueue int64in int64out menuAlarmSevr menuYesNo 7.0.10.1-DEV MINOR MAJOR INVALID";
-    // a structure with a double named value; the socket address of a server on loopback
-    if [b"\x80\0\x01\x05valueC".as_slice(), b"\x02\0\x13\xc8\x7f\0\0\x01"].contains(&text) {
+    // a type of PVAccess: a structure with a double named value
+    if text == b"\x80\0\x01\x05valueC" {
+        return true;
+    }
+    // a socket's address on loopback
+    if matches!(text, [2, 0, _, _, 127, 0, 0, 1, ..]) {
         return true;
     }
     let Ok(text) = std::str::from_utf8(text) else { return false };

@@ -44,16 +44,19 @@ impl Secret {
 
     /// Letters of the same length that stand for a text. Zeros stay where they are: they end texts.
     pub fn letters(&self, of: &str, text: &[u8]) -> Vec<u8> {
+        // once over all of it: a long text may not cost the square of its length
+        let seed = self.number(of, text, 1).to_le_bytes();
         let letter = |(place, byte): (usize, &u8)| match byte {
             0 => 0,
-            _ => LETTERS[(self.number(of, text, 1 + place as u64) % 32) as usize],
+            _ => LETTERS[(self.number(of, &seed, 2 + place as u64) % 32) as usize],
         };
         text.iter().enumerate().map(letter).collect()
     }
 
     /// Bytes of the same length that stand for others.
     pub fn bytes(&self, of: &str, bytes: &[u8]) -> Vec<u8> {
-        (0..bytes.len()).map(|place| self.number(of, bytes, 1 + place as u64) as u8).collect()
+        let seed = self.number(of, bytes, 1).to_le_bytes();
+        (0..bytes.len()).map(|place| self.number(of, &seed, 2 + place as u64) as u8).collect()
     }
 
     /// Another number from `first` to `last` (inclusive) for one of them: different ones for different numbers.
