@@ -104,7 +104,7 @@ impl Logs {
                 let wanted = filter.time(time) && filter.place(&process.host, &process.ioc);
                 let (host, ioc) = (Rc::clone(&process.host), Rc::clone(&process.ioc));
                 let what = What::End(end.how.clone());
-                wanted.then(|| (time, Happened { time, host, ioc, pid: Some(process.pid), what }))
+                wanted.then_some((time, Happened { time, host, ioc, pid: Some(process.pid), what }))
             }));
         }
         ends.sort_by_key(|(time, _)| *time);

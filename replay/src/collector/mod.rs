@@ -72,7 +72,7 @@ pub struct Sent {
 #[derive(Debug)]
 pub struct Stopped {
     /// Where to.
-    pub address: String,
+    pub address: Box<str>,
     /// Why.
     pub reason: Reason,
     /// What the collector took before.
@@ -189,7 +189,7 @@ impl<'a, B: Batch> Sender<'a, B> {
 
     fn stopped(&self, reason: Reason) -> Stopped {
         let (sent, followed) = (self.sent.clone(), self.followed);
-        Stopped { address: self.address.to_string(), reason, sent, followed }
+        Stopped { address: self.address.to_string().into_boxed_str(), reason, sent, followed }
     }
 
     /// Sends a message, again if need be.
