@@ -5,7 +5,7 @@ mod common;
 
 use common::{definitions, happenings, iocreplay, outcome, run, write_log, SECOND, WALL};
 use iocrec_log::checksum::checksum;
-use iocrec_log::event::{Event, Fact};
+use iocrec_log::event::Event;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::stream::{Position, Sender, FRAME_HEADER, HEADER, MAGIC};
 use iocrec_log::writer::{Options, Writer};

@@ -30,7 +30,8 @@ impl Command for Cat {
         let from = match self.from.as_deref() {
             None | Some("oldest") => None,
             Some(text) => Some(Position::parse(text).ok_or_else(|| {
-                let line = format!("{text} is no position; leave out --from, or copy it from iocreplay follow");
+                let line =
+                    format!("{text} is no position; leave out --from, or copy it from iocreplay follow");
                 UsageError::Value(line)
             })?),
         };
@@ -42,18 +43,18 @@ impl Command for Cat {
         let mut looks = 0;
         let mut send = || -> std::io::Result<()> {
             loop {
-            if sender.step(&mut pipe)? {
-                looks = 0;
-                continue;
-            }
-            // every second while there is nothing to send, so that the receiver can tell a rest from a broken line
-            if self.no_follow || looks % 5 == 0 {
-                sender.rest(self.no_follow, &mut pipe)?;
-            }
-            looks += 1;
-            if self.no_follow || terminal::is_closed(&pipe) {
-                return Ok(());
-            }
+                if sender.step(&mut pipe)? {
+                    looks = 0;
+                    continue;
+                }
+                // every second while there is nothing to send, so that the receiver can tell a rest from a broken line
+                if self.no_follow || looks % 5 == 0 {
+                    sender.rest(self.no_follow, &mut pipe)?;
+                }
+                looks += 1;
+                if self.no_follow || terminal::is_closed(&pipe) {
+                    return Ok(());
+                }
             }
         };
         match send() {

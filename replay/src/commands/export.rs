@@ -53,8 +53,9 @@ impl Export {
             ("--ndjson", &self.ndjson, Format::JsonLines),
             ("--csv", &self.csv, Format::Csv),
         ];
-        let mut given =
-            given.into_iter().filter_map(|(option, directory, format)| Some((option, directory.as_deref()?, format)));
+        let mut given = given
+            .into_iter()
+            .filter_map(|(option, directory, format)| Some((option, directory.as_deref()?, format)));
         match (given.next(), given.next()) {
             (Some(only), None) => Ok(only),
             _ => Err(UsageError::ExportWhere),

@@ -3,12 +3,11 @@
 use super::alarms::Known;
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading, Since,
-    TimeZone,
+    by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading,
+    Since, TimeZone,
 };
 use crate::aliases;
 use crate::collector::{Address, Sender};
-use crate::output::traces::otlp::Batch;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow_until, Memory, Pace};
@@ -22,6 +21,7 @@ use crate::output::follow::syslog::{Syslog, Target};
 use crate::output::follow::textfile::Textfile;
 use crate::output::follow::FORMATS;
 use crate::output::format::{self, Format};
+use crate::output::traces::otlp::Batch;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::Logs;
@@ -97,7 +97,8 @@ fn parse_interval(text: &str) -> Result<u64, String> {
 fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let shift = [("K", 10), ("M", 20), ("G", 30), ("", 0)].iter().find(|(name, _)| *name == unit);
-    let size = shift.zip(digits.parse::<u64>().ok()).and_then(|((_, shift), number)| number.checked_mul(1 << shift));
+    let size =
+        shift.zip(digits.parse::<u64>().ok()).and_then(|((_, shift), number)| number.checked_mul(1 << shift));
     // less than a segment or two would drop what was not read yet
     let size = size.filter(|size| *size >= 1 << 20);
     size.ok_or_else(|| format!("'{text}' is no size of at least 1M; write 256M or 2G"))
@@ -153,7 +154,8 @@ impl Command for Follow {
             None => Spool::private(self.spool_size)?,
         };
         // relative times are before now, since nothing has come yet
-        let since = self.since.as_ref().map(|text| moment_in(&zone, text, Boundary::Start, None)).transpose()?;
+        let since =
+            self.since.as_ref().map(|text| moment_in(&zone, text, Boundary::Start, None)).transpose()?;
         if let Some(position) = spool.position() {
             Terminal.report(&format_args!(
                 "the spool holds the log up to {position} (iocrec cat --from {position})"
@@ -210,7 +212,11 @@ impl Follow {
     fn wanted(&self) -> Wanted {
         let counted = Wanted::parse("puts,alarms,deaths,losses").unwrap_or_default();
         let wanted = if self.textfile.is_some() { self.what.and(counted) } else { self.what };
-        if self.otlp.is_some() { wanted.with_chains() } else { wanted }
+        if self.otlp.is_some() {
+            wanted.with_chains()
+        } else {
+            wanted
+        }
     }
 
     /// Follows the logs: those that a receiver receives, or those that were opened. What can't be read at first is
@@ -284,7 +290,9 @@ impl Follow {
             let Some(row) = row else {
                 out.flush()?;
                 sender.as_mut().map_or(Ok(()), Sender::flush)?;
-                counted.borrow_mut().write(if ends.get() { Duration::ZERO } else { interval }, &reading.logs)?;
+                counted
+                    .borrow_mut()
+                    .write(if ends.get() { Duration::ZERO } else { interval }, &reading.logs)?;
                 if let Some(receiver) = receiver {
                     receiver.has_read(opened.get());
                 }
@@ -298,7 +306,9 @@ impl Follow {
                 return Ok(());
             };
             match row {
-                Row::Chain(chain) => return Ok(sender.as_mut().map_or(Ok(()), |sender| sender.add(chain))?),
+                Row::Chain(chain) => {
+                    return Ok(sender.as_mut().map_or(Ok(()), |sender| sender.add(chain))?)
+                }
                 Row::Alarm(alarm) if !known.borrow_mut().is_news(alarm) => return Ok(()),
                 _ => counted.borrow_mut().counts.count(row),
             }

@@ -31,7 +31,9 @@ command! {
 
 fn how(name: &str) -> Result<Values, String> {
     let found = Values::ALL.iter().find(|(of, _)| *of == name);
-    found.map(|(_, values)| *values).ok_or_else(|| format!("unknown --values '{name}'; use replace, scale, drop or keep"))
+    found
+        .map(|(_, values)| *values)
+        .ok_or_else(|| format!("unknown --values '{name}'; use replace, scale, drop or keep"))
 }
 
 impl Command for Redact {
@@ -65,7 +67,9 @@ impl Command for Redact {
         let Copied { segments, events, newer, damaged, too_large, unmapped } = copied;
         match &self.output {
             Some(to) => line!(out, "segments: {segments}, events: {events}, copied to {}", to.display())?,
-            None => line!(out, "segments: {segments}, events: {events}; name a directory for the copy with -o")?,
+            None => {
+                line!(out, "segments: {segments}, events: {events}; name a directory for the copy with -o")?
+            }
         }
         for (count, words) in [
             (newer, "blocks of a newer version are left out: a newer iocreplay redacts them"),
