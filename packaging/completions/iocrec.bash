@@ -5,13 +5,14 @@ _iocrec() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'record watch check mark status version --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'record watch check mark status cat version --help --version' -- "$current")
         return
     fi
     case "$command $before" in
     'record --dir' | \
         'mark --dir' | \
-        'status --dir')
+        'status --dir' | \
+        'cat --dir')
         compopt -o dirnames
         return
         ;;
@@ -47,7 +48,8 @@ _iocrec() {
         'watch --console-rate' | \
         'watch --thin' | \
         'watch --max-chains' | \
-        'check --user')
+        'check --user' | \
+        'cat --from')
         : # any text
         return
         ;;
@@ -68,6 +70,7 @@ _iocrec() {
     check) options='--help --user --json' ;;
     mark) options='--help --dir' ;;
     status) options='--help --dir --json' ;;
+    cat) options='--help --from --no-follow --dir' ;;
     version) options='--help' ;;
     *) return ;;
     esac

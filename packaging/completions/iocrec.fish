@@ -8,6 +8,7 @@ complete -c iocrec -n __fish_use_subcommand -a watch -d 'Print puts and processi
 complete -c iocrec -n __fish_use_subcommand -a check -d 'Report which tier this machine allows, with reasons, and which IOCs run on it'
 complete -c iocrec -n __fish_use_subcommand -a mark -d 'Write a mark into the log of the running recorder'
 complete -c iocrec -n __fish_use_subcommand -a status -d 'Show recorder status'
+complete -c iocrec -n __fish_use_subcommand -a cat -d 'Send a log as it is written to standard output, for iocreplay follow - at the other end of a pipe'
 complete -c iocrec -n __fish_use_subcommand -a version -d 'Print the version'
 
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l dir -x -a '(__fish_complete_directories)' -d 'directory of the log (required)'
@@ -71,4 +72,8 @@ complete -c iocrec -n '__fish_seen_subcommand_from mark' -l dir -x -a '(__fish_c
 
 complete -c iocrec -n '__fish_seen_subcommand_from status' -l dir -x -a '(__fish_complete_directories)' -d 'directory of the log (required)'
 complete -c iocrec -n '__fish_seen_subcommand_from status' -l json -d 'write JSON instead of text'
+
+complete -c iocrec -n '__fish_seen_subcommand_from cat' -l from -x -d 'begin at this position, which iocreplay follow has printed'
+complete -c iocrec -n '__fish_seen_subcommand_from cat' -l no-follow -d 'end when everything that is there was sent'
+complete -c iocrec -n '__fish_seen_subcommand_from cat' -l dir -x -a '(__fish_complete_directories)' -d 'directory of the log (required)'
 

@@ -5,10 +5,31 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last console health io stuck clients net iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last console logs health metrics io stuck clients net iocs records report export follow redact --help --version' -- "$current")
         return
     fi
     case "$command $before" in
+    'info --format' | \
+        'verify --format' | \
+        'why --format' | \
+        'top --format' | \
+        'undo --format' | \
+        'alarms --format' | \
+        'last --format' | \
+        'console --format' | \
+        'logs --format' | \
+        'health --format' | \
+        'metrics --format' | \
+        'io --format' | \
+        'stuck --format' | \
+        'clients --format' | \
+        'net --format' | \
+        'iocs --format' | \
+        'records --format' | \
+        'follow --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+        return
+        ;;
     'info -o' | \
         'info --output' | \
         'verify -o' | \
@@ -40,9 +61,13 @@ _iocreplay() {
         'last --output' | \
         'console -o' | \
         'console --output' | \
+        'logs -o' | \
+        'logs --output' | \
         'health --svg' | \
         'health -o' | \
         'health --output' | \
+        'metrics -o' | \
+        'metrics --output' | \
         'io -o' | \
         'io --output' | \
         'stuck -o' | \
@@ -56,15 +81,21 @@ _iocreplay() {
         'records -o' | \
         'records --output' | \
         'report -o' | \
-        'report --output')
+        'report --output' | \
+        'export -o' | \
+        'export --output' | \
+        'follow --textfile' | \
+        'follow -o' | \
+        'follow --output' | \
+        'redact --map' | \
+        'redact -o' | \
+        'redact --output')
         compopt -o default
         return
         ;;
-    'puts --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caputlog caputlog-json caput' -- "$current")
-        return
-        ;;
-    'puts --level' | \
+    'info --clock-offset' | \
+        'verify --clock-offset' | \
+        'puts --level' | \
         'puts --burst' | \
         'puts --prefix' | \
         'puts --metadata' | \
@@ -76,6 +107,7 @@ _iocreplay() {
         'puts --client' | \
         'puts --ioc' | \
         'puts --host' | \
+        'puts --clock-offset' | \
         'traces --otlp' | \
         'traces --skip-spans' | \
         'traces --since' | \
@@ -86,14 +118,15 @@ _iocreplay() {
         'traces --client' | \
         'traces --ioc' | \
         'traces --host' | \
+        'traces --clock-offset' | \
         'why --at' | \
         'why --since' | \
         'why --ioc' | \
         'why --host' | \
+        'why --clock-offset' | \
         'top --by' | \
         'top -n' | \
         'top --rows' | \
-        'top --format' | \
         'top --since' | \
         'top --until' | \
         'top --pv' | \
@@ -102,7 +135,7 @@ _iocreplay() {
         'top --client' | \
         'top --ioc' | \
         'top --host' | \
-        'profile --format' | \
+        'top --clock-offset' | \
         'profile --since' | \
         'profile --until' | \
         'profile --pv' | \
@@ -111,7 +144,7 @@ _iocreplay() {
         'profile --client' | \
         'profile --ioc' | \
         'profile --host' | \
-        'graph --format' | \
+        'profile --clock-offset' | \
         'graph --since' | \
         'graph --until' | \
         'graph --pv' | \
@@ -120,18 +153,22 @@ _iocreplay() {
         'graph --client' | \
         'graph --ioc' | \
         'graph --host' | \
+        'graph --clock-offset' | \
         'values --since' | \
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
+        'values --clock-offset' | \
         'at --pv' | \
         'at --exclude' | \
         'at --ioc' | \
         'at --host' | \
+        'at --clock-offset' | \
         'diff --pv' | \
         'diff --exclude' | \
         'diff --ioc' | \
         'diff --host' | \
+        'diff --clock-offset' | \
         'undo --since' | \
         'undo --until' | \
         'undo --pv' | \
@@ -140,7 +177,7 @@ _iocreplay() {
         'undo --client' | \
         'undo --ioc' | \
         'undo --host' | \
-        'alarms --format' | \
+        'undo --clock-offset' | \
         'alarms --severity' | \
         'alarms --since' | \
         'alarms --until' | \
@@ -150,36 +187,57 @@ _iocreplay() {
         'alarms --client' | \
         'alarms --ioc' | \
         'alarms --host' | \
+        'alarms --clock-offset' | \
         'last --until' | \
         'last --ioc' | \
         'last --host' | \
-        'console --format' | \
+        'last --clock-offset' | \
         'console --since' | \
         'console --until' | \
         'console --pv' | \
         'console --exclude' | \
         'console --ioc' | \
         'console --host' | \
-        'health --format' | \
+        'console --clock-offset' | \
+        'logs --kind' | \
+        'logs --otlp' | \
+        'logs --skip-records' | \
+        'logs --since' | \
+        'logs --until' | \
+        'logs --pv' | \
+        'logs --exclude' | \
+        'logs --user' | \
+        'logs --client' | \
+        'logs --ioc' | \
+        'logs --host' | \
+        'logs --clock-offset' | \
         'health --since' | \
         'health --until' | \
         'health --ioc' | \
         'health --host' | \
+        'health --clock-offset' | \
+        'metrics --step' | \
+        'metrics --otlp' | \
+        'metrics --skip-points' | \
+        'metrics --since' | \
+        'metrics --until' | \
+        'metrics --ioc' | \
+        'metrics --host' | \
+        'metrics --clock-offset' | \
         'io --darshan' | \
         'io --darshan-text' | \
-        'io --format' | \
         'io --since' | \
         'io --until' | \
         'io --ioc' | \
         'io --host' | \
-        'stuck --format' | \
+        'io --clock-offset' | \
         'stuck --since' | \
         'stuck --until' | \
         'stuck --pv' | \
         'stuck --exclude' | \
         'stuck --ioc' | \
         'stuck --host' | \
-        'clients --format' | \
+        'stuck --clock-offset' | \
         'clients --since' | \
         'clients --until' | \
         'clients --pv' | \
@@ -188,7 +246,7 @@ _iocreplay() {
         'clients --client' | \
         'clients --ioc' | \
         'clients --host' | \
-        'net --format' | \
+        'clients --clock-offset' | \
         'net --kind' | \
         'net --since' | \
         'net --until' | \
@@ -198,23 +256,62 @@ _iocreplay() {
         'net --client' | \
         'net --ioc' | \
         'net --host' | \
-        'iocs --format' | \
+        'net --clock-offset' | \
         'iocs --ioc' | \
         'iocs --host' | \
-        'records --format' | \
+        'iocs --clock-offset' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
         'records --host' | \
+        'records --clock-offset' | \
         'report --since' | \
         'report --until' | \
         'report --ioc' | \
-        'report --host')
+        'report --host' | \
+        'report --clock-offset' | \
+        'export --table' | \
+        'export --since' | \
+        'export --until' | \
+        'export --pv' | \
+        'export --exclude' | \
+        'export --user' | \
+        'export --client' | \
+        'export --ioc' | \
+        'export --host' | \
+        'export --clock-offset' | \
+        'follow --what' | \
+        'follow --otlp' | \
+        'follow --syslog' | \
+        'follow --interval' | \
+        'follow --spool-size' | \
+        'follow --since' | \
+        'follow --pv' | \
+        'follow --exclude' | \
+        'follow --user' | \
+        'follow --client' | \
+        'follow --ioc' | \
+        'follow --host' | \
+        'follow --clock-offset' | \
+        'redact --values' | \
+        'redact --clock-offset')
         : # any text
         return
         ;;
+    'puts --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caputlog caputlog-json caput' -- "$current")
+        return
+        ;;
     'traces --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text otlp otlp-proto otlp-proto-delimited zipkin' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'text otlp otlp-proto otlp-proto-delimited zipkin perfetto jsonl csv' -- "$current")
+        return
+        ;;
+    'profile --format')
+        mapfile -t COMPREPLY < <(compgen -W 'folded speedscope text jsonl csv' -- "$current")
+        return
+        ;;
+    'graph --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text dot mermaid jsonl csv' -- "$current")
         return
         ;;
     'values --format')
@@ -226,31 +323,43 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -- "$current")
         return
         ;;
+    'export --parquet' | \
+        'export --ndjson' | \
+        'export --csv' | \
+        'follow --spool')
+        compopt -o dirnames
+        return
+        ;;
     esac
     case $command in
-    info) options='--help --json --utc --no-limit -o --output' ;;
-    verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
-    traces) options='--help --format --otlp --skip-spans --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
-    why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
-    top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    values) options='--help --format --plot --svg --since --until --ioc --host --follow --utc --no-limit -o --output' ;;
-    at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
-    diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
-    undo) options='--help --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
-    last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
-    console) options='--help --format --since --until --pv --exclude --ioc --host --follow --utc --no-limit -o --output' ;;
-    health) options='--help --plot --svg --format --json --since --until --ioc --host --utc --no-limit -o --output' ;;
-    io) options='--help --darshan --darshan-text --format --json --since --until --ioc --host --utc --no-limit -o --output' ;;
-    stuck) options='--help --format --since --until --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
-    clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
-    records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output' ;;
-    report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
+    info) options='--help --format --json --utc --no-limit -o --output --clock-offset' ;;
+    verify) options='--help --format --json --utc --no-limit -o --output --clock-offset' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    traces) options='--help --format --otlp --skip-spans --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    why) options='--help --alarm --at --since --ioc --host --format --json --utc --no-limit -o --output --clock-offset' ;;
+    top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    values) options='--help --format --plot --svg --since --until --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    undo) options='--help --since --format --json --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    last) options='--help --until --ioc --host --format --json --utc --no-limit -o --output --clock-offset' ;;
+    console) options='--help --format --since --until --pv --exclude --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    logs) options='--help --format --kind --otlp --skip-records --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    health) options='--help --plot --svg --format --json --since --until --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    metrics) options='--help --format --step --otlp --skip-points --since --until --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    io) options='--help --darshan --darshan-text --format --json --since --until --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    stuck) options='--help --format --since --until --pv --exclude --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output --clock-offset' ;;
+    report) options='--help --since --until --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    export) options='--help --parquet --ndjson --csv --table --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    follow) options='--help --format --what --once --otlp --syslog --textfile --interval --spool --spool-size --position --since --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    redact) options='--help --keep-names --values --map --no-limit -o --output --clock-offset' ;;
     *) return ;;
     esac
     if [[ $current == -* ]]; then
@@ -258,7 +367,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | console | health | io | stuck | clients | net | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | console | logs | health | metrics | io | stuck | clients | net | iocs | records | report | export | follow | redact) compopt -o default ;;
     *) ;;
     esac
 }

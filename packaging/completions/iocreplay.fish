@@ -18,7 +18,9 @@ complete -c iocreplay -n __fish_use_subcommand -a undo -d 'Make a shell script t
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
 complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
 complete -c iocreplay -n __fish_use_subcommand -a console -d 'Show what the IOCs printed, line by line'
+complete -c iocreplay -n __fish_use_subcommand -a logs -d 'Show all that happened in one order of time'
 complete -c iocreplay -n __fish_use_subcommand -a health -d 'Show what the IOCs used of the machine'
+complete -c iocreplay -n __fish_use_subcommand -a metrics -d 'Count and measure'
 complete -c iocreplay -n __fish_use_subcommand -a io -d 'Show what the IOCs did with files, sockets and devices'
 complete -c iocreplay -n __fish_use_subcommand -a stuck -d 'List the threads of IOCs that stood still though they should have run'
 complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
@@ -26,17 +28,24 @@ complete -c iocreplay -n __fish_use_subcommand -a net -d 'Show what the network 
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a report -d 'Write a report'
+complete -c iocreplay -n __fish_use_subcommand -a export -d 'Write tables for DuckDB, ClickHouse, Spark and the like into a directory'
+complete -c iocreplay -n __fish_use_subcommand -a follow -d 'Show what happens in a log that grows, as it happens'
+complete -c iocreplay -n __fish_use_subcommand -a redact -d 'Copy logs without what tells of a site'
 
-complete -c iocreplay -n '__fish_seen_subcommand_from info' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from info' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from info' -l json -d 'write one JSON object over many lines'
 complete -c iocreplay -n '__fish_seen_subcommand_from info' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from info' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from info' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from info' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from info' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l json -d 'write one JSON object over many lines'
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l format -x -a 'text jsonl csv caputlog caputlog-json caput' -d 'output format'
@@ -58,9 +67,10 @@ complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l follow -d 'keep r
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l format -x -a 'text otlp otlp-proto otlp-proto-delimited zipkin' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l format -x -a 'text otlp otlp-proto otlp-proto-delimited zipkin perfetto jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l otlp -x -d 'send to a collector of OpenTelemetry instead, as http://HOST:4318'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l skip-spans -x -d 'with --otlp, go on after this many spans, which were sent before'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l since -x -d 'only what began at this time or later'
@@ -75,6 +85,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l follow -d 'keep
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l alarm -d 'the last change of its alarm instead of its value'
@@ -82,15 +93,17 @@ complete -c iocreplay -n '__fish_seen_subcommand_from why' -l at -x -d 'the last
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l host -x -d 'only recorded hosts whose names match'
-complete -c iocreplay -n '__fish_seen_subcommand_from why' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from why' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from why' -l json -d 'write one JSON object over many lines'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from why' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -l by -x -d 'only one table'
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -s n -l rows -x -d 'rows of each table'
-complete -c iocreplay -n '__fish_seen_subcommand_from top' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from top' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
@@ -102,9 +115,10 @@ complete -c iocreplay -n '__fish_seen_subcommand_from top' -l host -x -d 'only r
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from top' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from top' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l format -x -a 'folded speedscope text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
@@ -116,9 +130,10 @@ complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l host -x -d 'on
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from profile' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from profile' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l format -x -a 'text dot mermaid jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
@@ -130,6 +145,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l host -x -d 'only
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv databrowser' -d 'output format'
@@ -143,6 +159,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from values' -l follow -d 'keep
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l format -x -a 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -d 'output format'
@@ -153,6 +170,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from at' -l host -x -d 'only re
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l format -x -a 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -d 'output format'
@@ -163,9 +181,12 @@ complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l host -x -d 'only 
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l since -x -d 'undo what was written at this time or later (required)'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l exclude -x -d 'leave out PVs and records whose names match'
@@ -176,9 +197,10 @@ complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l host -x -d 'only 
 complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from undo' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from undo' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l severity -x -d 'only changes from or to this severity or a higher one'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l all -d 'also show each change of a record that flaps, and the alarms of records that have never processed'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l since -x -d 'only what began at this time or later'
@@ -193,18 +215,21 @@ complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l follow -d 'keep
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -l host -x -d 'only recorded hosts whose names match'
-complete -c iocreplay -n '__fish_seen_subcommand_from last' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from last' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from console' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
@@ -215,11 +240,30 @@ complete -c iocreplay -n '__fish_seen_subcommand_from console' -l follow -d 'kee
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from console' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l kind -x -d 'only puts, alarms, console, marks, ends or losses'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l otlp -x -d 'send to a collector of OpenTelemetry instead, as http://HOST:4318'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l skip-records -x -d 'with --otlp, go on after this many records, which were sent before'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l client -x -d 'only puts of clients that match'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l plot -d 'draw it over time on the terminal'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l svg -r -F -d 'draw it over time into this SVG file'
-complete -c iocreplay -n '__fish_seen_subcommand_from health' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l until -x -d 'only what began before this time'
@@ -228,11 +272,26 @@ complete -c iocreplay -n '__fish_seen_subcommand_from health' -l host -x -d 'onl
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from health' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l step -x -d 'a point for each while of this length, as 10s, 1m or 1h, instead of one at the end'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l otlp -x -d 'send to a collector of OpenTelemetry instead, as http://HOST:4318'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l skip-points -x -d 'with --otlp, go on after this many data points, which were sent before'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -l darshan -x -d 'write a log for Darshan\'s tools'
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -l darshan-text -x -d 'write what darshan-parser would print of such a log'
-complete -c iocreplay -n '__fish_seen_subcommand_from io' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -l until -x -d 'only what began before this time'
@@ -241,9 +300,10 @@ complete -c iocreplay -n '__fish_seen_subcommand_from io' -l host -x -d 'only re
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from io' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from io' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
@@ -253,9 +313,10 @@ complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l host -x -d 'only
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from stuck' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l channels -d 'list the names of the channels, too'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l until -x -d 'only what began before this time'
@@ -268,9 +329,10 @@ complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l host -x -d 'on
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from net' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from net' -l all -d 'show the ordinary, too'
 complete -c iocreplay -n '__fish_seen_subcommand_from net' -l kind -x -d 'only this kind, such as unanswered or disconnected'
 complete -c iocreplay -n '__fish_seen_subcommand_from net' -l since -x -d 'only what began at this time or later'
@@ -284,18 +346,20 @@ complete -c iocreplay -n '__fish_seen_subcommand_from net' -l host -x -d 'only r
 complete -c iocreplay -n '__fish_seen_subcommand_from net' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from net' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from net' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from net' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from net' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l host -x -d 'only recorded hosts whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from records' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l exclude -x -d 'leave out PVs and records whose names match'
@@ -303,6 +367,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from records' -l ioc -x -d 'onl
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l host -x -d 'only recorded hosts whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -l since -x -d 'only what began at this time or later'
@@ -312,4 +377,54 @@ complete -c iocreplay -n '__fish_seen_subcommand_from report' -l host -x -d 'onl
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l parquet -x -a '(__fish_complete_directories)' -d 'write Parquet files into this directory'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l ndjson -x -a '(__fish_complete_directories)' -d 'write JSON lines into this directory'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l csv -x -a '(__fish_complete_directories)' -d 'write CSV files into this directory'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l table -x -d 'write only this table'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l client -x -d 'only puts of clients that match'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
+complete -c iocreplay -n '__fish_seen_subcommand_from export' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l what -x -d 'only these'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l once -d 'end after what is there now'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l otlp -x -d 'also send process chains to a collector of OpenTelemetry, as http://HOST:4318'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l syslog -x -d 'also send each line to syslog'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l textfile -r -F -d 'also keep counts in this file, for the textfile collector of Prometheus\' node_exporter'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l interval -x -d 'seconds after which that file is written again'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l spool -x -a '(__fish_complete_directories)' -d 'with -, keep what is received in this directory, so that a later run goes on where this one ended'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l spool-size -x -d 'with -, size of the spool, above which its oldest segments are dropped'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l position -d 'print the position from which iocrec cat goes on for this --spool, and end'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l client -x -d 'only puts of clients that match'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from redact' -l keep-names -d 'keep the names of PVs, records and IOCs'
+complete -c iocreplay -n '__fish_seen_subcommand_from redact' -l values -x -d 'values'
+complete -c iocreplay -n '__fish_seen_subcommand_from redact' -l map -r -F -d 'write what was replaced by what to this new file, for you only'
+complete -c iocreplay -n '__fish_seen_subcommand_from redact' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from redact' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from redact' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
+complete -c iocreplay -n '__fish_seen_subcommand_from redact' -F

@@ -4,6 +4,9 @@
 //! every text, every list of bytes and every number with a fraction in it counts. So a new member of a fact is looked for
 //! from the day on which a log holds it.
 
+#[path = "../../tests/rig/not_run.rs"]
+mod not_run;
+
 use iocrec_log::reader::{find, Segment};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -430,10 +433,6 @@ fn a_full_disk_is_one_line_and_leaves_nothing() {
     assert_eq!((done.status.code(), err.lines().count(), done.stdout.len()), (Some(1), 1, 0), "{err}");
     assert!(err.contains("No space left on device"), "{err}");
 }
-
-#[path = "../../tests/rig/not_run.rs"]
-#[allow(dead_code)]
-mod not_run;
 
 /// Damaged logs: no panic, and what was damaged is missing in the copy as well.
 #[test]

@@ -1,4 +1,5 @@
-//! Odd TCP on real circuits: data within the opening segment, sequence numbers that begin again at 0, closed windows. What the IOC took is in the log, with its names, each put once, and nothing else.
+//! Odd TCP on real circuits: data within the opening segment, sequence numbers that begin again at 0, closed windows. What
+//! the IOC took is in the log, with its names, each put once, and nothing else.
 
 use crate::rig::{Ioc, Rig, Running, Talk};
 use serde_json::{json, Value};

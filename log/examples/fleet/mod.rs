@@ -158,7 +158,7 @@ impl Machine {
                     planted += 1;
                 } else if self.host % 7 == 2 && (fight.0..fight.1).contains(&fights) && time >= fights {
                     // both want it their way
-                    let turn = (fights / SECOND) % 2 == 0;
+                    let turn = (fights / SECOND).is_multiple_of(2);
                     self.put(time, if turn { 0 } else { 2 }, 1, if turn { 11.0 } else { 12.0 }, false);
                     fights += SECOND;
                 } else if dies && !warned && time + 20 * SECOND >= last {

@@ -136,7 +136,8 @@ impl Redaction {
         };
         for place in found {
             let Some(name) = description.get_mut(place) else { continue };
-            if !words::is_pva_name(name) && !(self.choice.keep_names && self.choice.values == Values::Keep) {
+            let is_kept = self.choice.keep_names && self.choice.values == Values::Keep;
+            if !is_kept && !words::is_pva_name(name) {
                 let letters = self.secret.letters("pva", name);
                 name.copy_from_slice(&letters);
             }

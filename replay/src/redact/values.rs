@@ -66,7 +66,7 @@ impl Redaction {
         } else if self.choice.values == Values::Scale {
             magnitude * self.factor
         } else {
-            let place = self.secret.number("float", &magnitude.to_le_bytes(), 0) % STEPS | 1;
+            let place = (self.secret.number("float", &magnitude.to_le_bytes(), 0) % STEPS) | 1;
             place as f64 / STEP
         };
         replaced.copysign(number)
