@@ -2,7 +2,8 @@
 """Reads OpenMetrics text with Prometheus' own parser, which is strict.
 
 Usage: python3 check_openmetrics.py FILE
-Needs prometheus_client (PyPI). Prints each sample as JSON: name, labels, time, number. Exits with 1 if the file is not valid.
+Needs prometheus_client (PyPI). Prints each sample as JSON: name, labels, time, number. Exits with 1 if the file is not
+valid.
 """
 
 import json

@@ -2,8 +2,8 @@
 """Checks log records or metrics in OTLP against the official protobuf definitions.
 
 Usage: python3 check_signals.py logs|metrics JSON_LINES PROTOBUF DELIMITED
-Needs opentelemetry-proto (PyPI). Decodes strictly: a key that the definitions don't have is an error. The protobuf files
-must hold the same as the JSON lines. Prints the count; says what is wrong, and exits with 1.
+Needs opentelemetry-proto (PyPI). Decodes strictly: a key that the definitions don't have is an error. The protobuf
+files must hold the same as the JSON lines. Prints the count; says what is wrong, and exits with 1.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Compares tables with each other, cell by cell, and with what iocreplay's other commands say.
 
-check_tables.py DIR: DIR has `parquet`, `ndjson` and `csv`, and as JSON lines `puts`, `values`, `alarms`, `clients`, `iocs`,
-`health` and `traces` (OTLP), of the same log. Parquet and CSV are read by DuckDB, which is not ours.
+check_tables.py DIR: DIR has `parquet`, `ndjson` and `csv`, and as JSON lines `puts`, `values`, `alarms`, `clients`,
+`iocs`, `health` and `traces` (OTLP), of the same log. DuckDB reads Parquet, and Python's own modules the others.
 """
 
 import collections
@@ -148,8 +148,8 @@ def micro(length, unit=1):
 def check(root):
     """Compares everything."""
     tables = {table: compare(root, table) for table in TABLES}
-    own = "host ioc pv record field user client_host client server via dbr count status callback_ms thread source".split()
-    own += "inexact cause_record client_ioc protocol request message".split()
+    own = "host ioc pv record field user client_host client server via dbr count status callback_ms thread".split()
+    own += "source inexact cause_record client_ioc protocol request message".split()
     values = ["requested", "old", "new"]
     same(
         "puts",
@@ -174,7 +174,8 @@ def check(root):
     same(
         "values",
         [
-            [row["time_ns"], plain(value(row, "value")), state(row, "value"), row["value_cut"]] + [row[key] for key in own]
+            [row["time_ns"], plain(value(row, "value")), state(row, "value"), row["value_cut"]]
+            + [row[key] for key in own]
             for row in tables["values"]
         ],
         [
@@ -185,18 +186,16 @@ def check(root):
             if row["source"] != "gap"
         ],
     )
-    own = "host ioc record what from_severity from_status severity status cause by user client_host client through".split()
-    own += "source until gap unprocessed".split()
+    own = "host ioc record what from_severity from_status severity status cause by user client_host client".split()
+    own += "through source until gap unprocessed".split()
     same(
         "alarms",
         [
-            [row["time_ns"], plain(value(row, "value")), micro(row["lasted_ns"])]
-            + [row[key] for key in own]
+            [row["time_ns"], plain(value(row, "value")), micro(row["lasted_ns"])] + [row[key] for key in own]
             for row in tables["alarms"]
         ],
         [
-            [nanoseconds(row["time"]), plain(row["value"]), micro(row["lasted_s"], 10**9)]
-            + [row[key] for key in own]
+            [nanoseconds(row["time"]), plain(row["value"]), micro(row["lasted_s"], 10**9)] + [row[key] for key in own]
             for row in lines(root, "alarms")
             if row["what"] != "still"
         ],
@@ -221,8 +220,8 @@ def check(root):
     )
     for table in ["puts", "values"]:
         assert {row["chain"] for row in tables[table]} - {None} <= chains, table
-    own = "host ioc client server user client_host client_ioc program minor_version origin state channels puts denied".split()
-    own += "failed unknown protocol end_reason ended_by".split()
+    own = "host ioc client server user client_host client_ioc program minor_version origin state channels puts".split()
+    own += "denied failed unknown protocol end_reason ended_by".split()
     same(
         "circuits",
         [[row["first_seen_ns"]] + [row[key] for key in own] for row in tables["circuits"]],
@@ -234,7 +233,10 @@ def check(root):
     same(
         "health",
         [[row["time_ns"], row["since_ns"]] + [row[key] for key in own] for row in tables["health"]],
-        [[nanoseconds(row["time"]), nanoseconds(row["since"])] + [row[key] for key in own] for row in lines(root, "health")],
+        [
+            [nanoseconds(row["time"]), nanoseconds(row["since"])] + [row[key] for key in own]
+            for row in lines(root, "health")
+        ],
     )
     print(f"losses: {len(tables['losses'])} rows")
 

@@ -2,8 +2,8 @@
 """Sends OTLP to a real collector: rotel (PyPI), which decodes strictly and answers 400 to what it can't read.
 
 Usage: python3 send_to_rotel.py IOCREPLAY LOG TRACES.otlp TRACES.otlp-proto LOGS.otlp ... METRICS.otlp-proto
-Each file is posted to the path of its signal: of JSON lines each line, of protobuf all at once. Then iocreplay sends the log
-by each of its commands. Prints a line for each that was taken; exits with 1 at the first that was not.
+Each file is posted to the path of its signal: of JSON lines each line, of protobuf all at once. Then iocreplay sends
+the log by each of its commands. Prints a line for each that was taken; exits with 1 at the first that was not.
 """
 
 import importlib.util

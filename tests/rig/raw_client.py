@@ -155,7 +155,7 @@ class Client:
         self.last = time.monotonic()
         self.ended = set()
         threading.Thread(target=self.watch, daemon=True).start()
-        for number, (pv, count) in enumerate(zip(pvs, counts)):
+        for number, count in enumerate(counts[: len(pvs)]):
             self.circuit.sendall(message(1, 6, count, self.sids[number], 100 + number, mask))
         return {"circuit": address_of(self.circuit)}
 

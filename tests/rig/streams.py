@@ -2,16 +2,16 @@
 
     streams.py PORT PV WAVE
 
-Puts longs (DBR_LONG) to PV, and arrays of characters to WAVE. Commands on stdin, one JSON object per line; each is answered
-with a line of JSON: `address` of the circuit, and `value` that the IOC has then.
+Puts longs (DBR_LONG) to PV, and arrays of characters to WAVE. Commands on stdin, one JSON object per line; each is
+answered with a line of JSON: `address` of the circuit, and `value` that the IOC has then.
 
     {"do": "fast_open", "values": [N, ...]}        opens a circuit with its first messages within the SYN (RFC 7413)
     {"do": "wrap", "ahead": N, "values": [...]}    a circuit whose client's sequence numbers begin N before 2^32
-    {"do": "wrap_server", "within": N}             a circuit whose server's sequence numbers begin less than N before 2^32,
-                                                   which takes some hundred tries; `ahead` is by how much
+    {"do": "wrap_server", "within": N}             a circuit whose server's sequence numbers begin less than N before
+                                                   2^32, which takes some hundred tries; `ahead` is by how much
     {"do": "put", "values": [N, ...]}              puts on the circuit at hand, each with an answer, one after the other
-    {"do": "fill", "first": N, "count": N}         puts without answer, as fast as may be; `sent` are those that went before
-                                                   3 s had passed without progress
+    {"do": "fill", "first": N, "count": N}         puts without answer, as fast as may be; `sent` are those that went
+                                                   before 3 s had passed without progress
     {"do": "rest"}                                 sends what is left of them, and waits for the IOC
     {"do": "read", "count": N}                     reads the array so often
 
