@@ -17,16 +17,13 @@ _iocreplay() {
         'alarms --format' | \
         'last --format' | \
         'console --format' | \
-        'logs --format' | \
         'health --format' | \
-        'metrics --format' | \
         'io --format' | \
         'stuck --format' | \
         'clients --format' | \
         'net --format' | \
         'iocs --format' | \
-        'records --format' | \
-        'follow --format')
+        'records --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
@@ -323,11 +320,23 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -- "$current")
         return
         ;;
+    'logs --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text otlp otlp-proto otlp-proto-delimited' -- "$current")
+        return
+        ;;
+    'metrics --format')
+        mapfile -t COMPREPLY < <(compgen -W 'openmetrics otlp otlp-proto otlp-proto-delimited' -- "$current")
+        return
+        ;;
     'export --parquet' | \
         'export --ndjson' | \
         'export --csv' | \
         'follow --spool')
         compopt -o dirnames
+        return
+        ;;
+    'follow --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl' -- "$current")
         return
         ;;
     esac

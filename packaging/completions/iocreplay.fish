@@ -243,7 +243,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from console' -s o -l output -r
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l format -x -a 'text otlp otlp-proto otlp-proto-delimited' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l kind -x -d 'only puts, alarms, console, marks, ends or losses'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l otlp -x -d 'send to a collector of OpenTelemetry instead, as http://HOST:4318'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l skip-records -x -d 'with --otlp, go on after this many records, which were sent before'
@@ -275,7 +275,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from health' -s o -l output -r 
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l format -x -a 'openmetrics otlp otlp-proto otlp-proto-delimited' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l step -x -d 'a point for each while of this length, as 10s, 1m or 1h, instead of one at the end'
 complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l otlp -x -d 'send to a collector of OpenTelemetry instead, as http://HOST:4318'
 complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l skip-points -x -d 'with --otlp, go on after this many data points, which were sent before'
@@ -398,7 +398,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from export' -s o -l output -r 
 complete -c iocreplay -n '__fish_seen_subcommand_from export' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from export' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l format -x -a 'text jsonl' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l what -x -d 'only these'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l once -d 'end after what is there now'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l otlp -x -d 'also send process chains to a collector of OpenTelemetry, as http://HOST:4318'

@@ -4,7 +4,7 @@ use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind, Optionality, S
 use iocrec_cli::alias::Alias;
 use iocreplay::commands::Arguments;
 use iocreplay::output::settings::Chosen;
-use iocreplay::output::{at, diff, graph, profile, puts, traces, values};
+use iocreplay::output::{at, diff, follow, graph, logs, metrics, profile, puts, traces, values};
 
 /// A program.
 pub struct Program {
@@ -68,6 +68,9 @@ impl Program {
                 formats("diff", Chosen::names(&diff::FORMATS)),
                 formats("values", values::FORMATS.iter().map(|format| format.name).collect()),
                 formats("traces", traces::FORMATS.iter().map(|format| format.name).collect()),
+                formats("follow", follow::FORMATS.iter().map(|format| format.name).collect()),
+                formats("logs", logs::FORMATS.iter().map(|format| format.name).collect()),
+                formats("metrics", metrics::FORMATS.iter().map(|format| format.name).collect()),
                 formats("graph", graph::FORMATS.iter().map(|format| format.name).collect()),
                 formats("profile", profile::FORMATS.iter().map(|format| format.name).collect()),
                 Choice { command: None, option: "--format", values: vec!["text", "jsonl", "csv"] },
