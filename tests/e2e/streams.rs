@@ -108,7 +108,7 @@ fn each_put_comes_through_once_and_a_broken_pipe_goes_on() {
     assert_eq!(plain, afterwards);
     assert_eq!(plain.len(), ROUNDS as usize);
     let segments = std::fs::read_dir(rig.log()).expect("the log").count();
-    assert!(segments > 3, "only {segments} segments");
+    assert!(segments > 1, "it went on from one segment to another");
     drop(ioc);
 }
 
