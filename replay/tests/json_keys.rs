@@ -36,7 +36,7 @@ fn keys(text: &str) -> BTreeSet<String> {
         } else if line == "}" {
             is_inside = false;
         } else if let Some(rest) = trimmed.strip_prefix("#[serde(") {
-            is_skipped |= rest.starts_with("skip)");
+            is_skipped |= rest.starts_with("skip)") || rest.starts_with("flatten)");
             renamed = rest.strip_prefix("rename = \"").and_then(|rest| rest.split('"').next());
         } else if !trimmed.starts_with("//") && !trimmed.starts_with('#') && line.starts_with("    ") {
             let visible = ["pub(super) ", "pub(crate) ", "pub "].into_iter();

@@ -187,7 +187,8 @@ fn logs(of: &[(&str, Vec<(u64, Fact)>)]) -> TempDir {
 fn answer(directory: &TempDir, arguments: &[&str], logs: &[&str]) -> String {
     let command = arguments.iter().chain(logs);
     let (code, out, said) = outcome(iocreplay(command).current_dir(directory.path()).output().unwrap());
-    assert_eq!((code, said.as_str()), (0, ""), "{arguments:?}");
+    assert_eq!(code, 0, "{arguments:?}: {said}");
+    assert!(common::only_clocks_are_unknown(&said, logs.len()), "{arguments:?}: {said}");
     out
 }
 

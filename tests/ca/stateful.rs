@@ -316,11 +316,12 @@ fn whatever_happens_on_the_way_the_puts_are_the_same() {
                 // twice
                 1 => order.extend([(at, segment.clone()), (at + by, segment)]),
                 // together with the one before it
-                2 if at > 0 && all[at - 1].0 == segment.0 => {
+                2 if at > 0
+                    && all[at - 1].0 == segment.0
+                    && all[at - 1].2.len() + segment.2.len() <= LONGEST =>
+                {
                     let both = [&all[at - 1].2[..], &segment.2].concat();
-                    if both.len() <= LONGEST {
-                        order.push((at, (segment.0, all[at - 1].1, both)));
-                    }
+                    order.push((at, (segment.0, all[at - 1].1, both)));
                 }
                 3 => {}
                 _ => order.push((at, segment)),

@@ -4,7 +4,7 @@
 //! than B's time of arrival less A's time of sending. One from B to A bounds it from the other side. No delay is guessed,
 //! so the truth lies between the bounds, and the middle is only the best guess.
 //!
-//! Clocks drift and are set. Messages within [`WINDOW`] are taken together, and each such window has bounds of its own;
+//! Clocks drift and are set. Messages within `WINDOW` are taken together, and each such window has bounds of its own;
 //! the bounds of all are those that hold in each of them.
 
 use crate::time::SECOND;

@@ -62,8 +62,8 @@ pub fn unknown(clocks: &[HostClock], f: &mut Formatter<'_>) -> fmt::Result {
     let others = if apart.len() == clocks.len() { "" } else { " from the others'" };
     write!(
         f,
-        "how the clocks of {} differ{others} is not known, since they share no circuit that both ends recorded: what happened \
-         on several hosts may be in the wrong order; if you know it, say --clock-offset HOST=SECONDS",
+        "how the clocks of {} differ{others} is not known, since no circuit between them has messages of both ways in both \
+         logs: what happened on several hosts may be in the wrong order; if you know it, say --clock-offset HOST=SECONDS",
         list(apart.iter().map(|clock| clock.host.clone()), ", ")
     )
 }

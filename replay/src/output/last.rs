@@ -1,4 +1,4 @@
-//! The last minute of an IOC, on one screen; [`json`] has the same for programs.
+//! The last minute of an IOC, on one screen; `json` has the same for programs.
 
 mod json;
 

@@ -5,7 +5,7 @@
 //! - Nothing that names a user, host, address, program, file, PV, record or IOC, no text that a person wrote, and no value
 //!   that is not one of a few choices is in the copy, in any form. What is replaced is listed, member by member, in
 //!   `facts.rs`; a fact that this version does not know is left out.
-//! - The same original gets the same replacement in all logs of one run, in another run another ([`Secret`]).
+//! - The same original gets the same replacement in all logs of one run, in another run another (`Secret`).
 //! - The copy has the same segments with the same blocks and events at the same times. What is missing in the original is
 //!   missing in the copy.
 //! - A block at a time is in memory, and of what was before only which fields are links and what types of PVAccess there

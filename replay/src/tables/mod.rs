@@ -6,8 +6,8 @@
 //! - [`rows`] makes rows of what the logs hold;
 //! - [`places`] tells in which segment a row falls;
 //! - [`sheets`] collects rows to files, with a bounded part of them in memory;
-//! - [`directory`] decides which files are written, kept and removed; [`names`] names them;
-//! - [`ndjson`], [`csv`] and `parquet` encode.
+//! - [`directory`] decides which files are written, kept and removed; `names` names them;
+//! - `ndjson`, `csv` and `parquet` encode.
 
 pub mod cells;
 mod csv;

@@ -59,7 +59,7 @@ pub struct Table {
     pub columns: &'static [Column],
 }
 
-/// Number of columns of a value, see [`value!`].
+/// Number of columns of a value, see `value!`.
 pub const VALUE_COLUMNS: usize = 8;
 
 /// A column that is never null.
@@ -102,7 +102,7 @@ macro_rules! columns {
     ($($all:tt)*) => { columns!(@more [] $($all)*) };
 }
 
-/// The tables, each with its number in [`TABLES`].
+/// The tables, each with its number in `TABLES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // docs/tables.md
 pub enum Of {

@@ -283,6 +283,12 @@ pub fn outcome(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
+/// Whether nothing is on stderr; or where logs of several hosts are merged, that it is not known how their clocks differ.
+pub fn only_clocks_are_unknown(stderr: &str, hosts: usize) -> bool {
+    let may_be_said = hosts > 1 && stderr.starts_with("iocreplay: how the clocks of ");
+    stderr.is_empty() || may_be_said && stderr.lines().count() == 1
+}
+
 /// Whether a command writes bytes that are no text.
 pub fn is_binary<A: AsRef<str>>(arguments: &[A]) -> bool {
     arguments.iter().any(|word| word.as_ref().starts_with("otlp-proto") || word.as_ref() == "perfetto")

@@ -89,22 +89,25 @@ impl Writer<Row> for Text<'_> {
     }
 }
 
+/// A line as the kind's own command has it, with a key more.
+#[derive(Serialize)]
+struct Event<T> {
+    event: &'static str,
+    #[serde(flatten)]
+    line: T,
+}
+
 struct JsonLines<'a>(&'a Zone);
 
 impl Writer<Row> for JsonLines<'_> {
     fn write(&mut self, out: &mut Out, row: &Row) -> io::Result<()> {
-        let mut json = Vec::new();
-        let mut own = Out::new(&mut json);
+        let event = event(row);
         match row {
-            Row::Put(put) => own.json(&put.line(self.0))?,
-            Row::Alarm(alarm) => own.json(&alarm.line(self.0))?,
-            Row::Console(line) => own.json(&line.line(self.0))?,
-            Row::Note(note) => own.json(&note.line(self.0))?,
-            Row::Chain(_) => return Ok(()),
+            Row::Put(put) => out.json(&Event { event, line: put.line(self.0) }),
+            Row::Alarm(alarm) => out.json(&Event { event, line: alarm.line(self.0) }),
+            Row::Console(line) => out.json(&Event { event, line: line.line(self.0) }),
+            Row::Note(note) => out.json(&Event { event, line: note.line(self.0) }),
+            Row::Chain(_) => Ok(()),
         }
-        // the object with one key more, in front; it is escaped already
-        let rest = json.get(1..).unwrap_or_default();
-        out.binary(format!("{{\"event\":\"{}\",", event(row)).as_bytes())?;
-        out.binary(rest)
     }
 }

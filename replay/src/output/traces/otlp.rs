@@ -1,7 +1,7 @@
 //! Chains as OpenTelemetry traces: OTLP JSON lines, protobuf, or what is sent to a collector.
 //!
 //! Chains come in batches, in which each IOC's resource stands once. A chain is never divided, so a batch has
-//! [`BATCH`] spans or a chain more.
+//! `BATCH` spans or a chain more.
 
 mod describe;
 pub(in crate::output) mod proto;
