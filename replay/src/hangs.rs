@@ -298,7 +298,7 @@ impl<'a> Refined<'a> {
         // the hits of a thread that spins are those of records within
         let hang = hangs.get(first).and_then(|at| all.get_mut(*at));
         if let Some(hang) = hang.filter(|hang| hang.stuck.wait != Wait::Spins) {
-            if (hang.stuck.after..=hang.stuck.since).contains(&time) && hang.stuck.after > 0 {
+            if (hang.last_turn()..=hang.stuck.since).contains(&time) && hang.stuck.after > 0 {
                 hang.hits.0 = hang.hits.0.max(Some(time));
             } else if hang.end.is_some_and(|end| (end.0..=end.1).contains(&time)) {
                 hang.hits.1 = Some(hang.hits.1.map_or(time, |hit| hit.min(time)));
@@ -343,7 +343,7 @@ impl<'a> Refined<'a> {
     fn spans(&self) -> Vec<(u64, u64)> {
         let mut spans = Vec::new();
         for hang in &self.found.hangs {
-            spans.push((hang.stuck.after, hang.stuck.since));
+            spans.push((hang.last_turn(), hang.stuck.since));
             spans.extend(hang.end.map(|end| (end.0, end.1)));
         }
         // a scan may have begun some time before
@@ -372,13 +372,19 @@ fn period(thread: &str) -> Option<u64> {
 }
 
 impl Raw {
+    /// From when on its last hit tells when it began: a scan thread may have woken for its next turn after the recorder's
+    /// look, and have stood still before the first record of it.
+    fn last_turn(&self) -> u64 {
+        self.stuck.after.saturating_sub(period(&self.stuck.thread).unwrap_or(0))
+    }
+
     fn row(self, run: &Run, end_of_log: i64) -> Hang {
         let Stuck { after, since, .. } = *self.stuck;
         let ((ioc, pid), [record, holder_record]) = (self.place, self.names);
         // it is when the record began that was recorded
         let began = Some(after).filter(|after| self.stuck.wait == Wait::Spins && *after > 0);
         let first = self.hits.0.map(|hit| match period(&self.stuck.thread) {
-            Some(period) => (hit + period).min(since),
+            Some(period) => hit.saturating_add(period).clamp(after, since.max(after)),
             None => hit,
         });
         let first = began.or(first);
