@@ -53,7 +53,7 @@ help:
 	@echo
 	@echo "Release"
 	@echo "  make dist     static binaries for every target in targets/, into dist/"
-	@echo "  make deb      a Debian package: ARCH=amd64 (default), arm64 or armhf"
+	@echo "  make deb      two Debian packages: ARCH=amd64 (default), arm64 or armhf"
 	@echo "  make wheel    iocreplay for Python, program and module: ARCH=amd64 (default) or arm64"
 	@echo "  make clean    remove everything that these commands made"
 

@@ -16,7 +16,7 @@ class Builds:
         """Begins to build for all guests, in their order."""
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
         targets = dict.fromkeys(guest.target for guest in guests)
-        # the package, which such a guest installs, has the reader as well
+        # packaging/deb makes the package of the reader, too
         packaged = {guest.target for guest in guests if guest.service}
         self.running = {target: self.pool.submit(build, target, target in packaged) for target in targets}
 

@@ -19,6 +19,7 @@ are ready boot.
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import os
 import pathlib
@@ -41,6 +42,10 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 LIMIT = 240
 # A service guest runs four recorders one after the other, and dpkg.
 SERVICE_LIMIT = 480
+# How many guests run at a time: half of their time they wait, and an emulated processor takes one of this machine.
+AT_A_TIME = max(1, min(4, os.cpu_count() or 1))
+# What guests share is fetched, unpacked and compiled by one at a time.
+PREPARING = threading.Lock()
 
 
 def kernel(guest):
@@ -59,9 +64,10 @@ def kernel(guest):
 def boot(guest, keep):
     """Runs a guest to its end; returns the text of its console."""
     machine = MACHINES[guest.debian]
-    image = kernel(guest)
     with tempfile.NamedTemporaryFile(suffix=".cpio.gz") as files:
-        files.write(initramfs(guest))
+        with PREPARING:
+            image = kernel(guest)
+            files.write(initramfs(guest))
         files.flush()
         command = [
             *machine.qemu,
@@ -117,6 +123,24 @@ def console_of(command, limit):
     return "".join(lines)
 
 
+def tried(name, guest, builds, keep):
+    """Boots a guest, and prints what came of it in one line. Returns whether it passed."""
+    builds.wait(guest.target)
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as work:
+        place = pathlib.Path(work)
+        if keep:
+            place = keep / name
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+        try:
+            said, passed = f"ok: {examine(guest, boot(guest, keep and place), place)}", True
+        except Wrong as wrong:
+            said, passed = f"FAILED: {wrong}", False
+        print(f"{name}: {said}; {time.monotonic() - begin:.0f} s", flush=True)
+        return passed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("guests", nargs="*", help="quick, all, or names")
@@ -158,22 +182,9 @@ def main():
         cwd=TOP,
         env=dict(os.environ, CARGO_TARGET_DIR=str(TOP / "target")),
     )
-    failed = 0
-    for name, guest in guests.items():
-        builds.wait(guest.target)
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory() as work:
-            place = pathlib.Path(work)
-            if arguments.keep:
-                place = arguments.keep / name
-                shutil.rmtree(place, ignore_errors=True)
-                place.mkdir(parents=True)
-            try:
-                summary = examine(guest, boot(guest, arguments.keep and place), place)
-                print(f"{name}: ok: {summary}; {time.monotonic() - begin:.0f} s", flush=True)
-            except Wrong as wrong:
-                failed += 1
-                print(f"{name}: FAILED: {wrong}; {time.monotonic() - begin:.0f} s", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+        running = [pool.submit(tried, name, guest, builds, arguments.keep) for name, guest in guests.items()]
+        failed = sum(not one.result() for one in concurrent.futures.as_completed(running))
     print(f"boot-test: {len(guests) - failed} of {len(guests)} guests passed")
     return 1 if failed else 0
 

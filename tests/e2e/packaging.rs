@@ -18,9 +18,9 @@ fn done(command: &mut Command) -> String {
     String::from_utf8_lossy(&stdout).into_owned()
 }
 
-/// A package of the programs under test has the expected files, and its programs run.
+/// Packages of the programs under test have the expected files, are installed one without the other, and run.
 #[test]
-fn the_debian_package_installs_and_runs() {
+fn the_debian_packages_install_and_run() {
     let Some(rig) = Rig::new("deb") else { return };
     let dist = rig.path("dist");
     fs::create_dir(&dist).expect("a directory");
@@ -32,48 +32,65 @@ fn the_debian_package_installs_and_runs() {
         done(Command::new("strip").arg("-o").arg(copy).arg(program));
     }
     done(Command::new(repository("packaging/deb")).args(["amd64", &dist]));
-    let package = format!("{dist}/iocrec_{version}_amd64.deb");
-    let contents = done(Command::new("dpkg-deb").args(["--contents", &package]));
-    for (mode, path) in [
-        ("-rwxr-xr-x root/root", "./usr/bin/iocrec\n"),
-        ("-rwxr-xr-x root/root", "./usr/bin/iocreplay\n"),
-        ("-rw-r--r-- root/root", "./usr/lib/systemd/system/iocrec.service\n"),
-        ("-rwxr-xr-x root/root", "./etc/init.d/iocrec\n"),
-        ("-rw-r--r-- root/root", "./etc/default/iocrec\n"),
-        ("-rw-r--r-- root/root", "./usr/share/doc/iocrec/copyright\n"),
-        ("-rw-r--r-- root/root", "./usr/share/doc/iocrec/operating.md\n"),
-        ("-rw-r--r-- root/root", "./usr/share/man/man1/iocrec.1.gz\n"),
-        ("-rw-r--r-- root/root", "./usr/share/man/man1/iocreplay.1.gz\n"),
-        ("-rw-r--r-- root/root", "./usr/share/bash-completion/completions/iocrec\n"),
-        ("-rw-r--r-- root/root", "./usr/share/bash-completion/completions/iocreplay\n"),
-        ("-rw-r--r-- root/root", "./usr/share/zsh/vendor-completions/_iocrec\n"),
-        ("-rw-r--r-- root/root", "./usr/share/zsh/vendor-completions/_iocreplay\n"),
-        ("-rw-r--r-- root/root", "./usr/share/fish/vendor_completions.d/iocrec.fish\n"),
-        ("-rw-r--r-- root/root", "./usr/share/fish/vendor_completions.d/iocreplay.fish\n"),
-    ] {
-        let line = contents.split_inclusive('\n').find(|line| line.ends_with(path));
-        assert!(line.is_some_and(|line| line.starts_with(mode)), "{path}: {contents}");
+    let package = |name: &str| format!("{dist}/{name}_{version}_amd64.deb");
+    let of_both = |name: &str| {
+        [
+            format!("-rwxr-xr-x ./usr/bin/{name}"),
+            format!("-rw-r--r-- ./usr/share/doc/{name}/copyright"),
+            format!("-rw-r--r-- ./usr/share/man/man1/{name}.1.gz"),
+            format!("-rw-r--r-- ./usr/share/bash-completion/completions/{name}"),
+            format!("-rw-r--r-- ./usr/share/zsh/vendor-completions/_{name}"),
+            format!("-rw-r--r-- ./usr/share/fish/vendor_completions.d/{name}.fish"),
+        ]
+    };
+    let of_recorder = [
+        "-rw-r--r-- ./usr/lib/systemd/system/iocrec.service",
+        "-rwxr-xr-x ./etc/init.d/iocrec",
+        "-rw-r--r-- ./etc/default/iocrec",
+        "-rw-r--r-- ./usr/share/doc/iocrec/operating.md",
+    ];
+    let of_reader = [
+        "-rw-r--r-- ./usr/share/doc/iocreplay/operating.md",
+        "-rw-r--r-- ./usr/share/doc/iocreplay/internals/chains.md",
+    ];
+    let mut all = BTreeSet::new();
+    for (name, own) in [("iocrec", &of_recorder[..]), ("iocreplay", &of_reader)] {
+        let contents = done(Command::new("dpkg-deb").args(["--contents", &package(name)]));
+        for expected in of_both(name).into_iter().chain(own.iter().map(ToString::to_string)) {
+            let (mode, path) = expected.split_once(' ').expect("two words");
+            let line = contents.lines().find(|line| line.ends_with(&format!(" {path}")));
+            let mode = format!("{mode} root/root");
+            assert!(line.is_some_and(|line| line.starts_with(&mode)), "{expected}: {contents}");
+        }
+        // both can be installed: no file is in both
+        for line in contents.lines().filter(|line| !line.ends_with('/')) {
+            assert!(all.insert(line.split(" ./").nth(1).expect("a path").to_owned()), "{line}");
+        }
+        let field = done(Command::new("dpkg-deb").args(["--field", &package(name), "Architecture"]));
+        assert_eq!(field.trim(), "amd64");
     }
-    let field = done(Command::new("dpkg-deb").args(["--field", &package, "Architecture"]));
-    assert_eq!(field.trim(), "amd64");
     let root = rig.path("root");
     fs::create_dir_all(format!("{root}/var/lib/dpkg")).expect("a directory");
     for file in ["status", "available"] {
         fs::write(format!("{root}/var/lib/dpkg/{file}"), "").expect("an empty data base");
     }
-    // the scripts use DPKG_ROOT, since the root has no shell for chroot
-    let mut install = Command::new("dpkg");
-    install.args(["--root", &root, "--force-script-chrootless", "--force-depends", "--install", &package]);
-    done(&mut install);
-    let output = done(Command::new(format!("{root}/usr/bin/iocrec")).arg("version"));
-    assert_eq!(output.trim(), format!("iocrec {version}"));
-    assert!(!Path::new(&root).join("etc/systemd/system/multi-user.target.wants/iocrec.service").exists());
-    let mut remove = Command::new("dpkg");
-    done(remove.args(["--root", &root, "--force-script-chrootless", "--purge", "iocrec"]));
-    assert!(
-        !Path::new(&root).join("usr/bin/iocrec").exists()
-            && !Path::new(&root).join("etc/default/iocrec").exists()
-    );
+    let dpkg = |arguments: &[&str]| {
+        // the scripts use DPKG_ROOT, since the root has no shell for chroot
+        let mut dpkg = Command::new("dpkg");
+        dpkg.args(["--root", &root, "--force-script-chrootless"]).args(arguments);
+        done(&mut dpkg);
+    };
+    let there = |path: &str| Path::new(&root).join(path).exists();
+    for name in ["iocrec", "iocreplay"] {
+        dpkg(&["--install", &package(name)]);
+        let output = done(Command::new(format!("{root}/usr/bin/{name}")).arg("--version"));
+        assert_eq!(output.trim(), format!("{name} {version}"));
+    }
+    assert!(!there("etc/systemd/system/multi-user.target.wants/iocrec.service"));
+    dpkg(&["--purge", "iocrec"]);
+    assert!(!there("usr/bin/iocrec") && !there("etc/default/iocrec") && there("usr/bin/iocreplay"));
+    dpkg(&["--purge", "iocreplay"]);
+    assert!(!there("usr/bin/iocreplay") && !there("usr/share/doc/iocreplay"));
 }
 
 /// For a wrong architecture, `make deb` prints one line with the possible ones, before it installs or builds anything.
