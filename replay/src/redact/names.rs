@@ -35,7 +35,8 @@ impl Redaction {
         if self.choice.keep_names || name.is_empty() {
             return;
         }
-        let (mut record, rest) = match name.find(['.', '{']) {
+        // A record's name may have any character but a point: at some sites `SR:C01{PS:Q1}I-SP`. Filters follow the point.
+        let (mut record, rest) = match name.find('.') {
             Some(at) => (name[..at].to_owned(), name[at..].to_owned()),
             None => (name.clone(), String::new()),
         };
