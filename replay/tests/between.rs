@@ -1,0 +1,113 @@
+//! A recorder is killed and another one begins later: tables, `logs` and `follow` say that the time between was not recorded.
+
+mod common;
+
+use common::{definitions, happenings, iocreplay, outcome, SECOND, WALL};
+use iocrec_log::event::*;
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::writer::{Options, Writer};
+use serde_json::Value as Json;
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Writes a run that begins this many seconds after the first, and ends four seconds later.
+fn write(directory: &Path, host: &str, run: u128, later: i64) {
+    let begin = WALL + later * SECOND as i64;
+    let wall = Rc::new(Cell::new(begin));
+    let clocked = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(clocked, Options::default(), run).unwrap();
+    let clock = |fact| if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: begin }) } else { fact };
+    let all = definitions(host).into_iter().map(|fact| (0, clock(fact)));
+    for (time, fact) in all.chain(happenings()) {
+        writer.push(Event { time, fact });
+        wall.set(begin + time as i64);
+        writer.tick(time);
+    }
+    writer.close(4 * SECOND);
+}
+
+fn lines(words: &[&str]) -> Vec<Json> {
+    let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert_eq!(code, 0, "{words:?}: {err}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The rows of the table of losses that are about times between runs: their hosts, kinds, seconds since the first run.
+fn rows(place: &Path, logs: &[&str], options: &[&str]) -> Vec<(String, String, f64, f64)> {
+    let to = place.join(format!("tables{}", options.len()));
+    let words = [&["export", "--ndjson", to.to_str().unwrap(), "--table", "losses"], logs, options].concat();
+    let (code, _, err) = outcome(iocreplay(&words).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let mut found = Vec::new();
+    let mut left = vec![to];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|end| end == "ndjson") {
+            for line in std::fs::read_to_string(path).unwrap().lines() {
+                let row: Json = serde_json::from_str(line).unwrap();
+                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+                let seconds = |key: &str| (row[key].as_i64().unwrap() - WALL) as f64 / 1e9;
+                if row["kind"] != "lost" {
+                    assert_eq!(
+                        (&row["ioc"], &row["cause"]),
+                        (&Json::Null, &Json::from("no recorder ran")),
+                        "{row}"
+                    );
+                    found.push((text("host"), text("kind"), seconds("since_ns"), seconds("time_ns")));
+                }
+            }
+        }
+    }
+    found.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    found
+}
+
+#[test]
+fn the_time_between_two_recorders_is_told_by_all_and_only_once() {
+    let place = tempfile::tempdir().unwrap();
+    let [box1, beside, box2] = ["box1", "beside", "box2"].map(|name| place.path().join(name));
+    // box1: 0 to 4 s, 10 to 14 s, 12 to 16 s from another directory, 16.0 s is covered, 20 to 24 s
+    write(&box1, "box1", 1, 0);
+    write(&box1, "box1", 2, 10);
+    write(&beside, "box1", 3, 12);
+    write(&box1, "box1", 4, 20);
+    // another host was recorded meanwhile, which covers nothing of the first
+    write(&box2, "box2", 5, 5);
+    let logs = [&box1, &beside, &box2].map(|path| path.to_str().unwrap());
+    let expected = [
+        ("box1".to_owned(), "unrecorded".to_owned(), 4.0, 10.0),
+        ("box1".to_owned(), "unrecorded".to_owned(), 16.0, 20.0),
+    ];
+    assert_eq!(rows(place.path(), &logs, &[]), expected);
+    // that which ends in the time asked for
+    assert_eq!(rows(place.path(), &logs, &["--since", "2026-09-21T14:13:35Z"]), expected[1..]);
+    assert!(rows(place.path(), &logs, &["--until", "2026-09-21T14:13:22Z", "--host", "*"]).is_empty());
+
+    let words = ["logs", "--utc", "--kind", "losses"];
+    let (code, out, _) = outcome(iocreplay([words.as_slice(), &logs].concat()).output().unwrap());
+    assert_eq!(code, 0);
+    let told: Vec<&str> = out.lines().filter(|line| line.contains("no recorder ran")).collect();
+    let sentence = |time: &str, seconds: &str| {
+        format!("{time}+00:00  loss     box1          nothing was recorded for {seconds} s: no recorder ran")
+    };
+    let both =
+        [sentence("2026-09-21T14:13:30.000000", "6.000"), sentence("2026-09-21T14:13:40.000000", "4.000")];
+    assert_eq!(told, both, "{out}");
+    let times: Vec<&str> = out.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(times.is_sorted(), "{out}");
+
+    let followed = lines(&["follow", "--once", "--utc", "--what", "losses", "--format", "jsonl", logs[0]]);
+    let told: Vec<&Json> = followed.iter().filter(|line| line["what"] == "unrecorded").collect();
+    // without the recorder beside them
+    let texts: Vec<&str> = told.iter().map(|line| line["text"].as_str().unwrap()).collect();
+    assert_eq!(
+        texts,
+        [
+            "nothing was recorded for 6.000 s: no recorder ran",
+            "nothing was recorded for 6.000 s: no recorder ran"
+        ],
+        "{followed:?}"
+    );
+}
