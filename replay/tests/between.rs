@@ -1,31 +1,11 @@
-//! A recorder is killed and another one begins later: tables, `logs` and `follow` say that the time between was not recorded.
+//! A recorder is killed and another one begins later: tables, `logs` and `follow` say that the time between was not recorded,
+//! and the textfile of `follow` knows how new the newest event is.
 
 mod common;
 
-use common::{definitions, happenings, iocreplay, outcome, SECOND, WALL};
-use iocrec_log::event::*;
-use iocrec_log::storage::{Clocked, Directory};
-use iocrec_log::writer::{Options, Writer};
+use common::{iocreplay, outcome, write_later, WALL};
 use serde_json::Value as Json;
-use std::cell::Cell;
 use std::path::Path;
-use std::rc::Rc;
-
-/// Writes a run that begins this many seconds after the first, and ends four seconds later.
-fn write(directory: &Path, host: &str, run: u128, later: i64) {
-    let begin = WALL + later * SECOND as i64;
-    let wall = Rc::new(Cell::new(begin));
-    let clocked = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
-    let mut writer = Writer::open(clocked, Options::default(), run).unwrap();
-    let clock = |fact| if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: begin }) } else { fact };
-    let all = definitions(host).into_iter().map(|fact| (0, clock(fact)));
-    for (time, fact) in all.chain(happenings()) {
-        writer.push(Event { time, fact });
-        wall.set(begin + time as i64);
-        writer.tick(time);
-    }
-    writer.close(4 * SECOND);
-}
 
 fn lines(words: &[&str]) -> Vec<Json> {
     let (code, out, err) = outcome(iocreplay(words).output().unwrap());
@@ -69,12 +49,12 @@ fn the_time_between_two_recorders_is_told_by_all_and_only_once() {
     let place = tempfile::tempdir().unwrap();
     let [box1, beside, box2] = ["box1", "beside", "box2"].map(|name| place.path().join(name));
     // box1: 0 to 4 s, 10 to 14 s, 12 to 16 s from another directory, 16.0 s is covered, 20 to 24 s
-    write(&box1, "box1", 1, 0);
-    write(&box1, "box1", 2, 10);
-    write(&beside, "box1", 3, 12);
-    write(&box1, "box1", 4, 20);
+    write_later(&box1, "box1", 1, 0);
+    write_later(&box1, "box1", 2, 10);
+    write_later(&beside, "box1", 3, 12);
+    write_later(&box1, "box1", 4, 20);
     // another host was recorded meanwhile, which covers nothing of the first
-    write(&box2, "box2", 5, 5);
+    write_later(&box2, "box2", 5, 5);
     let logs = [&box1, &beside, &box2].map(|path| path.to_str().unwrap());
     let expected = [
         ("box1".to_owned(), "unrecorded".to_owned(), 4.0, 10.0),
@@ -110,4 +90,48 @@ fn the_time_between_two_recorders_is_told_by_all_and_only_once() {
         ],
         "{followed:?}"
     );
+}
+
+/// What follows the metric's name in the textfile of `follow`.
+fn metric(file: &Path, name: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?.to_owned();
+    line.split_whitespace().next_back()?.parse().ok()
+}
+
+#[test]
+fn the_textfile_tells_the_newest_event_while_a_log_grows() {
+    let place = tempfile::tempdir().unwrap();
+    let (log, file) = (place.path().join("log"), place.path().join("file.prom"));
+    write_later(&log, "box1", 1, 0);
+    let words = ["follow", "--what", "deaths", "--interval", "1", "--textfile"];
+    let mut command = iocreplay(words);
+    let mut follower = command.arg(&file).arg(&log).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let newest = || metric(&file, "iocrec_follow_newest_event_timestamp_seconds{");
+    let mut told = Vec::new();
+    for (run, later) in [(2, 10), (3, 20), (4, 30)] {
+        let expected = (WALL / 1_000_000_000 + later - 10 + 4) as f64;
+        let begun = std::time::Instant::now();
+        while newest() != Some(expected) && begun.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        told.push((newest(), Some(expected)));
+        // not at the moment at which the file was written
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        write_later(&log, "box1", run, later);
+    }
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    assert!(told.iter().all(|(newest, expected)| newest == expected), "{told:?}");
+}
+
+#[test]
+fn clocks_that_change_as_logs_grow_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    write_later(place.path(), "box1", 1, 0);
+    let log = place.path().to_str().unwrap();
+    let (code, out, err) =
+        outcome(iocreplay(["follow", "--once", "--clock-offset", "auto", log]).output().unwrap());
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("changes as the logs grow"), "{err}");
 }
