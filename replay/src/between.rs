@@ -29,7 +29,7 @@ impl Between {
         if self.is_missing {
             "a part of the log is missing"
         } else {
-            "no recorder ran"
+            "no recorder's run is in the logs"
         }
     }
 

@@ -32,7 +32,7 @@ fn rows(place: &Path, logs: &[&str], options: &[&str]) -> Vec<(String, String, f
                 if row["kind"] != "lost" {
                     assert_eq!(
                         (&row["ioc"], &row["cause"]),
-                        (&Json::Null, &Json::from("no recorder ran")),
+                        (&Json::Null, &Json::from("no recorder's run is in the logs")),
                         "{row}"
                     );
                     found.push((text("host"), text("kind"), seconds("since_ns"), seconds("time_ns")));
@@ -68,9 +68,10 @@ fn the_time_between_two_recorders_is_told_by_all_and_only_once() {
     let words = ["logs", "--utc", "--kind", "losses"];
     let (code, out, _) = outcome(iocreplay([words.as_slice(), &logs].concat()).output().unwrap());
     assert_eq!(code, 0);
-    let told: Vec<&str> = out.lines().filter(|line| line.contains("no recorder ran")).collect();
+    let told: Vec<&str> =
+        out.lines().filter(|line| line.contains("no recorder's run is in the logs")).collect();
     let sentence = |time: &str, seconds: &str| {
-        format!("{time}+00:00  loss     box1          nothing was recorded for {seconds} s: no recorder ran")
+        format!("{time}+00:00  loss     box1          nothing was recorded for {seconds} s: no recorder's run is in the logs")
     };
     let both =
         [sentence("2026-09-21T14:13:30.000000", "6.000"), sentence("2026-09-21T14:13:40.000000", "4.000")];
@@ -85,8 +86,8 @@ fn the_time_between_two_recorders_is_told_by_all_and_only_once() {
     assert_eq!(
         texts,
         [
-            "nothing was recorded for 6.000 s: no recorder ran",
-            "nothing was recorded for 6.000 s: no recorder ran"
+            "nothing was recorded for 6.000 s: no recorder's run is in the logs",
+            "nothing was recorded for 6.000 s: no recorder's run is in the logs"
         ],
         "{followed:?}"
     );
@@ -134,4 +135,19 @@ fn clocks_that_change_as_logs_grow_are_refused() {
         outcome(iocreplay(["follow", "--once", "--clock-offset", "auto", log]).output().unwrap());
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
     assert!(err.contains("changes as the logs grow"), "{err}");
+}
+
+/// A segment that was cut is said once, however often an answer reads it, and nothing more than what is damaged.
+#[test]
+fn a_cut_segment_is_said_once() {
+    let place = tempfile::tempdir().unwrap();
+    write_later(place.path(), "box1", 1, 0);
+    let segment = common::segments(place.path()).remove(0);
+    let bytes = std::fs::read(&segment).unwrap();
+    std::fs::write(&segment, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let log = place.path().to_str().unwrap();
+    for words in [["logs", log].as_slice(), &["metrics", log], &["follow", "--once", log], &["puts", log]] {
+        let (code, _, err) = outcome(iocreplay(words).output().unwrap());
+        assert_eq!((code, err.lines().count(), err.contains("is cut")), (1, 1, true), "{words:?}: {err}");
+    }
 }
