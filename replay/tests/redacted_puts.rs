@@ -1,5 +1,6 @@
 //! Puts in a redacted copy are those of the original: packets and probes still show one put, the record of a PV is still
-//! that record, and values still fit their types. Names and values here are such as real sites have.
+//! that record, and values still fit their types; and it tells how IOCs ended. Names and values here are such as real sites
+//! have.
 
 mod common;
 
@@ -162,4 +163,30 @@ fn a_long_text_is_the_same_with_a_zero_behind_it() {
     let (asked, new) = (letters(&after[0], "requested"), letters(&after[0], "new"));
     assert_ne!(new, text);
     assert_eq!(asked.strip_suffix(&[0]), Some(new.as_slice()), "{}", after[0]);
+}
+
+#[test]
+fn a_copy_tells_how_an_ioc_ended_but_not_by_whom() {
+    for (how, expected) in [
+        ("exit status 0", "the IOC ended: exit status 0"),
+        ("killed by SIGSEGV, with a core dump", "the IOC ended: killed by SIGSEGV, with a core dump"),
+        ("killed by SIGKILL, sent by pid 12 (bash, user bob)", "the IOC ended: killed by SIGKILL, text-"),
+        (
+            "killed by SIGSEGV in secret, while processing H:SEGV, with a core dump",
+            "the IOC ended: killed by SIGSEGV, text-",
+        ),
+        ("killed by bob", "the IOC ended: text-"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let (log, copy) = (place.path().join("log"), place.path().join("copy"));
+        write_events(&log, "box1", 1, vec![(SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: how.into() }))]);
+        let words = ["redact", log.to_str().unwrap(), "-o", copy.to_str().unwrap()];
+        assert_eq!(outcome(iocreplay(words).output().unwrap()).0, 0);
+        let words = ["logs", "--kind", "ends", copy.to_str().unwrap()];
+        let (code, out, _) = outcome(iocreplay(words).output().unwrap());
+        let told = out.trim_end().split("  ").last().unwrap_or_default();
+        assert!(code == 0 && told.starts_with(expected), "{how}: {out}");
+        assert!(["bob", "bash", "secret", "H:SEGV"].iter().all(|word| !out.contains(word)), "{out}");
+        assert_eq!(told.ends_with("core dump"), how.ends_with("core dump"), "{out}");
+    }
 }

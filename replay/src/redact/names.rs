@@ -210,6 +210,24 @@ impl Redaction {
         self.token("text", text);
     }
 
+    /// How an IOC ended: exit status and signal stay, and whether there was a core dump. Who sent the signal, and where the
+    /// IOC was, is a text.
+    pub(super) fn ending(&mut self, how: &mut String) {
+        const DUMPED: &str = ", with a core dump";
+        let known = ["exit status ", "killed by SIG"].iter().find_map(|words| how.strip_prefix(words));
+        let Some(rest) = known else { return self.text(how) };
+        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '+';
+        let rest = rest.trim_start_matches(is_name);
+        let (beginning, mut more) = (how[..how.len() - rest.len()].to_owned(), rest.to_owned());
+        let end = if more.ends_with(DUMPED) { DUMPED } else { "" };
+        more.truncate(more.len() - end.len());
+        if !more.is_empty() {
+            self.text(&mut more);
+            more.insert_str(0, ", ");
+        }
+        *how = format!("{beginning}{more}{end}");
+    }
+
     /// A thread, unless Base named it.
     pub(super) fn thread(&mut self, name: &mut String) {
         if !words::is_thread(name) && !is_python(name) {
