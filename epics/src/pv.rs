@@ -1,4 +1,5 @@
-//! PV names as clients write them (`REC`, `REC.FIELD`, `REC.FIELD$`, `REC.FIELD{filters}`), and the texts of links.
+//! PV names as clients write them (`REC`, `REC.FIELD`, `REC.FIELD$`, `REC.FIELD{filters}`, `REC.{filters}`), and the texts
+//! of links.
 
 /// The parts of a PV name, borrowed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,10 +11,10 @@ pub struct Pv<'a> {
 }
 
 impl<'a> Pv<'a> {
-    /// Splits `name`. Record names contain neither `.` nor `{`: EPICS forbids both in them because they separate the
-    /// parts.
+    /// Splits `name` where an IOC does: at the first point. What stands before it is the record's name, braces and brackets
+    /// as well (`SR:C01{PS:Q1}I-SP`); filters and parts of arrays come after the point only.
     pub fn new(name: &'a str) -> Self {
-        let (record, rest) = match name.find(['.', '{']) {
+        let (record, rest) = match name.find('.') {
             Some(at) => name.split_at(at),
             None => (name, ""),
         };
@@ -42,8 +43,11 @@ mod tests {
             ("T:SP.DESC$", "T:SP", "DESC"),
             ("T:SP.$", "T:SP", "VAL"),
             ("T:SP.VAL[0:3]", "T:SP", "VAL"),
-            ("T:SP{\"dbnd\":{\"abs\":1.5}}", "T:SP", "VAL"),
+            ("T:SP.{\"dbnd\":{\"abs\":1.5}}", "T:SP", "VAL"),
             ("T:SP.EGU{\"ts\":{}}", "T:SP", "EGU"),
+            ("SR:C01{PS:Q1}I-SP", "SR:C01{PS:Q1}I-SP", "VAL"),
+            ("SR:C01{PS:Q1}I-SP.DRVH", "SR:C01{PS:Q1}I-SP", "DRVH"),
+            ("A[1]<b>;.VAL{\"ts\":{}}", "A[1]<b>;", "VAL"),
             ("", "", "VAL"),
         ] {
             assert_eq!(Pv::new(name), Pv { record, field }, "{name}");

@@ -54,6 +54,18 @@ class Rows(unittest.TestCase):
             self.assertEqual(time_ns // 1000, round(when.timestamp() * 1_000_000))
             self.assertEqual(known, line)
 
+    def test_times_are_datetimes_as_well(self):
+        puts = list(iocreplay.Log(LOG).puts())
+        since, until = puts[10].time, puts[20].time
+        self.assertLess(since, until)
+        # a put's time is cut to microseconds
+        cut = [put for put in puts if since <= put.time < until]
+        self.assertEqual(list(iocreplay.Log(LOG).puts(since=since, until=until)), cut)
+        without = iocreplay.Log(LOG).puts(since=since.replace(tzinfo=None), until=until.replace(tzinfo=None))
+        self.assertEqual(list(without), cut, "without an offset it is UTC")
+        there = datetime.timezone(datetime.timedelta(hours=-5))
+        self.assertEqual(list(iocreplay.Log(LOG).puts(since=since.astimezone(there), until=until)), cut)
+
     def test_values_are_those_that_the_program_prints(self):
         pv = printed("puts", "--format", "jsonl")[0]["pv"]
         expected = printed("values", "--format", "jsonl", pv)

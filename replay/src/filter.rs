@@ -32,9 +32,9 @@ impl Pattern {
         Pattern::from(text.as_str())
     }
 
-    /// Whether it matches the whole name.
+    /// Whether it matches the whole name. A name always matches itself: `SLIT[1]:GAP` is one, too.
     pub fn matches(&self, name: &str) -> bool {
-        self.glob.matches(name)
+        self.glob.matches(name) || self.text == name
     }
 }
 

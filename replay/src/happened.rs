@@ -2,6 +2,7 @@
 //! and losses.
 
 use crate::alarms::Alarms;
+use crate::between::Between;
 use crate::console::{Lines, Row};
 use crate::events::Events;
 use crate::filter::Filter;
@@ -74,6 +75,8 @@ pub enum What {
     End(String),
     /// Something was not recorded.
     Loss(Loss),
+    /// Nothing was recorded until then.
+    Unrecorded(Between),
 }
 
 /// What happened, in order of time.
@@ -105,6 +108,13 @@ impl Logs {
                 let (host, ioc) = (Rc::clone(&process.host), Rc::clone(&process.ioc));
                 let what = What::End(end.how.clone());
                 wanted.then_some((time, Happened { time, host, ioc, pid: Some(process.pid), what }))
+            }));
+        }
+        if has(Kind::Losses) && filter.is_of_place_and_time() {
+            ends.extend(self.between(filter).into_iter().map(|between| {
+                let (time, host) = (between.time, between.host.as_str().into());
+                let what = What::Unrecorded(between);
+                (time, Happened { time, host, ioc: "".into(), pid: None, what })
             }));
         }
         ends.sort_by_key(|(time, _)| *time);

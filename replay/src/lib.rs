@@ -34,6 +34,7 @@
 mod alarms;
 mod aliases;
 pub mod attached;
+mod between;
 mod chains;
 pub mod clocks;
 pub mod collector;

@@ -8,12 +8,14 @@ use crate::namesakes::Namesakes;
 use crate::time::duration;
 use iocrec_log::reader::{Cause, Damage, ReadError};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Damage reports per file; a hostile or badly damaged file could fill the screen.
 const MAX_REPORTS: usize = 5;
+/// Sentences that are remembered, so that none is said twice; likewise.
+const MAX_SAID: usize = 1000;
 /// IOCs of one name that a line lists.
 const MAX_SHOWN: usize = 5;
 
@@ -220,7 +222,9 @@ type Handler = Box<dyn Fn(&Notice)>;
 pub struct Notices {
     handler: Option<Handler>,
     failed: Cell<bool>,
-    reports: RefCell<HashMap<PathBuf, usize>>,
+    /// By segment, the damage that was reported.
+    reports: RefCell<HashMap<PathBuf, Vec<Damage>>>,
+    said: RefCell<HashSet<String>>,
 }
 
 impl Notices {
@@ -239,12 +243,15 @@ impl Notices {
         self.failed.get()
     }
 
-    /// Reports a notice.
+    /// Reports a notice, once: an answer may read its logs several times.
     pub fn report(&self, notice: &Notice) {
         if notice.is_failure() {
             self.failed.set(true);
         }
-        if let Some(handler) = &self.handler {
+        let Some(handler) = &self.handler else { return };
+        let mut said = self.said.borrow_mut();
+        if said.len() >= MAX_SAID || said.insert(notice.to_string()) {
+            drop(said);
             handler(notice);
         }
     }
@@ -252,14 +259,18 @@ impl Notices {
     /// Reports a part of a segment that can't be read; only the first few parts of each segment.
     pub fn damage(&self, segment: &Path, damage: Damage) {
         let mut reports = self.reports.borrow_mut();
-        let count = reports.entry(segment.to_owned()).or_default();
-        *count += 1;
-        let segment = segment.to_owned();
-        match (*count).cmp(&MAX_REPORTS) {
-            std::cmp::Ordering::Less => self.report(&Notice::Damaged { segment, damage }),
-            std::cmp::Ordering::Equal => self.report(&Notice::MoreDamage { segment }),
-            std::cmp::Ordering::Greater => {}
+        let reported = reports.entry(segment.to_owned()).or_default();
+        if reported.len() >= MAX_REPORTS || reported.contains(&damage) {
+            return;
         }
+        reported.push(damage.clone());
+        let segment = segment.to_owned();
+        let notice = match reported.len() {
+            MAX_REPORTS => Notice::MoreDamage { segment },
+            _ => Notice::Damaged { segment, damage },
+        };
+        drop(reports);
+        self.report(&notice);
     }
 
     /// Reports the number of definitions left out, if any.

@@ -179,6 +179,10 @@ fn is_public(text: &[u8]) -> bool {
         || is_version
         || WORDS.split_whitespace().any(|word| word == text)
         || text.ends_with(" second")
+        || text.strip_prefix("exit status ").is_some_and(|status| status.parse::<u8>().is_ok())
+        || text
+            .strip_prefix("killed by SIG")
+            .is_some_and(|signal| signal.bytes().all(|c| c.is_ascii_uppercase()))
         || text.starts_with("EPICS_")
         || text.starts_with("lib") && text.contains(".so")
         || ["processing", "puts", "console", "resources"]

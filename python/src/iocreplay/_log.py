@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 Place = Union[str, "os.PathLike[str]"]
 Globs = Union[str, Iterable[str]]
+Time = Union[str, datetime.datetime]
 
 
 class Rows(Generic[Row]):
@@ -68,16 +70,17 @@ class Log:
         *,
         pv: Globs = (),
         exclude: Globs = (),
-        since: str | None = None,
-        until: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         user: str | None = None,
         client: str | None = None,
         ioc: str | None = None,
         host: str | None = None,
         all: bool = False,
     ) -> Rows[Put]:
-        """The put log. Names are patterns with ``* ? [a-z]``; times as the program takes them: ISO 8601 (with an
-        offset, or in UTC), ``-10m``, ``10:03``, ``yesterday``. `all` adds puts of links inside the IOC."""
+        """The put log. Names are patterns with ``* ? [a-z]``; times are a `datetime`, or texts as the program takes them:
+        ISO 8601, ``-10m``, ``10:03``, ``yesterday``; without an offset they are UTC. `all` adds puts of links inside the
+        IOC."""
         options = _options(pv, exclude, since, until, user, client, ioc, host) + ["--all"] * all
         make = _rows(Put._of)
         return Rows(["puts", "--format", "jsonl", *options, "--", *self._paths], make, _frames.PUTS)
@@ -85,8 +88,8 @@ class Log:
     def values(
         self,
         *pv: str,
-        since: str | None = None,
-        until: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         ioc: str | None = None,
         host: str | None = None,
     ) -> Rows[Value]:
@@ -103,8 +106,8 @@ class Log:
         *,
         pv: Globs = (),
         exclude: Globs = (),
-        since: str | None = None,
-        until: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         user: str | None = None,
         client: str | None = None,
         ioc: str | None = None,
@@ -127,11 +130,16 @@ def _name(text: str) -> str:
     return text
 
 
+def _time(time: Time | None) -> str | None:
+    """A time as the program takes it."""
+    return time.isoformat() if isinstance(time, datetime.datetime) else time
+
+
 def _options(
     pv: Globs,
     exclude: Globs,
-    since: str | None,
-    until: str | None,
+    since: Time | None,
+    until: Time | None,
     user: str | None,
     client: str | None,
     ioc: str | None,
@@ -143,8 +151,8 @@ def _options(
         for glob in (globs,) if isinstance(globs, str) else globs:
             options += [option, glob]
     given = {
-        "--since": since,
-        "--until": until,
+        "--since": _time(since),
+        "--until": _time(until),
         "--user": user,
         "--client": client,
         "--ioc": ioc,

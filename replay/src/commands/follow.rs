@@ -123,6 +123,9 @@ impl Command for Follow {
         if let Some(file) = &self.output {
             return Err(UsageError::FollowIntoFile(file.clone()));
         }
+        if self.reading().offsets().is_auto() {
+            return Err(UsageError::AutoWhileGrowing("follow"));
+        }
         match (self.logs.as_slice(), &self.spool) {
             (logs, _) if is_streamed && logs.len() > 1 => Err(UsageError::StreamAlone),
             (_, Some(_)) if !is_streamed => Err(UsageError::SpoolOfStream),
@@ -187,6 +190,8 @@ struct Counted<'a> {
     file: Option<&'a Path>,
     /// When the file was written.
     written: Option<Instant>,
+    /// Whether the logs were read since.
+    has_read: bool,
 }
 
 impl Counted<'_> {
@@ -195,10 +200,19 @@ impl Counted<'_> {
         self.file.is_some() && self.written.is_none_or(|written| written.elapsed() >= interval)
     }
 
-    /// Writes the file if it is due.
-    fn write(&mut self, interval: Duration, logs: &[PathBuf]) -> Result<(), Failure> {
+    /// Writes the file if it is due. `open` opens the logs as they are now: were they looked at only when they are read, the
+    /// newest event would be that of a time before.
+    fn write(
+        &mut self,
+        interval: Duration,
+        logs: &[PathBuf],
+        open: impl Fn() -> Option<Logs>,
+    ) -> Result<(), Failure> {
         let Some(file) = self.file.filter(|_| self.is_due(interval)) else { return Ok(()) };
         self.written = Some(Instant::now());
+        if std::mem::take(&mut self.has_read) {
+            open().inspect(|logs| self.counts.look(logs));
+        }
         self.counts.write(file, logs)
     }
 }
@@ -242,8 +256,9 @@ impl Follow {
         let known = RefCell::new(Known::from(known));
         let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
         let filter = Filter { since, ..filter };
-        let counted = Counted { counts: Textfile::default(), file: self.textfile.as_deref(), written: None };
+        let counted = Counted { counts: Textfile::default(), file: self.textfile.as_deref(), written: None, has_read: false };
         let counted = RefCell::new(counted);
+        let again = || ByPlace::from(self).open_again(reading).ok();
         let (ends, interval) = (Cell::new(false), Duration::from_secs(self.interval));
         let pace = || {
             let pace = self.pace(stop, receiver);
@@ -254,7 +269,7 @@ impl Follow {
             }
             // not before there is something to tell
             if counted.written.is_some() {
-                counted.write(interval, &reading.logs)?;
+                counted.write(interval, &reading.logs, again)?;
             }
             Ok(pace)
         };
@@ -262,11 +277,8 @@ impl Follow {
         let open = || {
             opened.set(receiver.and_then(Receiver::position));
             // nothing has come yet, or all was deleted
-            let logs = opened_first.take().or_else(|| ByPlace::from(self).open_again(reading).ok());
-            let mut counted = counted.borrow_mut();
-            if let Some(logs) = logs.as_ref().filter(|_| ends.get() || counted.is_due(interval)) {
-                counted.counts.look(logs);
-            }
+            let logs = opened_first.take().or_else(again);
+            counted.borrow_mut().has_read |= logs.is_some();
             Ok(logs)
         };
         let wanted = self.wanted();
@@ -290,9 +302,8 @@ impl Follow {
             let Some(row) = row else {
                 out.flush()?;
                 sender.as_mut().map_or(Ok(()), Sender::flush)?;
-                counted
-                    .borrow_mut()
-                    .write(if ends.get() { Duration::ZERO } else { interval }, &reading.logs)?;
+                let interval = if ends.get() { Duration::ZERO } else { interval };
+                counted.borrow_mut().write(interval, &reading.logs, again)?;
                 if let Some(receiver) = receiver {
                     receiver.has_read(opened.get());
                 }

@@ -34,7 +34,7 @@ impl fmt::Display for FollowError {
                 write!(f, "{ending}; go on with iocrec cat --from {position}")
             }
             FollowError::Ended { ending: ending @ Ending::Cut, position: None } => {
-                write!(f, "{ending}; run iocrec cat again, with --spool DIR here to go on where it ended")
+                write!(f, "{ending}; run iocrec cat again; with --spool DIR here it goes on where it ended")
             }
             FollowError::Ended { ending, .. } => ending.fmt(f),
             FollowError::Syslog(target, error) => {

@@ -205,6 +205,20 @@ impl Logs {
                 }
             }
         }
+        let between = if filter.has_ioc("") { self.between(filter) } else { Vec::new() };
+        notes.extend(between.into_iter().map(|between| Note {
+            time: between.time,
+            even: self.even(between.time),
+            text: between.sentence(),
+            host: between.host,
+            ioc: String::new(),
+            pid: None,
+            kind: Kind::Loss,
+            what: "unrecorded",
+            count: None,
+            source: None,
+            grade: Grade::Warning,
+        }));
         notes.sort_by_key(|note| note.even);
         notes
     }

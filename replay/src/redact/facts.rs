@@ -18,7 +18,7 @@ impl Redaction {
                 refused.iter_mut().for_each(|(_, reason)| self.text(reason));
             }
             Fact::Ioc(ioc) => self.of_ioc(ioc),
-            Fact::IocEnd(IocEnd { ioc: _, how }) => self.text(how),
+            Fact::IocEnd(IocEnd { ioc: _, how }) => self.ending(how),
             Fact::Thread(Thread { id: _, ioc: _, tid: _, name, stack: _ }) => self.thread(name),
             Fact::Record(record) => {
                 let Record { id: _, ioc: _, address: _, name, rtype } = &mut **record;

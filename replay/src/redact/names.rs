@@ -35,7 +35,8 @@ impl Redaction {
         if self.choice.keep_names || name.is_empty() {
             return;
         }
-        let (mut record, rest) = match name.find(['.', '{']) {
+        // A record's name may have any character but a point: at some sites `SR:C01{PS:Q1}I-SP`. Filters follow the point.
+        let (mut record, rest) = match name.find('.') {
             Some(at) => (name[..at].to_owned(), name[at..].to_owned()),
             None => (name.clone(), String::new()),
         };
@@ -207,6 +208,24 @@ impl Redaction {
     /// A text for people: what somebody wrote, or the recorder wrote about something that has a name.
     pub(super) fn text(&mut self, text: &mut String) {
         self.token("text", text);
+    }
+
+    /// How an IOC ended: exit status and signal stay, and whether there was a core dump. Who sent the signal, and where the
+    /// IOC was, is a text.
+    pub(super) fn ending(&mut self, how: &mut String) {
+        const DUMPED: &str = ", with a core dump";
+        let known = ["exit status ", "killed by SIG"].iter().find_map(|words| how.strip_prefix(words));
+        let Some(rest) = known else { return self.text(how) };
+        let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '+';
+        let rest = rest.trim_start_matches(is_name);
+        let (beginning, mut more) = (how[..how.len() - rest.len()].to_owned(), rest.to_owned());
+        let end = if more.ends_with(DUMPED) { DUMPED } else { "" };
+        more.truncate(more.len() - end.len());
+        if !more.is_empty() {
+            self.text(&mut more);
+            more.insert_str(0, ", ");
+        }
+        *how = format!("{beginning}{more}{end}");
     }
 
     /// A thread, unless Base named it.

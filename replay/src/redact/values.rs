@@ -1,7 +1,7 @@
 //! Replaces values, so that what was equal stays equal: a put on the network is still found again in the IOC, and a value
 //! that did not change does not change.
 //!
-//! Whole numbers from 0 to 15 stay in any type: most of them are choices (on, off, which motor), of which so few are in
+//! Whole numbers from -15 to 15 stay in any type: most of them are choices (on, off, which motor), of which so few are in
 //! use that equal ones would give them away in any case.
 
 use super::{words, Redaction, Values};
@@ -12,15 +12,17 @@ use iocrec_log::event::{AlarmLimit, Array, CaPut, Dbf, Limits, Value};
 /// The highest whole number that stays.
 const CHOICES: u64 = 15;
 /// Ranges in which whole numbers are permuted: each number stays in the types that it fits. The bounds are those of types
-/// of 8, 16, 32 and 64 bits, with and without a sign.
-const RANGES: [(u64, u64); 8] = [
+/// of 8, 16, 32 and 64 bits, with and without a sign, and of what is exact in a 32-bit and in a 64-bit float.
+const RANGES: [(u64, u64); 10] = [
     (CHOICES + 1, i8::MAX as u64),
     (i8::MAX as u64 + 1, u8::MAX as u64),
     (u8::MAX as u64 + 1, i16::MAX as u64),
     (i16::MAX as u64 + 1, u16::MAX as u64),
-    (u16::MAX as u64 + 1, i32::MAX as u64),
+    (u16::MAX as u64 + 1, (1 << 24) - 1),
+    (1 << 24, i32::MAX as u64),
     (i32::MAX as u64 + 1, u32::MAX as u64),
-    (u32::MAX as u64 + 1, i64::MAX as u64),
+    (u32::MAX as u64 + 1, (1 << 53) - 1),
+    (1 << 53, i64::MAX as u64),
     (i64::MAX as u64 + 1, u64::MAX),
 ];
 /// Whole numbers up to this are exact in a 64-bit float.
@@ -47,12 +49,20 @@ impl Redaction {
 
     /// A whole number.
     pub(super) fn integer(&self, number: i64) -> i64 {
-        let magnitude = self.magnitude(number.unsigned_abs()).min(i64::MAX as u64) as i64;
-        if number < 0 {
-            -magnitude
-        } else {
-            magnitude
+        match (self.choice.values, number) {
+            (Values::Replace, ..0) => self.negative(number),
+            _ => self.magnitude(number.unsigned_abs()).min(i64::MAX as u64) as i64 * number.signum(),
         }
+    }
+
+    /// A whole number below zero. A type has one more of them than above zero, so they are counted from -1 (0) on: -128,
+    /// like 127, is the last that fits 8 bits, and stays among those.
+    fn negative(&self, number: i64) -> i64 {
+        let place = !number as u64;
+        let range = RANGES.into_iter().find(|(_, last)| place <= *last);
+        let Some((first, last)) = range.filter(|_| place >= CHOICES) else { return number };
+        let first = if first == CHOICES + 1 { CHOICES } else { first };
+        !(self.secret.permuted("negative", place, first, last) as i64)
     }
 
     /// Any number. What is no number, infinite or zero stays.
@@ -62,7 +72,7 @@ impl Redaction {
         }
         let magnitude = number.abs();
         let replaced = if magnitude.fract() == 0.0 && magnitude < EXACT {
-            self.magnitude(magnitude as u64) as f64
+            return self.integer(number as i64) as f64;
         } else if self.choice.values == Values::Scale {
             magnitude * self.factor
         } else {
@@ -136,10 +146,15 @@ impl Redaction {
     /// The elements of an array, in place.
     pub(super) fn elements(&self, dbf: Dbf, bytes: &mut [u8], big_endian: bool) {
         if matches!(dbf, Dbf::Char | Dbf::UChar) && bytes.len() > 1 {
-            // Mostly a long text, of which letters would be told apart by how often they come.
-            if bytes.iter().any(|byte| u64::from(*byte) > CHOICES) {
-                let letters = self.secret.letters("text", bytes);
-                bytes.copy_from_slice(&letters);
+            // Mostly a long text, of which letters would be told apart by how often they come. A client may send zeros
+            // behind it, which the record does not have.
+            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+            let (text, rest) = bytes.split_at_mut(end);
+            for part in [text, rest] {
+                if part.iter().any(|byte| u64::from(*byte) > CHOICES) {
+                    let letters = self.secret.letters("text", part);
+                    part.copy_from_slice(&letters);
+                }
             }
             return;
         }

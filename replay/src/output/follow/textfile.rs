@@ -66,8 +66,10 @@ impl Textfile {
                 count(&mut self.deaths, &[&note.host, &note.ioc], 1);
             }
             Row::Note(note) if note.kind == Kind::Loss => {
-                let labels = [note.host.as_str(), note.source.unwrap_or_default()];
-                count(&mut self.losses, &labels, note.count.unwrap_or(0));
+                // a time without a recorder is no number of anything
+                if let Some(source) = note.source {
+                    count(&mut self.losses, &[note.host.as_str(), source], note.count.unwrap_or(0));
+                }
             }
             Row::Note(_) | Row::Console(_) | Row::Chain(_) => {}
         }

@@ -68,7 +68,7 @@ fn kind(what: &What) -> &'static str {
         What::Said(_) => "console",
         What::Mark(_) => "mark",
         What::End(_) => "end",
-        What::Loss(_) => "loss",
+        What::Loss(_) | What::Unrecorded(_) => "loss",
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) fn body(what: &What) -> String {
         What::End(how) if how.is_empty() => "the IOC ended".to_owned(),
         What::End(how) => format!("the IOC ended: {how}"),
         What::Loss(loss) => format!("{}: {}", lost(loss.count, loss.source), loss.cause),
+        What::Unrecorded(between) => between.sentence(),
     }
 }
 
@@ -82,6 +83,10 @@ pub(super) fn record(happened: &Happened) -> LogRecord {
         }
         What::Loss(loss) => {
             describe_loss(&mut attributes, loss);
+            ("iocrec.loss", (WARN, "WARN"), None)
+        }
+        What::Unrecorded(between) => {
+            text(&mut attributes, "iocrec.loss.cause", between.cause());
             ("iocrec.loss", (WARN, "WARN"), None)
         }
     };

@@ -1,4 +1,4 @@
-//! Rows of losses: what was lost, what is missing, what was left out, and when IOCs ran unseen.
+//! Rows of losses: what was lost, what is missing, what was left out, when IOCs ran unseen, and when no recorder ran.
 
 use super::super::cells::{known, Cell};
 use super::super::export::{At, Export};
@@ -49,6 +49,18 @@ pub fn add(export: &mut Export, logs: &Logs, filter: &Filter) {
             if begun && !is_over && is_named && filter.place(&host, &found.ioc) {
                 push(export, number, &host, &found);
             }
+        }
+    }
+    // what begins before the filter's time and ends in it is told, as of other losses
+    let of_hosts = Filter { since: filter.since, host: filter.host.clone(), ..Filter::default() };
+    for between in logs.between(&of_hosts) {
+        let begun = filter.until.is_none_or(|until| between.since < until);
+        if begun && filter.place(&between.host, "") {
+            let kind = if between.is_missing { "missing" } else { "unrecorded" };
+            let cause = if between.is_missing { "" } else { between.cause() };
+            let found =
+                Lost { since: Some(between.since), cause: cause.to_owned(), ..Lost::of(kind, between.time) };
+            push(export, between.run, &between.host, &found);
         }
     }
 }

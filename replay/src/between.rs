@@ -1,0 +1,78 @@
+//! Times between the runs of a host's recorders, about which its logs say nothing: a recorder was killed and another one
+//! began later, or the segments at the beginning of a run are gone.
+//!
+//! Runs beside each other cover each other's times. What a log holds ends with its last event, so the last moments before a
+//! recorder was killed are among those that are not recorded.
+
+use crate::filter::Filter;
+use crate::logs::{host, Logs};
+use std::collections::BTreeMap;
+
+/// A time that no run covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Between {
+    /// The number of the run that begins then.
+    pub run: usize,
+    /// Its host; empty if unknown.
+    pub host: String,
+    /// Wall-clock time of the last event before.
+    pub since: i64,
+    /// When the next run began.
+    pub time: i64,
+    /// Whether that run has segments before the first that is there.
+    pub is_missing: bool,
+}
+
+impl Between {
+    /// Why nothing is known.
+    pub fn cause(&self) -> &'static str {
+        if self.is_missing {
+            "a part of the log is missing"
+        } else {
+            "no recorder's run is in the logs"
+        }
+    }
+
+    /// The sentence.
+    pub fn sentence(&self) -> String {
+        let seconds = self.time.saturating_sub(self.since) as f64 / 1e9;
+        format!("nothing was recorded for {seconds:.3} s: {}", self.cause())
+    }
+}
+
+impl Logs {
+    /// The times between runs that ended in the filter's time and are of its hosts, in order of time for each host. Only
+    /// for those are the ends of runs read.
+    pub fn between(&self, filter: &Filter) -> Vec<Between> {
+        let mut of_host: BTreeMap<String, Vec<(i64, usize, u32)>> = BTreeMap::new();
+        for (run, files) in self.runs().iter().enumerate() {
+            let Some(header) = files.iter().find_map(|file| file.header) else { continue };
+            let host = host(files).map(|host| host.name).unwrap_or_default();
+            of_host.entry(host).or_default().push((header.created_wall, run, header.sequence));
+        }
+        let mut found = Vec::new();
+        for (host, mut runs) in of_host {
+            if filter.host.as_ref().is_some_and(|glob| !glob.matches(&host)) {
+                continue;
+            }
+            runs.sort_unstable();
+            let mut ends =
+                runs.iter().map(|(_, run, _)| self.runs().get(*run).and_then(|run| self.end_of(run)));
+            let (mut covered, mut ended) = (i64::MIN, 0);
+            for (place, (time, run, sequence)) in runs.iter().enumerate().skip(1) {
+                if !filter.time(*time) {
+                    continue;
+                }
+                for end in ends.by_ref().take(place - ended) {
+                    covered = covered.max(end.unwrap_or(i64::MIN));
+                }
+                ended = place;
+                if covered > i64::MIN && covered < *time {
+                    let (since, is_missing) = (covered, *sequence > 0);
+                    found.push(Between { run: *run, host: host.clone(), since, time: *time, is_missing });
+                }
+            }
+        }
+        found
+    }
+}

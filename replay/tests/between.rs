@@ -1,0 +1,153 @@
+//! A recorder is killed and another one begins later: tables, `logs` and `follow` say that the time between was not recorded,
+//! and the textfile of `follow` knows how new the newest event is.
+
+mod common;
+
+use common::{iocreplay, outcome, write_later, WALL};
+use serde_json::Value as Json;
+use std::path::Path;
+
+fn lines(words: &[&str]) -> Vec<Json> {
+    let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert_eq!(code, 0, "{words:?}: {err}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The rows of the table of losses that are about times between runs: their hosts, kinds, seconds since the first run.
+fn rows(place: &Path, logs: &[&str], options: &[&str]) -> Vec<(String, String, f64, f64)> {
+    let to = place.join(format!("tables{}", options.len()));
+    let words = [&["export", "--ndjson", to.to_str().unwrap(), "--table", "losses"], logs, options].concat();
+    let (code, _, err) = outcome(iocreplay(&words).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let mut found = Vec::new();
+    let mut left = vec![to];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|end| end == "ndjson") {
+            for line in std::fs::read_to_string(path).unwrap().lines() {
+                let row: Json = serde_json::from_str(line).unwrap();
+                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+                let seconds = |key: &str| (row[key].as_i64().unwrap() - WALL) as f64 / 1e9;
+                if row["kind"] != "lost" {
+                    assert_eq!(
+                        (&row["ioc"], &row["cause"]),
+                        (&Json::Null, &Json::from("no recorder's run is in the logs")),
+                        "{row}"
+                    );
+                    found.push((text("host"), text("kind"), seconds("since_ns"), seconds("time_ns")));
+                }
+            }
+        }
+    }
+    found.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    found
+}
+
+#[test]
+fn the_time_between_two_recorders_is_told_by_all_and_only_once() {
+    let place = tempfile::tempdir().unwrap();
+    let [box1, beside, box2] = ["box1", "beside", "box2"].map(|name| place.path().join(name));
+    // box1: 0 to 4 s, 10 to 14 s, 12 to 16 s from another directory, 16.0 s is covered, 20 to 24 s
+    write_later(&box1, "box1", 1, 0);
+    write_later(&box1, "box1", 2, 10);
+    write_later(&beside, "box1", 3, 12);
+    write_later(&box1, "box1", 4, 20);
+    // another host was recorded meanwhile, which covers nothing of the first
+    write_later(&box2, "box2", 5, 5);
+    let logs = [&box1, &beside, &box2].map(|path| path.to_str().unwrap());
+    let expected = [
+        ("box1".to_owned(), "unrecorded".to_owned(), 4.0, 10.0),
+        ("box1".to_owned(), "unrecorded".to_owned(), 16.0, 20.0),
+    ];
+    assert_eq!(rows(place.path(), &logs, &[]), expected);
+    // that which ends in the time asked for
+    assert_eq!(rows(place.path(), &logs, &["--since", "2026-09-21T14:13:35Z"]), expected[1..]);
+    assert!(rows(place.path(), &logs, &["--until", "2026-09-21T14:13:22Z", "--host", "*"]).is_empty());
+
+    let words = ["logs", "--utc", "--kind", "losses"];
+    let (code, out, _) = outcome(iocreplay([words.as_slice(), &logs].concat()).output().unwrap());
+    assert_eq!(code, 0);
+    let told: Vec<&str> =
+        out.lines().filter(|line| line.contains("no recorder's run is in the logs")).collect();
+    let sentence = |time: &str, seconds: &str| {
+        format!("{time}+00:00  loss     box1          nothing was recorded for {seconds} s: no recorder's run is in the logs")
+    };
+    let both =
+        [sentence("2026-09-21T14:13:30.000000", "6.000"), sentence("2026-09-21T14:13:40.000000", "4.000")];
+    assert_eq!(told, both, "{out}");
+    let times: Vec<&str> = out.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(times.is_sorted(), "{out}");
+
+    let followed = lines(&["follow", "--once", "--utc", "--what", "losses", "--format", "jsonl", logs[0]]);
+    let told: Vec<&Json> = followed.iter().filter(|line| line["what"] == "unrecorded").collect();
+    // without the recorder beside them
+    let texts: Vec<&str> = told.iter().map(|line| line["text"].as_str().unwrap()).collect();
+    assert_eq!(
+        texts,
+        [
+            "nothing was recorded for 6.000 s: no recorder's run is in the logs",
+            "nothing was recorded for 6.000 s: no recorder's run is in the logs"
+        ],
+        "{followed:?}"
+    );
+}
+
+/// What follows the metric's name in the textfile of `follow`.
+fn metric(file: &Path, name: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?.to_owned();
+    line.split_whitespace().next_back()?.parse().ok()
+}
+
+#[test]
+fn the_textfile_tells_the_newest_event_while_a_log_grows() {
+    let place = tempfile::tempdir().unwrap();
+    let (log, file) = (place.path().join("log"), place.path().join("file.prom"));
+    write_later(&log, "box1", 1, 0);
+    let words = ["follow", "--what", "deaths", "--interval", "1", "--textfile"];
+    let mut command = iocreplay(words);
+    let mut follower = command.arg(&file).arg(&log).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let newest = || metric(&file, "iocrec_follow_newest_event_timestamp_seconds{");
+    let mut told = Vec::new();
+    for (run, later) in [(2, 10), (3, 20), (4, 30)] {
+        let expected = (WALL / 1_000_000_000 + later - 10 + 4) as f64;
+        let begun = std::time::Instant::now();
+        while newest() != Some(expected) && begun.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        told.push((newest(), Some(expected)));
+        // not at the moment at which the file was written
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        write_later(&log, "box1", run, later);
+    }
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    assert!(told.iter().all(|(newest, expected)| newest == expected), "{told:?}");
+}
+
+#[test]
+fn clocks_that_change_as_logs_grow_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    write_later(place.path(), "box1", 1, 0);
+    let log = place.path().to_str().unwrap();
+    let (code, out, err) =
+        outcome(iocreplay(["follow", "--once", "--clock-offset", "auto", log]).output().unwrap());
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("changes as the logs grow"), "{err}");
+}
+
+/// A segment that was cut is said once, however often an answer reads it, and nothing more than what is damaged.
+#[test]
+fn a_cut_segment_is_said_once() {
+    let place = tempfile::tempdir().unwrap();
+    write_later(place.path(), "box1", 1, 0);
+    let segment = common::segments(place.path()).remove(0);
+    let bytes = std::fs::read(&segment).unwrap();
+    std::fs::write(&segment, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let log = place.path().to_str().unwrap();
+    for words in [["logs", log].as_slice(), &["metrics", log], &["follow", "--once", log], &["puts", log]] {
+        let (code, _, err) = outcome(iocreplay(words).output().unwrap());
+        assert_eq!((code, err.lines().count(), err.contains("is cut")), (1, 1, true), "{words:?}: {err}");
+    }
+}

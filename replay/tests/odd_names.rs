@@ -1,0 +1,66 @@
+//! A PV whose name has braces and brackets, as whole sites have them, is found by that name: an IOC ends a record's name at
+//! the first point alone, and what looks like a pattern may be a name.
+
+mod common;
+
+use common::{ca_put, complete, iocreplay, outcome, process, put, write_events, CLIENT, MS, SECOND};
+use iocrec_log::event::*;
+use std::path::Path;
+
+const NAME: &str = "XF:23ID1-OP{Slt[1]-Ax:T}Mtr";
+
+fn write(log: &Path) {
+    let channel = Channel {
+        id: 9,
+        circuit: 1,
+        cid: Some(9),
+        sid: Some(9),
+        pv: format!("{NAME}.VAL"),
+        dbr: Some(6),
+        count: Some(1),
+        origin: Origin::Opened,
+    };
+    let record = Record { id: 9, ioc: 1, address: 8192, name: NAME.into(), rtype: "ao".into() };
+    let t = SECOND;
+    write_events(
+        log,
+        "box1",
+        1,
+        vec![
+            (MS, Fact::from(record)),
+            (MS, Fact::from(channel)),
+            (t, ca_put(1, 9, false, 1, 2.5)),
+            (t + 1000, put(PutKind::PutField, CLIENT, -1000, 1, (9, 1), 1.0, 2.5)),
+            (t + 1100, put(PutKind::Put, CLIENT, -1200, 0, (9, 1), 1.0, 2.5)),
+            (t + 1200, process(CLIENT, -1200, 0, 9)),
+            (t + 1300, complete(CLIENT, -1300, 9, 2.5, 0)),
+        ],
+    );
+}
+
+fn answer(words: &[&str]) -> String {
+    let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert_eq!((code, err.as_str()), (0, ""), "{words:?}");
+    out
+}
+
+#[test]
+fn a_pv_with_braces_and_brackets_is_one_pv() {
+    let place = tempfile::tempdir().unwrap();
+    write(place.path());
+    let log = place.path().to_str().unwrap();
+    for pattern in [NAME, "XF:23ID1-OP{*}Mtr", "XF:23ID1-OP{Slt[[]1]-Ax:T}Mtr"] {
+        let puts = answer(&["puts", "--format", "jsonl", "--pv", pattern, log]);
+        assert_eq!(puts.lines().count(), 1, "{pattern}: {puts}");
+        let put: serde_json::Value = serde_json::from_str(&puts).unwrap();
+        assert_eq!(
+            (&put["record"], &put["source"], &put["new"]),
+            (&NAME.into(), &"both".into(), &2.5.into())
+        );
+        // what the put found, and what it made
+        assert_eq!(answer(&["values", pattern, log]).lines().count(), 2, "{pattern}");
+    }
+    let why = answer(&["why", NAME, log]);
+    assert!(why.starts_with(&format!("{NAME} changed from 1 to 2.5 at ")), "{why}");
+    assert!(why.contains(" by alice@console3 "), "{why}");
+}
