@@ -6,6 +6,7 @@
 
 use crate::filter::Filter;
 use crate::logs::{host, Logs};
+use iocrec_log::clock::can_be_right;
 use std::collections::BTreeMap;
 
 /// A time that no run covers.
@@ -67,7 +68,8 @@ impl Logs {
                     covered = covered.max(end.unwrap_or(i64::MIN));
                 }
                 ended = place;
-                if covered > i64::MIN && covered < *time {
+                // nobody knows when it was that a clock showed which was never set
+                if can_be_right(covered) && covered < *time {
                     let (since, is_missing) = (covered, *sequence > 0);
                     found.push(Between { run: *run, host: host.clone(), since, time: *time, is_missing });
                 }
