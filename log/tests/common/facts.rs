@@ -475,6 +475,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         tcp_connection(),
         slow_client(),
         io_file(),
+        container(),
         (id(), vec((any::<u16>(), any::<u64>()).prop_map(|(number, value)| Word { number, value }), 0..4))
             .prop_map(|(file, words)| Fact::IoUse(IoUse { file, words }))
             .boxed(),
@@ -622,6 +623,14 @@ fn resources() -> BoxedStrategy<Fact> {
                 })
             },
         )
+        .boxed()
+}
+
+fn container() -> BoxedStrategy<Fact> {
+    ((id(), one_of(&ContainerRuntime::ALL), any::<bool>()), (text(), text(), text()))
+        .prop_map(|((ioc, runtime, is_kubernetes), (id, pod, host_name))| {
+            Fact::from(Container { ioc, runtime, id, pod, is_kubernetes, host_name })
+        })
         .boxed()
 }
 
