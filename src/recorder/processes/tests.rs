@@ -33,7 +33,13 @@ fn bed() -> Bed {
 
 fn info() -> ProcessInfo {
     let command = vec!["softIoc".into(), "st.cmd".into()];
-    ProcessInfo { command, exe: "/usr/bin/softIoc".into(), cwd: "/".into(), user: "ioc".into() }
+    ProcessInfo {
+        command,
+        exe: "/usr/bin/softIoc".into(),
+        cwd: "/".into(),
+        user: "ioc".into(),
+        container: None,
+    }
 }
 
 impl Bed {
