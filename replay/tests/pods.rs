@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{happenings, run, write_events, SECOND};
+use common::every::every;
+use common::{happenings, iocreplay, run, write_events, SECOND};
 use iocrec_log::event::*;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -44,12 +45,12 @@ fn lines(directory: &Path, words: &[&str]) -> Vec<Value> {
 }
 
 /// The second IOC of the common log by another name.
-fn second(name: &str, pid: u32) -> Fact {
+fn second(name: &str, pid: u32, id: u32) -> Fact {
     let ioc = common::definitions("box1").into_iter().find_map(|fact| match fact {
         Fact::Ioc(ioc) if ioc.id == 2 => Some(ioc),
         _ => None,
     });
-    Fact::from(Ioc { name: name.into(), pid, ..*ioc.unwrap() })
+    Fact::from(Ioc { name: name.into(), pid, id, ..*ioc.unwrap() })
 }
 
 #[test]
@@ -77,9 +78,11 @@ fn what_is_shown() {
             assert!(text.contains(&attribute), "{words:?} {key}: {text}");
         }
     }
-    let (code, _, said) = run(place.path(), &["export", "--format", "csv", "-o", "tables", "log"]);
+    let (code, _, said) = run(place.path(), &["export", "--csv", "tables", "log"]);
     assert_eq!(code, 0, "{said}");
-    let table = std::fs::read_to_string(place.path().join("tables/iocs.csv")).unwrap();
+    let day = place.path().join("tables/iocs/host=box1/date=2026-09-21");
+    let file = std::fs::read_dir(day).unwrap().next().unwrap().unwrap().path();
+    let table = std::fs::read_to_string(file).unwrap();
     let row = format!("{},containerd,{},{},,{}", ID[0], UID[0], NAME[0], NAME[0]);
     assert_eq!(table.lines().filter(|line| line.ends_with(&row)).count(), 1, "{table}");
     assert_eq!(table.lines().filter(|line| line.ends_with(",,,,,,")).count(), 1, "{table}");
@@ -103,24 +106,56 @@ fn what_selects_an_ioc_in_a_pod() {
     }
     let none = run(place.path(), &["records", "--ioc", "second", "--pod", "*", "log"]);
     assert_eq!((none.0, none.1.as_str()), (0, ""));
-    for words in [&["records"][..], &["values", "*"], &["top"], &["puts", "--all"], &["alarms"], &["clients"]]
-    {
-        let text = ask(place.path(), &[words, &["--pod", "*"]].concat());
-        assert!(!text.contains("R:FAR"), "{words:?}: {text}");
+}
+
+/// Every command that can choose an IOC by its name answers the same if the same IOC is chosen by its pod.
+#[test]
+fn every_command_selects_by_pod_as_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    log(place.path(), vec![Fact::from(container(1, 0))]);
+    let (mut seen, mut failed) = (0, Vec::new());
+    for words in every("log", "T:SP", "2026-09-21T14:13:22.5Z") {
+        let (_, help, _) = run(place.path(), &[&words[0], "--help"]);
+        assert_eq!(help.contains("--ioc "), help.contains("--pod "), "{}", words[0]);
+        // it makes directories, and the tables name the options
+        if !help.contains("--pod ") || words[0] == "export" {
+            continue;
+        }
+        let answer = |option: &str, value: &str| {
+            let words = [&words[..], &[option.to_owned(), value.to_owned()]].concat();
+            let mut out = iocreplay(&words).current_dir(place.path()).output().unwrap();
+            if words[0] == "report" {
+                // the page around them has a random number
+                let page = String::from_utf8_lossy(&out.stdout).into_owned();
+                let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next());
+                out.stdout = data.unwrap().into();
+            }
+            out
+        };
+        let (by_name, by_pod) = (answer("--ioc", "demo"), answer("--pod", UID[0]));
+        seen += usize::from(!by_name.stdout.is_empty());
+        if (by_name.status.code(), &by_name.stdout) != (by_pod.status.code(), &by_pod.stdout) {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let answers = [&by_name.stdout, &by_pod.stdout, &by_pod.stderr].map(|bytes| text(bytes));
+            failed.push(format!("{words:?}: {}", answers.join("\n---\n")));
+        }
     }
+    assert!(seen > 30, "{seen}");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
 fn two_iocs_of_one_name_in_two_pods() {
     let place = tempfile::tempdir().unwrap();
-    log(place.path(), vec![second("demo", 200), Fact::from(container(1, 0)), Fact::from(container(2, 1))]);
+    log(place.path(), vec![second("demo", 200, 2), Fact::from(container(1, 0)), Fact::from(container(2, 1))]);
     for (pod, own, other) in [(0, "T:SP", "R:FAR"), (1, "R:FAR", "T:SP")] {
         let name = format!("demo pid {}", 100 * (pod + 1));
         for words in [&["records"][..], &["puts", "--all"], &["values", "*"]] {
             for pattern in [UID[pod], NAME[pod], ID[pod]] {
                 let text = ask(place.path(), &[words, &["--pod", pattern]].concat());
                 assert!(text.contains(own) && text.contains(&name), "{words:?} {pattern}: {text}");
-                if words[0] != "puts" {
+                // what was put to one may be the cause of another's values
+                if words[0] == "records" {
                     assert!(!text.contains(other), "{words:?} {pattern}: {text}");
                 }
             }
@@ -135,20 +170,43 @@ fn one_ioc_in_a_pod_and_then_in_another() {
     let mut all = vec![(0, Fact::from(container(1, 0)))];
     all.extend(happenings());
     all.push((4 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() })));
+    all.push((4 * SECOND, second("demo", 300, 7)));
+    all.push((4 * SECOND, Fact::from(container(7, 1))));
     write_events(&place.path().join("log"), "box1", 1, all);
-    // another recorder, another boot's or the same one's
-    let mut again = vec![(0, second("demo", 300)), (0, Fact::from(container(2, 1)))];
-    again.push((0, Fact::IocEnd(IocEnd { ioc: 1, how: String::new() })));
-    again.extend(happenings());
-    write_events(&place.path().join("log"), "box1", 2, again);
     let named = |pod: &str| -> Vec<String> {
         let iocs = lines(place.path(), &["iocs", "--pod", pod]);
         iocs.iter().map(|ioc| ioc["ioc"].as_str().unwrap().to_owned()).collect()
     };
-    assert!(named(UID[0]).iter().all(|name| name == "demo pid 100"), "{:?}", named(UID[0]));
+    assert_eq!(named(UID[0]), ["demo pid 100"]);
     assert_eq!(named(UID[1]), ["demo pid 300"]);
-    let all = lines(place.path(), &["iocs"]);
-    assert!(all.iter().all(|ioc| ioc["ioc"] == "demo"), "{all:?}");
+    assert_eq!(named("*"), ["demo", "demo"], "no other is called so");
+    assert!(ask(place.path(), &["puts", "--pod", UID[0]]).contains("T:SP"));
+    let (_, out, _) = run(place.path(), &["puts", "--pod", UID[1], "log"]);
+    assert_eq!(out, "", "it was put to the first");
+}
+
+/// The machine was started anew, and the pod made anew.
+#[test]
+fn one_ioc_in_a_pod_of_each_boot() {
+    let place = tempfile::tempdir().unwrap();
+    log(place.path(), vec![Fact::from(container(1, 0))]);
+    let host = common::definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Host(host) => Some(host),
+        _ => None,
+    });
+    let boot_id = "8f4b3c1e-0000-4000-8000-000000000002".into();
+    let mut again = vec![(0, Fact::from(Host { boot_id, ..*host.unwrap() }))];
+    again.extend([(0, Fact::IocEnd(IocEnd { ioc: 1, how: String::new() })), (0, second("demo", 150, 7))]);
+    again.extend([(0, Fact::from(container(7, 1))), (SECOND, Fact::Mark("later".into()))]);
+    write_events(&place.path().join("log"), "box1", 2, again);
+    let with_names = |pod: &str| -> Vec<Value> {
+        lines(place.path(), &["iocs", "--pod", pod])
+            .into_iter()
+            .map(|ioc| ioc["container"]["pod_uid"].clone())
+            .collect()
+    };
+    assert!(with_names(UID[0]).contains(&json!(UID[0])) && !with_names(UID[0]).contains(&json!(UID[1])));
+    assert_eq!(with_names(UID[1]), [json!(UID[1])]);
 }
 
 #[test]

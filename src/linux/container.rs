@@ -15,9 +15,10 @@ const MAX_NAME: usize = 64;
 
 /// The container of a process, without the number of its IOC; `None` if it is in none that is known.
 pub fn container(pid: u32) -> Option<Container> {
-    let mut found = of_groups(&process::text(format!("/proc/{pid}/cgroup")).ok()?)?;
+    let about = process::directory(pid);
+    let mut found = of_groups(&process::text(about.join("cgroup")).ok()?)?;
     // not the live one: start-up scripts may set variables, too
-    let environment = process::contents(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let environment = process::contents(about.join("environ")).unwrap_or_default();
     found.host_name = host_name(&environment).unwrap_or_default();
     Some(found)
 }

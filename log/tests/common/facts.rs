@@ -475,12 +475,12 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         tcp_connection(),
         slow_client(),
         io_file(),
-        container(),
         (id(), vec((any::<u16>(), any::<u64>()).prop_map(|(number, value)| Word { number, value }), 0..4))
             .prop_map(|(file, words)| Fact::IoUse(IoUse { file, words }))
             .boxed(),
         (id(), any::<u64>()).prop_map(|(id, closed)| Fact::IoFileEnd(IoFileEnd { id, closed })).boxed(),
         queue_fill(),
+        container(),
     ]
 }
 
