@@ -124,7 +124,8 @@ pub fn find(
     let asked = asked.filter(|asked| names_process(asked));
     let mut found = Found::default();
     let boots: Vec<Boot> = runs.iter().map(|files| found.read(files, pod)).collect();
-    let (divided, mut places) = (found.divided(), HashSet::new());
+    let divided = found.divided();
+    let mut places: HashMap<String, HashSet<String>> = HashMap::new();
     let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let mut shown: HashMap<Boot, Shown> = HashMap::new();
     for ((boot, name), processes) in found.all {
@@ -134,7 +135,8 @@ pub fn find(
             let label = with_pid(&name, pid);
             let is_shown = are_several || is_divided || asked.is_some_and(|asked| asked.matches(&label));
             if found.in_pods.contains(&(boot.clone(), (pid, start))) {
-                places.insert((boot.0.clone(), if is_shown { label.clone() } else { name.clone() }));
+                let own = if is_shown { &label } else { &name };
+                places.entry(boot.0.clone()).or_default().insert(own.clone());
             }
             if is_shown {
                 shown.entry(boot.clone()).or_default().insert((name.clone(), pid, start), label);

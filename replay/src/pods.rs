@@ -7,7 +7,7 @@
 use crate::filter::Pattern;
 use iocrec_log::event::Container;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Least length of the beginning of a container's id that stands for it: as many digits as runtimes show.
@@ -93,13 +93,13 @@ pub fn selects(pattern: &Pattern, container: &Container, host: Option<&str>) -> 
 #[derive(Clone)]
 pub struct Pods {
     pattern: Pattern,
-    /// Host and shown name.
-    places: Arc<HashSet<(String, String)>>,
+    /// Shown names by host.
+    places: Arc<HashMap<String, HashSet<String>>>,
 }
 
 impl Pods {
     /// These IOCs.
-    pub(crate) fn new(pattern: Pattern, places: HashSet<(String, String)>) -> Pods {
+    pub(crate) fn new(pattern: Pattern, places: HashMap<String, HashSet<String>>) -> Pods {
         Pods { pattern, places: Arc::new(places) }
     }
 
@@ -115,7 +115,7 @@ impl Pods {
 
     /// Whether an IOC, as it is shown, is one of them.
     pub fn have(&self, host: &str, ioc: &str) -> bool {
-        self.places.contains(&(host.to_owned(), ioc.to_owned()))
+        self.places.get(host).is_some_and(|iocs| iocs.contains(ioc))
     }
 }
 
