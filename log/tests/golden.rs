@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 24] = [
+const GOLDEN: [&str; 25] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -38,6 +38,7 @@ const GOLDEN: [&str; 24] = [
     "v1-connections",
     "v1-files",
     "v1-queues",
+    "v1-containers",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -393,6 +394,14 @@ fn hits() -> Vec<Fact> {
             ioc: 1,
             names: vec!["CAS-TCP".into(), "sncRamp".into()],
             is_whole: true,
+        }),
+        Fact::from(Container {
+            ioc: 1,
+            runtime: ContainerRuntime::Containerd,
+            id: "4f3c".repeat(16),
+            pod: "8d2f6f0e-5a3b-4c11-9e57-0b1d2c3e4f50".into(),
+            is_kubernetes: true,
+            host_name: "bl01t-ea-test-01-0".into(),
         }),
         Fact::from(QueueFill {
             ioc: 1,

@@ -4,6 +4,7 @@ use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::putlog::{each_put, ioc_of_span, PutLine};
 use crate::model::run::{field_name, record_name};
 use crate::namesakes;
+use crate::pods::Pods;
 use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::glob::Glob;
@@ -75,6 +76,8 @@ pub struct Filter {
     pub exclude: Vec<Pattern>,
     /// IOCs.
     pub ioc: Option<Pattern>,
+    /// IOCs by their pods and containers: [`Logs::pods`](crate::Logs::pods).
+    pub pod: Option<Pods>,
     /// Hosts that were recorded.
     pub host: Option<Pattern>,
     /// Claimed names of users.
@@ -114,12 +117,13 @@ impl Filter {
 
     /// Whether the IOC and the host are selected. Empty names are unknown.
     pub fn place(&self, host: &str, ioc: &str) -> bool {
-        self.host.as_ref().is_none_or(|glob| glob.matches(host)) && self.has_ioc(ioc)
+        self.host.as_ref().is_none_or(|glob| glob.matches(host)) && self.ioc(host, ioc)
     }
 
-    /// Whether the IOC is selected, as it is shown or by the name that it shares with others.
-    pub fn has_ioc(&self, ioc: &str) -> bool {
+    /// Whether the IOC of a host is selected, as it is shown or by the name that it shares with others.
+    fn ioc(&self, host: &str, ioc: &str) -> bool {
         self.ioc.as_ref().is_none_or(|glob| namesakes::selects(glob, ioc))
+            && self.pod.as_ref().is_none_or(|pods| pods.have(host, ioc))
     }
 
     /// Whether the user and client of the put are selected.
@@ -140,7 +144,7 @@ impl Filter {
     /// Whether it selects by anything but time.
     pub fn narrows(&self) -> bool {
         let names = [&self.ioc, &self.host, &self.user, &self.client].iter().any(|name| name.is_some());
-        names || !self.pv.is_empty() || !self.exclude.is_empty()
+        names || self.pod.is_some() || !self.pv.is_empty() || !self.exclude.is_empty()
     }
 
     /// Whether it selects by user or client.
@@ -175,8 +179,10 @@ impl Filter {
         let by_name = !self.pv.is_empty() || !self.exclude.is_empty();
         self.time(began)
             && self.host.as_ref().is_none_or(|host| any(chain, &|chain, _| host.matches(&chain.run.host())))
-            && (self.ioc.is_none()
-                || any(chain, &|chain, span| self.has_ioc(&ioc_of_span(&chain.run.context(), span))))
+            && (self.ioc.is_none() && self.pod.is_none()
+                || any(chain, &|chain, span| {
+                    self.ioc(&chain.run.host(), &ioc_of_span(&chain.run.context(), span))
+                }))
             && (!by_name
                 || any(chain, &|chain, span| self.name(|pv| span_names(pv, &chain.run.context(), span))))
             && (!self.asks_who() || {

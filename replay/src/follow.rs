@@ -227,6 +227,10 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
             sleep(INTERVAL);
             continue;
         };
+        // IOCs may have begun in these pods
+        if let Some(pods) = logs.pods() {
+            filter.pod = Some(pods);
+        }
         let Memory { follower, before } = &mut memory;
         let is_first = before.is_none();
         let known = before.take().unwrap_or_default();

@@ -117,29 +117,20 @@ impl Inventory {
 
     /// The IOCs that match.
     pub fn iocs<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Ioc> {
-        let host = self.is_host_wanted(filter);
-        self.context.iocs().filter(move |ioc| host && filter.has_ioc(&ioc.name))
+        let host = self.host().unwrap_or_default();
+        self.context.iocs().filter(move |ioc| filter.place(host, &ioc.name))
     }
 
     /// The records that match, by name or alias.
     pub fn records<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = RecordRef<'a>> {
-        let host = self.is_host_wanted(filter);
+        let host = self.host().unwrap_or_default();
         self.context.records().filter(move |record| {
             let ioc = self.context.ioc(record.ioc).map(|ioc| ioc.name.as_str());
             let aliases = self.context.aliases(record.id);
             let named = |pattern: &Pattern| {
                 pattern.matches(record.name) || aliases.iter().any(|alias| pattern.matches(alias))
             };
-            host && filter.has_ioc(ioc.unwrap_or_default()) && filter.name(named)
+            filter.place(host, ioc.unwrap_or_default()) && filter.name(named)
         })
     }
-
-    /// Whether the filter selects this host.
-    fn is_host_wanted(&self, filter: &Filter) -> bool {
-        matches(&filter.host, self.host().unwrap_or_default())
-    }
-}
-
-fn matches(pattern: &Option<Pattern>, name: &str) -> bool {
-    pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
 }

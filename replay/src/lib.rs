@@ -58,6 +58,7 @@ pub mod nothing_found;
 mod notices;
 pub mod out;
 pub mod output;
+pub mod pods;
 pub mod processes;
 pub mod program;
 pub mod progress;

@@ -17,6 +17,7 @@ use crate::model::source::{group, Source};
 use crate::namesakes::{self, Namesakes};
 use crate::notices::{Notice, Notices};
 use crate::output::wording::cause::cause;
+use crate::pods::Pods;
 use crate::processes::Processes;
 use crate::puts::Puts;
 use crate::recent::Recent;
@@ -47,6 +48,7 @@ pub struct OpenOptions {
     no_limit: bool,
     without_index: bool,
     asked: Option<Pattern>,
+    pod: Option<Pattern>,
     offsets: Offsets,
     notices: Notices,
 }
@@ -106,6 +108,15 @@ impl OpenOptions {
         self
     }
 
+    /// Finds the IOCs whose pods or containers match a pattern: the uid of a pod of Kubernetes or the id of podman's, the
+    /// host name that the container shows, which in Kubernetes is the pod's name, or the container's id, also its twelve
+    /// first digits. [`Logs::pods`] has them, for a [`Filter`]. If other IOCs of such a name are in no such pod, all of them
+    /// are shown as `NAME pid N`.
+    pub fn in_pods(mut self, pod: Option<Pattern>) -> Self {
+        self.pod = pod;
+        self
+    }
+
     /// Sets hosts' clocks right: all times of these hosts are moved. Those of which there is no log are passed over.
     pub fn clock_offsets(mut self, offsets: Offsets) -> Self {
         self.offsets = offsets;
@@ -151,11 +162,13 @@ impl OpenOptions {
             });
             return Err(OpenError { reasons: reasons.collect() });
         }
-        let namesakes = Rc::new(namesakes::find(&mut runs, self.asked.as_ref()));
+        let (namesakes, pods) = namesakes::find(&mut runs, self.asked.as_ref(), self.pod.as_ref());
+        let namesakes = Rc::new(namesakes);
         let peers = Rc::new(Peers::new(&runs));
         let (notices, courses) = (Rc::new(self.notices), Rc::default());
         let clocks = Rc::default();
-        Ok(Logs { runs, without_index: self.without_index, notices, peers, courses, namesakes, clocks })
+        let without_index = self.without_index;
+        Ok(Logs { runs, without_index, notices, peers, courses, namesakes, pods, clocks })
     }
 }
 
@@ -169,6 +182,8 @@ pub struct Logs {
     peers: Rc<Peers>,
     courses: Rc<OnceCell<Vec<Course>>>,
     namesakes: Rc<Vec<Namesakes>>,
+    /// The IOCs in the pods that were asked for.
+    pods: Option<Pods>,
     clocks: Rc<Clocks>,
 }
 
@@ -211,6 +226,7 @@ impl Logs {
             peers,
             courses,
             namesakes,
+            pods: self.pods.clone(),
             clocks: Rc::clone(&self.clocks),
         }
     }
@@ -541,6 +557,11 @@ impl Logs {
     /// IOCs that share their name with others that ran beside them.
     pub fn namesakes(&self) -> &[Namesakes] {
         &self.namesakes
+    }
+
+    /// The IOCs in the pods that were [asked for](OpenOptions::in_pods), for a [`Filter`].
+    pub fn pods(&self) -> Option<Pods> {
+        self.pods.clone()
     }
 
     /// Reports that a filter selects several IOCs by the one name that they share.

@@ -8,13 +8,15 @@
 //! ([`SegmentFile::shown`]), so no output can forget them.
 //!
 //! One process of an IOC that was started anew can be chosen in the same way: if it is asked for as `NAME pid N`, it is
-//! shown so, and the others of its name keep that.
+//! shown so, and the others of its name keep that. The same goes for those in pods that are asked for, if others of their
+//! name on the host are in none of these: then all of the name are shown with their process ids.
 
 use crate::filter::Pattern;
+use crate::pods::{self, Pods};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::event::{Fact, Ioc, IocId};
 use iocrec_log::reader::{About, Choice, SegmentFile, Shown};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -96,6 +98,8 @@ type Times = Vec<(u64, u64)>;
 struct Found {
     all: BTreeMap<(Boot, String), BTreeMap<Process, Times>>,
     count: usize,
+    /// The processes in pods that are asked for.
+    in_pods: HashSet<(Boot, Process)>,
 }
 
 /// An IOC whose end has not been read.
@@ -110,31 +114,43 @@ struct Open {
 }
 
 /// Finds the IOCs that share a name, and tells the segments of each run how these are shown, and the processes that are
-/// asked for. Parts that can't be read are reported when the events are read.
-pub fn find(runs: &mut [Vec<SegmentFile>], asked: Option<&Pattern>) -> Vec<Namesakes> {
+/// asked for. Finds the IOCs in the pods that are asked for, too. Parts that can't be read are reported when the events are
+/// read.
+pub fn find(
+    runs: &mut [Vec<SegmentFile>],
+    asked: Option<&Pattern>,
+    pod: Option<&Pattern>,
+) -> (Vec<Namesakes>, Option<Pods>) {
     let asked = asked.filter(|asked| names_process(asked));
     let mut found = Found::default();
-    let boots: Vec<Boot> = runs.iter().map(|files| found.read(files)).collect();
+    let boots: Vec<Boot> = runs.iter().map(|files| found.read(files, pod)).collect();
+    let divided = found.divided();
+    let mut places: HashMap<String, HashSet<String>> = HashMap::new();
     let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let mut shown: HashMap<Boot, Shown> = HashMap::new();
     for ((boot, name), processes) in found.all {
-        if !are_several(&processes) {
-            for (pid, start) in processes.into_keys() {
-                let label = with_pid(&name, pid);
-                if asked.is_some_and(|asked| asked.matches(&label)) {
-                    shown.entry(boot.clone()).or_default().insert((name.clone(), pid, start), label);
-                }
+        let are_several = are_several(&processes);
+        let is_divided = divided.contains(&(boot.0.clone(), name.clone()));
+        for &(pid, start) in processes.keys() {
+            let label = with_pid(&name, pid);
+            let is_shown = are_several || is_divided || asked.is_some_and(|asked| asked.matches(&label));
+            if found.in_pods.contains(&(boot.clone(), (pid, start))) {
+                let own = if is_shown { &label } else { &name };
+                places.entry(boot.0.clone()).or_default().insert(own.clone());
             }
+            if is_shown {
+                shown.entry(boot.clone()).or_default().insert((name.clone(), pid, start), label);
+            }
+        }
+        if !are_several {
             continue;
         }
         let names = all.entry((boot.0.clone(), name.clone())).or_default();
-        let of_boot = shown.entry(boot).or_default();
-        for (pid, start) in processes.into_keys() {
+        for (pid, _) in processes.into_keys() {
             let label = with_pid(&name, pid);
             if !names.contains(&label) {
-                names.push(label.clone());
+                names.push(label);
             }
-            of_boot.insert((name.clone(), pid, start), label);
         }
     }
     let shown: HashMap<Boot, Arc<Shown>> =
@@ -143,7 +159,8 @@ pub fn find(runs: &mut [Vec<SegmentFile>], asked: Option<&Pattern>) -> Vec<Names
         files.iter_mut().for_each(|file| file.shown = shown.get(boot).cloned());
     }
     let namesakes = all.into_iter();
-    namesakes.map(|((host, name), shown)| Namesakes { host, name, shown }).collect()
+    let namesakes = namesakes.map(|((host, name), shown)| Namesakes { host, name, shown }).collect();
+    (namesakes, pod.map(|pod| Pods::new(pod.clone(), places)))
 }
 
 /// Whether two of the processes ran at the same time.
@@ -167,8 +184,20 @@ fn are_several(processes: &BTreeMap<Process, Times>) -> bool {
 }
 
 impl Found {
+    /// Names of hosts' IOCs of which some are in the pods that are asked for, and some are not.
+    fn divided(&self) -> HashSet<(String, String)> {
+        let mut seen: HashMap<(String, String), [bool; 2]> = HashMap::new();
+        for ((boot, name), processes) in &self.all {
+            let of_name = seen.entry((boot.0.clone(), name.clone())).or_default();
+            for process in processes.keys() {
+                of_name[usize::from(self.in_pods.contains(&(boot.clone(), *process)))] = true;
+            }
+        }
+        seen.into_iter().filter(|(_, both)| *both == [true; 2]).map(|(name, _)| name).collect()
+    }
+
     /// Reads the IOCs of a run; returns its boot.
-    fn read(&mut self, files: &[SegmentFile]) -> Boot {
+    fn read(&mut self, files: &[SegmentFile], pod: Option<&Pattern>) -> Boot {
         let last = Arc::new(AtomicU64::new(0));
         let noted = Arc::clone(&last);
         let choose = move |about: &About| {
@@ -189,6 +218,13 @@ impl Found {
                         match &event.fact {
                             Fact::Host(host) => boot = (host.name.clone(), host.boot_id.clone()),
                             Fact::Ioc(ioc) => self.begin(&boot, &mut open, event.time, ioc),
+                            Fact::Container(container) => {
+                                let is_asked = |pod| pods::selects(pod, container, Some(&boot.0));
+                                let of = open.get(&container.ioc).filter(|_| pod.is_some_and(is_asked));
+                                if let Some(of) = of.filter(|_| self.in_pods.len() < MAX_PROCESSES) {
+                                    self.in_pods.insert((boot.clone(), of.process));
+                                }
+                            }
                             Fact::IocEnd(end) => open
                                 .remove(&end.ioc)
                                 .into_iter()

@@ -10,7 +10,7 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::suggest;
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, Tier};
+use iocrec_log::event::{Container, Fact, Tier};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -62,6 +62,8 @@ pub struct Held {
     processes: BTreeSet<String>,
     any_ioc: bool,
     users: BTreeSet<String>,
+    /// Names of containers and pods.
+    pods: BTreeSet<String>,
     clients: bool,
     /// Wall-clock times of the first event, and of the last or the last reading of the clock: where nothing happened, it
     /// shows that the recorder ran.
@@ -103,6 +105,10 @@ impl Held {
                 self.clients = true;
                 remember(&mut self.users, &circuit.user);
             }
+            Fact::Container(container) => {
+                let Container { ioc: _, runtime: _, id, pod, is_kubernetes: _, host_name } = &**container;
+                [id, pod, host_name].into_iter().for_each(|name| remember(&mut self.pods, name));
+            }
             Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
             Fact::CaPut(_) | Fact::PvaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
@@ -115,7 +121,7 @@ impl Held {
         }
         match fact {
             Fact::Host(_) | Fact::Clock(_) => context.apply(time, fact),
-            Fact::Ioc(_) | Fact::Tier(_) | Fact::Circuit(_) => {}
+            Fact::Ioc(_) | Fact::Container(_) | Fact::Tier(_) | Fact::Circuit(_) => {}
             _ => {
                 let Some(wall) = context.wall(time) else { return };
                 let (first, last) = self.span.unwrap_or((wall, wall));
@@ -140,6 +146,9 @@ impl Held {
         };
         if let Some(line) = none_of("IOC", &filter.ioc, iocs) {
             return Some(line);
+        }
+        if let Some(pods) = filter.pod.as_ref().filter(|pods| pods.is_empty()) {
+            return Some(no_match("container or pod", pods.pattern(), &self.pods));
         }
         if let Some(line) = none_of("user", &filter.user, &self.users) {
             return Some(line);
@@ -290,6 +299,11 @@ fn none_of(kind: &str, pattern: &Option<Pattern>, names: &BTreeSet<String>) -> O
     if names.iter().any(|name| pattern.matches(name)) {
         return None;
     }
+    Some(no_match(kind, pattern, names))
+}
+
+/// That a pattern matches nothing of that kind, and what there is instead.
+fn no_match(kind: &str, pattern: &Pattern, names: &BTreeSet<String>) -> String {
     let text = pattern.text();
     let nearby = suggest::nearest(names, text.trim_matches('*'));
     let mut listed: Vec<&str> = nearby.iter().map(String::as_str).collect();
@@ -297,10 +311,10 @@ fn none_of(kind: &str, pattern: &Option<Pattern>, names: &BTreeSet<String>) -> O
     let more = listed.len().saturating_sub(MAX_LISTED);
     listed.truncate(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Some(match listed.as_slice() {
+    match listed.as_slice() {
         [] => format!("no {kind} matches '{text}': these logs have none"),
         listed => format!("no {kind} matches '{text}'; these logs have {}{more}", listed.join(", ")),
-    })
+    }
 }
 
 /// The reason why `why` has no answer.

@@ -5,11 +5,12 @@ use crate::logs;
 use crate::model::clock::{SetLater, Step, Steps};
 use crate::names::{linkage_name, source_name, tier_name};
 use crate::notices::{Notice, Notices};
+use crate::pods::ContainerKeys;
 use crate::scan::{Blocks, Part, Scan};
 use crate::snapshots::{Ends, Snapshots};
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Class, Event, Fact, Host, Ioc, Loss, SnapshotEnd};
+use iocrec_log::event::{Class, Container, Event, Fact, Host, Ioc, Loss, SnapshotEnd};
 use iocrec_log::reader::{About, Block, Choice, SegmentFile, Shape};
 use iocrec_log::writer::Pin;
 use serde::Serialize;
@@ -90,6 +91,8 @@ pub(crate) struct IocInfo {
     /// Snapshots of its records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) snapshots: Option<Snapshots>,
+    /// The container that it runs in, if it is known to run in one.
+    pub(crate) container: Option<ContainerKeys>,
 }
 
 #[derive(Serialize)]
@@ -236,6 +239,8 @@ struct Builder {
     missing: u64,
     damage: Vec<String>,
     iocs: BTreeMap<u32, Ioc>,
+    /// The containers of these; they count even if the IOC has ended.
+    containers: BTreeMap<u32, Box<Container>>,
     /// Records of each IOC; they count even if the IOC has ended.
     records: HashMap<u32, HashSet<u32>>,
     numbers: usize,
@@ -322,6 +327,13 @@ impl Builder {
             Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
                 self.iocs.insert(ioc.id, Ioc::clone(ioc));
             }
+            Fact::Container(container)
+                if self.containers.get(&container.ioc) != Some(container)
+                    && self.containers.len() < MAX_LISTED
+                    && self.has_room(container_text(container)) =>
+            {
+                self.containers.insert(container.ioc, container.clone());
+            }
             Fact::IocEnd(end) if self.iocs.contains_key(&end.ioc) => {
                 self.ended.insert(end.ioc);
             }
@@ -387,6 +399,10 @@ impl Builder {
             ended: self.ended.contains(&ioc.id),
             attached: self.spans.attached(ioc.id, zone),
             snapshots: self.snapshots.of(ioc.id, zone),
+            container: self
+                .containers
+                .get(&ioc.id)
+                .map(|container| ContainerKeys::of(container, host.map(|host| host.name.as_str()))),
             linkage: linkage_name(ioc.linkage),
             name: ioc.name,
             pid: ioc.pid,
@@ -470,6 +486,11 @@ impl Builder {
             unpinned_segments: self.unpinned,
         }
     }
+}
+
+/// Bytes of a container's texts.
+fn container_text(container: &Container) -> usize {
+    container.id.len() + container.pod.len() + container.host_name.len()
 }
 
 /// Bytes of an IOC's texts.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iocrec_log::event::{Address, CallSiteId, ThreadId};
+use iocrec_log::event::{Address, CallSiteId, Container, ThreadId};
 
 use crate::ca::servers::Server;
 use crate::ioc::clients::Client;
@@ -10,7 +10,7 @@ use crate::ioc::records::WalkError;
 use crate::ioc::stack::{self, Place};
 use crate::ioc::IocProcess;
 use crate::linux::reader::budget::Refused;
-use crate::linux::{process, user};
+use crate::linux::{container, process, user};
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::Hold;
 
@@ -158,6 +158,8 @@ pub struct ProcessInfo {
     pub cwd: String,
     /// Name of the user that it runs as.
     pub user: String,
+    /// The container that it runs in, without the number of the IOC; `None` if none is known.
+    pub container: Option<Container>,
 }
 
 impl ProcessInfo {
@@ -168,6 +170,7 @@ impl ProcessInfo {
             exe: process::link(pid, "exe"),
             cwd: process::link(pid, "cwd"),
             user: user::user(pid),
+            container: container::container(pid),
         }
     }
 }

@@ -8,7 +8,8 @@
 //!   [`sock_diag`]: the kernel's answers about sockets
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
-//! * [`process`], [`user`], [`memory`], [`victim`], [`connector`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
+//! * [`process`], [`user`], [`memory`], [`victim`], [`connector`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`],
+//!   [`container`]
 //! * [`procfs`]: the recorder core's queries of /proc, behind a trait
 //! * [`opened`]: files that processes have mapped; [`elf`]: their symbols
 
@@ -18,6 +19,7 @@ pub mod btf;
 pub mod clock;
 pub mod config;
 pub mod connector;
+pub mod container;
 pub mod diag;
 pub mod elf;
 pub mod ending;

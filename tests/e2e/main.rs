@@ -44,6 +44,7 @@ mod packaging;
 mod paths;
 mod pins;
 mod plant;
+mod pods;
 mod processing;
 mod programs_32_bit;
 mod puts;

@@ -395,6 +395,11 @@ impl Context {
         self.in_force.crashes.get(ioc)
     }
 
+    /// The container that an IOC runs in, if it is known to run in one.
+    pub fn container(&self, ioc: IocId) -> Option<&Container> {
+        self.in_force.containers.get(ioc)
+    }
+
     /// The names of an IOC's threads, where known.
     pub fn thread_names(&self, ioc: IocId) -> Option<&ThreadNames> {
         self.in_force.thread_names.get(ioc)

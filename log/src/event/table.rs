@@ -241,6 +241,8 @@ macro_rules! for_each_fact {
             89 IoFileEnd(IoFileEnd) "io_file_end" End;
             /// A queue of callbacks fills or overflows.
             90 QueueFill(Box<QueueFill>) "queue_fill" Note;
+            /// The container that an IOC runs in.
+            91 Container(Box<Container>) "container" Definition in containers: Table<Container>;
         }
     };
 }
@@ -321,7 +323,7 @@ macro_rules! boxed {
 }
 boxed!(Host Ioc Record Field CallSite Circuit Channel ClientChannel Put CaLinkPut Searches SearchLoad Sender CircuitTraffic
     PvaSearches PvaBeacons PvaCircuit ConsoleLine ErrlogCall GivingUp SignalSent Crash Resources WatchedThread Stuck TcpConnection SlowClient
-    IoFile QueueFill);
+    IoFile QueueFill Container);
 
 // Readers hold a hundred thousand events, so one large fact must not make all events large.
 const _: () = assert!(size_of::<Fact>() <= 64);

@@ -480,6 +480,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (id(), any::<u64>()).prop_map(|(id, closed)| Fact::IoFileEnd(IoFileEnd { id, closed })).boxed(),
         queue_fill(),
+        container(),
     ]
 }
 
@@ -622,6 +623,14 @@ fn resources() -> BoxedStrategy<Fact> {
                 })
             },
         )
+        .boxed()
+}
+
+fn container() -> BoxedStrategy<Fact> {
+    ((id(), one_of(&ContainerRuntime::ALL), any::<bool>()), (text(), text(), text()))
+        .prop_map(|((ioc, runtime, is_kubernetes), (id, pod, host_name))| {
+            Fact::from(Container { ioc, runtime, id, pod, is_kubernetes, host_name })
+        })
         .boxed()
 }
 

@@ -75,13 +75,14 @@ class Log:
         user: str | None = None,
         client: str | None = None,
         ioc: str | None = None,
+        pod: str | None = None,
         host: str | None = None,
         all: bool = False,
     ) -> Rows[Put]:
         """The put log. Names are patterns with ``* ? [a-z]``; times are a `datetime`, or texts as the program takes them:
         ISO 8601, ``-10m``, ``10:03``, ``yesterday``; without an offset they are UTC. `all` adds puts of links inside the
         IOC."""
-        options = _options(pv, exclude, since, until, user, client, ioc, host) + ["--all"] * all
+        options = _options(pv, exclude, since, until, user, client, ioc, pod, host) + ["--all"] * all
         make = _rows(Put._of)
         return Rows(["puts", "--format", "jsonl", *options, "--", *self._paths], make, _frames.PUTS)
 
@@ -91,12 +92,13 @@ class Log:
         since: Time | None = None,
         until: Time | None = None,
         ioc: str | None = None,
+        pod: str | None = None,
         host: str | None = None,
     ) -> Rows[Value]:
         """Every value that these PVs had, and times that went unseen."""
         if not pv:
             raise TypeError("values() needs the name of a PV, or a pattern")
-        options = _options((), (), since, until, None, None, ioc, host)
+        options = _options((), (), since, until, None, None, ioc, pod, host)
         make = _rows(Value._of)
         arguments = ["values", "--format", "jsonl", *options, "--", *(_name(name) for name in pv), *self._paths]
         return Rows(arguments, make, _frames.VALUES)
@@ -111,10 +113,11 @@ class Log:
         user: str | None = None,
         client: str | None = None,
         ioc: str | None = None,
+        pod: str | None = None,
         host: str | None = None,
     ) -> Rows[Chain]:
         """Chains of processing: what each put, scan or event set off. In a frame, each span is a row."""
-        options = _options(pv, exclude, since, until, user, client, ioc, host)
+        options = _options(pv, exclude, since, until, user, client, ioc, pod, host)
         arguments = ["traces", "--format", "otlp", *options, "--", *self._paths]
         return Rows(arguments, _otlp.chains, _frames.CHAINS)
 
@@ -143,6 +146,7 @@ def _options(
     user: str | None,
     client: str | None,
     ioc: str | None,
+    pod: str | None,
     host: str | None,
 ) -> list[str]:
     """Options as arguments of the program. Times are in UTC, here and there."""
@@ -156,6 +160,7 @@ def _options(
         "--user": user,
         "--client": client,
         "--ioc": ioc,
+        "--pod": pod,
         "--host": host,
     }
     for option, value in given.items():

@@ -3,6 +3,7 @@
 use super::command::{Command, Outcome};
 use super::options::{by_place, listing, reading, time_zone, ByPlace, Listing, Reading, TimeZone};
 use crate::failure::Failure;
+use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
@@ -24,8 +25,8 @@ impl Command for Iocs {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let filter = ByPlace::from(self).filter();
         let logs = ByPlace::from(self).open(&self.reading())?;
+        let filter = Filter { pod: logs.pods(), ..ByPlace::from(self).filter() };
         let shape = Listing::from(self).shape();
         // of a single run, its own inventory knows all ends
         let processes = match logs.runs().len() {

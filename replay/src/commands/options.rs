@@ -35,13 +35,13 @@ option_group! { $
 impl Reading {
     /// Opens the logs; notices go to standard error. `ioc`: the processes that are asked for.
     pub fn open(&self, ioc: Option<Pattern>) -> Result<Logs, Failure> {
-        self.open_with(true, ioc)
+        self.open_with(true, ioc, None)
     }
 
-    fn open_with(&self, notices: bool, ioc: Option<Pattern>) -> Result<Logs, Failure> {
+    fn open_with(&self, notices: bool, ioc: Option<Pattern>, pod: Option<Pattern>) -> Result<Logs, Failure> {
         let offsets = self.offsets();
-        let mut options =
-            OpenOptions::new().no_limit(self.no_limit).naming(ioc).clock_offsets(offsets.clone());
+        let mut options = OpenOptions::new().no_limit(self.no_limit).clock_offsets(offsets.clone());
+        options = options.naming(ioc).in_pods(pod);
         if notices {
             options = options.on_notice(move |notice| Terminal.report(notice));
         }
@@ -204,6 +204,10 @@ option_group! { $
         /// only IOCs whose names match; NAME pid N is one process of an IOC
         #[argh(option, arg_name = "glob")]
         ioc: Option<String>,
+        /// only IOCs in pods or containers that match: the pod's uid or name, or the container's id or its first digits,
+        /// at least 12. An IOC in no container never matches
+        #[argh(option, arg_name = "glob")]
+        pod: Option<String>,
         /// only recorded hosts whose names match
         #[argh(option, arg_name = "glob")]
         host: Option<String>,
@@ -213,23 +217,28 @@ option_group! { $
 impl ByPlace {
     /// Opens the logs; notices go to standard error.
     pub fn open(&self, reading: &Reading) -> Result<Logs, Failure> {
-        let logs = reading.open(pattern(&self.ioc))?;
+        self.open_naming(reading, pattern(&self.ioc))
+    }
+
+    /// The same if another pattern than `--ioc` names processes.
+    pub fn open_naming(&self, reading: &Reading, ioc: Option<Pattern>) -> Result<Logs, Failure> {
+        let logs = reading.open_with(true, ioc, pattern(&self.pod))?;
         Ok(logs.comparing_only(pattern(&self.host)))
     }
 
     /// Opens the logs without notices: they were reported before.
     pub fn open_again(&self, reading: &Reading) -> Result<Logs, Failure> {
-        reading.open_with(false, pattern(&self.ioc))
+        reading.open_with(false, pattern(&self.ioc), pattern(&self.pod))
     }
 
-    /// The filter for these options.
+    /// The filter for these options, but for `--pod`, whose IOCs the [logs](Logs::pods) know.
     pub fn filter(&self) -> Filter {
         Filter { ioc: pattern(&self.ioc), host: pattern(&self.host), ..Filter::default() }
     }
 
-    /// The same. Reports if it selects several IOCs by one name.
+    /// The filter for these options. Reports if it selects several IOCs by one name.
     pub fn filter_of(&self, logs: &Logs) -> Filter {
-        let filter = self.filter();
+        let filter = Filter { pod: logs.pods(), ..self.filter() };
         logs.report_namesakes(&filter);
         filter
     }

@@ -205,8 +205,8 @@ impl Logs {
                 }
             }
         }
-        let between = if filter.has_ioc("") { self.between(filter) } else { Vec::new() };
-        notes.extend(between.into_iter().map(|between| Note {
+        let between = self.between(filter).into_iter().filter(|between| filter.place(&between.host, ""));
+        notes.extend(between.map(|between| Note {
             time: between.time,
             even: self.even(between.time),
             text: between.sentence(),

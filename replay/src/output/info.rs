@@ -103,6 +103,13 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
         );
         add!(out, "{} ({})  CA port {}  ", ioc.exe, ioc.linkage, or(&ports.join(", "), "unknown"));
         line!(out, "{} records seen{}", ioc.records, if ioc.ended { "  ended" } else { "" })?;
+        if let Some(container) = &ioc.container {
+            let (container, pod) = container.lines();
+            line!(out, "          container {container}")?;
+            if let Some(pod) = pod {
+                line!(out, "          pod {pod}")?;
+            }
+        }
         for probe in &ioc.not_probed {
             line!(out, "          not probed: {probe}")?;
         }

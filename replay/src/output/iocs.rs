@@ -8,6 +8,7 @@ use crate::namesakes::without_pid;
 use crate::out::{line, Out};
 use crate::output::crash::{self, CrashKeys};
 use crate::output::rows::{csv_line, Shape};
+use crate::pods::ContainerKeys;
 use crate::processes::Processes;
 use crate::time::Zone;
 use crate::values::RESTARTED;
@@ -45,6 +46,8 @@ struct IocLine<'a> {
     /// Between these times it ended, if no recorder saw it.
     ended_after: Option<String>,
     ended_by: Option<String>,
+    /// The container that it runs in, if it is known to run in one.
+    container: Option<ContainerKeys>,
 }
 
 /// Writes the IOCs of a run that match; returns their number. `is_first`: none was written before. `processes` has those
@@ -115,6 +118,10 @@ fn ioc_line<'a>(
         crash: found.context().crash(ioc.id).map(|crash| crash::keys(found.context(), crash)),
         ended_after: replaced.map(|(after, _)| zone.format(after, 0)),
         ended_by: replaced.map(|(_, by)| zone.format(by, 0)),
+        container: found
+            .context()
+            .container(ioc.id)
+            .map(|container| ContainerKeys::of(container, found.host())),
     }
 }
 
@@ -144,6 +151,11 @@ fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage, crash: &[(&str,
     crash.iter().try_for_each(|(name, text)| detail(name, text.clone()))?;
     detail("CA ports", ports(line.ca_ports))?;
     detail("PVA ports", ports(line.pva_ports))?;
+    if let Some(container) = &line.container {
+        let (container, pod) = container.lines();
+        detail("container", container)?;
+        detail("pod", pod.unwrap_or_default())?;
+    }
     detail("program", line.exe.to_owned())?;
     detail("command", line.command.join(" "))?;
     detail("directory", line.cwd.to_owned())?;

@@ -333,6 +333,12 @@ impl Redaction {
                 } = &mut **fill;
                 self.thread(thread);
             }
+            Fact::Container(container) => {
+                let Container { ioc: _, runtime: _, id, pod, is_kubernetes: _, host_name } = &mut **container;
+                self.token("container", id);
+                self.token("pod", pod);
+                self.host(host_name);
+            }
         }
     }
 

@@ -271,5 +271,8 @@ pub fn selection(filter: &Filter) -> String {
     ] {
         patterns(option, pattern.as_slice());
     }
+    if let Some(pods) = &filter.pod {
+        patterns("--pod", std::slice::from_ref(pods.pattern()));
+    }
     words.join(" ")
 }

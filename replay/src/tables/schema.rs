@@ -221,6 +221,8 @@ static IOCS: Table = Table {
         "pid": Int, "started": Time?, "ended": Time?, "end": Text?, "user": Text?, "base_version": Text?,
         "linkage": Text, "exe": Text, "cwd": Text, "command": Texts, "ca_ports": Ints, "pva_ports": Ints,
         "records": Int, "not_probed": Texts, "boot_id": Text?, "kernel": Text?, "arch": Text?,
+        "container_id": Text?, "container_runtime": Text?, "pod_uid": Text?, "pod_name": Text?, "podman_pod": Text?,
+        "container_host_name": Text?,
     },
 };
 

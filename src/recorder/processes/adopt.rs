@@ -12,7 +12,7 @@ use crate::recorder::context::Context;
 use crate::recorder::env::Env;
 use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::processes::answers::Answers;
-use crate::recorder::processes::describe::{describe, identify};
+use crate::recorder::processes::describe::{container, describe, identify};
 use crate::recorder::processes::ports::PortSearch;
 use crate::recorder::registry::console;
 use crate::recorder::registry::traced_ioc::TracedIoc;
@@ -50,6 +50,7 @@ pub(super) fn adopt(
     described.linkage = process.linkage;
     let is_stripped = process.is_stripped();
     let mut ioc = TracedIoc::new(env, described, Some(process));
+    ioc.container = container(ioc.id, about);
     ioc.young_until = now.saturating_add(YOUNG);
     ioc.probing.placed = placed;
     ioc.shortfalls = not_probed.into_iter().map(Shortfall::NotProbed).collect();

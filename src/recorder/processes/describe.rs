@@ -1,6 +1,6 @@
 //! Descriptions of a traced process, for the log and for people.
 
-use iocrec_log::event::{Ioc, IocId, Linkage};
+use iocrec_log::event::{Container, Ioc, IocId, Linkage};
 
 use crate::inspector::ProcessInfo;
 use crate::ioc::{redact, script, IocProcess};
@@ -8,7 +8,7 @@ use crate::recorder::env::Env;
 
 /// Describes a newly traced process by /proc.
 pub(super) fn describe(env: &mut Env<'_>, pid: u32, start: u64, about: &ProcessInfo) -> Ioc {
-    let ProcessInfo { command, exe, cwd, user } = about.clone();
+    let ProcessInfo { command, exe, cwd, user, container: _ } = about.clone();
     let id: IocId = env.run.ids.ioc();
     Ioc {
         id,
@@ -26,6 +26,11 @@ pub(super) fn describe(env: &mut Env<'_>, pid: u32, start: u64, about: &ProcessI
         pva_ports: Vec::new(),
         environment: Vec::new(),
     }
+}
+
+/// The container that a traced process runs in.
+pub(super) fn container(ioc: IocId, about: &ProcessInfo) -> Option<Container> {
+    about.container.clone().map(|container| Container { ioc, ..container })
 }
 
 /// Adds the IOC's description of itself.

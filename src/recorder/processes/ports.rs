@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::inspector::{CaServer, Inspector, Request};
 use crate::ioc::ports;
 use crate::recorder::context::Context;
-use crate::recorder::processes::describe::{describe, recording};
+use crate::recorder::processes::describe::{container, describe, recording};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::registry::Registry;
 
@@ -124,7 +124,8 @@ impl PortSearch {
                 };
                 self.suspects.remove(&pid);
                 let described = describe(&mut cx.env, pid, start, &about);
-                let ioc = TracedIoc::new(&cx.env, described, None);
+                let mut ioc = TracedIoc::new(&cx.env, described, None);
+                ioc.container = container(ioc.id, &about);
                 cx.iocs.add(ioc, cx.env.run);
             }
             let Some(ioc) = cx.iocs.get_mut(pid) else { continue };

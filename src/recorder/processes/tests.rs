@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iocrec_log::event::{Fact, Ioc, IocEnd, Loss};
+use iocrec_log::event::{Container, ContainerRuntime, Fact, Ioc, IocEnd, Loss};
 
 use super::Processes;
 use crate::ca::servers::Server;
@@ -33,7 +33,13 @@ fn bed() -> Bed {
 
 fn info() -> ProcessInfo {
     let command = vec!["softIoc".into(), "st.cmd".into()];
-    ProcessInfo { command, exe: "/usr/bin/softIoc".into(), cwd: "/".into(), user: "ioc".into() }
+    ProcessInfo {
+        command,
+        exe: "/usr/bin/softIoc".into(),
+        cwd: "/".into(),
+        user: "ioc".into(),
+        container: None,
+    }
 }
 
 impl Bed {
@@ -97,6 +103,30 @@ fn an_ioc_is_announced_followed_and_missed() {
     assert_eq!(ends(&facts), [&IocEnd { ioc: 1, how: how.into() }]);
     assert!(bed.bench.iocs.is_empty());
     assert!(bed.bench.messages.iter().any(|line| line.starts_with("test (pid ")), "{:?}", bed.bench.messages);
+}
+
+#[test]
+fn the_container_of_an_ioc_is_told_once() {
+    let mut bed = bed();
+    let container = Container {
+        ioc: 0,
+        runtime: ContainerRuntime::Docker,
+        id: "4f3c".repeat(16),
+        pod: String::new(),
+        is_kubernetes: false,
+        host_name: "vac".into(),
+    };
+    let process = ProcessInfo { container: Some(container.clone()), ..info() };
+    let (ioc, not_probed) = (bed.ioc.process.clone(), Vec::new());
+    let facts = bed.report(1, Finding::Ioc { ioc, process, placed: 3, not_probed });
+    let [Fact::Ioc(ioc), Fact::Container(told)] = facts.as_slice() else { panic!("{facts:?}") };
+    assert_eq!(**told, Container { ioc: ioc.id, ..container });
+    let process = Arc::new({
+        let mut process = (*bed.ioc.process).clone();
+        process.name = "renamed".into();
+        process
+    });
+    assert_eq!(only_ioc(&bed.report(1, Finding::Changed(process))).name, "renamed");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use iocrec_log::event::{
-    CallSiteId, CircuitId, Fact, FieldId, Ioc, IocId, Linkage, PactCheck, RecordId, Value,
+    CallSiteId, CircuitId, Container, Fact, FieldId, Ioc, IocId, Linkage, PactCheck, RecordId, Value,
 };
 use nix::errno::Errno;
 
@@ -66,6 +66,8 @@ pub struct TracedIoc {
     pub about: Ioc,
     /// Shortfalls of its recording.
     pub shortfalls: Shortfalls,
+    /// The container that it runs in, until the log has it.
+    pub container: Option<Container>,
     /// The fact as the log has it.
     announced: Option<Ioc>,
     /// The IOC as last inspected; `None`: a CA server that is not EPICS Base.
@@ -140,6 +142,7 @@ impl TracedIoc {
             image: env.procfs().image(pid),
             about,
             shortfalls: Shortfalls::default(),
+            container: None,
             announced: None,
             process,
             database_is_gone: false,
@@ -184,12 +187,15 @@ impl TracedIoc {
         format!("{} (pid {})", self.about.name, self.pid)
     }
 
-    /// Hands the fact about it to the sink if that has changed.
+    /// Hands the fact about it to the sink if that has changed, at first with that about its container.
     pub fn announce(&mut self, env: &mut Env<'_>, time: u64) {
         let fact = Ioc { not_probed: self.shortfalls.lines(), ..self.about.clone() };
         if self.announced.as_ref() != Some(&fact) {
             self.announced = Some(fact.clone());
             env.push(time, Fact::from(fact));
+        }
+        if let Some(container) = self.container.take() {
+            env.push(time, Fact::from(container));
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Each describes its life ([`Definition`](super::Definition)) beside its struct.
 
+mod container;
 mod database;
 mod host;
 mod ioc;
@@ -10,6 +11,7 @@ mod network;
 mod process;
 mod pvaccess;
 
+pub use container::*;
 pub use database::*;
 pub use host::*;
 pub use ioc::*;

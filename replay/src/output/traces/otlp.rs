@@ -19,8 +19,9 @@ use crate::model::run::record_name;
 use crate::model::span_ids::{ioc_of, span_ids, trace_id, SpanId, TraceId};
 use crate::out::Out;
 use crate::output::format::Writer;
+use crate::pods::pod_name;
 use iocrec_log::context::Context;
-use iocrec_log::event::Ioc;
+use iocrec_log::event::{ContainerRuntime, Ioc};
 use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
@@ -275,6 +276,18 @@ pub(crate) fn resource_attributes(context: &Context, ioc: Option<&Ioc>, service:
             let name = ioc.exe.rsplit('/').next().unwrap_or_default();
             text(&mut attributes, "process.executable.name", name);
             text(&mut attributes, "epics.base.version", &ioc.base_version);
+            if let Some(container) = context.container(ioc.id) {
+                let is_named = matches!(container.runtime, ContainerRuntime::Nspawn | ContainerRuntime::Lxc);
+                let of = if is_named { "container.name" } else { "container.id" };
+                text(&mut attributes, of, &container.id);
+                let uid = if container.is_kubernetes { container.pod.as_str() } else { "" };
+                text(&mut attributes, "k8s.pod.uid", uid);
+                text(
+                    &mut attributes,
+                    "k8s.pod.name",
+                    pod_name(container, Some(host_name)).unwrap_or_default(),
+                );
+            }
         }
         None => {
             // A server that is not on this host or was not inspected: use its address.

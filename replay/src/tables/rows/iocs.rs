@@ -7,6 +7,7 @@ use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::logs::Logs;
 use crate::names::linkage_name;
+use crate::pods::ContainerKeys;
 use crate::processes::Processes;
 use crate::values::RESTARTED;
 use iocrec_log::event::IocId;
@@ -49,6 +50,7 @@ fn push(
             continue;
         }
         let at = At { run: Some(run), time, host: found.host().unwrap_or_default(), ioc: &ioc.name };
+        let container = context.container(ioc.id).map(|of| ContainerKeys::of(of, found.host()));
         export.add(Of::Iocs, at, |row| {
             let ports = |ports: &[u16]| Cell::Ints(ports.iter().map(|port| i64::from(*port)).collect());
             row.push(ioc.pid.into());
@@ -71,6 +73,14 @@ fn push(
             row.push(known(about.map_or("", |host| host.boot_id.as_str())));
             row.push(known(about.map_or("", |host| host.kernel.as_str())));
             row.push(known(about.map_or("", |host| host.arch.as_str())));
+            let text =
+                |of: fn(&ContainerKeys) -> Option<&str>| known(container.as_ref().and_then(of).unwrap_or(""));
+            row.push(text(|of| Some(&of.id)));
+            row.push(text(|of| of.runtime));
+            row.push(text(|of| of.pod_uid.as_deref()));
+            row.push(text(|of| of.pod_name.as_deref()));
+            row.push(text(|of| of.podman_pod.as_deref()));
+            row.push(text(|of| of.host_name.as_deref()));
         });
     }
 }
