@@ -103,6 +103,7 @@ _iocreplay() {
         'puts --user' | \
         'puts --client' | \
         'puts --ioc' | \
+        'puts --pod' | \
         'puts --host' | \
         'puts --clock-offset' | \
         'traces --otlp' | \
@@ -114,11 +115,13 @@ _iocreplay() {
         'traces --user' | \
         'traces --client' | \
         'traces --ioc' | \
+        'traces --pod' | \
         'traces --host' | \
         'traces --clock-offset' | \
         'why --at' | \
         'why --since' | \
         'why --ioc' | \
+        'why --pod' | \
         'why --host' | \
         'why --clock-offset' | \
         'top --by' | \
@@ -131,6 +134,7 @@ _iocreplay() {
         'top --user' | \
         'top --client' | \
         'top --ioc' | \
+        'top --pod' | \
         'top --host' | \
         'top --clock-offset' | \
         'profile --since' | \
@@ -140,6 +144,7 @@ _iocreplay() {
         'profile --user' | \
         'profile --client' | \
         'profile --ioc' | \
+        'profile --pod' | \
         'profile --host' | \
         'profile --clock-offset' | \
         'graph --since' | \
@@ -149,21 +154,25 @@ _iocreplay() {
         'graph --user' | \
         'graph --client' | \
         'graph --ioc' | \
+        'graph --pod' | \
         'graph --host' | \
         'graph --clock-offset' | \
         'values --since' | \
         'values --until' | \
         'values --ioc' | \
+        'values --pod' | \
         'values --host' | \
         'values --clock-offset' | \
         'at --pv' | \
         'at --exclude' | \
         'at --ioc' | \
+        'at --pod' | \
         'at --host' | \
         'at --clock-offset' | \
         'diff --pv' | \
         'diff --exclude' | \
         'diff --ioc' | \
+        'diff --pod' | \
         'diff --host' | \
         'diff --clock-offset' | \
         'undo --since' | \
@@ -173,6 +182,7 @@ _iocreplay() {
         'undo --user' | \
         'undo --client' | \
         'undo --ioc' | \
+        'undo --pod' | \
         'undo --host' | \
         'undo --clock-offset' | \
         'alarms --severity' | \
@@ -183,10 +193,12 @@ _iocreplay() {
         'alarms --user' | \
         'alarms --client' | \
         'alarms --ioc' | \
+        'alarms --pod' | \
         'alarms --host' | \
         'alarms --clock-offset' | \
         'last --until' | \
         'last --ioc' | \
+        'last --pod' | \
         'last --host' | \
         'last --clock-offset' | \
         'console --since' | \
@@ -194,6 +206,7 @@ _iocreplay() {
         'console --pv' | \
         'console --exclude' | \
         'console --ioc' | \
+        'console --pod' | \
         'console --host' | \
         'console --clock-offset' | \
         'logs --kind' | \
@@ -206,11 +219,13 @@ _iocreplay() {
         'logs --user' | \
         'logs --client' | \
         'logs --ioc' | \
+        'logs --pod' | \
         'logs --host' | \
         'logs --clock-offset' | \
         'health --since' | \
         'health --until' | \
         'health --ioc' | \
+        'health --pod' | \
         'health --host' | \
         'health --clock-offset' | \
         'metrics --step' | \
@@ -219,6 +234,7 @@ _iocreplay() {
         'metrics --since' | \
         'metrics --until' | \
         'metrics --ioc' | \
+        'metrics --pod' | \
         'metrics --host' | \
         'metrics --clock-offset' | \
         'io --darshan' | \
@@ -226,6 +242,7 @@ _iocreplay() {
         'io --since' | \
         'io --until' | \
         'io --ioc' | \
+        'io --pod' | \
         'io --host' | \
         'io --clock-offset' | \
         'stuck --since' | \
@@ -233,6 +250,7 @@ _iocreplay() {
         'stuck --pv' | \
         'stuck --exclude' | \
         'stuck --ioc' | \
+        'stuck --pod' | \
         'stuck --host' | \
         'stuck --clock-offset' | \
         'clients --since' | \
@@ -242,6 +260,7 @@ _iocreplay() {
         'clients --user' | \
         'clients --client' | \
         'clients --ioc' | \
+        'clients --pod' | \
         'clients --host' | \
         'clients --clock-offset' | \
         'net --kind' | \
@@ -252,19 +271,23 @@ _iocreplay() {
         'net --user' | \
         'net --client' | \
         'net --ioc' | \
+        'net --pod' | \
         'net --host' | \
         'net --clock-offset' | \
         'iocs --ioc' | \
+        'iocs --pod' | \
         'iocs --host' | \
         'iocs --clock-offset' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
+        'records --pod' | \
         'records --host' | \
         'records --clock-offset' | \
         'report --since' | \
         'report --until' | \
         'report --ioc' | \
+        'report --pod' | \
         'report --host' | \
         'report --clock-offset' | \
         'export --table' | \
@@ -275,6 +298,7 @@ _iocreplay() {
         'export --user' | \
         'export --client' | \
         'export --ioc' | \
+        'export --pod' | \
         'export --host' | \
         'export --clock-offset' | \
         'follow --what' | \
@@ -288,6 +312,7 @@ _iocreplay() {
         'follow --user' | \
         'follow --client' | \
         'follow --ioc' | \
+        'follow --pod' | \
         'follow --host' | \
         'follow --clock-offset' | \
         'redact --values' | \
@@ -343,31 +368,31 @@ _iocreplay() {
     case $command in
     info) options='--help --format --json --utc --no-limit -o --output --clock-offset' ;;
     verify) options='--help --format --json --utc --no-limit -o --output --clock-offset' ;;
-    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
-    traces) options='--help --format --otlp --skip-spans --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
-    why) options='--help --alarm --at --since --ioc --host --format --json --utc --no-limit -o --output --clock-offset' ;;
-    top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    values) options='--help --format --plot --svg --since --until --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
-    at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    undo) options='--help --since --format --json --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
-    last) options='--help --until --ioc --host --format --json --utc --no-limit -o --output --clock-offset' ;;
-    console) options='--help --format --since --until --pv --exclude --ioc --host --follow --utc --no-limit -o --output --clock-offset' ;;
-    logs) options='--help --format --kind --otlp --skip-records --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    health) options='--help --plot --svg --format --json --since --until --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    metrics) options='--help --format --step --otlp --skip-points --since --until --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    io) options='--help --darshan --darshan-text --format --json --since --until --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    stuck) options='--help --format --since --until --pv --exclude --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output --clock-offset' ;;
-    report) options='--help --since --until --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    export) options='--help --parquet --ndjson --csv --table --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
-    follow) options='--help --format --what --once --otlp --syslog --textfile --interval --spool --spool-size --position --since --pv --exclude --user --client --ioc --host --utc --no-limit -o --output --clock-offset' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    traces) options='--help --format --otlp --skip-spans --since --until --pv --exclude --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    why) options='--help --alarm --at --since --ioc --pod --host --format --json --utc --no-limit -o --output --clock-offset' ;;
+    top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    profile) options='--help --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    graph) options='--help --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    values) options='--help --format --plot --svg --since --until --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    at) options='--help --format --pv --exclude --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    diff) options='--help --format --pv --exclude --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    undo) options='--help --since --format --json --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    last) options='--help --until --ioc --pod --host --format --json --utc --no-limit -o --output --clock-offset' ;;
+    console) options='--help --format --since --until --pv --exclude --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    logs) options='--help --format --kind --otlp --skip-records --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    health) options='--help --plot --svg --format --json --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    metrics) options='--help --format --step --otlp --skip-points --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    io) options='--help --darshan --darshan-text --format --json --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    stuck) options='--help --format --since --until --pv --exclude --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    iocs) options='--help --format --json --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    records) options='--help --format --json --pv --exclude --ioc --pod --host --no-limit -o --output --clock-offset' ;;
+    report) options='--help --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    export) options='--help --parquet --ndjson --csv --table --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    follow) options='--help --format --what --once --otlp --syslog --textfile --interval --spool --spool-size --position --since --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     redact) options='--help --keep-names --values --map --no-limit -o --output --clock-offset' ;;
     *) return ;;
     esac

@@ -79,9 +79,9 @@ class Log:
         host: str | None = None,
         all: bool = False,
     ) -> Rows[Put]:
-        """The put log. Names are patterns with ``* ? [a-z]``; times are a `datetime`, or texts as the program takes them:
-        ISO 8601, ``-10m``, ``10:03``, ``yesterday``; without an offset they are UTC. `all` adds puts of links inside the
-        IOC."""
+        """The put log. Names are patterns with ``* ? [a-z]``; times are a `datetime`, or texts as the program takes
+        them: ISO 8601, ``-10m``, ``10:03``, ``yesterday``; without an offset they are UTC. `all` adds puts of links
+        inside the IOC."""
         options = _options(pv, exclude, since, until, user, client, ioc, pod, host) + ["--all"] * all
         make = _rows(Put._of)
         return Rows(["puts", "--format", "jsonl", *options, "--", *self._paths], make, _frames.PUTS)
