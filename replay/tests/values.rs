@@ -393,3 +393,51 @@ fn pictures_of_hostile_names_are_harmless() {
     let (code, _, err) = run(log.path(), &["values", "T<*", ".", "--svg", "here.svg"]);
     assert!(code == 2 && err.contains("is in the directory of a log"), "{err}");
 }
+
+/// Units and precision are those of a value's time, though puts changed them afterwards.
+#[test]
+fn properties_of_the_time() {
+    let field = |id, name: &str, dbf| {
+        (0, Fact::from(Field { id, ioc: 1, rtype: "ao".into(), name: name.into(), dbf, menu: None }))
+    };
+    let mut events: Vec<(u64, Fact)> = definitions("box1").into_iter().map(|fact| (0, fact)).collect();
+    events.extend([field(20, "EGU", Dbf::String), field(21, "PREC", Dbf::Short), field(22, "HSV", Dbf::Menu)]);
+    let read = Properties {
+        record: 1,
+        description: "a motor".into(),
+        units: "mm".into(),
+        precision: Some(1),
+        display: None,
+        control: None,
+        lolo: None,
+        low: None,
+        high: Some(AlarmLimit { limit: 9.0, severity: 1 }),
+        hihi: None,
+    };
+    events.push((SECOND, Fact::Properties(Box::new(read))));
+    let held = |time, record, field, value| (time, Fact::FieldValue(FieldValue { record, field, value }));
+    events.extend(processed(2 * SECOND, 1, 2.5));
+    events.push(held(3 * SECOND, 1, 20, Value::Text(b"kV".to_vec())));
+    events.push(held(3 * SECOND, 1, 21, Value::Int(3)));
+    events.extend(processed(3 * SECOND + 100 * MS, 1, 3.5));
+    // a put of what it is already changes nothing, and of a record without properties one is known now
+    events.push(held(4 * SECOND, 1, 20, Value::Text(b"kV".to_vec())));
+    events.push(held(4 * SECOND, 3, 20, Value::Text(b"A".to_vec())));
+    events.extend(processed(5 * SECOND, 3, 4.5));
+    let log = log_of(events);
+    let (code, out, _) = run(log.path(), &["values", "*", ".", "--format", "jsonl"]);
+    assert_eq!(code, 0);
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<(f64, Option<&str>, Option<i64>)> = rows
+        .iter()
+        .map(|row| (row["value"].as_f64().unwrap(), row["units"].as_str(), row["precision"].as_i64()))
+        .collect();
+    let expected = [(2.5, Some("mm"), Some(1)), (3.5, Some("kV"), Some(3)), (4.5, Some("A"), None)];
+    assert_eq!(told, expected, "{out}");
+    for (time, units) in [(2500 * MS, "mm"), (6 * SECOND, "kV")] {
+        let properties = fields(log.path(), wall(time)).into_iter().find(|field| field.pv() == "T:SP");
+        let properties = properties.and_then(|field| field.properties(wall(time))).expect("properties");
+        assert_eq!((properties.units.as_str(), properties.description.as_str()), (units, "a motor"), "{time}");
+        assert_eq!(properties.high, Some(AlarmLimit { limit: 9.0, severity: 1 }));
+    }
+}

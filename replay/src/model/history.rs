@@ -125,7 +125,7 @@ impl ValueLine {
     /// The record's properties, as far as they were read.
     pub fn properties(&self) -> Option<Rc<Properties>> {
         let of = self.of.as_ref()?;
-        of.run.properties(of.record)
+        of.run.properties(of.record, self.time)
     }
 
     /// Whether one of the patterns matches the PV's name. A record's name alone is its VAL.

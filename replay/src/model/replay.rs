@@ -250,7 +250,7 @@ impl Reading {
             left -= 1;
             match source.next() {
                 Some(Item::Event(event)) => {
-                    source.run.note(&event.fact);
+                    source.run.note(&event);
                     if let Some(taken) = &mut self.notes {
                         taken.event(&event, notes);
                     }

@@ -11,7 +11,7 @@ use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{
-    Address, CaClientPut, CircuitId, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
+    Address, CaClientPut, CircuitId, Event, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
@@ -113,15 +113,24 @@ impl Run {
     }
 
     /// Notes the properties of records.
-    pub fn note(&self, fact: &Fact) {
-        if let Fact::Properties(properties) = fact {
-            self.properties.borrow_mut().add(properties);
+    pub fn note(&self, event: &Event) {
+        match &event.fact {
+            Fact::Properties(properties) => {
+                self.properties.borrow_mut().add(self.wall(event.time), properties);
+            }
+            Fact::FieldValue(held) => {
+                if let Some(field) = self.context().field(held.field) {
+                    self.properties.borrow_mut().changed(self.wall(event.time), &field.name, held);
+                }
+            }
+            _ => {}
         }
     }
 
-    /// The properties of a record, as last read before the latest event; `None` if the log has none yet.
-    pub fn properties(&self, record: RecordId) -> Option<Rc<Properties>> {
-        self.properties.borrow().of(record)
+    /// The properties that a record had at a wall-clock time, as far as events up to the latest one tell; `None` if the log
+    /// has none yet.
+    pub fn properties(&self, record: RecordId, wall: i64) -> Option<Rc<Properties>> {
+        self.properties.borrow().of(record, wall)
     }
 
     /// Notes the most elements that a record's array can have. That never changes.

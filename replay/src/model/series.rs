@@ -6,6 +6,7 @@
 //! infinity - leaves a hole: the value before it is over.
 
 use super::history::ValueLine;
+use super::properties;
 use super::unseen::Kind;
 use iocrec_log::event::{Properties, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,21 +124,6 @@ pub struct Series {
     in_cell: u64,
 }
 
-fn no_properties() -> Properties {
-    Properties {
-        record: 0,
-        description: String::new(),
-        units: String::new(),
-        precision: None,
-        display: None,
-        control: None,
-        lolo: None,
-        low: None,
-        high: None,
-        hihi: None,
-    }
-}
-
 /// A value as a number.
 pub fn number(value: &Value) -> Option<f64> {
     match value {
@@ -159,7 +145,7 @@ impl Series {
 
     /// A series of something that is no PV of an IOC.
     pub fn named(name: String, units: &str, host: &str, ioc: &str) -> Series {
-        let units = Properties { units: units.to_owned(), ..no_properties() };
+        let units = Properties { units: units.to_owned(), ..properties::none(0) };
         let (host, ioc) = (host.to_owned(), ioc.to_owned());
         Series { pv: name, host, ioc, properties: Some(Rc::new(units)), joined: 1, ..Series::default() }
     }

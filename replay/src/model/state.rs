@@ -112,10 +112,10 @@ impl FieldState {
         }
     }
 
-    /// The properties of the record, for its value field.
-    pub fn properties(&self) -> Option<Rc<Properties>> {
+    /// The properties of the record at a wall-clock time, for its value field.
+    pub fn properties(&self, time: i64) -> Option<Rc<Properties>> {
         let of = self.of.as_ref().filter(|_| &*self.key.2 == "VAL")?;
-        of.run.properties(of.record)
+        of.run.properties(of.record, time)
     }
 
     /// The value; unknown if it is not known. It may be in doubt.

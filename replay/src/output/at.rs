@@ -67,7 +67,7 @@ impl Row for AtRow {
         let (process, record, name) = &field.key;
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let seen = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown);
-        let properties = field.properties();
+        let properties = field.properties(self.time);
         let time = |time: i64| zone.format(time, 9);
         Line {
             time: time(self.time),

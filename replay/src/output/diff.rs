@@ -202,7 +202,8 @@ impl Row for DiffRow {
         let changed = self.changed();
         let origin = changed.and_then(|last| last.line.origin.as_ref());
         let put = origin.and_then(origin::put);
-        let properties = self.either().and_then(FieldState::properties);
+        // the latest
+        let properties = self.either().and_then(|field| field.properties(i64::MAX));
         Line {
             host: key.and_then(|(process, ..)| some(&process.host)),
             ioc: key.and_then(|(process, ..)| some(&process.ioc)),
