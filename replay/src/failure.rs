@@ -101,6 +101,8 @@ pub enum UsageError {
         /// Some of the hosts that there are.
         hosts: Vec<String>,
     },
+    /// `--clock-offset` gives this host two offsets.
+    OffsetTwice(String),
     /// `--clock-offset auto` with this option, with which the logs are read again as they grow: what is known of the clocks
     /// changes, and with it the times of rows that were written before.
     AutoWhileGrowing(&'static str),
@@ -186,6 +188,7 @@ impl fmt::Display for UsageError {
                 "--clock-offset: no log is of host '{host}'; the logs are of {}",
                 if hosts.is_empty() { "no host that is known".to_owned() } else { hosts.join(", ") }
             ),
+            UsageError::OffsetTwice(host) => write!(f, "--clock-offset gives host '{host}' two offsets; give it one"),
             UsageError::AutoWhileGrowing(with) => write!(
                 f,
                 "--clock-offset auto changes as the logs grow; with {with} write what iocreplay info says: HOST=SECONDS"

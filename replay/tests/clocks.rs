@@ -322,6 +322,10 @@ fn what_is_wrong_is_said() {
         ),
         (&["verify", ".", "--clock-offset", "box=1"], "no log is of host 'box'"),
         (&["puts", ".", "--clock-offset", "ahead"], "write HOST=SECONDS"),
+        (
+            &["puts", ".", "--clock-offset", "ahead=1", "--clock-offset", "ahead=2"],
+            "gives host 'ahead' two offsets",
+        ),
         (&["puts", ".", "--follow", "--clock-offset", "auto"], "changes as the logs grow"),
     ] {
         let (code, _, said) = run(fleet.path(), words);

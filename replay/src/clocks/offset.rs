@@ -48,6 +48,8 @@ pub struct Offsets {
     /// By host, nanoseconds.
     fixed: BTreeMap<String, i64>,
     auto: bool,
+    /// A host that has two.
+    twice: Option<String>,
 }
 
 impl From<&[Offset]> for Offsets {
@@ -56,7 +58,11 @@ impl From<&[Offset]> for Offsets {
         for offset in all {
             match offset {
                 Offset::Auto => offsets.auto = true,
-                Offset::Host { host, ahead } => _ = offsets.fixed.insert(host.clone(), *ahead),
+                Offset::Host { host, ahead } => {
+                    if offsets.fixed.insert(host.clone(), *ahead).is_some() {
+                        offsets.twice = Some(host.clone());
+                    }
+                }
             }
         }
         offsets
@@ -79,6 +85,11 @@ impl Offsets {
     /// Whether clocks are moved by what circuits show.
     pub fn is_auto(&self) -> bool {
         self.auto
+    }
+
+    /// A host that has two offsets.
+    pub fn twice(&self) -> Option<&str> {
+        self.twice.as_deref()
     }
 
     /// Whether there are none.

@@ -53,9 +53,13 @@ impl Reading {
         Ok(logs)
     }
 
-    /// Checks that each host whose clock is set right is one of these.
+    /// Checks that each host whose clock is set right is one of these, and has one offset.
     pub fn check_hosts(&self, hosts: &[String]) -> Result<(), UsageError> {
-        match self.offsets().unknown(hosts) {
+        let offsets = self.offsets();
+        if let Some(host) = offsets.twice() {
+            return Err(UsageError::OffsetTwice(host.to_owned()));
+        }
+        match offsets.unknown(hosts) {
             Some(host) => Err(UsageError::unknown_host(host, hosts)),
             None => Ok(()),
         }
