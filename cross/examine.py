@@ -4,6 +4,7 @@ import base64
 import gzip
 import io
 import json
+import os
 import pathlib
 import re
 import tarfile
@@ -31,8 +32,9 @@ def files_of(console, into):
 
 
 def replay(arguments, log):
-    """Output of this machine's own iocreplay."""
-    return run([TOP / "target/debug/iocreplay", *arguments, log])
+    """Output of this machine's own iocreplay: of the one that cross/boot-test.py builds, or of a built one."""
+    reader = os.environ.get("IOCREC_READER") or TOP / "target/debug/iocreplay"
+    return run([reader, *arguments, log])
 
 
 def verdict(wrong, line):

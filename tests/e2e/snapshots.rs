@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PORT: u16 = 5074;
 /// DBR types, the protocol's numbers.
+const STRING: u16 = 0;
 const CHAR: u16 = 4;
 const LONG: u16 = 5;
 const DOUBLE: u16 = 6;
@@ -200,6 +201,28 @@ fn values(tier: &str) {
     let mut with: Vec<&str> = properties.keys().copied().collect();
     with.sort_unstable();
     assert_eq!(with, ["SNAP:ALARM", "SNAP:COPY", "SNAP:LONG", "SNAP:NEVER", "SNAP:PARITY"]);
+}
+
+/// A value has the units that its record had then: a put to EGU counts at once, not from the next snapshot on.
+#[test]
+fn units_change_with_puts() {
+    let Some(rig) = Rig::new("snapshots-units") else { return };
+    let (ioc, mut client) = start(&rig);
+    let mut agent = rig.record(&["--pid", &ioc.pid_argument(), "--only", "SNAP:NEVER"]);
+    wait_for_snapshot(&rig);
+    client.put("SNAP:NEVER", DOUBLE, json!(1.5), true);
+    client.put("SNAP:NEVER.EGU", STRING, json!("kA"), true);
+    // the recorder reads the field after the put
+    std::thread::sleep(Duration::from_secs(2));
+    client.put("SNAP:NEVER", DOUBLE, json!(2.5), true);
+    assert_eq!(client.get("SNAP:NEVER.EGU"), "kA");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(agent.stop().success(), "{}", agent.errors());
+    let rows = rig.replay("values", &["SNAP:NEVER", "--format", "jsonl"]).stdout;
+    let rows = String::from_utf8(rows).expect("UTF-8");
+    let rows = rows.lines().map(|row| serde_json::from_str::<serde_json::Value>(row).expect("JSON"));
+    let told: Vec<_> = rows.filter(|row| row["value"] != 0.0).map(|row| row["units"].clone()).collect();
+    assert_eq!(told, ["A", "kA"], "of 1.5 and of 2.5");
 }
 
 #[test]
