@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// IOCs whose times are kept; a bound for hostile logs.
 const MAX_IOCS: usize = 10_000;
 
+/// Why nothing is seen of an IOC at first; its packets may be.
+const PLACING: &str = "probes were not in place yet";
+
 /// Something that the log does not say.
 struct Lost {
     since: Option<i64>,
@@ -40,7 +43,8 @@ pub fn add(export: &mut Export, logs: &Logs, filter: &Filter) {
         let mut lost = Vec::new();
         run.read(files, &mut |found| lost.push(found));
         let host = run.context.host().map(|host| host.name.clone()).unwrap_or_default();
-        run.unseen(end, &mut |found| lost.push(found));
+        let begin = files.first().and_then(|file| file.header).map(|header| header.created_wall);
+        run.unseen(begin, end, &mut |found| lost.push(found));
         lost.sort_by_key(|lost| lost.time);
         for found in lost {
             let begun = filter.until.is_none_or(|until| found.since.unwrap_or(found.time) < until);
@@ -174,10 +178,21 @@ impl Run {
         }
     }
 
-    /// The times during which IOCs ran unseen; those that last on are noted at `end`.
-    fn unseen(&self, end: Option<i64>, each: &mut dyn FnMut(Lost)) {
+    /// The times during which IOCs ran unseen; those that last on are noted at `end`. An IOC that ran before the recorder
+    /// did is unseen from `begin` until its probes are in place.
+    fn unseen(&self, begin: Option<i64>, end: Option<i64>, each: &mut dyn FnMut(Lost)) {
         for ioc in self.iocs.values() {
-            for unseen in self.spans.unseen(ioc.id) {
+            let all = self.spans.unseen(ioc.id);
+            let first = self.spans.recorded(ioc.id).next().and_then(|(from, _)| from);
+            let is_told = all.iter().any(|unseen| unseen.to == first);
+            let since = begin.max(self.context.wall(ioc.start));
+            if let (Some(from), Some(since)) = (first.filter(|_| !is_told), since) {
+                if since < from {
+                    let (ioc, cause) = (ioc.name.clone(), PLACING.to_owned());
+                    each(Lost { since: Some(since), ioc, cause, ..Lost::of("unrecorded", from) });
+                }
+            }
+            for unseen in all {
                 let Some(time) = unseen.to.or(end).or(unseen.from) else { continue };
                 let open = unseen.to.is_none();
                 let cause = unseen.cause.to_owned();
