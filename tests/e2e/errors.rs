@@ -69,8 +69,9 @@ fn bad_options_are_bad_usage() {
     expect_usage(&agent(&["record", "--dir", "/tmp/x", "--port", "70000"]), &["--port", "70000"]);
     expect_usage(&agent(&["record", "--dir", "/tmp/x", "--tier", "best"]), &["--tier", "best"]);
     expect_usage(&reader(&["puts"]), &[]);
-    expect_usage(&reader(&["puts", "/tmp", "--format", "nonsense"]), &["nonsense"]);
-    expect_usage(&reader(&["puts", "/tmp", "--since", "yesterday-ish"]), &["yesterday-ish"]);
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/log/tests/golden/v1-columns.iocrec");
+    expect_usage(&reader(&["puts", log, "--format", "nonsense"]), &["nonsense"]);
+    expect_usage(&reader(&["puts", log, "--since", "yesterday-ish"]), &["yesterday-ish"]);
     expect_usage(&reader(&["why"]), &[]);
 }
 
