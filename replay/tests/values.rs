@@ -401,7 +401,11 @@ fn properties_of_the_time() {
         (0, Fact::from(Field { id, ioc: 1, rtype: "ao".into(), name: name.into(), dbf, menu: None }))
     };
     let mut events: Vec<(u64, Fact)> = definitions("box1").into_iter().map(|fact| (0, fact)).collect();
-    events.extend([field(20, "EGU", Dbf::String), field(21, "PREC", Dbf::Short), field(22, "HSV", Dbf::Menu)]);
+    events.extend([
+        field(20, "EGU", Dbf::String),
+        field(21, "PREC", Dbf::Short),
+        field(22, "HSV", Dbf::Menu),
+    ]);
     let read = Properties {
         record: 1,
         description: "a motor".into(),
@@ -437,7 +441,11 @@ fn properties_of_the_time() {
     for (time, units) in [(2500 * MS, "mm"), (6 * SECOND, "kV")] {
         let properties = fields(log.path(), wall(time)).into_iter().find(|field| field.pv() == "T:SP");
         let properties = properties.and_then(|field| field.properties(wall(time))).expect("properties");
-        assert_eq!((properties.units.as_str(), properties.description.as_str()), (units, "a motor"), "{time}");
+        assert_eq!(
+            (properties.units.as_str(), properties.description.as_str()),
+            (units, "a motor"),
+            "{time}"
+        );
         assert_eq!(properties.high, Some(AlarmLimit { limit: 9.0, severity: 1 }));
     }
 }

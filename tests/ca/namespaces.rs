@@ -114,14 +114,29 @@ fn what_passes_through_counts_where_the_server_is() {
     assert_eq!(ends, [(HOST, None)]);
 }
 
-/// A namespace that cannot be captured, or not yet, leaves its circuits to those that see them.
+/// A namespace that cannot be captured, or not yet, leaves its circuits to those that see them; also if the server's memory
+/// told of the circuit before, or meanwhile.
 #[test]
 fn a_circuit_moves_to_the_namespace_of_its_server_when_that_is_captured() {
+    for told in [None, Some(false), Some(true)] {
+        moves(told);
+    }
+}
+
+/// `told`: whether the server's memory told of the circuit before its first packet.
+fn moves(told: Option<bool>) {
     let shut = Served { captured: false, ..served(LEFT, [10, 9, 0, 2], 2) };
     let mut net = Net::new(vec![served(HOST, [10, 9, 0, 1], 1), shut]);
     let server = at([10, 9, 0, 2]);
+    let tells = |net: &mut Net, when: bool| {
+        if told == Some(when) {
+            net.decoder.seed(LEFT, net.time, CLIENT, server, "", "", 13, &[], &mut net.out);
+        }
+    };
+    tells(&mut net, true);
     net.puts(&[HOST], server);
     assert_eq!(net.of_puts().len(), 1);
+    tells(&mut net, false);
     net.decoder.set_captured(&[HOST, LEFT]);
     let more = put(false, 7, 1, &[2.0]);
     for namespace in [LEFT, HOST] {

@@ -39,6 +39,8 @@ pub(super) struct Connection<S> {
     pub last: u64,
     /// Time of the last adoption; 0 for never.
     pub adopted: u64,
+    /// No other namespace has a copy of it any more.
+    pub is_alone: bool,
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +83,7 @@ impl<S> Connection<S> {
             is_stalled: false,
             last: 0,
             adopted: 0,
+            is_alone: false,
         }
     }
 

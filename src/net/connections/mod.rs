@@ -177,6 +177,7 @@ impl<P: Protocol> Connections<P> {
             }
             self.openings.forget(&key);
         }
+        self.end_copies(time, key, out);
         let (mut shared, table) = self.shared(out);
         let Some(connection) = table.get_mut(&key) else { return };
         if segment.reset {

@@ -64,13 +64,25 @@ impl<P: Protocol> Connections<P> {
         self.served.len() > 1 && (away(segment.source) || away(segment.destination))
     }
 
+    /// Closes the copies of a connection of which a packet has come, once: it may have been known from its server's memory
+    /// before its packets were captured there, while they were where it passes through.
+    pub(super) fn end_copies(&mut self, time: u64, key: Key, out: &mut P::Output) {
+        if self.served.len() < 2 {
+            return;
+        }
+        let known = self.table.get(&key).filter(|known| !known.is_alone);
+        let Some(server) = known.map(|known| known.server) else { return };
+        let is_alone = self.end_elsewhere(time, key, server, out);
+        self.table.get_mut(&key).into_iter().for_each(|known| known.is_alone = is_alone);
+    }
+
     /// Closes the copies of a connection in the namespaces that it passes through, once its packets are captured where
-    /// the server is: the others were captured first.
-    pub(super) fn end_elsewhere(&mut self, time: u64, key: Key, server: End, out: &mut P::Output) {
+    /// the server is: the others were captured first. Returns whether they are captured there.
+    pub(super) fn end_elsewhere(&mut self, time: u64, key: Key, server: End, out: &mut P::Output) -> bool {
         if self.served.len() < 2
             || !self.served(key.0).is_some_and(|served| served.is_home(P::SERVICE, server))
         {
-            return;
+            return false;
         }
         let others: Vec<Key> = self
             .served
@@ -81,5 +93,6 @@ impl<P: Protocol> Connections<P> {
         for other in others {
             self.remove(time, &other, Closing::Elsewhere, out);
         }
+        true
     }
 }
