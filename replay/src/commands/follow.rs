@@ -256,7 +256,12 @@ impl Follow {
         let known = RefCell::new(Known::from(known));
         let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
         let filter = Filter { since, ..filter };
-        let counted = Counted { counts: Textfile::default(), file: self.textfile.as_deref(), written: None, has_read: false };
+        let counted = Counted {
+            counts: Textfile::default(),
+            file: self.textfile.as_deref(),
+            written: None,
+            has_read: false,
+        };
         let counted = RefCell::new(counted);
         let again = || ByPlace::from(self).open_again(reading).ok();
         let (ends, interval) = (Cell::new(false), Duration::from_secs(self.interval));

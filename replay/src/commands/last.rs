@@ -48,8 +48,7 @@ impl Command for Last {
         let zone = TimeZone::from(self).zone();
         let filter = ByPlace::from(self).filter();
         let named = self.divided().names.first().map(|name| Pattern::from(name.as_str()));
-        let logs =
-            ByPlace::from(self).open_naming(&self.reading(), named.clone().or(filter.ioc.clone()))?;
+        let logs = ByPlace::from(self).open_naming(&self.reading(), named.clone().or(filter.ioc.clone()))?;
         let is_named = named.is_some() || filter.ioc.is_some();
         let filter = Filter {
             until: time(&zone, &self.until, Boundary::End, &logs)?,
