@@ -2,7 +2,7 @@
 //! of the disk than it may.
 
 use crate::rig::own_program::{Build, Own};
-use crate::rig::{epics_versions, python, rig_file, run, wait_until, Client, Ioc, Rig, IOCREC};
+use crate::rig::{epics_versions, iocreplay, python, rig_file, run, wait_until, Client, Ioc, Rig, IOCREC};
 use iocrec::ioc::locks::{locks, Lock};
 use iocrec::ioc::{records, Finder};
 use iocrec_log::event::{
@@ -218,7 +218,9 @@ fn units_change_with_puts() {
     assert_eq!(client.get("SNAP:NEVER.EGU"), "kA");
     std::thread::sleep(Duration::from_secs(1));
     assert!(agent.stop().success(), "{}", agent.errors());
-    let rows = rig.replay("values", &["SNAP:NEVER", "--format", "jsonl"]).stdout;
+    let log = rig.log();
+    let rows =
+        run(Command::new(iocreplay()).args(["values", "SNAP:NEVER", &log, "--format", "jsonl"])).stdout;
     let rows = String::from_utf8(rows).expect("UTF-8");
     let rows = rows.lines().map(|row| serde_json::from_str::<serde_json::Value>(row).expect("JSON"));
     let told: Vec<_> = rows.filter(|row| row["value"] != 0.0).map(|row| row["units"].clone()).collect();
