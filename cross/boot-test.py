@@ -38,8 +38,8 @@ from guests import GUESTS, MACHINES
 from initramfs import initramfs
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-# Seconds that a guest may take, beside another one. A boot takes 3 to 25 s on an idle machine, and much longer on a busy
-# one; the guest with the most to do took 207 s beside another.
+# Seconds that a guest may take, beside another one. A boot takes 3 to 25 s on an idle machine, and much longer on a
+# busy one; the guest with the most to do took 207 s beside another.
 LIMIT = 480
 # A service guest runs four recorders one after the other, and dpkg.
 SERVICE_LIMIT = 960
