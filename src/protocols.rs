@@ -181,10 +181,10 @@ impl Protocols {
         }
     }
 
-    /// Sets the namespaces whose packets are captured from now on.
-    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
+    /// Sets the namespaces whose packets are captured; those that were not before, since that time.
+    pub fn set_captured(&mut self, since: u64, namespaces: &[Namespace]) {
         for decoder in self.all() {
-            decoder.set_captured(namespaces);
+            decoder.set_captured(since, namespaces);
         }
     }
 

@@ -9,6 +9,9 @@ use crate::logs::{host, Logs};
 use iocrec_log::clock::can_be_right;
 use std::collections::BTreeMap;
 
+/// Why nothing is known of such a time. A log that was cut, or not copied, looks like one that was not written.
+pub(crate) const NO_LOG: &str = "no recorder's run is in the logs";
+
 /// A time that no run covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Between {
@@ -30,7 +33,7 @@ impl Between {
         if self.is_missing {
             "a part of the log is missing"
         } else {
-            "no recorder's run is in the logs"
+            NO_LOG
         }
     }
 

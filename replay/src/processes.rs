@@ -2,6 +2,7 @@
 //!
 //! Several runs may have recorded one process, one after the other; between them it ran unseen, too.
 
+use crate::between::NO_LOG;
 use crate::inventory::{End, Inventory};
 use crate::logs::Logs;
 use crate::namesakes::without_pid;
@@ -90,7 +91,7 @@ impl Processes {
             // Another run recorded it before.
             if let (Some(from), Some(to)) = (process.until, first.filter(|_| process.end.is_none())) {
                 if from < to {
-                    process.unseen.push(Unseen { from, to, cause: "no recorder ran".into() });
+                    process.unseen.push(Unseen { from, to, cause: NO_LOG.into() });
                 }
             }
             for span in spans {

@@ -3,6 +3,7 @@
 //! Chains come in the order in which they began; their values are later than that, so they wait until no earlier value
 //! can come. Snapshots and what went unseen are put between them by their time.
 
+use crate::between::NO_LOG;
 use crate::filter::{Filter, Pattern};
 use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
@@ -23,12 +24,10 @@ const MAX_FIELDS: usize = 500_000;
 /// Values that wait for an earlier one; likewise.
 const MAX_WAITING: usize = 500_000;
 
-/// The cause of a gap between two runs.
-const NO_RECORDER: &str = "no recorder ran";
 /// Start times of processes are known in hundredths of a second, and wall clocks are set.
 pub(crate) const CLOCK_STEP: i64 = 1_000_000_000;
 /// How an IOC ended that ran in another process when the recorder came again.
-pub(crate) const RESTARTED: &str = "restarted while no recorder ran";
+pub(crate) const RESTARTED: &str = "restarted unseen";
 
 /// An entry of the history.
 #[derive(Clone)]
@@ -224,7 +223,7 @@ impl<'a> History<'a> {
                 self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process) });
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
-                let cause = if left.is_some() { NO_RECORDER.to_owned() } else { cause };
+                let cause = if left.is_some() { NO_LOG.to_owned() } else { cause };
                 if !cause.is_empty() {
                     let unseen = unseen(Kind::Unrecorded, left.unwrap_or(since), Some(process));
                     self.unseen(Unseen { cause, ..unseen }, &run);

@@ -64,7 +64,7 @@ fn rates_are_over_the_time_that_was_recorded() {
     let (json, text) = last(here);
     let (rate, before) = rates(&json);
     assert!((rate - 5.0).abs() < 0.3 && (before - 10.0).abs() < 0.3, "{rate} {before}\n{text}");
-    assert!(text.contains("no recorder ran") && json["lost_before"] == false, "{text}");
+    assert!(text.contains("no recorder's run is in the logs") && json["lost_before"] == false, "{text}");
 }
 
 #[test]

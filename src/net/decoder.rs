@@ -42,8 +42,8 @@ impl<P: Protocol> protocol::Decoder for Decoder<P> {
         self.connections.set_served(now, served, out);
     }
 
-    fn set_captured(&mut self, namespaces: &[Namespace]) {
-        self.connections.set_captured(namespaces);
+    fn set_captured(&mut self, since: u64, namespaces: &[Namespace]) {
+        self.connections.set_captured(since, namespaces);
     }
 
     fn serves(&self, namespace: Namespace, segment: &Segment) -> bool {

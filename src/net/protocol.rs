@@ -225,8 +225,8 @@ pub trait Decoder {
     /// Sets the servers of each network namespace whose packets are captured.
     fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut Self::Output);
 
-    /// Sets the namespaces whose packets are captured from now on.
-    fn set_captured(&mut self, namespaces: &[Namespace]);
+    /// Sets the namespaces whose packets are captured; those that were not before, since that time.
+    fn set_captured(&mut self, since: u64, namespaces: &[Namespace]);
 
     /// Whether the segment comes from or goes to a port of this protocol's servers.
     fn serves(&self, namespace: Namespace, segment: &Segment) -> bool;

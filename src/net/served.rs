@@ -37,8 +37,9 @@ pub struct Served {
     pub local: Vec<LocalAddress>,
     /// Its own IPv6 addresses.
     pub local6: Vec<u128>,
-    /// Whether its packets are captured.
-    pub captured: bool,
+    /// Since when its packets are captured (nanoseconds, monotonic): those of before count where they passed through. `None`
+    /// if they are not captured.
+    pub captured: Option<u64>,
 }
 
 impl Served {
@@ -54,7 +55,7 @@ impl Served {
     /// Whether this end of a connection captured in another namespace is a server in this one. Never true for loopback
     /// addresses: each namespace has its own.
     pub fn is_home(&self, service: &Service, end: End) -> bool {
-        self.captured && self.ports.has(service, end.port) && !end.is_loopback() && self.has(end)
+        self.captured.is_some() && self.ports.has(service, end.port) && !end.is_loopback() && self.has(end)
     }
 
     /// Whether a socket listens on this port, on any address.
@@ -105,7 +106,7 @@ mod tests {
         let listener = |ip: [u8; 4], owner| Listener { address: Address::new(ip.into(), 5064), owner };
         let served = Served {
             ports: Ports::of(&SERVICE, &[5064]),
-            captured: true,
+            captured: Some(0),
             local: vec![
                 LocalAddress { ip: 0x7f00_0000, bits: 8 },
                 LocalAddress { ip: 0x0a00_0001, bits: 32 },
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!((served.server(six(7, 5064)), served.server(six(8, 5064))), (None, Some(3)));
         assert_eq!((served.server(six(9, 5064)), served.server(six(1, 1))), (None, None));
         assert!(served.is_home(&SERVICE, six(7, 5064)) && !served.is_home(&SERVICE, six(1, 5064)));
-        let shut = Served { captured: false, ..served };
+        let shut = Served { captured: None, ..served };
         assert!(!shut.is_home(&SERVICE, at([10, 0, 0, 1], 5064)), "nobody else would take its packets");
     }
 }

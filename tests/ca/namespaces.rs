@@ -19,7 +19,7 @@ fn served(namespace: Namespace, ip: [u8; 4], owner: u32) -> Served {
         ports: Ports::of(&SERVICE, &[SERVER.port]),
         listeners: vec![Listener { address, owner: Some(owner) }],
         local: vec![LocalAddress { ip: address.ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }],
-        captured: true,
+        captured: Some(0),
         ..Served::default()
     }
 }
@@ -38,9 +38,14 @@ impl Net {
         Net { decoder, out: Vec::new(), time: 1000 * MS }
     }
 
-    /// A packet from the client, as one namespace sees it.
+    /// A packet from the client, as one namespace sees it, later than all before.
     fn sees(&mut self, namespace: Namespace, server: Address, seq: u32, flags: u8, payload: &[u8]) {
         self.time += MS;
+        self.saw(namespace, server, seq, flags, payload);
+    }
+
+    /// The same at the time of the one before.
+    fn saw(&mut self, namespace: Namespace, server: Address, seq: u32, flags: u8, payload: &[u8]) {
         let packet = packet(CLIENT, server, seq, (flags != SYN).then_some(1), flags, payload);
         self.decoder.packet(namespace, self.time, &packet, packet.len(), &mut self.out);
     }
@@ -125,7 +130,7 @@ fn a_circuit_moves_to_the_namespace_of_its_server_when_that_is_captured() {
 
 /// `told`: whether the server's memory told of the circuit before its first packet.
 fn moves(told: Option<bool>) {
-    let shut = Served { captured: false, ..served(LEFT, [10, 9, 0, 2], 2) };
+    let shut = Served { captured: None, ..served(LEFT, [10, 9, 0, 2], 2) };
     let mut net = Net::new(vec![served(HOST, [10, 9, 0, 1], 1), shut]);
     let server = at([10, 9, 0, 2]);
     let tells = |net: &mut Net, when: bool| {
@@ -137,12 +142,25 @@ fn moves(told: Option<bool>) {
     net.puts(&[HOST], server);
     assert_eq!(net.of_puts().len(), 1);
     tells(&mut net, false);
-    net.decoder.set_captured(&[HOST, LEFT]);
-    let more = put(false, 7, 1, &[2.0]);
-    for namespace in [LEFT, HOST] {
-        net.sees(namespace, server, 1100, 0, &more);
+    // the first two were taken where they passed before the server's namespace was known to be captured; what is captured
+    // there from before comes afterwards
+    let length = u32::try_from(put(false, 7, 1, &[2.0]).len()).unwrap();
+    let first = 1000 + u32::try_from(version().len()).unwrap() + length;
+    let sees = |net: &mut Net, namespace, number: u32| {
+        net.saw(namespace, server, first + number * length, 0, &put(false, 7, 1, &[f64::from(number)]));
+    };
+    net.time += MS;
+    sees(&mut net, HOST, 0);
+    net.time += MS;
+    net.decoder.set_captured(net.time, &[HOST, LEFT]);
+    net.time -= MS;
+    sees(&mut net, LEFT, 0);
+    for (number, order) in [(1, [HOST, LEFT]), (2, [LEFT, HOST]), (3, [HOST, LEFT])] {
+        net.time += MS;
+        order.into_iter().for_each(|namespace| sees(&mut net, namespace, number));
     }
     let ends = net.of_puts();
-    assert_eq!(ends.iter().map(|ends| ends.namespace).collect::<Vec<_>>(), [HOST, LEFT], "each put once");
+    let namespaces: Vec<_> = ends.iter().map(|ends| ends.namespace).collect();
+    assert_eq!(namespaces, [HOST, HOST, LEFT, LEFT, LEFT], "each put once, {told:?}");
     assert_eq!(net.decoder.circuit(HOST, CLIENT, server), None);
 }

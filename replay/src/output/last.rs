@@ -8,6 +8,7 @@ use super::console::said;
 use super::net::of_device;
 use super::wording::counted;
 use super::wording::put::{change, who};
+use crate::between::NO_LOG;
 use crate::model::alarms::{Alarm, AlarmLine};
 use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings;
@@ -130,7 +131,7 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         Ending::Ended(how) if how.is_empty() => format!("ended at {end}; how is not known"),
         Ending::Ended(how) => format!("{how} at {end}"),
         Ending::NotRecorded(cause) => format!("not recorded since {end}: {cause}"),
-        Ending::Replaced => format!("not recorded since {end}: no recorder ran"),
+        Ending::Replaced => format!("not recorded since {end}: {NO_LOG}"),
         Ending::LogEnds => format!("still ran when the log ends, at {end}"),
         Ending::Asked => format!("until {end}, as asked for"),
     };

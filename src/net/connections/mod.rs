@@ -133,10 +133,10 @@ impl<P: Protocol> Connections<P> {
     /// The same for a packet's segment.
     pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {
         let key = Key::new(namespace, segment.source, segment.destination);
-        let known = self.table.get(&key);
-        if known.is_none() && self.passes(namespace, segment) {
+        if self.counts_elsewhere(&key, time, segment) {
             return;
         }
+        let known = self.table.get(&key);
         if segment.syn {
             // TCP Fast Open: what it carries is not decoded, since nobody has confirmed it yet
             if segment.length > 0 && self.serves(namespace, segment.destination) {

@@ -12,6 +12,10 @@ impl<P: Protocol> Connections<P> {
     /// no longer among them: an inode number may become another namespace's.
     pub fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut P::Output) {
         let mut gone = std::mem::replace(&mut self.served, served);
+        for served in &mut self.served {
+            let before = gone.iter().find(|old| old.namespace == served.namespace);
+            served.captured = served.captured.or(before.and_then(|old| old.captured));
+        }
         gone.retain(|old| self.served(old.namespace).is_none());
         if gone.is_empty() {
             return;
@@ -29,10 +33,11 @@ impl<P: Protocol> Connections<P> {
         });
     }
 
-    /// Sets the namespaces whose packets are captured from now on.
-    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
+    /// Sets the namespaces whose packets are captured; those that were not before, since that time.
+    pub fn set_captured(&mut self, since: u64, namespaces: &[Namespace]) {
         for served in &mut self.served {
-            served.captured = namespaces.contains(&served.namespace);
+            let is_captured = namespaces.contains(&served.namespace);
+            served.captured = is_captured.then(|| served.captured.unwrap_or(since));
         }
     }
 
@@ -40,13 +45,11 @@ impl<P: Protocol> Connections<P> {
     /// address, if it is captured.
     pub fn home(&self, namespace: Namespace, server: impl Into<End>) -> Namespace {
         let server = server.into();
-        let here = self.served(namespace).is_some_and(|served| served.has(server));
-        let other = self
-            .served
-            .iter()
-            .find(|served| served.is_home(P::SERVICE, server))
-            .map(|served| served.namespace);
-        other.filter(|_| !here).unwrap_or(namespace)
+        if self.served(namespace).is_some_and(|served| served.has(server)) {
+            return namespace;
+        }
+        let mut others = self.served.iter();
+        others.find(|served| served.is_home(P::SERVICE, server)).map_or(namespace, |served| served.namespace)
     }
 
     pub(super) fn served(&self, namespace: Namespace) -> Option<&Served> {
@@ -58,10 +61,23 @@ impl<P: Protocol> Connections<P> {
         self.served(namespace).is_some_and(|served| served.ports.has(P::SERVICE, end.port))
     }
 
-    /// Whether the packet belongs to a server whose address is not in this namespace, but in another.
-    pub(super) fn passes(&self, namespace: Namespace, segment: &Segment) -> bool {
-        let away = |end| self.home(namespace, end) != namespace;
-        self.served.len() > 1 && (away(segment.source) || away(segment.destination))
+    /// Whether the packet counts in another namespace, where it is captured, too: its server's address is there. Before the
+    /// packets of that namespace were captured, it counts where it passed through.
+    pub(super) fn counts_elsewhere(&self, key: &Key, time: u64, segment: &Segment) -> bool {
+        if self.served.len() < 2 {
+            return false;
+        }
+        let since = |namespace| self.served(namespace).and_then(|served| served.captured).unwrap_or(0);
+        let ends = [segment.source, segment.destination];
+        let homes = ends.map(|end| self.home(key.0, end));
+        if let Some(home) = homes.into_iter().find(|home| *home != key.0) {
+            return time >= since(home);
+        }
+        let passed = |served: &Served| {
+            let there = Key(served.namespace, key.1, key.2);
+            there != *key && self.table.get(&there).is_some_and(|copy| copy.closed_at().is_none())
+        };
+        time < since(key.0) && !ends.iter().any(|end| end.is_loopback()) && self.served.iter().any(passed)
     }
 
     /// Closes the copies of a connection of which a packet has come, once: it may have been known from its server's memory

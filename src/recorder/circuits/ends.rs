@@ -97,7 +97,7 @@ impl Look {
                     .collect(),
                 local: sockets.map(|sockets| sockets.local.clone()).unwrap_or_default(),
                 local6: sockets.map(|sockets| sockets.local6.clone()).unwrap_or_default(),
-                captured: false,
+                captured: None,
             }
         });
         served.collect()

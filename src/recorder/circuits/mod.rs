@@ -110,7 +110,7 @@ impl Circuits {
     /// Sets the ports of the servers in a file, whose packets count as of this many network namespaces, from 0.
     pub fn serve(&mut self, now: u64, ports: &Ports, namespaces: Namespace) {
         let served =
-            |namespace| Served { namespace, ports: ports.clone(), captured: true, ..Served::default() };
+            |namespace| Served { namespace, ports: ports.clone(), captured: Some(0), ..Served::default() };
         let served: Vec<Served> = (0..namespaces).map(served).collect();
         self.protocols.set_served(now, &served, &mut self.events);
     }
@@ -182,9 +182,9 @@ impl Circuits {
         &self.places
     }
 
-    /// Sets the namespaces whose packets are captured.
-    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
-        self.protocols.set_captured(namespaces);
+    /// Sets the namespaces whose packets are captured; those that were not before, since that time.
+    pub fn set_captured(&mut self, since: u64, namespaces: &[Namespace]) {
+        self.protocols.set_captured(since, namespaces);
     }
 
     /// Finds the owners of the circuits. True if the places or servers may have changed. `at_once`:

@@ -71,7 +71,9 @@ impl ChannelAccess {
         let Some(captures) = &mut self.captures else { return };
         let failures = captures.follow(now, &cx.circuits.places().wanted);
         cx.env.messages.extend(failures.iter().map(ToString::to_string));
-        cx.circuits.set_captured(&captures.namespaces());
+        // what was taken so far counts where it was seen; at the beginning that is nothing
+        let since = if self.last_packet == 0 { 0 } else { cx.env.monotonic() };
+        cx.circuits.set_captured(since, &captures.namespaces());
     }
 
     /// Notes the IOCs whose clients' packets are not seen.

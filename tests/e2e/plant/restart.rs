@@ -114,7 +114,7 @@ fn the_page_tells_the_restart_that_nobody_saw() {
     let Some(plant) = plant("plant-restart-report") else { return };
     let page = Page::of(plant, &[]);
     assert!(page.text.contains("LINAC1 was killed by SIGKILL, sent by pid "), "{}", page.text);
-    let restarted = "RF1 was started anew while no recorder ran";
+    let restarted = "RF1 was started anew, unseen";
     assert!(page.text.contains(restarted), "{}", page.text);
     // of the time after the first end alone
     let page = Page::of(plant, &["--since", &iso(plant.truth.moment("T3"))]);
@@ -238,7 +238,7 @@ fn every_process_has_its_end() {
                     let is_between = nanoseconds(after) <= time(ioc, "end")
                         && nanoseconds(by) + second >= time(ioc, "begin");
                     assert!(ended.is_null() && is_between, "{line}: {ioc}");
-                    assert_eq!(line["end"], "restarted while no recorder ran");
+                    assert_eq!(line["end"], "restarted unseen");
                 }
                 // and by whom
                 (_, Some(how)) => {

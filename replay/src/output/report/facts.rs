@@ -43,7 +43,7 @@ impl IocEnd {
         match self.how.as_str() {
             "" => "ended (how is not known)".to_owned(),
             // of the next process its start is known
-            RESTARTED => "was started anew while no recorder ran".to_owned(),
+            RESTARTED => "was started anew, unseen".to_owned(),
             how if how.starts_with("killed") => format!("was {how}"),
             how => match how.strip_prefix("exit status ") {
                 Some(status) => format!("exited with status {status}"),
