@@ -29,6 +29,7 @@ _iocrec() {
         'record --time-resolution' | \
         'record --retain' | \
         'record --user' | \
+        'record --pod' | \
         'record --duration' | \
         'record --iface' | \
         'record --port' | \
@@ -39,6 +40,7 @@ _iocrec() {
         'record --thin' | \
         'record --max-chains' | \
         'watch --user' | \
+        'watch --pod' | \
         'watch --duration' | \
         'watch --iface' | \
         'watch --port' | \
@@ -49,6 +51,7 @@ _iocrec() {
         'watch --thin' | \
         'watch --max-chains' | \
         'check --user' | \
+        'check --pod' | \
         'cat --from')
         : # any text
         return
@@ -65,9 +68,9 @@ _iocrec() {
         ;;
     esac
     case $command in
-    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier' ;;
-    watch) options='--help --user --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier' ;;
-    check) options='--help --user --json' ;;
+    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --pod --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier' ;;
+    watch) options='--help --user --pod --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier' ;;
+    check) options='--help --user --pod --json' ;;
     mark) options='--help --dir' ;;
     status) options='--help --dir --json' ;;
     cat) options='--help --from --no-follow --dir' ;;

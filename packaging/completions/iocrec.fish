@@ -26,6 +26,7 @@ complete -c iocrec -n '__fish_seen_subcommand_from record' -l time-resolution -x
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l retain -x -d 'leave out as many process chains as needed for --max-disk to hold this time span, such as 24h'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l no-snapshots -d 'leave out snapshots'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l user -x -d 'only processes of this user, a name or an id'
+complete -c iocrec -n '__fish_seen_subcommand_from record' -l pod -x -d 'only processes in this pod or container'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l duration -x -d 'end after this time, such as 30s'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l iface -x -d 'capture packets on this interface of iocrec\'s own network namespace'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l port -x -d 'TCP port of a CA server, in addition to those of local servers, which are found automatically'
@@ -46,6 +47,7 @@ complete -c iocrec -n '__fish_seen_subcommand_from record' -l no-command-lines -
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l tier -x -a 'auto ring perf packet' -d 'tier to use'
 
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l user -x -d 'only processes of this user, a name or an id'
+complete -c iocrec -n '__fish_seen_subcommand_from watch' -l pod -x -d 'only processes in this pod or container'
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l duration -x -d 'end after this time, such as 30s'
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l iface -x -d 'capture packets on this interface of iocrec\'s own network namespace'
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l port -x -d 'TCP port of a CA server, in addition to those of local servers, which are found automatically'
@@ -66,6 +68,7 @@ complete -c iocrec -n '__fish_seen_subcommand_from watch' -l no-command-lines -d
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l tier -x -a 'auto ring perf packet' -d 'tier to use'
 
 complete -c iocrec -n '__fish_seen_subcommand_from check' -l user -x -d 'only processes of this user, a name or an id'
+complete -c iocrec -n '__fish_seen_subcommand_from check' -l pod -x -d 'only processes in this pod or container'
 complete -c iocrec -n '__fish_seen_subcommand_from check' -l json -d 'write JSON instead of text'
 
 complete -c iocrec -n '__fish_seen_subcommand_from mark' -l dir -x -a '(__fish_complete_directories)' -d 'directory of the log (required)'

@@ -10,9 +10,6 @@ use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Least length of the beginning of a container's id that stands for it: as many digits as runtimes show.
-const SHORT_ID: usize = 12;
-
 /// The JSON keys of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ContainerKeys {
@@ -66,27 +63,12 @@ fn text(text: &str) -> Option<String> {
 /// node's network have, and those whose node is not known.
 pub fn pod_name<'a>(container: &'a Container, host: Option<&str>) -> Option<&'a str> {
     let is_in_pod = container.is_kubernetes && !container.pod.is_empty();
-    is_in_pod.then(|| own_host_name(container, host)).flatten()
+    is_in_pod.then(|| container.own_host_name(host)).flatten()
 }
 
-/// HOSTNAME, if that is not the node's.
-fn own_host_name<'a>(container: &'a Container, host: Option<&str>) -> Option<&'a str> {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let host = host.filter(|host| !host.is_empty())?;
-    let name = Some(container.host_name.as_str()).filter(|name| !name.is_empty())?;
-    (short(name) != short(host)).then_some(name)
-}
-
-/// Whether a pattern selects a container: by the uid or id of its pod, by its host name, which in Kubernetes is the pod's
-/// name, or by its own id or at least twelve first digits of that.
+/// Whether a pattern selects a container.
 pub fn selects(pattern: &Pattern, container: &Container, host: Option<&str>) -> bool {
-    let Container { ioc: _, runtime: _, id, pod, is_kubernetes: _, host_name: _ } = container;
-    let is_short = pattern.text().len() >= SHORT_ID && id.starts_with(pattern.text());
-    let has_pod = !pod.is_empty() && pattern.matches(pod);
-    is_short
-        || has_pod
-        || pattern.matches(id)
-        || own_host_name(container, host).is_some_and(|name| pattern.matches(name))
+    container.is_called(pattern.text(), |name| pattern.matches(name), host)
 }
 
 /// The IOCs whose pod or container matches a pattern.

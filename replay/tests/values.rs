@@ -156,7 +156,10 @@ fn times_without_a_recorder() {
     assert_eq!(value, Value::Double(1.0));
     assert!(doubt.is_some(), "nobody recorded at that time");
     let (_, doubt) = at(log, "T:CALC", 55 * SECOND);
-    assert_eq!(doubt.as_deref(), Some("may have changed since: not recorded: no recorder's run is in the logs"));
+    assert_eq!(
+        doubt.as_deref(),
+        Some("may have changed since: not recorded: no recorder's run is in the logs")
+    );
     assert_eq!(at(log, "T:CALC", 60_400 * MS), (Value::Double(2.0), None));
     let (_, doubt) = at(log, "T:CALC", 65 * SECOND);
     assert_eq!(doubt.as_deref(), Some("may have changed since: not recorded: thread ended"));

@@ -5,6 +5,7 @@ use iocrec_cli::option_group;
 use iocrec_log::event::Tier;
 
 use crate::failure::{Failure, UsageError};
+use crate::linux::chosen::Chosen;
 use crate::linux::user::Users;
 use crate::net::capture_file::CaptureFile;
 use crate::probes::tiers::TierRequest;
@@ -97,15 +98,16 @@ impl Capture {
     /// Opens the capture files to read, if any were named.
     ///
     /// # Errors
-    /// One can't be opened, or other options ask for what no file has. `by_user`: whether users were chosen.
-    pub fn files(&self, by_user: bool) -> Result<Vec<CaptureFile>, Failure> {
+    /// One can't be opened, or other options ask for what no file has. `only`: the option that
+    /// chooses processes, if one was given.
+    pub fn files(&self, only: Option<&str>) -> Result<Vec<CaptureFile>, Failure> {
         if self.read.is_empty() {
             return Ok(Vec::new());
         }
         let refused = [
             (!self.iface.is_empty(), "--iface"),
             (!self.pid.is_empty(), "--pid"),
-            (by_user, "--user"),
+            (only.is_some(), only.unwrap_or_default()),
             (self.io, "--io"),
             (!matches!(self.tier, TierRequest::Auto | TierRequest::Only(Tier::Packet)), "--tier"),
         ];
@@ -124,14 +126,14 @@ impl Capture {
     }
 
     /// The options as the recorder takes them.
-    pub fn options(self, users: Users, retain: Option<Retain>) -> recorder::Options {
+    pub fn options(self, chosen: Chosen, retain: Option<Retain>) -> recorder::Options {
         let Capture { iface, .. } = self;
         recorder::Options {
             tier: self.tier,
             interfaces: if iface.is_empty() { vec!["any".into()] } else { iface },
             ports: self.port,
             pids: self.pid,
-            users,
+            chosen,
             selection: Selection::new(&self.only, &self.exclude),
             no_command_lines: self.no_command_lines,
             puts: !self.no_puts,
@@ -150,23 +152,28 @@ impl Capture {
 }
 
 option_group! { $
-    /// Users whose processes are inspected.
-    pub struct ByUser as by_user {
+    /// The processes that are inspected.
+    pub struct ProcessChoice as process_choice {
         /// only processes of this user, a name or an id; repeatable (default: all users)
         #[argh(option, arg_name = "user")]
         user: Vec<String>,
+        /// only processes in this pod or container: the uid or, in Kubernetes, name of the pod, or the id of the container
+        /// or 12 first digits of it; a glob; repeatable (default: all processes)
+        #[argh(option, arg_name = "glob")]
+        pod: Vec<String>,
     }
 }
 
-impl ByUser {
-    /// Whether users were chosen.
-    pub fn is_some(&self) -> bool {
-        !self.user.is_empty()
+impl ProcessChoice {
+    /// The option that was given, if one was.
+    pub fn given(&self) -> Option<&'static str> {
+        [(&self.user, "--user"), (&self.pod, "--pod")].into_iter().find(|of| !of.0.is_empty()).map(|of| of.1)
     }
 
-    /// Looks the users up.
-    pub fn users(&self) -> Result<Users, Failure> {
-        Users::named(&self.user).map_err(|error| UsageError::Value(error.to_string()).into())
+    /// The processes; looks the users up.
+    pub fn chosen(self) -> Result<Chosen, Failure> {
+        let users = Users::named(&self.user).map_err(|error| UsageError::Value(error.to_string()))?;
+        Ok(Chosen::new(users, self.pod))
     }
 }
 

@@ -12,7 +12,7 @@ use iocrec_log::writer::{self, Status, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
-use super::options::{by_user, capture, ByUser, Capture};
+use super::options::{capture, process_choice, Capture, ProcessChoice};
 use super::values::{duration, size, time_step};
 use super::{reading, recording, Command};
 use crate::control::{self, Reply};
@@ -92,13 +92,13 @@ command! {
         /// memory for each segment and take at most 2 % of the log
         #[argh(switch)]
         pub no_snapshots: bool,
-    } with by_user: ByUser, capture: Capture
+    } with process_choice: ProcessChoice, capture: Capture
 }
 
 impl Command for Record {
     fn run(self) -> Result<(), Failure> {
-        let (by_user, capture) = (ByUser::from(&self), Capture::from(&self));
-        let (files, users) = (capture.files(by_user.is_some())?, by_user.users()?);
+        let (choice, capture) = (ProcessChoice::from(&self), Capture::from(&self));
+        let (files, chosen) = (capture.files(choice.given())?, choice.chosen()?);
         let clock = (!files.is_empty()).then(CaptureClock::default);
         let directory = Directory::open_kept(&self.dir, Box::new(Guard::new(complain)))?.reserving(reserve);
         let directory = match clock.clone() {
@@ -140,7 +140,7 @@ impl Command for Record {
         store.each_second(move || doorbell.check());
         let retain = self.retain.map(|time| Retain { max_disk: self.max_disk, time });
         signals::catch(HangUp::IsIgnored);
-        let options = capture.options(users, retain);
+        let options = capture.options(chosen, retain);
         if let Some(clock) = clock {
             let finished = reading::read(options, files, &clock, &mut store);
             let status = close(store)?;

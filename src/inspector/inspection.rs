@@ -9,9 +9,10 @@ use crate::inspector::report::{Finding, FoundRecord, ProcessInfo, Report};
 use crate::inspector::shared::Common;
 use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{Database, Finder, IocProcess};
+use crate::linux::chosen::Chosen;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::Inspection;
-use crate::linux::{clock, process, user};
+use crate::linux::{clock, process};
 use crate::probes::attacher::Attacher;
 use crate::probes::catalog::Wanted;
 use crate::probes::not_probed::NotProbed;
@@ -33,8 +34,8 @@ const RECORDS_A_REPORT: usize = 1024;
 /// Scope of the recording.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Users whose processes are recorded.
-    pub users: user::Users,
+    /// The processes that may be recorded.
+    pub chosen: Chosen,
     /// The probes to place.
     pub wanted: Wanted,
 }
@@ -62,17 +63,17 @@ impl Tools {
         let begin = Instant::now();
         let (pid, start) = (entry.pid, entry.start);
         let size = process::size(pid);
-        // asked each time, since a process may change its user
+        // asked each time, since a process may change its user and its control group
         let may_skip = !has_memory(pid)
-            || !self.scope.users.have(pid)
+            || !self.scope.chosen.have(pid)
             || size.is_some_and(|size| size > 0)
                 && entry.known.size == size
                 && !entry.known.unanswered
                 && !entry.known.undecided;
         if entry.known.ioc.is_none() && may_skip {
             entry.known.size = size;
-            // one that is left out may change its user without changing its size
-            let is_watched = self.scope.users.have(pid) && entry.known.watch(pid);
+            // one that is left out may change these without changing its size
+            let is_watched = self.scope.chosen.have(pid) && entry.known.watch(pid);
             let mut state = self.common.lock();
             let (queue, now) = (&mut state.queue, Instant::now());
             let dropped = if is_watched { queue.watch(entry, now) } else { queue.skip(entry, now) };

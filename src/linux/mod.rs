@@ -10,12 +10,14 @@
 //! * [`reader`]: reads that may block, through reader processes
 //! * [`process`], [`user`], [`memory`], [`victim`], [`connector`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`],
 //!   [`container`]
+//! * [`chosen`]: the processes that a person chose
 //! * [`procfs`]: the recorder core's queries of /proc, behind a trait
 //! * [`opened`]: files that processes have mapped; [`elf`]: their symbols
 
 pub mod aside;
 pub mod bell;
 pub mod btf;
+pub mod chosen;
 pub mod clock;
 pub mod config;
 pub mod connector;

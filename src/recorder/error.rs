@@ -4,6 +4,7 @@ use std::fmt;
 
 use nix::errno::Errno;
 
+use crate::linux::chosen::NotChosen;
 use crate::linux::reader::budget::Refused;
 use crate::net::capture::CaptureError;
 
@@ -37,8 +38,8 @@ pub enum NotTraced {
     DoesNotAnswer(Refused),
     /// It does not exist.
     NoProcess,
-    /// It belongs to another user, named here, whom `--user` leaves out.
-    OtherUser(String),
+    /// Other options leave it out.
+    NotChosen(NotChosen),
     /// It is neither an IOC nor a CA server.
     NoIoc {
         /// Its command line, made safe to show.
@@ -63,9 +64,7 @@ impl fmt::Display for StartError {
                 NotTraced::NoProcess => {
                     write!(f, "there is no process {pid}; iocrec check lists the running IOCs")
                 }
-                NotTraced::OtherUser(user) => {
-                    write!(f, "process {pid} belongs to user {user}, whom --user leaves out")
-                }
+                NotTraced::NotChosen(why) => write!(f, "process {pid} {why}"),
                 NotTraced::NoIoc { command } => write!(
                     f,
                     "process {pid} ({command}) is neither an IOC nor a CA server; iocrec check lists those"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::linux::user::Users;
+use crate::linux::chosen::Chosen;
 use crate::probes::tiers::TierRequest;
 use crate::recorder::chain_sampling::Retain;
 use crate::recorder::selection::Selection;
@@ -17,8 +17,8 @@ pub struct Options {
     pub ports: Vec<u16>,
     /// Only these processes; all if empty.
     pub pids: Vec<u32>,
-    /// Users whose processes are recorded.
-    pub users: Users,
+    /// The processes that may be recorded.
+    pub chosen: Chosen,
     /// Records and PVs to record.
     pub selection: Selection,
     /// Whether to leave the IOCs' command lines out of the log.

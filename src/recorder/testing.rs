@@ -13,9 +13,9 @@ use nix::poll::PollFd;
 
 use crate::ioc::image::{FieldLine, Image};
 use crate::ioc::IocProcess;
+use crate::linux::chosen::Chosen;
 use crate::linux::clock::Clock;
 use crate::linux::procfs::Procfs;
-use crate::linux::user::Users;
 use crate::linux::width::Width;
 use crate::probes::tiers::TierRequest;
 use crate::recorder::circuits::Circuits;
@@ -165,7 +165,7 @@ pub fn options() -> Options {
         interfaces: Vec::new(),
         ports: Vec::new(),
         pids: Vec::new(),
-        users: Users::default(),
+        chosen: Chosen::default(),
         selection: Selection::default(),
         no_command_lines: false,
         puts: true,

@@ -221,9 +221,15 @@ fn iocs_in_pods_are_told_apart() {
     let crio = groups.make(&crio);
     let again = ioc_in(&rig, &crio, "mag", "again", Some("mag-fifth-0"));
     let pid = again.pid_argument();
-    let mut recorder = rig.record(&["--pid", &pid]);
+    // by its pod, so that the others are left out
+    let refused = rig.agent(&["record", "--dir", &rig.path("other"), "--pid", &pid, "--pod", &uid(1)]).wait();
+    assert_eq!(refused.code(), Some(1), "it is in another pod");
+    let mut recorder = rig.record(&["--pod", &digits(5)[..12]]);
     put(&rig, &[(&again, 5.5)]);
     assert!(recorder.stop().success(), "{}", recorder.errors());
+    let runs = rig.runs();
+    let pids: Vec<&Value> = runs[1]["iocs"].as_array().into_iter().flatten().map(|ioc| &ioc["pid"]).collect();
+    assert_eq!(pids, [&json!(again.pid())]);
     assert_eq!(values(&rig, &["--pod", "mag-fifth-0"]), [5.5]);
     assert_eq!(values(&rig, &["--pod", &uid(1)]), [1.5], "of the first run");
     assert_eq!(values(&rig, &["--ioc", "mag"]), [3.5, 5.5]);

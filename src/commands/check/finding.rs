@@ -7,6 +7,7 @@ use iocrec_log::event::{Host, Linkage, TierChoice};
 use crate::ioc::functions::Function;
 use crate::ioc::records::WalkError;
 use crate::ioc::{redact, LayoutError, Refusal};
+use crate::linux::chosen::NotChosen;
 use crate::linux::reader::budget;
 use crate::linux::{process, user};
 use crate::net::capture::CaptureError;
@@ -44,8 +45,8 @@ pub struct NotRecorded {
 
 /// Why a process would not be recorded.
 pub enum Reason {
-    /// `--user` leaves out its user.
-    OtherUser,
+    /// Options leave it out.
+    NotChosen(NotChosen),
     /// It does not answer, or costs too much to inspect.
     Unanswered(budget::Refused),
     /// It looks like an IOC, but is not one.
@@ -61,7 +62,7 @@ impl From<&Refusal> for Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::OtherUser => f.write_str("it belongs to a user whom --user leaves out"),
+            Reason::NotChosen(why) => write!(f, "it {why}"),
             Reason::Unanswered(refused) => refused.fmt(f),
             Reason::NoIoc(refusal) => f.write_str(refusal),
         }

@@ -6,7 +6,7 @@ mod survey;
 
 use iocrec_cli::command;
 
-use super::options::{by_user, json, ByUser, Json};
+use super::options::{json, process_choice, Json, ProcessChoice};
 use super::Command;
 use crate::failure::Failure;
 use crate::terminal;
@@ -14,13 +14,13 @@ use crate::terminal;
 command! {
     /// Report which tier this machine allows, with reasons, and which IOCs run on it
     #[argh(subcommand, name = "check")]
-    pub struct Check {} with by_user: ByUser, json: Json
+    pub struct Check {} with process_choice: ProcessChoice, json: Json
 }
 
 impl Command for Check {
     fn run(self) -> Result<(), Failure> {
-        let users = ByUser::from(&self).users()?;
-        let found = survey::machine(&users)?;
+        let chosen = ProcessChoice::from(&self).chosen()?;
+        let found = survey::machine(&chosen)?;
         terminal::print(&if self.json { report::json(&found) } else { report::text(&found) })?;
         Ok(())
     }

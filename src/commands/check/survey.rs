@@ -12,10 +12,11 @@ use crate::deaths::Deaths;
 use crate::failure::Failure;
 use crate::health;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
+use crate::linux::chosen::Chosen;
 use crate::linux::ending::Ends;
 use crate::linux::process;
 use crate::linux::reader::{self, budget, Inspection};
-use crate::linux::user::{self, Users};
+use crate::linux::user;
 use crate::net::capture::{Capture, Filtering, BLOCKS};
 use crate::net::captures;
 use crate::net::service::Ports;
@@ -33,8 +34,8 @@ const LOOK_TIME: Duration = Duration::from_secs(5);
 /// Time limit for all processes that do not answer together.
 const UNANSWERED_TIME: Duration = Duration::from_secs(10);
 
-/// Surveys this machine. Processes of other users than these count as not recorded.
-pub fn machine(users: &Users) -> Result<Found, Failure> {
+/// Surveys this machine. Processes other than these count as not recorded.
+pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
     reader::use_reader_process();
     bpf::raise_limits();
     let ends = Ends::open();
@@ -51,13 +52,14 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     let no_filter = opened.as_ref().ok().and_then(|capture| capture.refused().map(ToString::to_string));
     let no_connects = opened.as_ref().ok().and_then(|capture| capture.no_connects().map(ToString::to_string));
     let no_packets = opened.err();
-    let (found, mut not_recorded) = find(users)?;
+    let (found, mut not_recorded) = find(chosen)?;
     let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);
     let mut servers = look(0, || servers::find(&is_ioc).unwrap_or_default());
     servers.retain(|server| {
-        let is_wanted = is_ioc(server.pid) || users.have(server.pid);
-        if !is_wanted && not_recorded.iter().all(|other| other.pid != server.pid) {
-            not_recorded.push(NotRecorded::new(server.pid, Reason::OtherUser));
+        let why_not = if is_ioc(server.pid) { None } else { chosen.why_not(server.pid) };
+        let is_wanted = why_not.is_none();
+        if let Some(why) = why_not.filter(|_| not_recorded.iter().all(|other| other.pid != server.pid)) {
+            not_recorded.push(NotRecorded::new(server.pid, Reason::NotChosen(why)));
         }
         is_wanted
     });
@@ -96,9 +98,9 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     })
 }
 
-/// The IOCs of these users, and processes that look like IOCs and are not recorded. Processes that ended meanwhile, or
+/// The IOCs among these processes, and processes that look like IOCs and are not recorded. Processes that ended meanwhile, or
 /// that this user may not see, are in neither.
-fn find(users: &Users) -> Result<(Vec<IocProcess>, Vec<NotRecorded>), Failure> {
+fn find(chosen: &Chosen) -> Result<(Vec<IocProcess>, Vec<NotRecorded>), Failure> {
     let (mut found, mut not_recorded) = (Vec::new(), Vec::new());
     let mut finder = Finder::default();
     let mut unanswered = Duration::ZERO;
@@ -114,11 +116,13 @@ fn find(users: &Users) -> Result<(Vec<IocProcess>, Vec<NotRecorded>), Failure> {
             continue;
         }
         let reason = match ioc {
-            Some(Ok(Some(ioc))) if users.have(pid) => {
-                found.push(ioc);
-                None
+            Some(Ok(Some(ioc))) => {
+                let why_not = chosen.why_not(pid);
+                if why_not.is_none() {
+                    found.push(ioc);
+                }
+                why_not.map(Reason::NotChosen)
             }
-            Some(Ok(Some(_))) => Some(Reason::OtherUser),
             _ => finder.why_refused(pid).map(Reason::from),
         };
         not_recorded.extend(reason.map(|reason| look(pid, || NotRecorded::new(pid, reason))));

@@ -6,7 +6,7 @@ mod pvaccess;
 
 use iocrec_cli::command;
 
-use super::options::{by_user, capture, ByUser, Capture};
+use super::options::{capture, process_choice, Capture, ProcessChoice};
 use super::{reading, recording, Command};
 use crate::failure::Failure;
 use crate::linux::signals::{self, HangUp};
@@ -18,14 +18,14 @@ use printer::Printer;
 command! {
     /// Print puts and processing as they happen, one line each; writes no log
     #[argh(subcommand, name = "watch")]
-    pub struct Watch {} with by_user: ByUser, capture: Capture
+    pub struct Watch {} with process_choice: ProcessChoice, capture: Capture
 }
 
 impl Command for Watch {
     fn run(self) -> Result<(), Failure> {
-        let (by_user, capture) = (ByUser::from(&self), Capture::from(&self));
-        let files = capture.files(by_user.is_some())?;
-        let options = capture.options(by_user.users()?, None);
+        let (choice, capture) = (ProcessChoice::from(&self), Capture::from(&self));
+        let files = capture.files(choice.given())?;
+        let options = capture.options(choice.chosen()?, None);
         if !files.is_empty() {
             recording::drop_privileges(false);
             signals::catch(HangUp::Ends);

@@ -6,7 +6,7 @@ use iocrec_log::event::{Fact, IocEnd};
 
 use crate::inspector::ProcessInfo;
 use crate::ioc::{redact, IocProcess};
-use crate::linux::{process, user};
+use crate::linux::process;
 use crate::probes::not_probed::NotProbed;
 use crate::recorder::context::Context;
 use crate::recorder::env::Env;
@@ -78,8 +78,8 @@ pub(super) fn why_not_traced(env: &Env<'_>, answers: &Answers, pid: u32) -> Star
         NotTraced::DoesNotAnswer(refused)
     } else if env.procfs().start(pid).is_none() {
         NotTraced::NoProcess
-    } else if !env.options.users.have(pid) {
-        NotTraced::OtherUser(user::user(pid))
+    } else if let Some(why) = env.options.chosen.why_not(pid) {
+        NotTraced::NotChosen(why)
     } else {
         NotTraced::NoIoc { command: redact::command(&process::command(pid)).join(" ") }
     };

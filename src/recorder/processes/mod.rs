@@ -85,7 +85,7 @@ impl Processes {
     /// Begins to look at processes. Without an `attacher` nothing is probed.
     pub fn new(attacher: Option<&Attacher>, options: &Options, now: u64) -> Processes {
         let (puts, process, console) = (options.puts, options.process, options.console);
-        let scope = Scope { users: options.users.clone(), wanted: Wanted { puts, process, console } };
+        let scope = Scope { chosen: options.chosen.clone(), wanted: Wanted { puts, process, console } };
         Processes {
             inspector: Inspector::start(attacher, &scope),
             discovery: Discovery::default(),

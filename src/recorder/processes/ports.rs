@@ -110,7 +110,7 @@ impl PortSearch {
             let pid = server.pid;
             let options = cx.env.options;
             let wanted = cx.iocs.has(pid)
-                || (options.pids.is_empty() || options.pids.contains(&pid)) && options.users.have(pid);
+                || (options.pids.is_empty() || options.pids.contains(&pid)) && options.chosen.users.have(pid);
             if !wanted || cx.env.procfs().start(pid) != Some(start) {
                 continue;
             }
@@ -123,6 +123,9 @@ impl PortSearch {
                     continue;
                 };
                 self.suspects.remove(&pid);
+                if !options.chosen.have_container(about.container.as_ref()) {
+                    continue;
+                }
                 let described = describe(&mut cx.env, pid, start, &about);
                 let mut ioc = TracedIoc::new(&cx.env, described, None);
                 ioc.container = container(ioc.id, &about);

@@ -74,6 +74,29 @@ pub struct Container {
     pub host_name: String,
 }
 
+/// Least length of the beginning of a container's id that stands for it: as many digits as runtimes show.
+const SHORT_ID: usize = 12;
+
+impl Container {
+    /// Whether a pattern, or what `matches` tells of it, is a name of this container: the uid or id of its pod, its host name,
+    /// which in Kubernetes is the pod's name, its own id, or at least twelve first digits of that. `host`: the machine,
+    /// if known. It is here because it must mean the same to the recorder and the reader.
+    pub fn is_called(&self, pattern: &str, matches: impl Fn(&str) -> bool, host: Option<&str>) -> bool {
+        pattern.len() >= SHORT_ID && self.id.starts_with(pattern)
+            || !self.pod.is_empty() && matches(&self.pod)
+            || matches(&self.id)
+            || self.own_host_name(host).is_some_and(matches)
+    }
+
+    /// HOSTNAME, if that is not the machine's, as that of a pod in the node's network is; `None` if that is not known.
+    pub fn own_host_name(&self, host: Option<&str>) -> Option<&str> {
+        let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        let host = host.filter(|host| !host.is_empty())?;
+        let name = Some(self.host_name.as_str()).filter(|name| !name.is_empty())?;
+        (short(name) != short(host)).then_some(name)
+    }
+}
+
 impl Whole for Container {
     const OWNED_BY: OwnedBy = OwnedBy::Run;
 
