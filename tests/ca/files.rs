@@ -1,7 +1,7 @@
 //! Writes capture files for tests, and reads them back as `iocrec record --read` does.
 
 use crate::packets::Packet;
-use iocrec::linux::user::Users;
+use iocrec::linux::chosen::Chosen;
 use iocrec::net::capture_file::CaptureFile;
 use iocrec::probes::tiers::TierRequest;
 use iocrec::recorder::capture_clock::CaptureClock;
@@ -193,7 +193,7 @@ pub fn options() -> Options {
         interfaces: Vec::new(),
         ports: Vec::new(),
         pids: Vec::new(),
-        users: Users::default(),
+        chosen: Chosen::default(),
         selection: Selection::default(),
         no_command_lines: false,
         puts: true,
