@@ -119,7 +119,7 @@ fn an_ioc_without_its_first_thread() {
 /// libraries elsewhere.
 #[test]
 fn libraries_replaced_under_a_running_ioc() {
-    let Some(rig) = Rig::new("attach-replaced") else { return };
+    let Some(rig) = Rig::alone("attach-replaced") else { return };
     let libraries = libraries();
     let site = rig.path("site");
     let copy = |to: &str| {

@@ -90,7 +90,7 @@ fn a_file_system_that_never_answers_holds_nobody_up() {
         if !can_mount("attacks-fuse") {
             return;
         }
-        let Some(rig) = Rig::new(&format!("attacks-{kind}")) else { return };
+        let Some(rig) = Rig::alone(&format!("attacks-{kind}")) else { return };
         let mut odd = odd(&rig, kind);
         holds(&rig, &mut odd, "did not return in time");
         // check finishes and names the process
@@ -105,14 +105,14 @@ fn a_file_system_that_never_answers_holds_nobody_up() {
 
 #[test]
 fn files_that_claim_gigabytes_cost_no_memory() {
-    let Some(rig) = Rig::new("attacks-sparse") else { return };
+    let Some(rig) = Rig::alone("attacks-sparse") else { return };
     let mut odd = odd(&rig, "sparse");
     holds(&rig, &mut odd, "");
 }
 
 #[test]
 fn a_flood_of_files_without_a_name_costs_no_memory() {
-    let Some(rig) = Rig::new("attacks-flood") else { return };
+    let Some(rig) = Rig::alone("attacks-flood") else { return };
     let mut odd = odd(&rig, "flood");
     holds(&rig, &mut odd, "");
 }

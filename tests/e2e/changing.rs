@@ -28,7 +28,7 @@ fn traces(rig: &Rig, pv: &str) -> String {
 #[test]
 fn an_ioc_that_starts_slowly() {
     for (build, strip) in [(Build::Shared, false), (Build::Unexported, true)] {
-        let Some(rig) = Rig::new("changing-slow") else { return };
+        let Some(rig) = Rig::alone("changing-slow") else { return };
         let Some(own) = Own::build(&rig, build) else { return };
         if strip {
             own.strip();

@@ -212,7 +212,7 @@ fn probes_in(pid: u32) -> usize {
 /// The kernel needs many grace periods to remove many probes; the recorder does not wait for them.
 #[test]
 fn it_leaves_within_a_second_and_its_probes_go() {
-    let Some(rig) = Rig::new("leaving") else { return };
+    let Some(rig) = Rig::alone("leaving") else { return };
     let versions: Vec<String> =
         epics_versions().into_iter().filter(|version| !version.contains('-')).collect();
     let versions: Vec<&[&str]> = std::iter::once(&[][..])

@@ -218,7 +218,7 @@ fn status_of(pid: u32, name: &str) -> u64 {
 /// It keeps the capabilities for IOCs that start later, as another user and in another network.
 #[test]
 fn privileges_that_are_not_needed_are_given_up() {
-    let Some(rig) = Rig::new("privileges") else { return };
+    let Some(rig) = Rig::alone("privileges") else { return };
     let mut recorder = rig.record(&["--only", "PUT:LONG"]);
     wait_until("it records", || {
         recorder.runs() && fs::read_dir(rig.log()).is_ok_and(|mut log| log.next().is_some())

@@ -137,7 +137,7 @@ fn compare(rig: &Rig, truth: &HashMap<u64, u32>) {
 
 #[test]
 fn clients_that_live_for_milliseconds_are_named() {
-    let Some(rig) = Rig::new("short-clients") else { return };
+    let Some(rig) = Rig::alone("short-clients") else { return };
     let ioc = rig.ioc("served", PORT, "puts.db", &[]);
     let mut recorder = rig.record(&["--tier", "ring", "--pid", &ioc.pid_argument()]);
     let mut probe = rig.client("libca", &[PORT], &[]);

@@ -30,6 +30,7 @@ pub use programs::{check_script, environment, epics_versions, iocreplay, python,
 pub use recorder::{json_lines, Running, FLUSH};
 pub use wait::{wait_until, Delays, PATIENCE};
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -48,14 +49,32 @@ pub struct Rig {
 /// all processes.
 static TURNS: RwLock<()> = RwLock::new(());
 
+thread_local! {
+    /// Whether this thread's test has its turn: a second rig of it must not wait for another test that waits for the first.
+    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
+}
+
 enum Turn {
     Beside { _guard: RwLockReadGuard<'static, ()> },
     Alone { _guard: RwLockWriteGuard<'static, ()> },
+    /// That of the test's first rig.
+    Same,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !matches!(self, Turn::Same) {
+            HAS_TURN.set(false);
+        }
+    }
 }
 
 impl Rig {
     /// Makes the surroundings of a test. None if it cannot run here, which is reported.
     pub fn new(name: &str) -> Option<Rig> {
+        if HAS_TURN.get() {
+            return Rig::with(name, Turn::Same);
+        }
         // a test that failed has left nothing half done
         let guard = TURNS.read().unwrap_or_else(PoisonError::into_inner);
         Rig::with(name, Turn::Beside { _guard: guard })
@@ -79,6 +98,7 @@ impl Rig {
             not_run(name, Needs::Root);
             return None;
         }
+        HAS_TURN.set(true);
         network::enter_private_network();
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

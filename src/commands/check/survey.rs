@@ -56,12 +56,20 @@ pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
     let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);
     let mut servers = look(0, || servers::find(&is_ioc).unwrap_or_default());
     servers.retain(|server| {
-        let why_not = if is_ioc(server.pid) { None } else { chosen.why_not(server.pid) };
-        let is_wanted = why_not.is_none();
-        if let Some(why) = why_not.filter(|_| not_recorded.iter().all(|other| other.pid != server.pid)) {
+        if is_ioc(server.pid) {
+            return true;
+        }
+        let other = not_recorded.iter().find(|other| other.pid == server.pid);
+        // whether one that does not answer is an IOC is not known
+        if other.is_some_and(|other| matches!(other.reason, Reason::Unanswered(_))) {
+            return false;
+        }
+        let is_said = other.is_some();
+        let Some(why) = chosen.why_not(server.pid) else { return true };
+        if !is_said {
             not_recorded.push(NotRecorded::new(server.pid, Reason::NotChosen(why)));
         }
-        is_wanted
+        false
     });
     let mut iocs: Vec<FoundIoc> = found
         .iter()
