@@ -54,7 +54,11 @@ pub fn text(found: &Found) -> String {
         line(format_args!("resources {reason}"));
     }
     if found.iocs.is_empty() {
-        line(format_args!("IOCs     none is running (or none can be seen: run as root)"));
+        let none = match found.not_recorded.as_slice() {
+            [] => "none is running (or none can be seen: run as root)",
+            _ => "none that would be recorded",
+        };
+        line(format_args!("IOCs     {none}"));
     }
     for ioc in &found.iocs {
         let ports: Vec<String> = ioc.ca_ports.iter().map(ToString::to_string).collect();
