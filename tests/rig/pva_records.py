@@ -34,7 +34,14 @@ PUTS = [
     ("R:INT64", {"value": -(2**63)}, "", {"value": -(2**63)}, -(2**63)),
     ("R:BO", {"value.index": 1}, "", {"value.index": 1}, 1),
     ("R:MBBO", {"value.index": 2}, WAIT, {"value.index": 2}, 2),
+    # of an index, a record has 16 bits
+    ("R:MBBO", {"value.index": 70000}, "", {"value.index": 70000}, 70000),
+    ("R:MBBO", {"value.index": -1}, "", {"value.index": -1}, -1),
     ("R:TEXT", {"value": "grüße"}, "", {"value": "grüße"}, "grüße"),
+    # texts that look like a number, like a menu's choice, and like a word of PVAccess
+    ("R:TEXT", {"value": "123.50"}, "", {"value": "123.50"}, "123.50"),
+    ("R:TEXT", {"value": "Passive"}, "", {"value": "Passive"}, "Passive"),
+    ("R:TEXT", {"value": "value"}, "", {"value": "value"}, "value"),
     # longer than the field
     ("R:TEXT", {"value": "t" * 60}, "", {"value": "t" * 60}, "t" * 60),
     ("R:TEXT", {"value": ""}, "", {"value": ""}, ""),

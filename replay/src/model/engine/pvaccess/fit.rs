@@ -35,8 +35,13 @@ pub(super) fn has_value(request: &PutSpan, value: &Value) -> bool {
     if *value == Value::Unknown {
         return true;
     }
-    let possible = request.packet.as_ref().and_then(|packet| packet.pva.as_ref()).map(|pva| &pva.possible);
-    match possible.filter(|possible| !possible.is_empty()) {
+    let pva = request.packet.as_ref().and_then(|packet| packet.pva.as_ref());
+    if let (Some("enum"), Value::Int(index)) = (pva.map(|pva| pva.sent.kind.as_str()), &request.requested) {
+        // a client sends 32 bits, a record has 16 of them
+        let kept = Value::Int((*index as u16).into());
+        return value::same(&kept, value) != Some(false) || is_same(&request.requested, value) != Some(false);
+    }
+    match pva.map(|pva| &pva.possible).filter(|possible| !possible.is_empty()) {
         Some(possible) => possible.iter().any(|one| value::same(one, value) == Some(true)),
         None => is_same(&request.requested, value) != Some(false),
     }
