@@ -126,10 +126,35 @@ fn the_least_number_of_a_type_stays_one_put() {
     }
 }
 
+/// A scaled number still fits its type, and the packet and the probe agree on it. Each run has another factor.
+#[test]
+fn a_scaled_number_fits_its_type() {
+    for _ in 0..6 {
+        for (dbr, dbf, number) in
+            [(5, Dbf::Long, i32::MAX.into()), (5, Dbf::Long, i32::MIN.into()), (1, Dbf::Short, 32_767_i64)]
+        {
+            let payload = match dbr {
+                5 => (number as i32).to_be_bytes().to_vec(),
+                _ => (number as i16).to_be_bytes().to_vec(),
+            };
+            let mut happenings = definitions("longout", dbf);
+            happenings.extend(put(SECOND, (dbr, payload), Value::Int(20), Value::Int(number)));
+            let (_, after) = both(happenings, "scale");
+            assert_eq!(after.len(), 1, "{number}: {after:?}");
+            let new = after[0]["new"].as_i64().unwrap();
+            assert!(new.unsigned_abs() <= number.unsigned_abs() && new.signum() == number.signum(), "{new}");
+            assert_eq!(after[0]["requested"], after[0]["new"], "{number}");
+        }
+    }
+}
+
 /// A whole number that a client sends as a 32-bit float or a double is the same number in an integer's record.
 #[test]
 fn a_number_is_the_same_as_float_and_as_integer() {
-    for number in [-100_i64, 100_000, 20_000_000, -1 << 24, -(1 << 31), 1 << 40, (1 << 53) - 1] {
+    let large = [(1 << 53) + 2, -(1 << 60) - (1 << 30)];
+    for number in
+        [-100_i64, 100_000, 20_000_000, -1 << 24, -(1 << 31), 1 << 40, (1 << 53) - 1, large[0], large[1]]
+    {
         let mut payloads = vec![(6, (number as f64).to_be_bytes().to_vec())];
         if number.unsigned_abs() <= 1 << 24 {
             payloads.push((2, (number as f32).to_be_bytes().to_vec()));
@@ -140,7 +165,7 @@ fn a_number_is_the_same_as_float_and_as_integer() {
             let (before, after) = both(happenings, "replace");
             assert_eq!((before.len(), after.len()), (1, 1), "{number}: {after:?}");
             let asked = after[0]["requested"].as_f64().unwrap();
-            assert_eq!(asked as i64, after[0]["new"].as_i64().unwrap(), "{number}: {}", after[0]);
+            assert_eq!(asked, after[0]["new"].as_i64().unwrap() as f64, "{number}: {}", after[0]);
         }
     }
 }

@@ -80,14 +80,19 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
     Outcome { status, new: self::as_asked(context, put, field, new), inexact, as_asked }
 }
 
+/// Whether what a server of PVAccess says of an error means that its client has no right to do that.
+pub fn is_refusal(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let refused = ["not permitted", "permission", "denied", "no access", "not allowed"];
+    refused.iter().any(|words| text.contains(words))
+}
+
 /// The result of a put by PVAccess, as its server said; `None` if it came otherwise.
 fn pva_status(put: &PutSpan) -> Option<&'static str> {
     let pva = put.packet.as_ref()?.pva.as_ref()?;
-    let text = pva.text.to_ascii_lowercase();
-    let refused = ["not permitted", "permission", "denied", "no access", "not allowed"];
     Some(match pva.status {
         Some(0 | 1) => "ok",
-        Some(2 | 3) if refused.iter().any(|words| text.contains(words)) => "denied",
+        Some(2 | 3) if is_refusal(&pva.text) => "denied",
         Some(2 | 3) => "error",
         // the client did not wait
         _ => "unknown",

@@ -154,7 +154,7 @@ impl Redaction {
             }
             Fact::PvaAnswer(answer) => {
                 let PvaAnswer { circuit: _, ioid: _, kind, status: _, text, value } = &mut **answer;
-                self.text(text);
+                self.error_text(text);
                 self.pva_value(value, matches!(kind, PvaKind::Get | PvaKind::PutGet), false);
             }
             Fact::PvaMonitor(PvaMonitor { circuit: _, channel: _, ioid: _, starts: _ }) => {}

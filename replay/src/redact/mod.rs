@@ -77,9 +77,10 @@ impl Redaction {
     /// Begins with a new secret. With a map it notes what it replaces.
     pub fn new(choice: Choice, map: Option<Map>) -> Redaction {
         let secret = Secret::default();
-        // From a half to two, and neither is likely: a quarter more or less is seen in any plot of two logs.
+        // From a quarter to one: above one, numbers would not fit their types any more. Neither end is likely: a quarter
+        // more or less is seen in any plot of two logs.
         let part = (secret.number("factor", &[], 0) >> 11) as f64 / (1u64 << 53) as f64;
-        let factor = 2f64.powf(2.0 * part - 1.0);
+        let factor = 2f64.powf(-2.0 * part);
         Redaction { choice, secret, factor, map, ..Redaction::default() }
     }
 

@@ -5,6 +5,7 @@
 
 use super::words;
 use super::Redaction;
+use crate::model::outcome::is_refusal;
 use iocrec_log::event::Address;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -208,6 +209,15 @@ impl Redaction {
     /// A text for people: what somebody wrote, or the recorder wrote about something that has a name.
     pub(super) fn text(&mut self, text: &mut String) {
         self.token("text", text);
+    }
+
+    /// What a server says of an error. That it refused stays: it is the status of a put.
+    pub(super) fn error_text(&mut self, text: &mut String) {
+        let is_refusal = is_refusal(text);
+        self.text(text);
+        if is_refusal {
+            text.push_str(", denied");
+        }
     }
 
     /// How an IOC ended: exit status and signal stay, and whether there was a core dump. Who sent the signal, and where the

@@ -13,6 +13,9 @@ use std::ops::Range;
 /// Most steps through a description; the longest one that a recorder writes has no more bytes.
 const MOST_STEPS: usize = epics::pva::types::LONGEST;
 
+/// From this size on, a text's size takes more bytes than one.
+const ONE_BYTE_SIZE: usize = 254;
+
 /// Where a part of bytes stands in them.
 fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
@@ -52,8 +55,14 @@ fn part(
     Ok(())
 }
 
-/// A leaf to be replaced: its type, and where it stands.
-type Found = (Scalar, Range<usize>);
+/// A leaf to be replaced.
+struct Found {
+    scalar: Scalar,
+    /// Where it stands.
+    place: Range<usize>,
+    /// Whether the value was cut in it: of a text, its size is that of the whole one.
+    is_cut: bool,
+}
 
 /// Finds where the leaves stand.
 struct Leaves<'a> {
@@ -65,10 +74,10 @@ struct Leaves<'a> {
 }
 
 impl Leaves<'_> {
-    fn keep(&mut self, scalar: Scalar, bytes: &[u8]) {
+    fn keep(&mut self, scalar: Scalar, bytes: &[u8], is_cut: bool) {
         if let Some(place) = place(self.bytes, bytes) {
             self.end = self.end.max(place.end);
-            self.found.push((scalar, place));
+            self.found.push(Found { scalar, place, is_cut });
         }
     }
 }
@@ -80,30 +89,35 @@ impl Visitor for Leaves<'_> {
 
     fn leaf(&mut self, leaf: Leaf<'_>) {
         match leaf {
-            Leaf::One(scalar, bytes) => self.keep(scalar, bytes),
-            Leaf::Beginning(bytes) => self.keep(Scalar::STRING, bytes),
+            Leaf::One(scalar, bytes) => self.keep(scalar, bytes, false),
+            Leaf::Beginning(bytes) => self.keep(Scalar::STRING, bytes, true),
             Leaf::Many(Scalar::STRING, _, bytes) => {
                 let mut cursor = Cursor::new(bytes, self.big_endian);
                 while !cursor.is_empty() {
                     let mut ahead = cursor;
                     match cursor.string() {
-                        Ok(text) => self.keep(Scalar::STRING, text),
+                        Ok(text) => self.keep(Scalar::STRING, text, false),
                         // the last one is cut: what there is of it
                         Err(_) => {
                             let _ = ahead.size();
-                            return self.keep(Scalar::STRING, ahead.rest());
+                            return self.keep(Scalar::STRING, ahead.rest(), true);
                         }
                     }
                 }
             }
-            Leaf::Many(scalar, _, bytes) => self.keep(scalar, bytes),
+            Leaf::Many(scalar, _, bytes) => self.keep(scalar, bytes, false),
             Leaf::Empty | Leaf::Nothing => {}
         }
     }
 
-    fn any(&mut self, _: &mut Cursor<'_>, _: &mut Vec<u8>) -> Read<bool> {
-        // Its type stands among the values with all its names: nothing from here on can be told apart.
-        Err(Fault::UnknownType)
+    fn any(&mut self, value: &mut Cursor<'_>, out: &mut Vec<u8>) -> Read<bool> {
+        let is_there = value::any_alone(value, out)?;
+        match head(&mut Cursor::new(out, false)) {
+            Ok(Head::Scalar(..)) => Ok(true),
+            _ if !is_there => Ok(false),
+            // Its type stands among the values with all its names: nothing from here on can be told apart.
+            _ => Err(Fault::UnknownType),
+        }
     }
 }
 
@@ -147,7 +161,7 @@ impl Redaction {
     /// A value. `changed`: it begins with the set of changed fields. `is_options`: it is the options of a request, whose
     /// words are those of PVAccess.
     pub(super) fn pva_value(&mut self, value: &mut PvaValue, changed: bool, is_options: bool) {
-        let PvaValue { types, big_endian, length: _, bytes } = value;
+        let PvaValue { types, big_endian, length, bytes } = value;
         match self.choice.values {
             Values::Keep => return,
             Values::Drop if !is_options => return bytes.clear(),
@@ -158,18 +172,48 @@ impl Redaction {
             None => (Vec::new(), 0),
         };
         bytes.truncate(end);
-        for (scalar, place) in found {
-            let Some(leaf) = bytes.get_mut(place) else { continue };
+        let (mut replaced, mut done) = (Vec::with_capacity(bytes.len()), 0);
+        for Found { scalar, place, is_cut } in found {
+            let end = place.end;
+            replaced.extend_from_slice(bytes.get(done..place.start).unwrap_or_default());
+            let leaf = bytes.get(place).unwrap_or_default();
+            done = end;
             if scalar == Scalar::STRING {
-                if !words::is_pva_name(leaf) {
-                    let letters = self.secret.letters("text", leaf);
-                    leaf.copy_from_slice(&letters);
+                let text = match () {
+                    () if is_options && words::is_pva_name(leaf) => leaf.to_vec(),
+                    () if is_cut || is_options => self.secret.letters("text", leaf),
+                    // as the record's value is: it must be found again there
+                    () => self.value_text(leaf),
+                };
+                replace_text(&mut replaced, leaf, text, || self.secret.letters("text", leaf));
+            } else {
+                let first = replaced.len();
+                replaced.extend_from_slice(leaf);
+                if scalar != Scalar::BOOLEAN {
+                    let own = replaced.get_mut(first..).unwrap_or_default();
+                    self.elements(dbf(scalar), own, *big_endian);
                 }
-            } else if scalar != Scalar::BOOLEAN {
-                let of = dbf(scalar);
-                self.elements(of, leaf, *big_endian);
             }
         }
+        replaced.extend_from_slice(bytes.get(done..).unwrap_or_default());
+        // its true length, by as much as what is there of it has changed
+        *length = (*length).saturating_add(replaced.len() as u32).saturating_sub(bytes.len() as u32);
+        *bytes = replaced;
+    }
+}
+
+/// Appends a text in place of another, whose size stands right before it.
+fn replace_text(bytes: &mut Vec<u8>, old: &[u8], new: Vec<u8>, of_same_length: impl FnOnce() -> Vec<u8>) {
+    if new.len() == old.len() {
+        return bytes.extend(new);
+    }
+    // numbers and their like: their size is one byte
+    match bytes.last_mut() {
+        Some(size) if old.len() < ONE_BYTE_SIZE && new.len() < ONE_BYTE_SIZE => {
+            *size = new.len() as u8;
+            bytes.extend(new);
+        }
+        _ => bytes.extend(of_same_length()),
     }
 }
 

@@ -9,6 +9,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Letters of a token: 50 bits, so that among a million names two are the same with a probability of 1 to 2000.
 const TOKEN: usize = 10;
+/// Lengths at which fields and probes cut texts: strings of 40 bytes with their end, and what probes read of longer ones
+/// (`bpf/hits.h`).
+const CUTS: [usize; 3] = [39, 152, 400];
 /// Rounds of a permutation: with four and a good function nothing of the input is to be seen (Luby and Rackoff).
 const ROUNDS: u64 = 4;
 
@@ -42,15 +45,21 @@ impl Secret {
         token
     }
 
-    /// Letters of the same length that stand for a text. Zeros stay where they are: they end texts.
+    /// Letters of the same length that stand for a text. Zeros stay where they are: they end texts. Up to each of [`CUTS`]
+    /// they follow from the text up to there alone: what is left of a text that was cut is the beginning of the whole one.
     pub fn letters(&self, of: &str, text: &[u8]) -> Vec<u8> {
-        // once over all of it: a long text may not cost the square of its length
-        let seed = self.number(of, text, 1).to_le_bytes();
-        let letter = |(place, byte): (usize, &u8)| match byte {
-            0 => 0,
-            _ => LETTERS[(self.number(of, &seed, 2 + place as u64) % 32) as usize],
-        };
-        text.iter().enumerate().map(letter).collect()
+        let mut letters = Vec::with_capacity(text.len());
+        for end in CUTS.into_iter().filter(|cut| *cut < text.len()).chain([text.len()]) {
+            // once over all of it for each cut: a long text may not cost the square of its length
+            let seed = self.number(of, text.get(..end).unwrap_or(text), 1).to_le_bytes();
+            for (place, byte) in text.iter().enumerate().take(end).skip(letters.len()) {
+                letters.push(match byte {
+                    0 => 0,
+                    _ => LETTERS[(self.number(of, &seed, 2 + place as u64) % 32) as usize],
+                });
+            }
+        }
+        letters
     }
 
     /// Bytes of the same length that stand for others.
@@ -109,5 +118,18 @@ mod tests {
         assert_ne!(one.token("pv", b"A"), other.token("pv", b"A"));
         assert_ne!(one.number("pv", b"A", 0), one.number("host", b"A", 0));
         assert_eq!(one.letters("text", b"ab\0c").get(2), Some(&0));
+    }
+
+    #[test]
+    fn what_is_left_of_a_cut_text_is_its_beginning() {
+        let secret = Secret::default();
+        let text: Vec<u8> = (0..1000u32).map(|number| b'a' + (number % 23) as u8).collect();
+        let whole = secret.letters("text", &text);
+        for cut in CUTS {
+            assert_eq!(secret.letters("text", &text[..cut]), whole[..cut]);
+        }
+        let mut other = text.clone();
+        other[999] = b'!';
+        assert_ne!(secret.letters("text", &other)[400..450], whole[400..450]);
     }
 }

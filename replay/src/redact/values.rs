@@ -25,8 +25,8 @@ const RANGES: [(u64, u64); 10] = [
     (1 << 53, i64::MAX as u64),
     (i64::MAX as u64 + 1, u64::MAX),
 ];
-/// Whole numbers up to this are exact in a 64-bit float.
-const EXACT: f64 = (1u64 << 53) as f64;
+/// Whole numbers below this are replaced as integers of 64 bits are.
+const INTEGERS: f64 = (1u64 << 63) as f64;
 /// Other numbers become one of 2^23 multiples of 2^-10, none of them whole: exact in a 32-bit float.
 const STEPS: u64 = 1 << 23;
 const STEP: f64 = 1024.0;
@@ -71,7 +71,7 @@ impl Redaction {
             return number;
         }
         let magnitude = number.abs();
-        let replaced = if magnitude.fract() == 0.0 && magnitude < EXACT {
+        let replaced = if magnitude.fract() == 0.0 && magnitude < INTEGERS {
             return self.integer(number as i64) as f64;
         } else if self.choice.values == Values::Scale {
             magnitude * self.factor
