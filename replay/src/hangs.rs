@@ -593,8 +593,12 @@ impl Logs {
         if self.uses_index() {
             scan.choose(choose);
         }
+        let mut expected = None;
         while let Some(part) = scan.next() {
             match part {
+                Part::Segment(header) if reports => {
+                    self.notices().segment(&mut expected, header.sequence, scan.file());
+                }
                 Part::Segment(_) => {}
                 Part::Unreadable(error) if reports => self.notices().report(&Notice::Unreadable(error)),
                 Part::Damage(damage) if reports => {

@@ -64,9 +64,10 @@ impl Inventory {
         let mut found = Inventory::sharing(&logs::budget(files));
         SetLater::find(files).inspect(|set| found.set_later(*set));
         let mut scan = Scan::new(files, Blocks::Definitions);
+        let mut expected = None;
         while let Some(part) = scan.next() {
             match part {
-                Part::Segment(_) => {}
+                Part::Segment(header) => notices.segment(&mut expected, header.sequence, scan.file()),
                 Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
                 Part::Block(block) => {
                     block.events.iter().for_each(|event| found.take(event.time, &event.fact));

@@ -606,18 +606,21 @@ pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
     None
 }
 
-/// Monotonic and wall-clock time of the last event of a run. Reads its last segment.
+/// Monotonic and wall-clock time of the last event of a run. Reads its last segment; those before only if nothing of that one
+/// can be read, as if it had just begun when it was copied.
 fn last_event(run: &[SegmentFile]) -> Option<(u64, i64)> {
-    let mut context = Context::default();
-    let mut last = None;
-    for part in Scan::new(run.last(), Blocks::All) {
-        let Part::Block(block) = part else { continue };
-        for event in &block.events {
-            context.apply(event.time, &event.fact);
-            last = last.max(Some(event.time));
+    run.iter().rev().find_map(|file| {
+        let mut context = Context::default();
+        let mut last = None;
+        for part in Scan::new([file], Blocks::All) {
+            let Part::Block(block) = part else { continue };
+            for event in &block.events {
+                context.apply(event.time, &event.fact);
+                last = last.max(Some(event.time));
+            }
         }
-    }
-    Some((last?, context.wall(last?)?))
+        Some((last?, context.wall(last?)?))
+    })
 }
 
 /// The memory budget for the definitions in these files.

@@ -6,7 +6,7 @@
 use crate::clocks::{wording, HostClock};
 use crate::namesakes::Namesakes;
 use crate::time::duration;
-use iocrec_log::reader::{Cause, Damage, ReadError};
+use iocrec_log::reader::{Cause, Damage, ReadError, SegmentFile};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -254,6 +254,16 @@ impl Notices {
             drop(said);
             handler(notice);
         }
+    }
+
+    /// Reports the segments that are missing before this one. `expected`: the number that it should have; then that of the
+    /// next one.
+    pub fn segment(&self, expected: &mut Option<u32>, number: u32, file: Option<&SegmentFile>) {
+        let count = number.saturating_sub(expected.unwrap_or(number));
+        if let Some(file) = file.filter(|_| count > 0) {
+            self.report(&Notice::MissingSegments { count, before: file.path.clone() });
+        }
+        *expected = Some(number.saturating_add(1));
     }
 
     /// Reports a part of a segment that can't be read; only the first few parts of each segment.

@@ -597,7 +597,12 @@ fn verify_says_what_is_wrong() {
         &["DAMAGED   box1, "],
         &["  damage  ", "wrong checksum", "; 1 blocks gone; from 2026-09-21T14:13:", " at byte "],
         &["  damage  ", "segments are missing", "; 1 segments gone; from 2026-09-21T14:13:", " to 2026-"],
-        &["  note    ", "was being written when the recorder stopped", "; after 2026-09-21T14:13:"],
+        &[
+            "  note    ",
+            "it ends within a block: the recorder was writing it",
+            "or the end is missing",
+            "; after 2026-09-21T14:13:",
+        ],
         &["UNREADABLE ", "none.iocrec is not an iocrec segment"],
     ];
     assert_eq!(lines.len(), parts.len(), "{out}");

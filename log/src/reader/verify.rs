@@ -78,7 +78,10 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Damage(cause) => cause.fmt(f),
-            Fault::Unfinished => f.write_str("the last block was being written when the recorder stopped"),
+            Fault::Unfinished => f.write_str(
+                "it ends within a block: the recorder was writing it when it was killed or the file was copied, or the \
+                 end is missing",
+            ),
             Fault::Short => f.write_str("blocks are missing at its end, as the next segment shows"),
             Fault::Open => f.write_str(
                 "its end is not recorded: the recorder was writing it, or was killed, or the end is missing",

@@ -79,7 +79,7 @@ impl Unseen {
             Kind::Lost => format!("{} events lost{why}", self.count),
             Kind::Missing => "a part of the log is missing or damaged".to_owned(),
             Kind::Unrecorded => format!("not recorded{why}"),
-            Kind::RunEnd => "the log of the run ended".to_owned(),
+            Kind::RunEnd => "the recorder's run ended, or the log of it".to_owned(),
             Kind::LeftOut => {
                 let of = self.record.as_deref().map_or(String::new(), |record| format!(" of {record}"));
                 format!("{} chains{of} left out by chain sampling", self.count)

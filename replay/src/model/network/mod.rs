@@ -15,6 +15,7 @@ use super::clock::SetLater;
 use crate::filter::Filter;
 use crate::logs::{budget, Logs};
 use crate::namesakes::selects;
+use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, Fact, Ip6};
@@ -260,11 +261,11 @@ impl Reading<'_> {
 }
 
 impl Network {
-    /// Reads all runs.
+    /// Reads all runs, and reports what can't be read.
     pub fn read(logs: &Logs) -> Network {
         let mut found = Network::default();
         for run in logs.runs() {
-            found.run(run, |classes| classes.others() || classes.notes());
+            found.run(run, |classes| classes.others() || classes.notes(), Some(logs.notices()));
         }
         found
     }
@@ -273,7 +274,7 @@ impl Network {
     pub fn of_devices(logs: &Logs, filter: &Filter) -> Vec<NetLine> {
         let mut found = Network::default();
         for run in logs.runs() {
-            found.run(run, Classes::notes);
+            found.run(run, Classes::notes, None);
         }
         found.lines.retain(|line| line.kind.is_of_devices());
         found.lines(filter, false).0
@@ -299,20 +300,40 @@ impl Network {
         (shown, ordinary, left_out)
     }
 
-    fn run(&mut self, files: &[SegmentFile], needs: fn(Classes) -> bool) {
+    /// Reads a run. Damage is reported to `notices`, if not where hits are read.
+    fn run(&mut self, files: &[SegmentFile], needs: fn(Classes) -> bool, notices: Option<&Rc<Notices>>) {
         let mut context = Context::sharing(&budget(files));
         SetLater::find(files).inspect(|set| set.apply_to(&mut context));
         let mut host: Rc<str> = "".into();
         let (mut beaconing, mut circuits) = (Beaconing::default(), Circuits::default());
         let mut devices = Devices::default();
         let mut span: Option<(i64, i64)> = None;
-        // Bulk, mostly hits of other kinds, need not be unpacked. Damage is reported where hits are read.
+        // Bulk, mostly hits of other kinds, need not be unpacked.
         let choose = move |about: &About| match about.classes {
             Some(classes) if !needs(classes) && !about.defines => Choice::Pass,
             _ => Choice::Read,
         };
-        for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
-            let Part::Block(block) = part else { continue };
+        let mut scan = Scan::new(files, Blocks::All).choosing(Arc::new(choose));
+        let mut expected = None;
+        while let Some(part) = scan.next() {
+            let block = match (part, notices) {
+                (Part::Block(block), _) => block,
+                (Part::Segment(header), Some(notices)) => {
+                    notices.segment(&mut expected, header.sequence, scan.file());
+                    continue;
+                }
+                (Part::Unreadable(error), Some(notices)) => {
+                    notices.report(&Notice::Unreadable(error));
+                    continue;
+                }
+                (Part::Damage(damage), Some(notices)) => {
+                    if let Some(file) = scan.file() {
+                        notices.damage(&file.path, damage);
+                    }
+                    continue;
+                }
+                (Part::Segment(_) | Part::Unreadable(_) | Part::Damage(_), None) => continue,
+            };
             for event in &block.events {
                 let (time, fact) = (event.time, &event.fact);
                 if matches!(fact, Fact::IocEnd(_)) {

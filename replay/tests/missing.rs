@@ -1,0 +1,86 @@
+//! Whatever is asked of a log of which a part is missing, the answer says so: it may be that part where the truth is.
+
+mod common;
+
+use common::every::every_once;
+use common::{iocreplay, outcome, segments, write_events, MS, SECOND};
+use iocrec_log::event::{CaPut, Fact};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A log of some segments.
+fn log_of_segments(directory: &Path) -> Vec<PathBuf> {
+    let mut state = 1_u64;
+    let puts = (0..20_000_u64).map(|number| {
+        // what can't be compressed fills segments
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let payload = f64::from_bits(state >> 2).to_be_bytes().to_vec();
+        let put =
+            CaPut { circuit: 1, channel: 1, notify: false, dbr: 6, count: 1, ioid: 1, length: 8, payload };
+        (SECOND + number * MS, Fact::CaPut(put))
+    });
+    write_events(directory, "box1", 7, puts.collect());
+    let files = segments(directory);
+    assert!(files.len() >= 3, "{}", files.len());
+    files
+}
+
+/// The commands whose answer about this log does not have these words.
+fn silent(log: &Path, words: &[&str]) -> Vec<String> {
+    let log = log.to_str().unwrap();
+    let asked = every_once(log, "PS1:SETPOINT", "2026-09-21T14:13:30Z");
+    let says = |asked: &Vec<String>| {
+        let (_, out, err) = outcome(iocreplay(asked).output().unwrap());
+        words.iter().any(|word| err.contains(word) || out.contains(word))
+    };
+    // a copy lacks what the log lacks, and tells so itself; only the past of that time is read for --at
+    let is_due = |asked: &Vec<String>| asked[0] != "redact" && !asked.iter().any(|word| word == "--at");
+    asked.into_iter().filter(is_due).filter(|asked| !says(asked)).map(|asked| asked.join(" ")).collect()
+}
+
+#[test]
+fn every_command_says_that_segments_are_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let files = log_of_segments(&log);
+    fs::remove_file(&files[1]).unwrap();
+    let silent = silent(&log, &["missing"]);
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+#[test]
+fn every_command_says_that_a_segment_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let last = log_of_segments(&log).pop().unwrap();
+    let whole = fs::read(&last).unwrap();
+    fs::write(&last, &whole[..whole.len() / 2]).unwrap();
+    let silent = silent(&log, &["is cut", "ends within a block"]);
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+/// The last segment had just begun when it was copied: what can be read ends with the one before.
+#[test]
+fn a_log_ends_with_what_can_be_read_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let last = log_of_segments(&log).pop().unwrap();
+    let whole = fs::read(&last).unwrap();
+    fs::write(&last, &whole[..300]).unwrap();
+    let puts = |options: &[&str]| {
+        let words = [&["puts", "--utc", log.to_str().unwrap()], options].concat();
+        let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+        assert!(err.contains("is cut"), "{err}");
+        out
+    };
+    let all = puts(&[]);
+    let (end, _) = all.lines().last().unwrap().split_once("  ").unwrap();
+    assert!(end.starts_with("2026-09-21T14:13:"), "{end}");
+    let of_last_second = puts(&["--since", "-1s"]);
+    let count = of_last_second.lines().count();
+    assert!((1_000..=1_001).contains(&count), "a put comes each millisecond: {count}");
+    assert_eq!(of_last_second.lines().last(), all.lines().last());
+    let (_, shown, _) = outcome(iocreplay(["last", "--utc", log.to_str().unwrap()]).output().unwrap());
+    let told = format!("still ran when the log ends, at {}", end.get(..22).unwrap());
+    assert!(shown.contains(&told), "{told}: {shown}");
+}
