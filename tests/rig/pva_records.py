@@ -23,6 +23,7 @@ OPTIONS = {
     BLOCK: {"block": "true"},
 }
 LONG = [*b"l" * 200, 0]
+COUNTED = [float(number) for number in range(2000)]
 #: PV, what p4p is given, its pvRequest, the fields, the value that stands for all of it.
 PUTS = [
     ("R:AO", {"value": 1.25}, "", {"value": 1.25}, 1.25),
@@ -69,11 +70,14 @@ PUTS = [
     ("R:GROUP", {"table.column": [3.0, 4.0]}, "", {"table.column": [3.0, 4.0]}, None),
     ("R:GROUP", {"a.b.x": -1.0, "any": -2, "text.value": "", "table.column": []}, BLOCK,
      {"a.b.x": -1.0, "any": -2, "text.value": "", "table.column": []}, None),
+    # longer than what the log keeps
+    ("R:LONGGROUP", {"a": COUNTED, "b": 5.5, "c": "behind it"}, "", {"a": COUNTED, "b": 5.5, "c": "behind it"}, None),
     ("R:LOCKEDGROUP", {"first": 1.0, "second": 2.0}, "", {"first": 1.0, "second": 2.0}, None),
 ]  # fmt: skip
 #: The records that a group's fields are of.
 MEMBERS = {
     "R:GROUP": {"a.b.x": "R:G:DEEP", "any": "R:G:ANY", "text.value": "R:G:TEXT", "table.column": "R:G:COLUMN"},
+    "R:LONGGROUP": {"a": "R:C:LONG", "b": "R:C:NUMBER", "c": "R:C:TEXT"},
     "R:LOCKEDGROUP": {"first": "R:L:OPEN", "second": "R:L:LOCKED"},
 }
 

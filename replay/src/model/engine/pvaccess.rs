@@ -367,15 +367,15 @@ impl Engine {
     /// nobody's.
     fn join_hit(&mut self, hit: &Hit, gives_up: bool) -> Join {
         let context = self.run.context();
-        // the clocks are mostly right
-        let mut found = [0, CLOCK_ERROR]
+        // the clocks are mostly right; what only may fit does so where nothing else fits
+        let mut found = [(0, false), (CLOCK_ERROR, false), (0, true)]
             .into_iter()
-            .map(|error| {
+            .map(|(error, perhaps)| {
                 let near = self.pva.waiting.iter().enumerate().take(WINDOW);
                 let free = near.filter(|(_, message)| !message.is_joined);
                 let fit = free.filter_map(|(number, message)| {
                     let fit = fits(&self.chains, &context, &self.pva.targets, hit, message, error)?;
-                    Some((number, message.at, message.circuit, fit))
+                    (perhaps || fit != Fit::Perhaps).then_some((number, message.at, message.circuit, fit))
                 });
                 fit.collect::<Vec<_>>()
             })
@@ -396,7 +396,7 @@ impl Engine {
         if fit == Fit::Own && self.chains.put(hit.at).is_some() {
             self.chains.merge(hit.at, message);
         } else {
-            let is_group = fit == Fit::Member;
+            let is_group = fit != Fit::Own;
             self.chains.attach(hit.at, message);
             let request = self.chains.put_mut(message).and_then(|put| put.packet.as_mut()?.pva.as_mut());
             if let Some(request) = request {

@@ -16,6 +16,8 @@ pub(super) enum Fit {
     Own,
     /// It is one of the puts of a group.
     Member,
+    /// It may be one: the log does not hold all that was sent.
+    Perhaps,
 }
 
 /// Whether a hit is between a request and its answer.
@@ -127,15 +129,18 @@ pub(super) fn fits(
     if pva.names_record || ioc.is_none() || pva.kind == PvaKind::Process {
         return None;
     }
-    let is_field = match requested {
+    match requested {
         // its record is locked with others, so the value is read later
-        Some(Value::Unknown) => true,
+        Some(Value::Unknown) => Some(Fit::Member),
         Some(given) => {
             let is_sent = pva.sent.fields.iter().any(|(_, sent)| is_same(sent, given) == Some(true));
-            is_sent || holds(&pva.unread, given)
+            if is_sent || holds(&pva.unread, given) {
+                return Some(Fit::Member);
+            }
+            // it was sent behind what the log holds
+            (pva.sent.is_cut && pva.sent.is_known).then_some(Fit::Perhaps)
         }
         // a member that only makes its record process
-        None => true,
-    };
-    is_field.then_some(Fit::Member)
+        None => Some(Fit::Member),
+    }
 }
