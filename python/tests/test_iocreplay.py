@@ -199,8 +199,10 @@ class Cells(unittest.TestCase):
         self.assertEqual(cells(1, "On"), {"num": 1.0, "int": 1, "str": "On"})
         self.assertEqual(cells("text"), {"str": "text"})
         self.assertEqual(cells("Infinity"), {"num": math.inf, "str": "Infinity"})
-        self.assertEqual(cells([]), {"array": []})
+        self.assertEqual(cells([]), {"array": [], "array_int": []})
         self.assertEqual(cells([1, 2.5]), {"array": [1.0, 2.5]})
+        large = [2**64 - 1, 2**53 + 1]
+        self.assertEqual(cells(large), {"array": [float(2**64), float(2**53)], "array_int": [-1, 2**53 + 1]})
         self.assertEqual(cells(["a", "NaN"]), {"array_str": ["a", "NaN"]})
         array = cells([1.0, "NaN"])["array"]
         self.assertTrue(array[0] == 1.0 and math.isnan(array[1]))
@@ -236,6 +238,12 @@ class Frames(unittest.TestCase):
                     self.assertEqual(row[f"{name}_str"], value)
                 elif value is None:
                     self.assertIsNone(row[f"{name}_num"])
+
+    def test_integers_stay_exact_where_some_are_unknown(self):
+        columns = _frames.Columns({"new_int": _frames.INT}, lambda number: [{"new_int": number}])
+        frame = iocreplay.Rows([], lambda _: iter([2**53 + 1, None]), columns).to_pandas()
+        # as an integer: a float would be compared as one
+        self.assertEqual((int(frame["new_int"][0]), frame["new_int"].isna().tolist()), (2**53 + 1, [False, True]))
 
     def test_a_frame_without_rows_has_its_columns(self):
         with warnings.catch_warnings():

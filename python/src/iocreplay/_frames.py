@@ -17,7 +17,7 @@ Row = TypeVar("Row")
 BATCH = 10_000
 # The kinds of columns, and what each is for Arrow.
 TIME, INT, FLOAT, BOOL, TEXT = "time", "int", "float", "bool", "text"
-NUMBERS, TEXTS = "numbers", "texts"
+NUMBERS, INTS, TEXTS = "numbers", "ints", "texts"
 
 
 class Columns(Generic[Row]):
@@ -39,6 +39,7 @@ def table(rows: Iterable[Row], columns: Columns[Row]) -> pyarrow.Table:
         BOOL: pyarrow.bool_(),
         TEXT: pyarrow.string(),
         NUMBERS: pyarrow.list_(pyarrow.float64()),
+        INTS: pyarrow.list_(pyarrow.int64()),
         TEXTS: pyarrow.list_(pyarrow.string()),
     }
     schema = pyarrow.schema([(name, types[kind]) for name, kind in columns.kinds.items()])
@@ -65,6 +66,7 @@ def _split(name: str) -> dict[str, str]:
         f"{name}_int": INT,
         f"{name}_str": TEXT,
         f"{name}_array": NUMBERS,
+        f"{name}_array_int": INTS,
         f"{name}_array_str": TEXTS,
     }
 
@@ -78,12 +80,19 @@ def _number(value: Any) -> Any:
     return float(value) if not isinstance(value, str) else _NOT_FINITE[value]
 
 
+def _signed(number: int) -> int:
+    """A 64-bit integer with the same bits that has a sign."""
+    return number if number <= _HIGHEST else number - 2**64
+
+
 def _value(name: str, value: Any, state: str | None = None) -> Iterator[tuple[str, Any]]:
     """The cells of a value, with the state that belongs to the number of an enum."""
     if isinstance(value, list):
         numeric = [element for element in value if not isinstance(element, str)]
         if all(not isinstance(element, str) or element in _NOT_FINITE for element in value) and (numeric or not value):
             yield f"{name}_array", [_number(element) for element in value]
+            if all(isinstance(element, int) for element in value):
+                yield f"{name}_array_int", [_signed(element) for element in value]
         else:
             yield f"{name}_array_str", [str(element) for element in value]
     elif isinstance(value, str):

@@ -43,7 +43,13 @@ class Rows(Generic[Row]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """A data frame of pandas, by way of Arrow. Needs the packages pyarrow and pandas."""
-        return self.to_arrow().to_pandas()
+        import pandas
+        import pyarrow
+
+        # without it, a column of integers of which some are not known becomes one of floats, which are not exact
+        frame = self.to_arrow().to_pandas(types_mapper={pyarrow.int64(): pandas.Int64Dtype()}.get)
+        assert isinstance(frame, pandas.DataFrame)  # of a table, not of an array
+        return frame
 
     def to_polars(self) -> polars.DataFrame:
         """A data frame of polars, by way of Arrow. Needs the packages pyarrow and polars."""
