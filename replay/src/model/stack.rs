@@ -44,6 +44,8 @@ pub struct Frame {
     pub puts: Puts,
     /// For [`In::PutField`] and [`In::Notify`]: stack pointer of its `dbPut`, once seen.
     pub wrote: Option<i64>,
+    /// For [`In::PutField`] and [`In::Notify`]: whether its record was processed, which it is once.
+    pub processed: bool,
     /// For [`In::Complete`]: whether the forward link has been followed. A record has only one.
     pub followed: bool,
 }

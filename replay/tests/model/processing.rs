@@ -53,6 +53,20 @@ fn forward_links_of_the_root_are_siblings_of_what_it_wrote_to() {
     assert_eq!(story.sketch(), "T:SP scan = 7\n  put T:RB1 7\n  T:CALC FLNK = 8\nT:FAN scan = 0\n");
 }
 
+/// Of two puts to a record the hits between the first's process and the second's are lost: its value is not the first's, which
+/// was not skipped, either.
+#[test]
+fn what_is_processed_after_a_loss_is_no_earlier_puts() {
+    let mut story = story();
+    story
+        .put(SECOND, PutKind::PutField, CLIENT, -100, "", SP, 1.0)
+        .put(SECOND + 1, PutKind::Put, CLIENT, -300, "", SP, 1.0)
+        .process(SECOND + 2, CLIENT, -300, "", SP)
+        .process(SECOND + 1000, CLIENT, -300, "", SP)
+        .complete(SECOND + 1001, CLIENT, -400, SP, 9.0);
+    assert_eq!(story.sketch(), "put T:SP 1\n  T:SP put open\nT:SP unknown = 9\n");
+}
+
 /// Where only process routines are probed, one below another's stack pointer need not be called by it: nothing
 /// is claimed, and none is taken for skipped.
 #[test]

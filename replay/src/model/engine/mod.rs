@@ -238,7 +238,8 @@ impl Engine {
             self.unwind(thread, self.now);
         }
         self.chains.hold(at);
-        let frame = Frame { sp, within, record, at, puts: Puts::default(), wrote: None, followed: false };
+        let (puts, wrote, processed, followed) = (Puts::default(), None, false, false);
+        let frame = Frame { sp, within, record, at, puts, wrote, processed, followed };
         self.threads.of(thread).frames.push(frame);
     }
 

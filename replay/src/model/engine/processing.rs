@@ -39,6 +39,7 @@ impl Engine {
     pub(super) fn process(&mut self, time: u64, process: Process) {
         let (thread, record) = (process.thread, process.record);
         self.pop(thread, process.sp, time);
+        let is_after_loss = self.leave_stale_put(thread, record, time);
         let (caller, role) = self.ask(thread, process.site);
         let thinned = self.run.context().chain_sampling().is_some_and(|thinning| thinning.chains > 0);
         self.requests.thin(thinned);
@@ -77,7 +78,9 @@ impl Engine {
         let older = self.open.insert(record, at);
         if let Some(older) = older {
             if let Some(Span { kind: SpanKind::Process(older), .. }) = self.chains.span_mut(older) {
-                older.outcome = Outcome::Skipped;
+                if !is_after_loss {
+                    older.outcome = Outcome::Skipped;
+                }
             }
             self.chains.release(older);
         }
@@ -97,6 +100,21 @@ impl Engine {
             self.chains.hold_until(at, time.saturating_add(ORPHAN));
             self.threads.of(thread).note_orphan(process.sp, at);
         }
+    }
+
+    /// Leaves a put on top of the stack that has processed this record before: it has returned, and the hit of the put that
+    /// does it now was lost. Returns whether there was one.
+    fn leave_stale_put(&mut self, thread: ThreadId, record: RecordId, time: u64) -> bool {
+        let Some(top) = self.threads.of(thread).frames.last_mut() else { return false };
+        if !matches!(top.within, In::PutField | In::Notify) || top.record != record {
+            return false;
+        }
+        if !std::mem::replace(&mut top.processed, true) {
+            return false;
+        }
+        self.unwind(thread, time);
+        self.threads.of(thread).puts.clear();
+        true
     }
 
     /// Finds the reason why a record processed, and the origin of the request.
