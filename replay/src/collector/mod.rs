@@ -18,6 +18,7 @@ use answer::{Answer, Reply};
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use iocrec_log::escape::Shown;
+use signal::SIZE;
 use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::thread::sleep;
@@ -105,7 +106,7 @@ impl<'a, B: Batch> Sender<'a, B> {
             pauses: &PAUSES,
             tell,
             batch: B::default(),
-            limit: B::SIZE,
+            limit: SIZE,
             skip,
             sent: Sent {
                 signal: B::SIGNAL,

@@ -1,5 +1,10 @@
 //! What can be sent to a collector: spans, log records, data points of metrics.
 
+use serde::Serialize;
+
+/// A batch that has so many is sent or written, 300 to 500 kB of spans as JSON. Collectors take 4 MB and more in a request.
+pub const SIZE: usize = 1000;
+
 /// A signal of OpenTelemetry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Signal {
@@ -42,14 +47,12 @@ pub static METRICS: Signal = Signal {
     skip: "--skip-points",
 };
 
-/// What is sent in one request.
-pub trait Batch: Default {
+/// What is sent in one request. It serializes as OTLP JSON.
+pub trait Batch: Default + Serialize {
     /// What is never divided between two.
     type Part;
     /// What it is.
     const SIGNAL: &'static Signal;
-    /// A batch that has so many is sent. Collectors take 4 MB and more in a request.
-    const SIZE: usize;
 
     /// Adds a part.
     fn add(&mut self, part: &Self::Part);

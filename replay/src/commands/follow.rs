@@ -6,6 +6,7 @@ use super::options::{
     by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading,
     Since, TimeZone,
 };
+use super::sending::tell;
 use crate::aliases;
 use crate::collector::{Address, Sender};
 use crate::failure::{Failure, UsageError};
@@ -28,7 +29,6 @@ use crate::Logs;
 use iocrec_cli::command;
 use iocrec_log::stream::Position;
 use std::cell::{Cell, RefCell};
-use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ command! {
         #[argh(switch)]
         pub once: bool,
         /// also send process chains to a collector of OpenTelemetry, as http://HOST:4318
-        #[argh(option, arg_name = "url", from_str_fn(parse_address))]
+        #[argh(option, arg_name = "url", from_str_fn(super::sending::parse_address))]
         pub otlp: Option<Address>,
         /// also send each line to syslog: unix:/dev/log or udp://HOST:514
         #[argh(option, arg_name = "target", from_str_fn(Target::parse))]
@@ -82,10 +82,6 @@ command! {
 
 fn parse_format(name: &str) -> Result<&'static Format<Row>, String> {
     format::find(&FORMATS, name).map_err(|error| error.to_string())
-}
-
-fn parse_address(text: &str) -> Result<Address, String> {
-    Address::parse(text).map_err(|error| error.to_string())
 }
 
 fn parse_interval(text: &str) -> Result<u64, String> {
@@ -296,7 +292,6 @@ impl Follow {
             }
             Ok(())
         };
-        let tell = |said: &dyn Display| Terminal.report(&said);
         let mut sender: Option<Sender<Batch>> =
             self.otlp.as_ref().map(|address| Sender::new(address, 0, &tell).following());
         let mut syslog = self.syslog.as_ref().map(open_syslog).transpose()?;

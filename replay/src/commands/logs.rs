@@ -5,17 +5,15 @@ use super::options::{
     by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
     Chosen, Reading, Since, TimeZone, Until,
 };
-use super::sending::{check, report, Sending};
-use crate::collector::{Address, Sender};
+use super::sending::Sending;
+use crate::collector::Address;
 use crate::failure::{Failure, UsageError};
 use crate::happened::Kind;
-use crate::nothing_found::{explain, Kind as Asked};
+use crate::nothing_found::Kind as Asked;
 use crate::out::Out;
 use crate::output::format::{self, Format};
-use crate::output::logs::{find_kind, Batch, Entry, Item, Items, FORMATS};
-use crate::terminal::Terminal;
+use crate::output::logs::{find_kind, Item, Items, FORMATS};
 use iocrec_cli::command;
-use std::fmt::Display;
 
 command! {
     /// Show all that happened in one order of time: puts, changes of alarms, what IOCs printed, marks, ends of IOCs, and
@@ -50,13 +48,7 @@ impl Command for WhatHappened {
     }
 
     fn check(&self) -> Result<(), UsageError> {
-        check(&Sending {
-            address: self.otlp.as_ref(),
-            skip: self.skip_records.map(|_| "--skip-records"),
-            format: self.format.map(|format| format.name),
-            output: self.output.as_deref(),
-            has_logs: !self.logs.is_empty(),
-        })
+        self.sending().check()
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
@@ -68,28 +60,18 @@ impl Command for WhatHappened {
         let kinds = if self.kind.is_empty() { &every[..] } else { &self.kind };
         let mut items = Items::of(&logs);
         let all = logs.happened(&filter, kinds).map(|happened| items.item(happened));
-        let mut is_empty = true;
-        let outcome = if let Some(address) = &self.otlp {
-            let tell = |said: &dyn Display| Terminal.report(&said);
-            let mut sender: Sender<Batch> = Sender::new(address, self.skip_records.unwrap_or(0), &tell);
-            for item in all {
-                is_empty = false;
-                sender.add(&Entry::from(&item))?;
-            }
-            report(address, &sender.finish()?, &logs)
-        } else {
-            let mut writer = (self.format.unwrap_or(&FORMATS[0]).writer)(&zone);
-            writer.begin(out)?;
-            for item in all {
-                is_empty = false;
-                writer.write(out, &item)?;
-            }
-            writer.end(out)?;
-            Outcome::from(&logs)
-        };
-        if is_empty {
-            Terminal.report(&explain(Asked::Happened, &logs.without_notices(), &filter, false, &zone));
+        self.sending().pass_on(out, &FORMATS[0], all, (&logs, &zone), (Asked::Happened, &filter))
+    }
+}
+
+impl WhatHappened {
+    fn sending(&self) -> Sending<'_, Item> {
+        Sending {
+            address: self.otlp.as_ref(),
+            skip: self.skip_records,
+            format: self.format,
+            output: self.output.as_deref(),
+            has_logs: !self.logs.is_empty(),
         }
-        Ok(outcome)
     }
 }

@@ -4,18 +4,16 @@ use super::command::{Command, Outcome};
 use super::options::{
     by_place, reading, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
 };
-use super::sending::{check, report, Sending};
-use crate::collector::{Address, Sender};
+use super::sending::Sending;
+use crate::collector::Address;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::nothing_found::{explain, Kind};
+use crate::nothing_found::Kind;
 use crate::out::Out;
 use crate::output::format::{self, Format};
-use crate::output::metrics::{collect::collect, Batch, Table, FORMATS};
-use crate::terminal::Terminal;
+use crate::output::metrics::{collect::collect, Table, FORMATS};
 use crate::time::{Boundary, SECOND};
 use iocrec_cli::command;
-use std::fmt::Display;
 
 command! {
     /// Count and measure: puts, processing, alarms, lines and ends of IOCs, what they used of the machine, and what was not
@@ -64,13 +62,7 @@ impl Command for Metrics {
     }
 
     fn check(&self) -> Result<(), UsageError> {
-        check(&Sending {
-            address: self.otlp.as_ref(),
-            skip: self.skip_points.map(|_| "--skip-points"),
-            format: self.format.map(|format| format.name),
-            output: self.output.as_deref(),
-            has_logs: !self.logs.is_empty(),
-        })
+        self.sending().check()
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
@@ -83,23 +75,19 @@ impl Command for Metrics {
             ..ByPlace::from(self).filter_of(&logs)
         };
         let table = collect(&logs, &filter, self.step).map_err(Failure::TooManyPoints)?;
-        let outcome = if let Some(address) = &self.otlp {
-            let tell = |said: &dyn Display| Terminal.report(&said);
-            let mut sender: Sender<Batch> = Sender::new(address, self.skip_points.unwrap_or(0), &tell);
-            for point in table.points() {
-                sender.add(&point)?;
-            }
-            report(address, &sender.finish()?, &logs)
-        } else {
-            let mut writer = (self.format.unwrap_or(&FORMATS[0]).writer)(&zone);
-            writer.begin(out)?;
-            writer.write(out, &table)?;
-            writer.end(out)?;
-            Outcome::from(&logs)
-        };
-        if table.is_empty() {
-            Terminal.report(&explain(Kind::Metrics, &logs.without_notices(), &filter, false, &zone));
+        let table = std::iter::once(table);
+        self.sending().pass_on(out, &FORMATS[0], table, (&logs, &zone), (Kind::Metrics, &filter))
+    }
+}
+
+impl Metrics {
+    fn sending(&self) -> Sending<'_, Table> {
+        Sending {
+            address: self.otlp.as_ref(),
+            skip: self.skip_points,
+            format: self.format,
+            output: self.output.as_deref(),
+            has_logs: !self.logs.is_empty(),
         }
-        Ok(outcome)
     }
 }

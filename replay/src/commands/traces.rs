@@ -5,23 +5,21 @@ use super::options::{
     by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
     Chosen, Growing, Reading, Since, TimeZone, Until,
 };
-use super::sending::{check, report, Sending};
+use super::sending::{tell, Sending};
 use crate::collector::{Address, Sender};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow, Timed};
 use crate::model::chain::{Chain, SpanKind};
 use crate::model::open_chains::LIMIT;
-use crate::nothing_found::{explain, Kind};
+use crate::nothing_found::Kind;
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::traces::otlp::Batch;
 use crate::output::traces::{needs_end, FORMATS};
-use crate::terminal::Terminal;
 use crate::time::Zone;
 use crate::Logs;
 use iocrec_cli::command;
-use std::fmt::Display;
 
 command! {
     /// Show process chains: what each put, scan or event set off, across threads, IOCs and hosts. A chain is shown whole if
@@ -53,13 +51,7 @@ impl Command for Traces {
     }
 
     fn check(&self) -> Result<(), UsageError> {
-        check(&Sending {
-            address: self.otlp.as_ref(),
-            skip: self.skip_spans.map(|_| "--skip-spans"),
-            format: self.format.map(|format| format.name),
-            output: self.output.as_deref(),
-            has_logs: !self.logs.is_empty(),
-        })?;
+        self.sending().check()?;
         if self.skip_spans.is_some() && self.follow {
             return Err(UsageError::SkippedInFollowing);
         }
@@ -74,63 +66,47 @@ impl Command for Traces {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
-        if let Some(address) = &self.otlp {
-            return self.send(address, filter, &logs, &zone);
-        }
-        let mut writer = (self.format.unwrap_or(&FORMATS[0]).writer)(&zone);
-        let mut is_empty = true;
-        writer.begin(out)?;
         if self.follow {
-            return self.follow(filter, &mut |chain| match chain {
-                Some(chain) => Ok(writer.write(out, chain)?),
-                None => {
-                    writer.flush(out)?;
-                    Ok(out.flush()?)
-                }
-            });
+            return self.follow(out, filter, &zone);
         }
-        for chain in logs.chains(&filter) {
-            is_empty = false;
-            writer.write(out, &chain)?;
-        }
-        writer.end(out)?;
-        if is_empty {
-            explain_empty(&logs, &filter, &zone);
-        }
-        Ok(Outcome::from(&logs))
+        let chains = logs.chains(&filter);
+        self.sending().pass_on(out, &FORMATS[0], chains, (&logs, &zone), (Kind::Chains, &filter))
     }
 }
 
-fn explain_empty(logs: &Logs, filter: &Filter, zone: &Zone) {
-    Terminal.report(&explain(Kind::Chains, &logs.without_notices(), filter, false, zone));
-}
-
 impl Traces {
-    /// Sends the chains to a collector.
-    fn send(&self, address: &Address, filter: Filter, logs: &Logs, zone: &Zone) -> Result<Outcome, Failure> {
-        let tell = |said: &dyn Display| Terminal.report(&said);
-        let mut sender: Sender<Batch> = Sender::new(address, self.skip_spans.unwrap_or(0), &tell);
-        if self.follow {
-            sender = sender.following();
-            return self.follow(filter, &mut |chain| match chain {
+    fn sending(&self) -> Sending<'_, Chain> {
+        Sending {
+            address: self.otlp.as_ref(),
+            skip: self.skip_spans,
+            format: self.format,
+            output: self.output.as_deref(),
+            has_logs: !self.logs.is_empty(),
+        }
+    }
+
+    /// Follows the log, and writes or sends what comes.
+    fn follow(&self, out: &mut Out, filter: Filter, zone: &Zone) -> Result<Outcome, Failure> {
+        if let Some(address) = &self.otlp {
+            let mut sender: Sender<Batch> = Sender::new(address, 0, &tell).following();
+            return self.chains(filter, &mut |chain| match chain {
                 Some(chain) => Ok(sender.add(chain)?),
                 None => Ok(sender.flush()?),
             });
         }
-        let mut is_empty = true;
-        for chain in logs.chains(&filter) {
-            is_empty = false;
-            sender.add(&chain)?;
-        }
-        let sent = sender.finish()?;
-        if is_empty {
-            explain_empty(logs, &filter, zone);
-        }
-        Ok(report(address, &sent, logs))
+        let mut writer = (self.format.unwrap_or(&FORMATS[0]).writer)(zone);
+        writer.begin(out)?;
+        self.chains(filter, &mut |chain| match chain {
+            Some(chain) => Ok(writer.write(out, chain)?),
+            None => {
+                writer.flush(out)?;
+                Ok(out.flush()?)
+            }
+        })
     }
 
-    /// Follows the log: each chain once it is over, or has taken longer than a chain may.
-    fn follow(
+    /// The chains of a log that grows, each once it is over, or has taken longer than a chain may.
+    fn chains(
         &self,
         filter: Filter,
         write: &mut dyn FnMut(Option<&Chain>) -> Result<(), Failure>,

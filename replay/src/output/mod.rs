@@ -20,6 +20,7 @@ pub mod logs;
 pub mod metrics;
 mod moments;
 pub mod net;
+pub mod otlp;
 pub mod plot;
 pub mod profile;
 mod protobuf;

@@ -5,7 +5,7 @@
 
 /// Bytes of a message.
 #[derive(Default)]
-pub(in crate::output) struct Message(pub(in crate::output) Vec<u8>);
+pub struct Message(pub(in crate::output) Vec<u8>);
 
 impl Message {
     /// A number of any length.

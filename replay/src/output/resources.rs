@@ -5,23 +5,29 @@ use super::traces::otlp::shape::{text, Attribute, Service};
 use crate::inventory::Inventory;
 use crate::notices::Notices;
 use crate::Logs;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// IOCs that are known; a bound for hostile logs.
 const MAX_IOCS: usize = 100_000;
 
-/// A resource.
+/// A resource. It serializes as that of OTLP JSON.
+#[derive(Serialize)]
 pub struct Resource {
     /// Its attributes.
     pub(crate) attributes: Vec<Attribute>,
     /// The IOC's host.
+    #[serde(skip)]
     pub host: String,
     /// The IOC; empty for a host.
+    #[serde(skip)]
     pub ioc: String,
     /// Its process, if known.
+    #[serde(skip)]
     pub pid: Option<u32>,
     /// When it was started, wall-clock time; if known.
+    #[serde(skip)]
     pub started: Option<i64>,
 }
 

@@ -3,15 +3,12 @@
 mod otlp;
 mod record;
 
-pub use self::otlp::{Batch, Entry};
-
 use super::format::{Format, Writer};
-use super::traces::otlp::Encoding;
+use super::otlp::Encoding;
 use crate::happened::{Happened, Kind, What};
 use crate::out::{line, Out};
 use crate::output::resources::Resources;
 use crate::time::Zone;
-use otlp::Otlp;
 use std::io;
 use std::rc::Rc;
 
@@ -26,9 +23,9 @@ pub struct Item {
 /// The formats; the first is the default.
 pub static FORMATS: [Format<Item>; 4] = [
     Format { name: "text", writer: |zone| Box::new(Text(zone)) },
-    Format { name: "otlp", writer: |_| Box::new(Otlp::new(Encoding::JsonLines)) },
-    Format { name: "otlp-proto", writer: |_| Box::new(Otlp::new(Encoding::Protobuf)) },
-    Format { name: "otlp-proto-delimited", writer: |_| Box::new(Otlp::new(Encoding::Delimited)) },
+    Encoding::JsonLines.format(),
+    Encoding::Protobuf.format(),
+    Encoding::Delimited.format(),
 ];
 
 /// Finds the resources of what happened.

@@ -8,16 +8,16 @@ mod tree;
 pub mod zipkin;
 
 use super::format::Format;
+use super::otlp::Encoding;
 use super::rows::Shape;
 use crate::model::chain::Chain;
-use otlp::{Encoding, Otlp};
 
 /// The formats; the first is the default.
 pub static FORMATS: [Format<Chain>; 8] = [
     Format { name: "text", writer: |zone| Box::new(text::Text::new(zone)) },
-    Format { name: "otlp", writer: |_| Box::new(Otlp::new(Encoding::JsonLines)) },
-    Format { name: "otlp-proto", writer: |_| Box::new(Otlp::new(Encoding::Protobuf)) },
-    Format { name: "otlp-proto-delimited", writer: |_| Box::new(Otlp::new(Encoding::Delimited)) },
+    Encoding::JsonLines.format(),
+    Encoding::Protobuf.format(),
+    Encoding::Delimited.format(),
     Format { name: "zipkin", writer: |_| Box::new(zipkin::Zipkin::default()) },
     Format { name: "perfetto", writer: |_| Box::new(perfetto::Perfetto::default()) },
     Format { name: "jsonl", writer: |zone| Box::new(rows::Rows::new(zone, Shape::JsonLines)) },

@@ -1,7 +1,7 @@
-//! Chains as OpenTelemetry traces: OTLP JSON lines, protobuf, or what is sent to a collector.
+//! Chains as OpenTelemetry traces.
 //!
 //! Chains come in batches, in which each IOC's resource stands once. A chain is never divided, so a batch has
-//! `BATCH` spans or a chain more.
+//! [`SIZE`](crate::collector::signal::SIZE) spans or a chain more.
 
 mod describe;
 pub(in crate::output) mod proto;
@@ -12,80 +12,21 @@ use self::shape::{
     int, text, Attribute, Of, OtlpSpan, Resource, ResourceSpans, ScopeSpans, Service, TracesData, SCHEMA,
     SCOPE,
 };
-use crate::collector::signal::{Batch as _, Signal, TRACES};
+use crate::collector::signal::{Signal, TRACES};
 use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::putlog::root_put;
 use crate::model::run::record_name;
 use crate::model::span_ids::{ioc_of, span_ids, trace_id, SpanId, TraceId};
-use crate::out::Out;
-use crate::output::format::Writer;
+use crate::output::otlp::Telemetry;
 use crate::pods::pod_name;
 use iocrec_log::context::Context;
 use iocrec_log::event::{ContainerRuntime, Ioc};
+use serde::{Serialize, Serializer};
 use std::collections::HashSet;
-use std::io;
 use std::rc::Rc;
 
 /// Depth to which chains that CA links lead to are written as one trace.
 const MAX_DEPTH: usize = 16;
-/// Spans in a batch: 300 to 500 kB as JSON. Collectors take 4 MB and more in a request.
-const BATCH: usize = 1000;
-
-/// How batches are written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// JSON, a batch on each line.
-    JsonLines,
-    /// One protobuf message, TracesData or ExportTraceServiceRequest, which are the same. Batches need no frames: messages
-    /// that follow each other are one, with the elements of all.
-    Protobuf,
-    /// Protobuf messages, each after its length as a varint.
-    Delimited,
-}
-
-/// Writes chains as OTLP.
-pub struct Otlp {
-    encoding: Encoding,
-    batch: Batch,
-}
-
-impl Otlp {
-    /// With nothing written yet.
-    pub fn new(encoding: Encoding) -> Self {
-        Otlp { encoding, batch: Batch::default() }
-    }
-}
-
-impl Writer<Chain> for Otlp {
-    fn write(&mut self, out: &mut Out, chain: &Chain) -> io::Result<()> {
-        self.batch.add(chain);
-        match self.batch.spans >= BATCH {
-            true => self.flush(out),
-            false => Ok(()),
-        }
-    }
-
-    fn flush(&mut self, out: &mut Out) -> io::Result<()> {
-        let batch = std::mem::take(&mut self.batch);
-        if batch.spans == 0 {
-            return Ok(());
-        }
-        match self.encoding {
-            Encoding::JsonLines => out.json(&batch.data),
-            Encoding::Protobuf => out.binary(&batch.protobuf()),
-            Encoding::Delimited => {
-                let message = batch.protobuf();
-                out.binary(&proto::length(message.len()))?;
-                out.binary(&message)
-            }
-        }
-    }
-
-    fn end(&mut self, out: &mut Out) -> io::Result<()> {
-        self.flush(out)
-    }
-}
-
 /// Chains on their way out.
 #[derive(Default)]
 pub struct Batch {
@@ -105,7 +46,6 @@ impl Batch {
 impl crate::collector::Batch for Batch {
     type Part = Chain;
     const SIGNAL: &'static Signal = &TRACES;
-    const SIZE: usize = BATCH;
 
     /// Adds a chain as a trace.
     fn add(&mut self, chain: &Chain) {
@@ -151,6 +91,20 @@ impl crate::collector::Batch for Batch {
             Batch { data, spans, traces }
         };
         Ok((half(first, order), half(second, rest)))
+    }
+}
+
+impl Serialize for Batch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.data.serialize(serializer)
+    }
+}
+
+impl Telemetry for Chain {
+    type Batch = Batch;
+
+    fn parts<E>(&self, mut each: impl FnMut(&Chain) -> Result<(), E>) -> Result<(), E> {
+        each(self)
     }
 }
 

@@ -2,13 +2,17 @@
 //!
 //! Field numbers are those of opentelemetry-proto 1.x: `trace.proto`, `common.proto`, `resource.proto`.
 
-use super::shape::{AnyValue, Attribute, OtlpEvent, OtlpSpan, ResourceSpans, ScopeSpans, TracesData};
+use super::shape::{AnyValue, Attribute, OtlpEvent, OtlpSpan, ResourceSpans, TracesData, SCHEMA, SCOPE};
 use crate::output::protobuf::Message;
 
 /// Encodes a TracesData, which is an ExportTraceServiceRequest, too.
 pub(super) fn encode(data: &TracesData) -> Vec<u8> {
     let mut message = Message::default();
-    data.resource_spans.iter().for_each(|resource| message.message(1, |to| resource_spans(to, resource)));
+    for ResourceSpans { resource: of, scope_spans: [scope], .. } in &data.resource_spans {
+        resource(&mut message, &of.attributes, |to| {
+            scope.spans.iter().for_each(|of| to.message(2, |to| span(to, of)));
+        });
+    }
     message.0
 }
 
@@ -17,6 +21,21 @@ pub(in crate::output) fn length(length: usize) -> Vec<u8> {
     let mut message = Message::default();
     message.varint(length as u64);
     message.0
+}
+
+/// A resource, with a scope and what that holds.
+pub(in crate::output) fn resource(to: &mut Message, of: &[Attribute], lines: impl FnOnce(&mut Message)) {
+    to.message(1, |to| {
+        to.message(1, |to| attributes(to, 1, of));
+        to.message(2, |to| {
+            to.message(1, |to| {
+                to.bytes(1, SCOPE.name.as_bytes());
+                to.bytes(2, SCOPE.version.as_bytes());
+            });
+            lines(to);
+        });
+        to.bytes(3, SCHEMA.as_bytes());
+    });
 }
 
 /// Attributes, as KeyValue.
@@ -41,20 +60,6 @@ pub(in crate::output) fn value(to: &mut Message, of: &AnyValue) {
             to.message(5, |to| values.iter().for_each(|of| to.message(1, |to| value(to, of))));
         }
     }
-}
-
-fn resource_spans(to: &mut Message, resource: &ResourceSpans) {
-    to.message(1, |to| attributes(to, 1, &resource.resource.attributes));
-    resource.scope_spans.iter().for_each(|scope| to.message(2, |to| scope_spans(to, scope)));
-    to.bytes(3, resource.schema_url.as_bytes());
-}
-
-fn scope_spans(to: &mut Message, of: &ScopeSpans) {
-    to.message(1, |to| {
-        to.bytes(1, of.scope.name.as_bytes());
-        to.bytes(2, of.scope.version.as_bytes());
-    });
-    of.spans.iter().for_each(|of| to.message(2, |to| span(to, of)));
 }
 
 fn span(to: &mut Message, span: &OtlpSpan) {
