@@ -303,6 +303,7 @@ _iocreplay() {
         'export --clock-offset' | \
         'follow --what' | \
         'follow --otlp' | \
+        'follow --signals' | \
         'follow --syslog' | \
         'follow --interval' | \
         'follow --spool-size' | \
@@ -392,7 +393,7 @@ _iocreplay() {
     records) options='--help --format --json --pv --exclude --ioc --pod --host --no-limit -o --output --clock-offset' ;;
     report) options='--help --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     export) options='--help --parquet --ndjson --csv --table --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
-    follow) options='--help --format --what --once --otlp --syslog --textfile --interval --spool --spool-size --position --since --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    follow) options='--help --format --what --once --otlp --signals --syslog --textfile --interval --spool --spool-size --position --since --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     redact) options='--help --keep-names --values --map --no-limit -o --output --clock-offset' ;;
     *) return ;;
     esac

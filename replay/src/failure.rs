@@ -73,6 +73,10 @@ pub enum UsageError {
     Time(NotATime),
     /// `--follow` never ends, so a file that is written when the answer is complete would never be there.
     FollowIntoFile(PathBuf),
+    /// Signals are named, but no collector.
+    SignalsUnsent,
+    /// Metrics are to count only some PVs, users or clients.
+    MetricsOfSome,
     /// The output would be written to a log.
     OutputInLog {
         /// The option that names the file, as `-o`.
@@ -199,6 +203,12 @@ impl fmt::Display for UsageError {
             UsageError::ExportWhere => {
                 f.write_str("name the format and the directory of the tables: one of --parquet DIR, --ndjson DIR and --csv DIR")
             }
+            UsageError::SignalsUnsent => {
+                f.write_str("--signals says what is sent to a collector; name it, too: --otlp http://HOST:4318")
+            }
+            UsageError::MetricsOfSome => f.write_str(
+                "metrics count all of an IOC; leave out --pv, --exclude, --user and --client, or metrics from --signals",
+            ),
             UsageError::PositionOfSpool => {
                 f.write_str("--position is that of a spool, without LOG: iocreplay follow --position --spool DIR")
             }

@@ -11,7 +11,7 @@ use crate::model::alarms::{AlarmLine, What as OfAlarm};
 use crate::model::putlog::PutLine;
 use crate::processes::Processes;
 use crate::puts::Puts;
-use iocrec_log::event::{Fact, Loss};
+use iocrec_log::event::{Fact, Loss, RecordId};
 use std::iter::Peekable;
 use std::rc::Rc;
 use std::vec::IntoIter;
@@ -50,6 +50,8 @@ impl Kind {
 pub struct Happened {
     /// Wall-clock time, nanoseconds since 1970 UTC.
     pub time: i64,
+    /// Its place in the order of time.
+    pub even: i64,
     /// Host; empty if unknown.
     pub host: Rc<str>,
     /// The IOC, as it is shown; empty if unknown, or if it is about the host.
@@ -77,6 +79,49 @@ pub enum What {
     Loss(Loss),
     /// Nothing was recorded until then.
     Unrecorded(Between),
+}
+
+impl From<PutLine> for Happened {
+    fn from(put: PutLine) -> Happened {
+        let shared = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+        let (time, even, host, ioc) = (put.time, put.even, shared(&put.host), shared(&put.ioc));
+        Happened { time, even, host, ioc, pid: None, what: What::Put(Box::new(put)) }
+    }
+}
+
+impl From<AlarmLine> for Happened {
+    fn from(alarm: AlarmLine) -> Happened {
+        let (time, even) = (alarm.time, alarm.time.saturating_sub(alarm.ahead));
+        let (host, ioc) = (Rc::clone(&alarm.place.host), Rc::clone(&alarm.place.ioc));
+        Happened { time, even, host, ioc, pid: None, what: What::Alarm(Box::new(alarm)) }
+    }
+}
+
+impl From<Row> for Happened {
+    fn from(row: Row) -> Happened {
+        let (host, ioc) = (Rc::clone(&row.host), Rc::clone(&row.ioc));
+        let Row { time, even, pid, .. } = row;
+        Happened { time, even, host, ioc, pid, what: What::Said(Box::new(row)) }
+    }
+}
+
+/// Chains that sampling left out on purpose, of an IOC.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// Wall-clock time, nanoseconds since 1970 UTC.
+    pub time: i64,
+    /// Its place in the order of time.
+    pub even: i64,
+    /// Host; empty if unknown.
+    pub host: String,
+    /// The IOC, as it is shown; empty if unknown.
+    pub ioc: String,
+    /// Its process, if known.
+    pub pid: Option<u32>,
+    /// The record that the chains begin with.
+    pub record: RecordId,
+    /// How many.
+    pub count: u64,
 }
 
 /// What happened, in order of time.
@@ -107,14 +152,15 @@ impl Logs {
                 let wanted = filter.time(time) && filter.place(&process.host, &process.ioc);
                 let (host, ioc) = (Rc::clone(&process.host), Rc::clone(&process.ioc));
                 let what = What::End(end.how.clone());
-                wanted.then_some((time, Happened { time, host, ioc, pid: Some(process.pid), what }))
+                let (even, pid) = (self.even(time), Some(process.pid));
+                wanted.then_some((time, Happened { time, even, host, ioc, pid, what }))
             }));
         }
         if has(Kind::Losses) && filter.is_of_place_and_time() {
             ends.extend(self.between(filter).into_iter().map(|between| {
                 let (time, host) = (between.time, between.host.as_str().into());
                 let what = What::Unrecorded(between);
-                (time, Happened { time, host, ioc: "".into(), pid: None, what })
+                (time, Happened { time, even: self.even(time), host, ioc: "".into(), pid: None, what })
             }));
         }
         ends.sort_by_key(|(time, _)| *time);
@@ -124,7 +170,7 @@ impl Logs {
             alarms: has(Kind::Alarms).then(|| self.alarms(filter).with_all().with_ids().peekable()),
             said: (has(Kind::Console) && !filter.asks_who()).then(|| self.console(filter).peekable()),
             ends: ends.into_iter().peekable(),
-            noted: noted.then(|| self.noted()),
+            noted: noted.then(|| self.noted(filter.since)),
             next_noted: None,
             kinds: kinds.to_vec(),
             filter,
@@ -132,6 +178,19 @@ impl Logs {
         };
         all.next_noted = all.noted();
         all
+    }
+
+    /// The chains that were left out, as far as they match.
+    pub fn left_out<'a>(&self, filter: &'a Filter) -> impl Iterator<Item = LeftOut> + 'a {
+        self.noted(filter.since).filter_map(|found| {
+            let Fact::ChainsLeftOut(left) = found.event.fact else { return None };
+            let context = found.run.context();
+            let ioc = context.record(left.record).and_then(|record| context.ioc(record.ioc));
+            let (ioc, pid) = (ioc.map(|ioc| ioc.name.clone()).unwrap_or_default(), ioc.map(|ioc| ioc.pid));
+            let (time, even, host) = (found.time, found.run.even(found.event.time), found.run.host());
+            let wanted = filter.time(time) && filter.place(&host, &ioc);
+            wanted.then_some(LeftOut { time, even, host, ioc, pid, record: left.record, count: left.count })
+        })
     }
 }
 
@@ -149,8 +208,8 @@ impl AllHappened<'_> {
             let wanted = self.filter.host.as_ref().is_none_or(|glob| glob.matches(&host));
             if wanted && self.filter.time(found.time) {
                 let (time, host) = (found.time, host.as_str().into());
-                let happened = Happened { time, host, ioc: "".into(), pid: None, what };
-                return Some((found.run.even(found.event.time), happened));
+                let even = found.run.even(found.event.time);
+                return Some((even, Happened { time, even, host, ioc: "".into(), pid: None, what }));
             }
         }
         None
@@ -185,25 +244,14 @@ impl Iterator for AllHappened<'_> {
     fn next(&mut self) -> Option<Happened> {
         let places = self.places();
         let first = places.iter().enumerate().filter_map(|(sort, place)| Some((place.as_ref()?, sort))).min();
-        let shared = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
         match first?.1 {
-            0 => {
-                let put = self.puts.as_mut()?.next()?;
-                let (time, host, ioc) = (put.time, shared(&put.host), shared(&put.ioc));
-                Some(Happened { time, host, ioc, pid: None, what: What::Put(Box::new(put)) })
-            }
+            0 => self.puts.as_mut()?.next().map(Happened::from),
             1 => {
                 let alarm = self.alarms.as_mut()?.next()?;
                 let process = alarm.place.process.and_then(|process| self.processes.get(process));
-                let (time, pid) = (alarm.time, process.map(|process| process.pid));
-                let (host, ioc) = (Rc::clone(&alarm.place.host), Rc::clone(&alarm.place.ioc));
-                Some(Happened { time, host, ioc, pid, what: What::Alarm(Box::new(alarm)) })
+                Some(Happened { pid: process.map(|process| process.pid), ..Happened::from(alarm) })
             }
-            2 => {
-                let row = self.said.as_mut()?.next()?;
-                let (time, host, ioc) = (row.time, Rc::clone(&row.host), Rc::clone(&row.ioc));
-                Some(Happened { time, host, ioc, pid: row.pid, what: What::Said(Box::new(row)) })
-            }
+            2 => self.said.as_mut()?.next().map(Happened::from),
             3 => self.ends.next().map(|(_, happened)| happened),
             _ => {
                 let next = self.noted();

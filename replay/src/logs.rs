@@ -305,9 +305,9 @@ impl Logs {
         Events::new(self.sources(None))
     }
 
-    /// Those of them that the recorder noted, such as losses, and a few others.
-    pub fn noted(&self) -> Events {
-        let sources = self.sources(None).into_iter();
+    /// Those of them from `since` (wall-clock time) on that the recorder noted, such as losses, and a few others.
+    pub fn noted(&self, since: Option<i64>) -> Events {
+        let sources = self.sources(since).into_iter();
         Events::new(match self.uses_index() {
             true => sources.map(Source::only_notes).collect(),
             false => sources.collect(),

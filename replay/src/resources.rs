@@ -29,6 +29,8 @@ pub struct Thread {
 pub struct Row {
     /// End of the while, wall-clock time, nanoseconds since 1970 UTC.
     pub time: i64,
+    /// Its place in the order of time.
+    pub even: i64,
     /// Its beginning.
     pub since: i64,
     /// Host; empty if unknown.
@@ -126,6 +128,7 @@ impl Iterator for Rows<'_> {
             let served = self.served.over(number, used.ioc, before, found.event.time);
             return Some(Row {
                 time: found.time,
+                even: found.run.even(found.event.time),
                 since: found.run.wall(before).min(found.time),
                 host: host.as_str().into(),
                 ioc: name.into(),

@@ -2,6 +2,7 @@
 """Checks log records or metrics in OTLP against the official protobuf definitions.
 
 Usage: python3 check_signals.py logs|metrics JSON_LINES PROTOBUF DELIMITED
+       python3 check_signals.py logs|metrics PROTOBUF
 Needs opentelemetry-proto (PyPI). Decodes strictly: a key that the definitions don't have is an error. The protobuf
 files must hold the same as the JSON lines. Prints the count; says what is wrong, and exits with 1.
 """
@@ -95,8 +96,11 @@ def check_metrics(data):
     return count
 
 
-def check(signal, lines, protobuf, framed):
+def check(signal, lines, protobuf=None, framed=None):
     kind, check_data = {"logs": (LogsData, check_logs), "metrics": (MetricsData, check_metrics)}[signal]
+    if protobuf is None:
+        with open(lines, "rb") as file:
+            return check_data(kind.FromString(file.read()))
     batches = []
     with open(lines, encoding="utf-8") as file:
         for line in file:

@@ -4,12 +4,12 @@
 
 mod common;
 
+use common::collector::{fields, request, Request};
 use common::{ca_put, complete, iocreplay, outcome, process, put, run, write_events, write_log, MS, SECOND};
-use flate2::read::GzDecoder;
 use iocrec_log::event::{Fact, PutKind};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::TcpListener;
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,14 +25,6 @@ enum Does {
 }
 
 const OK: Does = Does::Answer("200 OK", "Content-Type: application/x-protobuf", b"");
-
-/// A request, as it came.
-struct Request {
-    line: String,
-    headers: BTreeMap<String, String>,
-    /// Unpacked.
-    body: Vec<u8>,
-}
 
 /// Starts a stand-in that does this with the requests, in order; more are not answered. Gives its URL, and the requests
 /// once all came.
@@ -62,64 +54,6 @@ fn stand_in(does: Vec<Does>) -> (String, JoinHandle<Vec<Request>>) {
         requests
     };
     (url, std::thread::spawn(serve))
-}
-
-fn request(stream: &TcpStream) -> Request {
-    let mut reader = BufReader::new(stream);
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_owned()),
-        }
-    }
-    let headers: BTreeMap<String, String> = lines[1..]
-        .iter()
-        .map(|line| line.split_once(':').unwrap())
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
-        .collect();
-    let mut packed = vec![0; headers["content-length"].parse().unwrap()];
-    reader.read_exact(&mut packed).unwrap();
-    let mut body = Vec::new();
-    GzDecoder::new(packed.as_slice()).read_to_end(&mut body).unwrap();
-    Request { line: lines[0].clone(), headers, body }
-}
-
-/// A varint at the beginning, which is taken off.
-fn varint(bytes: &mut &[u8]) -> usize {
-    let mut number = 0;
-    for shift in (0..).step_by(7) {
-        let (byte, rest) = bytes.split_first().unwrap();
-        *bytes = rest;
-        number |= usize::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    number
-}
-
-/// The fields of a protobuf message that have lengths.
-fn fields(mut bytes: &[u8]) -> Vec<(usize, &[u8])> {
-    let mut fields = Vec::new();
-    while !bytes.is_empty() {
-        let tag = varint(&mut bytes);
-        let length = match tag & 7 {
-            0 => {
-                varint(&mut bytes);
-                continue;
-            }
-            1 => 8,
-            2 => varint(&mut bytes),
-            other => panic!("wire type {other}"),
-        };
-        let (field, rest) = bytes.split_at(length);
-        bytes = rest;
-        fields.push((tag >> 3, field));
-    }
-    fields
 }
 
 /// Each span in a message, by its trace and id.

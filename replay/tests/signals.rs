@@ -233,7 +233,7 @@ fn a_real_collector_takes_all_signals() {
     let log = here.path().join("log").to_str().unwrap().to_owned();
     let arguments: Vec<&str> = [program, &log].into_iter().chain(files.iter().map(String::as_str)).collect();
     let said = checked(&python, "send_to_rotel.py", &arguments);
-    assert_eq!(said.lines().count(), files.len() + 3, "{said}");
+    assert_eq!(said.lines().count(), files.len() + 5, "{said}");
 }
 
 #[test]

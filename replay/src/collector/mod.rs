@@ -9,20 +9,23 @@
 
 mod address;
 mod answer;
+pub mod outcome;
 pub mod signal;
 
 pub use address::Address;
+pub use outcome::{Reason, Sent, Stopped};
 pub use signal::{Batch, Signal};
 
+use crate::output::wording::counted;
 use answer::{Answer, Reply};
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use iocrec_log::escape::Shown;
 use signal::SIZE;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pauses before a request is sent again: half a minute in all, in which a collector restarts.
 const PAUSES: [Duration; 5] = [
@@ -32,6 +35,8 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(8),
     Duration::from_secs(16),
 ];
+/// How often it is looked whether waiting is to end.
+const LOOK: Duration = Duration::from_millis(500);
 /// No collector keeps us waiting for longer, whatever it asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Time for a request and its answer, seconds.
@@ -49,53 +54,12 @@ pub struct Sender<'a, B> {
     /// How many are yet to be skipped.
     skip: usize,
     sent: Sent,
-    followed: bool,
-}
-
-/// What a collector took.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// What it is.
-    pub signal: &'static Signal,
-    /// How many were before the first that was sent.
-    pub skipped: usize,
-    /// How many were sent, and their requests answered with success.
-    pub count: usize,
-    /// Those requests.
-    pub requests: usize,
-    /// How many among them the collector rejected.
-    pub rejected: u64,
-    /// The reason that it gave last, as far as it gave one.
-    pub reason: String,
-}
-
-/// Sending ended before the last.
-#[derive(Debug)]
-pub struct Stopped {
-    /// Where to.
-    pub address: Box<str>,
-    /// Why.
-    pub reason: Reason,
-    /// What the collector took before.
-    pub sent: Sent,
-    /// Whether the log was being followed: then all came in an order that no later run has.
-    pub followed: bool,
-}
-
-/// Why sending ended.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The collector answered that it won't.
-    Refused(String),
-    /// It was not reached, or not ready, however often it was tried.
-    Unavailable {
-        /// What happened last.
-        last: String,
-        /// How often it was tried.
-        tries: usize,
-    },
-    /// One part that can't be divided, with so many, is more than the collector takes.
-    TooLarge(usize),
+    /// A log is being followed until this is so.
+    until: Option<&'a dyn Fn() -> bool>,
+    /// Whether it is tried without end.
+    is_patient: bool,
+    /// How many had been rejected when that was said last.
+    said: u64,
 }
 
 impl<'a, B: Batch> Sender<'a, B> {
@@ -116,13 +80,21 @@ impl<'a, B: Batch> Sender<'a, B> {
                 rejected: 0,
                 reason: String::new(),
             },
-            followed: false,
+            until: None,
+            is_patient: false,
+            said: 0,
         }
     }
 
-    /// The same for a log that is being followed.
-    pub fn following(self) -> Self {
-        Sender { followed: true, ..self }
+    /// The same for a log that is being followed, and has what happens meanwhile: it is tried again without end, `until` it
+    /// is to end, which is asked for twice a second.
+    pub fn following(self, until: &'a dyn Fn() -> bool) -> Self {
+        Sender { until: Some(until), is_patient: true, ..self }
+    }
+
+    /// The same, but it is tried without end only if this is so.
+    pub fn patient(self, is_patient: bool) -> Self {
+        Sender { is_patient, ..self }
     }
 
     /// Adds a part, and sends what is a batch.
@@ -162,6 +134,9 @@ impl<'a, B: Batch> Sender<'a, B> {
                     self.sent.requests += 1;
                     self.sent.count += batch.count();
                     self.sent.rejected += rejected;
+                    if rejected > 0 && self.until.is_some() {
+                        self.say_rejected(rejected, &reason);
+                    }
                     if !reason.is_empty() {
                         self.sent.reason = reason;
                     }
@@ -189,7 +164,7 @@ impl<'a, B: Batch> Sender<'a, B> {
     }
 
     fn stopped(&self, reason: Reason) -> Stopped {
-        let (sent, followed) = (self.sent.clone(), self.followed);
+        let (sent, followed) = (self.sent.clone(), self.until.is_some());
         Stopped { address: self.address.to_string().into_boxed_str(), reason, sent, followed }
     }
 
@@ -197,21 +172,70 @@ impl<'a, B: Batch> Sender<'a, B> {
     fn deliver(&self, message: &[u8]) -> Result<Taken, Reason> {
         let body = compress(message)
             .map_err(|error| Reason::Refused(format!("was sent nothing: packing: {error}")))?;
-        let mut pauses = self.pauses.iter();
+        let mut tries = 0;
         loop {
             let (last, asked) = match self.post(&body) {
-                Answer::Taken { rejected, reason } => return Ok(Taken::Yes { rejected, reason }),
+                Answer::Taken { rejected, reason } => {
+                    if tries > self.pauses.len() {
+                        (self.tell)(&format_args!("{} takes {}s again", self.address, B::SIGNAL.noun));
+                    }
+                    return Ok(Taken::Yes { rejected, reason });
+                }
                 Answer::TooLarge => return Ok(Taken::TooLarge),
                 Answer::Refused(reason) => return Err(Reason::Refused(reason)),
                 Answer::Later { reason, after } => (reason, after),
             };
-            let Some(pause) = pauses.next() else {
-                return Err(Reason::Unavailable { last, tries: self.pauses.len() + 1 });
+            tries += 1;
+            let pause = match self.pauses.get(tries - 1) {
+                Some(pause) => pause,
+                None if self.is_patient => self.pauses.last().unwrap_or(&LOOK),
+                None => return Err(Reason::Unavailable { last, tries }),
             };
             let pause = asked.unwrap_or(*pause).min(LONGEST_PAUSE);
-            (self.tell)(&format_args!("{}: {last}; next try in {} s", self.address, pause.as_secs()));
-            sleep(pause);
+            if tries <= self.pauses.len() {
+                (self.tell)(&format_args!("{}: {last}; next try in {} s", self.address, pause.as_secs()));
+            } else if tries == self.pauses.len() + 1 {
+                (self.tell)(&format_args!(
+                    "{}: {last}; nothing goes on until it takes {}s, which the log keeps meanwhile",
+                    self.address,
+                    B::SIGNAL.noun
+                ));
+            }
+            if !self.rest(pause) {
+                return Err(Reason::Unavailable { last, tries });
+            }
         }
+    }
+
+    /// Waits; whether it is to be tried again.
+    fn rest(&self, pause: Duration) -> bool {
+        let Some(is_over) = self.until else {
+            sleep(pause);
+            return true;
+        };
+        let begun = Instant::now();
+        while !is_over() {
+            let left = pause.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return true;
+            }
+            sleep(left.min(LOOK));
+        }
+        false
+    }
+
+    /// Says what was rejected while a log is followed, which has no end that would.
+    fn say_rejected(&mut self, rejected: u64, reason: &str) {
+        let all = self.sent.rejected;
+        // each time that there are as many as before: a collector may reject all
+        if all < self.said.saturating_mul(2) {
+            return;
+        }
+        self.said = all;
+        let so_far = if all > rejected { format!(" ({all} so far)") } else { String::new() };
+        let reason = if reason.is_empty() { "it gives no reason" } else { reason };
+        let (address, rejected) = (self.address, counted(rejected, B::SIGNAL.noun));
+        (self.tell)(&format_args!("{address} rejected {rejected}{so_far}: {}", Shown(reason)));
     }
 
     /// Sends a body once.
@@ -248,64 +272,13 @@ fn compress(message: &[u8]) -> io::Result<Vec<u8>> {
     gzip.finish()
 }
 
-impl Display for Sent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sent { signal, skipped, count: items, requests, rejected, reason } = self;
-        let number = |count: usize, of: &str| format!("{count} {of}{}", if count == 1 { "" } else { "s" });
-        write!(f, "sent {} in {}", number(*items, signal.noun), number(*requests, "request"))?;
-        if *skipped > 0 {
-            write!(f, ", after {skipped} that were skipped")?;
-        }
-        if *rejected > 0 {
-            write!(f, "; the collector rejected {rejected} of them")?;
-        }
-        match reason.is_empty() {
-            true => Ok(()),
-            false if *rejected > 0 => write!(f, ": {}", Shown(reason)),
-            false => write!(f, "; the collector warns: {}", Shown(reason)),
-        }
-    }
-}
-
-impl Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stopped { address, reason, sent, followed } = self;
-        let signal = sent.signal;
-        let Signal { whole, skip, .. } = signal;
-        match reason {
-            Reason::Refused(reason) => write!(f, "the collector at {address} {}", Shown(reason))?,
-            Reason::Unavailable { last, tries } => {
-                write!(f, "the collector at {address}: {} (tried {tries} times)", Shown(last))?;
-            }
-            Reason::TooLarge(count) => {
-                let Signal { whole, noun, .. } = signal;
-                let plural = if *count == 1 { "" } else { "s" };
-                write!(
-                    f,
-                    "the collector at {address} answered 413: a {whole} of {count} {noun}{plural} is too large for it"
-                )?;
-            }
-        }
-        let next = sent.skipped + sent.count;
-        write!(f, "; {sent} before")?;
-        match reason {
-            _ if *followed => {
-                f.write_str("; the log has the rest: send it with --since; what comes twice has the same ids")
-            }
-            Reason::TooLarge(count) => {
-                write!(f, "; raise its limit, or leave the {whole} out: {skip} {}", next + count)
-            }
-            _ => write!(f, "; go on with {skip} {next}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::failure::Failure;
     use crate::output::traces::otlp::Batch as Spans;
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+    use std::io::Read;
     use std::net::TcpListener;
 
     #[test]
@@ -322,7 +295,7 @@ mod tests {
         assert!(text.contains("refused") && text.contains("(tried 3 times)"), "{text}");
         assert!(text.ends_with("sent 0 spans in 0 requests before; go on with --skip-spans 0"), "{text}");
         assert_eq!(told.borrow().len(), 2, "{told:?}");
-        let stopped = sender.following().stopped(Reason::Refused("answered 400".into()));
+        let stopped = sender.following(&|| false).stopped(Reason::Refused("answered 400".into()));
         assert!(
             !stopped.to_string().contains("--skip-spans") && stopped.to_string().contains("--since"),
             "{stopped}"
@@ -330,27 +303,58 @@ mod tests {
     }
 
     #[test]
-    fn a_count_says_what_was_rejected() {
-        let sent = Sent {
-            signal: &signal::TRACES,
-            skipped: 0,
-            count: 1,
-            requests: 1,
-            rejected: 0,
-            reason: String::new(),
+    fn while_a_log_is_followed_it_is_tried_without_end() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = Address::parse(&format!("http://127.0.0.1:{port}")).unwrap();
+        let told = RefCell::new(Vec::new());
+        let tell = |said: &dyn Display| told.borrow_mut().push(said.to_string());
+        let asked = Cell::new(0);
+        // a collector comes after many times, at the same port
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            if asked.get() == 20 {
+                let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+                std::thread::spawn(move || {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
+                    stream.write_all(head.as_bytes()).unwrap();
+                    // until it has read the answer
+                    let _ = stream.read_to_end(&mut Vec::new());
+                });
+            }
+            false
         };
-        assert_eq!(sent.to_string(), "sent 1 span in 1 request");
-        let sent = Sent {
-            signal: &signal::TRACES,
-            skipped: 7,
-            count: 20,
-            requests: 2,
-            rejected: 3,
-            reason: "a\nb\x1b[2J".into(),
-        };
-        assert_eq!(
-            sent.to_string(),
-            "sent 20 spans in 2 requests, after 7 that were skipped; the collector rejected 3 of them: a\\nb\\x1b[2J"
+        let pauses = [Duration::from_millis(1); 2];
+        let sender: Sender<Spans> =
+            Sender { pauses: &pauses, ..Sender::new(&address, 0, &tell).following(&is_over) };
+        assert!(matches!(sender.deliver(b"x"), Ok(Taken::Yes { rejected: 0, .. })));
+        let told = told.take();
+        let [first, second, third, last] = &told[..] else { panic!("{told:?}") };
+        assert!(first.contains("next try") && second.contains("next try"), "{told:?}");
+        assert!(
+            third.contains("nothing goes on until it takes spans, which the log keeps meanwhile"),
+            "{told:?}"
         );
+        assert!(last.ends_with("takes spans again"), "{told:?}");
+        // and until it is to end
+        let is_over = || true;
+        let sender = sender.following(&is_over);
+        assert!(matches!(sender.deliver(b"x"), Err(Reason::Unavailable { tries: 1, .. })));
+    }
+
+    #[test]
+    fn while_a_log_is_followed_rejections_are_said_seldom() {
+        let address = Address::parse("http://127.0.0.1:9").unwrap();
+        let told = RefCell::new(Vec::new());
+        let tell = |said: &dyn Display| told.borrow_mut().push(said.to_string());
+        let mut sender: Sender<Spans> = Sender::new(&address, 0, &tell);
+        for count in 1..=100 {
+            sender.sent.rejected += 1;
+            sender.say_rejected(1, if count == 1 { "too old" } else { "" });
+        }
+        let told = told.borrow();
+        assert_eq!(told.len(), 7, "1, 2, 4, up to 64: {told:?}");
+        assert_eq!(told[0], "http://127.0.0.1:9 rejected 1 span: too old");
+        assert_eq!(told[6], "http://127.0.0.1:9 rejected 1 span (64 so far): it gives no reason");
     }
 }

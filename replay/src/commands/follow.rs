@@ -8,7 +8,7 @@ use super::options::{
 };
 use super::sending::tell;
 use crate::aliases;
-use crate::collector::{Address, Sender};
+use crate::collector::Address;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow_until, Memory, Pace};
@@ -16,13 +16,13 @@ use crate::live::receiver::{Ending, Receiver};
 use crate::live::row::{rows, Row, Wanted};
 use crate::live::signals::Stop;
 use crate::live::spool::{self, Spool};
+use crate::live::telemetry::{Outgoing, Signals};
 use crate::live::FollowError;
 use crate::out::{line, Out};
 use crate::output::follow::syslog::{Syslog, Target};
-use crate::output::follow::textfile::Textfile;
+use crate::output::follow::textfile::{Counted, Textfile};
 use crate::output::follow::FORMATS;
 use crate::output::format::{self, Format};
-use crate::output::traces::otlp::Batch;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::Logs;
@@ -55,16 +55,19 @@ command! {
         /// end after what is there now
         #[argh(switch)]
         pub once: bool,
-        /// also send process chains to a collector of OpenTelemetry, as http://HOST:4318
+        /// also send to a collector of OpenTelemetry, as http://HOST:4318: process chains, or what --signals names
         #[argh(option, arg_name = "url", from_str_fn(super::sending::parse_address))]
         pub otlp: Option<Address>,
+        /// with --otlp, what is sent: some of traces, logs and metrics, with commas between them (default: traces)
+        #[argh(option, arg_name = "signals", from_str_fn(Signals::parse))]
+        pub signals: Option<Signals>,
         /// also send each line to syslog: unix:/dev/log or udp://HOST:514
         #[argh(option, arg_name = "target", from_str_fn(Target::parse))]
         pub syslog: Option<Target>,
         /// also keep counts in this file, for the textfile collector of Prometheus' node_exporter
         #[argh(option, arg_name = "file")]
         pub textfile: Option<PathBuf>,
-        /// seconds after which that file is written again (default: 15)
+        /// seconds after which that file is written and metrics are sent again (default: 15)
         #[argh(option, arg_name = "seconds", default = "15", from_str_fn(parse_interval))]
         pub interval: u64,
         /// with -, keep what is received in this directory, so that a later run goes on where this one ended (default: a
@@ -115,6 +118,13 @@ impl Command for Follow {
         if self.position {
             let refused = self.spool.is_none() || !self.logs.is_empty();
             return if refused { Err(UsageError::PositionOfSpool) } else { Ok(()) };
+        }
+        match (&self.otlp, self.signals) {
+            (None, Some(_)) => return Err(UsageError::SignalsUnsent),
+            (_, Some(Signals { metrics: true, .. })) if self.asks_for_pvs_or_users() => {
+                return Err(UsageError::MetricsOfSome);
+            }
+            _ => {}
         }
         if let Some(file) = &self.output {
             return Err(UsageError::FollowIntoFile(file.clone()));
@@ -180,39 +190,6 @@ impl Command for Follow {
     }
 }
 
-/// What of the outputs both the pace and the rows need.
-struct Counted<'a> {
-    counts: Textfile,
-    file: Option<&'a Path>,
-    /// When the file was written.
-    written: Option<Instant>,
-    /// Whether the logs were read since.
-    has_read: bool,
-}
-
-impl Counted<'_> {
-    /// Whether the file is to be written again.
-    fn is_due(&self, interval: Duration) -> bool {
-        self.file.is_some() && self.written.is_none_or(|written| written.elapsed() >= interval)
-    }
-
-    /// Writes the file if it is due. `open` opens the logs as they are now: were they looked at only when they are read, the
-    /// newest event would be that of a time before.
-    fn write(
-        &mut self,
-        interval: Duration,
-        logs: &[PathBuf],
-        open: impl Fn() -> Option<Logs>,
-    ) -> Result<(), Failure> {
-        let Some(file) = self.file.filter(|_| self.is_due(interval)) else { return Ok(()) };
-        self.written = Some(Instant::now());
-        if std::mem::take(&mut self.has_read) {
-            open().inspect(|logs| self.counts.look(logs));
-        }
-        self.counts.write(file, logs)
-    }
-}
-
 impl Follow {
     fn is_streamed(&self) -> bool {
         self.logs.iter().any(|log| log.as_os_str() == STANDARD_INPUT)
@@ -222,11 +199,21 @@ impl Follow {
     fn wanted(&self) -> Wanted {
         let counted = Wanted::parse("puts,alarms,deaths,losses").unwrap_or_default();
         let wanted = if self.textfile.is_some() { self.what.and(counted) } else { self.what };
-        if self.otlp.is_some() {
-            wanted.with_chains()
-        } else {
-            wanted
+        match &self.otlp {
+            Some(_) => wanted.and(self.signals().wanted()),
+            None => wanted,
         }
+    }
+
+    fn signals(&self) -> Signals {
+        self.signals.unwrap_or(Signals::TRACES)
+    }
+
+    /// Whether only some PVs, users or clients are chosen.
+    fn asks_for_pvs_or_users(&self) -> bool {
+        let Filter { pv, exclude, user, client, .. } =
+            ByWho::from(self).add_to(ByPv::from(self).add_to(Filter::default()));
+        !pv.is_empty() || !exclude.is_empty() || user.is_some() || client.is_some()
     }
 
     /// Follows the logs: those that a receiver receives, or those that were opened. What can't be read at first is
@@ -259,6 +246,15 @@ impl Follow {
             has_read: false,
         };
         let counted = RefCell::new(counted);
+        let is_over = || stop.is_set();
+        let telemetry = self.otlp.as_ref().map(|address| {
+            RefCell::new(Outgoing::new(
+                (address, self.signals(), !self.once),
+                filter.clone(),
+                &tell,
+                &is_over,
+            ))
+        });
         let again = || ByPlace::from(self).open_again(reading).ok();
         let (ends, interval) = (Cell::new(false), Duration::from_secs(self.interval));
         let pace = || {
@@ -271,6 +267,10 @@ impl Follow {
             // not before there is something to tell
             if counted.written.is_some() {
                 counted.write(interval, &reading.logs, again)?;
+            }
+            // also while the log stands still
+            if let Some(telemetry) = &telemetry {
+                telemetry.borrow_mut().measure(interval)?;
             }
             Ok(pace)
         };
@@ -286,14 +286,13 @@ impl Follow {
         let mut outcome = Outcome::Complete;
         let ask = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Row) -> Result<(), Failure>| {
             let (filter, _) = aliases::resolve(logs, filter.clone());
+            telemetry.as_ref().inspect(|telemetry| telemetry.borrow_mut().look(logs, &filter));
             rows(logs, &filter, wanted, each)?;
             if Outcome::from(logs) == Outcome::Incomplete {
                 outcome = Outcome::Incomplete;
             }
             Ok(())
         };
-        let mut sender: Option<Sender<Batch>> =
-            self.otlp.as_ref().map(|address| Sender::new(address, 0, &tell).following());
         let mut syslog = self.syslog.as_ref().map(open_syslog).transpose()?;
         let mut writer = (self.format.writer)(zone);
         let mut saved: Option<Instant> = None;
@@ -301,8 +300,8 @@ impl Follow {
         let write = |row: Option<&Row>, memory: &Memory| {
             let Some(row) = row else {
                 out.flush()?;
-                sender.as_mut().map_or(Ok(()), Sender::flush)?;
                 let interval = if ends.get() { Duration::ZERO } else { interval };
+                telemetry.as_ref().map_or(Ok(()), |telemetry| telemetry.borrow_mut().flush(interval))?;
                 counted.borrow_mut().write(interval, &reading.logs, again)?;
                 if let Some(receiver) = receiver {
                     receiver.has_read(opened.get());
@@ -317,11 +316,11 @@ impl Follow {
                 return Ok(());
             };
             match row {
-                Row::Chain(chain) => {
-                    return Ok(sender.as_mut().map_or(Ok(()), |sender| sender.add(chain))?)
-                }
                 Row::Alarm(alarm) if !known.borrow_mut().is_news(alarm) => return Ok(()),
                 _ => counted.borrow_mut().counts.count(row),
+            }
+            if let Some(telemetry) = &telemetry {
+                telemetry.borrow_mut().take(row)?;
             }
             if self.what.has(row.kind()) {
                 let said = syslog.as_mut().and_then(|syslog| syslog.send(row));

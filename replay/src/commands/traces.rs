@@ -88,7 +88,7 @@ impl Traces {
     /// Follows the log, and writes or sends what comes.
     fn follow(&self, out: &mut Out, filter: Filter, zone: &Zone) -> Result<Outcome, Failure> {
         if let Some(address) = &self.otlp {
-            let mut sender: Sender<Batch> = Sender::new(address, 0, &tell).following();
+            let mut sender: Sender<Batch> = Sender::new(address, 0, &tell).following(&|| false);
             return self.chains(filter, &mut |chain| match chain {
                 Some(chain) => Ok(sender.add(chain)?),
                 None => Ok(sender.flush()?),

@@ -49,3 +49,4 @@ pub mod receiver;
 pub mod row;
 pub mod signals;
 pub mod spool;
+pub mod telemetry;

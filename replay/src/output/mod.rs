@@ -27,7 +27,7 @@ mod protobuf;
 pub mod puts;
 pub mod records;
 pub mod report;
-mod resources;
+pub mod resources;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;

@@ -12,6 +12,7 @@ use crate::collector::signal::{Batch, Signal, SIZE};
 use crate::out::Out;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
@@ -201,7 +202,7 @@ impl<P: Part> Serialize for Parts<P> {
 impl<P: Part> Serialize for Of<'_, P> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(3))?;
-        map.serialize_entry("resource", &**self.0)?;
+        map.serialize_entry("resource", &BTreeMap::from([("attributes", &self.0.attributes)]))?;
         map.serialize_entry(P::KEYS[1], &[InScope(self)])?;
         map.serialize_entry("schemaUrl", SCHEMA)?;
         map.end()

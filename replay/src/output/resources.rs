@@ -5,29 +5,23 @@ use super::traces::otlp::shape::{text, Attribute, Service};
 use crate::inventory::Inventory;
 use crate::notices::Notices;
 use crate::Logs;
-use serde::Serialize;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// IOCs that are known; a bound for hostile logs.
 const MAX_IOCS: usize = 100_000;
 
-/// A resource. It serializes as that of OTLP JSON.
-#[derive(Serialize)]
+/// A resource.
 pub struct Resource {
     /// Its attributes.
     pub(crate) attributes: Vec<Attribute>,
     /// The IOC's host.
-    #[serde(skip)]
     pub host: String,
     /// The IOC; empty for a host.
-    #[serde(skip)]
     pub ioc: String,
     /// Its process, if known.
-    #[serde(skip)]
     pub pid: Option<u32>,
     /// When it was started, wall-clock time; if known.
-    #[serde(skip)]
     pub started: Option<i64>,
 }
 
@@ -40,15 +34,22 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Reads the definitions of all runs. What can't be read is reported by whoever reads the rest.
+    /// Those of these logs.
     pub fn read(logs: &Logs) -> Resources {
         let mut found = Resources::default();
+        found.learn(logs);
+        found
+    }
+
+    /// Reads the definitions of all runs, which may have grown; what is known stays the same. What can't be read is reported
+    /// by whoever reads the rest.
+    pub fn learn(&mut self, logs: &Logs) {
         for run in logs.runs() {
             let inventory = Inventory::read(run, &Notices::default());
             let context = inventory.context();
             let host = inventory.host().unwrap_or_default();
             for ioc in context.iocs() {
-                found.add(Resource {
+                self.add(Resource {
                     attributes: resource_attributes(context, Some(ioc), &Service::Ioc(ioc.id)),
                     host: host.to_owned(),
                     ioc: ioc.name.clone(),
@@ -57,7 +58,6 @@ impl Resources {
                 });
             }
         }
-        found
     }
 
     fn add(&mut self, resource: Resource) {

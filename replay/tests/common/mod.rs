@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // each test program uses its part
 
+pub mod collector;
 pub mod consumers;
 pub mod every;
 

@@ -84,7 +84,7 @@ impl Writer<Row> for Text<'_> {
             Row::Alarm(alarm) => alarm.write_text(out, self.0),
             Row::Console(line) => line.write_text(out, self.0),
             Row::Note(note) => note.write_text(out, self.0),
-            Row::Chain(_) => Ok(()),
+            Row::Chain(_) | Row::Event(_) | Row::Used(_) | Row::LeftOut(_) => Ok(()),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Writer<Row> for JsonLines<'_> {
             Row::Alarm(alarm) => out.json(&Event { event, line: alarm.line(self.0) }),
             Row::Console(line) => out.json(&Event { event, line: line.line(self.0) }),
             Row::Note(note) => out.json(&Event { event, line: note.line(self.0) }),
-            Row::Chain(_) => Ok(()),
+            Row::Chain(_) | Row::Event(_) | Row::Used(_) | Row::LeftOut(_) => Ok(()),
         }
     }
 }

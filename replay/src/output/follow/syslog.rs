@@ -177,7 +177,7 @@ fn is_slow(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// The message of a row; chains have none.
+/// The message of a row; what is only sent elsewhere has none.
 pub fn message(row: &Row, utc: &Zone) -> Option<String> {
     let (host, time, severity, text) = match row {
         Row::Put(put) => {
@@ -206,7 +206,7 @@ pub fn message(row: &Row, utc: &Zone) -> Option<String> {
             };
             (note.host.as_str(), note.time, severity, sentence(note))
         }
-        Row::Chain(_) => return None,
+        Row::Chain(_) | Row::Event(_) | Row::Used(_) | Row::LeftOut(_) => return None,
     };
     let time = utc.format(time, 6);
     // texts of lists begin with their time

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Series of a metric, which Prometheus keeps all; a bound for hostile logs. What is beyond counts under `other`.
 const MAX_SERIES: usize = 1000;
@@ -71,7 +71,7 @@ impl Textfile {
                     count(&mut self.losses, &[note.host.as_str(), source], note.count.unwrap_or(0));
                 }
             }
-            Row::Note(_) | Row::Console(_) | Row::Chain(_) => {}
+            _ => {}
         }
     }
 
@@ -141,6 +141,44 @@ impl Textfile {
         let mut to = Destination::named("--textfile", path, logs)?;
         to.write_all(self.text(now.as_secs_f64()).as_bytes()).map_err(failed)?;
         to.close(true).map_err(failed)
+    }
+}
+
+/// What was counted, and when the file was written.
+pub struct Counted<'a> {
+    /// What was counted.
+    pub counts: Textfile,
+    /// The file, if there is to be one.
+    pub file: Option<&'a Path>,
+    /// When the file was written.
+    pub written: Option<Instant>,
+    /// Whether the logs were read since.
+    pub has_read: bool,
+}
+
+impl Counted<'_> {
+    /// Whether the file is to be written again.
+    fn is_due(&self, interval: Duration) -> bool {
+        self.file.is_some() && self.written.is_none_or(|written| written.elapsed() >= interval)
+    }
+
+    /// Writes the file if it is due. `open` opens the logs as they are now: were they looked at only when they are read, the
+    /// newest event would be that of a time before.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn write(
+        &mut self,
+        interval: Duration,
+        logs: &[PathBuf],
+        open: impl Fn() -> Option<Logs>,
+    ) -> Result<(), Failure> {
+        let Some(file) = self.file.filter(|_| self.is_due(interval)) else { return Ok(()) };
+        self.written = Some(Instant::now());
+        if std::mem::take(&mut self.has_read) {
+            open().inspect(|logs| self.counts.look(logs));
+        }
+        self.counts.write(file, logs)
     }
 }
 

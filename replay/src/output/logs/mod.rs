@@ -3,6 +3,8 @@
 mod otlp;
 mod record;
 
+pub use self::otlp::Entry;
+
 use super::format::{Format, Writer};
 use super::otlp::Encoding;
 use crate::happened::{Happened, Kind, What};

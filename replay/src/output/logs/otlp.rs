@@ -5,6 +5,7 @@
 use super::record::record;
 use super::Item;
 use crate::collector::signal::{Signal, LOGS};
+use crate::happened::Happened;
 use crate::model::span_ids::{SpanId, TraceId};
 use crate::output::otlp::{Part, Parts, Telemetry};
 use crate::output::protobuf::Message;
@@ -19,6 +20,13 @@ use std::rc::Rc;
 pub struct Entry {
     of: Rc<Resource>,
     record: LogRecord,
+}
+
+impl Entry {
+    /// What happened to this.
+    pub fn new(happened: &Happened, of: Rc<Resource>) -> Entry {
+        Entry { of, record: record(happened) }
+    }
 }
 
 /// A log record, by the protocol's names.
@@ -82,6 +90,6 @@ impl Telemetry for Item {
     type Batch = Parts<Entry>;
 
     fn parts<E>(&self, mut each: impl FnMut(&Entry) -> Result<(), E>) -> Result<(), E> {
-        each(&Entry { of: Rc::clone(&self.resource), record: record(&self.happened) })
+        each(&Entry::new(&self.happened, Rc::clone(&self.resource)))
     }
 }

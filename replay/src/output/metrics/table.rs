@@ -5,7 +5,7 @@
 
 use super::families::Metric;
 use crate::output::resources::Resource;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::rc::Rc;
 
@@ -25,6 +25,8 @@ pub struct Table {
     resources: Vec<Rc<Resource>>,
     /// The first and the last step in which something is known of each resource.
     known: Vec<(i64, i64)>,
+    /// The last time of which something is known of each, and the last that was given as news.
+    latest: Vec<(i64, Option<i64>)>,
     series: BTreeMap<(Metric, usize, Labels), BTreeMap<i64, Measured>>,
     count: usize,
 }
@@ -64,8 +66,8 @@ impl fmt::Display for TooMany {
 impl Table {
     /// An empty one of a log that ends at `end`. Counting begins at `begin`, or else with the first that is added.
     pub fn new(step: Option<i64>, begin: Option<i64>, end: i64) -> Table {
-        let (resources, known) = (Vec::new(), Vec::new());
-        Table { step, begin, end, resources, known, series: BTreeMap::new(), count: 0 }
+        let (resources, known, latest) = (Vec::new(), Vec::new(), Vec::new());
+        Table { step, begin, end, resources, known, latest, series: BTreeMap::new(), count: 0 }
     }
 
     fn step_of(&self, time: i64) -> i64 {
@@ -89,7 +91,10 @@ impl Table {
         if !number.is_finite() {
             return Ok(());
         }
-        self.begin = Some(self.begin.map_or(time, |begin| begin.min(time)));
+        // What was given as news says when counting began.
+        if !self.latest.iter().any(|(_, given)| given.is_some()) {
+            self.begin = Some(self.begin.map_or(time, |begin| begin.min(time)));
+        }
         self.end = self.end.max(time);
         let step = self.step_of(time);
         let place = match self.resources.iter().rposition(|own| Rc::ptr_eq(own, of)) {
@@ -97,11 +102,15 @@ impl Table {
             None => {
                 self.resources.push(Rc::clone(of));
                 self.known.push((step, step));
+                self.latest.push((time, None));
                 self.resources.len() - 1
             }
         };
         if let Some((first, last)) = self.known.get_mut(place) {
             (*first, *last) = ((*first).min(step), (*last).max(step));
+        }
+        if let Some((latest, _)) = self.latest.get_mut(place) {
+            *latest = (*latest).max(time);
         }
         let steps = self.series.entry((metric, place, labels)).or_default();
         if !steps.contains_key(&step) {
@@ -166,6 +175,39 @@ impl Table {
     /// All points, in order of time.
     pub fn points(&self) -> Vec<Point> {
         let mut points: Vec<Point> = self.series().flatten().collect();
+        points.sort_by_key(|point| point.time);
+        points
+    }
+
+    /// The points of what has become known since this was asked last, for a log that grows; the table has one step. A sum
+    /// is that of the last moment of which something is known of its IOC; a host's, of any IOC of the host.
+    pub fn news(&mut self) -> Vec<Point> {
+        let mut of_host: HashMap<&str, i64> = HashMap::new();
+        for (of, (latest, _)) in self.resources.iter().zip(&self.latest) {
+            let last = of_host.entry(&of.host).or_insert(*latest);
+            *last = (*last).max(*latest);
+        }
+        let last = |(of, (latest, given)): (&Rc<Resource>, &(i64, Option<i64>))| {
+            let last = of_host.get(of.host.as_str()).filter(|_| of.ioc.is_empty());
+            (*last.unwrap_or(latest), *given)
+        };
+        let latest: Vec<(i64, Option<i64>)> = self.resources.iter().zip(&self.latest).map(last).collect();
+        let mut points: Vec<Point> = Vec::new();
+        for ((metric, place, labels), steps) in &self.series {
+            let (Some(of), Some((last, given))) = (self.resources.get(*place), latest.get(*place)) else {
+                continue;
+            };
+            let Some(measured) = steps.values().next_back() else { continue };
+            let (start, time) = match metric.family().is_counter {
+                true => (self.begin, *last),
+                false => (None, measured.time),
+            };
+            if given.is_none_or(|given| time > given) {
+                let (of, labels) = (Rc::clone(of), Rc::new(labels.clone()));
+                points.push(Point { metric: *metric, of, labels, start, time, number: measured.number });
+            }
+        }
+        self.latest.iter_mut().zip(&latest).for_each(|((_, given), (last, _))| *given = Some(*last));
         points.sort_by_key(|point| point.time);
         points
     }

@@ -59,7 +59,7 @@ impl Tables {
         waiting.values().for_each(|put| tables.contention.take(put));
         let quiet = logs.without_notices();
         tables.is_minimum = !logs.is_complete()
-            || quiet.noted().any(|event| {
+            || quiet.noted(None).any(|event| {
                 let lacks = matches!(&event.event.fact, Fact::Loss(loss) if loss.count > 0)
                     || matches!(event.event.fact, Fact::ChainsLeftOut(_));
                 lacks && filter.time(event.time)

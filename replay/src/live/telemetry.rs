@@ -1,0 +1,172 @@
+//! What is sent to a collector of OpenTelemetry while a log is followed: chains as traces, what happened as log records,
+//! and counts and measurements as metrics.
+//!
+//! Each comes once, in the order of time. A collector that takes nothing holds up everything, so that nothing is lost as
+//! long as the log has it.
+
+use super::row::{Row, Wanted};
+use crate::collector::{Address, Batch, Sender};
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::happened::Happened;
+use crate::logs::Logs;
+use crate::output::logs::Entry;
+use crate::output::metrics::collect::Collector;
+use crate::output::metrics::{Point, Table};
+use crate::output::otlp::Parts;
+use crate::output::resources::Resources;
+use crate::output::traces::otlp::Batch as Spans;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+/// The names of signals.
+const NAMES: [&str; 3] = ["traces", "logs", "metrics"];
+
+/// Which signals are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signals {
+    /// Chains.
+    pub traces: bool,
+    /// Log records.
+    pub logs: bool,
+    /// Metrics.
+    pub metrics: bool,
+}
+
+impl Signals {
+    /// What is sent unless it is chosen.
+    pub const TRACES: Signals = Signals { traces: true, logs: false, metrics: false };
+
+    /// Reads names with commas between them.
+    ///
+    /// # Errors
+    /// One of them is no signal.
+    pub fn parse(text: &str) -> Result<Signals, String> {
+        let names: Vec<&str> = text.split(',').map(str::trim).collect();
+        if let Some(name) = names.iter().find(|name| !NAMES.contains(name)) {
+            return Err(format!("'{name}' is no signal; name some of {}", NAMES.join(",")));
+        }
+        let [traces, logs, metrics] = NAMES.map(|name| names.contains(&name));
+        Ok(Signals { traces, logs, metrics })
+    }
+
+    /// What they are made of.
+    pub fn wanted(self) -> Wanted {
+        [(self.traces, Wanted::TRACES), (self.logs, Wanted::LOGS), (self.metrics, Wanted::METRICS)]
+            .into_iter()
+            .filter(|(is_sent, _)| *is_sent)
+            .fold(Wanted::default(), |all, (_, wanted)| all.and(wanted))
+    }
+}
+
+/// Sends them.
+pub struct Outgoing<'a> {
+    /// Counts for metrics, and knows whose records and points are.
+    collector: Collector,
+    traces: Option<Sender<'a, Spans>>,
+    logs: Option<Sender<'a, Parts<Entry>>>,
+    metrics: Option<Sender<'a, Parts<Point>>>,
+    /// When metrics were sent last.
+    measured: Option<Instant>,
+}
+
+impl<'a> Outgoing<'a> {
+    /// To this address, until `is_over`. `tell`: what people should know. `filter`: what is counted. `is_patient`: it is
+    /// tried without end.
+    pub fn new(
+        (address, signals, is_patient): (&'a Address, Signals, bool),
+        filter: Filter,
+        tell: &'a dyn Fn(&dyn Display),
+        is_over: &'a dyn Fn() -> bool,
+    ) -> Outgoing<'a> {
+        let table = Table::new(None, filter.since, i64::MIN);
+        Outgoing {
+            collector: Collector { table, resources: Resources::default(), filter },
+            traces: signals.traces.then(|| sender(address, is_patient, tell, is_over)),
+            logs: signals.logs.then(|| sender(address, is_patient, tell, is_over)),
+            metrics: signals.metrics.then(|| sender(address, is_patient, tell, is_over)),
+            measured: None,
+        }
+    }
+
+    /// Looks which IOCs there are. `filter` chooses as in this pass over the log.
+    pub fn look(&mut self, logs: &Logs, filter: &Filter) {
+        if self.logs.is_some() || self.metrics.is_some() {
+            self.collector.resources.learn(logs);
+            self.collector.filter.pod.clone_from(&filter.pod);
+        }
+    }
+
+    /// Takes a row.
+    ///
+    /// # Errors
+    /// If the collector refuses it, or there are too many series.
+    pub fn take(&mut self, row: &Row) -> Result<(), Failure> {
+        let happened = match row {
+            Row::Put(put) => Some(Happened::from(put.as_ref().clone())),
+            Row::Alarm(alarm) => Some(Happened::from(alarm.as_ref().clone())),
+            Row::Console(line) => Some(Happened::from(line.as_ref().clone())),
+            _ => None,
+        };
+        let happened = match row {
+            Row::Event(event) => Some(event.as_ref()),
+            _ => happened.as_ref(),
+        };
+        if let (Some(sender), Some(happened)) = (&mut self.logs, happened) {
+            let Happened { time, host, ioc, pid, .. } = happened;
+            sender.add(&Entry::new(happened, self.collector.resources.of(host, ioc, *pid, *time)))?;
+        }
+        if let (Some(sender), Row::Chain(chain)) = (&mut self.traces, row) {
+            sender.add(chain)?;
+        }
+        if self.metrics.is_none() {
+            return Ok(());
+        }
+        match (row, happened) {
+            (Row::Chain(chain), _) => self.collector.chain(chain),
+            (Row::Used(used), _) => self.collector.used(used),
+            (Row::LeftOut(left), _) => self.collector.left_out(left),
+            (_, Some(happened)) => self.collector.happened(happened),
+            _ => Ok(()),
+        }
+        .map_err(Failure::TooManyPoints)
+    }
+
+    /// Sends what waits, and the metrics if they are due.
+    ///
+    /// # Errors
+    /// If the collector refuses it.
+    pub fn flush(&mut self, interval: Duration) -> Result<(), Failure> {
+        if let Some(sender) = &mut self.traces {
+            sender.flush()?;
+        }
+        if let Some(sender) = &mut self.logs {
+            sender.flush()?;
+        }
+        self.measure(interval)
+    }
+
+    /// Sends the metrics of which there is news, if those before were sent so long ago.
+    ///
+    /// # Errors
+    /// If the collector refuses it.
+    pub fn measure(&mut self, interval: Duration) -> Result<(), Failure> {
+        let is_due = self.measured.is_none_or(|measured| measured.elapsed() >= interval);
+        let Some(sender) = self.metrics.as_mut().filter(|_| is_due) else { return Ok(()) };
+        let news = self.collector.table.news();
+        if !news.is_empty() {
+            self.measured = Some(Instant::now());
+        }
+        news.iter().try_for_each(|point| sender.add(point))?;
+        Ok(sender.flush()?)
+    }
+}
+
+fn sender<'a, B: Batch>(
+    address: &'a Address,
+    is_patient: bool,
+    tell: &'a dyn Fn(&dyn Display),
+    is_over: &'a dyn Fn() -> bool,
+) -> Sender<'a, B> {
+    Sender::new(address, 0, tell).following(is_over).patient(is_patient)
+}

@@ -1,0 +1,348 @@
+//! `follow --otlp --signals`: what a collector gets while the log grows is what the commands of each signal find in the log
+//! afterwards, also if the collector was down meanwhile. The collector is a stand-in of our own, which can be made to fail;
+//! what it got is decoded by the official definitions (`check_signals.py`).
+
+mod common;
+#[path = "../../tests/rig/not_run.rs"]
+mod not_run;
+
+use common::collector::{fields, StandIn};
+use common::{consumers, definitions, happenings, iocreplay, outcome, run, write_log, SCAN, SECOND, WALL};
+use iocrec_log::event::*;
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::stream::{Position, Sender};
+use iocrec_log::writer::{Options, Writer};
+use not_run::{not_run, Needs};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A recorder whose log grows while a test looks.
+struct Recorder {
+    writer: Writer<Clocked<Directory>>,
+    wall: Rc<Cell<i64>>,
+}
+
+impl Recorder {
+    fn begin(log: &Path) -> Recorder {
+        fs::create_dir_all(log).unwrap();
+        let wall = Rc::new(Cell::new(WALL));
+        let storage = Clocked { storage: Directory::open(log).unwrap(), wall: Rc::clone(&wall) };
+        let options = Options { segment: Some(64 << 10), ..Options::default() };
+        let mut writer = Writer::open(storage, options, 7).unwrap();
+        definitions("box1").into_iter().for_each(|fact| writer.push(Event { time: 1, fact }));
+        Recorder { writer, wall }
+    }
+
+    /// The same happenings once more, in the four seconds after those of the round before.
+    fn go_on(&mut self, round: u64) {
+        let later = round * 4 * SECOND;
+        let mut facts = happenings();
+        let text = format!("line {round}");
+        let (sp, output) = (-100, Output::Terminal);
+        facts.push((
+            SECOND + 5,
+            Fact::from(ConsoleLine { thread: SCAN, sp, output, text, cut: 0, is_ended: true }),
+        ));
+        let used = Resources {
+            ioc: 1,
+            period: 1_000_000,
+            cpu: Some(250_000 + round),
+            waiting: None,
+            minor_faults: 3,
+            major_faults: 0,
+            resident: Some(2048 + round),
+            threads: 11,
+            descriptors: None,
+            udp_drops: None,
+            most: Vec::new(),
+        };
+        facts.push((4 * SECOND + 5, Fact::from(used)));
+        facts
+            .push((4 * SECOND + 6, Fact::ChainsLeftOut(ChainsLeftOut { record: 2, count: 5, since: later })));
+        facts.sort_by_key(|(time, _)| *time);
+        facts.into_iter().for_each(|(time, fact)| self.writer.push(Event { time: time + later, fact }));
+        self.tick(later + 5 * SECOND);
+    }
+
+    fn tick(&mut self, until: u64) {
+        self.wall.set(WALL + until as i64);
+        self.writer.tick(until);
+    }
+}
+
+/// Follows the log `log` here with these options.
+fn follow(here: &Path, options: &[&str]) -> Child {
+    let words = [&["follow", "log", "--utc", "--interval", "1"], options].concat();
+    let mut command = iocreplay(words);
+    command.current_dir(here).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// SIGTERM; gives exit code and what was said.
+fn end(child: Child) -> (i32, String) {
+    // SAFETY: kill takes no pointers; the child is not reaped, so the pid is its.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    (code, err)
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What a command finds in the whole log.
+fn whole(here: &Path, command: &str) -> Vec<u8> {
+    let words = [command, "log", "--format", "otlp-proto"];
+    let made = iocreplay(words).current_dir(here).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    made.stdout
+}
+
+/// What the scopes of a message hold, with their resources.
+fn lines(message: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    for (_, of) in fields(message) {
+        let of = fields(of);
+        let resource = of.iter().find(|(number, _)| *number == 1).unwrap().1;
+        let scopes = of.iter().filter(|(number, _)| *number == 2).flat_map(|(_, scope)| fields(scope));
+        let own = scopes.filter(|(number, _)| *number == 2);
+        found.extend(own.map(|(_, line)| (resource.to_vec(), line.to_vec())));
+    }
+    found
+}
+
+/// A series: its resource, metric and labels.
+type Series = (Vec<u8>, String, Vec<Vec<u8>>);
+
+/// The last number of each series.
+fn numbers(message: &[u8]) -> BTreeMap<Series, Vec<u8>> {
+    let mut last = BTreeMap::new();
+    for (resource, metric) in lines(message) {
+        let metric = fields(&metric);
+        let name =
+            String::from_utf8(metric.iter().find(|(number, _)| *number == 1).unwrap().1.to_vec()).unwrap();
+        let data = metric.iter().find(|(number, _)| matches!(number, 5 | 7)).unwrap().1;
+        for (_, point) in fields(data) {
+            let point = fields(point);
+            let labels =
+                point.iter().filter(|(number, _)| *number == 7).map(|(_, label)| label.to_vec()).collect();
+            let value = point.iter().find(|(number, _)| matches!(number, 4 | 6)).unwrap().1.to_vec();
+            last.insert((resource.clone(), name.clone(), labels), value);
+        }
+    }
+    last
+}
+
+fn sorted(mut lines: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    lines.sort();
+    lines
+}
+
+#[test]
+fn each_signal_comes_once_also_if_the_collector_was_down() {
+    let here = tempfile::tempdir().unwrap();
+    let (here, log) = (here.path(), here.path().join("log"));
+    let mut recorder = Recorder::begin(&log);
+    let collector = StandIn::start();
+    recorder.go_on(0);
+    let child = follow(here, &["--otlp", &collector.url, "--signals", "traces,logs,metrics"]);
+    wait_until("the first round", || !lines(&collector.taken("logs")).is_empty());
+    recorder.go_on(1);
+    wait_until("the second round", || {
+        lines(&collector.taken("logs"))
+            .iter()
+            .any(|(_, record)| record.windows(6).any(|part| part == b"line 1"))
+    });
+    assert!(!lines(&collector.taken("metrics")).is_empty(), "metrics come while it is followed");
+    collector.set_down(true);
+    for round in 2..5 {
+        recorder.go_on(round);
+    }
+    wait_until("sending", || collector.refused() >= 3);
+    recorder.go_on(5);
+    let before = ["traces", "logs", "metrics"].map(|signal| collector.taken(signal).len());
+    collector.set_down(false);
+    recorder.go_on(6);
+    let end_of = IocEnd { ioc: 2, how: "killed by SIGKILL".into() };
+    recorder.writer.push(Event { time: 30 * SECOND, fact: Fact::IocEnd(end_of) });
+    recorder.tick(31 * SECOND);
+    recorder.writer.close(32 * SECOND);
+    wait_until("the last of the log", || {
+        let records = lines(&collector.taken("logs"));
+        let has_ended =
+            records.iter().any(|(_, record)| record.windows(17).any(|part| part == b"killed by SIGKILL"));
+        has_ended && lines(&collector.taken("traces")).len() >= lines(&whole(here, "traces")).len()
+    });
+    // while the log stands still
+    let counts = numbers(&whole(here, "metrics"));
+    wait_until("the last of the metrics", || numbers(&collector.taken("metrics")) == counts);
+    // long enough that anything sent twice would have come
+    std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(2));
+    let (code, said) = end(child);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.lines().all(|line| line.contains("next try in")) && said.lines().count() >= 3, "{said}");
+    let after = ["traces", "logs", "metrics"].map(|signal| collector.taken(signal).len());
+    assert!(before.iter().zip(after).all(|(before, after)| *before < after), "{before:?} {after:?}");
+    // with the ids that the whole log gives, and those of an IOC in the order of the log
+    let (taken, all) = (lines(&collector.taken("logs")), lines(&whole(here, "logs")));
+    assert_eq!(sorted(taken.clone()), sorted(all.clone()));
+    let of = |all: &[(Vec<u8>, Vec<u8>)], resource: &[u8]| -> Vec<Vec<u8>> {
+        all.iter().filter(|(own, _)| own == resource).map(|(_, record)| record.clone()).collect()
+    };
+    for (resource, _) in &all {
+        assert_eq!(of(&taken, resource), of(&all, resource));
+    }
+    assert_eq!(sorted(lines(&collector.taken("traces"))), sorted(lines(&whole(here, "traces"))));
+    assert_eq!(numbers(&collector.taken("metrics")), counts);
+    assert!(counts.len() > 15, "{counts:?}");
+    for name in
+        ["epics.ioc.puts", "epics.ioc.cpu.time", "epics.ioc.chains.left_out", "epics.ioc.ends", "iocrec.lost"]
+    {
+        assert!(counts.keys().any(|(_, own, _)| own == name), "{name}");
+    }
+    let name = "follow_otlp::each_signal_comes_once_also_if_the_collector_was_down";
+    let Some(python) = consumers::python().filter(|_| consumers::package("opentelemetry").is_some()) else {
+        return not_run(name, Needs::Program("opentelemetry"));
+    };
+    for signal in ["logs", "metrics"] {
+        let file = here.join(signal);
+        fs::write(&file, collector.taken(signal)).unwrap();
+        let checked = consumers::script(&python, "check_signals.py", &[signal, file.to_str().unwrap()]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    }
+}
+
+/// Everything that `iocrec cat` sends now.
+fn stream(log: &Path, from: &str, with_end: bool) -> Vec<u8> {
+    let mut sender = Sender::new(log, Position::parse(from));
+    let mut bytes = Vec::new();
+    while sender.step(&mut bytes).unwrap() {}
+    if with_end {
+        sender.rest(true, &mut bytes).unwrap();
+    }
+    bytes
+}
+
+/// Through a pipe that breaks off again and again, and once while the collector is down.
+#[test]
+fn a_spool_goes_on_without_a_record_twice_or_missing() {
+    let here = tempfile::tempdir().unwrap();
+    let (here, log) = (here.path(), here.path().join("log"));
+    let mut recorder = Recorder::begin(&log);
+    let collector = StandIn::start();
+    let mut from = "oldest".to_owned();
+    for round in 0..6 {
+        if round < 5 {
+            recorder.go_on(round);
+        } else {
+            // what had not settled comes when it has
+            std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(1));
+        }
+        collector.set_down(round == 2);
+        let refused = collector.refused();
+        let words = ["follow", "-", "--spool", "kept", "--otlp", &collector.url, "--signals", "logs,metrics"];
+        let mut command = iocreplay(words);
+        command.current_dir(here).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&stream(&log, &from, round == 5)).unwrap();
+        let (code, said) = if round == 2 {
+            wait_until("sending", || collector.refused() > refused);
+            end(child)
+        } else {
+            let (code, _, said) = outcome(child.wait_with_output().unwrap());
+            (code, said)
+        };
+        assert_eq!(code, i32::from(round != 5), "{said}");
+        from = run(here, &["follow", "--position", "--spool", "kept"]).1.trim().to_owned();
+    }
+    assert_eq!(sorted(lines(&collector.taken("logs"))), sorted(lines(&whole(here, "logs"))));
+}
+
+/// Nothing waits for ever: a signal ends it, and the line says what is to be done.
+#[test]
+fn a_signal_ends_waiting_for_a_collector() {
+    let here = tempfile::tempdir().unwrap();
+    write_log(&here.path().join("log"), "box1", 7);
+    let collector = StandIn::start();
+    collector.set_down(true);
+    let child = follow(here.path(), &["--otlp", &collector.url, "--signals", "logs"]);
+    wait_until("sending", || collector.refused() >= 2);
+    let begun = Instant::now();
+    let (code, said) = end(child);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let last = said.lines().last().unwrap();
+    let rest = "sent 0 log records in 0 requests before; the log has the rest: send it with --since";
+    assert!(code == 1 && last.ends_with(rest), "{said}");
+}
+
+#[test]
+fn what_is_there_is_sent_at_once_and_options_choose() {
+    let here = tempfile::tempdir().unwrap();
+    write_log(&here.path().join("log"), "box1", 7);
+    let sent = |options: &[&str]| {
+        let collector = StandIn::start();
+        let words =
+            [&["follow", "log", "--once", "--what", "marks", "--otlp", &collector.url], options].concat();
+        let (code, out, err) = run(here.path(), &words);
+        assert_eq!((code, err.as_str()), (0, ""));
+        assert!(out.lines().all(|line| line.ends_with("mark: beam lost")), "{out}");
+        ["traces", "logs", "metrics"].map(|signal| lines(&collector.taken(signal)).len())
+    };
+    let count = |command: &str| lines(&whole(here.path(), command)).len();
+    let [traces, logs, metrics] = ["traces", "logs", "metrics"].map(count);
+    assert!(traces > 0 && logs > 0 && metrics > 0);
+    assert_eq!(sent(&[]), [traces, 0, 0], "as before there were signals to choose");
+    assert_eq!(sent(&["--signals", "logs"]), [0, logs, 0]);
+    assert_eq!(sent(&["--signals", "metrics, traces"]), [traces, 0, metrics]);
+    // of another IOC there is nothing but what is about the host
+    assert_eq!(sent(&["--signals", "logs", "--ioc", "none"]), [0, logs - ioc_records(here.path()), 0]);
+    for (words, reason) in [
+        (&["--signals", "logs"][..], "name it, too: --otlp http://HOST:4318"),
+        (
+            &["--otlp", "http://x:4318", "--signals", "logs,spans"],
+            "'spans' is no signal; name some of traces,logs,metrics",
+        ),
+        (&["--otlp", "http://x:4318", "--signals", ""], "'' is no signal"),
+        (&["--otlp", "http://x:4318", "--signals", "metrics", "--pv", "T:SP"], "metrics count all of an IOC"),
+        (
+            &["--otlp", "http://x:4318", "--signals", "metrics", "--user", "alice"],
+            "metrics count all of an IOC",
+        ),
+    ] {
+        let (code, out, err) = run(here.path(), &[&["follow", "log", "--once"], words].concat());
+        assert!(code == 2 && out.is_empty() && err.contains(reason) && err.lines().count() == 1, "{err}");
+    }
+}
+
+/// Log records that are of an IOC, not of the host.
+fn ioc_records(here: &Path) -> usize {
+    let (_, text, _) = run(
+        here,
+        &["logs", "log", "--kind", "puts", "--kind", "alarms", "--kind", "console", "--kind", "ends"],
+    );
+    text.lines().count()
+}
+
+/// Who asks for what is there now gets an end.
+#[test]
+fn once_does_not_wait_for_ever() {
+    let here = tempfile::tempdir().unwrap();
+    write_log(&here.path().join("log"), "box1", 7);
+    let collector = StandIn::start();
+    collector.set_down(true);
+    let begun = Instant::now();
+    let (code, _, err) =
+        run(here.path(), &["follow", "--once", "log", "--otlp", &collector.url, "--signals", "logs"]);
+    assert!(code == 1 && err.contains("(tried 6 times); sent 0 log records"), "{err}");
+    assert!(begun.elapsed() < Duration::from_secs(120) && collector.refused() == 6, "{err}");
+}
