@@ -7,7 +7,9 @@ mod common;
 mod not_run;
 
 use common::collector::{fields, StandIn};
-use common::{consumers, definitions, happenings, iocreplay, outcome, run, write_log, SCAN, SECOND, WALL};
+use common::{
+    consumers, definitions, happenings, iocreplay, outcome, run, segments, write_log, SCAN, SECOND, WALL,
+};
 use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::stream::{Position, Sender};
@@ -331,6 +333,46 @@ fn ioc_records(here: &Path) -> usize {
         &["logs", "log", "--kind", "puts", "--kind", "alarms", "--kind", "console", "--kind", "ends"],
     );
     text.lines().count()
+}
+
+/// While it waits, the recorder's cap deletes what was not read.
+#[test]
+fn what_was_deleted_meanwhile_is_a_gap() {
+    let here = tempfile::tempdir().unwrap();
+    let (here, log) = (here.path(), here.path().join("log"));
+    let mut recorder = Recorder::begin(&log);
+    recorder.go_on(0);
+    let collector = StandIn::start();
+    let options = ["--otlp", &collector.url, "--signals", "logs", "--textfile", "counts"];
+    let child = follow(here, &options);
+    wait_until("the first round", || !lines(&collector.taken("logs")).is_empty());
+    collector.set_down(true);
+    recorder.go_on(1);
+    wait_until("sending", || collector.refused() > 0);
+    for round in 2..8 {
+        // text that does not pack fills a segment
+        let noise =
+            (0..60_000_u32).map(|n| char::from(b'!' + (n.wrapping_mul(2_654_435_761) >> 25) as u8 % 90));
+        let fact = Fact::Mark(noise.chain(round.to_string().chars()).collect());
+        recorder.writer.push(Event { time: (4 * round + 1) * SECOND, fact });
+        recorder.go_on(round);
+    }
+    let mut there = segments(&log);
+    let last = there.pop().unwrap();
+    assert!(there.len() >= 4, "{there:?}");
+    there.iter().for_each(|segment| fs::remove_file(segment).unwrap());
+    collector.set_down(false);
+    wait_until("the gap", || {
+        fs::read_to_string(here.join("counts"))
+            .is_ok_and(|text| text.contains("iocrec_follow_gaps_total 1\n"))
+    });
+    let (code, said) = end(child);
+    assert_eq!(code, 0, "{said}");
+    let gap = said.lines().find(|line| line.contains("a gap: ")).unwrap();
+    // the first that is there, but for those that were read: one or two
+    let deleted: usize = gap.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert!((there.len() - 2..there.len()).contains(&deleted), "{gap}: {there:?} {last:?}");
+    assert!(gap.ends_with("segments before they were read") && gap.contains("the recorder of box1"), "{gap}");
 }
 
 /// Who asks for what is there now gets an end.

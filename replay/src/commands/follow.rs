@@ -12,6 +12,7 @@ use crate::collector::Address;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow_until, Memory, Pace};
+use crate::live::deleted::Deleted;
 use crate::live::receiver::{Ending, Receiver};
 use crate::live::row::{rows, Row, Wanted};
 use crate::live::signals::Stop;
@@ -283,9 +284,16 @@ impl Follow {
             Ok(logs)
         };
         let wanted = self.wanted();
-        let mut outcome = Outcome::Complete;
+        let (mut outcome, mut deleted) = (Outcome::Complete, Deleted::default());
         let ask = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Row) -> Result<(), Failure>| {
             let (filter, _) = aliases::resolve(logs, filter.clone());
+            // of a stream, the receiver says it
+            if receiver.is_none() {
+                for gap in deleted.look(logs) {
+                    counted.borrow_mut().counts.gaps += 1;
+                    Terminal.report(&gap);
+                }
+            }
             telemetry.as_ref().inspect(|telemetry| telemetry.borrow_mut().look(logs, &filter));
             rows(logs, &filter, wanted, each)?;
             if Outcome::from(logs) == Outcome::Incomplete {

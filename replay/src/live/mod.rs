@@ -44,6 +44,7 @@ impl fmt::Display for FollowError {
     }
 }
 
+pub mod deleted;
 pub mod notes;
 pub mod receiver;
 pub mod row;
