@@ -28,6 +28,8 @@ pub enum Failure {
         /// The reason.
         error: io::Error,
     },
+    /// Standard output can't be written while a log is followed, which `-o` is not for.
+    Following(io::Error),
     /// `why` found no change.
     NoChange(NoChange),
     /// A collector did not take all spans.
@@ -262,6 +264,12 @@ impl fmt::Display for Failure {
             Failure::Output { file: None, error } => {
                 write!(f, "can't write to standard output: {error}; try -o FILE")
             }
+            Failure::Following(error) => {
+                write!(
+                    f,
+                    "can't write to standard output: {error}; make room there, or write elsewhere: > FILE"
+                )
+            }
             Failure::NoChange(error) => error.fmt(f),
             Failure::Collector(stopped) => stopped.fmt(f),
             Failure::Tables(refused) => refused.fmt(f),
@@ -279,9 +287,10 @@ impl Failure {
         Failure::Output { file: file.map(Path::to_owned), error }
     }
 
-    /// Adds the file that the answer is written to.
-    pub fn to(self, to: Option<&Path>) -> Self {
+    /// Adds the file that the answer is written to; or that a log was followed, to standard output.
+    pub fn to(self, to: Option<&Path>, follows: bool) -> Self {
         match self {
+            Failure::Output { file: None, error } if follows => Failure::Following(error),
             Failure::Output { file: None, error } => Failure::output(error, to),
             other => other,
         }
@@ -338,7 +347,9 @@ pub fn exit(result: Result<(), Failure>) -> ExitCode {
     };
     match &failure {
         // Nobody reads the output any more, as in `iocreplay puts LOG | head -1`.
-        Failure::Output { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => {
+        Failure::Output { error, .. } | Failure::Following(error)
+            if error.kind() == io::ErrorKind::BrokenPipe =>
+        {
             return ExitCode::SUCCESS;
         }
         Failure::Reported => {}

@@ -388,3 +388,21 @@ fn once_does_not_wait_for_ever() {
     assert!(code == 1 && err.contains("(tried 6 times); sent 0 log records"), "{err}");
     assert!(begun.elapsed() < Duration::from_secs(120) && collector.refused() == 6, "{err}");
 }
+
+/// `-o` is refused while a log is followed, so nobody is told to try it.
+#[test]
+fn a_full_standard_output_is_said_with_what_helps() {
+    let here = tempfile::tempdir().unwrap();
+    write_log(&here.path().join("log"), "box1", 7);
+    for (words, helps) in [
+        (&["follow", "--once", "log"][..], "; make room there, or write elsewhere: > FILE\n"),
+        (&["puts", "--follow", "log"], "; make room there, or write elsewhere: > FILE\n"),
+        (&["puts", "log"], "; try -o FILE\n"),
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = iocreplay(words).current_dir(here.path()).stdout(full).stderr(Stdio::piped()).output();
+        let (code, _, err) = outcome(output.unwrap());
+        assert!(code == 1 && err.lines().count() == 1 && err.ends_with(helps), "{words:?}: {err}");
+        assert!(err.contains("can't write to standard output: No space left on device"), "{err}");
+    }
+}

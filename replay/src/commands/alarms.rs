@@ -88,6 +88,10 @@ impl Command for Alarms {
         self.into()
     }
 
+    fn follows(&self) -> bool {
+        self.follow
+    }
+
     fn check(&self) -> Result<(), UsageError> {
         Growing::from(self).check(&self.reading())
     }

@@ -15,6 +15,11 @@ pub trait Command {
         ""
     }
 
+    /// Whether it follows a log that grows, and so writes to standard output alone.
+    fn follows(&self) -> bool {
+        false
+    }
+
     /// Checks the command line beyond what argh can.
     ///
     /// # Errors

@@ -39,6 +39,10 @@ impl Command for Console {
         self.into()
     }
 
+    fn follows(&self) -> bool {
+        self.follow
+    }
+
     fn check(&self) -> Result<(), UsageError> {
         Growing::from(self).check(&self.reading())
     }

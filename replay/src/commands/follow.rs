@@ -114,6 +114,10 @@ impl Command for Follow {
         }
     }
 
+    fn follows(&self) -> bool {
+        !self.position
+    }
+
     fn check(&self) -> Result<(), UsageError> {
         let is_streamed = self.is_streamed();
         if self.position {

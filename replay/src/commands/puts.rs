@@ -120,6 +120,10 @@ impl Command for Puts {
         self.into()
     }
 
+    fn follows(&self) -> bool {
+        self.follow
+    }
+
     fn check(&self) -> Result<(), UsageError> {
         Growing::from(self).check(&self.reading())
     }

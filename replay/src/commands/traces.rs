@@ -50,6 +50,10 @@ impl Command for Traces {
         self.into()
     }
 
+    fn follows(&self) -> bool {
+        self.follow
+    }
+
     fn check(&self) -> Result<(), UsageError> {
         self.sending().check()?;
         if self.skip_spans.is_some() && self.follow {

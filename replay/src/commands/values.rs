@@ -70,6 +70,10 @@ impl Command for Values {
         "PV... "
     }
 
+    fn follows(&self) -> bool {
+        self.follow
+    }
+
     fn check(&self) -> Result<(), UsageError> {
         Growing::from(self).check(&self.reading())?;
         self.divided().check(Usage { command: "values", name: "PV", most: usize::MAX })

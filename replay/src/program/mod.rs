@@ -102,7 +102,7 @@ fn execute(arguments: &Arguments) -> Result<(), Failure> {
         Ok(outcome)
     });
     progress::end();
-    let result = result.map_err(|failure| failure.to(file));
+    let result = result.map_err(|failure| failure.to(file, command.follows()));
     if matches!(result, Ok(_) | Err(Failure::Reported)) {
         let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;
         destination.close(result.is_ok()).map_err(failed)?;
