@@ -78,15 +78,29 @@ impl Recorder {
     }
 }
 
+/// `follow`, which does not outlive a test that fails.
+struct Follower(Option<Child>);
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// Follows the log `log` here with these options.
-fn follow(here: &Path, options: &[&str]) -> Child {
+fn follow(here: &Path, options: &[&str]) -> Follower {
     let words = [&["follow", "log", "--utc", "--interval", "1"], options].concat();
     let mut command = iocreplay(words);
-    command.current_dir(here).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    let child = command.current_dir(here).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    Follower(Some(child))
 }
 
 /// SIGTERM; gives exit code and what was said.
-fn end(child: Child) -> (i32, String) {
+fn end(mut follower: Follower) -> (i32, String) {
+    let child = follower.0.take().unwrap();
     // SAFETY: kill takes no pointers; the child is not reaped, so the pid is its.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
     let (code, _, err) = outcome(child.wait_with_output().unwrap());
@@ -257,11 +271,12 @@ fn a_spool_goes_on_without_a_record_twice_or_missing() {
         command.current_dir(here).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(&stream(&log, &from, round == 5)).unwrap();
+        let mut follower = Follower(Some(child));
         let (code, said) = if round == 2 {
             wait_until("sending", || collector.refused() > refused);
-            end(child)
+            end(follower)
         } else {
-            let (code, _, said) = outcome(child.wait_with_output().unwrap());
+            let (code, _, said) = outcome(follower.0.take().unwrap().wait_with_output().unwrap());
             (code, said)
         };
         assert_eq!(code, i32::from(round != 5), "{said}");
