@@ -79,7 +79,7 @@ impl<'a> Outgoing<'a> {
         tell: &'a dyn Fn(&dyn Display),
         is_over: &'a dyn Fn() -> bool,
     ) -> Outgoing<'a> {
-        let table = Table::new(None, filter.since, i64::MIN);
+        let table = Table::live(filter.since);
         Outgoing {
             collector: Collector { table, resources: Resources::default(), filter },
             traces: signals.traces.then(|| sender(address, is_patient, tell, is_over)),

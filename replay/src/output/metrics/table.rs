@@ -5,12 +5,17 @@
 
 use super::families::Metric;
 use crate::output::resources::Resource;
+use crate::time::SECOND;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::rc::Rc;
 
 /// Points at most, 100 MB; a bound for hostile logs and short steps.
 const MAX_POINTS: usize = 1_000_000;
+
+/// What comes so much earlier than what came before, in a log that grows, comes after a clock was set back, nanoseconds: a
+/// chain is over after half of this.
+const BACK: i64 = 60 * SECOND as i64;
 
 /// Labels of a series beside those of its resource.
 pub(super) type Labels = Vec<(&'static str, String)>;
@@ -19,6 +24,8 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 pub struct Table {
     /// Nanoseconds between points; `None` for one at the end.
     step: Option<i64>,
+    /// Whether the log grows: then things come in the order in which they happened, whatever a clock showed.
+    is_live: bool,
     /// When counting began and ended, nanoseconds since 1970 UTC.
     begin: Option<i64>,
     end: i64,
@@ -67,7 +74,13 @@ impl Table {
     /// An empty one of a log that ends at `end`. Counting begins at `begin`, or else with the first that is added.
     pub fn new(step: Option<i64>, begin: Option<i64>, end: i64) -> Table {
         let (resources, known, latest) = (Vec::new(), Vec::new(), Vec::new());
-        Table { step, begin, end, resources, known, latest, series: BTreeMap::new(), count: 0 }
+        let series = BTreeMap::new();
+        Table { step, is_live: false, begin, end, resources, known, latest, series, count: 0 }
+    }
+
+    /// An empty one of a log that grows.
+    pub fn live(begin: Option<i64>) -> Table {
+        Table { is_live: true, ..Table::new(None, begin, i64::MIN) }
     }
 
     fn step_of(&self, time: i64) -> i64 {
@@ -109,6 +122,17 @@ impl Table {
         if let Some((first, last)) = self.known.get_mut(place) {
             (*first, *last) = ((*first).min(step), (*last).max(step));
         }
+        let is_set_back =
+            self.latest.get(place).is_some_and(|(latest, _)| is_back(self.is_live, *latest, time));
+        if is_set_back {
+            self.begin = self.begin.map(|begin| begin.min(time));
+            // what is known of the host is later by a clock that was wrong
+            let others =
+                self.resources.iter().zip(&mut self.latest).filter(|(other, _)| other.host == of.host);
+            others.for_each(|(_, (latest, given))| {
+                (*latest, *given) = (time.min(*latest), given.map(|given| given.min(time.saturating_sub(1))));
+            });
+        }
         if let Some((latest, _)) = self.latest.get_mut(place) {
             *latest = (*latest).max(time);
         }
@@ -122,7 +146,7 @@ impl Table {
         let measured = steps.entry(step).or_default();
         if metric.family().is_counter {
             measured.number += number;
-        } else if time >= measured.time {
+        } else if time >= measured.time || is_back(self.is_live, measured.time, time) {
             *measured = Measured { time, number };
         }
         Ok(())
@@ -202,7 +226,7 @@ impl Table {
                 true => (self.begin, *last),
                 false => (None, measured.time),
             };
-            if given.is_none_or(|given| time > given) {
+            if time <= *last && given.is_none_or(|given| time > given) {
                 let (of, labels) = (Rc::clone(of), Rc::new(labels.clone()));
                 points.push(Point { metric: *metric, of, labels, start, time, number: measured.number });
             }
@@ -217,3 +241,11 @@ impl Table {
         self.series.is_empty()
     }
 }
+
+/// Whether a clock was set back from this time to that.
+fn is_back(is_live: bool, from: i64, to: i64) -> bool {
+    is_live && to < from.saturating_sub(BACK)
+}
+
+#[cfg(test)]
+mod tests;
