@@ -238,8 +238,8 @@ impl PutLine {
     /// Whether it is known not to have written to its field: access security stopped it, or it was seen in the IOC and
     /// never came to the function that writes.
     pub fn has_not_written(&self) -> bool {
-        let is_stopped = self.status == "denied" && !self.may_be_in_part();
-        is_stopped || self.has_failed() && self.source != "packet" && !self.wrote
+        let is_seen_to_fail = self.has_failed() && self.source != "packet" && !self.wrote;
+        (self.status == "denied" || is_seen_to_fail) && !self.may_be_in_part()
     }
 
     /// Whether some of what it asked for may be written though the server refused it: a group's members are written one by

@@ -20,7 +20,9 @@
 use super::clock::count;
 use super::collect::alarms::Transition;
 use super::collect::causes::Cause;
-use super::collect::puts::{Put, ACKNOWLEDGES, DENIED, NEW_KNOWN, OLD_KNOWN, OTHERWISE};
+use super::collect::puts::{
+    Put, ACKNOWLEDGES, DENIED, INEXACT, NEW_KNOWN, NOT_WRITTEN, OLD_KNOWN, OTHERWISE,
+};
 use super::facts::{Facts, IocEnd};
 use crate::hangs::Hang;
 use crate::model::clients::{ClientLine, Slow};
@@ -90,7 +92,8 @@ pub fn moments(facts: &Facts) -> Vec<Moment> {
     let devices = first_of_each_device(facts);
     devices.iter().take(1).for_each(|found| add(vec![device(facts, found)]));
     facts.slow.iter().take(1).for_each(|(client, found)| add(vec![slow(facts, client, found)]));
-    first_of_each(facts, OTHERWISE).take(1).for_each(|found| add(vec![put(facts, found)]));
+    let otherwise = first_of_each(facts, OTHERWISE).find(|put| put.flags & INEXACT == 0);
+    otherwise.into_iter().for_each(|found| add(vec![put(facts, found)]));
     apart.iter().skip(1).take(3).for_each(|found| add(with_put(facts, found)));
     denied.take(1).for_each(|found| add(vec![put(facts, found)]));
     facts.marks.iter().skip(1).for_each(|found| add(vec![mark(facts, found)]));
@@ -162,8 +165,10 @@ fn put(facts: &Facts, put: &Put) -> Moment {
     Moment {
         name: text(put.pv),
         old: if put.flags & OLD_KNOWN != 0 && known { text(put.old) } else { String::new() },
-        text: match (denied, put.flags & ACKNOWLEDGES != 0, known) {
-            (_, true, _) | (false, _, true) => text(put.new),
+        text: match (put.flags & NOT_WRITTEN != 0, put.flags & ACKNOWLEDGES != 0, known) {
+            (_, true, _) => text(put.new),
+            (false, _, true) if put.flags & INEXACT != 0 => format!("{} (perhaps another's)", text(put.new)),
+            (false, _, true) => text(put.new),
             // what was asked for
             _ => format!("← {}", text(if put.asked == 0 { put.new } else { put.asked })),
         },

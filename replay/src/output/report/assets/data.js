@@ -3,7 +3,7 @@
 const D = JSON.parse(document.getElementById("data").textContent);
 const S = D.strings;
 const DENIED = 1, FAILED = 2, OTHERWISE = 4, INEXACT = 8, WIRE_ONLY = 16, UNKNOWN = 32, ACKNOWLEDGES = 64,
-  OLD_KNOWN = 128, NEW_KNOWN = 256;
+  OLD_KNOWN = 128, NEW_KNOWN = 256, NOT_WRITTEN = 512;
 const SEVERITIES = ["OK", "MINOR", "MAJOR", "INVALID"];
 const $ = (id) => document.getElementById(id);
 

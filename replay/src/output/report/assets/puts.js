@@ -7,10 +7,12 @@ let ascending = true;
 
 function changeText(put) {
   if (put.flags & ACKNOWLEDGES) return put.value;
-  if (put.flags & (DENIED | FAILED)) return `not written (asked ${put.asked || put.value})`;
+  if (put.flags & NOT_WRITTEN) return `not written (asked ${put.asked || put.value})`;
   const known = put.flags & NEW_KNOWN;
+  if (put.refused && !known) return `not known (asked ${put.value})`;
   const old = put.flags & OLD_KNOWN ? put.old + " " : "";
-  return `${old}→ ${put.value}${known ? "" : " if it arrived"}${put.asked ? ` (asked ${put.asked})` : ""}`;
+  const doubt = !known ? " if it arrived" : put.flags & INEXACT ? " (may not be what this put left)" : "";
+  return `${old}→ ${put.value}${doubt}${put.asked ? ` (asked ${put.asked})` : ""}`;
 }
 
 function makePuts() {
@@ -95,7 +97,9 @@ function putRow(put) {
   const denied = (put.flags & (DENIED | FAILED)) !== 0;
   const value = el("td", { class: "value", title: changeText(put) });
   if (put.flags & ACKNOWLEDGES) value.append(put.value);
-  else if (denied) value.append(el("i", {}, "not written"), " ", el("span", { class: "asked" }, `asked ${put.asked || put.value}`));
+  else if (put.flags & NOT_WRITTEN || (denied && !(put.flags & NEW_KNOWN))) {
+    value.append(el("i", {}, put.flags & NOT_WRITTEN ? "not written" : "not known"), " ", el("span", { class: "asked" }, `asked ${put.asked || put.value}`));
+  }
   else {
     const known = (put.flags & NEW_KNOWN) !== 0;
     const old = put.flags & OLD_KNOWN ? put.old : el("span", { class: "dim" }, "?");

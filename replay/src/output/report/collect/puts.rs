@@ -33,8 +33,10 @@ pub const UNKNOWN: u16 = 32;
 pub const ACKNOWLEDGES: u16 = 64;
 /// The value before is known.
 pub const OLD_KNOWN: u16 = 128;
-/// The value afterwards is known; otherwise `new` is what was asked for.
+/// The value afterwards is known, or those of a group's members; otherwise `new` is what was asked for.
 pub const NEW_KNOWN: u16 = 256;
+/// It is known not to have written.
+pub const NOT_WRITTEN: u16 = 512;
 
 /// A put.
 #[derive(Clone, Debug)]
@@ -109,7 +111,8 @@ impl Puts {
     ) -> u16 {
         self.total += 1;
         let mut change = parts(put);
-        let known = put.new != iocrec_log::event::Value::Unknown;
+        let of_members = put.pva.as_ref().is_some_and(|pva| !pva.members.is_empty());
+        let known = of_members || put.new != iocrec_log::event::Value::Unknown;
         if let Some(asked) = change.asked.take_if(|_| !known) {
             change.new = asked; // which the page says
         }
@@ -129,6 +132,7 @@ impl Puts {
             (ACKNOWLEDGES, change.acknowledges),
             (OLD_KNOWN, change.old.is_some()),
             (NEW_KNOWN, known && !change.acknowledges),
+            (NOT_WRITTEN, put.has_not_written()),
         ] {
             flags |= if is { flag } else { 0 };
         }
@@ -249,8 +253,32 @@ impl Puts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::putlog::PvaLine;
     use crate::output::puts::sample::put;
     use iocrec_log::event::Value;
+
+    /// A group's members are written one by one until one is refused: that the whole was refused tells nothing of them.
+    #[test]
+    fn only_what_was_not_written_is_told_so() {
+        let (mut puts, mut places, mut strings) = (Puts::default(), Places::default(), Strings::default());
+        let refused = || PutLine { status: "denied".into(), new: Value::Unknown, ..put() };
+        let mut flags = |put: &PutLine| puts.take(put, 1, &mut places, &mut strings, None);
+        assert_eq!(flags(&refused()) & (NOT_WRITTEN | NEW_KNOWN), NOT_WRITTEN);
+        let pva = |members| PvaLine {
+            request: "put",
+            fields: ["first", "second"].map(|name| (name.to_owned(), Value::Double(1.0))).into(),
+            is_cut: false,
+            main: None,
+            options: vec![],
+            message: None,
+            result: vec![],
+            members,
+        };
+        let group =
+            |members| PutLine { record: None, wrote: false, pva: Some(Box::new(pva(members))), ..refused() };
+        assert_eq!(flags(&group(vec![])) & (NOT_WRITTEN | NEW_KNOWN), 0);
+        assert_eq!(flags(&group(vec![put()])) & (NOT_WRITTEN | NEW_KNOWN), NEW_KNOWN);
+    }
 
     #[test]
     fn of_too_many_puts_those_in_the_middle_of_a_series_go() {
