@@ -84,3 +84,32 @@ fn a_log_ends_with_what_can_be_read_of_it() {
     let told = format!("still ran when the log ends, at {}", end.get(..22).unwrap());
     assert!(shown.contains(&told), "{told}: {shown}");
 }
+
+/// The last minute of an IOC says from when to when a part is missing: from the last put before it to the first after it.
+#[test]
+fn the_last_minute_says_how_much_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let files = log_of_segments(&log);
+    fs::remove_file(&files[1]).unwrap();
+    let ask = |command: &str| {
+        let words = [command, "--utc", "--format", "jsonl", log.to_str().unwrap()];
+        outcome(iocreplay(words).output().unwrap()).1
+    };
+    let puts = ask("puts");
+    let object = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let times: Vec<String> = puts.lines().map(|line| object(line)["time"].as_str().unwrap().into()).collect();
+    let millisecond = |time: &str| {
+        let (minute, second) = (time.get(14..16).unwrap(), time.get(17..23).unwrap());
+        minute.parse::<f64>().unwrap() * 60e3 + second.parse::<f64>().unwrap() * 1e3
+    };
+    let gap = times.windows(2).find(|pair| millisecond(&pair[1]) - millisecond(&pair[0]) > 100.0);
+    let gap = gap.expect("a segment holds more than 100 puts");
+    let shown = object(&ask("last"));
+    let told = shown["not_seen"].as_array().unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    for (key, truth) in [("from", &gap[0]), ("to", &gap[1])] {
+        let told = told[0][key].as_str().unwrap();
+        assert!((millisecond(told) - millisecond(truth)).abs() <= 1.0, "{key}: {told}, in truth {truth}");
+    }
+}

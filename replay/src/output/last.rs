@@ -155,8 +155,11 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
 
 fn missing(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let mut part = Part { out, name: "missing" };
-    let text =
-        |seen: &NotSeen| format!("{} to {}: {}", clock(seen.from, zone), clock(seen.to, zone), seen.cause);
+    let text = |seen: &NotSeen| match (clock(seen.from, zone), clock(seen.to, zone)) {
+        // to the end of the log
+        (_, to) if seen.to.saturating_sub(seen.from) <= 1 => format!("after {to}: {}", seen.cause),
+        (from, to) => format!("{from} to {to}: {}", seen.cause),
+    };
     let mut lines: Vec<String> = last.not_seen.iter().map(text).collect();
     if last.sampled {
         lines.insert(0, "chain sampling left out chains: counts and rates are minima".to_owned());

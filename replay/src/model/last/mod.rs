@@ -260,21 +260,32 @@ impl Last {
         let mut replay = logs.replay(&filter).with_asides();
         let mut walk = Walk::new(processes, number, wording);
         let mut runs: HashMap<usize, bool> = HashMap::new();
+        let host = Rc::clone(&self.process.host);
+        let mut is_of_host = |run: &Rc<Run>| {
+            *runs.entry(Rc::as_ptr(run) as usize).or_insert_with(|| run.host().as_str() == &*host)
+        };
+        // from when on a part of the log is missing, until something is there again
+        let mut gap = None;
         loop {
             let chain = replay.next();
             while let Some(aside) = replay.aside(i64::MAX) {
-                let run = Rc::as_ptr(&aside.run) as usize;
-                let is_own =
-                    *runs.entry(run).or_insert_with(|| aside.run.host().as_str() == &*self.process.host);
-                if is_own {
-                    self.beside(aside.time, &aside.run, &aside.what);
+                if is_of_host(&aside.run) {
+                    self.end_gap(&mut gap, aside.time);
+                    match aside.what {
+                        Beside::Missing => gap = gap.or(Some(aside.time)),
+                        _ => self.beside(aside.time, &aside.run, &aside.what),
+                    }
                 }
             }
             let Some(chain) = chain else { break };
+            if let Some(first) = chain.spans.first().filter(|_| gap.is_some() && is_of_host(&chain.run)) {
+                self.end_gap(&mut gap, chain.run.wall(first.start));
+            }
             if self.chain(&mut walk, &chain, &chain, None) {
                 self.puts_of(&chain);
             }
         }
+        self.end_gap(&mut gap, i64::MAX);
         let unseen = self.process.unseen.iter().map(|unseen| NotSeen {
             from: unseen.from,
             to: unseen.to,
@@ -317,11 +328,6 @@ impl Last {
 
     fn beside(&mut self, time: i64, run: &Rc<Run>, what: &Beside) {
         let not_seen = match what {
-            Beside::Missing => NotSeen {
-                from: time.saturating_sub(1),
-                to: time,
-                cause: "a part of the log is missing".into(),
-            },
             Beside::Fact(Fact::Loss(loss)) => NotSeen {
                 // both are rounded, each by a clock of its own
                 from: run.wall(loss.since).min(time),
@@ -332,8 +338,21 @@ impl Last {
                 self.sampled |= time >= self.before && time <= self.end;
                 return;
             }
-            Beside::Fact(_) | Beside::Said(_) => return,
+            Beside::Missing | Beside::Fact(_) | Beside::Said(_) => return,
         };
+        self.note(not_seen);
+    }
+
+    /// Something is there again at this time, if it is later than the begin of a part that is missing.
+    fn end_gap(&mut self, gap: &mut Option<i64>, time: i64) {
+        if let Some(from) = gap.take_if(|from| *from < time) {
+            // a part at the end of the log is after its last event, which is the end
+            let from = from.saturating_sub(1);
+            self.note(NotSeen { from, to: time, cause: "a part of the log is missing".into() });
+        }
+    }
+
+    fn note(&mut self, not_seen: NotSeen) {
         self.lost_before |= not_seen.from < self.from && not_seen.to > self.before && self.before < self.from;
         if self.not_seen.len() < MAX_ITEMS && not_seen.to >= self.from {
             self.not_seen.push(not_seen);
