@@ -3,23 +3,27 @@
 mod common;
 
 use common::every::every_once;
-use common::{iocreplay, outcome, segments, write_events, MS, SECOND};
+use common::{happenings, iocreplay, outcome, segments, write_events, MS, SECOND};
 use iocrec_log::event::{CaPut, Fact};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A log of some segments.
-fn log_of_segments(directory: &Path) -> Vec<PathBuf> {
+/// Puts, one each millisecond from this time on, which fill some segments.
+fn noise(since: u64) -> impl Iterator<Item = (u64, Fact)> {
     let mut state = 1_u64;
-    let puts = (0..20_000_u64).map(|number| {
+    (0..20_000_u64).map(move |number| {
         // what can't be compressed fills segments
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let payload = f64::from_bits(state >> 2).to_be_bytes().to_vec();
         let put =
             CaPut { circuit: 1, channel: 1, notify: false, dbr: 6, count: 1, ioid: 1, length: 8, payload };
-        (SECOND + number * MS, Fact::CaPut(put))
-    });
-    write_events(directory, "box1", 7, puts.collect());
+        (since + number * MS, Fact::CaPut(put))
+    })
+}
+
+/// A log of some segments.
+fn log_of_segments(directory: &Path) -> Vec<PathBuf> {
+    write_events(directory, "box1", 7, noise(SECOND).collect());
     let files = segments(directory);
     assert!(files.len() >= 3, "{}", files.len());
     files
@@ -112,4 +116,34 @@ fn the_last_minute_says_how_much_is_missing() {
         let told = told[0][key].as_str().unwrap();
         assert!((millisecond(told) - millisecond(truth)).abs() <= 1.0, "{key}: {told}, in truth {truth}");
     }
+}
+
+/// The last change that was seen need not be the last: there may be another in what is missing.
+#[test]
+fn the_cause_says_that_later_changes_may_be_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    // of which nothing is lost
+    let mut events: Vec<(u64, Fact)> = happenings();
+    events.retain(|(_, fact)| !matches!(fact, Fact::Loss(_)));
+    let start = events.last().unwrap().0 + SECOND;
+    events.extend(noise(start));
+    write_events(&log, "box1", 7, events);
+    let files = segments(&log);
+    assert!(files.len() >= 3);
+    let why = |options: &[&str]| {
+        let words = [&["why", "T:SP", "--utc", log.to_str().unwrap()], options].concat();
+        let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let told = "There may be later changes: after it, not all was recorded: a part of the log is missing.";
+    let whole = why(&[]);
+    assert!(whole.starts_with("T:SP changed from ") && !whole.contains("later changes"), "{whole}");
+    fs::remove_file(&files[1]).unwrap();
+    let now = why(&[]);
+    assert!(now.starts_with("T:SP changed from ") && now.contains(told), "{now}");
+    // before that part
+    let before = why(&["--at", "2026-09-21T14:13:25Z"]);
+    assert!(before.starts_with("T:SP changed from ") && !before.contains("later changes"), "{before}");
 }

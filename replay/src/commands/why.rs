@@ -100,6 +100,10 @@ impl Command for Why {
         let Some(mut answer) = found else {
             return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone)));
         };
+        let until = filter.until.unwrap_or(i64::MAX);
+        if let Some(cause) = missed.between(answer.lead().time(), until, answer.place().1) {
+            answer.add_missed_since(cause.to_owned());
+        }
         let again = logs.without_notices();
         let mut way = vec![answer.pv().to_owned()];
         follow(&again, &mut answer, &zone, &mut missed, &mut MAX_SOURCES.clone(), &mut way);
@@ -184,7 +188,8 @@ fn take(replay: Replay, searches: &mut [output::why::Why], missed: &mut Missed) 
 fn conclude(search: output::why::Why, zone: &Zone, missed: &Missed) -> Option<Answer> {
     let mut answer = search.answer(zone)?;
     answer.learn_links(&missed.runs);
-    if let Some(cause) = answer.lead().unseen().and_then(|(from, to)| missed.between(from, to)) {
+    let host = answer.place().1;
+    if let Some(cause) = answer.lead().unseen().and_then(|(from, to)| missed.between(from, to, host)) {
         answer.add_missed(cause.to_owned());
     }
     Some(answer)
@@ -298,8 +303,8 @@ fn follow_inputs(
 /// What is noted beside the answers.
 #[derive(Default)]
 struct Missed {
-    /// Times in which something may have been missed, and why.
-    times: Vec<(i64, i64, String)>,
+    /// Times in which something may have been missed, why, and of which host.
+    times: Vec<(i64, i64, String, String)>,
     /// The runs that were read first, which know the CP links of their records.
     runs: Vec<Rc<Run>>,
 }
@@ -340,15 +345,15 @@ impl Missed {
                 _ => continue,
             };
             if self.times.len() < MAX_MISSED {
-                self.times.push((from, aside.time, cause));
+                self.times.push((from, aside.time, cause, aside.run.host()));
             }
         }
     }
 
-    /// Why something may have been missed between two times.
-    fn between(&self, from: i64, to: i64) -> Option<&str> {
-        let found = self.times.iter().find(|(begin, end, _)| *begin < to && *end > from);
-        found.map(|(_, _, cause)| cause.as_str())
+    /// Why something of this host may have been missed between two times.
+    fn between(&self, from: i64, to: i64, host: &str) -> Option<&str> {
+        let found = self.times.iter().find(|(begin, end, _, of)| *begin < to && *end > from && of == host);
+        found.map(|(_, _, cause, _)| cause.as_str())
     }
 }
 

@@ -350,6 +350,7 @@ impl<'a> Why<'a> {
             device: None,
             begun_by: None,
             missed: None,
+            missed_since: None,
             first_since_start: anew.is_some(),
             started_anew: seen.anew,
             inputs: None,

@@ -77,6 +77,8 @@ pub struct Answer {
     pub(super) begun_by: Option<String>,
     /// What may have been missed since `last_before`, so that the value before may have been another.
     pub(super) missed: Option<String>,
+    /// What may have been missed after it, so that there may be a later change.
+    pub(super) missed_since: Option<String>,
     /// Whether its IOC was started anew in the logs: what is said here is about its last process.
     pub(super) started_anew: bool,
     /// Whether this is the record's first value, or its first alarm, in that process.

@@ -253,6 +253,11 @@ impl Lead {
         Some((since, self.time))
     }
 
+    /// The wall-clock time of the change.
+    pub fn time(&self) -> i64 {
+        self.time
+    }
+
     /// The wall-clock times between which something may have been missed.
     pub fn unseen(&self) -> Option<(i64, i64)> {
         Some((self.seen?, self.time))
@@ -328,6 +333,11 @@ impl Answer {
         self.missed = Some(missed);
     }
 
+    /// Adds what may have been missed later, up to the time that was asked for.
+    pub fn add_missed_since(&mut self, missed: String) {
+        self.missed_since = Some(missed);
+    }
+
     /// Adds a put that was made meanwhile. Of many, the last stay.
     pub fn add_meanwhile(&mut self, put: &PutLine, zone: &Zone) {
         if self.meanwhile.len() >= MAX_MEANWHILE {
@@ -398,6 +408,9 @@ impl Answer {
         if let (Some(missed), true) = (&self.missed, self.changed) {
             let seen = self.last_before.as_deref().unwrap_or("an unknown time");
             line!(out, "What was before was seen at {seen}; since then not all was recorded: {missed}.")?;
+        }
+        if let (Some(missed), true) = (&self.missed_since, self.changed) {
+            line!(out, "There may be later changes: after it, not all was recorded: {missed}.")?;
         }
         Ok(())
     }
