@@ -336,6 +336,11 @@ pub enum NoChange {
         /// The restriction besides the PV.
         narrowed: Narrowed,
     },
+    /// Puts to it were seen on the network, and nothing of it in its IOC.
+    OnNetwork {
+        /// The PV.
+        pv: String,
+    },
     /// The PV is not in the logs.
     Unknown {
         /// The PV.
@@ -373,6 +378,11 @@ impl fmt::Display for NoChange {
                     }
                 }
             }
+            NoChange::OnNetwork { pv } => write!(
+                f,
+                "puts to {pv} were seen on the network, but not what they did in the IOC: whether and why it changed is \
+                 not known; list them with iocreplay puts --pv"
+            ),
             NoChange::Unknown { pv, suggestions } if suggestions.is_empty() => write!(
                 f,
                 "no record or PV '{pv}' in these logs; list names with iocreplay records or puts --all"

@@ -386,7 +386,11 @@ fn why_did_it_change() {
         lines[0],
         "R:FAR changed from 0 to 2 at 2026-09-21T14:13:21.002003000+00:00  [second on box1]"
     );
-    assert_eq!(lines[1], "Cause: ca_write T:SP 1 -> 2 by alice@console3 10.0.0.5:41001");
+    assert_eq!(
+        lines[1],
+        "There may be later changes: after it, not all was recorded: 17 hits or events lost: ring buffer full."
+    );
+    assert_eq!(lines[2], "Cause: ca_write T:SP 1 -> 2 by alice@console3 10.0.0.5:41001");
     assert!(lines.iter().any(|line| line.contains("CA link of T:SP writes 2 to R:FAR")), "{out}");
     let json: serde_json::Value =
         serde_json::from_str(&works(here, &["why", "R:FAR", "log", "--json"])).unwrap();

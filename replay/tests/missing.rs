@@ -147,3 +147,22 @@ fn the_cause_says_that_later_changes_may_be_missing() {
     let before = why(&["--at", "2026-09-21T14:13:25Z"]);
     assert!(before.starts_with("T:SP changed from ") && !before.contains("later changes"), "{before}");
 }
+
+/// Of puts that were seen on the network alone it is not known what they did: not that there was none.
+#[test]
+fn puts_on_the_network_alone_are_no_silence() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    write_events(&log, "box1", 7, noise(SECOND).take(3).collect());
+    let why = |pv: &str| {
+        let (code, _, err) = outcome(iocreplay(["why", pv, log.to_str().unwrap()]).output().unwrap());
+        assert_eq!(code, 1, "{err}");
+        err
+    };
+    let written = why("T:SP");
+    assert!(written.contains("puts to T:SP were seen on the network"), "{written}");
+    for other in ["T:SP.DESC", "T:CALC.A"] {
+        let silent = why(other);
+        assert!(silent.contains("neither processed nor written"), "{silent}");
+    }
+}

@@ -90,6 +90,12 @@ fn truth(server: &str, tier: &str) {
         puts.iter().zip(&sent).flat_map(|(line, sent)| differences(line, sent, is_probed)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     compare_redacted(&rig, &puts);
+    let why = rig.why("R:LONG");
+    let told = String::from_utf8_lossy(if is_probed { &why.stdout } else { &why.stderr }).into_owned();
+    assert!(
+        told.contains(if is_probed { "R:LONG changed from 0 to" } else { "were seen on the network" }),
+        "{told}"
+    );
     // refused at its second member, when the first was written: never "not written"
     let half = sent.iter().find(|put| put["pv"] == "R:LOCKEDGROUP").expect("it was put");
     assert_eq!(half["held"], json!({"R:L:OPEN": 1.0, "R:L:LOCKED": 0.0}));

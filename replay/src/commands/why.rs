@@ -371,6 +371,13 @@ impl Why {
         if let Some(lacks) = held.lacks(filter, zone) {
             return NoChange::NothingAskedFor { pv, lacks };
         }
+        let of_pv = Filter { pv: vec![Pattern::literally(&pv)], ..filter.clone() };
+        let is_it =
+            |named: &str| (Pv::new(named).record, Pv::new(named).field) == (record, Pv::new(&pv).field);
+        let mut puts = logs.puts(&of_pv);
+        if puts.any(|put| put.pv.as_deref().is_some_and(is_it) && !put.has_not_written()) {
+            return NoChange::OnNetwork { pv };
+        }
         let narrowed = match (&self.at, &self.since, &self.ioc, &self.host) {
             (None, None, None, None) => Narrowed::No,
             (_, _, None, None) => Narrowed::ToTime,
