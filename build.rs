@@ -224,6 +224,10 @@ impl Compiler {
         clang.args(["-target", "bpfel", "-g", "-O2"]).args(tier.options());
         clang.arg(format!("-D__TARGET_ARCH_{}", kernel.registers));
         clang.args(["-I", &self.libbpf, "-idirafter", &self.multiarch]);
+        // BTF names the file of each line: not by where it was built, so that objects are the same everywhere
+        if let Ok(here) = std::env::current_dir() {
+            clang.arg(format!("-ffile-prefix-map={}=.", here.display()));
+        }
         (clang, format!("{SOURCES}/{name}{SUFFIX}"))
     }
 

@@ -55,8 +55,12 @@ thread_local! {
 }
 
 enum Turn {
-    Beside { _guard: RwLockReadGuard<'static, ()> },
-    Alone { _guard: RwLockWriteGuard<'static, ()> },
+    Beside {
+        _guard: RwLockReadGuard<'static, ()>,
+    },
+    Alone {
+        _guard: RwLockWriteGuard<'static, ()>,
+    },
     /// That of the test's first rig.
     Same,
 }
