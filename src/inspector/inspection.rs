@@ -64,13 +64,15 @@ impl Tools {
         let (pid, start) = (entry.pid, entry.start);
         let size = process::size(pid);
         // asked each time, since a process may change its user and its control group
-        let may_skip = !has_memory(pid)
-            || !self.scope.chosen.have(pid)
-            || size.is_some_and(|size| size > 0)
-                && entry.known.size == size
-                && !entry.known.unanswered
-                && !entry.known.undecided;
-        if entry.known.ioc.is_none() && may_skip {
+        let may_skip = |known: &Known| {
+            !has_memory(pid)
+                || !self.scope.chosen.have(pid)
+                || size.is_some_and(|size| size > 0)
+                    && known.size == size
+                    && !known.unanswered
+                    && !known.undecided
+        };
+        if entry.known.ioc.is_none() && may_skip(&entry.known) {
             entry.known.size = size;
             // one that is left out may change these without changing its size
             let is_watched = self.scope.chosen.have(pid) && entry.known.watch(pid);

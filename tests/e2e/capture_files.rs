@@ -55,7 +55,7 @@ fn within_a_packet(file: &[u8]) -> usize {
 
 #[test]
 fn a_capture_has_the_puts_that_were_made() {
-    let Some(rig) = Rig::new("capture_files") else { return };
+    let Some(rig) = Rig::alone("capture_files") else { return };
     let capture = rig.path("capture.pcap");
     let mut capturing = python("capture.py");
     capturing.arg(&capture);
