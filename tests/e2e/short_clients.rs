@@ -185,7 +185,7 @@ fn clients_that_live_for_milliseconds_are_named() {
 /// way round.
 #[test]
 fn short_clients_in_another_network_are_named() {
-    let Some(rig) = Rig::new("short-clients-apart") else { return };
+    let Some(rig) = Rig::alone("short-clients-apart") else { return };
     let holder = rig.ioc_apart("holder", PORT + 50, "puts.db", &[]);
     rig::join_networks(holder.pid(), "10.98.0.1", "10.98.0.2");
     let outside = rig.ioc_with("outside", PORT, "puts.db", &["--address", "10.98.0.1"]);
