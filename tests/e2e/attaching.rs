@@ -250,12 +250,19 @@ fn nothing_is_missing_once_the_log_says_that_hits_are_taken() {
     let ioc = rig.ioc("complete", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
     let mut made: Vec<(String, i64)> = Vec::new();
-    for number in 0..400 {
-        let before = utc_now();
-        client.put("PUT:LONG", 5, json!(number), true);
-        made.push((before, number));
-    }
-    wait_until("it is recorded", || recorded_since(&rig, ioc.pid()).is_some());
+    let mut put = |count: i64| {
+        for _ in 0..count {
+            let (before, number) = (utc_now(), made.len() as i64);
+            client.put("PUT:LONG", 5, json!(number), true);
+            made.push((before, number));
+        }
+    };
+    put(300);
+    wait_until("it is recorded", || {
+        put(50);
+        recorded_since(&rig, ioc.pid()).is_some()
+    });
+    put(50);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let (since, gap) = recorded_since(&rig, ioc.pid()).expect("it is recorded");
     assert!(gap, "the unseen beginning is not reported");
