@@ -60,7 +60,7 @@ command! {
         #[argh(option, arg_name = "url", from_str_fn(super::sending::parse_address))]
         pub otlp: Option<Address>,
         /// with --otlp, what is sent: some of traces, logs and metrics, with commas between them (default: traces)
-        #[argh(option, arg_name = "signals", from_str_fn(Signals::parse))]
+        #[argh(option, arg_name = "signals", from_str_fn(parse_signals))]
         pub signals: Option<Signals>,
         /// also send each line to syslog: unix:/dev/log or udp://HOST:514
         #[argh(option, arg_name = "target", from_str_fn(Target::parse))]
@@ -86,6 +86,10 @@ command! {
 
 fn parse_format(name: &str) -> Result<&'static Format<Row>, String> {
     format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+fn parse_signals(text: &str) -> Result<Signals, String> {
+    Signals::parse(text).map_err(|error| error.to_string())
 }
 
 fn parse_interval(text: &str) -> Result<u64, String> {

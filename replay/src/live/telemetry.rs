@@ -16,7 +16,7 @@ use crate::output::metrics::{Point, Table};
 use crate::output::otlp::Parts;
 use crate::output::resources::Resources;
 use crate::output::traces::otlp::Batch as Spans;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 
 /// The names of signals.
@@ -41,10 +41,10 @@ impl Signals {
     ///
     /// # Errors
     /// One of them is no signal.
-    pub fn parse(text: &str) -> Result<Signals, String> {
+    pub fn parse(text: &str) -> Result<Signals, NoSignal> {
         let names: Vec<&str> = text.split(',').map(str::trim).collect();
         if let Some(name) = names.iter().find(|name| !NAMES.contains(name)) {
-            return Err(format!("'{name}' is no signal; name some of {}", NAMES.join(",")));
+            return Err(NoSignal((*name).to_owned()));
         }
         let [traces, logs, metrics] = NAMES.map(|name| names.contains(&name));
         Ok(Signals { traces, logs, metrics })
@@ -58,6 +58,18 @@ impl Signals {
             .fold(Wanted::default(), |all, (_, wanted)| all.and(wanted))
     }
 }
+
+/// What was named is no signal.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NoSignal(String);
+
+impl fmt::Display for NoSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no signal; name some of {}", self.0, NAMES.join(","))
+    }
+}
+
+impl std::error::Error for NoSignal {}
 
 /// Sends them.
 pub struct Outgoing<'a> {
