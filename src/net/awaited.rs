@@ -78,6 +78,12 @@ impl Awaited {
         self.bytes
     }
 
+    /// The end of the last segment that waits, and what it acknowledged.
+    pub fn last(&self) -> Option<(u32, Option<u32>)> {
+        let last = self.held.back()?;
+        Some((last.sequence.wrapping_add(last.length), last.acknowledged))
+    }
+
     /// Holds a segment back. Returns how many others must go: it has room for so many bytes.
     pub fn hold(&mut self, time: u64, segment: &Segment, room: usize) -> u64 {
         let held = Held {

@@ -1,9 +1,7 @@
 //! Takes packets off the network: two AF_PACKET sockets, each with a ring that the kernel writes.
 //!
 //! One socket captures what clients send to servers, the other what servers send: so whatever servers send in bulk, no
-//! put is lost for want of room. [`Capture::drain`] passes on the packets of both in the order of their times. A packet
-//! of one ring waits until the other ring has handed over all that is older: until that is empty, or hands over something
-//! newer, or as long as a ring may keep a block to itself, `BEHIND`.
+//! put is lost for want of room. The packets of both are passed on in the order of their times (`merge.rs`).
 //!
 //! One capture watches all interfaces, so that one ring keeps the packets of all of them in the order in which they were
 //! seen; the filter picks out named interfaces by their index. The sockets are "cooked" (SOCK_DGRAM): packets begin with
@@ -19,7 +17,6 @@ use std::os::fd::RawFd;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::sync::Weak;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iocrec_log::event::Tier;
 use nix::errno::Errno;
@@ -29,23 +26,13 @@ use crate::linux::aside;
 use crate::net::connects::{Connects, Untold};
 use crate::net::counts::Counts;
 use crate::net::filter::MAX_PORTS;
+use crate::net::merge::pass_on;
+pub use crate::net::merge::HANDED_OVER;
 use crate::net::protocol::Side;
 pub use crate::net::ring::BLOCKS;
-use crate::net::ring::RETIRE;
 use crate::net::service::Ports;
 use crate::net::stateful::{self, Stateful};
 use crate::net::tap::Tap;
-
-/// Time within which the kernel hands over a packet. It looks after RETIRE whether a block is still the one of its last
-/// look, so it may take twice that; timers are late at times.
-pub const HANDED_OVER: Duration = Duration::from_millis(2 * RETIRE as u64 + 20);
-
-/// Time after which a packet does not wait for the other ring any longer.
-const BEHIND: Duration = HANDED_OVER;
-
-/// Time within which the kernel has written a packet to both rings: it takes microseconds, unless the processor is taken
-/// from it.
-const WRITTEN: Duration = Duration::from_millis(5);
 
 /// A packet.
 #[derive(Clone, Copy, Debug)]
@@ -143,8 +130,6 @@ pub struct Capture {
     ports: Ports,
     /// Names of the interfaces to watch; none for all.
     interfaces: Vec<String>,
-    /// Whether packets no longer wait for older ones.
-    hurries: bool,
     /// Whether the stateful filter is new.
     tells: bool,
 }
@@ -195,16 +180,7 @@ impl Capture {
             loading = aside::start("filter", Box::new(load)).ok().map(|_| receiver);
         }
         let ports = ports.clone();
-        Ok(Capture {
-            taps,
-            stateful: None,
-            loading,
-            refused: None,
-            ports,
-            interfaces,
-            hurries: false,
-            tells: false,
-        })
+        Ok(Capture { taps, stateful: None, loading, refused: None, ports, interfaces, tells: false })
     }
 
     /// Makes the stateful filter replace the stateless one, once it is there.
@@ -289,45 +265,16 @@ impl Capture {
         self.taps.each_ref().map(Tap::fd)
     }
 
-    /// From now on no packet waits for older ones: none are expected.
-    pub fn hurry(&mut self) {
-        self.hurries = true;
+    /// Passes on waiting packets, at most what the rings hold. Call it again soon for those that wait for older ones.
+    pub fn drain(&mut self, f: &mut dyn FnMut(Packet)) {
+        let (taps, programs) = self.parts();
+        pass_on(&mut taps.each_mut(), HANDED_OVER, &mut |_, packet| f(placed(packet, programs)));
     }
 
-    /// Passes on waiting packets, at most what the rings hold, so that a flood can't hold the caller for ever. See the
-    /// module for those that still wait: call it again soon.
-    pub fn drain(&mut self, f: &mut dyn FnMut(Packet)) {
+    /// Prepares for passing on packets: the taps, and the programs that know the places of headers.
+    pub(super) fn parts(&mut self) -> (&mut [Tap; 2], Option<&Stateful>) {
         self.adopt();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let behind = if self.hurries { Duration::ZERO } else { BEHIND };
-        let before = |time: Duration| i64::try_from(now.saturating_sub(time).as_nanos()).unwrap_or(i64::MAX);
-        let (old, written) = (before(behind), before(WRITTEN));
-        let [requests, answers] = &mut self.taps;
-        requests.look();
-        answers.look();
-        let places = self.stateful.as_ref();
-        while let Some(from_client) = match (requests.next(), answers.next()) {
-            (Some(request), Some(answer)) => Some(request <= answer),
-            (Some(request), None) => {
-                let is_next =
-                    request <= answers.through().max(old) || request <= written && answers.is_idle();
-                (is_next || requests.is_full()).then_some(true)
-            }
-            (None, Some(answer)) => {
-                let is_next =
-                    answer <= requests.through().max(old) || answer <= written && requests.is_idle();
-                (is_next || answers.is_full()).then_some(false)
-            }
-            (None, None) => None,
-        } {
-            let tap = if from_client { &mut *requests } else { &mut *answers };
-            tap.take(&mut |packet| {
-                let place = places.and_then(|programs| programs.place(packet.bytes));
-                f(Packet { place, ..packet });
-            });
-        }
-        requests.hold(behind);
-        answers.hold(behind);
+        (&mut self.taps, self.stateful.as_ref())
     }
 
     /// Whether packets wait for older ones, so that the capture should be drained again soon.
@@ -340,6 +287,11 @@ impl Capture {
     pub fn losses(&self) -> [u64; 2] {
         self.taps.each_ref().map(Tap::losses)
     }
+}
+
+/// A packet with the place of its first header, as far as these programs know it.
+pub(super) fn placed<'a>(packet: Packet<'a>, programs: Option<&Stateful>) -> Packet<'a> {
+    Packet { place: programs.and_then(|programs| programs.place(packet.bytes)), ..packet }
 }
 
 /// Makes both rings at the same time, so that the kernel's timers hand over the blocks of both at the same time, and wake

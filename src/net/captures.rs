@@ -21,13 +21,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
 use crate::linux::aside;
 use crate::linux::process;
-use crate::net::capture::{Capture, CaptureError, Filtering, Packet, Told, HANDED_OVER};
+use crate::net::capture::{placed, Capture, CaptureError, Filtering, Packet, Told, HANDED_OVER};
+use crate::net::merge::pass_on;
 use crate::net::ring::BLOCKS;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -128,6 +130,8 @@ pub struct Captures {
     filtering: Filtering,
     /// Losses of closed captures: from clients, from servers.
     lost: [u64; 2],
+    /// Whether packets no longer wait for older ones.
+    hurries: bool,
 }
 
 impl Captures {
@@ -140,6 +144,7 @@ impl Captures {
             others: HashMap::new(),
             filtering,
             lost: [0; 2],
+            hurries: false,
         }
     }
 
@@ -171,15 +176,25 @@ impl Captures {
         self.open().flat_map(|(_, capture)| capture.fds())
     }
 
-    /// Passes on all waiting packets, at most a ringful from each namespace.
+    /// Passes on the waiting packets of all namespaces in the order of their times, at most a ringful from each.
     pub fn drain(&mut self, f: &mut dyn FnMut(Namespace, Packet)) {
-        let here = self.here;
-        self.own.drain(&mut |packet| f(here, packet));
-        for (&namespace, other) in &mut self.others {
-            if let Other::Open { capture, .. } = other {
-                capture.drain(&mut |packet| f(namespace, packet));
-            }
+        let others = self.others.iter_mut().filter_map(|(&namespace, other)| match other {
+            Other::Open { capture, .. } => Some((namespace, &mut **capture)),
+            Other::Opening(..) | Other::Refused(..) => None,
+        });
+        let all = std::iter::once((self.here, &mut self.own)).chain(others);
+        let (mut taps, mut places) = (Vec::new(), Vec::new());
+        for (namespace, capture) in all {
+            let (pair, programs) = capture.parts();
+            taps.extend(pair);
+            places.extend([(namespace, programs); 2]);
         }
+        let behind = if self.hurries { Duration::ZERO } else { HANDED_OVER };
+        pass_on(&mut taps, behind, &mut |at, packet| {
+            if let Some((namespace, programs)) = places.get(at) {
+                f(*namespace, placed(packet, *programs));
+            }
+        });
     }
 
     /// Whether packets wait for older ones, so that the captures should be drained again soon.
@@ -189,12 +204,7 @@ impl Captures {
 
     /// From now on no packet waits for older ones: none are expected.
     pub fn hurry(&mut self) {
-        self.own.hurry();
-        for other in self.others.values_mut() {
-            if let Other::Open { capture, .. } = other {
-                capture.hurry();
-            }
-        }
+        self.hurries = true;
     }
 
     /// Packets lost because a ring was full, since the last call: from clients, from servers.

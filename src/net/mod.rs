@@ -18,6 +18,7 @@ pub mod fragments;
 pub mod frames;
 pub mod losses;
 pub mod lru;
+mod merge;
 pub mod openings;
 pub mod packet;
 pub mod program;

@@ -26,6 +26,15 @@ pub struct Opening {
     pub time: u64,
 }
 
+/// What [`Openings::note`] has found.
+#[derive(Clone, Copy, Debug)]
+pub struct Noted {
+    /// Whether the segment is new.
+    pub is_new: bool,
+    /// Time of the opening's segment before this one, or of this one: so of its SYN, when the answer comes.
+    pub began: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// Half a hash of the connection's key; the other half chose the row.
@@ -55,8 +64,8 @@ impl Openings {
         (hash as usize % ROWS, (hash >> 32) as u32)
     }
 
-    /// Remembers a segment with SYN between the ends of `key`. Returns whether it is new.
-    pub fn note<K: std::hash::Hash>(&mut self, key: &K, time: u64, segment: &Segment) -> bool {
+    /// Remembers a segment with SYN between the ends of `key`.
+    pub fn note<K: std::hash::Hash>(&mut self, key: &K, time: u64, segment: &Segment) -> Noted {
         if self.rows.is_empty() {
             self.rows = vec![[None; WAYS]; ROWS];
         }
@@ -69,7 +78,8 @@ impl Openings {
                 (Opening { client: next.wrapping_sub(1), server, time }, !source_is_low)
             }
         };
-        let Some(row) = self.rows.get_mut(row) else { return false };
+        let new = Noted { is_new: true, began: time };
+        let Some(row) = self.rows.get_mut(row) else { return new };
         // An answered opening and an unanswered one of the same ends stand side by side: an unanswered one may be
         // anybody's.
         let same = |entry: &Entry| {
@@ -78,17 +88,17 @@ impl Openings {
                 && entry.opening.client == opening.client
         };
         if let Some(known) = row.iter_mut().flatten().find(|entry| same(entry)) {
-            let new = opening.server.is_some() && known.opening.server != opening.server;
-            known.opening.time = time;
+            let is_new = opening.server.is_some() && known.opening.server != opening.server;
+            let began = std::mem::replace(&mut known.opening.time, time);
             known.opening.server = opening.server.or(known.opening.server);
-            return new;
+            return Noted { is_new, began };
         }
         // An empty place, else the oldest.
         let age = |entry: &Option<Entry>| entry.map_or(0, |entry| entry.opening.time.max(1));
         if let Some(place) = row.iter_mut().min_by_key(|entry| age(entry)) {
             *place = Some(Entry { mark, opening, client_is_low });
         }
-        true
+        new
     }
 
     /// The opening that this segment continues, with whether the segment's source is the client: one for which `fits`,

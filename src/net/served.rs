@@ -58,6 +58,19 @@ impl Served {
         self.captured.is_some() && self.ports.has(service, end.port) && !end.is_loopback() && self.has(end)
     }
 
+    /// Whether a socket listens at this address of this namespace.
+    pub fn listens_at(&self, end: End) -> bool {
+        let at6 = |ip: [u8; 16]| {
+            let ip = u128::from_be_bytes(ip);
+            self.listeners6.iter().any(|(at, port, _)| *port == end.port && (*at == ip || *at == 0))
+        };
+        let at = |address: Address| {
+            let is_at = |listener: &Listener| [0, address.ip].contains(&listener.address.ip);
+            self.listeners.iter().any(|listener| listener.address.port == end.port && is_at(listener))
+        };
+        self.has(end) && (end.v4().is_some_and(at) || end.ip6().is_some_and(at6))
+    }
+
     /// Whether a socket listens on this port, on any address.
     pub fn listens(&self, port: u16) -> bool {
         self.listeners.iter().any(|listener| listener.address.port == port)

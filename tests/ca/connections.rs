@@ -218,8 +218,7 @@ fn much_behind_a_gap_ends_the_wait() {
     // All connections together may hold no more either.
     let mut w = Wire::with(Limits { all_buffered: 20_000, ..Limits::default() });
     for port in 1..20 {
-        w.client.port = port;
-        w.seq = [1, 1];
+        w.use_port(port);
         w.handshake();
         w.client(&version());
         w.lose(true, 8);
@@ -478,8 +477,7 @@ fn ends_are_told_apart_without_an_opening() {
 fn tables_are_bounded() {
     let mut w = Wire::with(Limits { circuits: 10, channels: 20, all_channels: 50, ..Limits::default() });
     for port in 1..=30 {
-        w.client.port = port;
-        w.seq = [1, 1];
+        w.use_port(port);
         w.handshake();
         w.client(&version());
         for cid in 0..30 {

@@ -267,8 +267,7 @@ fn a_stream_is_not_lost_for_ever() {
 fn unknown_channels_without_end_cost_their_circuit_only() {
     let mut w = Wire::new();
     for port in 1..=3 {
-        w.client.port = port;
-        w.seq = [1, 1];
+        w.use_port(port);
         w.handshake();
         w.client(&version());
         for cid in 0..3000 {
@@ -278,8 +277,7 @@ fn unknown_channels_without_end_cost_their_circuit_only() {
     }
     let other = w.seq;
     w.facts();
-    w.client.port = 9;
-    w.seq = [1, 1];
+    w.use_port(9);
     w.handshake();
     w.client(&version());
     for sid in 0..60_000 {
@@ -325,8 +323,7 @@ fn names_are_kept_before_numbers() {
 fn many_circuits_are_all_open() {
     let mut w = Wire::new();
     for port in 1..=1200 {
-        w.client.port = port;
-        w.seq = [1, 1];
+        w.use_port(port);
         w.handshake();
         w.client(&[version(), named(18, 5, 13, "A")].concat());
         w.server(&message(18, 6, 1, 5, 7, b""));
@@ -341,8 +338,8 @@ fn many_circuits_are_all_open() {
         0
     );
     for port in 1..=1200 {
-        w.client.port = port;
-        w.seq = [1 + 16 + 24, 17];
+        w.use_port(port);
+        w.seq = [w.seq[0] + 16 + 24, w.seq[1] + 16];
         w.client(&put(false, 7, 1, &[1.0]));
     }
     let facts = w.facts();
@@ -354,31 +351,29 @@ fn many_circuits_are_all_open() {
 #[test]
 fn a_circuit_that_is_forgotten_is_not_closed() {
     let mut w = Wire::with(Limits { circuits: 3, ..Limits::default() });
-    let say = |w: &mut Wire, port: u16, bytes: &[u8]| {
-        w.client.port = port;
+    // what a port's client sends behind so many bytes
+    let say = |w: &mut Wire, port: u16, behind: u32, bytes: &[u8]| {
+        w.use_port(port);
+        w.seq[0] += behind;
         w.client(bytes);
     };
-    let mut last = [0; 2];
+    let begins = version().len() as u32;
     for port in 1..=3 {
-        w.client.port = port;
-        w.seq = [1, 1];
+        w.use_port(port);
         w.handshake();
-        say(&mut w, port, &version());
-        last = w.seq;
+        say(&mut w, port, 0, &version());
     }
-    say(&mut w, 1, &put(false, 7, 1, &[1.0]));
+    say(&mut w, 1, begins, &put(false, 7, 1, &[1.0]));
     w.facts();
-    w.client.port = 4;
-    w.seq = [1, 1];
+    w.use_port(4);
     w.handshake();
-    say(&mut w, 4, &version());
+    say(&mut w, 4, 0, &version());
     w.wait(1100);
     let facts = w.facts();
     assert_eq!(facts[0], "forgotten: circuit 2", "{facts:?}");
     assert_eq!((ends(&facts), counted(&facts, "circuits forgotten")), (0, 1));
     // It goes on, and is another from here on.
-    w.seq = last;
-    say(&mut w, 2, &put(false, 7, 9, &[1.0]));
+    say(&mut w, 2, begins, &put(false, 7, 9, &[1.0]));
     let facts = w.facts();
     assert!(facts.contains(&"circuit 5 MidStream user= host= minor=0".to_string()), "{facts:?}");
     assert_eq!(puts(&facts), [9]);
@@ -389,8 +384,7 @@ fn twenty_thousand_channels_of_two_clients_are_named() {
     let mut w = Wire::new();
     let mut last = [[0; 2]; 2];
     for port in 0..2_u16 {
-        w.client.port = 1000 + port;
-        w.seq = [1, 1];
+        w.use_port(1000 + port);
         w.handshake();
         w.client(&version());
         for cid in 0..10_000 {

@@ -164,3 +164,60 @@ fn moves(told: Option<bool>) {
     assert_eq!(namespaces, [HOST, HOST, LEFT, LEFT, LEFT], "each put once, {told:?}");
     assert_eq!(net.decoder.circuit(HOST, CLIENT, server), None);
 }
+
+/// One connection before and after its addresses were changed: the packets of both.
+fn translated(first: Address, server: Address, behind: Address, server_behind: Address) -> Vec<[Packet; 2]> {
+    let talk = |client, server| {
+        let mut talk = Talk::open(client, server, 1448);
+        talk.say(true, &[version(), named(20, 0, 0, "operator")].concat());
+        talk.say(true, &named(18, 5, 13, "A"));
+        talk.say(false, &message(18, 6, 1, 5, 7, b""));
+        for number in 0..4 {
+            talk.say(true, &put(false, 7, 1, &[f64::from(number)]));
+        }
+        talk.end()
+    };
+    talk(first, server).into_iter().zip(talk(behind, server_behind)).map(|(a, b)| [a, b]).collect()
+}
+
+/// The number of puts that a decoder without namespaces finds, as in a captured file.
+fn puts_in(packets: impl Iterator<Item = Packet>) -> usize {
+    let mut w = Wire::new();
+    for (time, packet) in packets {
+        w.decoder.packet(0, time, &packet, packet.len(), &mut w.out);
+    }
+    w.out.iter().filter(|event| matches!(event.fact, Fact::CaPut(_))).count()
+}
+
+/// A router's packets show a connection before and after it changed their addresses: each put counts once, wherever the
+/// capture begins.
+#[test]
+fn what_a_router_changes_counts_once() {
+    let behind = Address { ip: 0xc0a8_0001, ..CLIENT };
+    let published = Address { ip: 0xc0a8_0002, port: SERVER.port };
+    for (client, server) in [(behind, SERVER), (CLIENT, published), (behind, published)] {
+        let both = translated(CLIENT, SERVER, client, server);
+        for from in 0..4 {
+            // the opening has two segments; the answer comes the other way
+            let seen = both[from..].iter().flat_map(|[inner, outer]| {
+                let answers = inner.1[12..16] == SERVER.ip.to_be_bytes();
+                if answers {
+                    [outer.clone(), inner.clone()]
+                } else {
+                    [inner.clone(), outer.clone()]
+                }
+            });
+            assert_eq!(puts_in(seen), 4, "{client:?} {server:?} from {from}");
+        }
+    }
+}
+
+/// Devices without chance begin with the same numbers each time: what does not pass at the same time is not the same.
+#[test]
+fn equal_numbers_at_another_time_are_another_connection() {
+    let later = Address { ip: 0xc0a8_0001, ..CLIENT };
+    let both = translated(CLIENT, SERVER, later, SERVER);
+    let (first, second): (Vec<_>, Vec<_>) = both.into_iter().map(|[first, second]| (first, second)).unzip();
+    let second = second.into_iter().map(|(time, packet)| (time + 300 * MS, packet));
+    assert_eq!(puts_in(first.into_iter().chain(second)), 8);
+}

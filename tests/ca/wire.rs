@@ -46,6 +46,12 @@ impl Wire {
         w
     }
 
+    /// Goes on with another connection of this port, with numbers of its own, far from those of others.
+    pub fn use_port(&mut self, port: u16) {
+        self.client.port = port;
+        self.seq = [u32::from(port) << 20 | 1; 2];
+    }
+
     pub fn handshake(&mut self) {
         let [c, s] = self.seq;
         self.raw(true, c.wrapping_sub(1), None, SYN, b"");

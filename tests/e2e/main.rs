@@ -68,5 +68,6 @@ mod stuck;
 mod thinning;
 mod toolchain;
 mod traffic;
+mod translated;
 mod undo;
 mod versions;

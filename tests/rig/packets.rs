@@ -70,10 +70,12 @@ pub struct Talk {
 
 impl Talk {
     pub fn open(client: Address, server: Address, longest: usize) -> Talk {
-        let packets = Vec::new();
-        let mut talk = Talk { client, server, longest, time: 1000 * MS, seq: [1000, 5000], packets };
-        talk.raw(true, 999, None, SYN, b"");
-        talk.raw(false, 4999, Some(1000), SYN, b"");
+        // no two connections begin with the same numbers
+        let first = u32::from(client.port) << 12;
+        let seq = [first + 1000, first + 5000];
+        let mut talk = Talk { client, server, longest, time: 1000 * MS, seq, packets: Vec::new() };
+        talk.raw(true, seq[0] - 1, None, SYN, b"");
+        talk.raw(false, seq[1] - 1, Some(seq[0]), SYN, b"");
         talk
     }
 

@@ -5,6 +5,10 @@ use crate::net::awaited::Awaited;
 use crate::net::packet::Segment;
 use crate::net::protocol::{Protocol, Side, Unbelieved};
 
+/// Distance of the sequence numbers of one connection that is captured in two places: what is under way between them. Two
+/// connections are as near in both directions with a probability of 10^-8.
+const ABOUT: u32 = 1 << 18;
+
 impl<S> Connection<S> {
     /// From now on holds back what its client sends until its server shows itself.
     pub fn await_server(&mut self) {
@@ -14,6 +18,25 @@ impl<S> Connection<S> {
     /// Whether it waits for its server.
     pub fn awaits(&self) -> bool {
         self.awaited.is_some()
+    }
+
+    /// Bytes of memory that what waits takes.
+    pub fn held_back(&self) -> usize {
+        self.awaited.as_ref().map_or(0, Awaited::bytes)
+    }
+
+    /// Whether its sides are about at these sequence numbers: of the client's next byte, of the server's.
+    pub fn is_at(&self, (client, server): (u32, u32)) -> bool {
+        let waiting = self.awaited.as_ref().and_then(Awaited::last);
+        let answers = self.stream_of(Side::Server);
+        let known = [self.stream_of(Side::Client).end(), waiting.map(|(end, _)| end)];
+        // a filter may leave out much of what a server sends, but its client acknowledges it
+        let known_answers =
+            [answers.end(), answers.last_acknowledged(), waiting.and_then(|(_, acknowledged)| acknowledged)];
+        let near = |known: &[Option<u32>], at: u32| {
+            known.iter().flatten().any(|known| (known.wrapping_sub(at) as i32).unsigned_abs() <= ABOUT)
+        };
+        near(&known, client) && near(&known_answers, server)
     }
 
     /// Whether it has begun to wait since the last call.

@@ -14,9 +14,10 @@
 //! What does not prove it is counted ([`Unbelieved`](crate::net::protocol::Unbelieved)).
 //!
 //! A packet on its way to another namespace is captured in both. It counts in the server's namespace, if that is
-//! captured.
+//! captured; so does one whose addresses are changed on its way (`passing.rs`).
 
 mod opened;
+mod passing;
 mod places;
 mod unconfirmed;
 
@@ -27,6 +28,7 @@ use crate::net::packet::{End, Segment};
 use crate::net::protocol::{Closing, Ends, Protocol, Side, Start};
 use crate::net::served::Served;
 use crate::net::Namespace;
+use passing::Passing;
 use unconfirmed::MAX_UNCONFIRMED;
 
 /// Classes of connections: closed ones, those that have shown no message, those that have.
@@ -62,6 +64,7 @@ pub struct Connections<P: Protocol> {
     served: Vec<Served>,
     table: Table<P::Connection>,
     openings: Openings,
+    passing: Passing,
     /// The protocol, with the state that its connections share.
     pub protocol: P,
     buffered: usize,
@@ -90,6 +93,7 @@ impl<P: Protocol> Connections<P> {
             served: Vec::new(),
             table: Lru::default(),
             openings: Openings::default(),
+            passing: Passing::default(),
             protocol,
             buffered: 0,
             confirms: false,
@@ -133,7 +137,7 @@ impl<P: Protocol> Connections<P> {
     /// The same for a packet's segment.
     pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {
         let key = Key::new(namespace, segment.source, segment.destination);
-        if self.counts_elsewhere(&key, time, segment) {
+        if self.counts_elsewhere(&key, time, segment) || self.passes(&key, segment) {
             return;
         }
         let known = self.table.get(&key);
@@ -169,6 +173,9 @@ impl<P: Protocol> Connections<P> {
                 return;
             };
             self.openings.forget(&key);
+            if self.is_copy(&key, time, segment, &connection, out) {
+                return;
+            }
             self.insert(time, connection, out);
         } else if let Some(opening) = opening {
             // Adopted before its packets were looked at.
@@ -176,6 +183,9 @@ impl<P: Protocol> Connections<P> {
                 known.open(opening, &mut self.protocol);
             }
             self.openings.forget(&key);
+        }
+        if self.proves_a_copy(&key, time, segment, out) {
+            return;
         }
         self.end_copies(time, key, out);
         let (mut shared, table) = self.shared(out);

@@ -2,7 +2,7 @@
 
 use super::{Connections, Key};
 use crate::net::connection::Connection;
-use crate::net::openings::Opening;
+use crate::net::openings::{Noted, Opening};
 use crate::net::packet::Segment;
 use crate::net::protocol::{Protocol, Side, Start, Unbelieved};
 use crate::net::Namespace;
@@ -71,7 +71,10 @@ impl<P: Protocol> Connections<P> {
     /// Remembers a SYN, or the SYN that answers it, until data follow. True if it answers that of a connection of which
     /// only the client's data have come.
     pub(super) fn opening(&mut self, key: &Key, time: u64, segment: &Segment) -> bool {
-        let is_new = self.openings.note(key, time, segment);
+        let Noted { is_new, began } = self.openings.note(key, time, segment);
+        if is_new {
+            self.note_passage(key, began, segment);
+        }
         let Some(known) = self.table.get_mut(key).filter(|known| known.closed_at().is_none()) else {
             return false;
         };

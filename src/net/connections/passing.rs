@@ -1,0 +1,219 @@
+//! Connections that are captured several times, under different addresses.
+//!
+//! Who translates addresses (NAT: a container's published port, a masquerade) leaves the sequence numbers of a connection
+//! as they are. So two connections whose openings have the same numbers, 64 bits that nobody guesses, are one that was
+//! captured twice: in two network namespaces, or on two interfaces of one. Each of its packets counts once, nearest to the
+//! server, if that is captured, else nearest to the client. Packets come in the order of their times, so all copies of an
+//! opening have come before the first data.
+//!
+//! A connection whose opening was not seen is compared with all others, by where its two sides are.
+//!
+//! A proxy (Docker's userland proxy, a CA gateway) makes two connections out of one; they stay two.
+
+use super::{Connections, Key};
+use crate::net::connection::Connection;
+use crate::net::lru::Lru;
+use crate::net::packet::{End, Segment};
+use crate::net::protocol::{Closing, Protocol, Side};
+
+/// Openings, and copies, that are remembered: those that have forgotten theirs count once more.
+const MOST: usize = 1024;
+/// Comparisons with all other connections in one second: some 0.1 ms each if there are thousands. A flood of packets of
+/// unknown connections costs no more.
+const MOST_SEARCHES: u32 = 64;
+/// Time within which an opening passes through this machine, nanoseconds.
+const TOGETHER: u64 = 100_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// How near to the ends of its connection a namespace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Nearness {
+    /// The connection passes through.
+    Passed,
+    /// It has the client's address.
+    Client,
+    /// The server listens there.
+    Server,
+}
+
+/// Where an opening was captured nearest to the server.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    key: Key,
+    nearness: Nearness,
+    /// Time of the SYN.
+    began: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    /// By the sequence numbers of the SYN and of the one that answers it.
+    passages: Lru<(u32, u32), Passage, 1>,
+    /// The connections that count instead of these.
+    copies: Lru<Key, Key, 1>,
+    /// The second of the last search, and how many there were in it.
+    searches: (u64, u32),
+}
+
+impl Passing {
+    fn note(&mut self, numbers: (u32, u32), new: Passage) {
+        let Some(known) = self.passages.get_mut(&numbers) else {
+            insert(&mut self.passages, numbers, new);
+            return;
+        };
+        if new.began.abs_diff(known.began) > TOGETHER {
+            // devices without chance begin with the same numbers after each start
+            *known = new;
+            return;
+        }
+        // the answer comes past the server's side first, the SYN past the client's
+        let is_first = new.nearness != Nearness::Server && new.began < known.began;
+        if new.nearness > known.nearness || new.nearness == known.nearness && is_first {
+            *known = new;
+        }
+    }
+
+    /// Whether there may be one more search.
+    fn may_search(&mut self, time: u64) -> bool {
+        let second = time / SECOND;
+        if self.searches.0 != second {
+            self.searches = (second, 0);
+        }
+        self.searches.1 += 1;
+        self.searches.1 <= MOST_SEARCHES
+    }
+}
+
+/// Adds an entry, instead of the oldest if there are too many.
+fn insert<K: Copy + Eq + std::hash::Hash, V>(table: &mut Lru<K, V, 1>, key: K, value: V) {
+    if table.len() >= MOST {
+        table.oldest().and_then(|oldest| table.remove(&oldest));
+    }
+    table.insert(key, value, 0);
+}
+
+impl<P: Protocol> Connections<P> {
+    fn nearness(&self, key: &Key, client: End, server: End) -> Nearness {
+        match self.served(key.0) {
+            Some(served) if served.listens_at(server) => Nearness::Server,
+            Some(served) if served.has(client) => Nearness::Client,
+            _ => Nearness::Passed,
+        }
+    }
+
+    /// Notes where a new opening was captured.
+    pub(super) fn note_passage(&mut self, key: &Key, began: u64, segment: &Segment) {
+        // who opens a connection anew between these ends is no copy of the last one
+        self.passing.copies.remove(key);
+        let is_local = segment.source.is_loopback() || segment.destination.is_loopback();
+        if let Some(next) = segment.acknowledged.filter(|_| !is_local) {
+            let nearness = self.nearness(key, segment.destination, segment.source);
+            let numbers = (next.wrapping_sub(1), segment.sequence);
+            self.passing.note(numbers, Passage { key: *key, nearness, began });
+        }
+    }
+
+    /// Whether a packet belongs to a copy of a connection that counts elsewhere.
+    pub(super) fn passes(&mut self, key: &Key, segment: &Segment) -> bool {
+        if segment.syn || self.passing.copies.is_empty() {
+            return false;
+        }
+        let Some(counting) = self.passing.copies.get(key) else { return false };
+        let is_known = self.table.get(counting).is_some();
+        if is_known {
+            self.passing.copies.touch(key, 0);
+        } else {
+            self.passing.copies.remove(key);
+        }
+        is_known
+    }
+
+    /// Whether a connection that this segment begins is a copy of one that counts elsewhere.
+    pub(super) fn is_copy(
+        &mut self,
+        key: &Key,
+        time: u64,
+        segment: &Segment,
+        new: &Connection<P::Connection>,
+        out: &mut P::Output,
+    ) -> bool {
+        let numbers = (new.stream_of(Side::Client).first(), new.stream_of(Side::Server).first());
+        let (Some(client), Some(server)) = numbers else {
+            return self.counts_in_another(key, time, segment, new.client, new.server, out);
+        };
+        let passage = self.passing.passages.get(&(client, server)).filter(|passage| passage.key != *key);
+        let Some(counting) = passage.map(|passage| passage.key) else { return false };
+        insert(&mut self.passing.copies, *key, counting);
+        true
+    }
+
+    /// Whether a segment of the server shows that a connection which waits for it is a copy of another. Forgets it then.
+    pub(super) fn proves_a_copy(
+        &mut self,
+        key: &Key,
+        time: u64,
+        segment: &Segment,
+        out: &mut P::Output,
+    ) -> bool {
+        let waiting = self.table.get(key).filter(|known| known.awaits() && known.server == segment.source);
+        let Some((client, server)) = waiting.map(|known| (known.client, known.server)) else { return false };
+        let is_copy = self.counts_in_another(key, time, segment, client, server, out);
+        if is_copy {
+            self.drop_waiting(key);
+        }
+        is_copy
+    }
+
+    /// Whether a connection whose opening was not seen is one that is captured elsewhere, too, and counts there. If it
+    /// counts here, ends the other one.
+    fn counts_in_another(
+        &mut self,
+        key: &Key,
+        time: u64,
+        segment: &Segment,
+        client: End,
+        server: End,
+        out: &mut P::Output,
+    ) -> bool {
+        // each namespace has its own loopback
+        let is_local = client.is_loopback() || server.is_loopback();
+        let Some(acknowledged) = segment.acknowledged.filter(|_| !is_local && self.passing.may_search(time))
+        else {
+            return false;
+        };
+        let places = match segment.source == client {
+            true => (segment.sequence, acknowledged),
+            false => (acknowledged, segment.sequence),
+        };
+        let is_same = |other: &Connection<P::Connection>| {
+            let shares_an_end =
+                other.client == client || other.server == server || other.client.port == client.port;
+            // nothing shows yet that either exists, unless the server answers
+            let may_be = !other.awaits() || segment.source == server;
+            shares_an_end && may_be && other.closed_at().is_none() && other.is_at(places)
+        };
+        let found = self.table.iter().find(|(other, connection)| *other != key && is_same(connection));
+        let Some((other, ends)) = found.map(|(other, found)| (*other, (found.client, found.server))) else {
+            return false;
+        };
+        if self.nearness(key, client, server) <= self.nearness(&other, ends.0, ends.1) {
+            insert(&mut self.passing.copies, *key, other);
+            return true;
+        }
+        insert(&mut self.passing.copies, other, *key);
+        if self.table.get(&other).is_some_and(|other| other.awaits()) {
+            self.drop_waiting(&other);
+        } else {
+            self.remove(time, &other, Closing::Elsewhere, out);
+        }
+        false
+    }
+
+    /// Forgets a connection of which nothing has been told.
+    fn drop_waiting(&mut self, key: &Key) {
+        if let Some(dropped) = self.table.remove(key) {
+            self.buffered = self.buffered.saturating_sub(dropped.held_back());
+        }
+    }
+}
