@@ -32,6 +32,8 @@ enum Nearness {
     Passed,
     /// It has the client's address.
     Client,
+    /// It has the server's address. A server may have begun to listen there that is not known yet.
+    Address,
     /// The server listens there.
     Server,
 }
@@ -68,7 +70,7 @@ impl Passing {
             return;
         }
         // the answer comes past the server's side first, the SYN past the client's
-        let is_first = new.nearness != Nearness::Server && new.began < known.began;
+        let is_first = new.nearness <= Nearness::Client && new.began < known.began;
         if new.nearness > known.nearness || new.nearness == known.nearness && is_first {
             *known = new;
         }
@@ -97,6 +99,7 @@ impl<P: Protocol> Connections<P> {
     fn nearness(&self, key: &Key, client: End, server: End) -> Nearness {
         match self.served(key.0) {
             Some(served) if served.listens_at(server) => Nearness::Server,
+            Some(served) if served.has(server) => Nearness::Address,
             Some(served) if served.has(client) => Nearness::Client,
             _ => Nearness::Passed,
         }
