@@ -78,10 +78,10 @@ impl Awaited {
         self.bytes
     }
 
-    /// The end of the last segment that waits, and what it acknowledged.
-    pub fn last(&self) -> Option<(u32, Option<u32>)> {
+    /// Of the last segment that waits: its time, its end, and what it acknowledges.
+    pub fn last(&self) -> Option<(u64, u32, Option<u32>)> {
         let last = self.held.back()?;
-        Some((last.sequence.wrapping_add(last.length), last.acknowledged))
+        Some((last.time, last.sequence.wrapping_add(last.length), last.acknowledged))
     }
 
     /// Holds a segment back. Returns how many others must go: it has room for so many bytes.

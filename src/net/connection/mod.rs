@@ -159,6 +159,13 @@ impl<S> Connection<S> {
         protocol.on_start(&mut self.state, side);
     }
 
+    /// What its client sends before this sequence number has been told, if nothing of it has been seen here.
+    pub fn resume(&mut self, told: Option<u32>) {
+        if let Some(next) = told.filter(|_| self.is_unseen()) {
+            self.from_client.stream.resume(next);
+        }
+    }
+
     /// Takes a segment that is no opening and no reset.
     pub fn segment<P: Protocol<Connection = S>>(
         &mut self,

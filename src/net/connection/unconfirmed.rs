@@ -25,14 +25,22 @@ impl<S> Connection<S> {
         self.awaited.as_ref().map_or(0, Awaited::bytes)
     }
 
+    /// Of the last segment that waits: its time, its end, and what it acknowledges.
+    pub fn last_waiting(&self) -> Option<(u64, u32, Option<u32>)> {
+        self.awaited.as_ref().and_then(Awaited::last)
+    }
+
     /// Whether its sides are about at these sequence numbers: of the client's next byte, of the server's.
     pub fn is_at(&self, (client, server): (u32, u32)) -> bool {
-        let waiting = self.awaited.as_ref().and_then(Awaited::last);
+        let waiting = self.last_waiting();
         let answers = self.stream_of(Side::Server);
-        let known = [self.stream_of(Side::Client).end(), waiting.map(|(end, _)| end)];
+        let known = [self.stream_of(Side::Client).end(), waiting.map(|(_, end, _)| end)];
         // a filter may leave out much of what a server sends, but its client acknowledges it
-        let known_answers =
-            [answers.end(), answers.last_acknowledged(), waiting.and_then(|(_, acknowledged)| acknowledged)];
+        let known_answers = [
+            answers.end(),
+            answers.last_acknowledged(),
+            waiting.and_then(|(_, _, acknowledged)| acknowledged),
+        ];
         let near = |known: &[Option<u32>], at: u32| {
             known.iter().flatten().any(|known| (known.wrapping_sub(at) as i32).unsigned_abs() <= ABOUT)
         };

@@ -137,7 +137,7 @@ impl<P: Protocol> Connections<P> {
     /// The same for a packet's segment.
     pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {
         let key = Key::new(namespace, segment.source, segment.destination);
-        if self.counts_elsewhere(&key, time, segment) || self.passes(&key, segment) {
+        if self.counts_elsewhere(&key, time, segment) || self.passes(&key, time, segment) {
             return;
         }
         let known = self.table.get(&key);
@@ -166,14 +166,14 @@ impl<P: Protocol> Connections<P> {
                 self.unknown(time, segment);
                 return;
             }
-            let Some(connection) = self.begin(namespace, time, segment, opening) else {
+            let Some(mut connection) = self.begin(namespace, time, segment, opening) else {
                 if self.serves(namespace, segment.source) {
                     self.unknown(time, segment);
                 }
                 return;
             };
             self.openings.forget(&key);
-            if self.is_copy(&key, time, segment, &connection, out) {
+            if self.is_copy(&key, time, segment, &mut connection, out) {
                 return;
             }
             self.insert(time, connection, out);

@@ -47,13 +47,52 @@ struct Passage {
     began: u64,
 }
 
+/// The connection that counts instead of a copy, and since when.
+#[derive(Clone, Copy, Debug)]
+struct Counting {
+    key: Key,
+    since: u64,
+}
+
+/// What is known of a connection whose opening was not seen.
+struct Seen {
+    client: End,
+    server: End,
+    /// Sequence numbers that its client and its server have come to.
+    places: (u32, u32),
+    /// Whether something shows that it exists.
+    is_proven: bool,
+}
+
+impl Seen {
+    /// By this segment of it; `None` if it acknowledges nothing.
+    fn by(segment: &Segment, client: End, server: End, is_proven: bool) -> Option<Seen> {
+        let acknowledged = segment.acknowledged?;
+        let places = match segment.source == client {
+            true => (segment.sequence, acknowledged),
+            false => (acknowledged, segment.sequence),
+        };
+        Some(Seen { client, server, places, is_proven })
+    }
+}
+
+/// What a comparison with all other connections shows.
+enum Compared {
+    /// None is the same.
+    Alone,
+    /// It is the same as one that counts instead of it.
+    CountsElsewhere,
+    /// It counts instead of another; what that one has told of the client ends before this sequence number.
+    CountsHere(Option<u32>),
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Passing {
     /// By the sequence numbers of the SYN and of the one that answers it.
     passages: Lru<(u32, u32), Passage, 1>,
     /// The connections that count instead of these.
-    copies: Lru<Key, Key, 1>,
+    copies: Lru<Key, Counting, 1>,
     /// The second of the last search, and how many there were in it.
     searches: (u64, u32),
 }
@@ -118,18 +157,19 @@ impl<P: Protocol> Connections<P> {
     }
 
     /// Whether a packet belongs to a copy of a connection that counts elsewhere.
-    pub(super) fn passes(&mut self, key: &Key, segment: &Segment) -> bool {
+    pub(super) fn passes(&mut self, key: &Key, time: u64, segment: &Segment) -> bool {
         if segment.syn || self.passing.copies.is_empty() {
             return false;
         }
-        let Some(counting) = self.passing.copies.get(key) else { return false };
-        let is_known = self.table.get(counting).is_some();
-        if is_known {
+        let Some(Counting { key: counting, since }) = self.passing.copies.get(key) else { return false };
+        // what a server sends comes to the client's side last: there it may still be to come
+        let passes = self.table.get(counting).is_some() || time.saturating_sub(*since) < TOGETHER;
+        if passes {
             self.passing.copies.touch(key, 0);
         } else {
             self.passing.copies.remove(key);
         }
-        is_known
+        passes
     }
 
     /// Whether a connection that this segment begins is a copy of one that counts elsewhere.
@@ -138,20 +178,30 @@ impl<P: Protocol> Connections<P> {
         key: &Key,
         time: u64,
         segment: &Segment,
-        new: &Connection<P::Connection>,
+        new: &mut Connection<P::Connection>,
         out: &mut P::Output,
     ) -> bool {
         let numbers = (new.stream_of(Side::Client).first(), new.stream_of(Side::Server).first());
-        let (Some(client), Some(server)) = numbers else {
-            return self.counts_in_another(key, time, segment, new.client, new.server, out);
-        };
-        let passage = self.passing.passages.get(&(client, server)).filter(|passage| passage.key != *key);
-        let Some(counting) = passage.map(|passage| passage.key) else { return false };
-        insert(&mut self.passing.copies, *key, counting);
-        true
+        if let (Some(client), Some(server)) = numbers {
+            let passage = self.passing.passages.get(&(client, server)).filter(|passage| passage.key != *key);
+            let Some(counting) = passage.map(|passage| passage.key) else { return false };
+            insert(&mut self.passing.copies, *key, Counting { key: counting, since: time });
+            return true;
+        }
+        // nothing shows yet that a connection which waits for its server exists
+        let seen = Seen::by(segment, new.client, new.server, segment.source == new.server);
+        match seen.map(|seen| self.compare(key, time, &seen, out)) {
+            Some(Compared::CountsElsewhere) => true,
+            Some(Compared::CountsHere(told)) => {
+                new.resume(told);
+                false
+            }
+            Some(Compared::Alone) | None => false,
+        }
     }
 
-    /// Whether a segment of the server shows that a connection which waits for it is a copy of another. Forgets it then.
+    /// Whether a segment shows that its connection is a copy of another: one of the server, if the connection waits for it;
+    /// the first one, if the connection was adopted. Forgets it then.
     pub(super) fn proves_a_copy(
         &mut self,
         key: &Key,
@@ -159,62 +209,71 @@ impl<P: Protocol> Connections<P> {
         segment: &Segment,
         out: &mut P::Output,
     ) -> bool {
-        let waiting = self.table.get(key).filter(|known| known.awaits() && known.server == segment.source);
-        let Some((client, server)) = waiting.map(|known| (known.client, known.server)) else { return false };
-        let is_copy = self.counts_in_another(key, time, segment, client, server, out);
-        if is_copy {
-            self.drop_waiting(key);
-        }
-        is_copy
+        let Some(known) = self.table.get(key) else { return false };
+        let is_shown = if known.awaits() { known.server == segment.source } else { known.is_unseen() };
+        let seen = Seen::by(segment, known.client, known.server, true).filter(|_| is_shown);
+        seen.is_some_and(|seen| self.ends_as_copy(key, time, &seen, out))
     }
 
-    /// Whether a connection whose opening was not seen is one that is captured elsewhere, too, and counts there. If it
-    /// counts here, ends the other one.
-    fn counts_in_another(
-        &mut self,
-        key: &Key,
-        time: u64,
-        segment: &Segment,
-        client: End,
-        server: End,
-        out: &mut P::Output,
-    ) -> bool {
+    /// Whether a connection that waits for its server, and of which a socket is known, is a copy of another. Forgets it
+    /// then.
+    pub(super) fn is_known_copy(&mut self, key: &Key, out: &mut P::Output) -> bool {
+        let seen = self.table.get(key).filter(|known| known.awaits()).and_then(|known| {
+            let (time, client, server) = known.last_waiting()?;
+            let places = (client, server?);
+            Some((time, Seen { client: known.client, server: known.server, places, is_proven: true }))
+        });
+        seen.is_some_and(|(time, seen)| self.ends_as_copy(key, time, &seen, out))
+    }
+
+    fn ends_as_copy(&mut self, key: &Key, time: u64, seen: &Seen, out: &mut P::Output) -> bool {
+        match self.compare(key, time, seen, out) {
+            Compared::CountsElsewhere => {
+                self.drop_untold(key);
+                true
+            }
+            Compared::CountsHere(told) => {
+                self.table.get_mut(key).into_iter().for_each(|known| known.resume(told));
+                false
+            }
+            Compared::Alone => false,
+        }
+    }
+
+    /// Looks for another connection that is the same one, and ends it if it counts here.
+    fn compare(&mut self, key: &Key, time: u64, seen: &Seen, out: &mut P::Output) -> Compared {
+        let &Seen { client, server, places, is_proven } = seen;
         // each namespace has its own loopback
-        let is_local = client.is_loopback() || server.is_loopback();
-        let Some(acknowledged) = segment.acknowledged.filter(|_| !is_local && self.passing.may_search(time))
-        else {
-            return false;
-        };
-        let places = match segment.source == client {
-            true => (segment.sequence, acknowledged),
-            false => (acknowledged, segment.sequence),
-        };
+        if client.is_loopback() || server.is_loopback() || !self.passing.may_search(time) {
+            return Compared::Alone;
+        }
         let is_same = |other: &Connection<P::Connection>| {
             let shares_an_end =
                 other.client == client || other.server == server || other.client.port == client.port;
-            // nothing shows yet that either exists, unless the server answers
-            let may_be = !other.awaits() || segment.source == server;
-            shares_an_end && may_be && other.closed_at().is_none() && other.is_at(places)
+            let exists = is_proven || !other.awaits();
+            shares_an_end && exists && other.closed_at().is_none() && other.is_at(places)
         };
         let found = self.table.iter().find(|(other, connection)| *other != key && is_same(connection));
         let Some((other, ends)) = found.map(|(other, found)| (*other, (found.client, found.server))) else {
-            return false;
+            return Compared::Alone;
         };
         if self.nearness(key, client, server) <= self.nearness(&other, ends.0, ends.1) {
-            insert(&mut self.passing.copies, *key, other);
-            return true;
+            insert(&mut self.passing.copies, *key, Counting { key: other, since: time });
+            return Compared::CountsElsewhere;
         }
-        insert(&mut self.passing.copies, other, *key);
-        if self.table.get(&other).is_some_and(|other| other.awaits()) {
-            self.drop_waiting(&other);
-        } else {
+        insert(&mut self.passing.copies, other, Counting { key: *key, since: time });
+        let ended = self.table.get(&other).filter(|other| !other.awaits());
+        let told = ended.and_then(|ended| ended.stream_of(Side::Client).next());
+        if ended.is_some() {
             self.remove(time, &other, Closing::Elsewhere, out);
+        } else {
+            self.drop_untold(&other);
         }
-        false
+        Compared::CountsHere(told)
     }
 
     /// Forgets a connection of which nothing has been told.
-    fn drop_waiting(&mut self, key: &Key) {
+    fn drop_untold(&mut self, key: &Key) {
         if let Some(dropped) = self.table.remove(key) {
             self.buffered = self.buffered.saturating_sub(dropped.held_back());
         }

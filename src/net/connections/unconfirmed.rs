@@ -26,6 +26,9 @@ impl<P: Protocol> Connections<P> {
     /// This connection exists.
     pub fn confirm(&mut self, namespace: Namespace, client: End, server: End, out: &mut P::Output) {
         let key = Key::new(namespace, client, server);
+        if self.is_known_copy(&key, out) {
+            return;
+        }
         let (mut shared, table) = self.shared(out);
         if let Some(connection) = table.get_mut(&key).filter(|connection| connection.client == client) {
             connection.confirm(None, &mut shared);

@@ -59,6 +59,11 @@ impl Stream {
         *self = Stream { first: Some(syn), next: Some(syn.wrapping_add(1)), ..Stream::default() };
     }
 
+    /// The stream goes on here: what came before has been passed on.
+    pub fn resume(&mut self, next: u32) {
+        self.next = Some(next);
+    }
+
     /// Sequence number of the SYN, if it was seen.
     pub fn first(&self) -> Option<u32> {
         self.first
