@@ -21,6 +21,9 @@
 #include "console.h"
 
 /* DBADDR: the same in every Base since 3.14 (dbAddr.h) */
+/* special.h, the same in all versions: the record type sets the address (arrays, long strings) */
+#define SPC_DBADDR 2
+
 struct db_address {
 	__pointer record;
 	__pointer pfield;
@@ -197,7 +200,8 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		note_put(regs, id, address.record);
 	else
 		outside = is_of_put(regs, id, address.record);
-	if (count <= 1 && address.elements <= 1) {
+	/* an array of one element is still one: its buffer is not where the address says */
+	if (count <= 1 && address.elements <= 1 && address.special != SPC_DBADDR) {
 		OPEN_PUT(put, put, outside);
 		begin(&put->hit, regs, id, kind, address.record);
 		no_alarm(&put->hit);

@@ -222,6 +222,12 @@ impl Layout {
         Some((rtype, FieldAt { description, dbf, offset, size }))
     }
 
+    /// Where the value lies of the record type whose value field has this description; `None` if it is another field's.
+    pub fn form_of_value(&self, memory: &Memory, description: u64) -> Option<Form> {
+        let (rtype, _) = self.described(memory, description)?;
+        rtype.is_value(description).then_some(rtype.form)
+    }
+
     /// Whether this is the description of a value field that is read completely when a record is done.
     pub fn is_plain_value(&self, description: u64) -> bool {
         self.types

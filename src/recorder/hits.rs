@@ -12,6 +12,7 @@ use crate::ioc::fields;
 use crate::linux::text::printable;
 use crate::recorder::env::Env;
 use crate::recorder::registry::console::Written;
+use crate::recorder::registry::fields::Before;
 use crate::recorder::registry::threads::{HitPlace, NewThread, Step};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::value::{dbf, text, value};
@@ -63,6 +64,7 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
             if let Some(reread) = field.and_then(|field| field.reread) {
                 ioc.rereads.note(time, head.object, record, reread);
             }
+            let before = field.map_or(Before::Value, |field| field.before);
             let field = field.map(|field| field.id);
             let dbf = if acknowledged.is_some() { Dbf::UShort } else { dbf(&requested, numbering) };
             let count = requested.count;
@@ -74,6 +76,10 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
                 Some(_) => (known(&requested), Value::Unknown),
                 None => match link.zip(numbering.dbf(old.dbf)) {
                     Some((link, dbf)) => (known(&requested), fields::old_link(old.bytes, link, dbf)),
+                    None if before == Before::Nothing => (known(&requested), Value::Unknown),
+                    None if before == Before::SingleValue && old.count > 1 => {
+                        (known(&requested), Value::Unknown)
+                    }
                     None => (known(&requested), known(&old)),
                 },
             };

@@ -2,9 +2,11 @@
 
 use std::collections::hash_map::Entry;
 
-use iocrec_log::event::{Fact, Field, FieldId, Menu, MenuId};
+use iocrec_log::event::{Dbf, Fact, Field, FieldId, Menu, MenuId};
 
+use crate::ioc::layout::{Form, Layout};
 use crate::ioc::menus;
+use crate::linux::memory::Memory;
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
@@ -17,6 +19,33 @@ pub struct KnownField {
     pub id: FieldId,
     /// The part of a record to read again after a put to it.
     pub reread: Option<Reread>,
+    /// What a probe finds in it before a put.
+    pub before: Before,
+}
+
+/// What a probe finds in a field before a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Its value.
+    Value,
+    /// Its value if that is a single element: the address names the room of an array, and the record alone knows how
+    /// many elements are in use (aSub).
+    SingleValue,
+    /// Nothing that means its value: the record alone knows where that lies and in which order (compress, histogram).
+    Nothing,
+}
+
+impl Before {
+    fn of(layout: &Layout, memory: &Memory, description: u64, dbf: Dbf) -> Before {
+        if dbf != Dbf::NoAccess {
+            return Before::Value;
+        }
+        match layout.form_of_value(memory, description) {
+            Some(Form::Array { .. } | Form::LongString { .. }) => Before::Value,
+            Some(_) => Before::Nothing,
+            None => Before::SingleValue,
+        }
+    }
 }
 
 /// The fields and menus of one IOC.
@@ -55,7 +84,8 @@ impl Fields {
             })
         });
         let id = env.run.ids.field();
-        let known = KnownField { id, reread: Reread::after_put_to(&name) };
+        let before = Before::of(layout, memory, description, dbf);
+        let known = KnownField { id, reread: Reread::after_put_to(&name), before };
         env.push(time, Fact::from(Field { id, ioc, rtype, name, dbf, menu }));
         *place.insert(Some(known))
     }
