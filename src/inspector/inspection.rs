@@ -148,6 +148,7 @@ impl Tools {
             // all or nothing: the next inspection starts again
             return refused;
         }
+        let debugged = not_probed.iter().any(NotProbed::is_for_debugger);
         let finding =
             Finding::Ioc { ioc: Arc::new(ioc.clone()), process, placed: probes.count(), not_probed };
         self.report(pid, entry.start, finding);
@@ -158,6 +159,7 @@ impl Tools {
             probes,
             held,
             routines: 0,
+            debugged,
             ready: false,
             unidentified: IDENTIFIED_WITHIN,
         });
@@ -249,7 +251,7 @@ impl Tools {
         }
     }
 
-    /// Places probes again whose thread has ended.
+    /// Places probes again whose thread has ended, and those that a debugger kept from being placed.
     fn follow_probes(&self, pid: u32, start: u64, followed: &mut Followed, attacher: &Attacher) {
         match followed.probes.hold_on(attacher) {
             Hold::Holds => {}
@@ -258,6 +260,14 @@ impl Tools {
             hold => {
                 let until = std::mem::replace(&mut followed.held, 0);
                 self.report(pid, start, Finding::ProbesGone { hold, until });
+            }
+        }
+        if followed.debugged && !process::is_debugged(pid) {
+            let (ioc, probes) = (&followed.ioc, &mut followed.probes);
+            let not_probed = probe::attach_missing(attacher, ioc, self.scope.wanted, probes);
+            followed.debugged = not_probed.iter().any(NotProbed::is_for_debugger);
+            if !followed.debugged {
+                self.report(pid, start, Finding::NoDebugger { placed: probes.count(), not_probed });
             }
         }
         if followed.probes.hold() {

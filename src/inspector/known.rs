@@ -64,6 +64,8 @@ pub(super) struct Followed {
     pub held: u64,
     /// Number of record types whose process routines are probed.
     pub routines: usize,
+    /// Whether functions were left out because a debugger was attached.
+    pub debugged: bool,
     /// Whether `Finding::Ready` was reported.
     pub ready: bool,
     /// Inspections that may still try to read its name and environment; 0 once they have been read.
@@ -76,7 +78,7 @@ pub(super) const IDENTIFIED_WITHIN: u8 = 10;
 impl Followed {
     /// Whether all has been read that an inspection reads.
     pub fn is_settled(&self) -> bool {
-        self.ready && (self.unidentified == 0 || self.claimed == 0)
+        self.ready && !self.debugged && (self.unidentified == 0 || self.claimed == 0)
     }
 
     /// What an inspection finds changed if it finds anything: its records, probes, layout.

@@ -64,6 +64,13 @@ pub enum Finding {
         /// Functions that are not probed, and why.
         not_probed: Vec<NotProbed>,
     },
+    /// The debugger is gone that kept functions from being probed, and they were.
+    NoDebugger {
+        /// Number of probes that the IOC has now.
+        placed: usize,
+        /// Functions that are not probed, and why.
+        not_probed: Vec<NotProbed>,
+    },
     /// The IOC's probes were gone.
     ProbesGone {
         /// Their state now.

@@ -53,7 +53,8 @@ pub enum Reason {
     CodeChanged(String),
     /// The code in the process's memory differs from this file.
     CodeDiffers(String),
-    /// A debugger has a breakpoint there.
+    /// A breakpoint is there and a debugger or tracer (ptrace) attached, so that it may be the debugger's: the kernel
+    /// would take it for its own and overwrite it in the end.
     Debugger,
     /// The instructions at its beginning.
     Unfit(Unfit),
@@ -63,6 +64,13 @@ pub enum Reason {
     NoFunction,
     /// The probe could not be placed.
     Probe(ProbeError),
+}
+
+impl NotProbed {
+    /// Whether it may be probed once the debugger is gone.
+    pub fn is_for_debugger(&self) -> bool {
+        matches!(self, NotProbed::Function(_, Reason::Debugger))
+    }
 }
 
 impl Display for NotProbed {
@@ -107,7 +115,9 @@ impl Display for Reason {
             Reason::NoCode => f.write_str("the process has no code there"),
             Reason::CodeChanged(path) => write!(f, "{path} has been changed since its symbols were read"),
             Reason::CodeDiffers(path) => write!(f, "its code in memory is not that of {path}"),
-            Reason::Debugger => f.write_str("a debugger has a breakpoint there"),
+            Reason::Debugger => {
+                f.write_str("a breakpoint is there, perhaps that of the debugger or tracer that is attached")
+            }
             Reason::Unfit(unfit) => unfit.fmt(f),
             Reason::NoUnwindTables => f.write_str("its file does not say where functions begin"),
             Reason::NoFunction => f.write_str("no function begins there"),

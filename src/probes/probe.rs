@@ -246,6 +246,17 @@ pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probe
 /// Places all probes that are wanted.
 pub fn attach(attacher: &Attacher, ioc: &IocProcess, wanted: Wanted) -> Placed {
     let mut probes = Probes::none(ioc.pid);
+    let not_probed = attach_missing(attacher, ioc, wanted, &mut probes);
+    Placed { probes, not_probed }
+}
+
+/// Places all probes that are wanted and not in place yet. Returns what is not probed.
+pub fn attach_missing(
+    attacher: &Attacher,
+    ioc: &IocProcess,
+    wanted: Wanted,
+    probes: &mut Probes,
+) -> Vec<NotProbed> {
     let mut not_probed = Vec::new();
     for target in
         planned(ioc, wanted).flat_map(|spec| targets(ioc, spec).into_iter().map(move |target| (spec, target)))
@@ -266,7 +277,7 @@ pub fn attach(attacher: &Attacher, ioc: &IocProcess, wanted: Wanted) -> Placed {
         (!wanted.console).then_some(NotProbed::NoConsole),
     ];
     not_probed.extend(unwanted.into_iter().flatten());
-    Placed { probes, not_probed }
+    not_probed
 }
 
 /// The probes that an IOC should have. A stripped program has no functions of Base.

@@ -18,6 +18,7 @@ mod channels;
 mod console;
 mod counted;
 mod deaths;
+mod debuggers;
 mod devices;
 mod disks;
 mod errors;

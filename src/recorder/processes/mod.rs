@@ -259,6 +259,17 @@ fn work_on_traced(
             ioc.probing.placed = placed;
             ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
         }
+        Finding::NoDebugger { placed, not_probed } => {
+            let of_debugger =
+                |is: &Shortfall| matches!(is, Shortfall::NotProbed(why) if why.is_for_debugger());
+            // until now only some functions were missing: the log goes on to say so
+            if ioc.probing.placed == 0 {
+                ioc.shortfalls.remove(of_debugger);
+            }
+            ioc.probing.placed = placed;
+            ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
+            env.messages.push(format!("{} is probed from now on: the debugger is gone", ioc.label()));
+        }
         Finding::ProbesGone { hold, until } => attach::note_hold(env, now, ioc, hold, until),
         Finding::AnswersAgain => answers::note_answer(env, ioc),
         Finding::Clients(clients) => {
