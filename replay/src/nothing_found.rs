@@ -225,27 +225,29 @@ impl Held {
     /// Says so if the logs hold nothing of the kind, whatever the filter.
     fn nothing_of(&self, kind: Kind) -> Option<String> {
         let line = match kind {
-            Kind::Iocs if !self.any_ioc => "no IOC ran while these logs were recorded",
-            Kind::Records if !self.any_ioc => {
-                "no IOC ran while these logs were recorded, so there are no records"
+            Kind::Iocs | Kind::Records if !self.any_ioc => {
+                "these logs hold no IOC: none ran, it was left out (--pid, --user, --pod), or it had not been inspected \
+                 yet when they end"
             }
             Kind::Alarms if !self.processing && self.packets_only => {
                 "these logs hold no alarms: they were recorded without probes (the packet tier; iocreplay info says \
                  why)"
             }
             Kind::Alarms if !self.processing => {
-                "these logs hold no alarms: no record processed, or recording was off (--no-process)"
+                "these logs hold no alarms: no record processed in an IOC that had probes (iocreplay iocs says which \
+                 had), or recording was off (--no-process)"
             }
             Kind::Clients if !self.clients => {
-                "these logs hold no Channel Access clients: none was connected, or recording was off (--no-puts)"
+                "these logs hold no Channel Access clients: none was connected to an IOC that had been found, or \
+                 recording was off (--no-puts)"
             }
             Kind::Chains if !self.processing && !self.puts && self.packets_only => {
                 "these logs hold no processing: they were recorded without probes (the packet tier; iocreplay info \
                  says why)"
             }
             Kind::Chains if !self.processing && !self.puts => {
-                "these logs hold no processing and no puts: nothing happened, or recording was off \
-                 (--no-process, --no-puts)"
+                "these logs hold no processing and no puts: nothing happened in an IOC that had been found, or \
+                 recording was off (--no-process, --no-puts)"
             }
             Kind::Health if !self.resources => {
                 "these logs hold nothing of what IOCs used of the machine: an older iocrec recorded them, no IOC ran \
@@ -256,8 +258,8 @@ impl Held {
                  iocreplay info says why)"
             }
             Kind::Console if !self.console => {
-                "these logs hold nothing that IOCs printed: they printed nothing, an older iocrec recorded them, or \
-                 recording was off (--no-console)"
+                "these logs hold nothing that IOCs printed: they printed nothing while they had probes, an older iocrec \
+                 recorded them, or recording was off (--no-console)"
             }
             Kind::Files if !self.files => {
                 "these logs hold nothing of what IOCs did with files: it is recorded with iocrec record --io"
@@ -267,7 +269,8 @@ impl Held {
                  recorded them"
             }
             Kind::Puts if !self.puts => {
-                "these logs hold no puts: nobody wrote to a PV, or recording was off (--no-puts)"
+                "these logs hold no puts: nobody wrote to a PV of an IOC that had been found, or recording was off \
+                 (--no-puts)"
             }
             _ => return None,
         };
