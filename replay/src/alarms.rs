@@ -430,7 +430,8 @@ impl<'a> Alarms<'a> {
             source: Source::Snapshot,
             seen,
             ahead,
-            unprocessed: stamp.is_none(),
+            // a record that is disabled has not processed either, but has another alarm than records begin with
+            unprocessed: stamp.is_none() && status != DISABLE,
             ..unknown(time)
         };
         let shown = Shown { run: Rc::as_ptr(run) as usize, root: None };

@@ -20,6 +20,7 @@ mod counted;
 mod deaths;
 mod debuggers;
 mod devices;
+mod disabled;
 mod disks;
 mod errors;
 mod files;
