@@ -8,6 +8,7 @@ use iocrec_cli::alias::{self, Alias};
 
 use crate::commands::{version, AnyCommand, Arguments};
 use crate::failure::{self, Failure, UsageError};
+use crate::linux::signals;
 use crate::terminal;
 
 /// Other names of options.
@@ -23,6 +24,7 @@ pub fn args_info() -> CommandInfoWithArgs {
 
 /// Runs the program with these arguments, which do not include the program's name.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    signals::begin();
     failure::exit(parse(arguments).and_then(|request| match request {
         Request::Command(command) => command.run(),
         Request::Text(text) => Ok(terminal::print(&text)?),

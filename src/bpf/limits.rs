@@ -5,10 +5,15 @@ use libbpf_rs::libbpf_sys;
 /// Descriptors requested: enough for 2,000 IOCs.
 const MAX_FILES: libc::rlim_t = 65536;
 
+/// Fewer are too few: the recorder has some 30 of its own, an IOC 30 to 70, and the files of a process are open while it
+/// is inspected.
+const FEW_FILES: libc::rlim_t = 256;
+
 /// Raises the limits as far as allowed. Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB;
 /// each probe has one or two descriptors, and 40 IOCs have more than the usual 1024. A limit that cannot be raised is
-/// not an error: newer kernels don't need the first, and a missing descriptor is reported where it is missing.
-pub fn raise_limits() {
+/// not an error: newer kernels don't need the first, and a missing descriptor is reported where it is missing. Returns
+/// the number of descriptors if that is too small to find and probe even one IOC.
+pub fn raise_limits() -> Option<libc::rlim_t> {
     let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: setrlimit only reads the struct, which lives until it returns; libbpf notes that it need not do the same.
     unsafe {
@@ -23,4 +28,5 @@ pub fn raise_limits() {
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const files);
         }
     }
+    Some(files.rlim_cur).filter(|files| (1..FEW_FILES).contains(files))
 }

@@ -27,11 +27,20 @@ pub fn drop_privileges(foreign_log: bool) {
 pub fn limit_privileges(foreign_log: bool) -> Ends {
     let ends = Ends::open();
     // the last call that needs CAP_SYS_RESOURCE
-    bpf::raise_limits();
+    raise_limits();
     if let Err(error) = privileges::limit(foreign_log.then_some(privileges::DAC_OVERRIDE)) {
         complain(&format!("capabilities that are not needed could not be dropped: {error}"));
     }
     ends
+}
+
+/// Raises the limits that probes may reach, and says so if descriptors are too few even so.
+pub fn raise_limits() {
+    if let Some(files) = bpf::raise_limits() {
+        complain(&format!(
+            "{files} files may be open (RLIMIT_NOFILE), too few to find and probe IOCs: allow 65536 (ulimit -n, LimitNOFILE)"
+        ));
+    }
 }
 
 /// Records until the end. Returns the recorder, whose events must be stored before it is [dropped](end).

@@ -1,5 +1,8 @@
 //! SIGINT and SIGTERM end a recording in good order. So does SIGHUP for `watch`, whose terminal may close; a recording
 //! into a log continues.
+//!
+//! A program inherits which signals are ignored and which are blocked from the one that starts it: a shell with
+//! `trap '' TERM`, a supervisor, nohup. [`begin`] undoes what would keep the recorder from working.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,6 +19,29 @@ pub fn end_now() {
     ENDED.store(true, Ordering::Relaxed);
 }
 
+/// Makes signals what this program relies on, whatever it inherited. Call this once, before anything else.
+///
+/// The end of a child must be told, SIGTERM must reach a child that tries whether deaths are seen, and a write beyond the
+/// limit of file sizes (RLIMIT_FSIZE) must fail instead of killing the recorder without a word.
+pub fn begin() {
+    // none of these can fail: the signals exist and may be caught, and the mask is valid
+    let _ = SigSet::empty().thread_set_mask();
+    for (signal, handler) in [
+        (Signal::SIGCHLD, SigHandler::SigDfl),
+        (Signal::SIGTERM, SigHandler::SigDfl),
+        (Signal::SIGXFSZ, SigHandler::SigIgn),
+    ] {
+        set(signal, handler);
+    }
+}
+
+/// Sets what a signal does; returns what it did before.
+fn set(signal: Signal, handler: SigHandler) -> Option<SigHandler> {
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the only handler, `end`, stores to an atomic alone, which is allowed in a signal handler.
+    unsafe { sigaction(signal, &action) }.ok().map(|before| before.handler())
+}
+
 /// The effect of SIGHUP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HangUp {
@@ -25,17 +51,14 @@ pub enum HangUp {
     IsIgnored,
 }
 
-/// From now on, these signals only set a flag.
+/// From now on, these signals only set a flag. SIGHUP stays ignored if it was (nohup).
 pub fn catch(hang_up: HangUp) {
     let handler = SigHandler::Handler(end);
-    let of_hang_up = if hang_up == HangUp::Ends { handler } else { SigHandler::SigIgn };
-    for (signal, handler) in
-        [(Signal::SIGINT, handler), (Signal::SIGTERM, handler), (Signal::SIGHUP, of_hang_up)]
-    {
-        let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
-        // SAFETY: the handler only stores to an atomic, which is allowed in a signal handler.
-        // sigaction cannot fail: the signals exist and may be caught.
-        let _ = unsafe { sigaction(signal, &action) };
+    set(Signal::SIGINT, handler);
+    set(Signal::SIGTERM, handler);
+    let before = set(Signal::SIGHUP, SigHandler::SigIgn);
+    if hang_up == HangUp::Ends && !matches!(before, Some(SigHandler::SigIgn)) {
+        set(Signal::SIGHUP, handler);
     }
 }
 

@@ -40,7 +40,7 @@ pub enum NotTraced {
     NoProcess,
     /// Other options leave it out.
     NotChosen(NotChosen),
-    /// It is neither an IOC nor a CA server.
+    /// It was not found to be an IOC or a CA server.
     NoIoc {
         /// Its command line, made safe to show.
         command: String,
@@ -67,7 +67,7 @@ impl fmt::Display for StartError {
                 NotTraced::NotChosen(why) => write!(f, "process {pid} {why}"),
                 NotTraced::NoIoc { command } => write!(
                     f,
-                    "process {pid} ({command}) is neither an IOC nor a CA server; iocrec check lists those"
+                    "process {pid} ({command}) was not found to be an IOC or a CA server; iocrec check lists those"
                 ),
             },
         }

@@ -30,6 +30,7 @@ mod forged;
 mod harmless;
 mod health;
 mod hostile;
+mod inherited;
 mod injected;
 mod inputs;
 mod life;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use iocrec_log::event::{Linkage, Tier};
 
 use super::finding::{Found, FoundIoc, NoRecords, NotRecorded, Probe, Reason, Records};
-use crate::bpf;
 use crate::bpf::maps::LeavesOut;
 use crate::ca::servers::{self, Server};
+use crate::commands::recording;
 use crate::deaths::Deaths;
 use crate::failure::Failure;
 use crate::health;
@@ -37,7 +37,7 @@ const UNANSWERED_TIME: Duration = Duration::from_secs(10);
 /// Surveys this machine. Processes other than these count as not recorded.
 pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
     reader::use_reader_process();
-    bpf::raise_limits();
+    recording::raise_limits();
     let ends = Ends::open();
     let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default());
     let (deaths, lacks) = Deaths::open(TierRequest::Auto.tiers());
