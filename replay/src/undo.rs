@@ -280,7 +280,7 @@ fn obstacle(
         return Some(Obstacle::WrittenLater(after.who.user.clone()));
     }
     let changed = now.is_some_and(|now| {
-        let read_after = now.seen.as_ref().is_some_and(|seen| seen.line.even >= last.even);
+        let read_after = now.seen.as_ref().is_some_and(|seen| seen.even >= last.even);
         read_after && now.is_certain() && same(now.value(), new) == Some(false)
     });
     if changed {

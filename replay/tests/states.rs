@@ -142,21 +142,19 @@ fn plant(random: &mut Random, directory: &Path, run: u128, begin: u64, harm: boo
 fn told(field: &FieldState) -> String {
     let (process, record, name) = &field.key;
     let seen = field.seen.as_ref().map(|seen| {
-        let line = &seen.line;
-        let changed =
-            seen.changed.as_ref().map(|last| (last.line.time, last.since, format!("{:?}", last.line.value)));
+        let changed = seen.changed.as_ref().map(|last| (last.time, last.since, format!("{:?}", last.value)));
         format!(
             "{:?} {} {:?} {:?} {} {:?} {} {changed:?} {:?} {:?} {}",
-            line.value,
-            line.time,
-            line.source,
+            seen.value,
+            seen.time,
+            seen.source,
             seen.set,
             seen.first,
             seen.alarm,
             seen.changes,
-            line.text,
-            line.root,
-            line.inexact
+            seen.text,
+            seen.root,
+            seen.inexact
         )
     });
     format!("{} {record}.{name}: {:?} {seen:?}", process.ioc, field.doubt)

@@ -51,6 +51,7 @@ pub mod replay;
 pub mod requests;
 pub mod run;
 pub mod said;
+mod seen;
 pub mod selection;
 pub mod series;
 pub mod setting;

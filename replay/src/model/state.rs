@@ -17,10 +17,11 @@
 //!
 //! Memory: one entry for each field seen, at most [`MAX_FIELDS`].
 
-use super::history::{Of, Origin, ValueLine, ValueSource};
+use super::history::{Of, ValueLine, ValueSource};
 use super::names::IocProcess;
 use super::numbered::Keyed;
 use super::run::{has_value, Run};
+pub use super::seen::{Changed, Seen, Since};
 use super::unseen::{Kind, Unseen};
 use super::value::same;
 use crate::filter::Filter;
@@ -36,46 +37,6 @@ pub const MAX_FIELDS: usize = 500_000;
 
 /// A field: its process, record, name.
 pub type Key = (Rc<IocProcess>, Rc<str>, Rc<str>);
-
-/// The last value seen of a field. Times are nanoseconds since 1970 UTC.
-#[derive(Clone)]
-pub struct Seen {
-    /// The line that showed it last.
-    pub line: ValueLine,
-    /// When it got this value; `None` if that was not seen.
-    pub set: Option<i64>,
-    /// When it was first seen to have this value.
-    pub first: i64,
-    /// Alarm severity and status when last known.
-    pub alarm: Option<(u16, u16)>,
-    /// The last change, if asked for.
-    pub changed: Option<Rc<Changed>>,
-    /// Number of changes seen after the time from which they are counted.
-    pub changes: u64,
-    /// Whether there may have been more: something went unseen between two values, or before the first.
-    pub at_least: bool,
-    /// Whether a put from outside gave it this value.
-    pub by_put: bool,
-}
-
-/// A change of a field.
-pub struct Changed {
-    /// The line that showed it.
-    pub line: ValueLine,
-    /// Since when it may have had the value.
-    pub since: Since,
-}
-
-/// Since when a field may have had a value that a line showed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
-    /// It got it then: what the line shows made the change.
-    Then,
-    /// It had another one at this time. What went unseen since may have changed it.
-    After(i64),
-    /// It was not known before.
-    Unknown,
-}
 
 /// What is known of a field at a time.
 pub struct FieldState {
@@ -120,12 +81,12 @@ impl FieldState {
 
     /// The value; unknown if it is not known. It may be in doubt.
     pub fn value(&self) -> &Value {
-        self.seen.as_ref().map_or(&Value::Unknown, |seen| &seen.line.value)
+        self.seen.as_ref().map_or(&Value::Unknown, |seen| &seen.value)
     }
 
     /// Whether the value is known for certain.
     pub fn is_certain(&self) -> bool {
-        let inexact = self.seen.as_ref().is_some_and(|seen| seen.line.inexact);
+        let inexact = self.seen.as_ref().is_some_and(|seen| seen.inexact);
         *self.value() != Value::Unknown && self.doubt.is_none() && !inexact
     }
 }
@@ -157,18 +118,16 @@ impl Process {
     fn blind(&self, seen: &Seen) -> Option<&'static str> {
         let (run, ioc) = self.of.as_ref()?;
         let context = run.context();
-        if context.ioc(*ioc).is_some_and(Ioc::leaves_out_processing)
-            && seen.line.source != ValueSource::Process
-        {
+        if context.ioc(*ioc).is_some_and(Ioc::leaves_out_processing) && seen.source != ValueSource::Process {
             return Some("the processing of its records was not recorded (--no-process)");
         }
-        if self.attached || seen.line.source == ValueSource::Process {
+        if self.attached || seen.source == ValueSource::Process {
             return None;
         }
         let by_packets = context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
         // Logs of old recorders don't say since when an IOC was recorded. They have no snapshots either.
         let not_probed = context.ioc(*ioc).is_some_and(|ioc| !ioc.not_probed.is_empty());
-        (by_packets || not_probed && seen.line.source == ValueSource::Snapshot)
+        (by_packets || not_probed && seen.source == ValueSource::Snapshot)
             .then_some("the processing of its records is not recorded")
     }
 }
@@ -302,7 +261,7 @@ impl State {
             self.full = true;
             return;
         }
-        let equal = before.and_then(|before| same(&before.line.value, &line.value));
+        let equal = before.and_then(|before| same(&before.value, &line.value));
         let read = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
         let of = self.processes.get(&key.0);
         let sees = |before: &Seen| of.and_then(|process| process.blind(before)).is_none();
@@ -317,23 +276,41 @@ impl State {
         let from = self.even.get(&key.0.boot).map_or(self.count_from, |(_, from)| *from);
         let counted = from.is_some_and(|from| line.even > from);
         let change = counted && equal != Some(true);
-        let had_other = before.filter(|before| before.line.value != Value::Unknown);
+        let had_other = before.filter(|before| before.value != Value::Unknown);
         let since = match had_other {
             _ if set == Some(line.time) || line.by_put => Since::Then,
-            Some(before) => Since::After(before.line.time),
+            Some(before) => Since::After(before.time),
             None => Since::Unknown,
         };
         let changed = match change {
-            true => Some(Rc::new(Changed { line: line.clone(), since })),
+            true => Some(Rc::new(Changed::by(&line, since))),
             false => before.and_then(|before| before.changed.clone()),
         };
         let at_least = before.is_some_and(|before| before.at_least) || counted && !was_certain;
-        let changes = before.map_or(0, |before| before.changes) + u64::from(counted && equal == Some(false));
+        let counts = counted && equal == Some(false);
+        let changes = before.map_or(0, |before| before.changes).saturating_add(u32::from(counts));
         let alarm = line.alarm.or(before.and_then(|before| before.alarm));
-        // A chain is kept for the last change only: one for each field would take too much memory.
         let by_put = line.by_put || kept && before.is_some_and(|before| before.by_put);
-        let line = ValueLine { origin: None, ..line };
-        let seen = Seen { line, set, first, alarm, changed, changes, at_least, by_put };
+        let ValueLine { time, even, value, text, cut, source, inexact, root, of, .. } = line;
+        let text = text.map(String::into_boxed_str);
+        let seen = Seen {
+            time,
+            even,
+            value,
+            text,
+            cut,
+            source,
+            inexact,
+            root,
+            of,
+            set,
+            first,
+            alarm,
+            changed,
+            changes,
+            at_least,
+            by_put,
+        };
         match self.fields.get_mut(&key) {
             Some(known) => **known = seen,
             None => _ = self.fields.insert(key, Box::new(seen)),
@@ -375,8 +352,8 @@ impl State {
                 (of.ended, of.lived.1) = (Some(ended), Some(over));
                 for ((of, ..), seen) in &mut self.fields {
                     if of == process {
-                        seen.line.value = Value::Unknown;
-                        (seen.line.text, seen.alarm, seen.set) = (None, None, None);
+                        seen.value = Value::Unknown;
+                        (seen.text, seen.alarm, seen.set) = (None, None, None);
                     }
                 }
             }
@@ -399,11 +376,11 @@ impl State {
         let run = of.and_then(|of| of.of.as_ref()).map(|(run, _)| super::names::address(run));
         let of_run = run.and_then(|run| self.runs.get(&run));
         let left = |record: &Rc<str>| self.left_out.get(&(Rc::clone(process), Rc::clone(record)));
-        let of_root = seen.line.root.as_ref().and_then(left);
+        let of_root = seen.root.as_ref().and_then(left);
         [of.and_then(|of| of.doubt.as_ref()), of_run, left(record), of_root]
             .into_iter()
             .flatten()
-            .filter(|doubt| doubt.until > seen.line.even)
+            .filter(|doubt| doubt.until > seen.even)
             .max_by_key(|doubt| doubt.until)
     }
 
@@ -415,9 +392,9 @@ impl State {
         let mut shared: HashSet<Rc<str>> = HashSet::new();
         for (key, seen) in std::mem::take(&mut self.fields) {
             let ended = self.processes.get(&key.0).and_then(|process| process.ended.as_ref());
-            let doubt = match (&seen.line.value, ended) {
+            let doubt = match (&seen.value, ended) {
                 (_, Some((_, ended))) => Some(ended.clone()),
-                (Value::Unknown, None) if seen.line.source == ValueSource::Process => {
+                (Value::Unknown, None) if seen.source == ValueSource::Process => {
                     Some("its record has processed since, and its value was not recorded".to_owned())
                 }
                 (Value::Unknown, None) => Some("a put with an unknown result wrote it".to_owned()),
@@ -427,7 +404,7 @@ impl State {
                     words.map(|words| format!("may have changed since: {words}"))
                 }
             };
-            let (of, ended) = (seen.line.of.clone(), ended.map(|(when, _)| *when));
+            let (of, ended) = (seen.of.clone(), ended.map(|(when, _)| *when));
             let doubt = doubt.map(|words| share(&mut shared, words));
             all.push(FieldState { key, seen: Some(seen), doubt, ended, of, is_namesake: false });
         }
@@ -525,12 +502,5 @@ fn share(shared: &mut HashSet<Rc<str>>, words: String) -> Rc<str> {
 fn worse(known: &mut Option<Doubt>, doubt: Doubt) {
     if known.as_ref().is_none_or(|known| known.until <= doubt.until) {
         *known = Some(doubt);
-    }
-}
-
-impl Seen {
-    /// The origin of the last change, if it was asked for.
-    pub fn origin(&self) -> Option<&Origin> {
-        self.changed.as_ref()?.line.origin.as_ref()
     }
 }

@@ -77,18 +77,18 @@ impl Row for AtRow {
             record: record.to_string(),
             field: name.to_string(),
             value: value::json(field.value()),
-            text: seen.and_then(|seen| seen.line.text.clone()),
+            text: seen.and_then(|seen| seen.text.as_deref().map(str::to_owned)),
             severity: seen.and_then(|seen| Some(severity_name(seen.alarm?.0))),
             status: seen.and_then(|seen| Some(status_name(seen.alarm?.1))),
             known: known(field),
             doubt: field.doubt.as_deref().map(str::to_owned),
             set: seen.and_then(|seen| seen.set).map(time),
             first: seen.map(|seen| time(seen.first)),
-            seen: seen.map(|seen| time(seen.line.time)),
+            seen: seen.map(|seen| time(seen.time)),
             age: seen.and_then(|seen| seen.set).map(|set| self.time.saturating_sub(set) as f64 / 1e9),
-            source: seen.map(|seen| seen.line.source.name()),
-            inexact: seen.is_some_and(|seen| seen.line.inexact),
-            cut: seen.and_then(|seen| seen.line.cut),
+            source: seen.map(|seen| seen.source.name()),
+            inexact: seen.is_some_and(|seen| seen.inexact),
+            cut: seen.and_then(|seen| seen.cut),
             units: properties.as_ref().and_then(|properties| some(&properties.units)),
             description: properties.as_ref().and_then(|properties| some(&properties.description)),
             precision: properties.and_then(|properties| properties.precision),
@@ -139,7 +139,7 @@ pub fn shown(field: &FieldState) -> String {
     let Some(seen) = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown) else {
         return "unknown".to_owned();
     };
-    let mut text = super::values::text::shown(&seen.line);
+    let mut text = super::values::text::shown(&seen.line(&field.key));
     if field.doubt.is_some() {
         text.push_str(" ?");
     }

@@ -141,7 +141,7 @@ impl DiffRow {
     }
 
     fn changes(&self) -> u64 {
-        self.after.as_ref().and_then(|after| after.seen.as_ref()).map_or(0, |seen| seen.changes)
+        self.after.as_ref().and_then(|after| after.seen.as_ref()).map_or(0, |seen| u64::from(seen.changes))
     }
 
     fn at_least(&self) -> bool {
@@ -150,7 +150,7 @@ impl DiffRow {
 
     /// How often it changed, and when and why the last time.
     fn change(&self, last: &Changed, zone: &Zone) -> String {
-        let at = zone.format(last.line.time, 3);
+        let at = zone.format(last.time, 3);
         let anew = if self.is_started_anew() { "since its IOC was started anew" } else { "" };
         let mut text = match (self.changes(), anew) {
             (0, "") => String::new(),
@@ -168,9 +168,11 @@ impl DiffRow {
             Since::After(since) => write!(text, "between {} and {at}", zone.format(since, 3)),
             Since::Unknown => write!(text, "by {at}"),
         };
+        let record = self.either().map_or("", |field| &field.key.1);
+        let led_to = || super::values::text::led_to(last.source, last.origin.as_ref(), record);
         let _ = match cause_known(last) {
-            "yes" => write!(text, ": {}", super::values::text::source(&last.line)),
-            "doubt" => write!(text, ", perhaps then: {}", super::values::text::source(&last.line)),
+            "yes" => write!(text, ": {}", led_to()),
+            "doubt" => write!(text, ", perhaps then: {}", led_to()),
             _ => write!(text, ": cause not known"),
         };
         text
@@ -179,8 +181,8 @@ impl DiffRow {
 
 /// Whether the cause of a change is known: `yes`, `doubt` or `no`.
 fn cause_known(last: &Changed) -> &'static str {
-    let is_told = last.line.origin.is_some();
-    match (last.since, last.line.source) {
+    let is_told = last.origin.is_some();
+    match (last.since, last.source) {
         (Since::Then, _) if is_told => "yes",
         (_, ValueSource::Process | ValueSource::Put) if is_told => "doubt",
         _ => "no",
@@ -192,7 +194,8 @@ impl Row for DiffRow {
 
     fn line<'a>(&'a self, zone: &'a Zone) -> Line {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let text = |field: &Option<FieldState>| field.as_ref()?.seen.as_ref()?.line.text.clone();
+        let text =
+            |field: &Option<FieldState>| field.as_ref()?.seen.as_ref()?.text.as_deref().map(str::to_owned);
         let json = |field: &Option<FieldState>| {
             field.as_ref().map_or(serde_json::Value::Null, |field| value::json(field.value()))
         };
@@ -200,7 +203,7 @@ impl Row for DiffRow {
         let known = |field: &Option<FieldState>| field.as_ref().map_or("no", known);
         let key = self.either().map(|field| &field.key);
         let changed = self.changed();
-        let origin = changed.and_then(|last| last.line.origin.as_ref());
+        let origin = changed.and_then(|last| last.origin.as_ref());
         let put = origin.and_then(origin::put);
         // the latest
         let properties = self.either().and_then(|field| field.properties(i64::MAX));
@@ -223,7 +226,7 @@ impl Row for DiffRow {
                 .filter(|_| self.difference() == Difference::Ended)
                 .map(|(_, by)| zone.format(by, 9)),
             changes: self.changes(),
-            time: changed.map(|last| zone.format(last.line.time, 9)),
+            time: changed.map(|last| zone.format(last.time, 9)),
             cause: origin.map(origin::cause),
             user: put.as_ref().and_then(|put| put.user.clone()),
             client: put.and_then(|put| put.client),

@@ -198,7 +198,7 @@ impl<'a> Watch<'a> {
         for ((_, record, field), seen) in earliest.fields().filter(|_| !self.must_show.is_empty()) {
             if &**field == "VAL" && self.must_show.contains_key(&**record) {
                 let last = last.entry(record).or_insert(i64::MAX);
-                *last = (*last).min(seen.line.time);
+                *last = (*last).min(seen.time);
             }
         }
         for (name, since) in self.must_show {
@@ -222,7 +222,7 @@ fn behind(hole: &Hole, state: &State, filter: &Filter) -> (Vec<Key>, Vec<(String
             continue; // only puts show it
         }
         let is_new = known.insert(name);
-        let value = &seen.line.value;
+        let value = &seen.value;
         match &shown.value {
             // It may be in several processes: then it is the one or the other's.
             _ if !is_new => own.push(name.clone()),

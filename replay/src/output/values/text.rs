@@ -1,7 +1,7 @@
 //! Values as text, a line each.
 
 use crate::model::enum_strings;
-use crate::model::history::{ValueLine, ValueSource};
+use crate::model::history::{Origin, ValueLine, ValueSource};
 use crate::model::unseen::{Kind, Unseen};
 use crate::model::value;
 use crate::output::wording::origin;
@@ -64,13 +64,17 @@ pub fn units(line: &ValueLine) -> Option<String> {
 
 /// How it got this value.
 pub fn source(line: &ValueLine) -> String {
-    match (line.source, &line.origin) {
+    led_to(line.source, line.origin.as_ref(), &line.record)
+}
+
+/// How a record got a value.
+pub fn led_to(source: ValueSource, origin: Option<&Origin>, record: &str) -> String {
+    match (source, origin) {
         (ValueSource::Found, _) => "found by a put: set before, unseen".to_owned(),
         (ValueSource::Snapshot, _) => "read by the recorder".to_owned(),
         (ValueSource::Put | ValueSource::Process | ValueSource::Unseen, None) => "cause not known".to_owned(),
         (_, Some(origin)) => {
-            let root =
-                origin::root(origin).filter(|root| **root != *line.record && origin::put(origin).is_none());
+            let root = origin::root(origin).filter(|root| **root != *record && origin::put(origin).is_none());
             match root {
                 Some(root) => format!("{} of {root}", origin::cause(origin)),
                 None => origin::cause(origin),
