@@ -8,7 +8,6 @@ use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::course::Course;
 use crate::model::kept_put::KeptPut;
-use crate::model::names::IocProcess;
 use crate::model::obstacle::Obstacle;
 use crate::model::putlog::PutLine;
 use crate::model::setting::Setting;
@@ -97,39 +96,39 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
         return plan;
     }
     let fields = Filter { since: None, ..wider };
-    let mut now: HashMap<Name, FieldState> = HashMap::new();
-    let mut owners: HashMap<Rc<str>, HashSet<Rc<IocProcess>>> = HashMap::new();
-    for field in states::at(&logs.without_notices(), &fields, i64::MAX).into_fields(&fields) {
-        let (process, record, _) = &field.key;
-        owners.entry(Rc::clone(record)).or_default().insert(Rc::clone(process));
-        now.insert(name_of(&field), field);
-    }
-    let mut places: HashMap<&str, HashSet<[&str; 2]>> = HashMap::new();
-    for [host, ioc, record, _] in all.keys() {
-        places.entry(record).or_default().insert([host, ioc]);
-    }
-    let has_several = |[_, _, record, _]: &&Name| {
-        places.get(record.as_str()).is_some_and(|places| places.len() > 1)
-            || owners.get(record.as_str()).is_some_and(|owners| owners.len() > 1)
-    };
-    let several: HashSet<Name> = all.keys().filter(has_several).cloned().collect();
+    let mut now = states::at(&logs.without_notices(), &fields, i64::MAX).into_fields(&fields);
+    let owners = now.iter().map(|FieldState { key: (process, record, _), .. }| (&**record, process));
+    let places = all.keys().map(|[host, ioc, record, _]| (record.as_str(), [host.as_str(), ioc]));
+    let mut several = with_several(owners);
+    several.extend(with_several(places));
     let before = values_before(logs, &fields, &all);
     // fields that the puts left as they were, which to put back others of their record may change
-    let mut same_again: Vec<(Name, Undo)> = Vec::new();
-    for (name, series) in all {
-        let (now, before) = (now.remove(&name), before.get(&name));
-        match judge(&name, series, now, before) {
-            Some(undo) if undo.is_unchanged() => same_again.push((name, undo)),
-            Some(undo) if several.contains(&name) => {
-                plan.fields.push(Undo { obstacle: Some(Obstacle::SeveralIocs), ..undo })
-            }
-            Some(undo) => plan.fields.push(undo),
-            None => plan.unchanged += 1,
+    let mut same_again: Vec<Undo> = Vec::new();
+    plan.fields.reserve_exact(all.len());
+    let mut add = |name: Name, series: Series, now: Option<FieldState>| match judge(
+        &name,
+        series,
+        now,
+        before.get(&name),
+    ) {
+        Some(undo) if undo.is_unchanged() => same_again.push(undo),
+        Some(undo) if several.contains(&*undo.setting.record) => {
+            plan.fields.push(Undo { obstacle: Some(Obstacle::SeveralIocs), ..undo })
+        }
+        Some(undo) => plan.fields.push(undo),
+        None => plan.unchanged += 1,
+    };
+    // of several processes of a name, the last
+    while let Some(field) = now.pop() {
+        let name = name_of(&field);
+        if let Some(series) = all.remove(&name) {
+            add(name, series, Some(field));
         }
     }
+    all.into_iter().for_each(|(name, series)| add(name, series, None));
     let records: HashSet<[String; 3]> = plan.fields.iter().map(|undo| undo.setting.place()).collect();
-    for (name, undo) in same_again {
-        let is_needed = undo.obstacle.is_none() && !several.contains(&name);
+    for undo in same_again {
+        let is_needed = undo.obstacle.is_none() && !several.contains(&*undo.setting.record);
         match is_needed && records.contains(&undo.setting.place()) {
             true => plan.fields.push(undo),
             false => plan.unchanged += 1,
@@ -190,6 +189,18 @@ fn take(
             );
         }
     }
+}
+
+/// The records that are in more than one place. Holds one place of each, since there may be very many records.
+fn with_several<'a, P: PartialEq>(places: impl Iterator<Item = (&'a str, P)>) -> HashSet<Box<str>> {
+    let (mut known, mut several) = (HashMap::new(), HashSet::new());
+    for (record, place) in places {
+        if known.get(record).is_some_and(|known| *known != place) {
+            several.insert(record.into());
+        }
+        known.entry(record).or_insert(place);
+    }
+    several
 }
 
 fn name_of(field: &FieldState) -> Name {
