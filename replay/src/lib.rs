@@ -66,6 +66,7 @@ mod puts;
 mod recent;
 pub mod redact;
 pub mod resources;
+mod room;
 pub mod scan;
 mod served;
 pub mod snapshots;

@@ -82,7 +82,7 @@ impl Alarms {
         }
         self.total += 1;
         record.transitions += 1;
-        if self.all.get(record.latest.unwrap_or(usize::MAX)).is_some_and(|last| last.time > seen.time) {
+        if self.latest(record).is_some_and(|last| last.time > seen.time) {
             self.late += 1;
         }
         let mut transition = Transition {
@@ -97,7 +97,7 @@ impl Alarms {
         };
         let full = record.transitions > MAX_TRANSITIONS || self.all.len() >= MAX_HELD;
         let has_room = self.all.len() < MAX_HELD;
-        let latest = record.latest.and_then(|latest| self.all.get_mut(latest));
+        let latest = record.latest.and_then(|latest| self.all.get_mut(latest as usize));
         match latest.filter(|_| full) {
             // Of a record whose alarm flaps the latest stays, so that its last state is right.
             Some(latest) if record.transitions > MAX_TRANSITIONS + 1 || !has_room => {
@@ -105,11 +105,16 @@ impl Alarms {
                 *latest = transition;
             }
             _ if has_room => {
-                record.latest = Some(self.all.len());
+                record.latest = u32::try_from(self.all.len()).ok();
                 self.all.push(transition);
             }
             _ => {}
         }
+    }
+
+    /// A record's latest transition.
+    fn latest(&self, record: &RecordInfo) -> Option<&Transition> {
+        self.all.get(record.latest? as usize)
     }
 
     /// Puts all in order of time.
@@ -158,7 +163,7 @@ mod tests {
     fn a_flapping_record_keeps_its_first_transitions_and_its_last() {
         let many: Vec<(i64, u16)> = (0..10_001).map(|time| (time, (time % 2) as u16)).collect();
         let found = run(&many);
-        assert_eq!(found.len(), MAX_TRANSITIONS + 1);
+        assert_eq!(found.len(), MAX_TRANSITIONS as usize + 1);
         assert_eq!(found.last(), Some(&(10_000, Some(1), 0)));
     }
 }

@@ -13,13 +13,19 @@ const WIDEST: u32 = 62;
 /// Counts of something.
 #[derive(Clone, Debug)]
 pub struct Counts {
+    total: u64,
+    /// Boxed: of most of very many records only the total is kept.
+    over_time: Option<Box<OverTime>>,
+}
+
+#[derive(Clone, Debug)]
+struct OverTime {
     /// log2 of the width of a bin in nanoseconds.
     shift: u32,
     /// Number of the first bin: bins are numbered from 1970.
     first: i64,
     bins: Bins,
     most: usize,
-    total: u64,
     /// The latest bin that was counted in, and what was counted since that is not in it yet: times come in order, and
     /// the bins of many records are far away in memory.
     latest: i64,
@@ -30,15 +36,55 @@ impl Counts {
     /// Counts in at most so many bins; without any, only a total.
     pub fn new(most: usize) -> Self {
         let bins = Bins::new();
-        Counts { shift: NARROWEST, first: 0, bins, most, total: 0, latest: 0, since: 0 }
+        let over_time = OverTime { shift: NARROWEST, first: 0, bins, most, latest: 0, since: 0 };
+        Counts { total: 0, over_time: (most > 0).then(|| Box::new(over_time)) }
     }
 
     /// Counts one at this time.
+    #[inline]
     pub fn add(&mut self, wall: i64) {
         self.total += 1;
-        if self.most == 0 {
-            return;
+        self.over_time.iter_mut().for_each(|counts| counts.add(wall));
+    }
+
+    /// Makes bins wider until there are at most so many between two times.
+    pub fn fit(&mut self, most: usize) {
+        let Some(counts) = &mut self.over_time else { return };
+        while counts.bins.len() > most && counts.shift < WIDEST {
+            counts.widen();
         }
+    }
+
+    /// Everything counted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// log2 of the width of a bin in nanoseconds.
+    pub fn shift(&self) -> u32 {
+        self.over_time.as_ref().map_or(NARROWEST, |counts| counts.shift)
+    }
+
+    /// Start of the first bin, nanoseconds since 1970.
+    pub fn start(&self) -> i64 {
+        self.over_time.as_ref().map_or(0, |counts| counts.first << counts.shift)
+    }
+
+    /// The counts.
+    pub fn bins(&mut self) -> Vec<u32> {
+        let Some(counts) = &mut self.over_time else { return Vec::new() };
+        counts.catch_up();
+        counts.bins.to_vec()
+    }
+
+    /// Whether there are no bins: nothing was counted, or only the total.
+    pub fn has_no_bins(&self) -> bool {
+        self.over_time.as_ref().is_none_or(|counts| counts.bins.is_empty())
+    }
+}
+
+impl OverTime {
+    fn add(&mut self, wall: i64) {
         if wall >> self.shift == self.latest && !self.bins.is_empty() {
             self.since = self.since.saturating_add(1);
             return;
@@ -87,39 +133,6 @@ impl Counts {
         self.first >>= 1;
         self.latest >>= 1;
         self.shift += 1;
-    }
-
-    /// Makes bins wider until there are at most so many between two times.
-    pub fn fit(&mut self, most: usize) {
-        while self.bins.len() > most && self.shift < WIDEST {
-            self.widen();
-        }
-    }
-
-    /// Everything counted.
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// log2 of the width of a bin in nanoseconds.
-    pub fn shift(&self) -> u32 {
-        self.shift
-    }
-
-    /// Start of the first bin, nanoseconds since 1970.
-    pub fn start(&self) -> i64 {
-        self.first << self.shift
-    }
-
-    /// The counts.
-    pub fn bins(&mut self) -> Vec<u32> {
-        self.catch_up();
-        self.bins.to_vec()
-    }
-
-    /// Whether there are no bins: nothing was counted, or only the total.
-    pub fn has_no_bins(&self) -> bool {
-        self.bins.is_empty()
     }
 }
 

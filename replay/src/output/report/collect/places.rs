@@ -8,6 +8,7 @@ use super::notes::RunNotes;
 use super::records::{Lately, RecordInfo};
 use crate::model::run::{has_value, record_name, Run};
 use crate::output::report::strings::Strings;
+use crate::room;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId};
 use std::collections::HashMap;
@@ -72,7 +73,7 @@ pub struct Places {
     /// Records that there was no room for.
     pub refused: u64,
     by_process: HashMap<(String, u32, u64), u32>,
-    by_name: HashMap<(u32, String), u32>,
+    by_name: HashMap<(u32, Box<str>), u32>,
     /// What was seen of each run.
     pub extents: Vec<Extent>,
     runs: Vec<Meaning>,
@@ -205,7 +206,7 @@ impl Places {
             Some(record) => self.ioc_of(context, record.ioc),
             None => NONE,
         };
-        let key = (ioc, record_name(context, id));
+        let key = (ioc, record_name(context, id).into_boxed_str());
         if let Some(number) = self.by_name.get(&key) {
             return *number;
         }
@@ -214,6 +215,8 @@ impl Places {
             return NONE;
         }
         let number = u32::try_from(self.records.len()).unwrap_or(NONE);
+        room::for_one_more(&mut self.records);
+        room::for_one_more(&mut self.lately);
         self.records.push(RecordInfo::new(context, id, &key.1, ioc, self.records.len(), strings));
         self.lately.push(Lately { ioc, has_value: has_value(context, id), ..Lately::default() });
         self.by_name.insert(key, number);
@@ -233,6 +236,6 @@ impl Places {
 
     /// A record by its name in an IOC; in any if that is not known.
     pub fn by_name(&self, ioc: u32, name: &str) -> Option<u32> {
-        self.by_name.get(&(ioc, name.to_owned())).copied()
+        self.by_name.get(&(ioc, name.into())).copied()
     }
 }

@@ -5,6 +5,7 @@ use super::plot::Plot;
 use crate::output::report::strings::{Strings, Text};
 use iocrec_log::context::Context;
 use iocrec_log::event::RecordId;
+use std::mem::size_of;
 
 /// Bins of the first records and of those after them: 4 MB for the former, 3 MB for the latter. Of others only the total
 /// is kept.
@@ -18,7 +19,7 @@ const WINDOW: i64 = 250_000_000;
 /// Begun processings in a window from which on a record is fast: 1000 a second.
 pub const FAST: u32 = 250;
 /// Alarm transitions of one record that are kept, besides the latest.
-pub const MAX_TRANSITIONS: usize = 100;
+pub const MAX_TRANSITIONS: u32 = 100;
 
 /// A record's highest rate.
 #[derive(Clone, Debug, Default)]
@@ -122,15 +123,15 @@ pub struct RecordInfo {
     /// Units; empty if they are not known.
     pub units: Text,
     /// Texts of its states.
-    pub states: Vec<Text>,
+    pub states: Box<[Text]>,
     /// Begun processings.
     pub processed: Counts,
     /// Sum of the times that they took, nanoseconds.
     pub busy: u64,
     /// The longest, nanoseconds.
     pub longest: u64,
-    /// Its value, if that is a number.
-    pub plot: Option<Plot>,
+    /// Its value, if that is a number. Boxed: most of very many records have none.
+    pub plot: Option<Box<Plot>>,
     /// Puts from outside.
     pub puts: u64,
     /// The alarm that it was last seen in.
@@ -138,10 +139,13 @@ pub struct RecordInfo {
     /// An alarm that was seen and not applied yet: one that is older may come.
     pub held: Option<Box<Seen>>,
     /// Number of alarm transitions.
-    pub transitions: usize,
+    pub transitions: u32,
     /// Place of its latest transition.
-    pub latest: Option<usize>,
+    pub latest: Option<u32>,
 }
+
+// There may be a hundred thousand.
+const _: () = assert!(size_of::<RecordInfo>() <= 120);
 
 impl RecordInfo {
     /// Calls `take` with the number of each text.
@@ -172,7 +176,7 @@ impl RecordInfo {
             processed: Counts::new(bins),
             busy: 0,
             longest: 0,
-            plot: (number < PLOTS).then(|| Plot::new(FEW_POINTS)),
+            plot: (number < PLOTS).then(|| Box::new(Plot::new(FEW_POINTS))),
             puts: 0,
             alarm: None,
             held: None,

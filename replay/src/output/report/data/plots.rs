@@ -24,7 +24,7 @@ pub(super) fn plots(
     let mut chosen: Vec<u32> = Vec::new();
     let mut seen = HashSet::new();
     let mut add = |record: u32| {
-        let plot = all.get(index(record)).and_then(|record| record.plot.as_ref());
+        let plot = all.get(index(record)).and_then(|record| record.plot.as_deref());
         if plot.is_some_and(Line::is_line) && numbers.contains_key(&record) && seen.insert(record) {
             chosen.push(record);
         }
@@ -54,7 +54,7 @@ pub(super) fn plots(
         plots.push(Plot {
             record: place_of(numbers, record),
             units: info.units,
-            states: info.states.clone(),
+            states: info.states.to_vec(),
             seen,
             thinned,
             time: points.iter().map(|point| facts.clock.ms(point.time)).collect(),
