@@ -302,7 +302,7 @@ impl<'a> Alarms<'a> {
         if !as_before {
             last.taken = Some((time, Some(alarm), Source::Process));
         }
-        if self.origins.state(number, value, alarm) && self.origins.is_followed(number) {
+        if self.origins.is_followed(number) && self.origins.state(number, value, alarm) {
             let cause = cause.get_or_insert_with(|| self.origins.cause(top));
             self.origins.changed(number, begun, time, cause);
         }

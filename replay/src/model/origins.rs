@@ -11,6 +11,7 @@ use super::outcome;
 use super::putlog::{root_put, PutLine};
 use super::run::{field_name, record_name, Run};
 use super::who::Clients;
+use crate::room;
 use crate::time::{duration, SECOND};
 use epics::Pv;
 use iocrec_log::context::Context;
@@ -71,11 +72,16 @@ struct Change {
 /// A record of a run.
 struct Seen {
     name: Rc<str>,
+    /// `None` if it is not followed: few records are.
+    followed: Option<Box<Followed>>,
+}
+
+/// What is remembered of a record that is followed.
+#[derive(Default)]
+struct Followed {
     /// Its value and alarm, if known.
     state: Option<Fingerprint>,
-    /// `None` as long as there are none: those of few records are noted.
-    #[allow(clippy::box_collection)] // three words fewer for every record
-    changes: Option<Box<VecDeque<Change>>>,
+    changes: VecDeque<Change>,
 }
 
 /// A record's number here.
@@ -131,7 +137,7 @@ impl Origins {
 
     /// Whether changes of this record can be asked for: those of others need not be noted.
     pub fn is_followed(&self, number: Number) -> bool {
-        self.records.get(number).is_some_and(|record| self.sources.contains(&*record.name))
+        self.records.get(number).is_some_and(|record| record.followed.is_some())
     }
 
     /// The same for [`Origins::take`], which looks at records of these names: those that CP links follow.
@@ -209,7 +215,9 @@ impl Origins {
                 namesakes.push(number);
             }
         }
-        self.records.push(Seen { name, state: None, changes: None });
+        room::for_one_more(&mut self.records);
+        let followed = self.sources.contains(&*name).then(Box::default);
+        self.records.push(Seen { name, followed });
         self.numbers.insert(key.0, record, number as u32);
         Some(number)
     }
@@ -225,20 +233,21 @@ impl Origins {
         self.records.get(number).map(|record| Rc::clone(&record.name)).unwrap_or_default()
     }
 
-    /// Takes a record's state at the end of its processing, or after a put. Returns whether it may have changed; if so,
-    /// call [`Origins::changed`].
+    /// Takes the state of a record that is followed at the end of its processing, or after a put. Returns whether it may
+    /// have changed; if so, call [`Origins::changed`].
     pub fn state(&mut self, number: Number, value: &Value, alarm: (u16, u16)) -> bool {
         let Some(record) = self.records.get_mut(number) else { return false };
+        let Some(followed) = &mut record.followed else { return false };
         let state = fingerprint(value, alarm);
-        let same = state.is_some() && state == record.state;
-        record.state = state;
+        let same = state.is_some() && state == followed.state;
+        followed.state = state;
         !same
     }
 
     /// Notes the cause of a record's change, and the wall-clock times of the begin and end of its processing.
     pub fn changed(&mut self, number: Number, begin: i64, end: i64, cause: &Rc<Cause>) {
-        let Some(record) = self.records.get_mut(number) else { return };
-        let changes = record.changes.get_or_insert_default();
+        let followed = self.records.get_mut(number).and_then(|record| record.followed.as_mut());
+        let Some(Followed { changes, .. }) = followed.map(|followed| &mut **followed) else { return };
         if changes.len() >= MAX_CHANGES {
             changes.pop_front();
         }
@@ -322,7 +331,7 @@ impl Origins {
     /// one is not.
     fn before(&self, name: &str, begin: i64) -> Vec<&Change> {
         let last = |number: Number| {
-            let changes = self.records.get(number)?.changes.iter().flat_map(|changes| changes.iter());
+            let changes = self.records.get(number)?.followed.iter().flat_map(|followed| &followed.changes);
             let earlier =
                 changes.filter(|change| change.begin <= begin && change.end <= begin.saturating_add(SKEW));
             earlier.max_by_key(|change| change.begin)
