@@ -45,11 +45,37 @@ impl Hash for IocProcess {
 /// A run, its host and boot id.
 type Machine = (Weak<Run>, Rc<str>, Rc<str>);
 
+/// The name of a field, and whether it is wanted.
+type Wanted = (Rc<str>, bool);
+
 /// A record, and which of its fields are wanted.
 struct Record {
     name: Rc<str>,
     process: Rc<IocProcess>,
-    fields: Vec<(Rc<str>, bool)>,
+    /// The field that was asked for first: most have no other.
+    first: Option<Wanted>,
+    #[allow(clippy::box_collection)] // two words fewer for every record
+    others: Option<Box<Vec<Wanted>>>,
+}
+
+impl Record {
+    /// A field that was asked for, and whether it is wanted.
+    fn field(&self, field: &str) -> Option<&Wanted> {
+        let others = self.others.iter().flat_map(|others| others.iter());
+        self.first.iter().chain(others).find(|(name, _)| **name == *field)
+    }
+
+    /// Remembers a field, as long as there are not too many.
+    fn add(&mut self, field: Wanted) {
+        if self.first.is_none() {
+            self.first = Some(field);
+            return;
+        }
+        let others = self.others.get_or_insert_default();
+        if others.len() < MAX_FIELDS {
+            others.push(field);
+        }
+    }
 }
 
 /// Names by run and number.
@@ -142,18 +168,13 @@ impl Names {
         self.look(run, context, id, ioc)?;
         let Names { records, fields: shared, .. } = self;
         let known = records.get_mut(&(address(run), id))?;
-        let (field, wanted) = match known.fields.iter().find(|(name, _)| **name == *field) {
+        let (field, wanted) = match known.field(field) {
             Some((field, wanted)) => (Rc::clone(field), *wanted),
             None => {
                 let wanted =
                     filter.field(&known.name, field) && filter.place(&known.process.host, &known.process.ioc);
                 let field = share(shared, field);
-                if known.fields.len() < MAX_FIELDS {
-                    if known.fields.is_empty() {
-                        known.fields.reserve_exact(1); // most have no other; a vector begins with room for four
-                    }
-                    known.fields.push((Rc::clone(&field), wanted));
-                }
+                known.add((Rc::clone(&field), wanted));
                 (field, wanted)
             }
         };
@@ -178,7 +199,7 @@ impl Names {
             let process = self.process(run, context, ioc);
             make_room(&mut self.records);
             let name = record_name(context, id).into();
-            self.records.insert(at, Record { name, process, fields: Vec::new() });
+            self.records.insert(at, Record { name, process, first: None, others: None });
         }
         self.records.get_mut(&at)
     }
