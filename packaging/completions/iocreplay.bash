@@ -82,6 +82,7 @@ _iocreplay() {
         'export -o' | \
         'export --output' | \
         'follow --textfile' | \
+        'follow --state' | \
         'follow -o' | \
         'follow --output' | \
         'redact --map' | \
@@ -393,7 +394,7 @@ _iocreplay() {
     records) options='--help --format --json --pv --exclude --ioc --pod --host --no-limit -o --output --clock-offset' ;;
     report) options='--help --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     export) options='--help --parquet --ndjson --csv --table --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
-    follow) options='--help --format --what --once --otlp --signals --syslog --textfile --interval --spool --spool-size --position --since --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    follow) options='--help --format --what --once --otlp --signals --syslog --textfile --interval --spool --spool-size --state --position --since --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     redact) options='--help --keep-names --values --map --no-limit -o --output --clock-offset' ;;
     *) return ;;
     esac

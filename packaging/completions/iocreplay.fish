@@ -432,6 +432,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l textfile -r -F 
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l interval -x -d 'seconds after which that file is written and metrics are sent again'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l spool -x -a '(__fish_complete_directories)' -d 'with -, keep what is received in this directory, so that a later run goes on where this one ended'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l spool-size -x -d 'with -, size of the spool, above which its oldest segments are dropped'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l state -r -F -d 'keep in this file how far the log was followed, so that a later run goes on where this one ended, with each line and each thing sent once'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l position -d 'print the position from which iocrec cat goes on for this --spool, and end'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'

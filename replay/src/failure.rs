@@ -2,6 +2,7 @@
 
 use crate::collector::Stopped;
 use crate::commands::operands::WrongOperands;
+use crate::live::kept::KeptError;
 use crate::live::spool::SpoolError;
 use crate::live::FollowError;
 use crate::nothing_found::NoChange;
@@ -122,6 +123,8 @@ pub enum UsageError {
     StreamAlone,
     /// A spool, but no stream.
     SpoolOfStream,
+    /// A state beside the spool of a stream, which has its own.
+    StateOfStream,
     /// What a stream holds now is not known.
     StreamOnce,
     /// A stream from a terminal.
@@ -219,6 +222,9 @@ impl fmt::Display for UsageError {
             }
             UsageError::SpoolOfStream => {
                 f.write_str("--spool keeps what a stream brings; read it with -, or leave out --spool")
+            }
+            UsageError::StateOfStream => {
+                f.write_str("--state is for logs on this machine; for - use --spool, which keeps the same")
             }
             UsageError::StreamOnce => {
                 f.write_str("--once is for logs on this machine; for - use iocrec cat --no-follow instead")
@@ -318,6 +324,12 @@ impl From<Refused> for Failure {
 impl From<FollowError> for Failure {
     fn from(error: FollowError) -> Self {
         Failure::Follow(Box::new(error))
+    }
+}
+
+impl From<KeptError> for Failure {
+    fn from(error: KeptError) -> Self {
+        FollowError::Kept(error).into()
     }
 }
 

@@ -53,7 +53,7 @@ struct Read {
 }
 
 /// A row that was returned.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Returned {
     /// How often.
     count: u32,
@@ -61,6 +61,26 @@ struct Returned {
     seen: u32,
     /// Its place in the order of time when it came last.
     even: i64,
+}
+
+/// What tells a row from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    host: String,
+    /// Its time, and the number of its name.
+    row: (i64, u64),
+    even: i64,
+}
+
+impl Key {
+    fn of(row: &impl Timed) -> Key {
+        Key::new(row.time(), row.even(), &row.name())
+    }
+
+    fn new(time: i64, even: i64, name: &str) -> Key {
+        let host = name.split('\n').next().unwrap_or_default().to_owned();
+        Key { host, row: (time, numbered(name)), even }
+    }
 }
 
 /// The rows of each host that were returned and may be read again, by time and name.
@@ -85,18 +105,22 @@ impl Follower {
     }
 
     /// Whether this row of the pass was not returned before. Notes that it is returned now.
-    pub fn is_new(&mut self, time: i64, even: i64, name: String) -> bool {
-        let host = name.split('\n').next().unwrap_or_default();
-        if !self.0.contains_key(host) {
-            self.0.insert(host.to_owned(), BTreeMap::new());
+    pub fn is_new(&mut self, key: &Key) -> bool {
+        if !self.0.contains_key(&key.host) {
+            self.0.insert(key.host.clone(), BTreeMap::new());
         }
-        let Some(returned) = self.0.get_mut(host) else { return true };
-        let row = returned.entry((time, numbered(&name))).or_insert(Returned { count: 0, seen: 0, even });
+        let Some(returned) = self.0.get_mut(&key.host) else { return true };
+        let row = returned.entry(key.row).or_insert(Returned { count: 0, seen: 0, even: key.even });
         row.seen += 1;
-        row.even = even;
+        row.even = key.even;
         let is_new = row.seen > row.count;
         row.count = row.count.max(row.seen);
         is_new
+    }
+
+    /// Forgets what can't come again if a later pass begins there.
+    fn forget(&mut self, before: i64) {
+        self.0.values_mut().for_each(|returned| returned.retain(|_, row| row.even >= before));
     }
 }
 
@@ -106,14 +130,32 @@ pub struct Memory {
     follower: Follower,
     /// Each host's log as the pass before has read it.
     before: Option<BTreeMap<String, Read>>,
+    /// After so many rows it is passed on within a pass, too.
+    every: Option<usize>,
 }
 
 /// A host's part of a [`Memory`] that is saved.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Saved {
     host: String,
     end: i64,
     returned: Vec<(i64, u64, Returned)>,
+}
+
+/// Adds rows that were returned since.
+pub fn add(saved: &mut Vec<Saved>, rows: &[Key]) {
+    for Key { host, row: (time, name), even } in rows {
+        let place = saved.iter().position(|of| of.host == *host).unwrap_or_else(|| {
+            // everything that it has may be yet to come
+            saved.push(Saved { host: host.clone(), end: i64::MIN, returned: Vec::new() });
+            saved.len() - 1
+        });
+        let Some(Saved { returned, .. }) = saved.get_mut(place) else { continue };
+        match returned.iter_mut().find(|(own_time, own, _)| (own_time, own) == (time, name)) {
+            Some((_, _, known)) => known.count += 1,
+            None => returned.push((*time, *name, Returned { count: 1, seen: 0, even: *even })),
+        }
+    }
 }
 
 impl Memory {
@@ -128,7 +170,37 @@ impl Memory {
             follower.0.insert(host.clone(), rows.collect());
             before.insert(host, Read { end, since: Instant::now(), is_whole: false });
         }
-        Memory { follower, before: Some(before) }
+        Memory { follower, before: Some(before), every: None }
+    }
+
+    /// The same, which is passed on after so many rows within a pass, too.
+    pub fn every(self, rows: usize) -> Memory {
+        Memory { every: Some(rows), ..self }
+    }
+
+    /// Passes on what is remembered in the middle of a pass, when all rows before the place `even` were returned. `known`:
+    /// what the pass before has read, `now`: what this one reads.
+    fn within(
+        &mut self,
+        known: Option<&BTreeMap<String, Read>>,
+        now: &BTreeMap<String, Read>,
+        even: i64,
+    ) -> &Memory {
+        let at = |host: &String, of: &Read| Read {
+            end: match known {
+                // the first pass has read everything up to there
+                None => of.end.min(even),
+                // the next one begins where this one did
+                Some(known) => known.get(host).map_or(i64::MIN, |known| known.end),
+            },
+            is_whole: false,
+            ..*of
+        };
+        self.before = Some(now.iter().map(|(host, of)| (host.clone(), at(host, of))).collect());
+        if known.is_none() {
+            self.follower.forget(even.saturating_sub(AGAIN));
+        }
+        self
     }
 
     /// What another process needs to go on from here.
@@ -168,6 +240,16 @@ pub enum Pace {
     },
 }
 
+/// A step of following.
+pub enum Step<'a, T> {
+    /// A row comes.
+    Row(&'a T, &'a Key),
+    /// So much was returned so far in a pass, in which more will come.
+    Within(&'a Memory),
+    /// There is nothing to write for the moment.
+    Through(&'a Memory),
+}
+
 /// Reads the log again and again, and passes every row on once. Returns only with an error. `open` opens the logs,
 /// `rows` asks them, `flush` is called when there is nothing to write for the moment.
 ///
@@ -180,12 +262,17 @@ pub fn follow<T: Timed, E: From<io::Error>>(
     rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
     mut write: impl FnMut(Option<&T>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let write = |row: Option<&T>, _: &Memory| write(row);
+    let write = |step: Step<T>| match step {
+        Step::Row(row, _) => write(Some(row)),
+        Step::Within(_) => Ok(()),
+        Step::Through(_) => write(None),
+    };
     follow_until(paths, filter, Memory::default(), || Ok(Pace::Go), || open().map(Some), rows, write)
 }
 
 /// The same from what is remembered on, until `pace`, which is called twice a second, says that it ends. `open` may find
-/// nothing yet; `write` gets what is remembered when there is nothing to write for the moment.
+/// nothing yet; `write` gets what is remembered when there is nothing to write for the moment, and within a pass
+/// [as it says](Memory::every).
 ///
 /// # Errors
 /// Those of the callbacks.
@@ -196,7 +283,7 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
     mut pace: impl FnMut() -> Result<Pace, E>,
     mut open: impl FnMut() -> Result<Option<Logs>, E>,
     mut rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
-    mut write: impl FnMut(Option<&T>, &Memory) -> Result<(), E>,
+    mut write: impl FnMut(Step<T>) -> Result<(), E>,
 ) -> Result<(), E> {
     let (first, mut memory) = (filter.since, memory);
     let (mut state, mut changed) = (None, Instant::now());
@@ -219,7 +306,6 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
             continue;
         }
         let begun = Instant::now();
-        let nothing = Memory::default();
         let Some(logs) = open()? else {
             if is_last {
                 return Ok(());
@@ -231,9 +317,8 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
         if let Some(pods) = logs.pods() {
             filter.pod = Some(pods);
         }
-        let Memory { follower, before } = &mut memory;
-        let is_first = before.is_none();
-        let known = before.take().unwrap_or_default();
+        let is_first = memory.before.is_none();
+        let known = memory.before.take().unwrap_or_default();
         let read = |(host, end): (String, i64)| {
             let of = match known.get(&host) {
                 Some(known) if known.end == end => {
@@ -248,7 +333,7 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
         let last = if is_first { &now } else { &known };
         let again: BTreeMap<String, i64> =
             last.iter().map(|(host, of)| (host.clone(), of.end.saturating_sub(AGAIN))).collect();
-        follower.begin(&again);
+        memory.follower.begin(&again);
         if !is_first {
             // hosts whose logs have grown, are new, or had rows that could not be returned yet
             let is_over = |host: &String, of: &Read| {
@@ -260,23 +345,35 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
             filter.since =
                 Some(first.map_or(oldest, |first| first.max(oldest))).filter(|since| *since > i64::MIN);
         }
+        let mut returned = 0_usize;
         rows(&logs, &filter, &mut |row| {
-            let (time, even, name) = (row.time(), row.even(), row.name());
-            let host = name.split('\n').next().unwrap_or_default();
-            let settled = now.get(host).filter(|of| !of.is_whole && !still);
+            let key = Key::of(&row);
+            let settled = now.get(&key.host).filter(|of| !of.is_whole && !still);
             let settled = settled.map_or(i64::MAX, |of| of.end.saturating_sub(SETTLED.as_nanos() as i64));
-            let is_old = again.get(host).is_some_and(|again| even < *again);
-            if even > settled {
+            if key.even > settled {
                 return Ok(());
             }
-            if if is_old { is_first } else { follower.is_new(time, even, name) } {
-                write(Some(&row), &nothing)?;
+            let is_old = again.get(&key.host).is_some_and(|again| key.even < *again);
+            let is_new = match (is_old, is_first) {
+                (true, false) => false,
+                // all are new; they are remembered for the case that the pass does not get to its end
+                (true, true) => memory.every.is_none() || memory.follower.is_new(&key),
+                (false, _) => memory.follower.is_new(&key),
+            };
+            if !is_new {
+                return Ok(());
+            }
+            write(Step::Row(&row, &key))?;
+            returned += 1;
+            if memory.every.is_some_and(|every| returned.is_multiple_of(every)) {
+                let known = Some(&known).filter(|_| !is_first);
+                write(Step::Within(memory.within(known, &now, key.even)))?;
             }
             Ok(())
         })?;
         complete = still;
         memory.before = Some(now);
-        write(None, &memory)?;
+        write(Step::Through(&memory))?;
         if is_last {
             return Ok(());
         }
@@ -317,7 +414,7 @@ mod tests {
         let mut follower = Follower::default();
         let mut pass = |since, rows: &[(i64, &str)]| -> Vec<i64> {
             follower.begin(&BTreeMap::from([("a".to_owned(), since), ("b".to_owned(), since)]));
-            let is_new = |row: &&(i64, &str)| follower.is_new(row.0, row.0, row.1.to_owned());
+            let is_new = |row: &&(i64, &str)| follower.is_new(&Key::new(row.0, row.0, row.1));
             rows.iter().filter(is_new).map(|row| row.0).collect()
         };
         assert_eq!(pass(0, &[(1, "a"), (2, "a")]), [1, 2]);
@@ -333,9 +430,10 @@ mod tests {
         let mut follower = Follower::default();
         let since = |fast, late| BTreeMap::from([("fast".to_owned(), fast), ("late".to_owned(), late)]);
         follower.begin(&since(0, 0));
-        assert!(follower.is_new(100, 100, "fast".into()) && follower.is_new(20, 20, "late".into()));
+        let is_new = |follower: &mut Follower, time, host| follower.is_new(&Key::new(time, time, host));
+        assert!(is_new(&mut follower, 100, "fast") && is_new(&mut follower, 20, "late"));
         follower.begin(&since(90, 10));
-        assert!(!follower.is_new(20, 20, "late".into()) && follower.is_new(25, 25, "late".into()));
-        assert!(!follower.is_new(100, 100, "fast".into()));
+        assert!(!is_new(&mut follower, 20, "late") && is_new(&mut follower, 25, "late"));
+        assert!(!is_new(&mut follower, 100, "fast"));
     }
 }

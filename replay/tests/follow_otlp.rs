@@ -6,136 +6,18 @@ mod common;
 #[path = "../../tests/rig/not_run.rs"]
 mod not_run;
 
-use common::collector::{fields, StandIn};
-use common::{
-    consumers, definitions, happenings, iocreplay, outcome, run, segments, write_log, SCAN, SECOND, WALL,
-};
+use common::collector::{fields, Mode, StandIn};
+use common::growing::{end, follow, lines, sorted, wait_until, whole, Follower, Recorder};
+use common::{consumers, iocreplay, outcome, run, segments, write_log, SECOND};
 use iocrec_log::event::*;
-use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::stream::{Position, Sender};
-use iocrec_log::writer::{Options, Writer};
 use not_run::{not_run, Needs};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::rc::Rc;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-/// A recorder whose log grows while a test looks.
-struct Recorder {
-    writer: Writer<Clocked<Directory>>,
-    wall: Rc<Cell<i64>>,
-}
-
-impl Recorder {
-    fn begin(log: &Path) -> Recorder {
-        fs::create_dir_all(log).unwrap();
-        let wall = Rc::new(Cell::new(WALL));
-        let storage = Clocked { storage: Directory::open(log).unwrap(), wall: Rc::clone(&wall) };
-        let options = Options { segment: Some(64 << 10), ..Options::default() };
-        let mut writer = Writer::open(storage, options, 7).unwrap();
-        definitions("box1").into_iter().for_each(|fact| writer.push(Event { time: 1, fact }));
-        Recorder { writer, wall }
-    }
-
-    /// The same happenings once more, in the four seconds after those of the round before.
-    fn go_on(&mut self, round: u64) {
-        let later = round * 4 * SECOND;
-        let mut facts = happenings();
-        let text = format!("line {round}");
-        let (sp, output) = (-100, Output::Terminal);
-        facts.push((
-            SECOND + 5,
-            Fact::from(ConsoleLine { thread: SCAN, sp, output, text, cut: 0, is_ended: true }),
-        ));
-        let used = Resources {
-            ioc: 1,
-            period: 1_000_000,
-            cpu: Some(250_000 + round),
-            waiting: None,
-            minor_faults: 3,
-            major_faults: 0,
-            resident: Some(2048 + round),
-            threads: 11,
-            descriptors: None,
-            udp_drops: None,
-            most: Vec::new(),
-        };
-        facts.push((4 * SECOND + 5, Fact::from(used)));
-        facts
-            .push((4 * SECOND + 6, Fact::ChainsLeftOut(ChainsLeftOut { record: 2, count: 5, since: later })));
-        facts.sort_by_key(|(time, _)| *time);
-        facts.into_iter().for_each(|(time, fact)| self.writer.push(Event { time: time + later, fact }));
-        self.tick(later + 5 * SECOND);
-    }
-
-    fn tick(&mut self, until: u64) {
-        self.wall.set(WALL + until as i64);
-        self.writer.tick(until);
-    }
-}
-
-/// `follow`, which does not outlive a test that fails.
-struct Follower(Option<Child>);
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Follows the log `log` here with these options.
-fn follow(here: &Path, options: &[&str]) -> Follower {
-    let words = [&["follow", "log", "--utc", "--interval", "1"], options].concat();
-    let mut command = iocreplay(words);
-    let child = command.current_dir(here).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    Follower(Some(child))
-}
-
-/// SIGTERM; gives exit code and what was said.
-fn end(mut follower: Follower) -> (i32, String) {
-    let child = follower.0.take().unwrap();
-    // SAFETY: kill takes no pointers; the child is not reaped, so the pid is its.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
-    let (code, _, err) = outcome(child.wait_with_output().unwrap());
-    (code, err)
-}
-
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what} does not happen");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// What a command finds in the whole log.
-fn whole(here: &Path, command: &str) -> Vec<u8> {
-    let words = [command, "log", "--format", "otlp-proto"];
-    let made = iocreplay(words).current_dir(here).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    made.stdout
-}
-
-/// What the scopes of a message hold, with their resources.
-fn lines(message: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut found = Vec::new();
-    for (_, of) in fields(message) {
-        let of = fields(of);
-        let resource = of.iter().find(|(number, _)| *number == 1).unwrap().1;
-        let scopes = of.iter().filter(|(number, _)| *number == 2).flat_map(|(_, scope)| fields(scope));
-        let own = scopes.filter(|(number, _)| *number == 2);
-        found.extend(own.map(|(_, line)| (resource.to_vec(), line.to_vec())));
-    }
-    found
-}
 
 /// A series: its resource, metric and labels.
 type Series = (Vec<u8>, String, Vec<Vec<u8>>);
@@ -159,11 +41,6 @@ fn numbers(message: &[u8]) -> BTreeMap<Series, Vec<u8>> {
     last
 }
 
-fn sorted(mut lines: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
-    lines.sort();
-    lines
-}
-
 #[test]
 fn each_signal_comes_once_also_if_the_collector_was_down() {
     let here = tempfile::tempdir().unwrap();
@@ -180,14 +57,14 @@ fn each_signal_comes_once_also_if_the_collector_was_down() {
             .any(|(_, record)| record.windows(6).any(|part| part == b"line 1"))
     });
     assert!(!lines(&collector.taken("metrics")).is_empty(), "metrics come while it is followed");
-    collector.set_down(true);
+    collector.set(Mode::Down);
     for round in 2..5 {
         recorder.go_on(round);
     }
     wait_until("sending", || collector.refused() >= 3);
     recorder.go_on(5);
     let before = ["traces", "logs", "metrics"].map(|signal| collector.taken(signal).len());
-    collector.set_down(false);
+    collector.set(Mode::Takes);
     recorder.go_on(6);
     let end_of = IocEnd { ioc: 2, how: "killed by SIGKILL".into() };
     recorder.writer.push(Event { time: 30 * SECOND, fact: Fact::IocEnd(end_of) });
@@ -264,7 +141,7 @@ fn a_spool_goes_on_without_a_record_twice_or_missing() {
             // what had not settled comes when it has
             std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(1));
         }
-        collector.set_down(round == 2);
+        collector.set(if round == 2 { Mode::Down } else { Mode::Takes });
         let refused = collector.refused();
         let words = ["follow", "-", "--spool", "kept", "--otlp", &collector.url, "--signals", "logs,metrics"];
         let mut command = iocreplay(words);
@@ -291,7 +168,7 @@ fn a_signal_ends_waiting_for_a_collector() {
     let here = tempfile::tempdir().unwrap();
     write_log(&here.path().join("log"), "box1", 7);
     let collector = StandIn::start();
-    collector.set_down(true);
+    collector.set(Mode::Down);
     let child = follow(here.path(), &["--otlp", &collector.url, "--signals", "logs"]);
     wait_until("sending", || collector.refused() >= 2);
     let begun = Instant::now();
@@ -361,7 +238,7 @@ fn what_was_deleted_meanwhile_is_a_gap() {
     let options = ["--otlp", &collector.url, "--signals", "logs", "--textfile", "counts"];
     let child = follow(here, &options);
     wait_until("the first round", || !lines(&collector.taken("logs")).is_empty());
-    collector.set_down(true);
+    collector.set(Mode::Down);
     recorder.go_on(1);
     wait_until("sending", || collector.refused() > 0);
     for round in 2..8 {
@@ -372,11 +249,25 @@ fn what_was_deleted_meanwhile_is_a_gap() {
         recorder.writer.push(Event { time: (4 * round + 1) * SECOND, fact });
         recorder.go_on(round);
     }
+    // what only waits for the collector was shown long ago
+    let puts = |text: &str| {
+        text.lines()
+            .filter(|line| line.starts_with("iocrec_follow_puts_total{"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let (_, all, _) = run(here, &["puts", "log"]);
+    wait_until("showing", || {
+        let counted = puts(&fs::read_to_string(here.join("counts")).unwrap_or_default());
+        let sum: usize =
+            counted.iter().map(|line| line.rsplit_once(' ').unwrap().1.parse::<usize>().unwrap()).sum();
+        sum == all.lines().count()
+    });
     let mut there = segments(&log);
     let last = there.pop().unwrap();
     assert!(there.len() >= 4, "{there:?}");
     there.iter().for_each(|segment| fs::remove_file(segment).unwrap());
-    collector.set_down(false);
+    collector.set(Mode::Takes);
     wait_until("the gap", || {
         fs::read_to_string(here.join("counts"))
             .is_ok_and(|text| text.contains("iocrec_follow_gaps_total 1\n"))
@@ -387,7 +278,7 @@ fn what_was_deleted_meanwhile_is_a_gap() {
     // the first that is there, but for those that were read: one or two
     let deleted: usize = gap.split(' ').find_map(|word| word.parse().ok()).unwrap();
     assert!((there.len() - 2..there.len()).contains(&deleted), "{gap}: {there:?} {last:?}");
-    assert!(gap.ends_with("segments before they were read") && gap.contains("the recorder of box1"), "{gap}");
+    assert!(gap.ends_with("segments before they were sent") && gap.contains("the recorder of box1"), "{gap}");
 }
 
 /// Who asks for what is there now gets an end.
@@ -396,7 +287,7 @@ fn once_does_not_wait_for_ever() {
     let here = tempfile::tempdir().unwrap();
     write_log(&here.path().join("log"), "box1", 7);
     let collector = StandIn::start();
-    collector.set_down(true);
+    collector.set(Mode::Down);
     let begun = Instant::now();
     let (code, _, err) =
         run(here.path(), &["follow", "--once", "log", "--otlp", &collector.url, "--signals", "logs"]);

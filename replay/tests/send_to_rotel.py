@@ -81,10 +81,19 @@ def taken(path):
 
 
 def follow_before_start(here, program, log):
-    """Follows the log while there is no collector yet; it gets all once it is there, and nothing twice."""
+    """Follows the log while there is no collector yet, twice; it gets all once it is there, and nothing twice."""
     http = free_port()
     command = [program, "follow", log, "--interval", "1", "--otlp", f"http://127.0.0.1:{http}"]
-    command += ["--signals", ",".join(SIGNALS)]
+    command += ["--signals", ",".join(SIGNALS), "--state", os.path.join(here, "state")]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # lines come nevertheless
+    if not first.stdout.readline() or "next try in 1 s" not in first.stderr.readline():
+        first.kill()
+        raise SystemExit("send_to_rotel: follow waits for the collector")
+    first.send_signal(SIGTERM)
+    said = first.communicate(timeout=60)[1]
+    if first.returncode != 1 or not said.endswith("a later run sends the rest\n"):
+        raise SystemExit(f"send_to_rotel: follow: {said}")
     follower = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if "next try in 1 s" not in follower.stderr.readline():
         follower.kill()

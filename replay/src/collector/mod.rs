@@ -13,7 +13,7 @@ pub mod outcome;
 pub mod signal;
 
 pub use address::Address;
-pub use outcome::{Reason, Sent, Stopped};
+pub use outcome::{Reason, Rest, Sent, Stopped};
 pub use signal::{Batch, Signal};
 
 use crate::output::wording::counted;
@@ -58,6 +58,10 @@ pub struct Sender<'a, B> {
     until: Option<&'a dyn Fn() -> bool>,
     /// Whether it is tried without end.
     is_patient: bool,
+    /// Whether another run goes on with what was not sent.
+    is_kept: bool,
+    /// How many parts were added, and how many of them the collector has taken.
+    parts: (usize, usize),
     /// How many had been rejected when that was said last.
     said: u64,
 }
@@ -82,6 +86,8 @@ impl<'a, B: Batch> Sender<'a, B> {
             },
             until: None,
             is_patient: false,
+            is_kept: false,
+            parts: (0, 0),
             said: 0,
         }
     }
@@ -95,6 +101,16 @@ impl<'a, B: Batch> Sender<'a, B> {
     /// The same, but it is tried without end only if this is so.
     pub fn patient(self, is_patient: bool) -> Self {
         Sender { is_patient, ..self }
+    }
+
+    /// The same, where another run goes on with what was not sent, if this is so.
+    pub fn kept(self, is_kept: bool) -> Self {
+        Sender { is_kept, ..self }
+    }
+
+    /// How many parts were added, and how many of them, the first ones, the collector has taken.
+    pub fn parts(&self) -> (usize, usize) {
+        self.parts
     }
 
     /// Adds a part, and sends what is a batch.
@@ -112,7 +128,9 @@ impl<'a, B: Batch> Sender<'a, B> {
             }
             self.skip = 0;
         }
+        let before = self.batch.parts();
         self.batch.add(part);
+        self.parts.0 += self.batch.parts() - before;
         match self.batch.count() >= self.limit {
             true => self.flush(),
             false => Ok(()),
@@ -133,6 +151,7 @@ impl<'a, B: Batch> Sender<'a, B> {
                 Ok(Taken::Yes { rejected, reason }) => {
                     self.sent.requests += 1;
                     self.sent.count += batch.count();
+                    self.parts.1 += batch.parts();
                     self.sent.rejected += rejected;
                     if rejected > 0 && self.until.is_some() {
                         self.say_rejected(rejected, &reason);
@@ -164,8 +183,12 @@ impl<'a, B: Batch> Sender<'a, B> {
     }
 
     fn stopped(&self, reason: Reason) -> Stopped {
-        let (sent, followed) = (self.sent.clone(), self.until.is_some());
-        Stopped { address: self.address.to_string().into_boxed_str(), reason, sent, followed }
+        let rest = match self.until {
+            None => Rest::Skip,
+            Some(_) if self.is_kept => Rest::Kept,
+            Some(_) => Rest::Since,
+        };
+        Stopped { address: self.address.to_string().into_boxed_str(), reason, sent: self.sent.clone(), rest }
     }
 
     /// Sends a message, again if need be.
@@ -196,7 +219,7 @@ impl<'a, B: Batch> Sender<'a, B> {
                 (self.tell)(&format_args!("{}: {last}; next try in {} s", self.address, pause.as_secs()));
             } else if tries == self.pauses.len() + 1 {
                 (self.tell)(&format_args!(
-                    "{}: {last}; nothing goes on until it takes {}s, which the log keeps meanwhile",
+                    "{}: {last}; it is tried until it takes {}s, which the log keeps meanwhile",
                     self.address,
                     B::SIGNAL.noun
                 ));
@@ -332,7 +355,7 @@ mod tests {
         let [first, second, third, last] = &told[..] else { panic!("{told:?}") };
         assert!(first.contains("next try") && second.contains("next try"), "{told:?}");
         assert!(
-            third.contains("nothing goes on until it takes spans, which the log keeps meanwhile"),
+            third.contains("it is tried until it takes spans, which the log keeps meanwhile"),
             "{told:?}"
         );
         assert!(last.ends_with("takes spans again"), "{told:?}");

@@ -30,8 +30,19 @@ pub struct Stopped {
     pub reason: Reason,
     /// What the collector took before.
     pub sent: Sent,
-    /// Whether the log was being followed: then all came in an order that no later run has.
-    pub followed: bool,
+    /// How to go on.
+    pub rest: Rest,
+}
+
+/// How the rest can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// By skipping what was sent.
+    Skip,
+    /// By time: the log was followed, and all came in an order that no later run has.
+    Since,
+    /// The same, and it is kept how far that had come.
+    Kept,
 }
 
 /// Why sending ended.
@@ -71,7 +82,7 @@ impl Display for Sent {
 
 impl Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stopped { address, reason, sent, followed } = self;
+        let Stopped { address, reason, sent, rest } = self;
         let signal = sent.signal;
         let Signal { whole, skip, .. } = signal;
         match reason {
@@ -91,7 +102,8 @@ impl Display for Stopped {
         let next = sent.skipped + sent.count;
         write!(f, "; {sent} before")?;
         match reason {
-            _ if *followed => {
+            _ if *rest == Rest::Kept => f.write_str("; a later run sends the rest"),
+            _ if *rest == Rest::Since => {
                 f.write_str("; the log has the rest: send it with --since")?;
                 match *signal == signal::TRACES {
                     true => f.write_str("; what comes twice has the same ids"),

@@ -60,6 +60,9 @@ pub trait Batch: Default + Serialize {
     /// How many spans, records or points it has.
     fn count(&self) -> usize;
 
+    /// How many parts it has.
+    fn parts(&self) -> usize;
+
     /// As a protobuf message.
     fn protobuf(&self) -> Vec<u8>;
 

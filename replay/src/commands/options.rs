@@ -5,12 +5,15 @@ use crate::aliases;
 use crate::clocks::Offsets;
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
+use crate::notices::Notice;
 use crate::output::rows::Shape;
 use crate::terminal::{progress, Terminal};
 use crate::time::relative::{refers_to_log, Reference};
 use crate::time::{Boundary, Zone};
 use crate::{Logs, OpenOptions};
 use iocrec_cli::option_group;
+use iocrec_log::reader::ReadError;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 option_group! { $
@@ -39,11 +42,21 @@ impl Reading {
     }
 
     fn open_with(&self, notices: bool, ioc: Option<Pattern>, pod: Option<Pattern>) -> Result<Logs, Failure> {
+        self.open_telling(notices.then_some(|notice: &Notice| Terminal.report(notice)), ioc, pod)
+    }
+
+    /// Opens the logs; notices are passed to `tell`.
+    fn open_telling(
+        &self,
+        tell: Option<impl Fn(&Notice) + 'static>,
+        ioc: Option<Pattern>,
+        pod: Option<Pattern>,
+    ) -> Result<Logs, Failure> {
         let offsets = self.offsets();
         let mut options = OpenOptions::new().no_limit(self.no_limit).clock_offsets(offsets.clone());
         options = options.naming(ioc).in_pods(pod);
-        if notices {
-            options = options.on_notice(move |notice| Terminal.report(notice));
+        if let Some(tell) = tell {
+            options = options.on_notice(tell);
         }
         // The reasons were reported as notices.
         let logs = options.open(&self.logs).map_err(|_| Failure::Reported)?;
@@ -233,6 +246,18 @@ impl ByPlace {
     /// Opens the logs without notices: they were reported before.
     pub fn open_again(&self, reading: &Reading) -> Result<Logs, Failure> {
         reading.open_with(false, pattern(&self.ioc), pattern(&self.pod))
+    }
+
+    /// Opens the logs, and passes on which segments turn out to be gone when they are to be read.
+    pub fn open_missing(&self, reading: &Reading, gone: impl Fn(&Path) + 'static) -> Result<Logs, Failure> {
+        let tell = move |notice: &Notice| {
+            if let Notice::Unreadable(ReadError::NotFound(path) | ReadError::Io(path, _)) = notice {
+                if !path.exists() {
+                    gone(path);
+                }
+            }
+        };
+        reading.open_telling(Some(tell), pattern(&self.ioc), pattern(&self.pod))
     }
 
     /// The filter for these options, but for `--pod`, whose IOCs the [logs](Logs::pods) know.

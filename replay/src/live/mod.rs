@@ -5,6 +5,7 @@
 
 use crate::output::follow::syslog::Target;
 use iocrec_log::stream::Position;
+use kept::KeptError;
 use receiver::Ending;
 use spool::SpoolError;
 use std::fmt;
@@ -15,6 +16,8 @@ use std::io;
 pub enum FollowError {
     /// The spool can't be used.
     Spool(SpoolError),
+    /// How far it was followed can't be kept.
+    Kept(KeptError),
     /// The stream ended before its end.
     Ended {
         /// How.
@@ -30,6 +33,7 @@ impl fmt::Display for FollowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FollowError::Spool(error) => error.fmt(f),
+            FollowError::Kept(error) => error.fmt(f),
             FollowError::Ended { ending: ending @ Ending::Cut, position: Some(position) } => {
                 write!(f, "{ending}; go on with iocrec cat --from {position}")
             }
@@ -45,6 +49,7 @@ impl fmt::Display for FollowError {
 }
 
 pub mod deleted;
+pub mod kept;
 pub mod notes;
 pub mod receiver;
 pub mod row;

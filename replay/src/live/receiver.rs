@@ -1,5 +1,6 @@
 //! Receives a stream on a thread of its own, into a spool, however long reading it takes.
 
+use super::kept::Done;
 use super::spool::{Spool, SpoolError};
 use crate::follow::SETTLED;
 use iocrec_log::stream::{Frame, Incoming, Position, SegmentName, StreamError};
@@ -45,8 +46,10 @@ struct Told {
     unsaid: u64,
     ending: Option<Ending>,
     position: Option<Position>,
-    /// How far it was read.
-    read: Option<Position>,
+    /// How far it was shown.
+    shown: Option<Position>,
+    /// How far a collector has taken it; `None`: there is none.
+    sent: Option<Option<Position>>,
     /// The sender's log stands still.
     rests: bool,
     gaps: u64,
@@ -115,9 +118,13 @@ impl Receiver {
         lock(&self.told).position
     }
 
-    /// Notes that everything up to there was read.
-    pub fn has_read(&self, position: Option<Position>) {
-        lock(&self.told).read = position;
+    /// Notes that this was done with everything up to there.
+    pub fn has_done(&self, done: Done, position: Option<Position>) {
+        let mut told = lock(&self.told);
+        match done {
+            Done::Shown => told.shown = position,
+            Done::Sent => told.sent = Some(position),
+        }
     }
 
     /// How often something was missing.
@@ -172,13 +179,24 @@ fn receive(input: impl Read, spool: &Mutex<Option<Spool>>, told: &Mutex<Told>) -
                 told.position = spool.position();
                 told.rests &= bytes.is_empty();
                 let is_unread =
-                    |name: &SegmentName| told.read.is_none_or(|read| name.order() >= read.segment.order());
+                    |name: &SegmentName| told.shown.is_none_or(|read| name.order() >= read.segment.order());
+                let is_unsent = |name: &SegmentName| {
+                    let is_after = |sent: Position| name.order() >= sent.segment.order();
+                    told.sent.is_some_and(|sent| sent.is_none_or(is_after))
+                };
                 let unread = dropped.iter().filter(|name| is_unread(name)).count();
+                let unsent = dropped.iter().filter(|name| is_unsent(name)).count();
                 if unread > 0 {
                     told.gaps += 1;
                     told.say(format!(
                         "a gap: {unread} segments came so fast that they were dropped from the full spool before they \
                          were read; --spool-size makes it larger"
+                    ));
+                } else if unsent > 0 {
+                    told.gaps += 1;
+                    told.say(format!(
+                        "a gap: {unsent} segments were dropped from the full spool before the collector had taken what is in \
+                         them; --spool-size makes it larger"
                     ));
                 } else if !dropped.is_empty() && told.dropped == 0 {
                     told.say(format!(

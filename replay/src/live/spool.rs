@@ -5,10 +5,7 @@
 //! far it was followed; a private one is removed at the end. Each log that takes the place of another at the sender's gets
 //! a subdirectory.
 
-use crate::follow::{Memory, Saved};
-use crate::model::alarms::Alarm;
 use iocrec_log::stream::{Position, SegmentName};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -16,12 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Marks a directory as a spool, and is locked while it is one. Not a segment's name.
 const LOCK: &str = ".iocreplay-spool";
-/// How far it was followed.
-const FOLLOWED: &str = ".iocreplay-followed";
 /// Segments in a spool; a bound for hostile streams of small ones.
 const MAX_SEGMENTS: usize = 10_000;
-/// Bytes of the file that says how far it was followed: a million rows.
-const MAX_FOLLOWED: u64 = 64 << 20;
 /// Bytes that are compared at once.
 const CHUNK: usize = 64 << 10;
 
@@ -34,8 +27,6 @@ pub enum SpoolError {
     Foreign(PathBuf),
     /// Another process uses it.
     Busy(PathBuf),
-    /// What was followed can't be read.
-    Followed(PathBuf),
     /// Bytes before those that came are missing.
     Hole(Position, Position),
     /// A segment came a second time with other bytes.
@@ -56,11 +47,6 @@ impl fmt::Display for SpoolError {
             SpoolError::Busy(path) => {
                 write!(f, "another iocreplay follow uses the spool {}; name another directory", path.display())
             }
-            SpoolError::Followed(path) => write!(
-                f,
-                "{} is damaged; delete it, and what is in the spool will be shown again",
-                path.display()
-            ),
             SpoolError::Hole(has, came) => write!(
                 f,
                 "the stream goes on at {came}, but what was received ends at {has}; start iocrec cat with --from {has}"
@@ -74,14 +60,6 @@ impl fmt::Display for SpoolError {
 }
 
 impl std::error::Error for SpoolError {}
-
-/// How far a spool was followed.
-#[derive(Serialize, Deserialize)]
-struct Followed {
-    hosts: Vec<Saved>,
-    /// The last alarm of each record.
-    alarms: Vec<(String, Alarm)>,
-}
 
 /// A segment in it.
 struct Segment {
@@ -375,42 +353,6 @@ fn is_same(path: &Path, offset: u64, bytes: &[u8]) -> io::Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// How far the spool at this path was followed.
-///
-/// # Errors
-/// It can't be read.
-pub fn load(path: &Path) -> Result<(Memory, Vec<(String, Alarm)>), SpoolError> {
-    let file = path.join(FOLLOWED);
-    let failed = |error| SpoolError::Io(path.to_owned(), error);
-    let mut text = Vec::new();
-    match File::open(&file) {
-        Ok(opened) => opened.take(MAX_FOLLOWED + 1).read_to_end(&mut text).map_err(failed)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
-        Err(error) => return Err(failed(error)),
-    };
-    let is_long = text.len() as u64 > MAX_FOLLOWED;
-    let saved: Option<Followed> = serde_json::from_slice(&text).ok().filter(|_| !is_long);
-    let Followed { hosts, alarms } = saved.ok_or(SpoolError::Followed(file))?;
-    Ok((Memory::load(hosts), alarms))
-}
-
-/// Saves how far the spool at this path was followed. A reader finds the old file or the new one.
-///
-/// # Errors
-/// It can't be written.
-pub fn save<'a>(
-    path: &Path,
-    memory: &Memory,
-    alarms: impl Iterator<Item = (&'a str, Alarm)>,
-) -> Result<(), SpoolError> {
-    let failed = |error| SpoolError::Io(path.to_owned(), error);
-    let alarms = alarms.map(|(name, alarm)| (name.to_owned(), alarm)).collect();
-    let text = serde_json::to_vec(&Followed { hosts: memory.save(), alarms })
-        .map_err(|error| failed(error.into()))?;
-    let part = path.join(".iocreplay-followed.part");
-    fs::write(&part, text).and_then(|()| fs::rename(&part, path.join(FOLLOWED))).map_err(failed)
 }
 
 impl Drop for Spool {

@@ -1,13 +1,14 @@
 //! What is sent to a collector of OpenTelemetry while a log is followed: chains as traces, what happened as log records,
 //! and counts and measurements as metrics.
 //!
-//! Each comes once, in the order of time. A collector that takes nothing holds up everything, so that nothing is lost as
-//! long as the log has it.
+//! Each comes once, in the order of time. A collector that takes nothing holds up the thread that sends, so that nothing is
+//! lost as long as the log has it. Which rows it has taken is known at any time.
 
 use super::row::{Row, Wanted};
 use crate::collector::{Address, Batch, Sender};
 use crate::failure::Failure;
 use crate::filter::Filter;
+use crate::follow::Key;
 use crate::happened::Happened;
 use crate::logs::Logs;
 use crate::output::logs::Entry;
@@ -80,25 +81,85 @@ pub struct Outgoing<'a> {
     metrics: Option<Sender<'a, Parts<Point>>>,
     /// When metrics were sent last.
     measured: Option<Instant>,
+    /// The rows that came since they were forgotten.
+    sent_traces: Since,
+    sent_logs: Since,
+}
+
+/// The rows of a signal that were added since some moment.
+#[derive(Default)]
+struct Since {
+    rows: Vec<Key>,
+    /// How many the collector had taken by then.
+    taken: usize,
+}
+
+impl Since {
+    /// Notes a row if it was added: `parts` are the counts before and after.
+    fn note(&mut self, key: &Key, (before, after): (usize, usize)) {
+        if after > before {
+            self.rows.push(key.clone());
+        }
+    }
+
+    /// Those that the collector has taken of so many.
+    fn taken(&self, taken: usize) -> &[Key] {
+        self.rows.get(..taken.saturating_sub(self.taken)).unwrap_or(&self.rows)
+    }
+
+    /// Forgets those that the collector has taken.
+    fn forget(&mut self, taken: usize) {
+        self.rows.drain(..taken.saturating_sub(self.taken).min(self.rows.len()));
+        self.taken = taken;
+    }
+}
+
+/// Until when, and how, it is tried.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// Whether it is tried without end.
+    pub is_endless: bool,
+    /// Whether another run goes on with what was not sent.
+    pub is_kept: bool,
+    /// Whether it is to end.
+    pub is_over: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Outgoing<'a> {
-    /// To this address, until `is_over`. `tell`: what people should know. `filter`: what is counted. `is_patient`: it is
-    /// tried without end.
+    /// To this address. `tell`: what people should know. `filter`: what is counted.
     pub fn new(
-        (address, signals, is_patient): (&'a Address, Signals, bool),
+        (address, signals): (&'a Address, Signals),
         filter: Filter,
         tell: &'a dyn Fn(&dyn Display),
-        is_over: &'a dyn Fn() -> bool,
+        patience: Patience<'a>,
     ) -> Outgoing<'a> {
         let table = Table::live(filter.since);
         Outgoing {
             collector: Collector { table, resources: Resources::default(), filter },
-            traces: signals.traces.then(|| sender(address, is_patient, tell, is_over)),
-            logs: signals.logs.then(|| sender(address, is_patient, tell, is_over)),
-            metrics: signals.metrics.then(|| sender(address, is_patient, tell, is_over)),
+            traces: signals.traces.then(|| sender(address, patience, tell)),
+            logs: signals.logs.then(|| sender(address, patience, tell)),
+            metrics: signals.metrics.then(|| sender(address, patience, tell)),
             measured: None,
+            sent_traces: Since::default(),
+            sent_logs: Since::default(),
         }
+    }
+
+    /// How many rows came since they were forgotten.
+    pub fn since(&self) -> usize {
+        self.sent_traces.rows.len() + self.sent_logs.rows.len()
+    }
+
+    /// The rows that the collector has taken since they were forgotten.
+    pub fn taken(&self) -> Vec<Key> {
+        let (traces, logs) = (taken(self.traces.as_ref()), taken(self.logs.as_ref()));
+        [self.sent_traces.taken(traces), self.sent_logs.taken(logs)].concat()
+    }
+
+    /// Forgets the rows that the collector has taken: it is kept elsewhere which they are.
+    pub fn forget(&mut self) {
+        self.sent_traces.forget(taken(self.traces.as_ref()));
+        self.sent_logs.forget(taken(self.logs.as_ref()));
     }
 
     /// Looks which IOCs there are. `filter` chooses as in this pass over the log.
@@ -113,7 +174,7 @@ impl<'a> Outgoing<'a> {
     ///
     /// # Errors
     /// If the collector refuses it, or there are too many series.
-    pub fn take(&mut self, row: &Row) -> Result<(), Failure> {
+    pub fn take(&mut self, row: &Row, key: &Key) -> Result<(), Failure> {
         let happened = match row {
             Row::Put(put) => Some(Happened::from(put.as_ref().clone())),
             Row::Alarm(alarm) => Some(Happened::from(alarm.as_ref().clone())),
@@ -126,10 +187,17 @@ impl<'a> Outgoing<'a> {
         };
         if let (Some(sender), Some(happened)) = (&mut self.logs, happened) {
             let Happened { time, host, ioc, pid, .. } = happened;
-            sender.add(&Entry::new(happened, self.collector.resources.of(host, ioc, *pid, *time)))?;
+            let entry = Entry::new(happened, self.collector.resources.of(host, ioc, *pid, *time));
+            let before = sender.parts().0;
+            let added = sender.add(&entry);
+            self.sent_logs.note(key, (before, sender.parts().0));
+            added?;
         }
         if let (Some(sender), Row::Chain(chain)) = (&mut self.traces, row) {
-            sender.add(chain)?;
+            let before = sender.parts().0;
+            let added = sender.add(chain);
+            self.sent_traces.note(key, (before, sender.parts().0));
+            added?;
         }
         if self.metrics.is_none() {
             return Ok(());
@@ -174,11 +242,14 @@ impl<'a> Outgoing<'a> {
     }
 }
 
+fn taken<B: Batch>(sender: Option<&Sender<B>>) -> usize {
+    sender.map_or(0, |sender| sender.parts().1)
+}
+
 fn sender<'a, B: Batch>(
     address: &'a Address,
-    is_patient: bool,
+    Patience { is_endless, is_kept, is_over }: Patience<'a>,
     tell: &'a dyn Fn(&dyn Display),
-    is_over: &'a dyn Fn() -> bool,
 ) -> Sender<'a, B> {
-    Sender::new(address, 0, tell).following(is_over).patient(is_patient)
+    Sender::new(address, 0, tell).following(is_over).patient(is_endless).kept(is_kept)
 }

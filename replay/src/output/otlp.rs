@@ -170,6 +170,10 @@ impl<P: Part> Batch for Parts<P> {
         self.0.len()
     }
 
+    fn parts(&self) -> usize {
+        self.0.len()
+    }
+
     fn protobuf(&self) -> Vec<u8> {
         let mut message = Message::default();
         for Of(of, lines) in self.by_resource() {

@@ -78,6 +78,17 @@ impl Destination {
         })
     }
 
+    /// Checks that this option names no file of a log, nor one that would be in its directory.
+    pub fn check_file(option: &'static str, path: &Path, logs: &[PathBuf]) -> Result<(), UsageError> {
+        if path.as_os_str().is_empty() {
+            return Err(UsageError::EmptyOutput(option));
+        }
+        let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        conflict(&to, fs::metadata(path).ok().as_ref(), logs).map_or(Ok(()), |conflict| {
+            Err(UsageError::OutputInLog { option, file: path.to_owned(), conflict })
+        })
+    }
+
     fn standard() -> Destination {
         let out = terminal::standard();
         Destination::Standard { seen: !is_stored(&out), out }

@@ -29,7 +29,8 @@ impl Terminal {
     /// Reports in a line that begins in this style.
     fn report_as(self, style: Style, notice: &dyn Display) {
         progress::clear();
-        let error = standard_error();
+        // a line as a whole, whatever other threads report
+        let error = standard_error().lock();
         let (begin, end) = style.codes(style::is_wanted(error.is_terminal()));
         let mut lines = Lines::new(error);
         let _ = write!(lines.below(), "{begin}iocreplay:{end} ");

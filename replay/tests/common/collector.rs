@@ -4,8 +4,9 @@ use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A request, as it came.
 pub struct Request {
@@ -77,30 +78,62 @@ pub fn fields(mut bytes: &[u8]) -> Vec<(usize, &[u8])> {
 /// Request lines and messages.
 type Taken = Vec<(String, Vec<u8>)>;
 
-/// A collector that takes everything, but for the time that it is down: then it cuts connections, and keeps nothing.
+/// What a stand-in does with requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It takes them.
+    Takes,
+    /// It cuts connections.
+    Down,
+    /// It answers 503.
+    Busy,
+    /// It answers nothing, and cuts the connection once it does something else.
+    Slow,
+}
+
+/// A collector that takes everything, but for the time that it does something else: then it keeps nothing.
 pub struct StandIn {
     pub url: String,
     taken: Arc<Mutex<Taken>>,
-    is_down: Arc<AtomicBool>,
+    mode: Arc<Mutex<Mode>>,
     refused: Arc<AtomicUsize>,
+    /// It is down after so many more.
+    left: Arc<AtomicUsize>,
 }
 
 impl StandIn {
     pub fn start() -> StandIn {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let of = StandIn { url, taken: Arc::default(), is_down: Arc::default(), refused: Arc::default() };
-        let (taken, is_down, refused) =
-            (Arc::clone(&of.taken), Arc::clone(&of.is_down), Arc::clone(&of.refused));
+        let of = StandIn {
+            url,
+            taken: Arc::default(),
+            mode: Arc::new(Mutex::new(Mode::Takes)),
+            refused: Arc::default(),
+            left: Arc::new(AtomicUsize::new(usize::MAX)),
+        };
+        let (taken, mode, refused, left) =
+            (Arc::clone(&of.taken), Arc::clone(&of.mode), Arc::clone(&of.refused), Arc::clone(&of.left));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                if is_down.load(Ordering::SeqCst) {
+                let now = *mode.lock().unwrap();
+                if now != Mode::Takes {
                     refused.fetch_add(1, Ordering::SeqCst);
+                    if now == Mode::Busy {
+                        request(&stream);
+                        let _ = stream.write_all(b"HTTP/1.1 503 Not Now\r\nContent-Length: 0\r\n\r\n");
+                    }
+                    while now == Mode::Slow && *mode.lock().unwrap() == now {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
                     continue;
                 }
                 let Request { line, body, .. } = request(&stream);
                 taken.lock().unwrap().push((line, body));
+                if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    *mode.lock().unwrap() = Mode::Down;
+                }
                 let answer =
                     "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
                 let _ = stream.write_all(answer.as_bytes());
@@ -109,12 +142,18 @@ impl StandIn {
         of
     }
 
-    /// From now on it is down, or takes what comes.
-    pub fn set_down(&self, is_down: bool) {
-        self.is_down.store(is_down, Ordering::SeqCst);
+    /// From now on it does this.
+    pub fn set(&self, mode: Mode) {
+        *self.mode.lock().unwrap() = mode;
     }
 
-    /// Connections that were cut.
+    /// It takes so many requests, and is down then.
+    pub fn take_only(&self, count: usize) {
+        self.left.store(count, Ordering::SeqCst);
+        self.set(Mode::Takes);
+    }
+
+    /// Requests that were not taken.
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::SeqCst)
     }

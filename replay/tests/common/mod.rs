@@ -6,6 +6,7 @@
 pub mod collector;
 pub mod consumers;
 pub mod every;
+pub mod growing;
 
 use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};

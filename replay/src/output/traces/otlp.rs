@@ -58,6 +58,10 @@ impl crate::collector::Batch for Batch {
         self.spans
     }
 
+    fn parts(&self) -> usize {
+        self.traces.len()
+    }
+
     fn protobuf(&self) -> Vec<u8> {
         proto::encode(&self.data)
     }

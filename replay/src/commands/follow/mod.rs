@@ -1,29 +1,32 @@
 //! `iocreplay follow`
 
+mod sending;
+
+use self::sending::{Ends, Sending};
 use super::alarms::Known;
 use super::command::{Command, Outcome};
 use super::options::{
     by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading,
     Since, TimeZone,
 };
-use super::sending::tell;
 use crate::aliases;
 use crate::collector::Address;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{follow_until, Memory, Pace};
-use crate::live::deleted::Deleted;
+use crate::follow::{follow_until, Pace, Step};
+use crate::live::kept::{Done, Kept};
 use crate::live::receiver::{Ending, Receiver};
 use crate::live::row::{rows, Row, Wanted};
 use crate::live::signals::Stop;
-use crate::live::spool::{self, Spool};
-use crate::live::telemetry::{Outgoing, Signals};
+use crate::live::spool::Spool;
+use crate::live::telemetry::Signals;
 use crate::live::FollowError;
 use crate::out::{line, Out};
 use crate::output::follow::syslog::{Syslog, Target};
 use crate::output::follow::textfile::{Counted, Textfile};
 use crate::output::follow::FORMATS;
 use crate::output::format::{self, Format};
+use crate::program::destination::Destination;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::Logs;
@@ -78,6 +81,10 @@ command! {
         /// with -, size of the spool, above which its oldest segments are dropped (default: 256M)
         #[argh(option, arg_name = "size", default = "256 << 20", from_str_fn(parse_size))]
         pub spool_size: u64,
+        /// keep in this file how far the log was followed, so that a later run goes on where this one ended, with each line
+        /// and each thing sent once; --since then counts for the first run only
+        #[argh(option, arg_name = "file")]
+        pub state: Option<PathBuf>,
         /// print the position from which iocrec cat goes on for this --spool, and end
         #[argh(switch)]
         pub position: bool,
@@ -144,6 +151,7 @@ impl Command for Follow {
         match (self.logs.as_slice(), &self.spool) {
             (logs, _) if is_streamed && logs.len() > 1 => Err(UsageError::StreamAlone),
             (_, Some(_)) if !is_streamed => Err(UsageError::SpoolOfStream),
+            _ if is_streamed && self.state.is_some() => Err(UsageError::StateOfStream),
             _ if is_streamed && self.once => Err(UsageError::StreamOnce),
             _ if is_streamed && io::stdin().is_terminal() => Err(UsageError::StreamFromTerminal),
             _ => Ok(()),
@@ -163,9 +171,25 @@ impl Command for Follow {
         if !self.is_streamed() {
             let reading = self.reading();
             let logs = ByPlace::from(self).open(&reading)?;
-            let since = time(&zone, &self.since, Boundary::Start, &logs)?;
             logs.report_namesakes(&ByPlace::from(self).filter());
-            return self.go_on(out, &zone, &reading, since, &stop, Err(logs));
+            let begin = || time(&zone, &self.since, Boundary::Start, &logs);
+            let (since, kept) = match &self.state {
+                Some(file) => {
+                    Destination::check_file("--state", file, &reading.logs)?;
+                    let kept = Kept::in_file(file, &logs, &reading.logs)?;
+                    (kept.since(begin)?, Some(kept))
+                }
+                None => (begin()?, None),
+            };
+            let following = Following {
+                zone: &zone,
+                reading: &reading,
+                stop: &stop,
+                receiver: None,
+                kept: kept.as_ref(),
+                since,
+            };
+            return self.go_on(out, following, Some(logs));
         }
         let spool = match &self.spool {
             Some(path) => Spool::open(path, self.spool_size)?,
@@ -181,8 +205,17 @@ impl Command for Follow {
         }
         let receiver = Receiver::start(io::stdin(), spool);
         let reading = Reading { logs: vec![receiver.path().to_owned()], ..self.reading() };
-        self.go_on(out, &zone, &reading, since, &stop, Ok(&receiver))?;
         let is_kept = receiver.is_kept();
+        let kept = if is_kept { Some(Kept::in_spool(receiver.path())?) } else { None };
+        let following = Following {
+            zone: &zone,
+            reading: &reading,
+            stop: &stop,
+            receiver: Some(&receiver),
+            kept: kept.as_ref(),
+            since,
+        };
+        self.go_on(out, following, None)?;
         let (ending, position) = receiver.end();
         match ending {
             None | Some(Ending::Whole { .. }) => {
@@ -204,13 +237,13 @@ impl Follow {
         self.logs.iter().any(|log| log.as_os_str() == STANDARD_INPUT)
     }
 
-    /// What is read: what is shown, and what else is counted or sent.
+    /// What is read to be shown or counted.
     fn wanted(&self) -> Wanted {
         let counted = Wanted::parse("puts,alarms,deaths,losses").unwrap_or_default();
-        let wanted = if self.textfile.is_some() { self.what.and(counted) } else { self.what };
-        match &self.otlp {
-            Some(_) => wanted.and(self.signals().wanted()),
-            None => wanted,
+        if self.textfile.is_some() {
+            self.what.and(counted)
+        } else {
+            self.what
         }
     }
 
@@ -225,29 +258,51 @@ impl Follow {
         !pv.is_empty() || !exclude.is_empty() || user.is_some() || client.is_some()
     }
 
-    /// Follows the logs: those that a receiver receives, or those that were opened. What can't be read at first is
-    /// reported.
+    /// Shows what comes, and sends it to a collector meanwhile.
     fn go_on(
         &self,
         out: &mut Out,
-        zone: &Zone,
-        reading: &Reading,
-        since: Option<i64>,
-        stop: &Stop,
-        source: Result<&Receiver, Logs>,
+        following: Following,
+        opened_first: Option<Logs>,
     ) -> Result<Outcome, Failure> {
-        let (receiver, mut opened_first) = match source {
-            Ok(receiver) => (Some(receiver), None),
-            Err(logs) => (None, Some(logs)),
+        let Some(address) = &self.otlp else {
+            return self.show(out, following, opened_first, &Ends::default());
         };
-        let kept = receiver.filter(|receiver| receiver.is_kept()).map(Receiver::path);
-        let (memory, known) = match kept {
-            Some(path) => spool::load(path)?,
-            None => (Memory::default(), Vec::new()),
-        };
-        let known = RefCell::new(Known::from(known));
+        let ends = Ends::default();
+        let sending = Sending { follow: self, address, following, ends: &ends };
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(move || sending.run());
+            let shown = self.show(out, following, opened_first, &ends);
+            ends.shown(shown.is_ok());
+            // what the thread says of itself is worth less than why the lines ended
+            match sending.join() {
+                Ok(sent) => shown.and_then(|outcome| sent.map(|()| outcome)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    fn filter(&self, since: Option<i64>) -> Filter {
         let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
-        let filter = Filter { since, ..filter };
+        Filter { since, ..filter }
+    }
+
+    /// Opens the logs as they are now. `None`: nothing has come yet, or all was deleted.
+    fn open(&self, reading: &Reading) -> Option<Logs> {
+        ByPlace::from(self).open_again(reading).ok()
+    }
+
+    /// Shows what comes. What can't be read at first is reported.
+    fn show(
+        &self,
+        out: &mut Out,
+        following: Following,
+        mut opened_first: Option<Logs>,
+        sending: &Ends,
+    ) -> Result<Outcome, Failure> {
+        let Following { zone, reading, stop, receiver, kept, since } = following;
+        let (memory, known, deleted) = kept.map_or_else(Default::default, |kept| kept.load(Done::Shown));
+        let (known, deleted) = (RefCell::new(Known::from(known)), RefCell::new(deleted));
         let counted = Counted {
             counts: Textfile::default(),
             file: self.textfile.as_deref(),
@@ -255,54 +310,43 @@ impl Follow {
             has_read: false,
         };
         let counted = RefCell::new(counted);
-        let is_over = || stop.is_set();
-        let telemetry = self.otlp.as_ref().map(|address| {
-            RefCell::new(Outgoing::new(
-                (address, self.signals(), !self.once),
-                filter.clone(),
-                &tell,
-                &is_over,
-            ))
-        });
-        let again = || ByPlace::from(self).open_again(reading).ok();
+        let gaps = Cell::new(0);
+        let again = || self.open(reading);
         let (ends, interval) = (Cell::new(false), Duration::from_secs(self.interval));
         let pace = || {
-            let pace = self.pace(stop, receiver);
+            receiver.iter().flat_map(|receiver| receiver.said()).for_each(|said| Terminal.report(&said));
+            let pace =
+                if sending.has_failed() { Pace::Finish { whole: false } } else { self.pace(stop, receiver) };
             ends.set(matches!(pace, Pace::Finish { .. }));
             let mut counted = counted.borrow_mut();
-            if let Some(receiver) = receiver {
-                counted.counts.gaps = receiver.gaps();
-            }
+            counted.counts.gaps = match receiver {
+                Some(receiver) => receiver.gaps(),
+                None => gaps.get() + sending.gaps(),
+            };
             // not before there is something to tell
             if counted.written.is_some() {
                 counted.write(interval, &reading.logs, again)?;
-            }
-            // also while the log stands still
-            if let Some(telemetry) = &telemetry {
-                telemetry.borrow_mut().measure(interval)?;
             }
             Ok(pace)
         };
         let opened: Cell<Option<Position>> = Cell::new(None);
         let open = || {
             opened.set(receiver.and_then(Receiver::position));
-            // nothing has come yet, or all was deleted
             let logs = opened_first.take().or_else(again);
             counted.borrow_mut().has_read |= logs.is_some();
             Ok(logs)
         };
         let wanted = self.wanted();
-        let (mut outcome, mut deleted) = (Outcome::Complete, Deleted::default());
+        let mut outcome = Outcome::Complete;
         let ask = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Row) -> Result<(), Failure>| {
             let (filter, _) = aliases::resolve(logs, filter.clone());
             // of a stream, the receiver says it
             if receiver.is_none() {
-                for gap in deleted.look(logs) {
-                    counted.borrow_mut().counts.gaps += 1;
+                for gap in deleted.borrow_mut().look(logs, "read") {
+                    gaps.set(gaps.get() + 1);
                     Terminal.report(&gap);
                 }
             }
-            telemetry.as_ref().inspect(|telemetry| telemetry.borrow_mut().look(logs, &filter));
             rows(logs, &filter, wanted, each)?;
             if Outcome::from(logs) == Outcome::Incomplete {
                 outcome = Outcome::Incomplete;
@@ -313,39 +357,38 @@ impl Follow {
         let mut writer = (self.format.writer)(zone);
         let mut saved: Option<Instant> = None;
         writer.begin(out)?;
-        let write = |row: Option<&Row>, memory: &Memory| {
-            let Some(row) = row else {
+        let write = |step: Step<Row>| match step {
+            Step::Row(row, _) => {
+                match row {
+                    Row::Alarm(alarm) if !known.borrow_mut().is_news(alarm) => return Ok(()),
+                    _ => counted.borrow_mut().counts.count(row),
+                }
+                if self.what.has(row.kind()) {
+                    let said = syslog.as_mut().and_then(|syslog| syslog.send(row));
+                    said.inspect(|said| Terminal.report(said));
+                    writer.write(out, row)?;
+                }
+                Ok(())
+            }
+            Step::Within(_) => Ok(()),
+            Step::Through(memory) => {
                 out.flush()?;
-                let interval = if ends.get() { Duration::ZERO } else { interval };
-                telemetry.as_ref().map_or(Ok(()), |telemetry| telemetry.borrow_mut().flush(interval))?;
-                counted.borrow_mut().write(interval, &reading.logs, again)?;
-                if let Some(receiver) = receiver {
-                    receiver.has_read(opened.get());
-                }
-                let is_due = ends.get()
-                    || memory.len() < MANY
-                    || saved.is_none_or(|saved: Instant| saved.elapsed() >= SELDOM);
-                if let Some(path) = kept.filter(|_| is_due) {
+                counted.borrow_mut().write(
+                    if ends.get() { Duration::ZERO } else { interval },
+                    &reading.logs,
+                    again,
+                )?;
+                receiver.inspect(|receiver| receiver.has_done(Done::Shown, opened.get()));
+                let Some(kept) = kept else { return Ok(()) };
+                if ends.get() || is_due(memory.len(), saved) {
                     saved = Some(Instant::now());
-                    spool::save(path, memory, known.borrow().all())?;
+                    kept.note(Done::Shown, memory, known.borrow().all(), Some(&deleted.borrow()));
+                    kept.save()?;
                 }
-                return Ok(());
-            };
-            match row {
-                Row::Alarm(alarm) if !known.borrow_mut().is_news(alarm) => return Ok(()),
-                _ => counted.borrow_mut().counts.count(row),
+                Ok(())
             }
-            if let Some(telemetry) = &telemetry {
-                telemetry.borrow_mut().take(row)?;
-            }
-            if self.what.has(row.kind()) {
-                let said = syslog.as_mut().and_then(|syslog| syslog.send(row));
-                said.inspect(|said| Terminal.report(said));
-                writer.write(out, row)?;
-            }
-            Ok(())
         };
-        follow_until(&reading.logs, filter, memory, pace, open, ask, write)?;
+        follow_until(&reading.logs, self.filter(since), memory, pace, open, ask, write)?;
         Ok(outcome)
     }
 
@@ -358,7 +401,6 @@ impl Follow {
                 _ => Pace::Go,
             };
         };
-        receiver.said().iter().for_each(|said| Terminal.report(said));
         match receiver.has_ended() {
             // what may still change comes when this goes on
             Some(settled) => Pace::Finish { whole: settled || !receiver.is_kept() },
@@ -367,6 +409,23 @@ impl Follow {
             None => Pace::Wait,
         }
     }
+}
+
+/// Whether so many rows are saved now.
+fn is_due(rows: usize, saved: Option<Instant>) -> bool {
+    rows < MANY || saved.is_none_or(|saved| saved.elapsed() >= SELDOM)
+}
+
+/// What is followed, and how far it was.
+#[derive(Clone, Copy)]
+struct Following<'a> {
+    zone: &'a Zone,
+    reading: &'a Reading,
+    stop: &'a Stop,
+    /// Of a stream.
+    receiver: Option<&'a Receiver>,
+    kept: Option<&'a Kept>,
+    since: Option<i64>,
 }
 
 fn open_syslog(target: &Target) -> Result<Syslog, FollowError> {
