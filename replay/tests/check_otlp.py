@@ -37,7 +37,7 @@ def convert_ids(node):
 
 
 def check_values(node):
-    """No empty AnyValue: some receivers drop it, others refuse it."""
+    """No empty AnyValue: some receivers drop it, others refuse it. An array has elements of one type."""
     if isinstance(node, list):
         for item in node:
             check_values(item)
@@ -45,6 +45,8 @@ def check_values(node):
         for key, value in node.items():
             if key == "value" and isinstance(value, dict) and len(value) != 1:
                 raise ValueError(f"not exactly one value: {value}")
+            if key == "arrayValue" and len({kind for of in value["values"] for kind in of}) > 1:
+                raise ValueError(f"an array of several types: {value}")
             check_values(value)
 
 

@@ -48,6 +48,9 @@ def check_attributes(attributes):
     keys = [attribute.key for attribute in attributes]
     if len(set(keys)) != len(keys):
         raise ValueError(f"an attribute twice: {keys}")
+    for attribute in attributes:
+        if len({value.WhichOneof("value") for value in attribute.value.array_value.values}) > 1:
+            raise ValueError(f"an array of several types: {attribute}")
 
 
 def check_logs(data):

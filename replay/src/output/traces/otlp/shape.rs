@@ -165,15 +165,32 @@ pub(crate) fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Va
     }
 }
 
+/// All elements of an array as texts, if one of them is: OpenTelemetry's conventions allow no array of several types, and
+/// receivers that keep arrays in columns drop or refuse it. Numbers have the digits that they have in JSON.
+fn of_one_type(mut values: Vec<AnyValue>) -> Vec<AnyValue> {
+    if values.iter().any(|value| matches!(value, AnyValue::Text(_))) {
+        for value in &mut values {
+            match value {
+                AnyValue::Int(number) => *value = AnyValue::Text(number.to_string()),
+                AnyValue::Double(number) => {
+                    *value = AnyValue::Text(serde_json::Value::from(*number).to_string())
+                }
+                AnyValue::Text(_) | AnyValue::Bool(_) | AnyValue::Array { .. } => {}
+            }
+        }
+    }
+    values
+}
+
 fn any_value(v: &Value) -> Option<AnyValue> {
     Some(match v {
         Value::Unknown => return None,
         Value::Int(v) => AnyValue::Int(*v),
         // What is beyond the range of the protocol's signed integers is a text.
         Value::UInt(v) => i64::try_from(*v).map_or_else(|_| AnyValue::Text(v.to_string()), AnyValue::Int),
-        Value::Array(array) => {
-            AnyValue::Array { values: value::elements(array).filter_map(|v| any_value(&v)).collect() }
-        }
+        Value::Array(array) => AnyValue::Array {
+            values: of_one_type(value::elements(array).filter_map(|v| any_value(&v)).collect()),
+        },
         Value::Float(_) | Value::Double(_) | Value::Text(_) => match value::json(v) {
             serde_json::Value::String(text) => AnyValue::Text(text),
             number => AnyValue::Double(number.as_f64()?),
