@@ -6,6 +6,8 @@ mod common;
 
 use common::collector::{fields, request, Request};
 use common::{ca_put, complete, iocreplay, outcome, process, put, run, write_events, write_log, MS, SECOND};
+use flate2::write::GzEncoder;
+use flate2::Compression;
 use iocrec_log::event::{Fact, PutKind};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,6 +22,8 @@ enum Does {
     Answer(&'static str, &'static str, &'static [u8]),
     /// Closes the connection without an answer.
     Cut,
+    /// Answers just this, and cuts the connection.
+    Raw(String),
     /// Answers so, byte by byte, for ever.
     Endless,
 }
@@ -45,6 +49,7 @@ fn stand_in(does: Vec<Does>) -> (String, JoinHandle<Vec<Request>>) {
                     stream.write_all(body).unwrap();
                 }
                 Does::Cut => {}
+                Does::Raw(text) => stream.write_all(text.as_bytes()).unwrap(),
                 Does::Endless => {
                     let _ = stream.write_all(b"HTTP/1.1 400 No\r\n\r\n");
                     while stream.write_all(&[b'x'; 1000]).is_ok() {}
@@ -165,6 +170,56 @@ fn a_connection_that_breaks_is_tried_again() {
     assert!(code == 0 && said.contains("next try in 1 s") && said.contains(" in 1 request\n"), "{said}");
     let requests = server.join().unwrap();
     assert_eq!(requests[0].body, requests[1].body);
+}
+
+/// An answer that is cut may have said what was rejected.
+#[test]
+fn an_answer_that_breaks_off_is_no_success() {
+    let here = tempfile::tempdir().unwrap();
+    write_log(&here.path().join("log"), "box1", 7);
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\n";
+    for cut in [
+        format!("{head}Content-Length: 100\r\n\r\n\x0a\x04"),
+        format!("{head}Transfer-Encoding: chunked\r\n\r\n40\r\nabc"),
+        "HTTP/1.1 20".to_owned(),
+    ] {
+        let (url, server) = stand_in(vec![Does::Raw(cut), OK]);
+        let (code, said) = send(here.path(), &url, &[]);
+        assert!(code == 0 && said.contains("broke within the answer; next try in 1 s"), "{said}");
+        let requests = server.join().unwrap();
+        assert_eq!(requests[0].body, requests[1].body);
+    }
+    // a whole answer in chunks is one
+    let whole = format!("{head}Transfer-Encoding: chunked\r\n\r\n2\r\n\x0a\x00\r\n0\r\n\r\n");
+    let (url, server) = stand_in(vec![Does::Raw(whole)]);
+    let (code, said) = send(here.path(), &url, &[]);
+    assert!(code == 0 && said.lines().count() == 1 && said.ends_with(" in 1 request\n"), "{said}");
+    server.join().unwrap();
+}
+
+/// Nobody asked for it: what it says is not known, and nothing is unpacked, however much it would be.
+#[test]
+fn a_packed_answer_is_not_unpacked() {
+    let here = tempfile::tempdir().unwrap();
+    write_log(&here.path().join("log"), "box1", 7);
+    let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+    (0..50).for_each(|_| bomb.write_all(&[0; 1 << 20]).unwrap());
+    let bomb: &'static [u8] = bomb.finish().unwrap().leak();
+    let headers = "Content-Encoding: gzip\r\nContent-Type: application/x-protobuf";
+    let (url, server) = stand_in(vec![Does::Answer("200 OK", headers, bomb)]);
+    let (code, said) = send(here.path(), &url, &[]);
+    assert!(
+        code == 0 && said.contains("; the collector warns: whether it rejected some is not known"),
+        "{said}"
+    );
+    server.join().unwrap();
+    let (url, server) = stand_in(vec![Does::Answer("400 No", headers, bomb)]);
+    let (code, said) = send(here.path(), &url, &[]);
+    assert!(
+        code == 1 && said.contains("answered 400 No: its text is packed (gzip)") && said.len() < 300,
+        "{said}"
+    );
+    server.join().unwrap();
 }
 
 #[test]

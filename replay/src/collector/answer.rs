@@ -2,6 +2,7 @@
 
 use super::signal::Signal;
 use std::fmt::Display;
+use std::io;
 use std::time::Duration;
 
 /// Bytes of an answer's body that are read, and of its headers that are taken: a hundred times what collectors send.
@@ -15,6 +16,8 @@ pub(super) struct Reply {
     phrase: String,
     kind: String,
     retry_after: Option<String>,
+    /// How the body is packed, if it is, though nobody asked for that: it is not unpacked, since it may be a bomb.
+    packed: Option<String>,
     body: Vec<u8>,
 }
 
@@ -46,9 +49,28 @@ impl Reply {
     pub(super) fn read(mut response: minreq::ResponseLazy) -> Result<Reply, minreq::Error> {
         let mut header = |name: &str| response.headers.remove(name);
         let (kind, retry_after) = (header("content-type").unwrap_or_default(), header("retry-after"));
+        let packed =
+            header("content-encoding").filter(|packed| !packed.trim().eq_ignore_ascii_case("identity"));
         let (status, phrase) = (response.status_code, std::mem::take(&mut response.reason_phrase));
-        let body = response.take(BOUND).map(|byte| Ok(byte?.0)).collect::<Result<_, minreq::Error>>()?;
-        Ok(Reply { status, phrase, kind: kind.to_ascii_lowercase(), retry_after, body })
+        let parts = response.by_ref().take(BOUND).map(|byte| Ok(byte?.0));
+        let mut body = parts.collect::<Result<Vec<u8>, minreq::Error>>()?;
+        let length: Option<usize> =
+            response.headers.get("content-length").and_then(|text| text.trim().parse().ok());
+        // minreq takes off the header of chunks when it has read the last one
+        let is_short = match length {
+            Some(length) => body.len() < length,
+            None => response.headers.contains_key("transfer-encoding"),
+        };
+        // the end may say what was rejected; a status of less than three digits is cut, too
+        if status < 100 || is_short && body.len() < BOUND {
+            let error =
+                io::Error::new(io::ErrorKind::UnexpectedEof, "the connection broke within the answer");
+            return Err(minreq::Error::IoError(error));
+        }
+        if packed.is_some() {
+            body.clear();
+        }
+        Ok(Reply { status, phrase, kind: kind.to_ascii_lowercase(), retry_after, packed, body })
     }
 
     fn is(&self, kind: &str) -> bool {
@@ -57,6 +79,9 @@ impl Reply {
 
     /// The text of an error: of a protobuf or JSON Status, or what the body says.
     fn message(&self) -> String {
+        if let Some(packed) = &self.packed {
+            return format!("its text is packed ({}), which was not asked for", shown(packed));
+        }
         let text = if self.is("application/x-protobuf") {
             Fields(&self.body).texts(2).last().unwrap_or_default()
         } else if self.is("application/json") {
@@ -70,6 +95,10 @@ impl Reply {
 
     /// How many were rejected, and the reason.
     fn partial_success(&self, signal: &Signal) -> (u64, String) {
+        if let Some(packed) = &self.packed {
+            let said = "whether it rejected some is not known: its answer is packed";
+            return (0, format!("{said} ({}), which was not asked for", shown(packed)));
+        }
         if self.is("application/json") {
             let json: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
             let part = json.get("partialSuccess").cloned().unwrap_or_default();
@@ -194,7 +223,8 @@ mod tests {
     use crate::collector::signal::TRACES;
 
     fn reply(status: i32, kind: &str, body: &[u8]) -> Reply {
-        Reply { status, phrase: String::new(), kind: kind.into(), retry_after: None, body: body.into() }
+        let (phrase, kind, body) = (String::new(), kind.into(), body.into());
+        Reply { status, phrase, kind, retry_after: None, packed: None, body }
     }
 
     #[test]

@@ -149,6 +149,8 @@ impl<'a, B: Batch> Sender<'a, B> {
             }
             match self.deliver(&batch.protobuf()) {
                 Ok(Taken::Yes { rejected, reason }) => {
+                    // no collector rejects more than it got, whatever it says
+                    let rejected = rejected.min(batch.count() as u64);
                     self.sent.requests += 1;
                     self.sent.count += batch.count();
                     self.parts.1 += batch.parts();
