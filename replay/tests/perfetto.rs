@@ -19,7 +19,7 @@ use std::process::Command;
 /// All slices that are spans.
 const SLICES: &str = "select s.id, s.ts, s.dur, s.name, s.category, extract_arg(s.arg_set_id, 'debug.span_id') span, \
     extract_arg(s.arg_set_id, 'debug.parent_span_id') parent, extract_arg(s.arg_set_id, 'debug.trace_id') trace, \
-    extract_arg(s.arg_set_id, 'debug.epics.record.name') record \
+    extract_arg(s.arg_set_id, 'debug.epics_record_name') record \
     from slice s where s.category != 'event'";
 const ARROWS: &str = "select slice_out, slice_in from flow";
 /// A join of these takes minutes.
@@ -115,6 +115,7 @@ fn compare(page: &Path, directory: &Path) -> BTreeMap<String, [String; 3]> {
             }
             inside += span["events"].as_array().map_or(0, Vec::len);
             let record = attribute(span, "epics.record.name").and_then(|name| name["stringValue"].as_str());
+            assert_eq!(slice["record"].as_str(), record.map(shown).as_deref(), "{span}");
             let value = attribute(span, "epics.record.value");
             let value = value.and_then(|value| {
                 value["doubleValue"].as_f64().or_else(|| Some(value["intValue"].as_str()?.parse().unwrap()))
