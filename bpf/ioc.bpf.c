@@ -160,12 +160,16 @@ INLINE int is_link(struct process_layout *process, __s16 dbf)
 INLINE void read_link(struct put *put, struct process_layout *process, __u64 link)
 {
 	int since_3_16 = process->link_record != NO_OFFSET;
-	__u16 kind = 0xf;
+	__u16 parts[2] = { 0xf, 0 }; /* its kind; since 3.16 its flags */
+	__u16 kind;
 	__u16 mask = 0;
 	__u64 text;
 
-	bpf_probe_read_user(&kind, sizeof(kind), (void *)(link + (since_3_16 ? 1 : 5) * sizeof(__pointer)));
+	bpf_probe_read_user(parts, sizeof(parts), (void *)(link + (since_3_16 ? 1 : 5) * sizeof(__pointer)));
 	bpf_probe_read_user(&mask, sizeof(mask), (void *)(link + (since_3_16 ? 9 : 4) * sizeof(__pointer)));
+	kind = parts[0];
+	if (since_3_16 && parts[1] & 2) /* DBLINK_FLAG_TSELisTIME, before that pvlOptTSELisTime in the mask */
+		mask |= 0x800;
 	put->link = (kind & 0xf) << 12 | (mask & 0xfff);
 	if (kind == 1 || kind == 10 || kind == 11) { /* PV_LINK, DB_LINK, CA_LINK */
 		text = read_pointer(link + process->link_pvname);

@@ -139,7 +139,9 @@ impl LinkParts {
             JSON_LINK | INST_IO => pointer(offsets.value),
             _ => None,
         };
-        Some(LinkParts { kind, mask: u16_at(bytes, offsets.mask), from })
+        let flags = offsets.flags.map_or(0, |at| u16_at(bytes, at));
+        let is_time = if flags & FLAG_IS_TIME != 0 { IS_TIME } else { 0 };
+        Some(LinkParts { kind, mask: u16_at(bytes, offsets.mask) | is_time, from })
     }
 
     /// Whether it leads over Channel Access.
@@ -172,11 +174,21 @@ pub(super) fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Op
     match kind {
         CONSTANT | JSON_LINK => {}
         INST_IO => text.insert(0, b'@'),
-        PV_LINK | DB_LINK | CA_LINK => text.extend(modifiers(mask, dbf).bytes()),
+        PV_LINK | DB_LINK | CA_LINK => {
+            if mask & IS_TIME != 0 {
+                text.extend(b".TIME");
+            }
+            text.extend(modifiers(mask, dbf).bytes());
+        }
         _ => return None,
     }
     Some(Value::Text(text))
 }
+
+/// In `pvlMask`: TSEL names the `.TIME` of a record, which dbInitLink has taken off the name (link.h, pvlOptTSELisTime).
+const IS_TIME: u16 = 0x800;
+/// The same among the flags of a link, where Base 7.0 has it (link.h, DBLINK_FLAG_TSELisTIME).
+const FLAG_IS_TIME: u16 = 2;
 
 /// Modifiers after the name in a link, from its `pvlMask` (link.h).
 fn modifiers(mask: u16, dbf: Dbf) -> String {
@@ -241,6 +253,8 @@ mod tests {
         assert_eq!(old(&[b'x'; 40], CA_LINK), text(&[b'x'; 40]), "cut");
         assert_eq!((old(b"", DB_LINK), old(b"12345678", DB_LINK)), (Value::Unknown, Value::Unknown));
         assert_eq!(old(b"1\0", 2), Value::Unknown, "VME");
+        let time = |kind| old_link(b"A:B\0", (kind, IS_TIME), Dbf::InLink);
+        assert_eq!((time(DB_LINK), time(CONSTANT)), (text(b"A:B.TIME NPP NMS"), text(b"A:B")));
         assert!(is_cp(b"A:B CP NMS") && is_cp(b"A:B CPP NMS") && !is_cp(b"CP NPP NMS"));
     }
 

@@ -281,6 +281,8 @@ pub struct Link {
     pub record: Option<usize>,
     /// `type` (short).
     pub kind: usize,
+    /// `flags` (short); `None` if links have no such member.
+    pub flags: Option<usize>,
     /// Start of the union `value`: the string of a constant, of a JSON link and of an `@` link.
     pub value: usize,
     /// `text`, which holds a constant that was never changed; `None` if links have no such member.
@@ -302,6 +304,7 @@ impl Link {
             Numbering::Before3161 => Link {
                 record: None,
                 kind: width.pick(20, 40),
+                flags: None,
                 value: 0,
                 text: None,
                 pv: 0,
@@ -311,6 +314,7 @@ impl Link {
             Numbering::Since3161 => Link {
                 record: Some(0),
                 kind: width.pick(4, 8),
+                flags: Some(width.pick(6, 10)),
                 value: width.pick(16, 32),
                 text: Some(width.pick(12, 24)),
                 pv: width.pick(24, 48),

@@ -70,6 +70,7 @@ mod statements;
 mod streams;
 mod stuck;
 mod thinning;
+mod time_links;
 mod toolchain;
 mod traffic;
 mod translated;
