@@ -221,3 +221,34 @@ fn equal_numbers_at_another_time_are_another_connection() {
     let second = second.into_iter().map(|(time, packet)| (time + 300 * MS, packet));
     assert_eq!(puts_in(first.into_iter().chain(second)), 8);
 }
+
+/// A client that may send packets with any address hides no put of its own: it lets what is remembered of its opening be
+/// pushed out, and then sends an answer with the same numbers to another client, as if both were copies of one.
+#[test]
+fn a_client_hides_no_put_behind_another_connection() {
+    let server = at([10, 9, 0, 1]);
+    let mut net = Net::new(vec![served(HOST, [10, 9, 0, 1], 1), served(LEFT, [10, 9, 0, 2], 2)]);
+    let other = Address { ip: 0x0a0a_0001, ..CLIENT };
+    let send = |net: &mut Net, packet: Vec<u8>| {
+        net.time += MS / 100;
+        net.decoder.packet(HOST, net.time, &packet, packet.len(), &mut net.out);
+    };
+    send(&mut net, packet(CLIENT, server, 999, None, SYN, b""));
+    send(&mut net, packet(server, CLIENT, 4999, Some(1000), SYN, b""));
+    for number in 0..3000 {
+        send(
+            &mut net,
+            packet(server, Address { port: 1 + number, ..other }, number.into(), Some(7), SYN, b""),
+        );
+    }
+    send(&mut net, packet(server, other, 4999, Some(1000), SYN, b""));
+    // what comes on the other connection
+    send(&mut net, packet(other, server, 1000, Some(5000), 0, &version()));
+    let mut next = 1000;
+    for bytes in [version(), put(false, 7, 1, &[1.0]), put(false, 7, 1, &[2.0])] {
+        send(&mut net, packet(CLIENT, server, next, Some(5000), 0, &bytes));
+        next += u32::try_from(bytes.len()).unwrap();
+    }
+    let ends: Vec<_> = net.of_puts().iter().map(|ends| ends.server).collect();
+    assert_eq!(ends, [Some(1), Some(1)]);
+}

@@ -8,6 +8,10 @@
 //!
 //! A connection whose opening was not seen is compared with all others, by where its two sides are.
 //!
+//! Whoever sends packets with others' addresses must not hide a put by that. So a connection to a server that listens in
+//! this namespace is no copy, whatever else has its numbers; and a copy passes for one only as long as the connection that
+//! counts shows that it exists.
+//!
 //! A proxy (Docker's userland proxy, a CA gateway) makes two connections out of one; they stay two.
 
 use super::{Connections, Key};
@@ -163,7 +167,8 @@ impl<P: Protocol> Connections<P> {
         }
         let Some(Counting { key: counting, since }) = self.passing.copies.get(key) else { return false };
         // what a server sends comes to the client's side last: there it may still be to come
-        let passes = self.table.get(counting).is_some() || time.saturating_sub(*since) < TOGETHER;
+        let exists = self.table.get(counting).is_some_and(|counting| !counting.awaits());
+        let passes = exists || time.saturating_sub(*since) < SECOND;
         if passes {
             self.passing.copies.touch(key, 0);
         } else {
@@ -184,7 +189,10 @@ impl<P: Protocol> Connections<P> {
         let numbers = (new.stream_of(Side::Client).first(), new.stream_of(Side::Server).first());
         if let (Some(client), Some(server)) = numbers {
             let passage = self.passing.passages.get(&(client, server)).filter(|passage| passage.key != *key);
-            let Some(counting) = passage.map(|passage| passage.key) else { return false };
+            let is_at_server = self.nearness(key, new.client, new.server) == Nearness::Server;
+            let Some(counting) = passage.map(|passage| passage.key).filter(|_| !is_at_server) else {
+                return false;
+            };
             insert(&mut self.passing.copies, *key, Counting { key: counting, since: time });
             return true;
         }
@@ -257,7 +265,12 @@ impl<P: Protocol> Connections<P> {
         let Some((other, ends)) = found.map(|(other, found)| (*other, (found.client, found.server))) else {
             return Compared::Alone;
         };
-        if self.nearness(key, client, server) <= self.nearness(&other, ends.0, ends.1) {
+        let nearness = self.nearness(key, client, server);
+        let its_nearness = self.nearness(&other, ends.0, ends.1);
+        if nearness == Nearness::Server && its_nearness == Nearness::Server {
+            return Compared::Alone;
+        }
+        if nearness <= its_nearness {
             insert(&mut self.passing.copies, *key, Counting { key: other, since: time });
             return Compared::CountsElsewhere;
         }
