@@ -264,6 +264,8 @@ impl Kept {
         let write = || {
             let mut file = File::create(&part)?;
             file.write_all(&text)?;
+            // else a machine that loses power may keep the new name and not what it names
+            file.sync_data()?;
             drop(file);
             fs::rename(&part, &self.file)
         };
