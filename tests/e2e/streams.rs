@@ -29,13 +29,16 @@ fn follow(rig: &Rig, name: &str, pipe: ChildStdout) -> Running {
     command.args(["follow", "-", "--spool", &rig.path("spool"), "--what", "puts", "--format", "jsonl"]);
     command.args(["--pv", "LI:MAG1:SP"]);
     let descriptor = std::os::fd::OwnedFd::from(pipe);
-    // SAFETY: between fork and exec one system call on a descriptor that is open.
+    // SAFETY: between fork and exec two system calls on a descriptor that is open.
     unsafe {
         use std::os::fd::AsRawFd;
         let from = descriptor.as_raw_fd();
-        std::os::unix::process::CommandExt::pre_exec(&mut command, move || match libc::dup2(from, 9) {
-            9 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
+        std::os::unix::process::CommandExt::pre_exec(&mut command, move || {
+            // that it stays open has to be said if it has this number already
+            match libc::dup2(from, 9) == 9 && libc::fcntl(9, libc::F_SETFD, 0) == 0 {
+                true => Ok(()),
+                false => Err(std::io::Error::last_os_error()),
+            }
         });
     }
     let running = rig.by(name, &mut command);
