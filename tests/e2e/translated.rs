@@ -3,9 +3,11 @@
 //! The recorder's namespace stands between a container and another machine (also a namespace). It forwards, and changes
 //! addresses as container engines do: the destination (a published port), the source (masquerade), or both.
 
+use crate::rig::own_program::succeed;
 use crate::rig::{self, wait_until, Client, Rig};
 use serde_json::{json, Value};
-use std::process::{Command, Stdio};
+use std::fs;
+use std::process::Command;
 
 const PORT: u16 = 5074;
 const DOUBLE: u16 = 6;
@@ -18,11 +20,6 @@ const MASQUERADED_IN: &str =
 const MASQUERADED_OUT: &str =
     "chain out { type nat hook postrouting priority 100; ip daddr 10.98.0.2 masquerade; }";
 
-fn succeed(command: &mut Command) {
-    let status = command.stdin(Stdio::null()).status();
-    assert!(status.as_ref().is_ok_and(|status| status.success()), "{command:?}: {status:?}");
-}
-
 /// Joins a container and another machine by this thread's namespace, which forwards between them.
 fn join(container: u32, machine: u32, rules: &[&str]) {
     rig::join_networks_by("inner", container, "10.99.0.1", "10.99.0.2");
@@ -32,7 +29,8 @@ fn join(container: u32, machine: u32, rules: &[&str]) {
         route.args(["route", "add", "default", "via", gateway]);
         succeed(&mut rig::beside(pid, route));
     }
-    succeed(Command::new("sysctl").args(["-q", "-w", "net.ipv4.ip_forward=1"]));
+    // that of this thread's namespace
+    fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("it forwards");
     for (number, rule) in rules.iter().enumerate() {
         succeed(Command::new("nft").arg(format!("table ip rig{number} {{ {rule}; }}\n")));
     }
