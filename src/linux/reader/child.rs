@@ -2,10 +2,12 @@
 //!
 //! It is forked from a program with threads, so it takes no lock and allocates nothing: all its state is on its stack
 //! or in the shared buffer. It ends when its client closes the socket. It closes its parent's descriptors first, so
-//! that a stuck reader holds nothing that belonged to a recorder that has ended (the log's lock, probes, sockets).
+//! that a stuck reader holds nothing that belonged to a recorder that has ended (the log's lock, probes, sockets), and
+//! gives back the memory that it inherits ([`super::inherited`]).
 
 use std::os::fd::RawFd;
 
+use crate::linux::reader::inherited::Inherited;
 use crate::linux::reader::shared::{About, Buffer, Request, ATTRIBUTES, MAX_DATA, MAX_IOVECS, MAX_PATH};
 
 /// A reply: a number of bytes, or a negative error number. A descriptor may accompany it.
@@ -21,7 +23,15 @@ struct Open {
 }
 
 /// Serves requests until the socket closes. `highest`: the highest descriptor number that may be open.
-pub fn serve(socket: RawFd, highest: RawFd, buffer: *mut Buffer, parent: libc::pid_t) -> ! {
+pub fn serve(
+    socket: RawFd,
+    highest: RawFd,
+    buffer: *mut Buffer,
+    inherited: &Inherited,
+    parent: libc::pid_t,
+) -> ! {
+    // SAFETY: this is the only thread, and it goes on as the module says; the buffer was kept.
+    unsafe { inherited.release() };
     // SAFETY: system calls on numbers and constant strings. The socket moves to 0, all other descriptors are closed.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::linux::proc;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::child;
+use crate::linux::reader::inherited::Inherited;
 use crate::linux::reader::shared::{Buffer, Request, Shared};
 
 /// Maximum number of stuck readers.
@@ -109,10 +110,11 @@ impl ReaderProcess {
         let highest = highest().unwrap_or(1024).saturating_add(SLACK);
         let parent = std::process::id() as libc::pid_t;
         let buffer = shared.pointer();
+        let inherited = Inherited::by_a_child(buffer as usize);
         // SAFETY: the child only makes system calls on its stack and the buffer, and never returns.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
-            0 => child::serve(theirs.as_raw_fd(), highest, buffer, parent),
+            0 => child::serve(theirs.as_raw_fd(), highest, buffer, &inherited, parent),
             pid => Ok(ReaderProcess { pid, socket: ours, shared }),
         }
     }
@@ -218,4 +220,33 @@ impl ReaderProcess {
 fn highest() -> Option<RawFd> {
     let numbers = std::fs::read_dir("/proc/self/fd").ok()?.flatten();
     numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that this process has resident.
+    fn resident(pid: libc::pid_t) -> usize {
+        let statm = proc::contents(format!("/proc/{pid}/statm").as_ref()).unwrap();
+        let text = String::from_utf8(statm).unwrap();
+        text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() << 12
+    }
+
+    #[test]
+    fn a_reader_holds_none_of_the_recorder_s_memory() {
+        const MUCH: usize = 64 << 20;
+        let much = vec![7_u8; MUCH];
+        let mut reader = ReaderProcess::start().unwrap();
+        let path = b"/proc/self/comm\0";
+        let buffer = reader.buffer();
+        buffer.path[..path.len()].copy_from_slice(path);
+        buffer.length = 4096;
+        let answer = reader.request(Request::Contents, Duration::from_secs(20)).unwrap().unwrap();
+        assert_eq!(&reader.buffer().data[..answer.0], b"iocrec-reader\n");
+        let (own, reader_s) = (resident(std::process::id() as libc::pid_t), resident(reader.pid));
+        assert!(own > MUCH, "{own}: the memory is in use, {}", much[MUCH / 2]);
+        assert!(reader_s < own - MUCH * 9 / 10, "{reader_s} of {own} bytes");
+        reader.abandon(None);
+    }
 }

@@ -21,6 +21,7 @@ pub mod budget;
 mod child;
 pub mod client;
 pub mod file;
+mod inherited;
 mod reads;
 pub(super) mod shared;
 pub(super) mod thread;
