@@ -84,13 +84,25 @@ impl Thread {
         Ok(Thread { tid, name, start, now: None, before: None, still_since: None, schedstat, beats: 0 })
     }
 
+    /// What is counted now; `None` if it can't be understood.
+    fn counts(&self) -> Result<Option<Counts>, Errno> {
+        let mut bytes = [0; 64];
+        let length = self.schedstat.read_at(&mut bytes, 0);
+        let length = length.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(bytes.get(..length).and_then(text::counts))
+    }
+
+    /// Whether it is known not to have got a CPU since the beat: what was read of it meanwhile holds for all the time that
+    /// it has stood still.
+    pub fn stands_still(&self) -> bool {
+        self.now.is_some() && self.counts() == Ok(self.now)
+    }
+
     /// Reads what was counted. False if it has ended.
     fn beat(&mut self, now: u64, pid: u32) -> bool {
-        let mut bytes = [0; 64];
-        let read = self.schedstat.read_at(&mut bytes, 0);
-        let counts = match &read {
-            Ok(length) => bytes.get(..*length).and_then(text::counts),
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return false,
+        let counts = match self.counts() {
+            Ok(counts) => counts,
+            Err(Errno::ESRCH) => return false,
             Err(_) => None,
         };
         (self.before, self.now) = (self.now, counts);
@@ -212,7 +224,11 @@ mod tests {
             beat(&mut threads, None);
         }
         let still = threads.get(tid).unwrap().now.unwrap();
+        assert!(threads.get(tid).unwrap().stands_still(), "it has got no work since that beat");
         spin.send(Duration::from_millis(50)).unwrap();
+        while threads.get(tid).unwrap().stands_still() {
+            assert!(begin.elapsed() < WAIT, "it runs after that beat");
+        }
         while threads.get(tid).unwrap().now.unwrap().run < still.run + 40_000_000 {
             assert!(begin.elapsed() < WAIT, "it runs");
             beat(&mut threads, None);
@@ -221,6 +237,7 @@ mod tests {
         assert!(ran.now.unwrap().times > still.times && ran.now.unwrap().run < still.run + 100_000_000);
         drop(spin);
         thread.join().unwrap();
+        assert!(!threads.get(tid).unwrap().stands_still(), "it has ended");
         while threads.get(tid).is_some() {
             assert!(begin.elapsed() < WAIT, "it has ended");
             beat(&mut threads, Some(1));

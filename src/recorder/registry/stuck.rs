@@ -214,8 +214,9 @@ impl StuckThreads {
             if is_stuck {
                 let told = seen.open.as_ref().map(|(told, _)| told.id);
                 let stuck = describe(env, ioc, look, tid, seen, standing.clone());
-                // it has run meanwhile: the next beat shows that
-                if !is_overdue && !look.still_stands(tid, &standing) {
+                // It has run meanwhile, perhaps before the look, which then is of another wait: the next beat shows that.
+                let ran = ioc.watched.get(tid).is_none_or(|thread| !thread.stands_still());
+                if ran || !is_overdue && !look.still_stands(tid, &standing) {
                     continue;
                 }
                 open += usize::from(told.is_none());
