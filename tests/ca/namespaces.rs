@@ -252,3 +252,51 @@ fn a_client_hides_no_put_behind_another_connection() {
     let ends: Vec<_> = net.of_puts().iter().map(|ends| ends.server).collect();
     assert_eq!(ends, [Some(1), Some(1)]);
 }
+
+/// The same, but what is forged is a connection without an opening that passes through, and is ahead of the client's.
+#[test]
+fn a_client_hides_no_put_behind_what_another_connection_has_told() {
+    let server = at([10, 9, 0, 1]);
+    let mut net = Net::new(vec![served(HOST, [10, 9, 0, 1], 1), served(LEFT, [10, 9, 0, 2], 2)]);
+    let send = |net: &mut Net, from, to, seq, ack, bytes: &[u8]| {
+        net.time += MS / 100;
+        let packet = packet(from, to, seq, Some(ack), 0, bytes);
+        net.decoder.packet(HOST, net.time, &packet, packet.len(), &mut net.out);
+    };
+    let (other, behind) = (Address { ip: 0x0a0a_0001, ..CLIENT }, at([10, 10, 0, 2]));
+    // its first bytes are the client's
+    send(&mut net, other, behind, 1000, 5000, &version());
+    send(&mut net, behind, other, 5000, 1016, &version());
+    send(&mut net, other, behind, 1016, 5016, &[put(false, 7, 1, &[0.0; 8]), vec![0; 60_000]].concat());
+    send(&mut net, CLIENT, server, 1000, 5000, &version());
+    let mut next = 1016;
+    for number in 0..3 {
+        let bytes = put(false, 7, 1, &[f64::from(number)]);
+        send(&mut net, CLIENT, server, next, 5000, &bytes);
+        next += u32::try_from(bytes.len()).unwrap();
+    }
+    let servers: Vec<_> = net.of_puts().iter().map(|ends| ends.server).collect();
+    assert_eq!(servers.iter().filter(|server| **server == Some(1)).count(), 3, "{servers:?}");
+}
+
+/// What a copy has told is not told again where the connection counts from then on.
+#[test]
+fn what_was_told_where_it_passed_is_not_told_again() {
+    let mut net = Net::new(vec![served(HOST, [10, 9, 0, 1], 1), served(LEFT, [10, 9, 0, 2], 2)]);
+    let (published, server) = (at([10, 10, 0, 2]), at([10, 9, 0, 2]));
+    let first = put(false, 7, 1, &[1.0]);
+    let next = 1016 + u32::try_from(first.len()).unwrap();
+    let mut send = |namespace, from, to, seq, ack, bytes: &[u8]| {
+        net.time += MS / 100;
+        let packet = packet(from, to, seq, Some(ack), 0, bytes);
+        net.decoder.packet(namespace, net.time, &packet, packet.len(), &mut net.out);
+    };
+    send(HOST, CLIENT, published, 1000, 5000, &version());
+    send(HOST, published, CLIENT, 5000, 1016, &version());
+    send(HOST, CLIENT, published, 1016, 5016, &first);
+    // the first that is captured there
+    send(LEFT, CLIENT, server, 1016, 5016, &first);
+    send(LEFT, CLIENT, server, next, 5016, &put(false, 7, 1, &[2.0]));
+    let places: Vec<_> = net.of_puts().iter().map(|ends| ends.namespace).collect();
+    assert_eq!(places, [HOST, LEFT]);
+}

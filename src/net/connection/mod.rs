@@ -159,10 +159,10 @@ impl<S> Connection<S> {
         protocol.on_start(&mut self.state, side);
     }
 
-    /// What its client sends before this sequence number has been told, if nothing of it has been seen here.
-    pub fn resume(&mut self, told: Option<u32>) {
-        if let Some(next) = told.filter(|_| self.is_unseen()) {
-            self.from_client.stream.resume(next);
+    /// What its client has sent was told up to where this stream of a copy has come to, if nothing of it has been seen here.
+    pub fn resume(&mut self, told: Option<&Stream>) {
+        if let Some(copy) = told.filter(|_| self.is_unseen()) {
+            self.from_client.stream.resume(copy);
         }
     }
 

@@ -254,13 +254,19 @@ impl<P: Protocol> Connections<P> {
         (Shared { limits, protocol, buffered, out }, table)
     }
 
-    /// Closes and forgets a connection, if it exists.
-    fn remove(&mut self, time: u64, key: &Key, closing: Closing, out: &mut P::Output) {
-        if let Some(mut old) = self.table.remove(key) {
-            let (mut shared, _) = self.shared(out);
-            old.flush(&mut shared);
-            old.end(time, closing, &mut shared);
-        }
+    /// Closes and forgets a connection, if it exists; returns it.
+    fn remove(
+        &mut self,
+        time: u64,
+        key: &Key,
+        closing: Closing,
+        out: &mut P::Output,
+    ) -> Option<Box<Connection<P::Connection>>> {
+        let mut old = self.table.remove(key)?;
+        let (mut shared, _) = self.shared(out);
+        old.flush(&mut shared);
+        old.end(time, closing, &mut shared);
+        Some(old)
     }
 
     /// A new connection, with its server as far as the listening sockets show it.

@@ -81,13 +81,13 @@ impl Seen {
 }
 
 /// What a comparison with all other connections shows.
-enum Compared {
+enum Compared<S> {
     /// None is the same.
     Alone,
     /// It is the same as one that counts instead of it.
     CountsElsewhere,
-    /// It counts instead of another; what that one has told of the client ends before this sequence number.
-    CountsHere(Option<u32>),
+    /// It counts instead of this other one, if that has told anything of the client.
+    CountsHere(Option<Box<Connection<S>>>),
 }
 
 /// See the module.
@@ -201,7 +201,7 @@ impl<P: Protocol> Connections<P> {
         match seen.map(|seen| self.compare(key, time, &seen, out)) {
             Some(Compared::CountsElsewhere) => true,
             Some(Compared::CountsHere(told)) => {
-                new.resume(told);
+                new.resume(told.as_ref().map(|told| told.stream_of(Side::Client)));
                 false
             }
             Some(Compared::Alone) | None => false,
@@ -241,6 +241,7 @@ impl<P: Protocol> Connections<P> {
                 true
             }
             Compared::CountsHere(told) => {
+                let told = told.as_ref().map(|told| told.stream_of(Side::Client));
                 self.table.get_mut(key).into_iter().for_each(|known| known.resume(told));
                 false
             }
@@ -249,7 +250,7 @@ impl<P: Protocol> Connections<P> {
     }
 
     /// Looks for another connection that is the same one, and ends it if it counts here.
-    fn compare(&mut self, key: &Key, time: u64, seen: &Seen, out: &mut P::Output) -> Compared {
+    fn compare(&mut self, key: &Key, time: u64, seen: &Seen, out: &mut P::Output) -> Compared<P::Connection> {
         let &Seen { client, server, places, is_proven } = seen;
         // each namespace has its own loopback
         if client.is_loopback() || server.is_loopback() || !self.passing.may_search(time) {
@@ -275,14 +276,11 @@ impl<P: Protocol> Connections<P> {
             return Compared::CountsElsewhere;
         }
         insert(&mut self.passing.copies, other, Counting { key: *key, since: time });
-        let ended = self.table.get(&other).filter(|other| !other.awaits());
-        let told = ended.and_then(|ended| ended.stream_of(Side::Client).next());
-        if ended.is_some() {
-            self.remove(time, &other, Closing::Elsewhere, out);
-        } else {
+        if self.table.get(&other).is_some_and(|other| other.awaits()) {
             self.drop_untold(&other);
+            return Compared::CountsHere(None);
         }
-        Compared::CountsHere(told)
+        Compared::CountsHere(self.remove(time, &other, Closing::Elsewhere, out))
     }
 
     /// Forgets a connection of which nothing has been told.

@@ -42,6 +42,14 @@ impl Stream {
         }
     }
 
+    /// Whether a segment is one of the last that were passed on. Never of a long one, whose end is not compared.
+    pub(super) fn has_sent(&self, arrival: &Arrival) -> bool {
+        let length = arrival.bytes.len();
+        let is_alike = |sent: &&Sent| sent.sequence == arrival.sequence && sent.length as usize == length;
+        length < COMPARED
+            && self.sent.iter().filter(is_alike).any(|sent| length > 0 && sent.hash == hash(arrival.bytes))
+    }
+
     pub(super) fn remember(&mut self, sequence: u32, bytes: &[u8]) {
         let bytes = bytes.get(..COMPARED).unwrap_or(bytes);
         if let Some(sent) = self.sent.get_mut(usize::from(self.turn)) {

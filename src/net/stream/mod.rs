@@ -49,6 +49,8 @@ pub struct Stream {
     sent: [Sent; REMEMBERED],
     /// The place in `sent` of the next one.
     turn: u8,
+    /// Whether `next` and `sent` are those of a copy of the connection, and nothing has shown yet that it was one.
+    resumed: bool,
     doubt: Option<Doubt>,
     over: bool,
 }
@@ -59,9 +61,11 @@ impl Stream {
         *self = Stream { first: Some(syn), next: Some(syn.wrapping_add(1)), ..Stream::default() };
     }
 
-    /// The stream goes on here: what came before has been passed on.
-    pub fn resume(&mut self, next: u32) {
-        self.next = Some(next);
+    /// The stream goes on where that of a copy of its connection has come to. A copy is easily forged, so what comes of
+    /// the bytes before must be what the copy has passed on; else the stream begins there.
+    pub fn resume(&mut self, copy: &Stream) {
+        (self.next, self.sent, self.turn, self.resumed) =
+            (copy.next, copy.sent, copy.turn, copy.next.is_some());
     }
 
     /// Sequence number of the SYN, if it was seen.
@@ -108,7 +112,15 @@ impl Stream {
         if self.over {
             return Verdict::Taken;
         }
-        let next = *self.next.get_or_insert(arrival.sequence);
+        let mut next = *self.next.get_or_insert(arrival.sequence);
+        let is_old = (arrival.sequence.wrapping_sub(next) as i32) < 0;
+        if self.resumed && !arrival.refused && arrival.evidence >= Evidence::Likely {
+            if is_old && !self.has_sent(&arrival) {
+                next = arrival.sequence;
+                self.next = Some(next);
+            }
+            self.resumed = is_old && next != arrival.sequence;
+        }
         let ahead = arrival.sequence.wrapping_sub(next) as i32;
         // What waits may have been anybody's: then it isn't known which bytes the receiver takes.
         let changed = self.waiting.iter().any(|waiting| waiting.differs(&arrival));
