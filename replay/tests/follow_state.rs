@@ -261,6 +261,36 @@ fn a_state_of_something_else_is_refused() {
     assert_eq!(end(child).0, 0);
 }
 
+/// Files that are made beside the state are never others': what stands there is neither written to nor waited for.
+#[test]
+#[cfg(unix)]
+fn links_and_pipes_beside_a_state_are_left_alone() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    write_log(&here.join("log"), "box1", 7);
+    fs::write(here.join("victim"), "precious").unwrap();
+    std::os::unix::fs::symlink("victim", here.join("state.part")).unwrap();
+    let once = |state: &str| run(here, &["follow", "log", "--once", "--state", state]);
+    let (code, out, err) = once("state");
+    assert!(code == 0 && err.is_empty() && out.lines().count() > 3, "{err}");
+    assert_eq!(fs::read_to_string(here.join("victim")).unwrap(), "precious");
+    assert_eq!(once("state"), (0, String::new(), String::new()), "it was kept");
+    // neither begins to wait for somebody at the other end
+    let pipe = |name: &str| {
+        let made = std::process::Command::new("mkfifo").arg(here.join(name)).status().unwrap();
+        assert!(made.success());
+    };
+    pipe("second.part");
+    assert_eq!(once("second").0, 0);
+    pipe("third.lock");
+    std::os::unix::fs::symlink("nothing", here.join("fourth.lock")).unwrap();
+    for state in ["third", "fourth"] {
+        let (code, out, err) = once(state);
+        assert!((code, out.as_str()) == (1, "") && err.contains(&format!("can't keep in {state}")), "{err}");
+    }
+    assert!(!here.join("nothing").exists());
+}
+
 /// `--since` chooses where the first run begins, and no more: a service that starts again says the same each time.
 #[test]
 fn since_is_that_of_the_first_run() {

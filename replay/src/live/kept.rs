@@ -148,8 +148,12 @@ impl Kept {
         if fs::metadata(&file).is_ok_and(|about| !about.is_file()) {
             return Err(KeptError::Damaged { file, in_spool: false });
         }
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(beside(&file, ".lock"));
-        let lock = lock.map_err(failed)?;
+        let path = beside(&file, ".lock");
+        // a pipe would not be opened until somebody reads it, and a link may lead anywhere
+        if path.symlink_metadata().is_ok_and(|about| !about.is_file()) {
+            return Err(failed(io::Error::other("the file .lock beside it is no regular file")));
+        }
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(KeptError::Busy(file)),
@@ -262,7 +266,9 @@ impl Kept {
         let text = serde_json::to_vec(&*followed).map_err(|error| failed(error.into()))?;
         let part = beside(&self.file, ".part");
         let write = || {
-            let mut file = File::create(&part)?;
+            // what a run that was killed has left, or a link that somebody has put there
+            let _ = fs::remove_file(&part);
+            let mut file = File::create_new(&part)?;
             file.write_all(&text)?;
             // else a machine that loses power may keep the new name and not what it names
             file.sync_data()?;

@@ -13,7 +13,7 @@ use super::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -208,7 +208,11 @@ fn note_of(root: &Path, run: &str) -> PathBuf {
 fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let own = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let written = fs::write(&own, serde_json::to_vec(content)?).and_then(|()| fs::rename(&own, path));
+    // what a run that was killed has left, or a link that somebody has put there
+    let _ = fs::remove_file(&own);
+    let written = fs::File::create_new(&own)
+        .and_then(|mut file| file.write_all(&serde_json::to_vec(content)?))
+        .and_then(|()| fs::rename(&own, path));
     written.inspect_err(|_| _ = fs::remove_file(&own))
 }
 
