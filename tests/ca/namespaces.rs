@@ -300,3 +300,54 @@ fn what_was_told_where_it_passed_is_not_told_again() {
     let places: Vec<_> = net.of_puts().iter().map(|ends| ends.namespace).collect();
     assert_eq!(places, [HOST, LEFT]);
 }
+
+/// Many clients of a published port, each with `puts` puts in turn at these times in milliseconds, captured where they pass
+/// through and where the server is; `opened`: from their openings on. Returns how many puts each namespace has.
+fn published(clients: u16, puts: &[u64], opened: bool) -> [usize; 2] {
+    let mut net = Net::new(vec![served(HOST, [10, 9, 0, 1], 1), served(LEFT, [10, 9, 0, 2], 2)]);
+    let ways = [(HOST, at([10, 10, 0, 2])), (LEFT, at([10, 9, 0, 2]))];
+    // the way of a client's packet; a server's is the other way round
+    let pass = |net: &mut Net, client: u16, (seq, ack, flags): (u32, Option<u32>, u8), bytes: &[u8]| {
+        net.time += MS / 1000;
+        let client = Address { port: client, ..CLIENT };
+        let is_answer = flags == SYN && ack.is_some();
+        for at in 0..2 {
+            let (namespace, server) = ways[if is_answer { 1 - at } else { at }];
+            let (from, to) = if is_answer { (server, client) } else { (client, server) };
+            let packet = packet(from, to, seq, ack, flags, bytes);
+            net.decoder.packet(namespace, net.time, &packet, packet.len(), &mut net.out);
+        }
+    };
+    let place = |client: u16| u32::from(client) << 20;
+    let bytes = put(false, 7, 1, &[1.0]);
+    for client in (1..=clients).filter(|_| opened) {
+        pass(&mut net, client, (place(client) - 1, None, SYN), b"");
+        pass(&mut net, client, (4999, Some(place(client)), SYN), b"");
+        pass(&mut net, client, (place(client), Some(5000), 0), &version());
+    }
+    let begin = net.time;
+    for (number, time) in (0..).zip(puts) {
+        net.time = begin + time * MS;
+        for client in 1..=clients {
+            let next = place(client) + 16 + number * u32::try_from(bytes.len()).unwrap();
+            pass(&mut net, client, (next, Some(5000), 0), &bytes);
+        }
+    }
+    let places: Vec<_> = net.of_puts().iter().map(|ends| ends.namespace).collect();
+    [HOST, LEFT].map(|namespace| places.iter().filter(|of| **of == namespace).count())
+}
+
+#[test]
+fn each_put_of_many_clients_of_a_published_port_counts_once() {
+    assert_eq!(published(1200, &[100, 200], true), [0, 2400]);
+    // of those joined at once the first is told where it is seen first
+    assert_eq!(published(100, &[100, 200, 300], false), [100, 200]);
+}
+
+/// More than can be compared at once are compared later: then each put counts once, where the server is.
+#[test]
+fn what_was_not_compared_at_once_is_compared_later() {
+    let times: Vec<u64> = (1..=12).map(|second| second * 1000).collect();
+    let [early, all] = [9, 12].map(|rounds| published(1200, &times[..rounds], false));
+    assert_eq!((all[0] - early[0], all[1] - early[1]), (0, 3 * 1200));
+}

@@ -41,6 +41,8 @@ pub(super) struct Connection<S> {
     pub adopted: u64,
     /// No other namespace has a copy of it any more.
     pub is_alone: bool,
+    /// It was not compared with the others, since too many were.
+    pub is_uncompared: bool,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +86,7 @@ impl<S> Connection<S> {
             last: 0,
             adopted: 0,
             is_alone: false,
+            is_uncompared: false,
         }
     }
 

@@ -20,11 +20,11 @@ use crate::net::lru::Lru;
 use crate::net::packet::{End, Segment};
 use crate::net::protocol::{Closing, Protocol, Side};
 
-/// Openings, and copies, that are remembered: those that have forgotten theirs count once more.
-const MOST: usize = 1024;
-/// Comparisons with all other connections in one second: some 0.1 ms each if there are thousands. A flood of packets of
-/// unknown connections costs no more.
-const MOST_SEARCHES: u32 = 64;
+/// Openings that are remembered until data follow.
+const MOST_OPENINGS: usize = 1024;
+/// Connections that one is compared with in one second, in all: some 25 ns each. A flood of packets of unknown connections
+/// costs no more.
+const MOST_COMPARED: usize = 1 << 19;
 /// Time within which an opening passes through this machine, nanoseconds.
 const TOGETHER: u64 = 100_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -84,6 +84,8 @@ impl Seen {
 enum Compared<S> {
     /// None is the same.
     Alone,
+    /// There were too many comparisons.
+    Later,
     /// It is the same as one that counts instead of it.
     CountsElsewhere,
     /// It counts instead of this other one, if that has told anything of the client.
@@ -97,14 +99,14 @@ pub(super) struct Passing {
     passages: Lru<(u32, u32), Passage, 1>,
     /// The connections that count instead of these.
     copies: Lru<Key, Counting, 1>,
-    /// The second of the last search, and how many there were in it.
-    searches: (u64, u32),
+    /// The second of the last search, and how many connections were compared in it.
+    searches: (u64, usize),
 }
 
 impl Passing {
     fn note(&mut self, numbers: (u32, u32), new: Passage) {
         let Some(known) = self.passages.get_mut(&numbers) else {
-            insert(&mut self.passages, numbers, new);
+            insert(&mut self.passages, MOST_OPENINGS, numbers, new);
             return;
         };
         if new.began.abs_diff(known.began) > TOGETHER {
@@ -119,20 +121,20 @@ impl Passing {
         }
     }
 
-    /// Whether there may be one more search.
-    fn may_search(&mut self, time: u64) -> bool {
+    /// Whether there may be one more search of so many connections.
+    fn may_search(&mut self, time: u64, connections: usize) -> bool {
         let second = time / SECOND;
         if self.searches.0 != second {
             self.searches = (second, 0);
         }
-        self.searches.1 += 1;
-        self.searches.1 <= MOST_SEARCHES
+        self.searches.1 = self.searches.1.saturating_add(connections);
+        self.searches.1 <= MOST_COMPARED
     }
 }
 
 /// Adds an entry, instead of the oldest if there are too many.
-fn insert<K: Copy + Eq + std::hash::Hash, V>(table: &mut Lru<K, V, 1>, key: K, value: V) {
-    if table.len() >= MOST {
+fn insert<K: Copy + Eq + std::hash::Hash, V>(table: &mut Lru<K, V, 1>, most: usize, key: K, value: V) {
+    if table.len() >= most {
         table.oldest().and_then(|oldest| table.remove(&oldest));
     }
     table.insert(key, value, 0);
@@ -193,7 +195,7 @@ impl<P: Protocol> Connections<P> {
             let Some(counting) = passage.map(|passage| passage.key).filter(|_| !is_at_server) else {
                 return false;
             };
-            insert(&mut self.passing.copies, *key, Counting { key: counting, since: time });
+            self.copy_of(*key, Counting { key: counting, since: time });
             return true;
         }
         // nothing shows yet that a connection which waits for its server exists
@@ -204,12 +206,21 @@ impl<P: Protocol> Connections<P> {
                 new.resume(told.as_ref().map(|told| told.stream_of(Side::Client)));
                 false
             }
+            Some(Compared::Later) => {
+                new.is_uncompared = true;
+                false
+            }
             Some(Compared::Alone) | None => false,
         }
     }
 
+    /// Remembers a copy: as many as there may be connections, else those that are forgotten would count once more.
+    fn copy_of(&mut self, copy: Key, counting: Counting) {
+        insert(&mut self.passing.copies, self.limits.connections.max(1), copy, counting);
+    }
+
     /// Whether a segment shows that its connection is a copy of another: one of the server, if the connection waits for it;
-    /// the first one, if the connection was adopted. Forgets it then.
+    /// the first one, if the connection was adopted; any, if it was not compared in time. Forgets it then.
     pub(super) fn proves_a_copy(
         &mut self,
         key: &Key,
@@ -218,7 +229,10 @@ impl<P: Protocol> Connections<P> {
         out: &mut P::Output,
     ) -> bool {
         let Some(known) = self.table.get(key) else { return false };
-        let is_shown = if known.awaits() { known.server == segment.source } else { known.is_unseen() };
+        let is_shown = match known.awaits() {
+            true => known.server == segment.source,
+            false => known.is_unseen() || known.is_uncompared,
+        };
         let seen = Seen::by(segment, known.client, known.server, true).filter(|_| is_shown);
         seen.is_some_and(|seen| self.ends_as_copy(key, time, &seen, out))
     }
@@ -235,9 +249,12 @@ impl<P: Protocol> Connections<P> {
     }
 
     fn ends_as_copy(&mut self, key: &Key, time: u64, seen: &Seen, out: &mut P::Output) -> bool {
-        match self.compare(key, time, seen, out) {
+        let compared = self.compare(key, time, seen, out);
+        let is_uncompared = matches!(compared, Compared::Later);
+        self.table.get_mut(key).into_iter().for_each(|known| known.is_uncompared = is_uncompared);
+        match compared {
             Compared::CountsElsewhere => {
-                self.drop_untold(key);
+                self.end_copy(time, key, out);
                 true
             }
             Compared::CountsHere(told) => {
@@ -245,7 +262,7 @@ impl<P: Protocol> Connections<P> {
                 self.table.get_mut(key).into_iter().for_each(|known| known.resume(told));
                 false
             }
-            Compared::Alone => false,
+            Compared::Alone | Compared::Later => false,
         }
     }
 
@@ -253,8 +270,11 @@ impl<P: Protocol> Connections<P> {
     fn compare(&mut self, key: &Key, time: u64, seen: &Seen, out: &mut P::Output) -> Compared<P::Connection> {
         let &Seen { client, server, places, is_proven } = seen;
         // each namespace has its own loopback
-        if client.is_loopback() || server.is_loopback() || !self.passing.may_search(time) {
+        if client.is_loopback() || server.is_loopback() {
             return Compared::Alone;
+        }
+        if !self.passing.may_search(time, self.table.len()) {
+            return Compared::Later;
         }
         let is_same = |other: &Connection<P::Connection>| {
             let shares_an_end =
@@ -272,21 +292,25 @@ impl<P: Protocol> Connections<P> {
             return Compared::Alone;
         }
         if nearness <= its_nearness {
-            insert(&mut self.passing.copies, *key, Counting { key: other, since: time });
+            self.copy_of(*key, Counting { key: other, since: time });
             return Compared::CountsElsewhere;
         }
-        insert(&mut self.passing.copies, other, Counting { key: *key, since: time });
-        if self.table.get(&other).is_some_and(|other| other.awaits()) {
-            self.drop_untold(&other);
-            return Compared::CountsHere(None);
-        }
-        Compared::CountsHere(self.remove(time, &other, Closing::Elsewhere, out))
+        self.copy_of(other, Counting { key: *key, since: time });
+        Compared::CountsHere(self.end_copy(time, &other, out))
     }
 
-    /// Forgets a connection of which nothing has been told.
-    fn drop_untold(&mut self, key: &Key) {
-        if let Some(dropped) = self.table.remove(key) {
-            self.buffered = self.buffered.saturating_sub(dropped.held_back());
+    /// Forgets a copy; returns it if it has told anything.
+    fn end_copy(
+        &mut self,
+        time: u64,
+        key: &Key,
+        out: &mut P::Output,
+    ) -> Option<Box<Connection<P::Connection>>> {
+        if self.table.get(key).is_some_and(|copy| !copy.awaits()) {
+            return self.remove(time, key, Closing::Elsewhere, out);
         }
+        let dropped = self.table.remove(key)?;
+        self.buffered = self.buffered.saturating_sub(dropped.held_back());
+        None
     }
 }
