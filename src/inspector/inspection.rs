@@ -15,6 +15,7 @@ use crate::linux::reader::Inspection;
 use crate::linux::{clock, process};
 use crate::probes::attacher::Attacher;
 use crate::probes::catalog::Wanted;
+use crate::probes::neighbours;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
 
@@ -134,9 +135,14 @@ impl Tools {
         if let Some(refused) = look.end() {
             return Some(refused);
         }
+        let held_up = self.attacher.as_ref().filter(|_| ioc.unprobed().is_none());
+        let held_up = held_up.and_then(|_| neighbours::held_up());
         let look = Inspection::begin(pid, FIND_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
             (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
+            (Some(_), None) if held_up.is_some() => {
+                (Probes::none(pid), held_up.into_iter().map(NotProbed::HeldUp).collect())
+            }
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.scope.wanted);
                 (placed.probes, placed.not_probed)
@@ -148,7 +154,7 @@ impl Tools {
             // all or nothing: the next inspection starts again
             return refused;
         }
-        let debugged = not_probed.iter().any(NotProbed::is_for_debugger);
+        let debugged = not_probed.iter().any(NotProbed::may_pass);
         let finding =
             Finding::Ioc { ioc: Arc::new(ioc.clone()), process, placed: probes.count(), not_probed };
         self.report(pid, entry.start, finding);
@@ -168,11 +174,14 @@ impl Tools {
 
     /// Finds out what has changed in an IOC since the last time.
     fn follow(&self, pid: u32, start: u64, followed: &mut Followed) -> Option<Refused> {
+        let is_stripped = followed.ioc.function("dbProcess").is_none();
+        let places = followed.debugged || is_stripped || !followed.probes.hold();
+        let attacher = self.attacher.as_ref().filter(|_| !places || neighbours::held_up().is_none());
         let look = Inspection::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
         self.follow_layout(pid, start, &mut followed.ioc);
         self.walk_records(pid, start, followed);
         self.follow_identity(pid, start, followed);
-        if let Some(attacher) = &self.attacher {
+        if let Some(attacher) = attacher {
             self.follow_probes(pid, start, followed, attacher);
             if self.scope.wanted.process && followed.ioc.unprobed().is_none() {
                 self.probe_routines(pid, start, followed, attacher);
@@ -265,7 +274,7 @@ impl Tools {
         if followed.debugged && !process::is_debugged(pid) {
             let (ioc, probes) = (&followed.ioc, &mut followed.probes);
             let not_probed = probe::attach_missing(attacher, ioc, self.scope.wanted, probes);
-            followed.debugged = not_probed.iter().any(NotProbed::is_for_debugger);
+            followed.debugged = not_probed.iter().any(NotProbed::may_pass);
             if !followed.debugged {
                 self.report(pid, start, Finding::NoDebugger { placed: probes.count(), not_probed });
             }

@@ -64,7 +64,7 @@ pub(super) struct Followed {
     pub held: u64,
     /// Number of record types whose process routines are probed.
     pub routines: usize,
-    /// Whether functions were left out because a debugger was attached.
+    /// Whether functions were left out because a debugger was attached, or a process held up the placing.
     pub debugged: bool,
     /// Whether `Finding::Ready` was reported.
     pub ready: bool,

@@ -64,7 +64,7 @@ pub enum Finding {
         /// Functions that are not probed, and why.
         not_probed: Vec<NotProbed>,
     },
-    /// The debugger is gone that kept functions from being probed, and they were.
+    /// The debugger is gone that kept functions from being probed, or the process that held up all probes; they were placed.
     NoDebugger {
         /// Number of probes that the IOC has now.
         placed: usize,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{signal, SigHandler, Signal};
 
 use crate::linux::process;
-use crate::probes::stale_events;
+use crate::probes::{neighbours, stale_events};
 
 /// The child's name, by which people and other recorders recognize it.
 const NAME: &CStr = c"iocrec-closing";
@@ -32,6 +32,8 @@ const SLACK: RawFd = 16;
 /// Seconds that the child waits for its parent to end, and then has for its work besides closing. Neither takes one
 /// second.
 const LIMIT: u32 = 60;
+/// Seconds that it waits for processes that keep their memory locked.
+const NEIGHBOURS: u32 = 3600;
 /// Number of checks per second whether the parent has ended.
 const POLLS: u32 = 100;
 
@@ -46,8 +48,8 @@ pub fn leave_to_child() -> bool {
     }
     let recorder = std::process::id();
     let has_events = stale_events::are_possible();
-    // SAFETY: the child makes system calls on plain numbers. It allocates only if there are events to remove, which
-    // both C libraries allow the child of a program with threads; a time limit is set before.
+    // SAFETY: the child makes system calls on plain numbers. It allocates for paths, which both C libraries allow the child
+    // of a program with threads; a time limit is set before.
     match unsafe { libc::fork() } {
         -1 => false,
         0 => end(&probes, highest, recorder, has_events),
@@ -113,6 +115,9 @@ fn end(probes: &[RawFd], highest: RawFd, recorder: u32, has_events: bool) -> ! {
             libc::usleep(1_000_000 / POLLS);
         }
     }
+    // SAFETY: a number only.
+    unsafe { libc::alarm(NEIGHBOURS) };
+    neighbours::wait_in_child();
     if has_events {
         // SAFETY: numbers only, and see above.
         unsafe {

@@ -3,7 +3,7 @@
 //!
 //! [`tiers`] opens the best tier that works here and tries it on this very program (`self_test`). [`catalog`] lists the
 //! functions and the program of each. [`probe`] inspects an IOC's functions and places its probes through [`attacher`];
-//! `place`, `instruction` and `lead` decide where a probe may go. [`removal`], [`deferred_close`] and [`stale_events`]
+//! `place`, `instruction` and `lead` decide where a probe may go, [`neighbours`] when. [`removal`], [`deferred_close`] and [`stale_events`]
 //! clean up.
 
 pub mod attacher;
@@ -13,6 +13,7 @@ mod instruction;
 pub mod kernel;
 pub mod layouts;
 mod lead;
+pub mod neighbours;
 pub mod not_probed;
 pub mod place;
 pub mod probe;

@@ -18,6 +18,8 @@ pub enum NotProbed {
     PacketTier,
     /// Nothing of this process.
     Process(Unprobed),
+    /// Nothing for now: this other process keeps its memory locked ([`neighbours`](crate::probes::neighbours)).
+    HeldUp(String),
     /// The functions for processing, as the operator wished.
     NoProcessing,
     /// The functions for puts, as the operator wished.
@@ -71,6 +73,11 @@ impl NotProbed {
     pub fn is_for_debugger(&self) -> bool {
         matches!(self, NotProbed::Function(_, Reason::Debugger))
     }
+
+    /// Whether it may be probed once something else than the IOC changes.
+    pub fn may_pass(&self) -> bool {
+        self.is_for_debugger() || matches!(self, NotProbed::HeldUp(_))
+    }
 }
 
 impl Display for NotProbed {
@@ -79,6 +86,11 @@ impl Display for NotProbed {
         match self {
             NotProbed::PacketTier => f.write_str("the packet tier has no probes"),
             NotProbed::Process(why) => why.fmt(f),
+            NotProbed::HeldUp(other) => write!(
+                f,
+                "process {other} keeps its memory locked (does it wait for a file server?): while a probe waited for it, no \
+                 process of this machine could fork; iocrec tries again"
+            ),
             NotProbed::NoProcessing => f.write_str(NO_PROCESSING),
             NotProbed::NoPuts => f.write_str(NO_PUTS),
             NotProbed::NoConsole => f.write_str(NO_CONSOLE),

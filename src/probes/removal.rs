@@ -9,6 +9,8 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::probes::neighbours;
+
 /// Removal waits until no probe has been placed for this long: IOCs that start together do so within it.
 const QUIET: Duration = Duration::from_secs(1);
 /// A removal waits at most this long, which bounds the number of probes and descriptors.
@@ -56,6 +58,7 @@ fn carry_out(orders: &Receiver<Order>) {
             state = CHANGED.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
+        neighbours::wait();
         drop(probe);
     }
 }

@@ -108,6 +108,11 @@ impl Shortfalls {
         self.0.retain(|shortfall| !is_over(shortfall));
     }
 
+    /// Whether there is one of these.
+    pub fn have(&self, is_it: impl Fn(&Shortfall) -> bool) -> bool {
+        self.0.iter().any(is_it)
+    }
+
     /// Why its packets are not seen.
     pub fn not_captured(&self) -> Option<&str> {
         self.0.iter().find_map(|shortfall| match shortfall {
@@ -116,9 +121,20 @@ impl Shortfalls {
         })
     }
 
-    /// The sentences for the log.
+    /// The sentences for the log, as far as a block has room for them beside the rest: the paths in them may be as long as
+    /// those who run the IOC like.
     pub fn lines(&self) -> Vec<String> {
-        self.0.iter().map(ToString::to_string).collect()
+        /// Bytes of all.
+        const MOST: usize = 64 << 10;
+        let mut left = MOST;
+        let fits = |line: &String| {
+            left = left.saturating_sub(line.len());
+            left > 0
+        };
+        let mut lines: Vec<String> = self.0.iter().map(ToString::to_string).take_while(fits).collect();
+        let more = self.0.len() - lines.len();
+        lines.extend((more > 0).then(|| format!("and {more} more")));
+        lines
     }
 }
 
@@ -131,6 +147,15 @@ impl FromIterator<Shortfall> for Shortfalls {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_fit_into_a_block() {
+        let long = |number: usize| Shortfall::NotCaptured(format!("{number}: {}", "x".repeat(4000)));
+        let all: Shortfalls = (0..100).map(long).collect();
+        let lines = all.lines();
+        assert!(lines.iter().map(String::len).sum::<usize>() < 65 << 10, "{}", lines.len());
+        assert!(lines.last().is_some_and(|last| *last == format!("and {} more", 101 - lines.len())));
+    }
     use crate::ioc::functions::Function;
     use crate::ioc::records::ListFault;
 

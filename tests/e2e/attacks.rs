@@ -1,14 +1,20 @@
 //! Processes that try to hold the recorder up. It still records the others, answers, exits and restarts, and does not
 //! grow.
 
-use crate::rig::{not_run, python, run, wait_until, Delays, Ioc, Needs, Rig, Running, IOCREC, PATIENCE};
+use crate::rig::own_program::{Build, Own};
+use crate::rig::{
+    not_run, python, rig_file, run, wait_until, Delays, Ioc, Needs, Rig, Running, IOCREC, PATIENCE,
+};
 use serde_json::json;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 5074;
 /// The recorder's highest allowed resident memory, kB.
 const MAX_MEMORY: u64 = 24 << 10;
+/// The user of the one IOC of a test.
+const BESIDE_LOCKED: u32 = 61_234;
 /// Requirement: time from SIGTERM to the end of the process.
 const LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
@@ -115,4 +121,57 @@ fn a_flood_of_files_without_a_name_costs_no_memory() {
     let Some(rig) = Rig::alone("attacks-flood") else { return };
     let mut odd = odd(&rig, "flood");
     holds(&rig, &mut odd, "");
+}
+
+/// To place a probe, the kernel takes the lock of every process's memory that has the file mapped, and nobody can fork while it
+/// waits for one: so none is placed meanwhile. (Forks are not measured here: another recorder of an earlier version would be.)
+#[test]
+fn no_probe_waits_for_a_process_that_keeps_its_memory_locked() {
+    const NAME: &str = "attacks-locked";
+    let release = nix::sys::utsname::uname().expect("uname");
+    let version = release.release().to_string_lossy().into_owned();
+    let mut numbers = version.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(9)) {
+        not_run(NAME, Needs::Kernel("Linux 6.9".into()));
+        return;
+    }
+    if !can_mount(NAME) {
+        return;
+    }
+    let Some(rig) = Rig::alone(NAME) else { return };
+    let Some(own) = Own::build(&rig, Build::Static) else { return };
+    let log = rig.log();
+    // a user of its own, so that no time is spent on other processes
+    let mut recorder = rig.record(&["--user", &BESIDE_LOCKED.to_string()]);
+    wait_until("the recorder runs", || {
+        run(Command::new(IOCREC).args(["status", "--dir", &log])).status.success()
+    });
+    let mut odd = odd(&rig, "locked");
+    let ioc = rig.ioc_by("own", own.command(PORT, "puts.db", &[]).uid(BESIDE_LOCKED));
+    let place = format!("own (pid {}) is ", ioc.pid());
+    let held = format!("{place}not probed: process {} (python", odd.pid());
+    wait_until("it says who holds it up", || recorder.errors().contains(&held));
+    let free = format!("{place}probed from now on: no process holds it up any more");
+    wait_until("it places the probes", || recorder.errors().contains(&free));
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    assert!(odd.runs(), "the odd process was harmed");
+}
+
+#[test]
+fn an_ioc_whose_command_line_would_fill_a_block_is_named() {
+    let Some(rig) = Rig::new("attacks-command") else { return };
+    // each of these bytes is shown as four
+    let macros = format!("A={}", "\u{1}".repeat(100_000));
+    let mut command = python("ioc.py");
+    command.args(["endless", &PORT.to_string()]).arg(rig_file("puts.db")).args(["--macros", &macros]);
+    let _ioc = rig.ioc_by("endless", &mut command);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut recorder = rig.record(&["--only", "PUT:*"]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    client.put("PUT:LONG", 5, json!(7), true);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = rig.puts(&["--pv", "PUT:LONG", "--ioc", "endless"]);
+    assert_eq!(puts.len(), 1, "{puts:?}");
 }

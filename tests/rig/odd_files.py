@@ -3,6 +3,7 @@
     odd_files.py hung DIR      a library on a file system whose server takes each read and never answers
     odd_files.py silent DIR    the same, but nothing that is asked is even taken
     odd_files.py sparse DIR    ELF files of some kilobytes that claim gigabytes of symbols
+    odd_files.py locked DIR    maps a file of a server that takes ten seconds to answer, its memory locked (Linux 6.9)
     odd_files.py flood DIR     small ELF files without a name, thousands of them, one after the other
 
 Prints "ready" when it has the files mapped (executable), or why it can't on stderr, and stays until stdin ends.
@@ -90,6 +91,40 @@ def hung(directory, silent):
     return [map_code(descriptor, SIZE), descriptor]
 
 
+# linux/fuse.h: FUSE_INIT_EXT; FUSE_DIRECT_IO_ALLOW_MMAP in the second word; FOPEN_DIRECT_IO and _PARALLEL_DIRECT_WRITES
+INIT_EXTENDED, ALLOW_MMAP, DIRECT = 1 << 30, 1 << 4, 1 | 1 << 6
+WRITE = 16
+LOCKED = 10.0
+
+
+def locked(directory):
+    device = mount(directory)
+    if os.fork() == 0:
+        while True:
+            _, opcode, unique, node = struct.unpack_from("<IIQQ", request := os.read(device, 1 << 17))
+            if opcode in NO_REPLY:
+                continue
+            body = answer(opcode, node)
+            if opcode == INIT:
+                body = struct.pack("<IIIIHHIIHHII16x", 7, 39, 4096, INIT_EXTENDED, 8, 8, 4096, 1, 1, 0, ALLOW_MMAP, 0)
+            elif opcode == OPEN:
+                body = struct.pack("<QII", 1, DIRECT, 0)
+            elif opcode == WRITE:
+                time.sleep(0.4)
+                # said here: whoever is locked may not come to say it
+                print("ready", flush=True)
+                time.sleep(LOCKED)
+                body = struct.pack("<II", len(request) - 80, 0)
+            error = 0 if body is not None else ENOSYS
+            os.write(device, struct.pack("<IiQ", 16 + len(body or b""), error, unique) + (body or b""))
+    os.close(device)
+    descriptor = os.open(os.path.join(directory, "x"), os.O_RDWR)
+    # a shared mapping waits for the end of direct writes, with the lock of the memory held
+    threading.Thread(target=os.pwrite, args=(descriptor, b"x" * 4096, 0), daemon=True).start()
+    time.sleep(0.2)
+    return [descriptor, mmap.mmap(descriptor, 4096, mmap.MAP_SHARED, mmap.PROT_READ)]
+
+
 def elf(symbols):
     """The head of a shared library whose one table of symbols has so many bytes."""
     head = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
@@ -146,6 +181,8 @@ def main():
     kept = None
     if kind in ("hung", "silent"):
         kept = hung(directory, kind == "silent")
+    elif kind == "locked":
+        kept = locked(directory)
     elif kind == "sparse":
         kept = sparse(directory)
     else:

@@ -28,6 +28,7 @@ use crate::ioc::records;
 use crate::probes::attacher::Attacher;
 use crate::probes::catalog::Wanted;
 use crate::probes::layouts::layouts;
+use crate::probes::not_probed::NotProbed;
 use crate::recorder::circuits::server_threads::Unknown;
 use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
@@ -260,15 +261,19 @@ fn work_on_traced(
             ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
         }
         Finding::NoDebugger { placed, not_probed } => {
-            let of_debugger =
-                |is: &Shortfall| matches!(is, Shortfall::NotProbed(why) if why.is_for_debugger());
+            let passed = |is: &Shortfall| matches!(is, Shortfall::NotProbed(why) if why.may_pass());
+            let held_up = |is: &Shortfall| matches!(is, Shortfall::NotProbed(NotProbed::HeldUp(_)));
+            let what = match ioc.shortfalls.have(held_up) {
+                true => "no process holds it up any more",
+                false => "the debugger is gone",
+            };
             // until now only some functions were missing: the log goes on to say so
             if ioc.probing.placed == 0 {
-                ioc.shortfalls.remove(of_debugger);
+                ioc.shortfalls.remove(passed);
             }
             ioc.probing.placed = placed;
             ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
-            env.messages.push(format!("{} is probed from now on: the debugger is gone", ioc.label()));
+            env.messages.push(format!("{} is probed from now on: {what}", ioc.label()));
         }
         Finding::ProbesGone { hold, until } => attach::note_hold(env, now, ioc, hold, until),
         Finding::AnswersAgain => answers::note_answer(env, ioc),
