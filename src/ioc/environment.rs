@@ -29,7 +29,8 @@ impl Environment {
     pub fn read(memory: &Memory, modules: &[Module], pid: u32) -> Environment {
         if LISTS.iter().all(|name| addresses(modules, name).next().is_none()) {
             let bytes = process::contents(format!("/proc/{pid}/environ")).unwrap_or_default();
-            return Environment::of(bytes.split(|&byte| byte == 0).map(printable));
+            let short = bytes.split(|&byte| byte == 0).filter(|variable| variable.len() <= MAX_LENGTH);
+            return Environment::of(short.take(MAX_VARIABLES as usize).map(printable));
         }
         let place = || LISTS.iter().find_map(|name| variable(memory, modules, name));
         for _ in 0..ATTEMPTS {

@@ -117,11 +117,25 @@ pub fn is_first_pid_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
 }
 
-/// The command line, as a list of arguments.
+/// Longest command line that is read, bytes. Linux allows megabytes, which may be as many arguments: they would take a hundred
+/// times as much memory, and fit into no block of a log.
+const MAX_COMMAND: usize = 8 << 10;
+
+/// The command line, as a list of arguments. Of one that is too long, whole arguments and `...`.
 pub fn command(pid: u32) -> Vec<String> {
-    let line = contents(directory(pid).join("cmdline")).unwrap_or_default();
-    let line = line.strip_suffix(b"\0").unwrap_or(&line);
-    line.split(|&byte| byte == 0).map(printable).collect()
+    let path = directory(pid).join("cmdline");
+    let most = MAX_COMMAND as u64 + 1;
+    let line = reader::contents(&path, most).unwrap_or_else(|| proc::contents(&path)).unwrap_or_default();
+    words(&line)
+}
+
+fn words(line: &[u8]) -> Vec<String> {
+    let some = line.get(..MAX_COMMAND).filter(|some| some.len() < line.len());
+    // part of a word might be part of a secret, and not look like one
+    let whole = some.map(|some| some.iter().rposition(|&byte| byte == 0).and_then(|end| some.get(..end)));
+    let line = whole.map_or(line.strip_suffix(b"\0").unwrap_or(line), Option::unwrap_or_default);
+    let words = line.split(|&byte| byte == 0).map(printable);
+    words.chain(some.map(|_| "...".to_string())).collect()
 }
 
 /// The target of a link such as /proc/PID/exe; empty if it can't be read.
@@ -136,6 +150,16 @@ pub fn link(pid: u32, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn command_lines() {
+        assert_eq!(words(b"softIoc\0-d\0a b.db\0"), ["softIoc", "-d", "a b.db"]);
+        assert_eq!(words(b"a process may change it"), ["a process may change it"]);
+        assert_eq!(words(&[0; 1 << 20]).len(), MAX_COMMAND + 1, "no more than that");
+        let long = [b"ioc\0-d\0".as_slice(), &[b'x'; MAX_COMMAND]].concat();
+        assert_eq!(words(&long), ["ioc", "-d", "..."], "whole words");
+        assert_eq!(words(&[b'x'; MAX_COMMAND]), ["x".repeat(MAX_COMMAND)]);
+    }
 
     #[test]
     fn a_line_of_maps() {
