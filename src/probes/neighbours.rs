@@ -6,56 +6,81 @@
 //! kernel. So before probes are placed each process is asked for its lock, with a deadline. Which files it has mapped can't be
 //! asked without it; nearly all have the C library's. A process may still begin to wait in the milliseconds between.
 
-use std::sync::{Mutex, PoisonError};
+use std::fs::File;
+use std::io::Read;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::linux::process;
-use crate::linux::reader::budget::Refused;
-use crate::linux::reader::Inspection;
+use crate::linux::{aside, process};
 
-/// Time for which the answer is taken to last: several IOCs often start together, and each process takes some 10 µs.
+/// Time for which the answer is taken to last: several IOCs often start together, and each process takes some 5 µs.
 const LASTS: Duration = Duration::from_secs(1);
-/// The same if one holds up: its deadline costs a second.
-const HELD_LASTS: Duration = Duration::from_secs(4);
-/// Limits for one process: nothing is read but an error.
-const BYTES: u64 = 1 << 20;
-const TIME: Duration = Duration::from_secs(5);
+/// Time after which a process counts as one that holds up. All else that holds the lock does so for milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// When the processes were last asked, and which one held up.
-static LAST: Mutex<Option<(Instant, Option<String>)>> = Mutex::new(None);
+/// The last time that the processes were asked, or the thread that asks them now.
+struct State {
+    /// When all had answered.
+    answered: Option<Instant>,
+    /// The process that is being asked, and since when.
+    asked: Option<(u32, Instant)>,
+}
 
-/// A process that keeps its memory locked, if there is one. Call it on a thread with a reader process, outside of an
-/// inspection.
-pub fn held_up() -> Option<String> {
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    let lasts = |held: &Option<String>| if held.is_some() { HELD_LASTS } else { LASTS };
-    if let Some((_, held)) = last.as_ref().filter(|(time, held)| time.elapsed() < lasts(held)) {
-        return held.clone();
+static STATE: Mutex<State> = Mutex::new(State { answered: None, asked: None });
+static CHANGED: Condvar = Condvar::new();
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    fn is_fresh(&self) -> bool {
+        self.asked.is_none() && self.answered.is_some_and(|time| time.elapsed() < LASTS)
     }
-    let held = others().find(|pid| keeps_lock(*pid)).map(|pid| {
-        let user = process::user_id(pid).map_or_else(String::new, |user| format!(" of user {user}"));
-        format!("{pid} ({}){user}", process::thread_name(pid, pid))
-    });
-    *last = Some((Instant::now(), held.clone()));
-    held
+}
+
+/// A process that keeps its memory locked, if there is one. A thread of its own waits for it as long as it must.
+pub fn held_up() -> Option<String> {
+    let mut state = state();
+    if state.is_fresh() {
+        return None;
+    }
+    if state.asked.is_none() {
+        state.asked = Some((std::process::id(), Instant::now()));
+        if aside::start("neighbours", Box::new(ask_each)).is_err() {
+            state.asked = None;
+        }
+    }
+    loop {
+        let (pid, since) = state.asked?;
+        let Some(left) = PATIENCE.checked_sub(since.elapsed()) else {
+            drop(state);
+            let user = process::user_id(pid).map_or_else(String::new, |user| format!(" of user {user}"));
+            return Some(format!("{pid} ({}){user}", process::thread_name(pid, pid)));
+        };
+        state = CHANGED.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+fn ask_each() {
+    for pid in others() {
+        state().asked = Some((pid, Instant::now()));
+        ask(pid);
+    }
+    *state() = State { answered: Some(Instant::now()), asked: None };
+    CHANGED.notify_all();
 }
 
 /// Waits for all, on a thread that may wait as long as it must.
 pub fn wait() {
-    let last = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_free = |(time, held): &(Instant, Option<String>)| held.is_none() && time.elapsed() < LASTS;
-    if !last().as_ref().is_some_and(is_free) {
+    if !state().is_fresh() {
         wait_in_child();
-        *last() = Some((Instant::now(), None));
     }
 }
 
 /// The same for a forked child, which may take no lock.
 pub fn wait_in_child() {
-    for pid in others() {
-        let memory = std::fs::File::open(memory_of(pid));
-        let _ = memory.and_then(|mut memory| std::io::Read::read(&mut memory, &mut [0]));
-    }
+    others().for_each(ask);
 }
 
 /// All other processes, but kernel threads, which have no memory.
@@ -65,14 +90,9 @@ fn others() -> impl Iterator<Item = u32> {
     pids.filter(move |pid| *pid != own && process::size(*pid).is_some_and(|size| size > 0))
 }
 
-fn memory_of(pid: u32) -> String {
+/// Waits until a process gives its memory's lock.
+fn ask(pid: u32) {
     // nothing is mapped at address 0, where reading begins: the kernel takes the lock, and reads no page
-    format!("/proc/{pid}/mem")
-}
-
-/// Whether a process does not give its memory's lock in time.
-fn keeps_lock(pid: u32) -> bool {
-    let look = Inspection::begin(pid, BYTES, TIME);
-    let _ = process::contents(memory_of(pid));
-    look.end() == Some(Refused::NoAnswer)
+    let memory = File::open(format!("/proc/{pid}/mem"));
+    let _ = memory.and_then(|mut memory| memory.read(&mut [0]));
 }
