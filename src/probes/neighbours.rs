@@ -1,9 +1,9 @@
 //! Processes that would hold up the placing or the removal of a probe, and with it the whole machine.
 //!
-//! To place or remove a breakpoint the kernel takes the memory lock of every process that has the file mapped, and until it has them all
-//! no process of the machine can fork (`register_for_each_vma` in kernel/events/uprobes.c). A process that waits for a file
-//! server while it maps a file of it (NFS that hangs, FUSE) keeps its lock for as long, and nothing can end the wait of the
-//! kernel. So before probes are placed each process is asked for its lock, with a deadline. Which files it has mapped can't be
+//! To place or remove a breakpoint the kernel takes the memory lock of every process that has the file mapped, and until it
+//! has all of them no process of the machine can fork (`register_for_each_vma` in kernel/events/uprobes.c). A process that
+//! waits for a file server while it maps a file of it (NFS that hangs, FUSE) keeps its lock for as long, and nothing ends the
+//! kernel's wait. So before that each process is asked for its lock, with a deadline. Which files it has mapped can't be
 //! asked without it; nearly all have the C library's. A process may still begin to wait in the milliseconds between.
 
 use std::fs::File;
