@@ -66,11 +66,19 @@ struct Skipped {
 
 /// Decodes an instruction that only compares or sets a register (Intel SDM 2); `None` for any other.
 fn skipped(is_64bit: bool, code: &[u8]) -> Option<Skipped> {
+    // 16 bits wide: only comparisons whose length this prefix leaves as it is
+    let (wide, code) = match code {
+        [0x66, rest @ ..] => (false, rest),
+        _ => (true, code),
+    };
     let (rex, code, prefix) = match code {
         [rex @ 0x40..=0x4f, rest @ ..] if is_64bit => (*rex, rest, 1),
         _ => (0, code, 0),
     };
     let [operation, rest @ ..] = code else { return None };
+    if !wide && !matches!(operation, 0x39 | 0x3b | 0x83 | 0x85) {
+        return None;
+    }
     let operand = || Operands::read(rex, rest);
     let (bytes, writes) = match operation {
         // test r/m,r; cmp r/m,r; cmp r,r/m
@@ -108,7 +116,7 @@ fn skipped(is_64bit: bool, code: &[u8]) -> Option<Skipped> {
     };
     let bytes = prefix + 1 + bytes;
     // the instruction must be complete
-    (bytes <= prefix + code.len()).then_some(Skipped { bytes, writes })
+    (bytes <= prefix + code.len()).then_some(Skipped { bytes: bytes + usize::from(!wide), writes })
 }
 
 /// Bytes after the opcode, and the register that the instruction sets.
@@ -165,6 +173,10 @@ mod tests {
         let scan_io_request = [0x8b, 0x15, 0x32, 0xa5, 0x23, 0, 0x31, 0xc0, 0x83, 0xfa, 0x01, 0x74, 0x03];
         assert_eq!(at(&scan_io_request), Some(11), "7.0.3 scanIoRequest");
         assert_eq!(emulated(true, 3, &scan_io_request), None, "edx is needed");
+        let put_callback =
+            [0xb8, 3, 0, 0xff, 1, 0x66, 0x83, 0xfe, 0x26, 0x0f, 0x87, 0x49, 2, 0, 0, 0x41, 0x57];
+        assert_eq!(emulated(true, 4, &put_callback), Some(9), "dbCaPutLinkCallback since 7.0.8");
+        assert_eq!(emulated(true, 4, &[0x66, 0x41, 0x83, 0xf8, 0x26, 0x77, 1]), Some(5), "cmp $0x26,%r8w");
         assert_eq!(at(&[0x41, 0x57]), Some(0), "push %r15");
         assert_eq!(at(&[0x41, 0x89, 0xf7, 0x41, 0x56]), Some(3), "mov %esi,%r15d; push %r14");
     }
@@ -187,7 +199,10 @@ mod tests {
             (&[0xc3, 0x53], "ret"),
             (&[0x58, 0x53], "pop %rax"),
             (&[0xf0, 0x85, 0xc0, 0x53], "a prefix"),
-            (&[0x66, 0x85, 0xc0, 0x53], "a prefix that changes lengths of others"),
+            (&[0x66, 0x81, 0xfe, 0x26, 0, 0x53], "a prefix that changes the length of the immediate"),
+            (&[0x66, 0x89, 0xc6, 0x53], "mov %ax,%si"),
+            (&[0x66, 0x66, 0x85, 0xc0, 0x53], "two prefixes"),
+            (&[0x41, 0x66, 0x85, 0xc0, 0x53], "a REX that the prefix makes void"),
             (&[0x85], "cut"),
             (&[0x8b, 0x05, 1, 2], "cut"),
             (&[0x85, 0xc0], "nothing emulated follows"),
