@@ -23,7 +23,7 @@ pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
     let Some(payload) = payload.get(offset..).filter(|payload| offset == 0 || !payload.is_empty()) else {
         return Value::Unknown;
     };
-    if dbf == Dbf::String && count <= 1 {
+    if dbf == Dbf::String && count == 1 {
         // A scalar string ends with its NUL or with the payload (libca sends strlen + 1).
         return Value::Text(
             until_nul(payload.get(..MAX_STRING_SIZE.min(payload.len())).unwrap_or(payload)).to_vec(),
@@ -207,6 +207,17 @@ pub fn text(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_array_of_no_elements_is_one_of_any_type() {
+        // DBR_STRING, DBR_DOUBLE, as `caput -a PV 0` sends them: what the payload holds besides is padding
+        for (dbr, dbf) in [(0, Dbf::String), (6, Dbf::Double)] {
+            let empty = Value::Array(Array { dbf, count: 0, bytes: vec![] });
+            assert_eq!(from_channel_access(dbr, 0, b""), empty);
+            assert_eq!(from_channel_access(dbr, 0, &[0; 8]), empty);
+        }
+        assert_eq!(from_channel_access(0, 1, b"a\0"), Value::Text(b"a".to_vec()));
+    }
 
     #[test]
     fn characters_that_spell_a_text_are_shown_with_it() {
