@@ -125,6 +125,34 @@ fn delayed_links_of_two_records_are_told_apart() {
     );
 }
 
+/// An sseq record of synApps asks for its callback at once where a link has no delay.
+#[test]
+fn links_without_delay_are_the_records_own() {
+    let mut story = story();
+    let asked = |story: &mut Story, time, thread, sp, kind| {
+        story.push(time, Fact::Cause(Cause { thread, sp, site: 0, kind, object: 0x10, record: None }));
+    };
+    let link = |story: &mut Story, time, value| {
+        story
+            .put(time, PutKind::Put, CB_LOW, -64, "dbDbPutValue", RB1, value)
+            .process(time + 1, CB_LOW, -64, "processTarget", RB1)
+            .complete(time + 2, CB_LOW, -96, RB1, value);
+    };
+    story.process(SECOND, SCAN, -100, "scanList", SP);
+    asked(&mut story, SECOND + 1, SCAN, -200, CauseKind::CallbackRequest);
+    for after in [1, 2] {
+        link(&mut story, SECOND + after * MS, after as f64);
+        asked(&mut story, SECOND + after * MS + 9, CB_LOW, -48, CauseKind::CallbackRequest);
+    }
+    // the callback of a CA link that it waited for completes it, in another thread
+    story.complete(SECOND + 700 * MS, ONCE, -48, SP, 1.0);
+    let links: String =
+        [1, 2].map(|value| format!("  put T:RB1 {value}\n    T:RB1 OUT = {value}\n")).concat();
+    let sketch = story.sketch();
+    assert!(sketch.starts_with("T:SP scan = 1 ") && sketch.ends_with(&links), "{sketch}");
+    assert_eq!(sketch.lines().count(), 5, "{sketch}");
+}
+
 #[test]
 fn a_record_that_never_completes() {
     let mut story = story();

@@ -72,7 +72,7 @@ pub struct Engine {
     once_by_link: bool,
     /// Processing that has requested a delayed callback.
     delayed: Numbered<RecordId, SpanRef>,
-    /// The processing that each delayed callback belongs to.
+    /// The processing that each callback of a record's own belongs to.
     callbacks: Numbered<Callback, SpanRef>,
     /// Requests to process the records of an event or of I/O Intr.
     requests: Requests,

@@ -361,10 +361,18 @@ impl Engine {
         matches!(self.chains.span(at), Some(Span { kind: SpanKind::Process(process), .. }) if process.phases.iter().any(delayed))
     }
 
-    /// Handles a request for a delayed callback. The first in a record's processing makes the callback that record's. A
-    /// record that works through its links one after the other (seq) requests it again in the callback itself, right
-    /// after what the callback did: so that was the record's work.
-    fn delay(&mut self, time: u64, thread: ThreadId, sp: i64, callback: Callback, within: Option<SpanRef>) {
+    /// Handles a request for a callback, at once or delayed. The first in a record's processing makes the callback that
+    /// record's. A record that works through its links one after the other (seq; sseq, which requests a callback at once
+    /// where there is no delay) requests it again in the callback itself, right after what the callback did: so that was
+    /// the record's work.
+    fn own_callback(
+        &mut self,
+        time: u64,
+        thread: ThreadId,
+        sp: i64,
+        callback: Callback,
+        within: Option<SpanRef>,
+    ) {
         let is_open = |at: &SpanRef| match self.chains.span(*at) {
             Some(Span { kind: SpanKind::Process(process), .. }) => {
                 let open = self.open.get(process.record).and_then(|open| self.chains.resolve(*open));
@@ -436,8 +444,16 @@ impl Engine {
             self.requests.push(Request { time, callback, trigger, within, thread, site }, last);
             return;
         }
-        if cause.kind == CauseKind::CallbackRequestDelayed && cause.object != 0 {
-            self.delay(time, cause.thread, cause.sp, callback, within.filter(|_| processing.is_some()));
+        let is_callback =
+            matches!(cause.kind, CauseKind::CallbackRequest | CauseKind::CallbackRequestDelayed);
+        if is_callback && cause.object != 0 {
+            self.own_callback(
+                time,
+                cause.thread,
+                cause.sp,
+                callback,
+                within.filter(|_| processing.is_some()),
+            );
         }
         if let (CauseKind::CallbackRequestDelayed, Some(record), Some(at)) = (cause.kind, processing, within)
         {
