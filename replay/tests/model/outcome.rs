@@ -141,6 +141,26 @@ fn processing_proves_nothing_of_a_put_with_callback() {
     assert_eq!(outcomes(&mut story), [("ok".into(), Value::Double(4.0), false)]);
 }
 
+/// A scan of synApps writes the same to PROC again and again, with callback and inside of the IOC.
+#[test]
+fn any_number_may_be_written_to_proc() {
+    let mut story = story();
+    let name = "PROC".to_owned();
+    let field = Field { id: VAL, ioc: 1, rtype: "calc".into(), name, dbf: Dbf::UChar, menu: None };
+    story.run.apply(0, &Fact::from(field));
+    for (time, old) in [(SECOND, 0.0), (2 * SECOND, 1.0)] {
+        story.put(time, PutKind::Notify, CLIENT, -1000, "", SP, 1.0);
+        story.put(time + 1, PutKind::Put, CLIENT, -1100, "", SP, 1.0);
+        if let Some(Event { fact: Fact::Put(put), .. }) = story.events.last_mut() {
+            put.old = Value::Double(old);
+        }
+        story.process(time + 2, CLIENT, -1100, "", SP).complete(time + 3, CLIENT, -1200, SP, 3.0);
+        story.held(time + 20 * MS, VAL, Value::Double(1.0));
+    }
+    let found = outcomes(&mut story);
+    assert_eq!(found.iter().map(|(status, ..)| &**status).collect::<Vec<_>>(), ["ok", "ok"], "{found:?}");
+}
+
 /// A server answers a WRITE only to refuse it: with a field that tells, that is enough.
 #[test]
 fn what_the_server_does_not_refuse() {
