@@ -594,7 +594,9 @@ fn line(
     let answered = answered.and_then(|packet| packet.answer.as_ref()).map(|answer| answer.time);
     let callback_ms = put.packet.as_ref().filter(|packet| packet.notify).and_then(|packet| {
         let answer = packet.answer.as_ref()?;
-        Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
+        // a client of PVAccess that gave up got no answer
+        let was_answered = packet.pva.as_ref().is_none_or(|pva| matches!(pva.status, Some(0..=3)));
+        was_answered.then(|| answer.time.saturating_sub(packet.time) as f64 / 1e6)
     });
     let packet_pva = pva;
     let pva = put.packet.as_ref().and_then(|packet| pva_line(chain, context, number, packet));

@@ -393,3 +393,16 @@ fn a_group_of_an_unknown_type() {
         format!("T:GROUP {unknown} -> {unknown} ok user81 both [T:SP 4 -> 5.5 ok ? probe, T:STR 5 -> ");
     assert!(found.len() == 2 && found[0].starts_with(&expected), "{found:#?}");
 }
+
+/// The client cancelled its request, or left: nobody answered, so there is no time until an answer.
+#[test]
+fn a_client_that_gives_up_gets_no_answer() {
+    let mut story = told();
+    story.asks(SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[5.0]));
+    story.answers(SECOND + 300 * MS, 81, PvaKind::Put, 4, "");
+    story.asks(2 * SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[6.0]));
+    story.answers(2 * SECOND + 3 * MS, 81, PvaKind::Put, 0, "");
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (&*put.status, put.callback_ms)).collect();
+    assert_eq!(seen, [("unknown", None), ("ok", Some(3.0))]);
+}
