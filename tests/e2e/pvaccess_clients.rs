@@ -1,8 +1,9 @@
 //! A client of pvAccessCPP, compiled here against the libraries of epicscorelibs: every kind of request, one line each,
-//! compared with what the client was told.
+//! compared with what the client was told; and what programs are told that read traces and log records.
 
 use crate::rig::own_program::{libraries, succeed};
-use crate::rig::{rig_file, Rig};
+use crate::rig::spans::spans;
+use crate::rig::{json_lines, rig_file, Rig};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,6 +72,79 @@ fn truth(server: &str) {
         assert!(line["callback_ms"].as_f64() > Some(0.0), "{line:#}");
     }
     assert!(puts[4]["callback_ms"].as_f64() >= Some(200.0), "the record is done after 0.3 s: {:#}", puts[4]);
+    exported(&rig, server);
+}
+
+/// What the client asked for beside values, in what other programs read.
+fn exported(rig: &Rig, server: &str) {
+    let block = json!({"block": "true", "process": "true"});
+    let mut expected = vec![
+        ("put PVA:SP", json!({"request": "put", "fields": {"value": 5.5}})),
+        ("put PVA:MODE", json!({"request": "put", "fields": {"value.index": 1}})),
+        ("put PVA:TEXT", json!({"request": "put", "fields": {"value": "hello"}})),
+        ("put PVA:ARRAY", json!({"request": "put", "fields": {"value": [1, -2, 3]}})),
+        ("put PVA:BUSY.A", json!({"request": "put", "fields": {"value": 3.0}, "options": block})),
+        (
+            "put PVA:SECURE",
+            json!({"request": "put", "fields": {"value": 1.0}, "message": "Put not permitted"}),
+        ),
+    ];
+    if server == "qsrv" {
+        expected.push(("request process PVA:SP", json!({"request": "process"})));
+    }
+    let expected: Vec<_> = expected.into_iter().map(|(name, of)| (name.to_owned(), of)).collect();
+    // of Channel Access nothing
+    let spans = spans(rig);
+    let own = spans.iter().map(|span| (span.name.clone(), of_pvaccess(span.attributes.iter())));
+    assert_eq!(own.filter(|(_, of)| *of != json!({})).collect::<Vec<_>>(), expected);
+    let zipkin: Value =
+        serde_json::from_slice(&rig.replay("traces", &["--format", "zipkin"]).stdout).expect("JSON");
+    let found = zipkin.as_array().expect("spans").iter().filter_map(|span| {
+        let of = of_pvaccess(span["tags"].as_object()?.iter());
+        (of != json!({})).then(|| (span["name"].as_str().unwrap_or_default().to_owned(), of))
+    });
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    // the texts of Perfetto's trace stand in it as they are
+    let perfetto = rig.replay("traces", &["--format", "perfetto"]).stdout;
+    let has = |text: &str| perfetto.windows(text.len()).any(|window| window == text.as_bytes());
+    for text in [
+        "epics.pva.request",
+        "epics.pva.fields",
+        "epics.pva.options",
+        "Put not permitted",
+        &block.to_string(),
+    ] {
+        assert!(has(text), "{text}");
+    }
+    let logs = rig.replay("logs", &["--format", "otlp", "--kind", "puts"]).stdout;
+    let records: Vec<Value> = json_lines(&logs)
+        .iter()
+        .flat_map(|data| data["resourceLogs"].as_array().cloned().unwrap_or_default())
+        .flat_map(|resource| resource["scopeLogs"].as_array().cloned().unwrap_or_default())
+        .flat_map(|scope| scope["logRecords"].as_array().cloned().unwrap_or_default())
+        .map(|record| {
+            let attributes = record["attributes"].as_array().cloned().unwrap_or_default();
+            let texts = attributes.into_iter().filter_map(|attribute| {
+                Some((attribute["key"].as_str()?.to_owned(), attribute["value"]["stringValue"].clone()))
+            });
+            let texts: Vec<_> = texts.collect();
+            of_pvaccess(texts.iter().map(|(key, value)| (key, value)))
+        })
+        .filter(|of| *of != json!({}))
+        .collect();
+    assert_eq!(records, expected.iter().map(|(_, of)| of.clone()).collect::<Vec<_>>());
+}
+
+/// The attributes of PVAccess, without their common beginning; what is JSON is read.
+fn of_pvaccess<'a>(attributes: impl Iterator<Item = (&'a String, &'a Value)>) -> Value {
+    let own = attributes.filter_map(|(key, value)| {
+        let key = key.strip_prefix("epics.pva.")?;
+        let text = value.as_str().unwrap_or_default();
+        let is_json = matches!(key, "fields" | "options" | "result");
+        let value = if is_json { serde_json::from_str(text).expect("JSON") } else { value.clone() };
+        Some((key.to_owned(), value))
+    });
+    Value::Object(own.collect())
 }
 
 #[test]

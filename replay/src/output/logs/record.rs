@@ -9,6 +9,7 @@ use crate::model::putlog::PutLine;
 use crate::names::{lost, source_name};
 use crate::output::alarms::{alarm, alarm_then, push_cause};
 use crate::output::console::said;
+use crate::output::traces::otlp::pva::describe_pva;
 use crate::output::traces::otlp::shape::{any, int, text, AnyValue, Attribute};
 use crate::output::traces::otlp::since_1970;
 use crate::output::wording::put::{change, who};
@@ -128,6 +129,7 @@ fn describe_put(attributes: &mut Vec<Attribute>, put: &PutLine) {
     text(attributes, "epics.put.dbr_type", &put.dbr);
     int(attributes, "epics.put.count", i64::from(put.count));
     text(attributes, "epics.put.via", put.via.name());
+    describe_pva(attributes, put);
     describe_client(attributes, put);
     known(attributes, "thread.name", put.thread.as_deref());
     known(attributes, "epics.cause.record", put.cause_record.as_deref());

@@ -1,7 +1,7 @@
 //! The keys of puts in JSON lines and CSV.
 
 use crate::model::client::Holder;
-use crate::model::putlog::{ProcessLine, PutLine};
+use crate::model::putlog::{ProcessLine, PutLine, PvaLine};
 use crate::model::value;
 use crate::time::Zone;
 use iocrec_log::event::{SocketHolder, Value};
@@ -84,10 +84,7 @@ pub fn line<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
         request: put.pva.as_ref().map(|pva| pva.request),
         fields: fields(put.pva.as_ref().map(|pva| pva.fields.as_slice())),
         fields_cut: put.pva.as_ref().map(|pva| pva.is_cut),
-        options: put.pva.as_ref().map_or(serde_json::Value::Null, |pva| {
-            let option = |(name, value): &(String, String)| (name.clone(), value.as_str().into());
-            serde_json::Value::Object(pva.options.iter().map(option).collect())
-        }),
+        options: put.pva.as_deref().map_or(serde_json::Value::Null, options),
         message: put.pva.as_ref().and_then(|pva| pva.message.as_deref()),
         result: fields(put.pva.as_ref().map(|pva| pva.result.as_slice()).filter(|found| !found.is_empty())),
         members: match put.members() {
@@ -145,8 +142,14 @@ fn command(of: &SocketHolder) -> Option<String> {
     Some(of.command.join(" ")).filter(|command| !command.is_empty())
 }
 
+/// The client's options by name.
+pub fn options(pva: &PvaLine) -> serde_json::Value {
+    let option = |(name, value): &(String, String)| (name.clone(), value.as_str().into());
+    serde_json::Value::Object(pva.options.iter().map(option).collect())
+}
+
 /// Fields by name.
-fn fields(found: Option<&[(String, Value)]>) -> serde_json::Value {
+pub fn fields(found: Option<&[(String, Value)]>) -> serde_json::Value {
     let Some(found) = found else { return serde_json::Value::Null };
     let field = |(name, value): &(String, Value)| (name.clone(), value::json(value));
     serde_json::Value::Object(found.iter().map(field).collect())
@@ -155,11 +158,10 @@ fn fields(found: Option<&[(String, Value)]>) -> serde_json::Value {
 /// What PVAccess adds to a put, as JSON.
 pub fn detail(put: &PutLine) -> String {
     let pva = put.pva.as_ref();
-    let options = pva.map(|pva| pva.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>());
     let detail = serde_json::json!({
         "fields": fields(pva.map(|pva| pva.fields.as_slice())),
         "fields_cut": pva.map(|pva| pva.is_cut),
-        "options": options,
+        "options": pva.map(|pva| options(pva)),
         "result": fields(pva.map(|pva| pva.result.as_slice()).filter(|found| !found.is_empty())),
         "members": put.members().iter().map(member).collect::<Vec<_>>(),
     });

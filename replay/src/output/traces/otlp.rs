@@ -5,6 +5,7 @@
 
 mod describe;
 pub(in crate::output) mod proto;
+pub(crate) mod pva;
 pub(crate) mod shape;
 
 use self::describe::{describe_link, describe_process, inner_put, root};

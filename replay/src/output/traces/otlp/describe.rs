@@ -1,5 +1,6 @@
 //! Names and attributes of spans: a put, a record that processed, a CA link.
 
+use super::pva::{describe_pva, span_name};
 use super::shape::{any, int, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Status, CLIENT, ERROR, SERVER};
 use super::since_1970;
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span};
@@ -14,11 +15,10 @@ use iocrec_log::event::{CauseKind, ScanKind};
 pub(super) fn root(otlp: &mut OtlpSpan, put: &PutSpan, line: &PutLine) {
     let attributes = &mut otlp.attributes;
     let pv = line.pv.as_deref().unwrap_or("(unnamed channel)");
-    let over_pva = line.pva.is_some();
-    let with_callback = put.packet.as_ref().map(|packet| packet.notify).filter(|_| !over_pva);
-    if over_pva {
+    let with_callback = put.packet.as_ref().map(|packet| packet.notify).filter(|_| line.pva.is_none());
+    if let Some(pva) = &line.pva {
         otlp.kind = SERVER;
-        otlp.name = format!("put {pv}");
+        otlp.name = span_name(pva.request, pv);
     } else if let Some(notify) = with_callback {
         otlp.kind = SERVER;
         otlp.name = format!("caput {pv}");
@@ -30,10 +30,11 @@ pub(super) fn root(otlp: &mut OtlpSpan, put: &PutSpan, line: &PutLine) {
     text(attributes, "epics.record.name", line.record.as_deref().unwrap_or_default());
     text(attributes, "epics.field.name", line.field.as_deref().unwrap_or_default());
     any(attributes, "epics.put.value", &put.requested);
-    any(attributes, "epics.put.old_value", &put.old);
+    any(attributes, "epics.put.old_value", &line.old);
     text(attributes, "epics.put.dbr_type", &line.dbr);
     int(attributes, "epics.put.count", i64::from(line.count));
     text(attributes, "epics.put.via", line.via.name());
+    describe_pva(attributes, line);
     text(attributes, "epics.client.user", line.user.as_deref().unwrap_or_default());
     text(attributes, "client.address", line.client_host.as_deref().unwrap_or_default());
     if let Some((ip, port)) = line.client.as_deref().and_then(|client| client.rsplit_once(':')) {
