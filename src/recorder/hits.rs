@@ -80,6 +80,10 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
                     None if before == Before::SingleValue && old.count > 1 => {
                         (known(&requested), Value::Unknown)
                     }
+                    // as its value afterwards is told
+                    None if before == Before::Array && kind != PutKind::Notify => {
+                        (known(&requested), value(&old, numbering, true))
+                    }
                     None => (known(&requested), known(&old)),
                 },
             };

@@ -79,6 +79,10 @@ fn before_and_after(tier: &str) {
         if ["ARRAY:ONE", "ARRAY:ONE:LONG", "ARRAY:SUB.B"].contains(pv) && old.is_null() {
             wrong.push(format!("{pv} held {before}, which is missing"));
         }
+        // the value of a waveform is an array before and after, also of one element
+        if pv.starts_with("ARRAY:ONE") && !(old.is_array() && new.is_array()) {
+            wrong.push(format!("{pv} went from {old} to {new}, which are not two arrays"));
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -28,6 +28,8 @@ pub struct KnownField {
 pub enum Before {
     /// Its value.
     Value,
+    /// Its value, an array however many elements it has.
+    Array,
     /// Its value if that is a single element: the address names the room of an array, and the record alone knows how
     /// many elements are in use (aSub).
     SingleValue,
@@ -41,7 +43,8 @@ impl Before {
             return Before::Value;
         }
         match layout.form_of_value(memory, description) {
-            Some(Form::Array { .. } | Form::LongString { .. }) => Before::Value,
+            Some(Form::Array { .. }) => Before::Array,
+            Some(Form::LongString { .. }) => Before::Value,
             Some(_) => Before::Nothing,
             None => Before::SingleValue,
         }
