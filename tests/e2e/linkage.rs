@@ -9,7 +9,7 @@ use std::process::Command;
 
 const PORT: u16 = 5074;
 
-/// A put to ONE:SP of first.db on a static IOC, without a second IOC to write to.
+/// A put to ONE:SP of first.db on a static IOC, whose CA link finds no second IOC to write to.
 const CHAIN: &str = "\
 caput ONE:SP
   process ONE:SP
@@ -22,6 +22,7 @@ caput ONE:SP
           process ONE:LATE
           process ONE:AFTERSLOW
         process ONE:LINK
+          caputlink TWO:SP
     process ONE:LAST
 ";
 
