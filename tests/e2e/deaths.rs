@@ -33,7 +33,7 @@ impl Dying {
     fn start(name: &str, options: &[&str]) -> Option<Dying> {
         let rig = Rig::new(name)?;
         // not optimized: each routine is a function of its own
-        let own = Own::build_with(&rig, Build::Shared, &["-DROUTINES", "-O0"])?;
+        let own = Own::build_with(&rig, Build::Shared, &["-DROUTINES=\"routines.c\"", "-O0"])?;
         let ioc = own.start(&rig, PORT, "dying.db", &[]);
         let missing = if options.contains(&"--tier") { vec!["".into()] } else { missing() };
         let recorder = rig.record(&[&["--pid", &ioc.pid_argument()], options].concat());
@@ -300,7 +300,9 @@ fn the_connector() {
     let before = std::fs::File::open("/proc/thread-self/ns/net").expect("our network");
     for (record, how) in [("DIE:LEAVE", "exit status 3"), ("DIE:AT", "killed by SIGSEGV")] {
         let Some(rig) = Rig::new("deaths-connector") else { return };
-        let Some(own) = Own::build_with(&rig, Build::Shared, &["-DROUTINES", "-O0"]) else { return };
+        let Some(own) = Own::build_with(&rig, Build::Shared, &["-DROUTINES=\"routines.c\"", "-O0"]) else {
+            return;
+        };
         let ioc = own.start(&rig, PORT, "dying.db", &[]);
         let pid = ioc.pid_argument();
         let mut command = Command::new(IOCREC);

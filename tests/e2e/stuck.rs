@@ -1,8 +1,8 @@
 //! Threads of real IOCs that stand still, compared with what held them up: records whose subroutines sleep, wait for a
 //! device, an event or a mutex, or fail an assertion (tests/rig/stuck.c). And IOCs that only rest.
 
-use crate::rig::own_program::{shared_library, shared_library_for};
-use crate::rig::{epics_versions, iocreplay, wait_until, Ioc, Rig};
+use crate::rig::own_program::{shared_library, shared_library_for, Build, Own};
+use crate::rig::{epics_versions, iocreplay, rig_file, wait_until, Ioc, Rig};
 use serde_json::{json, Value};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -129,6 +129,18 @@ fn a_lock_set_is_held_in_earlier_versions() {
         let ioc = rig.ioc_with("stuck", PORT, "stuck.db", &options);
         a_lock_set_is_held_in(&rig, ioc, "ring");
     }
+}
+
+/// Its locks and their holder are read from memory, where pointers have four bytes.
+#[test]
+fn a_lock_set_is_held_in_a_32_bit_ioc() {
+    let Some(rig) = Rig::new("stuck-32-bit") else { return };
+    let Some(own) = Own::build_with(&rig, Build::Shared32, &["-DROUTINES=\"stuck.c\""]) else { return };
+    let database = rig.path("stuck.db");
+    let text = std::fs::read_to_string(rig_file("stuck.db")).expect("the database");
+    std::fs::write(&database, text.replace("$(P)", "H:")).expect("a copy");
+    let ioc = own.start(&rig, PORT, &database, &[]);
+    a_lock_set_is_held_in(&rig, ioc, "packet");
 }
 
 /// Every other wait, one after the other; each has a record of its own.

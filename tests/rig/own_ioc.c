@@ -46,7 +46,7 @@
 long REGISTER(DBBASE *);
 void testdbCleanup(void);
 #ifdef ROUTINES
-#include "routines.c"
+#include ROUTINES
 #endif
 /* own_threads.c */
 void start_program(char *name);
