@@ -5,6 +5,9 @@ CARGO := scripts/cargo
 SECONDS ?= 60
 # The size of the log that make bench reads. 1000 takes some minutes, and as much space in /tmp.
 MEGABYTES ?= 200
+# What make bench compares with and can't install: caPutLog's sources built as a library, cashark's ca.lua.
+CAPUTLOG ?=
+CASHARK ?=
 # How long make soak records.
 MINUTES ?= 60
 # The architecture of make deb and make wheel.
@@ -137,8 +140,8 @@ fuzz:
 	done
 
 bench:
-	$(call need_root,it loads BPF programs and installs bpftrace, perf, tcpdump and tshark)
-	@scripts/setup bpftrace linux-perf tcpdump tshark zstd
+	$(call need_root,it loads BPF programs and installs bpftrace, perf, LTTng, ltrace, tcpdump and tshark)
+	@scripts/setup bpftrace linux-perf lttng-tools liblttng-ust-dev babeltrace2 ltrace tcpdump tshark zstd
 	@$(CARGO) build --release --workspace --locked
 	@cross/build $(MUSL)
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/run
@@ -153,6 +156,8 @@ bench:
 	@benches/reading
 	@IOCREPLAY=$$(ls dist/iocreplay-*-$(MUSL)) benches/asking --traces --floods --megabytes 67,$(MEGABYTES)
 	@benches/peers
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/putlog $(if $(CAPUTLOG),--caputlog $(CAPUTLOG)) \
+		$(if $(CASHARK),--cashark $(CASHARK))
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/wear
 	@echo "Command: \`cargo run --release -p iocrec-log --example reading $(MEGABYTES)\`."
 	@$(CARGO) run --release --locked -q -p iocrec-log --example reading $(MEGABYTES)

@@ -9,6 +9,9 @@ more that do nothing. Reads commands from stdin and answers on stdout as JSON li
                         (0: without a pause); answers {"chains", "begin", "seconds", "cpu"}: begin is
                         CLOCK_MONOTONIC, cpu is the CPU time of the loop's thread, which other load on the
                         machine hardly affects
+    trace FILE          sets TPRO of the chain's records, so that Base prints a line for each that is processed, and
+                        sends what the IOC prints to FILE, a line at a time if that is a terminal
+    trace               ends that
 
 The loop is Python calling one C function; its own share is below 2 % of a chain of 100.
 """
@@ -19,7 +22,12 @@ import os
 import sys
 import time
 
-DBR_DOUBLE = 10  # dbFldTypes.h, Base 3.16 and later: numbering inside the IOC, not the protocol's
+# dbFldTypes.h, Base 3.16 and later: numbering inside the IOC, not the protocol's
+DBR_UCHAR = 2
+DBR_DOUBLE = 10
+FULLY, BY_LINE = 0, 1  # _IOFBF, _IOLBF of stdio.h
+# What the C library would take for a file, had it not met another one first.
+BUFFER = ctypes.create_string_buffer(4096)
 
 
 def database(chain, others):
@@ -51,7 +59,31 @@ def run(put_field, address, seconds, rate):
     return {"chains": chains, "begin": begin, "seconds": time.monotonic() - begin, "cpu": cpu}
 
 
+def address_of(lib, field):
+    address = ctypes.create_string_buffer(256)  # a dbAddr has 40 bytes
+    if lib.dbNameToAddr(field.encode(), address) != 0:
+        sys.exit(f"load.py: {field} is not there")
+    return address
+
+
+def trace(lib, chain, path):
+    """Begins to print what is processed, or ends it."""
+    for i in range(1, chain + 1):
+        lib.dbPutField(address_of(lib, f"LOAD:{i}.TPRO"), DBR_UCHAR, ctypes.byref(ctypes.c_ubyte(bool(path))), 1)
+    libc = ctypes.CDLL(None)
+    console = ctypes.c_void_p.in_dll(libc, "stdout")
+    libc.fflush(console)
+    # Not a terminal that would become ours.
+    file = os.open(path or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOCTTY)
+    os.dup2(file, 1)
+    libc.setvbuf(console, BUFFER, BY_LINE if os.isatty(file) else FULLY, ctypes.c_size_t(len(BUFFER)))
+    os.close(file)
+
+
 def main():
+    # What the IOC prints must not get between our answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     chain, others, directory = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     path = os.path.join(directory, "load.db")
     with open(path, "w", encoding="ascii") as file:
@@ -68,16 +100,18 @@ def main():
     softioc.start_ioc(path, extra_dbd_load=(), extra_dso_load=())
     # PyDLL keeps the interpreter's lock during a call, which saves taking it again each time.
     lib = ctypes.PyDLL(softioc.dbCore._name)
-    address = ctypes.create_string_buffer(256)  # a dbAddr has 40 bytes
-    if lib.dbNameToAddr(b"LOAD:1.A", address) != 0:
-        sys.exit("load.py: LOAD:1.A is not there")
     lib.dbPutField.argtypes = [ctypes.c_void_p, ctypes.c_short, ctypes.c_void_p, ctypes.c_long]
     lib.dbPutField.restype = ctypes.c_long
 
-    print(json.dumps({"pid": os.getpid()}), flush=True)
+    address = address_of(lib, "LOAD:1.A")
+    print(json.dumps({"pid": os.getpid()}), flush=True, file=answers)
     for line in sys.stdin:
-        _, seconds, rate = line.split()
-        print(json.dumps(run(lib.dbPutField, address, float(seconds), float(rate))), flush=True)
+        command, *arguments = line.split()
+        if command == "run":
+            answer = run(lib.dbPutField, address, *map(float, arguments))
+        else:
+            answer = trace(lib, chain, *(arguments or [None])) or {}
+        print(json.dumps(answer), flush=True, file=answers)
     os._exit(0)
 
 

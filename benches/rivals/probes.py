@@ -1,0 +1,159 @@
+"""Uprobes of others: two that do nothing, perf record and bpftrace, which write the facts that iocrec's hits carry."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import tracefs
+from loaded import HITS, library
+from processes import start, wait_until
+
+from . import Watcher
+
+# Offsets of calc.VAL, SEVR and STAT in EPICS Base 7.0.6 and later, 64-bit (epicscorelibs is pinned).
+# In bpftrace 0.17 the name dbPut also matches C++ functions of the library; none of them is called
+# by this load. The strings and values are what iocrec's hits carry.
+BPFTRACE = """
+uprobe:LIB:dbProcess {
+    printf("P %llu %d %llx %s\\n", nsecs, tid, reg("sp"), str(arg0));
+}
+uprobe:LIB:recGblFwdLink {
+    printf("F %llu %d %llx %s %llx %d %d\\n", nsecs, tid, reg("sp"), str(arg0),
+        *(uint64 *)(arg0 + 688), *(uint16 *)(arg0 + 412), *(uint16 *)(arg0 + 410));
+}
+uprobe:LIB:dbPut {
+    printf("W %llu %d %llx %s %d %d %llx %llx\\n", nsecs, tid, reg("sp"), str(*(uint64 *)arg0),
+        arg1, arg3, *(uint64 *)arg2, *(uint64 *)(*(uint64 *)(arg0 + 8)));
+}
+uprobe:LIB:dbPutField {
+    printf("w %llu %d %llx %s %d %d %llx %llx\\n", nsecs, tid, reg("sp"), str(*(uint64 *)arg0),
+        arg1, arg3, *(uint64 *)arg2, *(uint64 *)(*(uint64 *)(arg0 + 8)));
+}
+"""
+
+# The same facts as arguments of uprobe events, for perf record. The offsets are those of BPFTRACE.
+PERF_EVENTS = {
+    "dbProcess": "pact=+505(%di):u8 name=+0(%di):string",
+    "recGblFwdLink": "name=+0(%di):string val=+688(%di):x64 stat=+410(%di):u16 sevr=+412(%di):u16",
+    "dbPut": "name=+0(+0(%di)):string dbr=%si:u16 n=%cx:u64 new=+0(%dx):x64 old=+0(+8(%di)):x64",
+    "dbPutField": "name=+0(+0(%di)):string dbr=%si:u16 n=%cx:u64 new=+0(%dx):x64 old=+0(+8(%di)):x64",
+}
+
+
+class Empty(Watcher):
+    """Two uprobes, on dbProcess and recGblFwdLink, whose BPF programs do nothing: the least that a tracer can cost."""
+
+    name = "two empty probes"
+    tools = {"bpftrace": "bpftrace"}
+
+    def __init__(self, load, _directory):
+        script = 'BEGIN { printf("ready\\n"); } uprobe:LIB:dbProcess { } uprobe:LIB:recGblFwdLink { }'
+        command = ["bpftrace", "-B", "none", "-p", str(load.pid), "-e", script.replace("LIB", library())]
+        self.tracer = start(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for line in self.tracer.stdout:
+            if line.strip() == "ready":
+                return
+        sys.exit("bpftrace ended")
+
+    def stop(self):
+        # It has no output to lose.
+        self.tracer.kill()
+        self.tracer.wait()
+
+
+class PerfRecord(Watcher):
+    name = "perf record"
+    tools = {"perf": "linux-perf", "readelf": "binutils"}
+
+    def __init__(self, load, directory):
+        self.output = os.path.join(directory, "perf.data")
+        self.errors = os.path.join(directory, "perf-errors.txt")
+        uprobe_events(
+            f"p:iocrec_bench/{function} {library()}:{offset(function)} {arguments}"
+            for function, arguments in PERF_EVENTS.items()
+        )
+        # Its default of 512 KiB a CPU loses most of this load.
+        command = ["perf", "record", "-m", "2048", "-e", "iocrec_bench:*", "-p", str(load.pid), "-o", self.output]
+        with open(self.errors, "w", encoding="utf-8") as errors:
+            self.process = start(command, stdout=errors, stderr=errors)
+        wait_until("perf records", lambda: self.ready(load))
+        self.before = load.run(0.05, 1000)["chains"] * HITS
+
+    def pids(self):
+        return [self.process.pid]
+
+    def ready(self, _load):
+        return os.path.exists(self.output) and os.stat(self.output).st_size > 0
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+        uprobe_events(f"-:iocrec_bench/{function}" for function in PERF_EVENTS)
+
+    def outcome(self, _result):
+        with open(self.errors, encoding="utf-8") as file:
+            text = file.read()
+        samples = re.search(r"\((?:~)?(\d+) samples\)", text)
+        return {"hits": int(samples.group(1)) - self.before if samples else 0, "bytes": os.stat(self.output).st_size}
+
+
+class Bpftrace(Watcher):
+    name = "bpftrace"
+    tools = {"bpftrace": "bpftrace"}
+
+    def __init__(self, load, directory):
+        self.output = os.path.join(directory, "bpftrace.txt")
+        self.errors = os.path.join(directory, "bpftrace-errors.txt")
+        script = BPFTRACE.replace("LIB", library())
+        # Its default of 64 pages a CPU loses most of this load.
+        environment = {**os.environ, "BPFTRACE_PERF_RB_PAGES": "2048", "BPFTRACE_STRLEN": "61"}
+        command = ["bpftrace", "-B", "full", "-p", str(load.pid), "-o", self.output, "-e", script]
+        with open(self.errors, "w", encoding="utf-8") as errors:
+            self.process = start(command, stdout=errors, stderr=errors, env=environment)
+        wait_until("bpftrace records", lambda: self.ready(load))
+
+    def pids(self):
+        return [self.process.pid]
+
+    def ready(self, load):
+        load.run(0.05, 1000)
+        return os.path.exists(self.output) and os.stat(self.output).st_size > 8192
+
+    def stop(self):
+        # bpftrace 0.17 does not always exit on SIGINT; what it has not written by then is lost.
+        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            self.process.send_signal(ending)
+            try:
+                self.process.wait(timeout=10)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+
+    def outcome(self, result):
+        hits = 0
+        # Hits of the readiness check came earlier.
+        begin = int(result["begin"] * 1e9)
+        with open(self.output, "rb") as file:
+            for line in file:
+                if line[:2] in (b"P ", b"F ", b"W ", b"w "):
+                    hits += int(line.split(b" ", 2)[1]) >= begin
+        return {"hits": hits, "bytes": os.stat(self.output).st_size}
+
+
+def uprobe_events(lines):
+    """Defines or removes events of the kernel's."""
+    # One event a write; and Python's own append mode seeks, which tracefs refuses.
+    file = os.open(tracefs.EVENTS, os.O_WRONLY | os.O_APPEND)
+    for line in lines:
+        os.write(file, (line + "\n").encode())
+    os.close(file)
+
+
+def offset(function):
+    """File offset of a function of the library (whose code is mapped at the same offset)."""
+    command = ["readelf", "--wide", "--dyn-syms", library()]
+    symbols = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    value = re.search(rf"^\s*\d+: ([0-9a-f]+) .* FUNC .* {function}$", symbols, re.MULTILINE).group(1)
+    return "0x" + value.lstrip("0")
