@@ -48,17 +48,16 @@ class Iocrec(Nobody):
     """Everything: packets, and what the puts set off in the IOC."""
 
     name = "iocrec record"
-    options = ()
 
-    def __init__(self, bench, pid, directory):
+    def __init__(self, _bench, pid, directory):
         self.output = os.path.join(directory, "log")
-        self.recorder = Recorder(self.output, self.wanted(pid), "--port", str(bench.PORT), *self.options)
-        time.sleep(2)  # in the packet tier it says nothing when it begins
+        self.recorder = self.start(pid)
+        # The packet tier says nothing when it begins.
+        time.sleep(2)
         self.command = [program("iocreplay"), "puts", self.output, "--format", "jsonl"]
 
-    @staticmethod
-    def wanted(pid):
-        return [pid]
+    def start(self, pid):
+        return Recorder(self.output, [pid])
 
     def pids(self):
         return family(self.recorder.pid)
@@ -74,11 +73,9 @@ class Iocrec(Nobody):
 
 class IocrecPackets(Iocrec):
     name = "iocrec record --tier packet"
-    options = ("--tier", "packet")
 
-    @staticmethod
-    def wanted(_pid):
-        return []
+    def start(self, pid):
+        return Recorder(self.output, [], "--tier", "packet", "--pid", str(pid))
 
 
 class CaPutLog(Nobody):
