@@ -48,7 +48,8 @@ class Watcher:
         pass
 
     def outcome(self, _result):
-        """`hits` that it has recorded, and the `bytes` of its file; nothing if it does not record."""
+        """`hits` that it has recorded, the `bytes` of its file, and how many hits it says are missing (`told`), if it
+        can; nothing if it does not record."""
         return {}
 
 
@@ -75,4 +76,5 @@ class Iocrec(Watcher):
     def outcome(self, _result):
         (run,) = info(self.log)["runs"]
         hits = sum(run["facts"].get(fact, 0) for fact in ("process", "complete", "put"))
-        return {"hits": hits, "bytes": disk_bytes(self.log)}
+        told = sum(loss["count"] for loss in run["losses"])
+        return {"hits": hits, "bytes": disk_bytes(self.log), "told": told}

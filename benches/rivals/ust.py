@@ -67,7 +67,7 @@ class Ust(Preloaded):
         self.daemon.wait()
 
     def outcome(self, _result):
-        return {"hits": events(self.output), "bytes": disk_bytes(self.output), "discarded": self.discarded}
+        return {"hits": events(self.output), "bytes": disk_bytes(self.output), "told": self.discarded}
 
 
 def interposer(directory):
