@@ -14,7 +14,7 @@ import time
 from loaded import library
 from processes import Ioc, start, wait_until
 
-from .probes import BPFTRACE, offset, uprobe_events
+from .probes import bpftrace_script, offset, uprobe_events
 from .ust import Ust, events
 
 PORT = 5064
@@ -111,7 +111,7 @@ class Bpftrace:
 
     def __init__(self, pid, directory):
         self.output = os.path.join(directory, "bpftrace.txt")
-        script = BPFTRACE.replace("LIB", library())
+        script = bpftrace_script(pid)
         environment = {**os.environ, "BPFTRACE_PERF_RB_PAGES": "2048", "BPFTRACE_STRLEN": "61"}
         command = ["bpftrace", "-B", "line", "-p", str(pid), "-o", self.output, "-e", script]
         self.process = start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)

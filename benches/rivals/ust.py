@@ -3,6 +3,7 @@
 --userspace-probe`) needs its kernel modules."""
 
 import ctypes
+import glob
 import os
 import re
 import shutil
@@ -34,8 +35,8 @@ class Preloaded(Watcher):
 
     @classmethod
     def missing(cls):
-        header = os.path.exists("/usr/include/x86_64-linux-gnu/lttng/tracepoint.h")
-        return super().missing() + ([] if header else ["liblttng-ust-dev"])
+        headers = glob.glob("/usr/include/lttng/tracepoint.h") + glob.glob("/usr/include/*/lttng/tracepoint.h")
+        return super().missing() + ([] if headers else ["liblttng-ust-dev"])
 
     @classmethod
     def environment(cls, directory):
