@@ -43,6 +43,9 @@ PERF_EVENTS = {
 }
 
 
+BREAKPOINT = b"\xcc"  # x86's int3
+
+
 class Empty(Watcher):
     """Two uprobes, on dbProcess and recGblFwdLink, whose BPF programs do nothing: the least that a tracer can cost."""
 
@@ -166,3 +169,12 @@ def offset(function):
     symbols = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     value = re.search(rf"^\s*\d+: ([0-9a-f]+) .* FUNC .* {function}$", symbols, re.MULTILINE).group(1)
     return "0x" + value.lstrip("0")
+
+
+def is_probed(pid):
+    """Whether somebody has a probe on dbProcess in this process: a recorder of all IOCs of the machine, say."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+        begin = min(int(line.split("-")[0], 16) for line in file if line.rstrip().endswith(os.path.realpath(library())))
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(begin + int(offset("dbProcess"), 16))
+        return memory.read(1) == BREAKPOINT
