@@ -68,7 +68,7 @@ class LtraceFromStart(Watcher):
 
 
 class LtraceShort(LtraceFromStart):
-    """It ends at 64 calls within each other; this chain has fewer."""
+    """It ends where calls are nested too deep for it; this chain is short enough."""
 
     name = "ltrace, from the start, a chain of 20"
     chain = 20
