@@ -2,12 +2,13 @@
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 
 import tracefs
-from loaded import HITS, library
+from loaded import library
 from processes import start, wait_until
 
 from . import Watcher
@@ -78,18 +79,23 @@ class PerfRecord(Watcher):
             f"p:iocrec_bench/{function} {library()}:{offset(function)} {arguments}"
             for function, arguments in PERF_EVENTS.items()
         )
-        # Its default of 512 KiB a CPU loses most of this load.
+        # Its default of 512 KiB a CPU loses most of this load. It begins when it is told so, and says when it has.
+        pipes = [os.path.join(directory, name) for name in ("perf-control", "perf-answer")]
+        for pipe in pipes:
+            if not os.path.exists(pipe):
+                os.mkfifo(pipe)
+        control, answer = (os.open(pipe, os.O_RDWR | os.O_NONBLOCK) for pipe in pipes)
         command = ["perf", "record", "-m", "2048", "-e", "iocrec_bench:*", "-p", str(load.pid), "-o", self.output]
+        command += ["--delay=-1", f"--control=fifo:{','.join(pipes)}"]
         with open(self.errors, "w", encoding="utf-8") as errors:
             self.process = start(command, stdout=errors, stderr=errors)
-        wait_until("perf records", lambda: self.ready(load))
-        self.before = load.run(0.05, 1000)["chains"] * HITS
+        os.write(control, b"enable\n")
+        wait_until("perf records", lambda: select.select([answer], [], [], 0)[0])
+        os.close(control)
+        os.close(answer)
 
     def pids(self):
         return [self.process.pid]
-
-    def ready(self, _load):
-        return os.path.exists(self.output) and os.stat(self.output).st_size > 0
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
@@ -100,7 +106,7 @@ class PerfRecord(Watcher):
         with open(self.errors, encoding="utf-8") as file:
             text = file.read()
         samples = re.search(r"\((?:~)?(\d+) samples\)", text)
-        return {"hits": int(samples.group(1)) - self.before if samples else 0, "bytes": os.stat(self.output).st_size}
+        return {"hits": int(samples.group(1)) if samples else 0, "bytes": os.stat(self.output).st_size}
 
 
 class Bpftrace(Watcher):
@@ -110,6 +116,9 @@ class Bpftrace(Watcher):
     def __init__(self, load, directory):
         self.output = os.path.join(directory, "bpftrace.txt")
         self.errors = os.path.join(directory, "bpftrace-errors.txt")
+        if os.path.exists(self.output):
+            # That of the last run would look as if it recorded already.
+            os.remove(self.output)
         script = bpftrace_script(load.pid)
         # Its default of 64 pages a CPU loses most of this load.
         environment = {**os.environ, "BPFTRACE_PERF_RB_PAGES": "2048", "BPFTRACE_STRLEN": "61"}
