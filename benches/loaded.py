@@ -15,7 +15,6 @@ from processes import PYTHON, program, start
 CHAIN = 100
 # Of one chain: one on dbPutField, one on dbPut, and one on each of dbProcess and recGblFwdLink for each record.
 HITS = 2 * CHAIN + 2
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Ended(Exception):
@@ -79,14 +78,8 @@ def stat(pid):
         return file.read().rsplit(")", 1)[1].split()
 
 
-def cpu_seconds(pid):
-    """User and system time of a process so far."""
-    columns = stat(pid)
-    return (int(columns[11]) + int(columns[12])) / TICKS
-
-
 def clock(pid):
-    """The same to the nanosecond: the process's own CPU clock (CPUCLOCK_SCHED of Linux's dynamic clocks)."""
+    """User and system time of a process so far, by its own CPU clock (CPUCLOCK_SCHED of Linux's dynamic clocks)."""
     return time.clock_gettime(~pid << 3 | 2)
 
 
