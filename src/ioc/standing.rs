@@ -29,7 +29,7 @@ const MOST_RECORDS: usize = 8;
 /// Bytes of stack above the stack pointer in which a function that suspends has its frame, with the frames of the event
 /// that it waits for and of the C library.
 const SUSPENDING: usize = 1024;
-/// Most bytes of such a function: `epicsAssert` has 272, the others some 200.
+/// Bytes of such a function whose symbol has no size: `epicsAssert` has 272, the others 55 to 250.
 const FUNCTION: u64 = 272;
 /// The functions that suspend their thread for ever. The first may leave its frame to the wait, and then only its caller
 /// is on the stack.
@@ -196,8 +196,13 @@ impl<'a> Look<'a> {
     fn is_suspended(&self, stack: &[u8]) -> bool {
         let near = stack.get(..SUSPENDING.min(stack.len())).unwrap_or_default();
         let symbols = SUSPEND.iter().filter_map(|name| self.ioc.function(name));
-        let mut begins = symbols.map(|(module, symbol)| symbol.address.wrapping_add(module.bias));
-        begins.any(|begin| self.words(near).any(|word| (1..FUNCTION).contains(&word.wrapping_sub(begin))))
+        let mut functions = symbols.map(|(module, symbol)| {
+            let bytes = if symbol.bytes == 0 { FUNCTION } else { symbol.bytes };
+            (symbol.address.wrapping_add(module.bias), bytes)
+        });
+        // not the address behind it: a pointer to the next function may be on any stack (`start_routine` on those of threads)
+        functions
+            .any(|(begin, bytes)| self.words(near).any(|word| (1..bytes).contains(&word.wrapping_sub(begin))))
     }
 
     fn decode(&self, call: &Call, records: &[u64], found: &mut Standing) {
