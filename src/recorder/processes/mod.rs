@@ -321,10 +321,12 @@ impl Source for Processes {
         self.inspector.end_start();
         let iocs = &cx.iocs;
         let missing = cx.env.options.pids.iter().copied().filter(|&pid| !iocs.has(pid));
-        // a process that takes long to inspect may still be an IOC
+        // a process that takes long to inspect may still be an IOC, and one that serves is recorded once that is known
         let missing: Vec<StartError> = missing
             .filter(|&pid| {
-                is_through || self.answers.unanswered(pid).is_some() || cx.env.procfs().start(pid).is_none()
+                is_through && !self.ports.suspects(pid)
+                    || self.answers.unanswered(pid).is_some()
+                    || cx.env.procfs().start(pid).is_none()
             })
             .map(|pid| adopt::why_not_traced(&cx.env, &self.answers, pid))
             .collect();
@@ -339,7 +341,7 @@ impl Source for Processes {
             cx.env.messages.push(
                 "not all processes have been inspected yet; IOCs are recorded as they are found".into(),
             );
-        } else if cx.iocs.is_empty() {
+        } else if cx.iocs.is_empty() && !self.ports.has_suspects() {
             cx.env.messages.push(
                 "no IOC is running; IOCs are recorded as they start (iocrec check shows what is looked for)"
                     .into(),

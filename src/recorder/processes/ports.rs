@@ -58,6 +58,16 @@ impl PortSearch {
         !self.is_asked && self.next != 0 && !waits
     }
 
+    /// Whether a process serves and may be an IOC.
+    pub fn suspects(&self, pid: u32) -> bool {
+        self.suspects.contains_key(&pid)
+    }
+
+    /// Whether there are any.
+    pub fn has_suspects(&self) -> bool {
+        !self.suspects.is_empty()
+    }
+
     /// Time from `now` until the next search, if that can't wait for the next survey.
     pub fn rest(&self, now: u64) -> Duration {
         if self.is_asked || self.suspects.is_empty() && self.next != 0 {
