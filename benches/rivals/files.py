@@ -14,7 +14,7 @@ import time
 from loaded import library
 from processes import Ioc, start, wait_until
 
-from .probes import bpftrace_script, offset, uprobe_events
+from .probes import bpftrace_script, end_bpftrace, offset, uprobe_events
 from .ust import Ust, events
 
 PORT = 5064
@@ -123,13 +123,7 @@ class Bpftrace:
             return sum(line[:2] in (b"P ", b"F ") for line in file)
 
     def stop(self):
-        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            self.process.send_signal(ending)
-            try:
-                self.process.wait(timeout=10)
-                return
-            except subprocess.TimeoutExpired:
-                pass
+        end_bpftrace(self.process)
 
 
 class Tcpdump:

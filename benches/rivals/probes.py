@@ -47,6 +47,17 @@ PERF_EVENTS = {
 BREAKPOINT = b"\xcc"  # x86's int3
 
 
+def end_bpftrace(process):
+    """Ends bpftrace. 0.17 does not always exit on SIGINT; what it has not written by then is lost."""
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        process.send_signal(ending)
+        try:
+            process.wait(timeout=10)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+
+
 class Empty(Watcher):
     """Two uprobes, on dbProcess and recGblFwdLink, whose BPF programs do nothing: the least that a tracer can cost."""
 
@@ -135,14 +146,7 @@ class Bpftrace(Watcher):
         return os.path.exists(self.output) and os.stat(self.output).st_size > 8192
 
     def stop(self):
-        # bpftrace 0.17 does not always exit on SIGINT; what it has not written by then is lost.
-        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            self.process.send_signal(ending)
-            try:
-                self.process.wait(timeout=10)
-                return
-            except subprocess.TimeoutExpired:
-                pass
+        end_bpftrace(self.process)
 
     def outcome(self, result):
         hits, size, told = 0, 0, 0
