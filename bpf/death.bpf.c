@@ -4,8 +4,9 @@
  * dump, with the place in the code and the stack. Nothing here touches system calls: the programs run when a signal is
  * sent or delivered, and for any other process end after one look-up (docs/internals/deaths.md has the cost).
  *
- * The ring tier reads the kernel's structures by CO-RE, from raw tracepoints (Linux 5.8 with BTF; registers and stack:
- * 5.15). The perf tier has the plain tracepoints (4.7), which tell neither address nor registers.
+ * The ring tier reads the kernel's structures by CO-RE, from raw tracepoints (Linux 5.8 with BTF), and a thread's registers
+ * and stack. The perf tier has the plain tracepoints (4.7), and for a crash's address a raw one (4.17); the kernel walks
+ * the thread's stack for it, of which only the first place is certain: where it stood.
  *
  * Someone who floods a process with signals costs the agent a bounded number of events: in each second the first of
  * each signal is told, and MOST in all; the rest is counted.
@@ -71,6 +72,17 @@ struct {
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(__u32));
 } deaths SEC(".maps");
+
+/*
+ * Where threads stood. The kernel chooses a key by the place; where another place has it the new one is not known. The
+ * agent removes what it has read.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 64);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u64)); /* the first place */
+} places SEC(".maps");
 #endif
 
 /* Whether a signal concerns anybody at all. */
@@ -144,25 +156,38 @@ INLINE void delivered(struct death *death, __u64 now, __u64 id, __u32 signal, __
 	bpf_get_current_comm(death->comm, COMM_BYTES);
 }
 
-#ifdef IOCREC_RING
-
-/* Members of the kernel's structures, wherever they are. */
-struct task_struct {
-	int tgid;
-} __attribute__((preserve_access_index));
-
-/* struct kernel_siginfo, 64 bits: the same on all machines of this tier */
+/* struct kernel_siginfo, siginfo before 4.20: the address is as wide as a pointer of the kernel */
 struct signal_info {
-	__s32 signo, error, code, unused;
-	__u64 address;
+	__s32 signo, error, code;
+	__pointer address;
 };
 
 /* include/linux/signal_types.h: two values that are no pointers */
 #define SEND_SIG_NOINFO 0
 #define SEND_SIG_PRIV 1
 #define SI_KERNEL 0x80
-/* codes of SIGTRAP and SIGILL and the like have an address, too; none of a process's own signals has */
 #define SIG_IGN 1
+
+INLINE void note_address(struct death *death, struct signal_info *info, __u32 signal)
+{
+	/* a fault in the kernel's own words (SI_KERNEL: an address that no page could have) has none */
+	if (info->code > SI_USER && info->code < SI_KERNEL && matters(signal, FAULTS)) {
+		death->address = info->address;
+		death->addressed = 1;
+	}
+}
+
+#ifdef IOCREC_RING
+
+/* Members of the kernel's structures, wherever they are. */
+struct task_struct {
+	int tgid;
+	void *stack;
+} __attribute__((preserve_access_index));
+
+/* The kernel's, which is longer than ours on arm64. */
+struct pt_regs___kernel {
+} __attribute__((preserve_access_index));
 
 struct crash {
 	struct death death;
@@ -218,18 +243,49 @@ SEC("raw_tp/signal_generate") int generated(struct bpf_raw_tracepoint_args *args
 	return 0;
 }
 
+/* Sizes of a kernel stack: 16 KiB, twice as much with KASAN, four times with pages of 64 KiB. */
+#define KERNEL_STACK 16384
+#define SIZES 3
+
+/*
+ * The registers with which the current thread entered the kernel: at the top of its kernel stack. Before 5.15 no helper
+ * tells where that is. Those are right that have the instruction at which the kernel says that the thread stood.
+ */
+INLINE int registers(struct pt_regs *regs, __u64 ip)
+{
+	struct task_struct *task;
+	__u64 stack = 0;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)) {
+		task = (void *)bpf_get_current_task_btf();
+		return !bpf_probe_read_kernel(regs, sizeof(*regs), (void *)bpf_task_pt_regs((void *)task));
+	}
+	task = (void *)bpf_get_current_task();
+	if (!ip || bpf_core_read(&stack, sizeof(stack), &task->stack))
+		return 0;
+#pragma unroll
+	for (int doubled = 0; doubled < SIZES; doubled++) {
+		__u64 at = stack + (KERNEL_STACK << doubled) - bpf_core_type_size(struct pt_regs___kernel);
+
+		if (!bpf_probe_read_kernel(regs, sizeof(*regs), (void *)at) && INSTRUCTION_POINTER(regs) == ip)
+			return 1;
+	}
+	return 0;
+}
+
 /* Registers and stack of the current thread, as it was in user space. */
-INLINE void look_around(struct crash *crash)
+INLINE void look_around(struct bpf_raw_tracepoint_args *args, struct crash *crash)
 {
 	struct pt_regs regs = {};
-	__u64 sp, at, word;
+	__u64 sp, at, word, ip = 0;
 	int piece;
 
 	crash->death.from = 0;
 	crash->death.bytes = 0;
-	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		return;
-	if (bpf_probe_read_kernel(&regs, sizeof(regs), (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf())))
+	if (bpf_get_stack(args, &ip, sizeof(ip), BPF_F_USER_STACK) < 0)
+		ip = 0;
+	crash->death.ip = ip;
+	if (!registers(&regs, ip))
 		return;
 	crash->death.ip = INSTRUCTION_POINTER(&regs);
 	sp = STACK_POINTER(&regs);
@@ -281,12 +337,8 @@ SEC("raw_tp/signal_deliver") int delivers(struct bpf_raw_tracepoint_args *args)
 		return 0;
 	clear(&crash->death);
 	delivered(&crash->death, now, id, signal, known.code, handler != 0);
-	/* a fault in the kernel's own words (SI_KERNEL: an address that no page could have) has none */
-	if (known.code > SI_USER && known.code < SI_KERNEL && matters(signal, FAULTS)) {
-		crash->death.address = known.address;
-		crash->death.addressed = 1;
-	}
-	look_around(crash);
+	note_address(&crash->death, &known, signal);
+	look_around(args, crash);
 	bpf_ringbuf_submit(crash, 0);
 	return 0;
 }
@@ -369,28 +421,61 @@ SEC("tp/signal/signal_generate") int generated(struct generated *given)
 	return 0;
 }
 
-SEC("tp/signal/signal_deliver") int delivers(struct delivered *given)
+/* Tells of a signal that was delivered, to whoever is recorded. */
+INLINE void deliver(void *context, struct signal_info *info, __u32 signal, __u64 handler)
 {
 	__u64 id = bpf_get_current_pid_tgid(), now;
-	__u32 signal = given->sig, pid = id >> 32;
-	__u64 handler = given->handler;
-	__s32 code = given->code;
 	struct death death = {};
 	struct mortal *mortal;
+	__u32 pid = id >> 32;
+	int place;
 
-	if (!matters(signal, CORE))
-		return 0;
-	if (handler && !(code > SI_USER && matters(signal, FAULTS)))
-		return 0;
+	if (handler == SIG_IGN || (handler && !(info->code > SI_USER && matters(signal, FAULTS))))
+		return;
 	mortal = bpf_map_lookup_elem(&mortals, &pid);
 	if (!mortal)
-		return 0;
+		return;
 	COMPARED(mortal);
 	now = bpf_ktime_get_ns();
 	if (!is_deadly(mortal, handler != 0, now))
+		return;
+	delivered(&death, now, id, signal, info->code, handler != 0);
+	note_address(&death, info, signal);
+	place = bpf_get_stackid(context, &places, BPF_F_USER_STACK);
+	if (place >= 0) {
+		death.ip = place;
+		death.is_key = 1;
+	}
+	SEND(context, death);
+}
+
+/* The agent loads one of these two: from 4.17 on the first, whose pointers lead to the address. */
+SEC("raw_tp/signal_deliver") int delivers_raw(struct bpf_raw_tracepoint_args *args)
+{
+	__u64 from = args->args[1];
+	__u32 signal = args->args[0];
+	struct signal_info info = {};
+	__pointer handler = 0;
+
+	if (!matters(signal, CORE))
 		return 0;
-	delivered(&death, now, id, signal, code, handler != 0);
-	SEND(given, death);
+	/* the first member of struct k_sigaction */
+	bpf_probe_read_kernel(&handler, sizeof(handler), (void *)args->args[2]);
+	if (from == SEND_SIG_PRIV)
+		info.code = SI_KERNEL;
+	else if (from != SEND_SIG_NOINFO)
+		bpf_probe_read_kernel(&info, sizeof(info), (void *)from);
+	deliver(args, &info, signal, handler);
+	return 0;
+}
+
+SEC("tp/signal/signal_deliver") int delivers(struct delivered *given)
+{
+	struct signal_info info = {.code = given->code};
+	__u32 signal = given->sig;
+
+	if (matters(signal, CORE))
+		deliver(given, &info, signal, given->handler);
 	return 0;
 }
 

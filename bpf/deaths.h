@@ -22,7 +22,7 @@ enum death_kind {
 struct death {
 	__u64 time;     /* CLOCK_MONOTONIC, ns */
 	__u64 address;  /* delivered: si_addr, if read */
-	__u64 ip;       /* delivered: of the thread; 0: not known */
+	__u64 ip;       /* delivered: of the thread, or where the agent finds it (`is_key`); 0: not known */
 	__u64 sp;
 	__u64 from;     /* delivered: address of the first byte of the stack that was read */
 	__u64 left_out; /* sent: signals to it that were not told so far */
@@ -36,7 +36,8 @@ struct death {
 	__u8 kind;
 	__u8 handled;   /* delivered: a handler got it */
 	__u8 addressed; /* `address` was read */
-	__u8 unused[3];
+	__u8 is_key;    /* `ip` is a key of map `places`, whose value it is */
+	__u8 unused[2];
 	__u8 comm[COMM_BYTES]; /* sent: of the sender, delivered: of the thread */
 };
 

@@ -92,7 +92,7 @@ def examine(guest, console, place):
             if put["record"] != "GUEST:R0" or put["new"] != put["requested"] + 1:
                 raise Wrong(f"a put that the imitation did not make: {put}")
     used(place)
-    end = end_of_victim(place, check)
+    end = ends(place, check)
     lines = printed(place) if puts and "write: left out" not in reasons else "no"
     written = writes(place, errors)
     release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
@@ -119,14 +119,24 @@ def used(place):
         raise Wrong(f"not always one thread and three descriptors: {beats}")
 
 
-def end_of_victim(place, check):
-    """How the IOC ended that process 1 has killed: the signal, and the sender where `check` promises that."""
+def ends(place, check):
+    """How the two ended that process 1 has killed and made crash: the signal, and what `check` promises of each."""
     iocs = [json.loads(line) for line in replay(["iocs", "--json"], place / "log").splitlines()]
-    ends = [ioc["end"] for ioc in iocs if ioc["ioc"] == "victim"]
-    expected = r"killed by SIGKILL(, sent by pid 1 \(\w+, user 0\))" + ("?" if check["no_deaths"] else "")
-    if len(ends) != 1 or not re.fullmatch(expected, ends[0] or ""):
-        raise Wrong(f"the killed IOC ended {ends}, not {expected}; {check['no_deaths']}")
-    return ends[0]
+    missing = [reason for reason in check["no_deaths"] if not reason.startswith("kills for lack of memory")]
+    lacks = " ".join(reason for reason in missing if reason.startswith("crashes are told without"))
+    # where nothing is told but the wait status, that is a reason of its own
+    told = "?" if len(missing) > bool(lacks) else ""
+    words = [(r" at address 0x1230", "address"), (" in fall", "place in the code"), (", thread imitation", "thread")]
+    crash = "".join(f"({word}){told}" for word, part in words if part not in lacks)
+    expected = {
+        "victim": r"killed by SIGKILL(, sent by pid 1 \(\w+, user 0\))" + told,
+        "crash": "killed by SIGSEGV" + crash,
+    }
+    for name, how in expected.items():
+        found = [ioc["end"] for ioc in iocs if ioc["ioc"] == name]
+        if len(found) != 1 or not re.fullmatch(how, found[0] or ""):
+            raise Wrong(f"the IOC {name} ended {found}, not {how}; {missing}")
+    return "; ".join(ioc["end"] for ioc in iocs if ioc["ioc"] in expected)
 
 
 def printed(place):

@@ -66,15 +66,17 @@ poweroff -f
 # Shell code to run before, during and after the recording: for the imitation, and for a real IOC.
 IMITATION = (
     "IOC=guest imitation 600 2>/tmp/ioc.err & ioc=$!; sleep 1",
-    # then this shell, process 1, kills another one
+    # then this shell, process 1, kills one, and another one crashes
     f"""sleep {RECORDED}
-IOC=victim imitation 600 2>/dev/null & victim=$!
-for second in $(seq 30); do
-    iocrec status --dir /tmp/log --json 2>/dev/null | grep -q victim && break
+for name in victim crash; do
+    IOC=$name imitation 600 2>/dev/null & pid=$!
+    for second in $(seq 30); do
+        iocrec status --dir /tmp/log --json 2>/dev/null | grep -q $name && break
+        sleep 1
+    done
     sleep 1
+    [ $name = victim ] && kill -9 $pid || kill -USR1 $pid
 done
-sleep 1
-kill -9 $victim
 sleep 2""",
     "kill $ioc",
 )

@@ -7,7 +7,7 @@
  * next; the last prints its value to standard error once a second. The program checks what comes out, and ends with 1
  * if a probe has made it compute something wrong.
  *
- * usage: imitation SECONDS     ends earlier at SIGTERM
+ * usage: imitation SECONDS     ends earlier at SIGTERM; dies at an address of no page after SIGUSR1
  */
 #include <signal.h>
 #include <stddef.h>
@@ -188,12 +188,20 @@ static void build(void)
 	pdbbase = &base;
 }
 
-static volatile sig_atomic_t ended;
+static volatile sig_atomic_t ended, falls;
 
 static void end(int number)
 {
-	(void)number;
-	ended = 1;
+	if (number == SIGTERM)
+		ended = 1;
+	else
+		falls = 1;
+}
+
+FUNCTION void fall(volatile int *where)
+{
+	*where = 1;
+	OPAQUE();
 }
 
 int main(int count, char **arguments)
@@ -203,6 +211,7 @@ int main(int count, char **arguments)
 
 	build();
 	signal(SIGTERM, end);
+	signal(SIGUSR1, end);
 	for (int round = 0; round < rounds && !ended; round++) {
 		double value = round;
 
@@ -212,6 +221,8 @@ int main(int count, char **arguments)
 				printf("imitation: %s is %g, not %g\n", records[i].name, records[i].val, value + i + 1);
 				return 1;
 			}
+		if (falls)
+			fall((int *)(uintptr_t)0x1230);
 		usleep(50000);
 	}
 	printf("imitation: computed right\n");

@@ -7,6 +7,8 @@ use crate::bpf::shared::{shared, shared_enum, Enum, Shared, Struct};
 pub const OBJECT: &str = "death";
 /// Map of recorded processes: PID (u32) to [`Mortal`].
 pub const MORTALS: &str = "mortals";
+/// Map in which the perf tier's programs leave where a thread stood: the kernel's number of it (u32) to the address (u64).
+pub const PLACES: &str = "places";
 /// Buffer of events.
 pub const DEATHS: &str = "deaths";
 
@@ -34,7 +36,7 @@ shared! {
         time: u64,
         /// Delivered: `si_addr`, if `addressed`.
         address: u64,
-        /// Delivered: the instruction at which the thread stood; 0 if unknown.
+        /// Delivered: the instruction at which the thread stood, or its key in map `places` if `is_key`; 0 if unknown.
         ip: u64,
         /// Delivered: its stack pointer; 0 if unknown.
         sp: u64,
@@ -62,8 +64,10 @@ shared! {
         handled: u8,
         /// 1 if `address` was read.
         addressed: u8,
+        /// 1 if `ip` is a key.
+        is_key: u8,
         /// 0.
-        unused: [u8; 3],
+        unused: [u8; 2],
         /// Name of the sender, or of the thread.
         comm: [u8; COMM_BYTES],
     }

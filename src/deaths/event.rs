@@ -46,6 +46,13 @@ pub struct Delivered {
     pub stack: Vec<u8>,
 }
 
+impl Delivered {
+    /// Whether it is known where the thread stood; at 0 it may, after a call of nothing.
+    pub fn has_place(&self) -> bool {
+        self.ip != 0 || self.sp != 0
+    }
+}
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
@@ -68,8 +75,9 @@ pub struct Event {
     pub what: What,
 }
 
-/// Parses an event as the programs send it. `None` if it is none of theirs.
-pub fn parse(bytes: &[u8]) -> Option<Event> {
+/// Parses an event as the programs send it. `place_of` gives the address that the programs left under a key. `None` if it
+/// is none of theirs.
+pub fn parse(bytes: &[u8], place_of: impl FnOnce(u32) -> Option<u64>) -> Option<Event> {
     let death = Death::read(bytes)?;
     let what = match DeathKind::of(death.kind.into())? {
         DeathKind::Sent => What::Sent(Sent {
@@ -93,7 +101,10 @@ pub fn parse(bytes: &[u8]) -> Option<Event> {
                 code: death.code.cast_signed(),
                 address: (death.addressed == 1).then_some(death.address),
                 handled: death.handled == 1,
-                ip: death.ip,
+                ip: match death.is_key {
+                    0 => death.ip,
+                    _ => u32::try_from(death.ip).ok().and_then(place_of).unwrap_or(0),
+                },
                 sp: death.sp,
                 from: from.filter(|_| !stack.is_empty()).unwrap_or(0),
                 stack,
@@ -113,6 +124,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn nowhere(_: u32) -> Option<u64> {
+        None
+    }
+
     fn death(kind: DeathKind) -> Death {
         let mut comm = [0; COMM_BYTES];
         comm[..5].copy_from_slice(b"cbLow");
@@ -131,9 +146,11 @@ mod tests {
         };
         let mut bytes = given.bytes().to_vec();
         bytes.extend([9; STACK_BYTES]);
-        let Some(Event { time: 7, pid: 8, what: What::Delivered(found) }) = parse(&bytes) else { panic!() };
+        let Some(Event { time: 7, pid: 8, what: What::Delivered(found) }) = parse(&bytes, nowhere) else {
+            panic!()
+        };
         assert_eq!((found.name.as_str(), found.address, found.stack), ("cbLow", Some(0x1230), vec![9; 16]));
-        let cut = parse(&bytes[..size_of::<Death>() + 8]).unwrap();
+        let cut = parse(&bytes[..size_of::<Death>() + 8], nowhere).unwrap();
         assert!(
             matches!(cut.what, What::Delivered(found) if found.stack.is_empty()),
             "not all that it claims"
@@ -141,9 +158,22 @@ mod tests {
     }
 
     #[test]
+    fn a_place_under_a_key() {
+        let given = Death { ip: 5, is_key: 1, ..death(DeathKind::Delivered) };
+        let ip = |place: Option<u64>| {
+            let found = parse(given.bytes(), |key| (key == 5).then_some(place).flatten());
+            match found.unwrap().what {
+                What::Delivered(found) => found.ip,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((ip(Some(0x7000)), ip(None)), (0x7000, 0), "no key is told as an address");
+    }
+
+    #[test]
     fn no_event() {
-        assert_eq!(parse(&[0; 95]), None);
-        assert_eq!(parse(&[0; 96]), None, "kind 0");
+        assert_eq!(parse(&[0; 95], nowhere), None);
+        assert_eq!(parse(&[0; 96], nowhere), None, "kind 0");
     }
 
     proptest! {
@@ -156,7 +186,7 @@ mod tests {
             if let Some(place) = bytes.get_mut(std::mem::offset_of!(Death, bytes)..).and_then(|rest| rest.get_mut(..4)) {
                 place.copy_from_slice(&(stack % 400).to_ne_bytes());
             }
-            if let Some(Event { what: What::Delivered(found), .. }) = parse(&bytes) {
+            if let Some(Event { what: What::Delivered(found), .. }) = parse(&bytes, nowhere) {
                 prop_assert!(found.stack.len() <= bytes.len() - size_of::<Death>());
             }
         }

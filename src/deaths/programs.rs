@@ -17,7 +17,7 @@ use crate::bpf::perf_buffer::PerfBuffer;
 use crate::bpf::ring::Ring;
 use crate::bpf::shared::Shared;
 use crate::bpf::table::{map_of, MapError, Table};
-use crate::deaths::contract::{Mortal, DEATHS, MORTALS, OBJECT};
+use crate::deaths::contract::{Mortal, DEATHS, MORTALS, OBJECT, PLACES};
 use crate::deaths::event::{parse, Event};
 use crate::deaths::self_test::{self, SelfTestError, Tried};
 
@@ -26,8 +26,11 @@ const PAGES: usize = 2;
 /// Most bytes of events taken at a time: all that the ring holds.
 const MOST: usize = 1 << 16;
 
-/// The programs without which nothing is told.
-const NEEDED: [&str; 2] = ["generated", "delivers"];
+/// The programs of a tier without which nothing is told, the best choice first: of the second only one is loaded. The perf
+/// tier's that is attached to a raw tracepoint tells addresses, and needs Linux 4.17.
+const RING: [[&str; 2]; 1] = [["generated", "delivers"]];
+const PERF: [[&str; 2]; 2] = [["generated", WITH_ADDRESS], ["generated", "delivers"]];
+const WITH_ADDRESS: &str = "delivers_raw";
 /// The program that tells that memory was short.
 const OOM: &str = "marks_victim";
 
@@ -42,10 +45,15 @@ pub enum Lacks {
     SelfTest(Tier, SelfTestError),
     /// Kills for lack of memory cannot be told from others.
     NoOom(Failure),
-    /// Neither registers nor stack of a crash are told.
-    NoStack,
-    /// Neither addresses nor registers: the perf tier's programs are used.
-    PerfTier,
+    /// Of a crash the stack is not told, nor what is set.
+    Parts {
+        /// The tier of the programs.
+        tier: Tier,
+        /// Where the thread stood.
+        place: bool,
+        /// The address that could not be accessed.
+        address: bool,
+    },
 }
 
 impl Lacks {
@@ -62,12 +70,19 @@ impl Display for Lacks {
             Lacks::Attach(_, why) => write!(f, "the kernel's tracepoints of signals can't be used: {why}"),
             Lacks::SelfTest(_, why) => why.fmt(f),
             Lacks::NoOom(why) => write!(f, "kills for lack of memory look like others: {why}"),
-            Lacks::NoStack => f.write_str(
-                "crashes are told without their place in the code: the kernel gives no registers (Linux 5.15)",
-            ),
-            Lacks::PerfTier => f.write_str(
-                "crashes are told without address and place in the code: that needs Linux 5.15 with BTF",
-            ),
+            Lacks::Parts { tier, place, address } => {
+                let parts = match (place, address) {
+                    (false, false) => "stack",
+                    (true, false) => "place in the code and stack",
+                    (false, true) => "address and stack",
+                    (true, true) => "address, place in the code and stack",
+                };
+                let why = match tier {
+                    Tier::Ring => "the kernel gives no registers",
+                    _ => "that needs a 64-bit Linux, 5.8 or later, with BTF",
+                };
+                write!(f, "crashes are told without their {parts}: {why}")
+            }
         }
     }
 }
@@ -81,6 +96,8 @@ enum Buffer {
 pub struct Deaths {
     buffer: Buffer,
     mortals: Table<u32, Mortal>,
+    /// Where threads stood, in the perf tier.
+    places: Option<Table<u32, u64>>,
     batch: Rc<RefCell<Batch>>,
     lost: u64,
     /// Dropped before the programs.
@@ -93,47 +110,70 @@ impl Deaths {
     pub fn open(tiers: &[Tier]) -> (Option<Deaths>, Vec<Lacks>) {
         let mut lacks = Vec::new();
         for &tier in tiers {
-            let mut parts = Vec::new();
-            match Deaths::of(tier, &mut parts) {
-                Ok(mut deaths) => match self_test::run(&mut deaths) {
-                    Ok(tried) => {
-                        match (tier, tried) {
-                            (Tier::Ring, Tried::WithoutStack) => parts.push(Lacks::NoStack),
-                            (Tier::Ring, Tried::Whole) => {}
-                            _ => parts.push(Lacks::PerfTier),
+            let choices = if tier == Tier::Ring { RING.as_slice() } else { PERF.as_slice() };
+            for (number, needed) in choices.iter().enumerate() {
+                let mut parts = Vec::new();
+                match Deaths::tried(tier, needed, &mut parts) {
+                    Ok((deaths, tried)) => {
+                        let has_address = needed.contains(&WITH_ADDRESS) || tier == Tier::Ring;
+                        if tried != Tried::Whole {
+                            let place = tried == Tried::Nothing;
+                            parts.push(Lacks::Parts { tier, place, address: !has_address });
                         }
                         lacks.extend(parts);
                         return (Some(deaths), lacks);
                     }
-                    Err(why) => lacks.push(Lacks::SelfTest(tier, why)),
-                },
-                Err(why) => lacks.push(why),
+                    // of two the reason of the simpler one
+                    Err(why) if number + 1 == choices.len() => lacks.push(why),
+                    Err(_) => {}
+                }
             }
         }
         (None, lacks)
     }
 
-    fn of(tier: Tier, parts: &mut Vec<Lacks>) -> Result<Deaths, Lacks> {
-        let object = load(OBJECT, tier, |_| Ok(())).map_err(|why| Lacks::Load(tier, why))?;
+    /// These programs of a tier, and what they can tell.
+    pub(super) fn tried(
+        tier: Tier,
+        needed: &[&'static str],
+        parts: &mut Vec<Lacks>,
+    ) -> Result<(Deaths, Tried), Lacks> {
+        let mut deaths = Deaths::of(tier, needed, parts)?;
+        let tried = self_test::run(&mut deaths).map_err(|why| Lacks::SelfTest(tier, why))?;
+        Ok((deaths, tried))
+    }
+
+    fn of(tier: Tier, needed: &[&'static str], parts: &mut Vec<Lacks>) -> Result<Deaths, Lacks> {
+        let object = load(OBJECT, tier, |object| {
+            for mut program in object.progs_mut() {
+                program
+                    .set_autoload(program.name() == OOM || needed.iter().any(|name| program.name() == *name));
+            }
+            Ok(())
+        });
+        let object = object.map_err(|why| Lacks::Load(tier, why))?;
         let refused = |error: io::Error| {
             Lacks::Load(tier, LoadError::Refused(diagnose(Step::Buffers, Failure::from(error))))
         };
         let batch = Rc::new(RefCell::new(Batch::default()));
         let mortals = Table::open(&object, MORTALS).map_err(refused)?;
-        let buffer = match tier {
-            Tier::Ring => Ring::open(&object, DEATHS).map(Buffer::Ring),
-            _ => map_of(&object, DEATHS)
-                .and_then(|map| PerfBuffer::open(map.as_fd(), PAGES, 1, batch.clone()))
-                .map(|buffer| Buffer::Perf(Box::new(buffer))),
+        let (buffer, places) = match tier {
+            Tier::Ring => (Ring::open(&object, DEATHS).map(Buffer::Ring), None),
+            _ => (
+                map_of(&object, DEATHS)
+                    .and_then(|map| PerfBuffer::open(map.as_fd(), PAGES, 1, batch.clone()))
+                    .map(|buffer| Buffer::Perf(Box::new(buffer))),
+                Some(Table::open(&object, PLACES).map_err(refused)?),
+            ),
         };
         let buffer = buffer.map_err(refused)?;
-        let attached: Result<Vec<Link>, Failure> = NEEDED.iter().map(|name| attach(&object, name)).collect();
+        let attached: Result<Vec<Link>, Failure> = needed.iter().map(|name| attach(&object, name)).collect();
         let mut links = attached.map_err(|failure| Lacks::Attach(tier, failure))?;
         match attach(&object, OOM) {
             Ok(link) => links.push(link),
             Err(failure) => parts.push(Lacks::NoOom(failure)),
         }
-        Ok(Deaths { buffer, mortals, batch, lost: 0, _links: links, _object: object })
+        Ok(Deaths { buffer, mortals, places, batch, lost: 0, _links: links, _object: object })
     }
 
     /// Becomes readable when an event waits.
@@ -183,7 +223,13 @@ impl Deaths {
         }
         let mut batch = self.batch.borrow_mut();
         batch.sort();
-        let events = batch.samples().filter_map(parse).collect();
+        let place_of = |key| {
+            let places = self.places.as_ref()?;
+            let place = places.get(key);
+            places.remove(key);
+            place
+        };
+        let events = batch.samples().filter_map(|bytes| parse(bytes, place_of)).collect();
         batch.clear(0);
         events
     }

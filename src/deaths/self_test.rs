@@ -16,13 +16,15 @@ use crate::linux::victim::{Victim, MARK};
 const WAIT: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What the programs can tell.
+/// What the programs can tell of a crash beside signal and thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
     /// Registers and stack.
     Whole,
-    /// Neither.
-    WithoutStack,
+    /// Where the thread stood.
+    Place,
+    /// Nothing.
+    Nothing,
 }
 
 /// Why the programs are not used.
@@ -38,6 +40,8 @@ pub enum SelfTestError {
     PidNamespace,
     /// The sender is wrong.
     Sender,
+    /// Where it stood is wrong.
+    Place,
     /// The stack is wrong.
     Stack,
 }
@@ -54,6 +58,7 @@ impl Display for SelfTestError {
                  in that of the host",
             ),
             SelfTestError::Sender => f.write_str("who killed it was told wrong"),
+            SelfTestError::Place => f.write_str("where it stood was told wrong"),
             SelfTestError::Stack => f.write_str("its stack was told wrong"),
         }
     }
@@ -73,7 +78,8 @@ pub fn run(deaths: &mut Deaths) -> Result<Tried, SelfTestError> {
     let killed = victim.kill(libc::SIGQUIT);
     let events = killed.map(|_| events_of(deaths, pid));
     deaths.forget(pid);
-    judge(&events.map_err(no_child)?)
+    // the child has the code of its parent
+    judge(&events.map_err(no_child)?, &process::executable(std::process::id()))
 }
 
 /// The events of a process that has ended: two, if all is well.
@@ -89,7 +95,7 @@ fn events_of(deaths: &Deaths, pid: u32) -> Vec<Event> {
     }
 }
 
-fn judge(events: &[Event]) -> Result<Tried, SelfTestError> {
+fn judge(events: &[Event], code: &[(u64, u64)]) -> Result<Tried, SelfTestError> {
     let untold = || match process::is_first_pid_namespace() {
         true => SelfTestError::Untold,
         false => SelfTestError::PidNamespace,
@@ -103,7 +109,7 @@ fn judge(events: &[Event]) -> Result<Tried, SelfTestError> {
         What::Delivered(delivered) if delivered.signal == signal => Some(delivered),
         _ => None,
     });
-    let (Some(Sent { sender, uid, .. }), Some(Delivered { handled: false, sp, stack, .. })) =
+    let (Some(Sent { sender, uid, .. }), Some(Delivered { handled: false, ip, sp, stack, .. })) =
         (sent, delivered)
     else {
         return Err(untold());
@@ -111,8 +117,14 @@ fn judge(events: &[Event]) -> Result<Tried, SelfTestError> {
     if (*sender, *uid) != (std::process::id(), nix::unistd::getuid().as_raw()) {
         return Err(SelfTestError::Sender);
     }
+    if *ip == 0 {
+        return Ok(Tried::Nothing);
+    }
+    if !code.iter().any(|(start, end)| (start..end).contains(&ip)) {
+        return Err(SelfTestError::Place);
+    }
     if *sp == 0 {
-        return Ok(Tried::WithoutStack);
+        return Ok(Tried::Place);
     }
     let mark: Vec<u8> = MARK.iter().flat_map(|word| word.to_ne_bytes()).collect();
     match stack.windows(mark.len()).any(|bytes| bytes == mark) {
@@ -147,17 +159,24 @@ mod tests {
         }
         let (deaths, lacks) = Deaths::open(&[Tier::Perf]);
         match lacks.as_slice() {
-            [Lacks::PerfTier] => assert!(deaths.is_some()),
+            // this kernel has raw tracepoints, so the address is told
+            [Lacks::Parts { tier: Tier::Perf, place: false, address: false }] => assert!(deaths.is_some()),
             // tracefs is not mounted
             [Lacks::Attach(Tier::Perf, why)] => {
                 not_run("deaths::perf", Needs::Kernel(format!("tracepoints: {why}")));
             }
             other => panic!("{other:?}"),
         }
+        // what kernels before 4.17 have, and this one, too
+        match Deaths::tried(Tier::Perf, &["generated", "delivers"], &mut Vec::new()) {
+            Ok((_, tried)) => assert_eq!(tried, Tried::Place),
+            Err(Lacks::Attach(..)) => {}
+            Err(other) => panic!("{other}"),
+        }
     }
 
     #[test]
-    fn a_wrong_sender_or_stack_is_refused() {
+    fn a_wrong_sender_place_or_stack_is_refused() {
         let sent = |sender| {
             let sent = Sent {
                 signal: 3,
@@ -169,7 +188,7 @@ mod tests {
             };
             Event { time: 1, pid: 2, what: What::Sent(sent) }
         };
-        let delivered = |sp, stack: &[u8]| {
+        let delivered = |ip, sp, stack: &[u8]| {
             let delivered = Delivered {
                 tid: 2,
                 name: String::new(),
@@ -177,7 +196,7 @@ mod tests {
                 code: 0,
                 address: None,
                 handled: false,
-                ip: 1,
+                ip,
                 sp,
                 from: 0,
                 stack: stack.to_vec(),
@@ -185,9 +204,12 @@ mod tests {
             Event { time: 1, pid: 2, what: What::Delivered(delivered) }
         };
         let own = std::process::id();
-        assert_eq!(judge(&[sent(own), delivered(0, &[])]), Ok(Tried::WithoutStack));
-        assert_eq!(judge(&[sent(own), delivered(8, &[0; 64])]), Err(SelfTestError::Stack));
-        assert_eq!(judge(&[sent(own + 1), delivered(0, &[])]), Err(SelfTestError::Sender));
+        let judge = |events: &[Event]| judge(events, &[(0x1000, 0x2000)]);
+        assert_eq!(judge(&[sent(own), delivered(0, 0, &[])]), Ok(Tried::Nothing));
+        assert_eq!(judge(&[sent(own), delivered(0x1000, 0, &[])]), Ok(Tried::Place));
+        assert_eq!(judge(&[sent(own), delivered(0x2000, 0, &[])]), Err(SelfTestError::Place));
+        assert_eq!(judge(&[sent(own), delivered(0x1fff, 8, &[0; 64])]), Err(SelfTestError::Stack));
+        assert_eq!(judge(&[sent(own + 1), delivered(0x1000, 0, &[])]), Err(SelfTestError::Sender));
         assert!(judge(&[sent(own)]).is_err() && judge(&[]).is_err());
     }
 }

@@ -96,15 +96,25 @@ impl Mapping {
 /// The mappings that may hold a process's objects: private, writable, without a file; first address and the address
 /// after the last, in the order of addresses.
 pub fn writable(pid: u32) -> Vec<(u64, u64)> {
+    ranges(pid, |permissions, is_anonymous| permissions == "rw-p" && is_anonymous)
+}
+
+/// The mappings that may be executed, as [`writable`].
+pub fn executable(pid: u32) -> Vec<(u64, u64)> {
+    ranges(pid, |permissions, _| permissions.contains('x'))
+}
+
+/// The mappings that are wanted by their permissions and by whether they are of no file.
+fn ranges(pid: u32, is_wanted: impl Fn(&str, bool) -> bool) -> Vec<(u64, u64)> {
     let text = text(directory(pid).join("maps")).unwrap_or_default();
     let range = |line: &str| {
         // start-end perms offset device inode path (proc(5))
         let mut words = line.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
         let permissions = words.next()?;
-        let anonymous = words.nth(2)? == "0";
+        let is_anonymous = words.nth(2)? == "0";
         let hex = |text| u64::from_str_radix(text, 16).ok();
-        (permissions == "rw-p" && anonymous).then_some((hex(start)?, hex(end)?))
+        is_wanted(permissions, is_anonymous).then_some((hex(start)?, hex(end)?))
     };
     text.lines().filter_map(range).collect()
 }

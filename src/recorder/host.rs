@@ -60,7 +60,8 @@ pub fn deaths_lack(
 ) -> (Vec<String>, Option<String>) {
     if is_open {
         let asked = request == TierRequest::Only(Tier::Perf);
-        let parts = lacks.iter().filter(|lack| !(lack.is_refusal() || asked && **lack == Lacks::PerfTier));
+        let parts =
+            lacks.iter().filter(|lack| !(lack.is_refusal() || asked && matches!(lack, Lacks::Parts { .. })));
         return (parts.map(ToString::to_string).collect(), None);
     }
     let Some(why) = lacks.last().map(ToString::to_string) else { return (Vec::new(), None) };

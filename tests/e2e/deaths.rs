@@ -3,7 +3,7 @@
 //! The IOC is a C program (own_ioc.c) whose records crash in ways that routines.c knows.
 
 use crate::rig::own_program::{Build, Own};
-use crate::rig::{not_run, wait_until, Ioc, Needs, Rig, Running, IOCREC};
+use crate::rig::{enter_mounts_with_tracefs, not_run, wait_until, Ioc, Needs, Rig, Running, IOCREC};
 use serde_json::{json, Value};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -282,6 +282,32 @@ fn a_flood_of_signals() {
     let told = dying.rig.facts("signal_sent");
     println!("{told} told of {sent} signals");
     assert!((2..100).contains(&told), "{told} of {sent}");
+}
+
+/// The perf tier's programs tell where the thread stood and the address, but no stack.
+#[test]
+fn the_perf_tier() {
+    for (record, words) in [
+        ("DIE:AT", "killed by SIGSEGV at address 0x1230 in crash_at, thread "),
+        ("DIE:DIVIDE", "killed by SIGFPE in divide, thread "),
+        ("DIE:JUMP", "killed by SIGSEGV at address 0x2340 in no file's code (at 0x2340), thread "),
+        ("DIE:OVERFLOW", "killed by SIGSEGV at address "),
+        ("DIE:ABORT", "killed by SIGABRT, sent by itself, thread "),
+    ] {
+        enter_mounts_with_tracefs();
+        let Some(mut dying) = Dying::start("deaths-perf", &["--tier", "perf"]) else { return };
+        assert!(dying.process(record).signal().is_some(), "{record}");
+        let said = dying.said();
+        let end = said["end"].as_str().expect("an end");
+        assert!(end.starts_with(words), "{record}: {end}");
+        assert!(end.contains(&format!(", while processing {record}")), "{record}: {end}");
+        let crash = &said["crash"];
+        assert_eq!((&crash["sp"], &crash["stack_bytes"]), (&Value::Null, &json!(0)), "{crash:#}");
+        assert_eq!(functions(crash), [""; 0], "{crash:#}");
+        if record == "DIE:OVERFLOW" {
+            assert_eq!(crash["function"], "deeper", "{crash:#}");
+        }
+    }
 }
 
 /// The packet tier has no programs, but the end is told.

@@ -1,7 +1,6 @@
 //! Restricted machines: the recorder takes the highest possible tier, and gives the reason in one line.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::{json, Value};
@@ -177,13 +176,8 @@ fn a_client_is_named_without_sock_diag() {
 #[test]
 fn events_of_dead_recorders_are_removed_from_tracefs() {
     let Some(rig) = Rig::new("stale-events") else { return };
-    rig::enter_private_mounts();
+    rig::enter_mounts_with_tracefs();
     let events = "/sys/kernel/tracing/uprobe_events";
-    // systemd mounts it at boot, and it can't be mounted twice at one place
-    if !Path::new(events).exists() {
-        let mounted = run(Command::new("mount").args(["-t", "tracefs", "tracefs", "/sys/kernel/tracing"]));
-        assert!(mounted.status.success(), "{}", String::from_utf8_lossy(&mounted.stderr));
-    }
     let mut dead = Command::new("true").spawn().expect("a process");
     dead.wait().expect("it ends");
     let (dead, living) = (dead.id(), std::process::id());

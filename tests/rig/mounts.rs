@@ -19,6 +19,18 @@ pub(super) fn make_mounts_private() -> bool {
     }
 }
 
+/// Moves this thread into a mount namespace of its own that has tracefs, which systemd mounts at boot elsewhere.
+pub fn enter_mounts_with_tracefs() {
+    enter_private_mounts();
+    let at = "/sys/kernel/tracing";
+    // it can't be mounted twice at one place
+    if !std::path::Path::new(at).join("uprobe_events").exists() {
+        let mounted =
+            Command::new("mount").args(["-t", "tracefs", "tracefs", at]).output().expect("mount runs");
+        assert!(mounted.status.success(), "{}", String::from_utf8_lossy(&mounted.stderr));
+    }
+}
+
 /// The /proc of this process's own namespace.
 pub(super) fn mount_proc() -> bool {
     let (proc, at) = (c"proc".as_ptr(), c"/proc".as_ptr());

@@ -82,7 +82,7 @@ pub fn keys(context: &Context, crash: &Crash) -> CrashKeys {
         handled: crash.handled,
         thread: crash.thread.clone(),
         tid: crash.tid,
-        ip: if crash.sp == 0 { None } else { Some(format!("{:#x}", crash.ip)) },
+        ip: (crash.ip != 0 || crash.sp != 0).then(|| format!("{:#x}", crash.ip)),
         sp: hexadecimal(crash.sp),
         offset: module.is_some().then_some(crash.offset),
         function,

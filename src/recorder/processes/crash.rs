@@ -19,7 +19,8 @@ const MOST_ASKED: usize = 8;
 
 /// Notes a crash, and asks for the functions on its stack.
 pub fn note(env: &mut Env<'_>, ioc: &mut TracedIoc, time: u64, delivered: Delivered) {
-    let process = ioc.process.as_ref().filter(|_| delivered.sp != 0 && ioc.dying.asked.len() < MOST_ASKED);
+    let process =
+        ioc.process.as_ref().filter(|_| delivered.has_place() && ioc.dying.asked.len() < MOST_ASKED);
     let Some(process) = process else {
         tell(env, ioc, time, &delivered, None, &[]);
         return;

@@ -219,7 +219,7 @@ fn place_of(crash: &Delivered, place: Option<&Place>) -> String {
     match place {
         Some(Place { function, .. }) if !function.is_empty() => text += &format!(" in {function}"),
         Some(Place { module, offset, .. }) => text += &format!(" in {module}+{offset:#x}"),
-        None if crash.sp != 0 => text += &format!(" in no file's code (at {:#x})", crash.ip),
+        None if crash.has_place() => text += &format!(" in no file's code (at {:#x})", crash.ip),
         None => {}
     }
     text += &format!(", thread {}", crash.name);
