@@ -171,15 +171,37 @@ fn fdinfo(pid: u32) -> Vec<PathBuf> {
 /// The process that has a socket with that abstract name; `None` if it cannot be seen.
 pub fn of_socket(name: &str, owner: u32) -> Option<Holder> {
     let sockets = proc::text("/proc/net/unix").ok()?;
-    // address: references protocol flags type state inode @name
-    let inode = sockets.lines().find_map(|line| {
-        let (rest, found) = line.rsplit_once(" @")?;
-        (found == name).then(|| rest.rsplit_once(' ').map(|(_, inode)| inode))?
-    })?;
-    let wanted = PathBuf::from(format!("socket:[{inode}]"));
+    let wanted = PathBuf::from(format!("socket:[{}]", inode_of(&sockets, name)?));
     let has = |pid: &u32| {
         let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         links.into_iter().any(|link| read_link(link.path()).is_ok_and(|file| file == wanted))
     };
     proc::pids().ok()?.into_iter().find(has).map(|pid| process(pid, owner))
+}
+
+/// The inode of the socket with that abstract name in the text of /proc/net/unix. `None` if there are several: the names in
+/// it may hold line feeds, and so look like lines of other sockets.
+fn inode_of<'a>(sockets: &'a str, name: &str) -> Option<&'a str> {
+    // address: references protocol flags type state inode @name
+    let mut found = sockets.lines().filter_map(|line| {
+        let (rest, found) = line.rsplit_once(" @")?;
+        (found == name).then(|| rest.rsplit_once(' ').map(|(_, inode)| inode))?
+    });
+    found.next().filter(|_| found.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_looks_like_a_line() {
+        let own = "0000: 00000002 00000000 00010000 0001 01 1234 @iocrec/1/2\n";
+        let forged =
+            "0000: 00000002 00000000 00010000 0001 01 99 @x\n0: 2 0 10000 0001 01 77 @iocrec/1/2\n".to_owned();
+        assert_eq!(inode_of(own, "iocrec/1/2"), Some("1234"));
+        assert_eq!(inode_of(own, "iocrec/1/3"), None);
+        assert_eq!(inode_of(&(forged.clone() + own), "iocrec/1/2"), None);
+        assert_eq!(inode_of(&(own.to_owned() + &forged), "iocrec/1/2"), None);
+    }
 }
