@@ -92,7 +92,7 @@ def examine(guest, console, place):
             if put["record"] != "GUEST:R0" or put["new"] != put["requested"] + 1:
                 raise Wrong(f"a put that the imitation did not make: {put}")
     used(place)
-    end = ends(place, check)
+    end = deaths(place, check)
     lines = printed(place) if puts and "write: left out" not in reasons else "no"
     written = writes(place, errors)
     release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
@@ -119,7 +119,7 @@ def used(place):
         raise Wrong(f"not always one thread and three descriptors: {beats}")
 
 
-def ends(place, check):
+def deaths(place, check):
     """How the two ended that process 1 has killed and made crash: the signal, and what `check` promises of each."""
     iocs = [json.loads(line) for line in replay(["iocs", "--json"], place / "log").splitlines()]
     missing = [reason for reason in check["no_deaths"] if not reason.startswith("kills for lack of memory")]
