@@ -1,514 +1,39 @@
 //! Alarms, one change at a time.
-//!
-//! Chains come in the order in which they began, the alarms that they show come later, and a loss is noted up to a
-//! second after it happened. So alarms wait until nothing that is earlier can come.
 
-use crate::filter::Filter;
-use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Place, Source, State, What};
-use crate::model::asides::{Aside, What as Beside};
-use crate::model::chain::{Chain, Outcome as End, SpanKind};
-use crate::model::origins::{is_value, Cause, Number, Origins};
-use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
+mod changes;
+
+pub(crate) use changes::Changes;
+
+use crate::model::alarms::AlarmLine;
 use crate::model::replay::Replay;
-use crate::model::run::{has_value, Run};
-use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
-use crate::model::{enum_strings, outcome};
 use crate::notices::Notice;
-use crate::processes::Processes;
-use crate::time::SECOND;
-use epics::alarm::DISABLE;
-use iocrec_log::event::{Fact, LossSource, RecordId, Snapshot, Value};
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
-
-/// Time that an alarm waits for a loss that is noted after it.
-const WAIT: i64 = 2 * SECOND as i64;
-/// Alarms that wait, 10 MB. Where more change within [`WAIT`], the first of them don't wait any longer, and are counted:
-/// they may lack a loss that is noted after them.
-const MAX_WAITING: usize = 20_000;
-/// Alarms that wait even so, since earlier ones may come; a bound for hostile logs.
-const MAX_DISORDERED: usize = 40_000;
-/// Losses and the like that are remembered; a bound for hostile logs.
-const MAX_LOSSES: usize = 10_000;
-
-/// What is known of a record's alarm before it is sorted.
-#[derive(Clone, Copy, Default)]
-struct Last {
-    /// Time and alarm of the last state that was taken.
-    taken: Option<(i64, Option<Alarm>, Source)>,
-    /// When its alarm was last seen.
-    seen: Option<i64>,
-    process: Option<u32>,
-}
-
-impl Last {
-    /// The process that it belongs to, if known.
-    fn process(&self) -> Option<usize> {
-        usize::try_from(self.process?).ok()
-    }
-}
-
-/// A record's state, or the acknowledgement of its alarm.
-enum Waiting {
-    State(Number, Shown, State),
-    Acknowledged(Option<Number>, Box<PutLine>),
-}
-
-/// The run and the record with which the chain began that shows a state.
-#[derive(Clone, Copy)]
-struct Shown {
-    run: usize,
-    root: Option<RecordId>,
-}
-
-/// A time in which something of a run may have been missed: chains that begin with a record, or anything.
-struct Loss {
-    run: usize,
-    root: Option<RecordId>,
-    from: i64,
-    to: i64,
-    cause: Rc<str>,
-}
 
 /// The changes of alarms that match a filter, in order of time; then the alarms that still last.
 pub struct Alarms<'a> {
     replay: Replay,
-    filter: &'a Filter,
-    minimum: u16,
-    with_ids: bool,
-    processes: Processes,
-    /// The next chain, and when it began: all earlier alarms can be taken.
-    chain: Option<(i64, Chain)>,
-    origins: Origins,
-    last: Vec<Last>,
-    /// Boxed: what comes in order leaves half of a tree's places free.
-    waiting: BTreeMap<(i64, u64), Box<Waiting>>,
-    count: u64,
-    /// Alarms that did not wait for losses noted after them.
-    hurried: u64,
-    losses: VecDeque<Loss>,
-    fold: Fold,
-    /// Time of the last state that was taken.
-    now: i64,
-    until: Option<i64>,
-    end: Option<i64>,
-    finished: bool,
+    changes: Changes<'a>,
 }
 
 impl<'a> Alarms<'a> {
-    /// The alarms of these chains, each with its cause as `origins`, which follows CP links, puts it. `until`, the filter's, and `end`, of the logs,
-    /// are places in the order of time.
-    pub(crate) fn new(
-        replay: Replay,
-        filter: &'a Filter,
-        processes: Processes,
-        (until, end): (Option<i64>, Option<i64>),
-        origins: Origins,
-    ) -> Self {
-        Alarms {
-            until,
-            replay: replay.with_asides(),
-            filter,
-            minimum: 0,
-            with_ids: false,
-            processes,
-            chain: None,
-            origins: origins.naming_clients(),
-            last: Vec::new(),
-            waiting: BTreeMap::new(),
-            count: 0,
-            hurried: 0,
-            losses: VecDeque::new(),
-            fold: Fold::new(false),
-            now: i64::MIN,
-            end,
-            finished: false,
-        }
+    /// The changes that these chains show.
+    pub(crate) fn new(replay: Replay, changes: Changes<'a>) -> Self {
+        Alarms { replay: replay.with_asides(), changes }
     }
 
     /// Gives all changes, also those of records that flap.
-    pub fn with_all(mut self) -> Self {
-        self.fold = Fold::new(true);
-        self
+    pub fn with_all(self) -> Self {
+        Alarms { changes: self.changes.with_all(), ..self }
     }
 
     /// Leaves out changes that neither come from nor lead to a severity of at least this.
-    pub fn at_least(mut self, severity: u16) -> Self {
-        self.minimum = severity;
-        self
+    pub fn at_least(self, severity: u16) -> Self {
+        Alarms { changes: self.changes.at_least(severity), ..self }
     }
 
     /// Gives each change the ids of its span, which are those of the chains
     /// ([`Logs::chains`](crate::Logs::chains)).
-    pub fn with_ids(mut self) -> Self {
-        self.with_ids = true;
-        self
-    }
-
-    /// Whether the line is wanted.
-    fn wants(&self, line: &AlarmLine) -> bool {
-        let Place { host, ioc, record, .. } = &line.place;
-        let severity = |alarm: Option<Alarm>| alarm.is_some_and(|alarm| alarm.0 >= self.minimum);
-        let severe = match line.what {
-            What::Change => severity(line.from) || severity(line.to),
-            // While it flapped, it may have been severe.
-            What::Flapping | What::Acknowledged => true,
-            What::Still => severity(line.to),
-        };
-        let who = |put: Option<&Rc<PutLine>>| {
-            !self.filter.asks_who() || put.is_some_and(|put| self.filter.who(put))
-        };
-        let put = match line.what {
-            What::Acknowledged => line.put.as_ref(),
-            _ => line.cause.as_ref().and_then(|cause| cause.put.as_ref()),
-        };
-        severe
-            && (line.what == What::Still || self.filter.time(line.time))
-            && self.filter.place(host, ioc)
-            && self.filter.field(record, "VAL")
-            && who(put)
-    }
-
-    /// The number of a record, and what is known of it.
-    fn record(&mut self, run: &Rc<Run>, record: RecordId) -> Option<(Number, &mut Last)> {
-        let number = self.origins.number(run, record)?;
-        if self.last.len() <= number {
-            let context = run.context();
-            let ioc = context.record(record).map(|record| record.ioc);
-            let process = ioc.and_then(|ioc| self.processes.number(&context, ioc));
-            let process = process.and_then(|process| u32::try_from(process).ok());
-            if number >= self.last.capacity() {
-                // a hundred thousand records have one, so not twice as many
-                let more = number + 1 - self.last.len() + self.last.len() / 4;
-                self.last.reserve_exact(more);
-            }
-            self.last.resize_with(number + 1, || Last { process, ..Last::default() });
-        }
-        Some((number, self.last.get_mut(number)?))
-    }
-
-    fn wait(&mut self, time: i64, waiting: Waiting) {
-        if self.until.is_some_and(|until| time >= until) {
-            return; // asked for is what was before
-        }
-        self.count += 1;
-        self.waiting.insert((time, self.count), Box::new(waiting));
-    }
-
-    /// Takes the alarms of a chain.
-    fn take(&mut self, chain: &Chain) {
-        let mut cause = None;
-        self.walk(chain, chain, &mut cause);
-    }
-
-    fn walk(&mut self, top: &Chain, chain: &Chain, cause: &mut Option<Rc<Cause>>) {
-        let mut acknowledges = false;
-        let mut ids = None;
-        for (place, span) in chain.spans.iter().enumerate() {
-            match &span.kind {
-                SpanKind::Process(process) => {
-                    let (begun, time) = (chain.run.even(span.start), chain.run.even(span.end));
-                    let ahead = chain.run.wall(span.end).saturating_sub(time);
-                    match &process.outcome {
-                        End::Completed(done) => {
-                            let alarm = (done.severity, done.status);
-                            self.completed(
-                                top,
-                                (chain, place, &mut ids),
-                                process.record,
-                                begun,
-                                (time, ahead, span.end),
-                                alarm,
-                                &done.value,
-                                cause,
-                            );
-                        }
-                        // It may have another alarm then: DISABLE, with the severity of its DISS.
-                        End::Disabled => self.disabled(chain, process.record, (time, ahead)),
-                        End::Skipped if !collects(chain, process.record) => {
-                            self.disabled(chain, process.record, (time, ahead));
-                        }
-                        _ => {}
-                    }
-                }
-                SpanKind::Put(put) => {
-                    let context = chain.run.context();
-                    acknowledges |= outcome::acknowledges(&context, put);
-                    if let Some(record) = put.record.filter(|_| is_value(&context, put)) {
-                        drop(context);
-                        let time = chain.run.even(put.written.unwrap_or(span.end));
-                        self.written(top, chain, record, time, cause);
-                    }
-                }
-                SpanKind::Link(link) => {
-                    if let Some(target) = &link.target {
-                        self.walk(top, target, cause);
-                    }
-                }
-            }
-        }
-        if acknowledges {
-            let mut found = Vec::new();
-            match self.with_ids {
-                true => each_put_with_ids(chain, true, &mut |put| found.push(put)),
-                false => each_put(chain, true, &mut |put| found.push(put)),
-            }
-            for put in found.into_iter().filter(|put| put.acknowledges.is_some()) {
-                let acknowledged = chain.spans.iter().find_map(|span| match &span.kind {
-                    SpanKind::Put(put) => put.record,
-                    _ => None,
-                });
-                let number = match acknowledged {
-                    Some(record) => self.record(&chain.run, record).map(|(number, _)| number),
-                    None => self.named(&put),
-                };
-                self.wait(put.even, Waiting::Acknowledged(number, Box::new(put)));
-            }
-        }
-    }
-
-    /// The only record that a put can mean that was seen on the network alone.
-    fn named(&self, put: &PutLine) -> Option<Number> {
-        let of_ioc = |number: &Number| {
-            let process = self.last.get(*number).and_then(|last| self.processes.get(last.process()?));
-            process.is_some_and(|process| {
-                Some(&*process.ioc) == put.ioc.as_deref() && Some(&*process.host) == put.host.as_deref()
-            })
-        };
-        let mut numbers = self.origins.named(put.record.as_deref()?).filter(of_ioc);
-        numbers.next().filter(|_| numbers.next().is_none())
-    }
-
-    /// A record has processed.
-    #[allow(clippy::too_many_arguments)]
-    fn completed(
-        &mut self,
-        top: &Chain,
-        (chain, place, ids): (&Chain, usize, &mut Option<Vec<SpanId>>),
-        record: RecordId,
-        begun: i64,
-        (time, ahead, at): (i64, i64, u64),
-        alarm: Alarm,
-        value: &Value,
-        cause: &mut Option<Rc<Cause>>,
-    ) {
-        let Some((number, last)) = self.record(&chain.run, record) else { return };
-        let seen = last.seen;
-        last.seen = last.seen.max(Some(time));
-        let before = last.taken;
-        let as_before = before.is_some_and(|(taken, before, source)| {
-            taken <= time && before == Some(alarm) && (source == Source::Process || begun > taken)
-        });
-        if !as_before {
-            last.taken = Some((time, Some(alarm), Source::Process));
-        }
-        if self.origins.is_followed(number) && self.origins.state(number, value, alarm) {
-            let cause = cause.get_or_insert_with(|| self.origins.cause(top));
-            self.origins.changed(number, begun, time, cause);
-        }
-        if as_before {
-            return;
-        }
-        let cause = Some(Rc::clone(cause.get_or_insert_with(|| self.origins.cause(top))));
-        let context = chain.run.context();
-        let (value, text) = match has_value(&context, record) {
-            true => (value.clone(), enum_strings::state(&context, record, at, value)),
-            false => (Value::Unknown, None),
-        };
-        drop(context);
-        let (alarm, source, gap) = (Some(alarm), Source::Process, None);
-        let trace = self.with_ids.then(|| trace_id(top)).flatten();
-        let span = trace.and_then(|trace| {
-            let ids = ids.get_or_insert_with(|| span_ids(chain));
-            Some(Ids { trace, span: *ids.get(place)? })
-        });
-        let unprocessed = false;
-        let state =
-            State { time, ahead, begun, alarm, value, text, cause, source, seen, gap, unprocessed, span };
-        self.wait(time, Waiting::State(number, Shown::by(chain), state));
-    }
-
-    /// A put to a record's value did not make it process, but others may follow it by CP links.
-    fn written(
-        &mut self,
-        top: &Chain,
-        chain: &Chain,
-        record: RecordId,
-        time: i64,
-        cause: &mut Option<Rc<Cause>>,
-    ) {
-        let Some((number, _)) = self.record(&chain.run, record) else { return };
-        if !self.origins.is_followed(number) {
-            return;
-        }
-        let cause = cause.get_or_insert_with(|| self.origins.cause(top));
-        self.origins.changed(number, time, time, cause);
-    }
-
-    fn disabled(&mut self, chain: &Chain, record: RecordId, (time, ahead): (i64, i64)) {
-        let Some((number, last)) = self.record(&chain.run, record) else { return };
-        // It has the alarm DISABLE until it processes: dbProcess gives it once, with the severity of its DISS then.
-        let is_known = |alarm: Option<Alarm>| alarm.is_none_or(|(_, status)| status == DISABLE);
-        if last.taken.is_some_and(|(taken, alarm, _)| taken <= time && is_known(alarm)) {
-            return;
-        }
-        let seen = last.seen;
-        last.taken = Some((time, None, Source::Process));
-        let state = State { seen, ahead, ..unknown(time) };
-        self.wait(time, Waiting::State(number, Shown::by(chain), state));
-    }
-
-    /// Takes a fact beside the chains.
-    fn aside(&mut self, aside: Aside) {
-        let Aside { time: shown, at, run, what } = aside;
-        let time = run.even(at);
-        let key = Rc::as_ptr(&run) as usize;
-        match what {
-            Beside::Fact(Fact::Snapshot(snapshot)) => {
-                self.snapshot(&run, (time, shown.saturating_sub(time)), at, snapshot)
-            }
-            Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Hits => {
-                let cause = format!("{} hits lost: {}", loss.count, loss.cause);
-                self.missed(key, None, run.even(loss.since), time, cause);
-            }
-            Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Storage => {
-                let cause = format!("{} events not stored: {}", loss.count, loss.cause);
-                self.missed(key, None, run.even(loss.since), time, cause);
-            }
-            Beside::Fact(Fact::ChainsLeftOut(left)) => {
-                let cause = format!("{} chains were left out (chain sampling)", left.count);
-                self.missed(key, Some(left.record), run.even(left.since), time, cause);
-            }
-            Beside::Missing => {
-                let (from, cause) = (run.even(at), "a part of the log is missing".to_owned());
-                self.missed(key, None, from, from.saturating_add(1), cause);
-            }
-            Beside::Fact(_) | Beside::Said(_) => {}
-        }
-    }
-
-    fn missed(&mut self, run: usize, root: Option<RecordId>, from: i64, to: i64, cause: String) {
-        if self.losses.len() >= MAX_LOSSES {
-            self.losses.pop_front();
-        }
-        self.losses.push_back(Loss { run, root, from, to, cause: cause.into() });
-    }
-
-    /// What may have been missed of a process between two times.
-    fn missed_between(&self, process: Option<usize>, shown: Shown, from: i64, to: i64) -> Option<Rc<str>> {
-        let overlaps = |begin: i64, end: i64| begin < to && end > from;
-        let process = process.and_then(|process| self.processes.get(process));
-        let unseen = process.into_iter().flat_map(|process| &process.unseen);
-        let unseen = unseen.filter(|unseen| overlaps(unseen.from, unseen.to));
-        let mut unseen = unseen.map(|unseen| format!("not recorded: {}", unseen.cause).into());
-        unseen.next().or_else(|| {
-            let mut lost = self.losses.iter().rev().filter(|loss| {
-                loss.run == shown.run
-                    && (loss.root.is_none() || loss.root == shown.root)
-                    && overlaps(loss.from, loss.to)
-            });
-            lost.next().map(|loss| Rc::clone(&loss.cause))
-        })
-    }
-
-    /// The recorder has read a record.
-    fn snapshot(&mut self, run: &Rc<Run>, (time, ahead): (i64, i64), at: u64, snapshot: Snapshot) {
-        let Snapshot { record, value, severity, status, stamp } = snapshot;
-        let alarm = (severity, status);
-        let Some((number, last)) = self.record(run, record) else { return };
-        let seen = last.seen;
-        last.seen = last.seen.max(Some(time));
-        if last.taken.is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm)) {
-            return;
-        }
-        last.taken = Some((time, Some(alarm), Source::Snapshot));
-        let text = enum_strings::state(&run.context(), record, at, &value);
-        let state = State {
-            alarm: Some(alarm),
-            value,
-            text,
-            source: Source::Snapshot,
-            seen,
-            ahead,
-            // a record that is disabled has not processed either, but has another alarm than records begin with
-            unprocessed: stamp.is_none() && status != DISABLE,
-            ..unknown(time)
-        };
-        let shown = Shown { run: Rc::as_ptr(run) as usize, root: None };
-        self.wait(time, Waiting::State(number, shown, state));
-    }
-
-    /// Passes what waits to the fold: what is older than `before`, and, where too much waits, the first of it.
-    fn settle(&mut self, before: i64) {
-        loop {
-            let waiting = self.waiting.len();
-            let Some(first) = self.waiting.first_entry() else { break };
-            let time = first.key().0;
-            let due = time < before;
-            // nothing earlier comes after it
-            let in_order = time < before.saturating_add(WAIT);
-            let too_many = waiting > if in_order { MAX_WAITING } else { MAX_DISORDERED };
-            if !due && !too_many {
-                break;
-            }
-            self.hurried += u64::from(!due);
-            let ((time, _), waiting) = first.remove_entry();
-            self.now = self.now.max(time);
-            match *waiting {
-                Waiting::State(number, shown, mut state) => {
-                    let process = self.last.get(number).and_then(Last::process);
-                    state.gap = state.seen.and_then(|seen| self.missed_between(process, shown, seen, time));
-                    let known =
-                        Known { processes: &self.processes, origins: &self.origins, last: &self.last };
-                    let place = || known.place(number);
-                    self.fold.take(number, place, state);
-                }
-                Waiting::Acknowledged(number, put) => {
-                    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-                    let process = number.and_then(|number| self.last.get(number)?.process());
-                    let (host, ioc, record) = (text(&put.host), text(&put.ioc), text(&put.record));
-                    self.fold.acknowledge(number, Place { host, ioc, record, process }, *put);
-                }
-            }
-        }
-    }
-
-    /// Ends the log: what lasts, lasts until then.
-    fn finish(&mut self) {
-        self.finished = true;
-        let until = self.until.unwrap_or(i64::MAX);
-        self.settle(until);
-        if self.hurried > 0 {
-            self.replay.notices().report(&Notice::AlarmsHurried { count: self.hurried });
-        }
-        let (processes, end) = (&self.processes, self.end.unwrap_or(self.now));
-        let known = Known { processes, origins: &self.origins, last: &self.last };
-        let until_when = |place: &Place| {
-            let process = place.process.and_then(|process| processes.get(process));
-            let ended = process.and_then(|process| process.end.as_ref()?.wall).filter(|end| *end < until);
-            match ended {
-                Some(ended) => (ended, true),
-                None => (process.and_then(|process| process.until).unwrap_or(end).min(until), false),
-            }
-        };
-        self.fold.finish(|number| known.place(number), until_when);
-    }
-}
-
-/// What tells which record a number means.
-struct Known<'a> {
-    processes: &'a Processes,
-    origins: &'a Origins,
-    last: &'a [Last],
-}
-
-impl Known<'_> {
-    fn place(&self, number: Number) -> Place {
-        let process = self.last.get(number).and_then(Last::process);
-        let known = process.and_then(|process| self.processes.get(process));
-        let (host, ioc) =
-            known.map(|known| (Rc::clone(&known.host), Rc::clone(&known.ioc))).unwrap_or_default();
-        Place { host, ioc, record: self.origins.name(number), process }
+    pub fn with_ids(self) -> Self {
+        Alarms { changes: self.changes.with_ids(), ..self }
     }
 }
 
@@ -517,65 +42,25 @@ impl Iterator for Alarms<'_> {
 
     fn next(&mut self) -> Option<AlarmLine> {
         loop {
-            while let Some(line) = self.fold.next_line(self.now) {
-                let line = line.shown();
-                if self.wants(&line) {
-                    return Some(line);
-                }
+            if let Some(line) = self.changes.line() {
+                return Some(line);
             }
-            if self.finished {
+            if self.changes.is_finished() {
                 return None;
             }
-            let chain = self.chain.take();
-            if let Some((began, chain)) = &chain {
-                self.take(chain);
-                self.now = self.now.max(began.saturating_sub(WAIT));
-            }
-            let next = self.replay.next();
+            let chain = self.replay.next();
             let began =
-                next.as_ref().map(|chain| chain.root().map_or(i64::MIN, |root| chain.run.even(root.start)));
+                chain.as_ref().map(|chain| chain.root().map_or(i64::MIN, |root| chain.run.even(root.start)));
             while let Some(aside) = self.replay.aside(began.unwrap_or(i64::MAX)) {
-                self.aside(aside);
+                self.changes.aside(aside);
             }
-            match (next, began) {
-                (Some(chain), Some(began)) if self.until.is_none_or(|until| began < until) => {
-                    self.settle(began.saturating_sub(WAIT));
-                    self.chain = Some((began, chain));
-                }
-                _ => self.finish(),
+            match chain {
+                Some(chain) => self.changes.push(chain, None),
+                None => self.changes.finish(),
+            }
+            if self.changes.is_finished() && self.changes.hurried() > 0 {
+                self.replay.notices().report(&Notice::AlarmsHurried { count: self.changes.hurried() });
             }
         }
     }
-}
-
-impl Shown {
-    fn by(chain: &Chain) -> Self {
-        let root = chain.root().and_then(|root| match &root.kind {
-            SpanKind::Process(process) => Some(process.record),
-            _ => None,
-        });
-        Shown { run: Rc::as_ptr(&chain.run) as usize, root }
-    }
-}
-
-/// A state of which nothing is known.
-fn unknown(time: i64) -> State {
-    State {
-        time,
-        ahead: 0,
-        begun: time,
-        alarm: None,
-        value: Value::Unknown,
-        text: None,
-        cause: None,
-        source: Source::Process,
-        seen: None,
-        gap: None,
-        unprocessed: false,
-        span: None,
-    }
-}
-/// Whether it is a record that passes nothing on while it collects, and keeps its alarm then (compressRecord.c).
-fn collects(chain: &Chain, record: RecordId) -> bool {
-    chain.run.context().record(record).is_some_and(|record| record.rtype == "compress")
 }

@@ -221,7 +221,7 @@ impl<'a> Lines<'a> {
     /// The lines of these chains.
     pub(crate) fn new(replay: Replay, filter: &'a Filter) -> Self {
         Lines {
-            replay: replay.with_asides(),
+            replay: replay.with_sayings(),
             next: None,
             is_over: false,
             console: Console::default(),
@@ -271,6 +271,6 @@ impl Logs {
     /// What the IOCs printed, and how their threads gave up, as far as it matches: a filter's PVs are the records that
     /// were being processed.
     pub fn console<'a>(&self, filter: &'a Filter) -> Lines<'a> {
-        Lines::new(self.replay(filter), filter)
+        Lines::new(self.replay_said(filter), filter)
     }
 }

@@ -538,7 +538,7 @@ impl Logs {
             let run = Run::new(SetLater::find(files));
             let choose = |about: &About| match about.classes {
                 Some(classes) if !classes.notes() && !about.defines => Choice::Pass,
-                _ => Choice::Read,
+                _ => Choice::Only(Arc::new(|_| false)),
             };
             self.walk(files, &run, Arc::new(choose), true, &mut |context, event| {
                 found.take(context, event.time, &event.fact);

@@ -1,6 +1,6 @@
 //! Opened logs: the segments of each run, and the queries on them.
 
-use crate::alarms::Alarms;
+use crate::alarms::{Alarms, Changes};
 use crate::chains::Chains;
 use crate::clocks::{self, HostClock, Offsets};
 use crate::events::Events;
@@ -16,7 +16,7 @@ use crate::model::selection::Interest;
 use crate::model::source::{group, Source};
 use crate::namesakes::{self, Namesakes};
 use crate::notices::{Notice, Notices};
-use crate::output::wording::cause::cause;
+use crate::output::wording::cause;
 use crate::pods::Pods;
 use crate::processes::Processes;
 use crate::puts::Puts;
@@ -26,7 +26,7 @@ use crate::states::NOTED;
 use crate::values::{History, Tap, Values};
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{Fact, Host};
-use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
+use iocrec_log::reader::{find, About, Choice, Limit, ReadError, Segment, SegmentFile};
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -420,12 +420,17 @@ impl Logs {
     /// # Ok::<(), iocreplay::OpenError>(())
     /// ```
     pub fn alarms<'a>(&self, filter: &'a Filter) -> Alarms<'a> {
-        Alarms::new(
-            self.replay(filter),
+        Alarms::new(self.replay(filter), self.changes(filter, Rc::new(Processes::read(self))))
+    }
+
+    /// What makes changes of alarms of chains, of these processes.
+    pub(crate) fn changes<'a>(&self, filter: &'a Filter, processes: Rc<Processes>) -> Changes<'a> {
+        let until = filter.until.map(|until| self.even(until));
+        Changes::new(
             filter,
-            Processes::read(self),
-            (filter.until.map(|until| self.even(until)), self.end()),
-            Origins::of_sources(cause, cp_sources(self)),
+            processes,
+            (until, self.end()),
+            Origins::of_sources(cause::of_root, cp_sources(self)),
         )
     }
 
@@ -440,6 +445,15 @@ impl Logs {
         let mut sources = self.sources(filter.since);
         if self.uses_index() {
             sources = sources.into_iter().map(|source| source.asked_for(Interest::Puts)).collect();
+        }
+        Replay::new(sources, self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
+    }
+
+    /// What IOCs said in the filter's time range, and the chains around it; others are missing or lack parts.
+    pub fn replay_said(&self, filter: &Filter) -> Replay {
+        let mut sources = self.sources(filter.since);
+        if self.uses_index() {
+            sources = sources.into_iter().map(Source::asked_what_was_said).collect();
         }
         Replay::new(sources, self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
     }
@@ -606,18 +620,24 @@ pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
     None
 }
 
-/// Monotonic and wall-clock time of the last event of a run. Reads its last segment; those before only if nothing of that one
-/// can be read, as if it had just begun when it was copied.
+/// Monotonic and wall-clock time of the last event of a run. Reads its last segment, of whose blocks only those with
+/// definitions are unpacked: all say when their last event was. Reads those before only if nothing of that one can be read,
+/// as if it had just begun when it was copied.
 fn last_event(run: &[SegmentFile]) -> Option<(u64, i64)> {
+    let choose = |about: &About| match about.defines {
+        true => Choice::Only(Arc::new(|_| false)),
+        false => Choice::Pass,
+    };
     run.iter().rev().find_map(|file| {
         let mut context = Context::default();
         let mut last = None;
-        for part in Scan::new([file], Blocks::All) {
+        for part in Scan::new([file], Blocks::All).choosing(Arc::new(choose)) {
             let Part::Block(block) = part else { continue };
             for event in &block.events {
                 context.apply(event.time, &event.fact);
                 last = last.max(Some(event.time));
             }
+            last = last.max(block.about.map(|about| about.last));
         }
         Some((last?, context.wall(last?)?))
     })

@@ -7,14 +7,13 @@
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::course::Course;
-use crate::model::kept_put::KeptPut;
+use crate::model::kept_put::{Keeper, KeptPut};
 use crate::model::obstacle::Obstacle;
 use crate::model::putlog::PutLine;
 use crate::model::setting::Setting;
 use crate::model::state::FieldState;
 use crate::model::to_setting::setting;
 use crate::model::value::{long_text, same};
-use crate::model::who::Clients;
 use crate::states;
 use crate::values::Entry;
 use iocrec_log::event::{Array, Dbf, Value};
@@ -23,6 +22,8 @@ use std::rc::Rc;
 
 /// Fields whose puts are remembered; a bound for hostile logs.
 const MAX_FIELDS: usize = 100_000;
+/// Names of hosts, IOCs, fields and types that are shared; likewise.
+const MAX_TEXTS: usize = 10_000;
 
 /// Fields that start something when they are written: a second put undoes nothing. Those of EPICS Base's records, and of
 /// the motor, busy, scaler and sscan records.
@@ -31,8 +32,8 @@ const COMMANDS: [&str; 18] = [
     "CMND", "CNT", "RLV", "PAUS", "ABRT",
 ];
 
-/// Host, IOC, record, field.
-type Name = [String; 4];
+/// Host, IOC, record, field: few of which differ, but for the record.
+type Name = [Rc<str>; 4];
 
 /// The latest series of selected puts to a field.
 struct Series {
@@ -45,10 +46,17 @@ struct Series {
     after: Option<Rc<KeptPut>>,
 }
 
-/// A field that was written.
+/// A field that was written. There may be very many.
 pub struct Undo {
-    /// The value before, and the value that must still be there.
-    pub setting: Setting,
+    name: Name,
+    /// Record type; empty if unknown.
+    pub rtype: Rc<str>,
+    /// Type of the field.
+    pub dbf: Option<Dbf>,
+    /// The value before.
+    pub value: Value,
+    /// The value that the puts left: it must still be there.
+    pub left: Value,
     /// The first put of the series.
     pub first: Rc<KeptPut>,
     /// The last put of the series.
@@ -60,7 +68,7 @@ pub struct Undo {
     /// Why it can't be undone; `None` if it can.
     pub obstacle: Option<Obstacle>,
     /// Why the field may no longer have the value that the series left.
-    pub doubt: Option<String>,
+    pub doubt: Option<Rc<str>>,
 }
 
 /// All fields that selected puts wrote.
@@ -85,65 +93,115 @@ pub struct Plan {
 pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     let mut plan = Plan::default();
     let mut all: HashMap<Name, Series> = HashMap::new();
-    let mut clients = Clients::default();
+    let (mut keeper, mut texts) = (Keeper::default(), Texts::default());
     // puts of others, and later ones, may have changed the fields again
     let wider = Filter { until: None, user: None, client: None, ..filter.clone() };
     for put in logs.puts(&wider).flat_map(PutLine::to_records) {
-        take(&mut plan, &mut all, &mut clients, put, filter);
+        take(&mut plan, &mut all, (&mut keeper, &mut texts), put, filter);
     }
-    drop(clients);
+    drop(keeper);
     if all.is_empty() {
         return plan;
     }
     let fields = Filter { since: None, ..wider };
     let mut now = states::at(&logs.without_notices(), &fields, i64::MAX).into_fields(&fields);
     let owners = now.iter().map(|FieldState { key: (process, record, _), .. }| (&**record, process));
-    let places = all.keys().map(|[host, ioc, record, _]| (record.as_str(), [host.as_str(), ioc]));
+    let places = all.keys().map(|[host, ioc, record, _]| (&**record, [&**host, &**ioc]));
     let mut several = with_several(owners);
     several.extend(with_several(places));
     let before = values_before(logs, &fields, &all);
     // fields that the puts left as they were, which to put back others of their record may change
     let mut same_again: Vec<Undo> = Vec::new();
     plan.fields.reserve_exact(all.len());
-    let mut add = |name: Name, series: Series, now: Option<FieldState>| match judge(
-        &name,
-        series,
-        now,
-        before.get(&name),
-    ) {
-        Some(undo) if undo.is_unchanged() => same_again.push(undo),
-        Some(undo) if several.contains(&*undo.setting.record) => {
-            plan.fields.push(Undo { obstacle: Some(Obstacle::SeveralIocs), ..undo })
+    let mut add = |name: Name, series: Series, now: Option<FieldState>| {
+        let before = before.get(&name);
+        match judge(name, series, now, before, &mut texts) {
+            Some(undo) if undo.is_unchanged() => same_again.push(undo),
+            Some(undo) if several.contains(undo.record()) => {
+                plan.fields.push(Undo { obstacle: Some(Obstacle::SeveralIocs), ..undo })
+            }
+            Some(undo) => plan.fields.push(undo),
+            None => plan.unchanged += 1,
         }
-        Some(undo) => plan.fields.push(undo),
-        None => plan.unchanged += 1,
     };
     // of several processes of a name, the last
     while let Some(field) = now.pop() {
-        let name = name_of(&field);
-        if let Some(series) = all.remove(&name) {
+        // the name that is held already, which is shared
+        if let Some((name, series)) = all.remove_entry(&name_of(&field)) {
             add(name, series, Some(field));
         }
     }
     all.into_iter().for_each(|(name, series)| add(name, series, None));
-    let records: HashSet<[String; 3]> = plan.fields.iter().map(|undo| undo.setting.place()).collect();
+    let may_be_needed = |undo: &Undo| undo.obstacle.is_none() && !several.contains(undo.record());
+    let needed: HashSet<[Rc<str>; 3]> =
+        same_again.iter().filter(|undo| may_be_needed(undo)).map(Undo::place).collect();
+    let places = plan.fields.iter().map(Undo::place);
+    let records: HashSet<[Rc<str>; 3]> = places.filter(|place| needed.contains(place)).collect();
     for undo in same_again {
-        let is_needed = undo.obstacle.is_none() && !several.contains(&*undo.setting.record);
-        match is_needed && records.contains(&undo.setting.place()) {
+        match may_be_needed(&undo) && records.contains(&undo.place()) {
             true => plan.fields.push(undo),
             false => plan.unchanged += 1,
         }
     }
-    plan.fields.sort_by(|a, b| (b.first.even, &a.setting.pv).cmp(&(a.first.even, &b.setting.pv)));
+    plan.fields.sort_by(|a, b| b.first.even.cmp(&a.first.even).then_with(|| a.pv().cmp(&b.pv())));
     plan
 }
 
 impl Undo {
     /// Whether the puts left the field as it was.
     fn is_unchanged(&self) -> bool {
-        let left = self.setting.only_if.as_ref();
         !matches!(self.obstacle, Some(Obstacle::WrittenLater(_)))
-            && left.is_some_and(|left| same(left, &self.setting.value) == Some(true))
+            && same(&self.left, &self.value) == Some(true)
+    }
+
+    /// Its host; empty if unknown.
+    pub fn host(&self) -> &str {
+        &self.name[0]
+    }
+
+    /// Its IOC; empty if unknown.
+    pub fn ioc(&self) -> &str {
+        &self.name[1]
+    }
+
+    /// Its record.
+    pub fn record(&self) -> &str {
+        &self.name[2]
+    }
+
+    /// The field.
+    pub fn field(&self) -> &str {
+        &self.name[3]
+    }
+
+    /// The PV: the record for VAL, or `record.FIELD`.
+    pub fn pv(&self) -> String {
+        match (self.record(), self.field()) {
+            (record, "VAL") => record.to_owned(),
+            (record, field) => format!("{record}.{field}"),
+        }
+    }
+
+    fn place(&self) -> [Rc<str>; 3] {
+        let [host, ioc, record, _] = &self.name;
+        [host, ioc, record].map(Rc::clone)
+    }
+}
+
+/// Texts that many fields share.
+#[derive(Default)]
+struct Texts(HashSet<Rc<str>>);
+
+impl Texts {
+    fn shared(&mut self, text: &str) -> Rc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Rc::clone(known);
+        }
+        let text: Rc<str> = text.into();
+        if self.0.len() < MAX_TEXTS {
+            self.0.insert(Rc::clone(&text));
+        }
+        text
     }
 }
 
@@ -151,7 +209,7 @@ impl Undo {
 fn take(
     plan: &mut Plan,
     all: &mut HashMap<Name, Series>,
-    clients: &mut Clients,
+    (keeper, texts): (&mut Keeper, &mut Texts),
     put: PutLine,
     filter: &Filter,
 ) {
@@ -164,12 +222,13 @@ fn take(
         }
         return;
     }
-    let (Some(record), Some(field)) = (put.record.clone(), put.field.clone()) else {
+    let (Some(record), Some(field)) = (&put.record, &put.field) else {
         plan.unnamed += u64::from(selected);
         return;
     };
-    let name = [put.host.clone().unwrap_or_default(), put.ioc.clone().unwrap_or_default(), record, field];
-    let (held, put) = (all.len(), Rc::new(KeptPut::of(put, clients)));
+    let [host, ioc] = [&put.host, &put.ioc].map(|name| texts.shared(name.as_deref().unwrap_or_default()));
+    let name = [host, ioc, record.as_str().into(), texts.shared(field)];
+    let (held, put) = (all.len(), Rc::new(keeper.keep(put)));
     match all.get_mut(&name) {
         Some(series) if !selected => series.after = Some(put),
         Some(series) if series.after.is_none() => {
@@ -205,12 +264,12 @@ fn with_several<'a, P: PartialEq>(places: impl Iterator<Item = (&'a str, P)>) ->
 
 fn name_of(field: &FieldState) -> Name {
     let (process, record, name) = &field.key;
-    [process.host.to_string(), process.ioc.to_string(), record.to_string(), name.to_string()]
+    [Rc::clone(&process.host), Rc::clone(&process.ioc), Rc::clone(record), Rc::clone(name)]
 }
 
 /// Whole values of fields directly before their series, for those whose first put does not show it.
 fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> HashMap<Name, Value> {
-    let lacks = |series: &Series| series.first.old_cut != Some(false);
+    let lacks = |series: &Series| series.first.kind.old_cut != Some(false);
     let wanted: HashMap<&Name, i64> = all
         .iter()
         .filter(|(_, series)| lacks(series))
@@ -229,8 +288,7 @@ fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> H
             before.retain(|name, _| wanted.get(name).is_some_and(|time| *time <= unseen.even.0));
             continue;
         }
-        let name =
-            [line.host.to_string(), line.ioc.to_string(), line.record.to_string(), line.field.to_string()];
+        let name = [&*line.host, &*line.ioc, &*line.record, &*line.field].map(Rc::from);
         if wanted.get(&name).is_none_or(|time| line.even >= *time) {
             continue;
         }
@@ -249,31 +307,41 @@ fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> H
 }
 
 /// What would undo a series; `None` if it left the field as it was.
-fn judge(name: &Name, series: Series, now: Option<FieldState>, before: Option<&Value>) -> Option<Undo> {
-    let [host, ioc, record, field] = name;
-    let mut setting = match &now {
-        Some(now) => setting(now),
-        None => Setting { host: host.clone(), ioc: ioc.clone(), ..Setting::default() },
-    };
-    (setting.record, setting.field) = (record.clone(), field.clone());
-    setting.pv = if field == "VAL" { record.clone() } else { format!("{record}.{field}") };
+fn judge(
+    name: Name,
+    series: Series,
+    now: Option<FieldState>,
+    before: Option<&Value>,
+    texts: &mut Texts,
+) -> Option<Undo> {
+    let [.., field] = &name;
+    let of = now.as_ref().map(setting).unwrap_or_default();
     let Series { first, last, count, before: foreign, after } = series;
-    let old = match first.old_cut {
+    let old = match first.kind.old_cut {
         Some(false) => Some(&first.old),
         _ => before,
     };
-    let (old, new) =
-        (as_field(old.cloned().unwrap_or(Value::Unknown), &setting), as_field(last.new.clone(), &setting));
+    let old = as_field(old.cloned().unwrap_or(Value::Unknown), field, &of);
+    let new = as_field(last.new.clone(), field, &of);
     if same(&old, &new) == Some(true) && after.is_none() && count == 1 {
         return None;
     }
     let obstacle = obstacle(field, &old, &new, &last, after.as_deref(), now.as_ref())
         .or_else(|| is_other_type(&first, &last).then_some(Obstacle::OtherType));
-    let doubt = now.as_ref().and_then(|now| now.doubt.as_deref().map(str::to_owned));
-    setting.cut = Some(false);
-    setting.text = first.old_text.as_deref().map(str::to_owned);
-    (setting.value, setting.only_if) = (old, Some(new));
-    Some(Undo { setting, first, last, count, before: foreign, obstacle, doubt })
+    let (rtype, doubt) = (texts.shared(&of.rtype), now.and_then(|now| now.doubt));
+    Some(Undo {
+        name,
+        rtype,
+        dbf: of.dbf,
+        value: old,
+        left: new,
+        first,
+        last,
+        count,
+        before: foreign,
+        obstacle,
+        doubt,
+    })
 }
 
 fn obstacle(
@@ -300,7 +368,7 @@ fn obstacle(
     match (old, new) {
         (Value::Unknown, _) => Some(Obstacle::UnknownBefore),
         (_, Value::Unknown) => Some(Obstacle::UnknownAfter),
-        _ if last.new_cut != Some(false) => Some(Obstacle::PartAfter),
+        _ if last.kind.new_cut != Some(false) => Some(Obstacle::PartAfter),
         _ => None,
     }
 }
@@ -309,7 +377,7 @@ fn obstacle(
 /// type. Arrays of one element may be noted as one.
 fn is_other_type(first: &KeptPut, last: &KeptPut) -> bool {
     let is_text = |array: &Array| array.dbf == Dbf::String;
-    let types = first.rtype.as_ref().zip(last.rtype.as_ref());
+    let types = first.kind.rtype.as_ref().zip(last.kind.rtype.as_ref());
     if types.is_some_and(|(first, last)| first != last) {
         return true;
     }
@@ -324,16 +392,16 @@ fn is_other_type(first: &KeptPut, last: &KeptPut) -> bool {
     }
 }
 
-/// A value in the form of the field: characters of a text are a text.
-fn as_field(value: Value, setting: &Setting) -> Value {
-    match is_text(setting) {
+/// A value in the form of the field: characters of a text are a text. `of`: what the log says of the field.
+fn as_field(value: Value, field: &str, of: &Setting) -> Value {
+    match is_text(field, of) {
         true => long_text(&value),
         false => value,
     }
 }
 
 /// Whether the field is a text, which a client may have written as characters.
-fn is_text(setting: &Setting) -> bool {
-    let long = setting.field == "VAL" && matches!(setting.rtype.as_str(), "lsi" | "lso" | "printf");
-    long || setting.dbf.is_some_and(|dbf| dbf == Dbf::String || dbf.is_link())
+fn is_text(field: &str, of: &Setting) -> bool {
+    let long = field == "VAL" && matches!(of.rtype.as_str(), "lsi" | "lso" | "printf");
+    long || of.dbf.is_some_and(|dbf| dbf == Dbf::String || dbf.is_link())
 }

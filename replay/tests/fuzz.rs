@@ -15,7 +15,7 @@ use iocreplay::model::replay::Replay;
 use iocreplay::model::source::{group, Source};
 use iocreplay::out::Out;
 use iocreplay::output::rows::Shape;
-use iocreplay::output::wording::cause::cause;
+use iocreplay::output::wording::cause::of_root;
 use iocreplay::output::{alarms, clients, last, puts, report, traces};
 use iocreplay::time::Zone;
 use iocreplay::{Filter, Logs, Notices};
@@ -110,7 +110,7 @@ fn questions(directory: &Path, since: Option<i64>) {
             (format.writer)(&zone).write(&mut out, &line).unwrap();
         }
     }
-    if let Some(found) = Last::read(&logs, &Filter { until: since, ..Filter::default() }, cause) {
+    if let Some(found) = Last::read(&logs, &Filter { until: since, ..Filter::default() }, of_root) {
         for shape in [Shape::Text, Shape::JsonLines, Shape::Csv] {
             last::write(&mut out, &found, shape, &zone).unwrap();
         }

@@ -12,6 +12,7 @@ use iocrec_log::storage::Directory;
 use iocrec_log::writer::{Options, Writer};
 use iocrec_testing::chance::{fuzz, mutate as change, Random};
 use iocreplay::model::selection::{Interest, Selection};
+use iocreplay::model::silence::Sayings;
 use iocreplay::output::why::Why;
 use iocreplay::scan::{Blocks, Part, Scan};
 use iocreplay::summary::RunSummary;
@@ -79,6 +80,7 @@ fn answers(log: &Path, without_index: bool) -> Vec<String> {
         all.push("with links".into());
         all.extend(logs.puts(&filter).with_links().map(|put| format!("{put:?}")));
     }
+    all.extend(sayings(&logs));
     for name in ["P:12", "P:13", "P:33.VAL", "P:51", "T:CALC.A", "GUEST:R0"] {
         let filter = Filter { pv: vec![name.into()], ..Filter::default() };
         for line in logs.values(&filter).with_gaps() {
@@ -101,6 +103,14 @@ fn answers(log: &Path, without_index: bool) -> Vec<String> {
     }
     all.extend(notices.take());
     all
+}
+
+/// What the IOCs said.
+fn sayings(logs: &Logs) -> Vec<String> {
+    let since = Filter { since: middle(logs), ..Filter::default() };
+    let until = Filter { until: middle(logs), ..Filter::default() };
+    let rows = |filter: Filter| logs.console(&filter).map(|row| format!("{row:?}")).collect::<Vec<_>>();
+    [Filter::default(), since, until].into_iter().flat_map(rows).collect()
 }
 
 /// A time within the logs.
@@ -269,6 +279,104 @@ fn plant(random: &mut Random, directory: &Path) {
         }
     }
     log.close();
+}
+
+/// A plant that works for half an hour, and rarely says something: within records, of which some never complete, and beside
+/// them.
+fn taciturn(random: &mut Random, directory: &Path) {
+    let mut log = Log::new(directory);
+    for fact in definitions("box1") {
+        log.push(0, fact);
+    }
+    for (id, name) in (10..).zip(["scan-0.1", "scan-1", "cbLow", "errlog"]) {
+        log.push(0, Fact::Thread(Thread { id, ioc: 1, tid: id, name: name.into(), stack: 1 << 40 }));
+    }
+    for id in 10..60 {
+        let (name, rtype) = (format!("P:{id}"), "ao".into());
+        log.push(0, Fact::from(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
+    }
+    let mut time = SECOND;
+    let often = [20, 60, 150][random.below(3)];
+    for turn in 0..500 {
+        time += [20 * MS, SECOND, 3 * SECOND, 10 * SECOND][random.below(4)];
+        let (thread, mut record, mut sp) = (10 + random.below(3) as u32, 10 + random.below(40) as u32, -100);
+        let depth = 1 + random.below(4);
+        let within = if random.below(often) == 0 { random.below(depth + 1) } else { usize::MAX };
+        let mut open = Vec::new();
+        for level in 0..depth {
+            time += 1000;
+            log.push(time, process(thread, sp, 11, record));
+            open.push((record, sp - 80));
+            if level == within {
+                say(&mut log, time + 10, (thread, sp - 60), random);
+            }
+            (record, sp) = (10 + (record + 7) % 40, sp - 200);
+        }
+        for (record, sp) in open.into_iter().rev() {
+            // one that waits may be done a while later
+            time += [1000, 1000, 1000, SECOND, 80 * SECOND][random.below(if within < depth { 5 } else { 4 })];
+            if random.below(8) > 0 {
+                log.push(time, complete(thread, sp, record, random));
+            }
+        }
+        if within == depth {
+            say(&mut log, time + 10, (thread, -50), random);
+        }
+        if turn % 3 == 0 {
+            log.flush();
+        }
+    }
+    log.close();
+}
+
+/// An IOC says something of some kind.
+fn say(log: &mut Log, time: u64, (thread, sp): (u32, i64), random: &mut Random) {
+    let text = format!("it is {time}");
+    let line = |thread| {
+        let (output, text) = ([Output::Error, Output::Pipe][thread as usize % 2], text.clone());
+        Fact::from(ConsoleLine { thread, sp, output, text, cut: 0, is_ended: true })
+    };
+    match random.below(5) {
+        0 | 1 => log.push(time, line(thread)),
+        2 => {
+            let call = ErrlogCall { thread, sp, site: 13, severity: Some(2), format: "it is %d".into() };
+            log.push(time, Fact::from(call));
+            log.push(time + 5 * MS, line(13)); // by the thread errlog
+        }
+        3 => {
+            log.push(time, Fact::ConsoleLeftOut(ConsoleLeftOut { ioc: 1, lines: 3, writes: 3, since: time }))
+        }
+        _ => {
+            let (how, file, expression) = (GaveUp::EpicsAssert, "a.c".into(), "a > 0".into());
+            log.push(time, Fact::from(GivingUp { thread, sp, site: 13, how, file, line: 7, expression }));
+        }
+    }
+}
+
+/// Most of such a log is not read, and what was said is told as if all were, with the records.
+#[test]
+fn what_a_taciturn_plant_says() {
+    let (mut rows, mut passed, mut read) = (0, 0, 0);
+    fuzz(25, |random: &mut Random| {
+        let directory = tempfile::tempdir().unwrap();
+        taciturn(random, directory.path());
+        let open = |without_index| {
+            let logs = OpenOptions::new().without_index(without_index).open([directory.path()]).unwrap();
+            sayings(&logs)
+        };
+        let (with, without) = (open(false), open(true));
+        assert_eq!(with, without);
+        rows += with.len();
+        let files = find(directory.path()).unwrap();
+        let sayings = Sayings::of(&files, Blocks::All).expect("blocks say what they hold");
+        for part in Scan::new(&files, Blocks::All).choosing(sayings.choose()) {
+            let Part::Block(block) = part else { continue };
+            let is_passed = block.passed || !block.left_out.counts.is_empty();
+            *(if is_passed { &mut passed } else { &mut read }) += 1;
+        }
+    });
+    println!("{rows} rows, {passed} blocks passed over or read in part, {read} read");
+    assert!(std::env::var("FUZZ_SEED").is_ok() || rows > 100 && passed > 300 && read > 300);
 }
 
 fn put(thread: u32, sp: i64, kind: PutKind, record: u32, site: u32, random: &mut Random) -> Fact {

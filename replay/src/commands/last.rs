@@ -12,7 +12,7 @@ use crate::namesakes::without_pid;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
-use crate::output::wording::cause::cause;
+use crate::output::wording::cause;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;
@@ -57,7 +57,7 @@ impl Command for Last {
             ..filter
         };
         logs.report_mixed();
-        let Some(last) = Found::read(&logs, &filter, cause) else {
+        let Some(last) = Found::read(&logs, &filter, cause::of_root) else {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
             return Ok(Outcome::from(&logs));
         };

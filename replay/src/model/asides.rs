@@ -44,9 +44,16 @@ pub struct Asides {
     count: u64,
     /// Whether the last was left out, since there were too many.
     full: bool,
+    /// Whether only what was said is wanted.
+    only_said: bool,
 }
 
 impl Asides {
+    /// Of what is said alone.
+    pub fn only_said() -> Self {
+        Asides { only_said: true, ..Asides::default() }
+    }
+
     /// Takes note of an event, if it is such a fact.
     pub fn note(&mut self, run: &Rc<Run>, event: &Event) {
         let wanted = matches!(
@@ -59,7 +66,7 @@ impl Asides {
                 | Fact::ChainsLeftOut(_)
                 | Fact::IocEnd(_)
         );
-        if wanted {
+        if wanted && !self.only_said {
             self.hold(run, event.time, What::Fact(event.fact.clone()));
         }
     }
@@ -71,7 +78,9 @@ impl Asides {
 
     /// Notes that a part of the run is missing after this monotonic time.
     pub fn gap(&mut self, run: &Rc<Run>, at: u64) {
-        self.hold(run, at, What::Missing);
+        if !self.only_said {
+            self.hold(run, at, What::Missing);
+        }
     }
 
     fn hold(&mut self, run: &Rc<Run>, at: u64, what: What) {

@@ -195,6 +195,8 @@ pub struct Clients {
     /// By host, client's and server's address: the circuits with these ends, in order of time.
     by_ends: HashMap<(Rc<str>, String, String), Vec<usize>>,
     names: usize,
+    /// Whether no names are kept.
+    without_names: bool,
     /// The IOCs that ended.
     lives: Vec<Life>,
     /// Number of circuits that were left out because there are too many.
@@ -226,30 +228,45 @@ impl Clients {
     /// Reads the circuits of all runs, and what came on them in the filter's time range.
     pub fn read(logs: &Logs, filter: &Filter) -> Clients {
         let mut found = Clients::default();
-        for (number, run) in logs.runs().iter().enumerate() {
-            let first = found.lines.len();
-            found.run(run);
-            let end = logs.end_of(run);
-            let open = found.lines.iter_mut().skip(first).filter(|line| line.ended == Ended::No);
-            open.for_each(|line| line.watched = end);
-            found.lines.iter_mut().skip(first).for_each(|line| line.run = number);
-            for place in first..found.lines.len() {
-                found.learn(place, logs.peers(), number);
-            }
-        }
+        found.circuits(logs);
         let puts = Filter { since: filter.since, until: filter.until, ..Filter::default() };
         // Whatever came on a circuit can matter to the put log.
         for chain in logs.replay_puts(&puts) {
-            each_put(&chain, true, &mut |put| {
-                let (record, field) = (put.record.as_deref().unwrap_or_default(), put.field.as_deref());
-                let named = |pv: &crate::Pattern| put.pv.as_deref().is_some_and(|name| pv.matches(name));
-                let wanted = filter.field(record, field.unwrap_or("VAL")) || filter.name(named);
-                if wanted && puts.time(put.time) {
-                    found.put(&put);
-                }
-            });
+            each_put(&chain, true, &mut |put| found.count(&put, filter));
         }
         found
+    }
+
+    /// Reads the circuits of all runs, but no names: only numbers are wanted of their channels and of the puts that
+    /// [`Clients::count`] takes.
+    pub fn without_names(logs: &Logs) -> Clients {
+        let mut found = Clients { without_names: true, ..Clients::default() };
+        found.circuits(logs);
+        found
+    }
+
+    fn circuits(&mut self, logs: &Logs) {
+        for (number, run) in logs.runs().iter().enumerate() {
+            let first = self.lines.len();
+            self.run(run);
+            let end = logs.end_of(run);
+            let open = self.lines.iter_mut().skip(first).filter(|line| line.ended == Ended::No);
+            open.for_each(|line| line.watched = end);
+            self.lines.iter_mut().skip(first).for_each(|line| line.run = number);
+            for place in first..self.lines.len() {
+                self.learn(place, logs.peers(), number);
+            }
+        }
+    }
+
+    /// Counts a put, if it is in the filter's time range and to what it asks for.
+    pub fn count(&mut self, put: &PutLine, filter: &Filter) {
+        let (record, field) = (put.record.as_deref().unwrap_or_default(), put.field.as_deref());
+        let named = |pv: &crate::Pattern| put.pv.as_deref().is_some_and(|name| pv.matches(name));
+        let wanted = filter.field(record, field.unwrap_or("VAL")) || filter.name(named);
+        if wanted && filter.time(put.time) {
+            self.put(put);
+        }
     }
 
     /// Only the circuits whose clients did not keep up, in the filter's time range; without their puts.
@@ -277,7 +294,7 @@ impl Clients {
         // bulk need not be unpacked
         let choose = |about: &About| match about.classes {
             Some(classes) if !classes.others() && !classes.notes() && !about.defines => Choice::Pass,
-            _ => Choice::Read,
+            _ => Choice::Only(Arc::new(|_| false)),
         };
         for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
             let Part::Block(block) = part else { continue };
@@ -435,7 +452,7 @@ impl Clients {
     fn channel(&mut self, reading: &mut Reading, channel: &Channel) {
         let line = reading.open.get(&channel.circuit).and_then(|line| self.lines.get_mut(*line));
         let Some(line) = line else { return };
-        let has_room = line.names.len() < MAX_NAMES && self.names < MAX_ALL_NAMES;
+        let has_room = !self.without_names && line.names.len() < MAX_NAMES && self.names < MAX_ALL_NAMES;
         if !channel.pv.is_empty() && channel.pv.len() <= MAX_LENGTH && has_room {
             self.names += usize::from(line.names.insert(channel.pv.as_str().into()));
         }
@@ -525,6 +542,9 @@ impl Clients {
             "denied" => line.denied += 1,
             "unknown" => line.unknown += 1,
             _ => line.failed += 1,
+        }
+        if self.without_names {
+            return;
         }
         let pv = text(&put.pv);
         if line.last_put.as_ref().is_none_or(|(time, _)| *time <= put.time) {

@@ -1,4 +1,5 @@
-//! A put in little memory, for what holds very many: its values and its result; who made it is shared with other puts.
+//! A put in little memory, for what holds very many: its values and its result; who made it is shared with other puts, and
+//! so is whatever else is the same of many.
 //!
 //! It can be said in words as the whole line can. What it lacks is where it went to, which is known where it is kept, and
 //! the names of the server, its thread and the type.
@@ -7,30 +8,41 @@ use super::putlog::{PutLine, PvaLine};
 use super::who::Clients;
 use iocrec_log::event::{Dbf, Value};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::rc::Rc;
+
+/// Kinds of puts that are shared; a bound for hostile logs.
+const MAX_KINDS: usize = 10_000;
 
 /// What is kept of a put that acknowledges nothing.
 pub struct KeptPut {
     /// Who made it.
     pub who: Rc<PutLine>,
+    /// What is the same of many puts.
+    pub kind: Rc<Kind>,
     /// Wall-clock time, nanoseconds since 1970 UTC.
     pub time: i64,
     /// Its place in the order of time.
     pub even: i64,
-    /// The value of the field before, and the text for it.
+    /// The value of the field before.
     pub old: Value,
-    /// See `old`.
-    pub old_text: Option<Box<str>>,
     /// The value of the field afterwards.
     pub new: Value,
+    requested: Value,
+    /// The texts for `old` and `new`; few fields have any.
+    texts: Option<Box<[Option<Box<str>>; 2]>>,
+    pva: Option<Box<PvaLine>>,
+}
+
+/// What is the same of many puts.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Kind {
     /// Whether the log holds only part of the values; `None` if it holds nothing.
     pub old_cut: Option<bool>,
     /// See `old_cut`.
     pub new_cut: Option<bool>,
     /// Record type.
     pub rtype: Option<Box<str>>,
-    new_text: Option<Box<str>>,
-    requested: Value,
     requested_cut: Option<bool>,
     status: Cow<'static, str>,
     source: &'static str,
@@ -40,28 +52,27 @@ pub struct KeptPut {
     /// Whether the client asked for a long text.
     is_long: bool,
     dbf: Option<Dbf>,
-    pva: Option<Box<PvaLine>>,
 }
 
-impl KeptPut {
-    /// Keeps a put; `clients` has those who made the others.
-    pub fn of(put: PutLine, clients: &mut Clients) -> KeptPut {
+/// Keeps puts.
+#[derive(Default)]
+pub struct Keeper {
+    clients: Clients,
+    kinds: HashSet<Rc<Kind>>,
+}
+
+impl Keeper {
+    /// Keeps a put.
+    pub fn keep(&mut self, put: PutLine) -> KeptPut {
         let is_long = put.pv.as_deref().is_some_and(|pv| pv.ends_with('$'));
         let put = PutLine { host: None, ioc: None, server: None, thread: None, ..put };
-        let who = clients.of(&put);
+        let who = self.clients.of(&put);
         let short = |text: Option<String>| text.map(String::into_boxed_str);
-        KeptPut {
-            who,
-            time: put.time,
-            even: put.even,
-            old: put.old,
-            old_text: short(put.old_text),
-            new: put.new,
+        let texts = [short(put.old_text), short(put.new_text)];
+        let kind = Kind {
             old_cut: put.old_cut,
             new_cut: put.new_cut,
             rtype: short(put.rtype),
-            new_text: short(put.new_text),
-            requested: put.requested,
             requested_cut: put.requested_cut,
             status: put.status,
             source: put.source,
@@ -70,33 +81,65 @@ impl KeptPut {
             wrote: put.wrote,
             is_long,
             dbf: put.dbf,
+        };
+        KeptPut {
+            who,
+            kind: self.shared(kind),
+            time: put.time,
+            even: put.even,
+            old: put.old,
+            new: put.new,
+            requested: put.requested,
+            texts: texts.iter().any(Option::is_some).then(|| Box::new(texts)),
             pva: put.pva,
         }
     }
 
+    fn shared(&mut self, kind: Kind) -> Rc<Kind> {
+        if let Some(known) = self.kinds.get(&kind) {
+            return Rc::clone(known);
+        }
+        let kind = Rc::new(kind);
+        if self.kinds.len() < MAX_KINDS {
+            self.kinds.insert(Rc::clone(&kind));
+        }
+        kind
+    }
+}
+
+impl KeptPut {
+    /// The text for the value of the field before.
+    pub fn old_text(&self) -> Option<&str> {
+        self.texts.as_ref().and_then(|texts| texts[0].as_deref())
+    }
+
+    fn new_text(&self) -> Option<&str> {
+        self.texts.as_ref().and_then(|texts| texts[1].as_deref())
+    }
+
     /// The put, to be said in words.
     pub fn line(&self) -> PutLine {
-        let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+        let kind = &*self.kind;
         PutLine {
             time: self.time,
             even: self.even,
             // of the name, only whether it asks for a long text matters
-            pv: self.is_long.then(|| "$".to_owned()),
+            pv: kind.is_long.then(|| "$".to_owned()),
             old: self.old.clone(),
-            old_text: text(&self.old_text),
-            old_cut: self.old_cut,
+            old_text: self.old_text().map(str::to_owned),
+            old_cut: kind.old_cut,
             new: self.new.clone(),
-            new_text: text(&self.new_text),
-            new_cut: self.new_cut,
+            new_text: self.new_text().map(str::to_owned),
+            new_cut: kind.new_cut,
             requested: self.requested.clone(),
-            requested_cut: self.requested_cut,
-            status: self.status.clone(),
-            source: self.source,
-            inexact: self.inexact,
-            as_asked: self.as_asked,
-            wrote: self.wrote,
-            rtype: text(&self.rtype),
-            dbf: self.dbf,
+            requested_cut: kind.requested_cut,
+            status: kind.status.clone(),
+            source: kind.source,
+            inexact: kind.inexact,
+            as_asked: kind.as_asked,
+            wrote: kind.wrote,
+            rtype: kind.rtype.as_deref().map(str::to_owned),
+            dbf: kind.dbf,
             pva: self.pva.clone(),
             ..PutLine::clone(&self.who)
         }
@@ -112,7 +155,7 @@ mod tests {
     /// Whatever a put was, it is said as if its whole line had been kept.
     #[test]
     fn it_is_said_as_the_whole_put() {
-        let mut clients = Clients::default();
+        let mut keeper = Keeper::default();
         let text = |text: &str| Value::Text(text.as_bytes().to_vec());
         let long = PutLine { pv: Some("T:LONG$".into()), new: text("long"), ..put() };
         let others = [
@@ -127,7 +170,7 @@ mod tests {
             PutLine { requested: Value::Int(5), requested_cut: Some(false), ..put() },
         ];
         for other in others {
-            let kept = KeptPut::of(other.clone(), &mut clients).line();
+            let kept = keeper.keep(other.clone()).line();
             assert_eq!((change(&kept), who(&kept)), (change(&other), who(&other)));
             assert_eq!(
                 (kept.time, kept.even, kept.has_failed()),

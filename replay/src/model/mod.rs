@@ -55,6 +55,7 @@ mod seen;
 pub mod selection;
 pub mod series;
 pub mod setting;
+pub mod silence;
 pub mod source;
 pub mod span_ids;
 pub mod spans;

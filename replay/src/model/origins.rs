@@ -35,8 +35,8 @@ const MAX_COMMON: usize = 10_000;
 /// CP links followed one after the other: records can feed themselves in circles.
 pub const MAX_HOPS: usize = 8;
 
-/// A cause in words; the chain may belong to the link of a record.
-pub type Wording = fn(&Chain, Option<&str>) -> String;
+/// The cause of a chain in words, with the put that is its root, if it is one.
+pub type Wording = fn(&Chain, Option<&PutLine>) -> String;
 
 /// What began a chain.
 #[derive(Debug, Default)]
@@ -176,7 +176,7 @@ impl Origins {
                 continue;
             }
             let begin = if done.is_some() { span.start } else { end };
-            let cause = cause.get_or_insert_with(|| self.cause(top));
+            let cause = cause.get_or_insert_with(|| self.cause(top, None));
             self.changed(number, chain.run.wall(begin), chain.run.wall(end), cause);
         }
     }
@@ -254,17 +254,19 @@ impl Origins {
         changes.push_back(Change { begin, end, cause: Rc::clone(cause) });
     }
 
-    /// The cause of a chain. Takes chains in the order in which they began.
-    pub fn cause(&mut self, chain: &Chain) -> Rc<Cause> {
+    /// The cause of a chain, with the put that is its root, if that is at hand. Takes chains in the order in which they
+    /// began.
+    pub fn cause(&mut self, chain: &Chain, put: Option<&PutLine>) -> Rc<Cause> {
         let Some(root) = chain.root() else { return Rc::default() };
         let process = match &root.kind {
             SpanKind::Process(process) => process,
             SpanKind::Put(_) => {
-                let (text, put) = ((self.wording)(chain, None).into(), root_put(chain, None));
-                let put = put.map(|put| match &mut self.clients {
-                    Some(clients) => clients.of(&put),
-                    None => Rc::new(put),
-                });
+                let made = if put.is_none() { root_put(chain, None) } else { None };
+                let text = (self.wording)(chain, put.or(made.as_ref())).into();
+                let put = match &mut self.clients {
+                    Some(clients) => put.or(made.as_ref()).map(|put| clients.of(put)),
+                    None => made.or_else(|| put.cloned()).map(Rc::new),
+                };
                 return Rc::new(Cause { text, put, through: Vec::new(), known: true });
             }
             SpanKind::Link(_) => return Rc::new(self.plain(chain, true)),

@@ -287,6 +287,15 @@ pub fn each_put_told(chain: &Chain, each: &mut impl FnMut(PutLine, bool)) {
     walk(chain, true, None, &mut |put, found| each(put, found.is_outside));
 }
 
+/// Calls `each` for every put, and whether it is the root of the chain.
+pub fn each_put_rooted(chain: &Chain, each: &mut impl FnMut(PutLine, bool)) {
+    let is_put = matches!(chain.root(), Some(Span { kind: SpanKind::Put(_), .. }));
+    walk(chain, true, None, &mut |put, found| {
+        let is_root = is_put && found.number == 0 && std::ptr::eq(found.chain, chain);
+        each(put, is_root);
+    });
+}
+
 /// The same as [`each_put`] with the ids of their spans.
 pub fn each_put_with_ids(chain: &Chain, all: bool, each: &mut impl FnMut(PutLine)) {
     let Some(trace) = trace_id(chain) else { return };

@@ -124,6 +124,12 @@ impl Replay {
         self
     }
 
+    /// The same of what IOCs said alone.
+    pub fn with_sayings(mut self) -> Self {
+        self.asides = Some(Asides::only_said());
+        self
+    }
+
     /// The earliest fact beside the chains that is older than `before` (wall-clock time). All that are older than the
     /// start of the last chain have been read; after the last chain, all have.
     pub fn aside(&mut self, before: i64) -> Option<Aside> {

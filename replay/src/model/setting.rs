@@ -45,17 +45,8 @@ pub struct Setting {
     pub process: (u64, u32),
     /// A put from outside gave the field this value, so it is not only read.
     pub by_put: bool,
-    /// Restore it only if the field still holds this value (`undo`).
-    pub only_if: Option<Value>,
     /// A remark for whoever reads the file: who wrote what, when.
     pub remark: Option<String>,
-}
-
-impl Setting {
-    /// Host, IOC and record.
-    pub fn place(&self) -> [String; 3] {
-        [&self.host, &self.ioc, &self.record].map(String::clone)
-    }
 }
 
 impl Default for Setting {
@@ -79,7 +70,6 @@ impl Default for Setting {
             read_only: false,
             process: (0, 0),
             by_put: false,
-            only_if: None,
             remark: None,
         }
     }

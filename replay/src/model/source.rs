@@ -15,9 +15,10 @@ use super::queue::Queue;
 use super::quiet::{without_hits, Span};
 use super::run::Run;
 use super::selection::{Interest, Selection};
+use super::silence::Sayings;
 use super::value;
 use crate::notices::{Notice, Notices};
-use crate::scan::{Blocks, Part, Scan};
+use crate::scan::{Blocks, Choose, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
@@ -38,8 +39,8 @@ const WINDOW: u64 = 2 * SECOND;
 /// two seconds, none comes that late.
 const MAX_PENDING: usize = 65_000;
 const MAX_PENDING_BYTES: usize = 16 << 20;
-/// Time that definitions stay in effect after their end.
-const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
+/// Time that definitions stay in effect after their end; what is older than a start time by that is not read.
+pub const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
 /// Ends waiting to take effect; a bound for hostile logs.
 const MAX_ENDS: usize = 500_000;
@@ -85,13 +86,16 @@ enum Name {
     Channel(u32),
 }
 
+/// Looks through blocks, and decides which of them are read; `None` if all must be.
+type Select = dyn FnOnce(&[SegmentFile], Blocks) -> Option<Arc<Choose>>;
+
 /// The events of one run.
 pub struct Source {
     /// Where definitions take effect.
     pub run: Rc<Run>,
     scan: Scan,
     /// The segments and blocks to be read, as long as it remains to be seen which of them matter to what is asked.
-    select: Option<(Vec<SegmentFile>, Blocks, Interest)>,
+    select: Option<(Vec<SegmentFile>, Blocks, Box<Select>)>,
     /// The first segment to be read.
     first: Option<SegmentFile>,
     notices: Rc<Notices>,
@@ -267,9 +271,21 @@ impl Source {
     }
 
     /// Gives only what can matter to this.
-    pub fn asked_for(mut self, interest: Interest) -> Self {
+    pub fn asked_for(self, interest: Interest) -> Self {
+        self.selecting(move |files, blocks| Selection::of(files, blocks, &interest).map(Selection::choose))
+    }
+
+    /// Gives only what can matter to what IOCs said.
+    pub fn asked_what_was_said(self) -> Self {
+        self.selecting(|files, blocks| Sayings::of(files, blocks).map(Sayings::choose))
+    }
+
+    fn selecting(
+        mut self,
+        select: impl FnOnce(&[SegmentFile], Blocks) -> Option<Arc<Choose>> + 'static,
+    ) -> Self {
         let files = self.scan.unopened().cloned().collect();
-        self.select = Some((files, Blocks::Since(self.since), interest));
+        self.select = Some((files, Blocks::Since(self.since), Box::new(select)));
         self
     }
 
@@ -358,9 +374,9 @@ impl Source {
 
     /// Reads until nothing can come before the first pending event any more.
     fn fill(&mut self) {
-        if let Some((files, blocks, interest)) = self.select.take() {
-            if let Some(selection) = Selection::of(&files, blocks, &interest) {
-                self.scan.choose(selection.choose());
+        if let Some((files, blocks, select)) = self.select.take() {
+            if let Some(choose) = select(&files, blocks) {
+                self.scan.choose(choose);
             }
         }
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {

@@ -134,19 +134,19 @@ pub fn rows(out: &mut Out, plan: &Plan, shape: Shape, zone: &Zone) -> io::Result
     let mut left_out = Vec::new();
     for (number, undo) in plan.fields.iter().enumerate() {
         let known = |text: &'_ str| !text.is_empty();
-        let (setting, last) = (&undo.setting, undo.last.line());
+        let (pv, last) = (undo.pv(), undo.last.line());
         let reason = undo.obstacle.clone().map_or_else(|| command(undo), Err).err();
         let line = UndoLine {
-            host: Some(&*setting.host).filter(|host| known(host)),
-            ioc: Some(&*setting.ioc).filter(|ioc| known(ioc)),
-            pv: &setting.pv,
-            record: &setting.record,
-            field: &setting.field,
+            host: Some(undo.host()).filter(|host| known(host)),
+            ioc: Some(undo.ioc()).filter(|ioc| known(ioc)),
+            pv: &pv,
+            record: undo.record(),
+            field: undo.field(),
             put_back: reason.is_none(),
             reason: reason.as_ref().map(ToString::to_string),
-            from: setting.only_if.as_ref().map_or(serde_json::Value::Null, value::json),
-            to: value::json(&setting.value),
-            text: setting.text.as_deref(),
+            from: value::json(&undo.left),
+            to: value::json(&undo.value),
+            text: undo.first.old_text(),
             count: undo.count,
             first: zone.format(undo.first.time, 9),
             last: zone.format(undo.last.time, 9),
@@ -155,7 +155,7 @@ pub fn rows(out: &mut Out, plan: &Plan, shape: Shape, zone: &Zone) -> io::Result
             doubt: undo.doubt.as_deref(),
         };
         write_row(out, shape, number == 0, &line)?;
-        left_out.extend(reason.map(|reason| LeftOut { pv: setting.pv.clone(), reason }));
+        left_out.extend(reason.map(|reason| LeftOut { pv, reason }));
     }
     Ok(left_out)
 }
@@ -180,24 +180,19 @@ pub fn write(out: &mut Out, plan: &Plan, what: &str, zone: &Zone) -> io::Result<
 }
 
 fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> io::Result<()> {
-    let Undo { setting, first, last, .. } = undo;
+    let (pv, ioc) = (undo.pv(), undo.ioc());
     let about = |put: &KeptPut| {
         let put = put.line();
         format!("{} {}: {}", zone.format(put.time, 3), who(&put), change(&put))
     };
-    line!(
-        out,
-        "# {} of {}",
-        setting.pv,
-        if setting.ioc.is_empty() { "an unknown IOC" } else { &setting.ioc }
-    )?;
-    line!(out, "# {}", about(first))?;
+    line!(out, "# {pv} of {}", if ioc.is_empty() { "an unknown IOC" } else { ioc })?;
+    line!(out, "# {}", about(&undo.first))?;
     match undo.count {
         0 | 1 => {}
-        2 => line!(out, "# {}", about(last))?,
+        2 => line!(out, "# {}", about(&undo.last))?,
         count => {
             line!(out, "# ... {} more puts", count - 2)?;
-            line!(out, "# {}", about(last))?;
+            line!(out, "# {}", about(&undo.last))?;
         }
     }
     if let Some(before) = &undo.before {
@@ -210,7 +205,7 @@ fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> 
         Ok(command) => line!(out, "{command}"),
         Err(reason) => {
             line!(out, "# not put back: {}", reason)?;
-            left_out.push(LeftOut { pv: setting.pv.clone(), reason });
+            left_out.push(LeftOut { pv, reason });
             Ok(())
         }
     }
@@ -218,17 +213,16 @@ fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> 
 
 /// The command that puts it back.
 fn command(undo: &Undo) -> Result<String, Obstacle> {
-    let setting = &undo.setting;
-    check_name(&setting.pv)?;
-    let found = setting.only_if.as_ref().unwrap_or(&Value::Unknown);
+    let (pv, found) = (undo.pv(), &undo.left);
+    check_name(&pv)?;
     let long = |value: &Value| matches!(value, Value::Text(text) if text.len() > MAX_TEXT);
-    let by_type = setting.field == "VAL" && matches!(setting.rtype.as_str(), "lsi" | "lso" | "printf");
-    let is_long_text = by_type || long(&setting.value) || long(found);
-    let target = Target { pv: &setting.pv, dbf: setting.dbf, is_long_text };
-    let put = arguments(target, &setting.value)?;
-    let name = if is_long_text { long_name(&setting.pv) } else { setting.pv.clone() };
+    let by_type = undo.field() == "VAL" && matches!(&*undo.rtype, "lsi" | "lso" | "printf");
+    let is_long_text = by_type || long(&undo.value) || long(found);
+    let target = Target { pv: &pv, dbf: undo.dbf, is_long_text };
+    let put = arguments(target, &undo.value)?;
+    let name = if is_long_text { long_name(&pv) } else { pv.clone() };
     let (kind, option, found) = shown(found, target)?;
-    let (_, _, wanted) = shown(&setting.value, target)?;
+    let (_, _, wanted) = shown(&undo.value, target)?;
     let words = ["back", kind, &found, &wanted, option, &name].map(str::to_owned);
     Ok(shell::words(words.into_iter().chain(put)))
 }

@@ -2,6 +2,7 @@
 //!
 //! It shows what is recorded, side by side. What ended an IOC is never concluded from what it did last.
 
+mod minute;
 mod walk;
 
 pub use walk::ThreadLine;
@@ -11,7 +12,7 @@ use super::asides::What as Beside;
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::clients::{ClientLine, Clients, Ended, Slow};
 use super::network::{NetLine, Network};
-use super::putlog::{each_put, root_put, PutLine, Via};
+use super::putlog::{each_put_rooted, root_put, PutLine, Via};
 use super::run::{record_name, Run};
 use crate::console::Row as ConsoleRow;
 use crate::filter::{Filter, Pattern};
@@ -21,6 +22,7 @@ use crate::model::origins::Wording;
 use crate::processes::{Process, Processes};
 use crate::time::SECOND;
 use iocrec_log::event::{CauseKind, Fact, ThreadId};
+use minute::Minute;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use walk::Walk;
@@ -110,7 +112,7 @@ pub struct Last {
     /// Threads, the last to do something first.
     pub threads: Vec<ThreadLine>,
     /// The last puts, also from before the minute.
-    pub puts: VecDeque<PutLine>,
+    pub puts: VecDeque<Rc<PutLine>>,
     /// Changes of alarms in the minute: the last ones, and how many came before them.
     pub alarms: VecDeque<AlarmLine>,
     /// See `alarms`.
@@ -192,7 +194,6 @@ impl Last {
             slow: Vec::new(),
             process,
         };
-        last.chains(logs, &processes, number, wording);
         let name = |name: &str| Some(name).filter(|name| !name.is_empty()).map(Pattern::literally);
         let of_ioc = Filter {
             since: Some(last.from),
@@ -201,28 +202,22 @@ impl Last {
             host: name(&last.process.host),
             ..Filter::default()
         };
-        for line in logs.without_notices().alarms(&of_ioc) {
-            if line.place.process != Some(number) {
-                continue;
-            }
-            match line.what {
-                AlarmWhat::Still => last.in_alarm += usize::from(!line.unprocessed),
-                _ => {
-                    last.alarms.push_back(line);
-                    if last.alarms.len() > MAX_ITEMS {
-                        last.alarms.pop_front();
-                        last.more_alarms += 1;
-                    }
-                }
-            }
-        }
+        let processes = Rc::new(processes);
+        let quiet = logs.without_notices();
+        let mut minute = Minute {
+            filter: &of_ioc,
+            number,
+            changes: quiet.changes(&of_ioc, Rc::clone(&processes)),
+            clients: Clients::without_names(&quiet),
+        };
+        last.chains(logs, Walk::new(&processes, number, wording), &mut minute);
         let pid = last.process.pid;
-        last.hangs = logs.without_notices().hangs(&of_ioc);
+        last.hangs = quiet.hangs(&of_ioc);
         last.hangs.retain(|row| row.pid == Some(pid));
         last.hangs.truncate(MAX_ITEMS);
-        last.devices = Network::of_devices(&logs.without_notices(), &of_ioc);
+        last.devices = Network::of_devices(&quiet, &of_ioc);
         last.devices.truncate(MAX_ITEMS);
-        for row in logs.without_notices().console(&of_ioc).filter(|row| row.pid == Some(pid)) {
+        for row in quiet.console(&of_ioc).filter(|row| row.pid == Some(pid)) {
             last.said.push_back(row);
             if last.said.len() > MAX_ITEMS {
                 last.said.pop_front();
@@ -243,7 +238,7 @@ impl Last {
             };
             begun <= end && gone.is_none_or(|gone| gone >= end.saturating_sub(AT_END))
         };
-        let clients = Clients::read(&logs.without_notices(), &of_ioc).lines(&of_ioc);
+        let clients = minute.clients.lines(&of_ioc);
         let own = clients.iter().filter(|line| line.ioc_pid.is_none_or(|own| own == pid));
         let slow = own.flat_map(|line| line.slow.iter().map(move |slow| (line, slow)));
         let slow = slow.filter(|(_, slow)| slow.is_in(&of_ioc)).take(MAX_ITEMS);
@@ -253,12 +248,11 @@ impl Last {
         Some(last)
     }
 
-    /// Reads the chains.
-    fn chains(&mut self, logs: &Logs, processes: &Processes, number: usize, wording: Wording) {
+    /// Reads the chains, once for all that is asked of them.
+    fn chains(&mut self, logs: &Logs, mut walk: Walk, minute: &mut Minute) {
         let filter =
             Filter { since: Some(self.before), until: Some(self.end.saturating_add(1)), ..Filter::default() };
         let mut replay = logs.replay(&filter).with_asides();
-        let mut walk = Walk::new(processes, number, wording);
         let mut runs: HashMap<usize, bool> = HashMap::new();
         let host = Rc::clone(&self.process.host);
         let mut is_of_host = |run: &Rc<Run>| {
@@ -276,15 +270,19 @@ impl Last {
                         _ => self.beside(aside.time, &aside.run, &aside.what),
                     }
                 }
+                minute.aside(aside);
             }
             let Some(chain) = chain else { break };
             if let Some(first) = chain.spans.first().filter(|_| gap.is_some() && is_of_host(&chain.run)) {
                 self.end_gap(&mut gap, chain.run.wall(first.start));
             }
-            if self.chain(&mut walk, &chain, &chain, None) {
-                self.puts_of(&chain);
-            }
+            let has_puts = self.chain(&mut walk, &chain, &chain, None);
+            let root = self.puts_of(&chain, has_puts, minute);
+            minute.push(chain, root);
+            self.changes(minute);
         }
+        minute.changes.finish();
+        self.changes(minute);
         self.end_gap(&mut gap, i64::MAX);
         let unseen = self.process.unseen.iter().map(|unseen| NotSeen {
             from: unseen.from,
@@ -304,6 +302,23 @@ impl Last {
         }
         self.keep_the_latest_begun();
         self.threads = walk.lines();
+    }
+
+    /// Takes the changes of alarms that are ready.
+    fn changes(&mut self, minute: &mut Minute) {
+        while let Some(line) = minute.changes.line() {
+            match line.what {
+                _ if line.place.process != Some(minute.number) => {}
+                AlarmWhat::Still => self.in_alarm += usize::from(!line.unprocessed),
+                _ => {
+                    self.alarms.push_back(line);
+                    if self.alarms.len() > MAX_ITEMS {
+                        self.alarms.pop_front();
+                        self.more_alarms += 1;
+                    }
+                }
+            }
+        }
     }
 
     fn keep_the_latest_begun(&mut self) {
@@ -389,21 +404,34 @@ impl Last {
         has_puts
     }
 
-    /// Takes the puts of a chain that reached the process from outside, be it from another IOC.
-    fn puts_of(&mut self, chain: &Chain) {
+    /// Counts the puts of a chain, and takes those that reached the process from outside, be it from another IOC, if it has
+    /// such. Returns the put that is its root, if there is one.
+    fn puts_of(&mut self, chain: &Chain, has_puts: bool, minute: &mut Minute) -> Option<Rc<PutLine>> {
         let (ioc, end) = (Rc::clone(&self.process.ioc), self.end);
-        each_put(chain, true, &mut |put| {
+        let mut root = None;
+        each_put_rooted(chain, &mut |put, is_root| {
+            minute.clients.count(&put, minute.filter);
             let inner = matches!(put.via, Via::DbLink | Via::Python)
                 || put.via == Via::CaLink && put.client_ioc.as_deref().is_none_or(|client| client == &*ioc);
-            if inner || put.ioc.as_deref() != Some(&*ioc) || put.time > end {
-                return;
+            let is_shown = has_puts && !inner && put.ioc.as_deref() == Some(&*ioc) && put.time <= end;
+            let put = Rc::new(put);
+            if is_root {
+                root = Some(Rc::clone(&put));
             }
-            self.puts.push_back(put);
-            self.puts.make_contiguous().sort_by_key(|put| put.time);
-            if self.puts.len() > MAX_PUTS {
-                self.puts.pop_front();
+            if is_shown {
+                self.keep(put);
             }
         });
+        root
+    }
+
+    /// Keeps a put among the last ones.
+    fn keep(&mut self, put: Rc<PutLine>) {
+        let later = self.puts.iter().rev().take_while(|known| known.time > put.time).count();
+        self.puts.insert(self.puts.len() - later, put);
+        if self.puts.len() > MAX_PUTS {
+            self.puts.pop_front();
+        }
     }
 
     /// Notes a put with callback that was not answered by the end.
@@ -454,7 +482,7 @@ impl Last {
                 thread: name,
                 active: matches!(process.outcome, End::Waiting),
                 waits: process.phases.iter().any(|phase| phase.asked.is_some_and(delayed)),
-                cause: (walk.wording)(top, None),
+                cause: (walk.wording)(top, root_put(top, None).as_ref()),
             });
             if self.begun.len() >= 2 * MAX_ITEMS {
                 self.keep_the_latest_begun();

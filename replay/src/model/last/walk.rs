@@ -10,6 +10,8 @@ use std::rc::Rc;
 
 /// Threads remembered; a bound for hostile logs.
 const MAX_THREADS: usize = 10_000;
+/// Names of records at hand; with more, they are looked up again. There may be 100,000 records.
+const MAX_NAMES: usize = 5_000;
 
 /// What the threads of one name did.
 #[derive(Clone, Debug, Default)]
@@ -92,6 +94,9 @@ impl<'a> Walk<'a> {
             return;
         }
         let names = &mut self.names;
+        if names.len() >= MAX_NAMES {
+            names.clear();
+        }
         let record = record.map(|record| {
             let name = || record_name(&run.context(), record).into();
             Rc::clone(names.entry((key.0, record)).or_insert_with(name))

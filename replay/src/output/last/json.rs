@@ -188,7 +188,7 @@ pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
                 rate_before: rate(last, thread.before, last.before, last.from),
             })
             .collect(),
-        puts: last.puts.iter().map(put).collect(),
+        puts: last.puts.iter().map(|line| put(line)).collect(),
         alarms: last.alarms.iter().map(|line| alarm_keys(line, zone)).collect(),
         in_alarm: last.in_alarm,
         clients: last.clients.iter().take(MOST).map(client_keys).collect(),

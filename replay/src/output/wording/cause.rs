@@ -50,10 +50,15 @@ fn only_processes(chain: &Chain) -> bool {
 
 /// The cause of the chain, in words. `link`: the record whose CA link made it.
 pub fn cause(chain: &Chain, link: Option<&str>) -> String {
+    of_root(chain, root_put(chain, link).as_ref())
+}
+
+/// The same of a chain whose root is this put, or is none.
+pub fn of_root(chain: &Chain, put: Option<&PutLine>) -> String {
     let Some(root) = chain.root() else { return String::new() };
-    if let Some(put) = root_put(chain, link) {
-        let made = put_made(chain, &put);
-        return match unusual_status(chain, &put) {
+    if let Some(put) = put {
+        let made = put_made(chain, put);
+        return match unusual_status(chain, put) {
             Some(status) => format!("{made}, {status}"),
             None => made,
         };

@@ -24,7 +24,7 @@ use crate::model::origins::Origins;
 use crate::model::putlog::each_put;
 use crate::model::run::{has_value, record_name};
 use crate::model::{enum_strings, value};
-use crate::output::wording::cause::cause;
+use crate::output::wording::cause::of_root;
 use crate::Filter;
 use alarms::Alarms;
 use causes::{Cause, Causes};
@@ -97,7 +97,7 @@ impl Current {
 impl Collected {
     /// Follows CP links of records with these names. Call it before the first chain.
     pub fn follow_links_of(&mut self, sources: HashSet<String>) {
-        self.origins = (!sources.is_empty()).then(|| Origins::of_sources(cause, sources));
+        self.origins = (!sources.is_empty()).then(|| Origins::of_sources(of_root, sources));
     }
 
     /// Takes the next chain, in the order in which they began.
@@ -290,7 +290,7 @@ impl Collected {
         *current.cause.get_or_insert_with(|| {
             let is_link = |span: &Span| matches!(&span.kind, SpanKind::Process(process) if process.for_link);
             let origins = self.origins.as_mut().filter(|_| chain.root().is_some_and(is_link));
-            let followed = origins.map(|origins| origins.cause(chain));
+            let followed = origins.map(|origins| origins.cause(chain, None));
             let cause = Cause::of(chain, followed.as_deref(), &mut self.strings);
             self.causes.add(cause)
         })
