@@ -6,6 +6,7 @@
 
 use crate::filter::Filter;
 use crate::logs::Logs;
+use crate::model::caller::seconds_of;
 use crate::model::clock::SetLater;
 use crate::model::run::Run;
 use crate::notices::Notice;
@@ -429,19 +430,6 @@ impl Raw {
     }
 }
 
-/// The period of a scan list by its name, a choice of SCAN: `.1 second`, `2 minute`, `10 Hz`; seconds.
-fn seconds_of(list: &str) -> Option<f64> {
-    let (number, unit) = list.trim().split_once(' ')?;
-    let number: f64 = number.parse().ok().filter(|number| *number > 0.0)?;
-    match unit.trim().to_ascii_lowercase().trim_end_matches('s') {
-        "second" => Some(number),
-        "minute" => Some(60.0 * number),
-        "hour" => Some(3600.0 * number),
-        "hz" | "hertz" => Some(1.0 / number),
-        _ => None,
-    }
-}
-
 impl Late {
     /// Whether a thread that stood still made these scans late.
     fn is_by(&self, hang: &Raw) -> bool {
@@ -623,16 +611,6 @@ impl Logs {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn periods() {
-        assert_eq!(seconds_of(".1 second"), Some(0.1));
-        assert_eq!(seconds_of("2 minutes"), Some(120.0));
-        assert_eq!(seconds_of("10 Hz"), Some(0.1));
-        for other in ["", "I/O Intr", "0 second", "-1 second", "fast", "1 blink"] {
-            assert_eq!(seconds_of(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn lengths() {

@@ -181,6 +181,19 @@ pub fn scan_seconds(thread_name: &str) -> Option<&str> {
     Some(seconds.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(seconds))
 }
 
+/// The period of a scan list by its name, a choice of SCAN: `.1 second`, `2 minute`, `10 Hz`; seconds.
+pub fn seconds_of(list: &str) -> Option<f64> {
+    let (number, unit) = list.trim().split_once(' ')?;
+    let number: f64 = number.parse().ok().filter(|number| *number > 0.0)?;
+    match unit.trim().to_ascii_lowercase().trim_end_matches('s') {
+        "second" => Some(number),
+        "minute" => Some(60.0 * number),
+        "hour" => Some(3600.0 * number),
+        "hz" | "hertz" => Some(1.0 / number),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,5 +205,15 @@ mod tests {
         assert_eq!(scan_period("scan0.5").as_deref(), Some(".5 second"), "3.14");
         assert_eq!(scan_period("scanOnce"), None);
         assert_eq!(scan_period("cbLow"), None);
+    }
+
+    #[test]
+    fn periods() {
+        assert_eq!(seconds_of(".1 second"), Some(0.1));
+        assert_eq!(seconds_of("2 minutes"), Some(120.0));
+        assert_eq!(seconds_of("10 Hz"), Some(0.1));
+        for other in ["", "I/O Intr", "0 second", "-1 second", "fast", "1 blink"] {
+            assert_eq!(seconds_of(other), None, "{other}");
+        }
     }
 }
