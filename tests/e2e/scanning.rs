@@ -18,7 +18,7 @@ const ALL: [&str; 6] = ["event:on", "io:1", "event:7", "io:2", "event:off", "io:
 const ROUNDS: usize = 20;
 
 /// Records of scanning.db that are on a scan list.
-const SCANNED: u64 = 14;
+const SCANNED: u64 = 16;
 
 /// Puts to a field of MOVES, and waits until the log has the scan list that the record moved to.
 fn moves(rig: &Rig, client: &mut Client, field: &str, dbr: u16, value: Value) {
@@ -161,6 +161,51 @@ fn scene(name: &str, epics: Option<&str>, tier: &str) {
     let text = rig.replay("traces", &["--pv", "EV:7:B"]);
     let text = String::from_utf8_lossy(&text.stdout);
     assert!(text.contains("event 7, asked for"), "{text}");
+}
+
+/// Simulation mode swaps SCAN and SSCN, without a put to SCAN: by a put to SIMM, or in the record's processing.
+#[test]
+fn what_simulation_mode_scans() {
+    let Some(rig) = Rig::new("simulation") else { return };
+    let mut ioc = rig.ioc_by("simulation", python("scan_ioc.py").arg("simulation").arg(PORT.to_string()));
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    ioc.command("init");
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "SCAN:READY", "both");
+    wait_until("the log has all scan lists", || rig.facts("scanned") >= SCANNED);
+
+    wait_for_processings(&rig, &["SIM:PUT"], 1);
+    let before = rig.facts("scanned");
+    client.put("SIM:PUT.SIMM", ENUM, json!(1), true);
+    wait_until("the log has the new scan list", || rig.facts("scanned") > before);
+    let scans = of(&spans(&rig), "SIM:PUT").len();
+    let mut who = Vec::new();
+    for round in 1..=2 {
+        who.extend(
+            ioc.command("ask event:sim").iter().filter_map(|line| Some(line.split_once(' ')?.1.to_owned())),
+        );
+        wait_for_processings(&rig, &["SIM:PUT"], scans + round);
+    }
+    client.put("SIM:SWITCH", LONG, json!(1), true);
+    ioc.command("ask io:4");
+    wait_for_processings(&rig, &["IO:4:SIM"], 3);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+
+    let spans = spans(&rig);
+    let put = of(&spans, "SIM:PUT");
+    let (scanned, posted) = put.split_at(scans);
+    assert!(texts(scanned, "epics.process.trigger").iter().all(|trigger| trigger == "scan"));
+    assert!(texts(scanned, "epics.scan.period").iter().all(|period| period == ".5 second"));
+    assert_eq!(texts(posted, "epics.process.trigger"), ["event"; 2]);
+    assert_eq!(texts(posted, "epics.scan.event"), ["sim"; 2]);
+    assert_eq!(texts(posted, "epics.cause.thread.id"), who);
+    let switched = of(&spans, "IO:4:SIM");
+    let triggers = texts(&switched, "epics.process.trigger");
+    assert!(["io_intr", "python"].contains(&&*triggers[0]), "{triggers:?}");
+    assert!(triggers[1..].iter().all(|trigger| trigger == "scan"), "{triggers:?}");
+    let text = rig.replay("traces", &["--pv", "IO:4:SIM"]);
+    let text = String::from_utf8_lossy(&text.stdout);
+    assert_eq!(text.matches("scan .5 second").count(), triggers.len() - 1, "{text}");
 }
 
 #[test]

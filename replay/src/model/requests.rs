@@ -154,7 +154,11 @@ impl Requests {
         record: RecordId,
         sort: Option<Trigger>,
     ) -> (Option<Request>, Trigger) {
-        if let Some(Place { callback: Some(callback), trigger, .. }) = self.place_of(record) {
+        let is_interrupt = |trigger| matches!(trigger, Trigger::IoInterrupt | Trigger::Python);
+        // a record moves without a put to SCAN in simulation mode: then the caller is right
+        let fits = |trigger| sort.is_none_or(|sort| is_interrupt(sort) == is_interrupt(trigger));
+        let place = self.place_of(record).filter(|place| fits(place.trigger));
+        if let Some(Place { callback: Some(callback), trigger, .. }) = place {
             let request = self.take(time, thread, record, callback);
             return (request, request.map_or(trigger, |request| request.trigger));
         }
@@ -162,11 +166,7 @@ impl Requests {
         if let Some(request) = learned.and_then(|callback| self.take(time, thread, record, callback)) {
             return (Some(request), request.trigger);
         }
-        let fits = |request: &&Request| {
-            let interrupt = matches!(request.trigger, Trigger::IoInterrupt | Trigger::Python);
-            let fresh = request.time.saturating_add(WAIT) > time;
-            fresh && sort.is_none_or(|sort| (sort == Trigger::IoInterrupt) == interrupt)
-        };
+        let fits = |request: &&Request| request.time.saturating_add(WAIT) > time && fits(request.trigger);
         let own = self.runs.get(&thread).filter(|run| run.last.saturating_add(WORK) > time);
         let own = own.map(|run| &run.request).filter(fits).map(|request| (request.callback, request.trigger));
         let others = self.pending.values().filter_map(|waiting| waiting.iter().find(fits));

@@ -59,6 +59,52 @@ fn events_that_were_asked_for_at_once() {
     );
 }
 
+/// Simulation mode swaps SCAN and SSCN without a put to SCAN: the log still has the list before, but threads tell.
+#[test]
+fn a_record_on_another_list_than_the_log_has() {
+    let mut story = story();
+    let list = |id, kind, name: &str, callback| {
+        Fact::ScanList(ScanList { id, ioc: 1, kind, name: name.to_owned(), callback })
+    };
+    let lists = [
+        (1, ScanKind::Periodic, ".1 second", 0),
+        (2, ScanKind::Periodic, "2 second", 0),
+        (3, ScanKind::IoInterrupt, "", 0x300),
+        (4, ScanKind::Event, "on", 0x400),
+    ];
+    for (id, kind, name, callback) in lists {
+        story.run.apply(0, &list(id, kind, name, callback));
+    }
+    for (record, on) in [(SP, 1), (CALC, 2), (RB1, 3), (STR, 4), (FAN, 1)] {
+        story.push(1, Fact::RecordScan(RecordScan { record, list: Some(on) }));
+    }
+    let (kind, site) = (CauseKind::CallbackRequest, site("postEvent"));
+    let asks = Cause { thread: MAIN, sp: -400, site, kind, object: 0x400, record: None };
+    // all but SP are on other lists by now
+    for (turn, record) in [SP, CALC, RB1, STR].into_iter().enumerate() {
+        let time = SECOND + turn as u64 * MS;
+        story.process(time, SCAN, -100, "scanList", record).complete(time + 1, SCAN, -200, record, 1.0);
+    }
+    story
+        .push(SECOND + 5 * MS, Fact::Cause(asks))
+        .process(SECOND + 6 * MS, CB_LOW, -100, "scanList", FAN)
+        .complete(SECOND + 7 * MS, CB_LOW, -200, FAN, 0.0);
+    let lists: Vec<_> = story
+        .chains()
+        .iter()
+        .flat_map(|chain| chain.spans.iter())
+        .map(|span| match &span.kind {
+            SpanKind::Process(process) => (process.record, process.trigger.name(), process.list),
+            _ => panic!("no put"),
+        })
+        .collect();
+    let scan = |record, list| (record, "scan", list);
+    assert_eq!(
+        lists,
+        [scan(SP, Some(1)), scan(CALC, None), scan(RB1, None), scan(STR, None), (FAN, "event", None)]
+    );
+}
+
 #[test]
 fn scan_once_belongs_to_what_asked_for_it() {
     let mut story = story();

@@ -1,5 +1,5 @@
-//! Side effects of puts: a record's scan list (a put to SCAN, PRIO, EVNT) or its enum strings (ZNAM, ONST ...) change.
-//! They are read again after the IOC has carried out the put.
+//! Side effects of puts: a record's scan list (a put to SCAN, PRIO, EVNT, or to SIMM, which swaps SCAN and SSCN) or its
+//! enum strings (ZNAM, ONST ...) change. They are read again after the IOC has carried out the put.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ impl Reread {
     /// The part that a put to a field of that name changes, besides the field.
     pub fn after_put_to(field: &str) -> Option<Reread> {
         match field {
-            "SCAN" | "PRIO" | "EVNT" => Some(Reread::ScanList),
+            "SCAN" | "PRIO" | "EVNT" | "SIMM" => Some(Reread::ScanList),
             "ZNAM" | "ONAM" | "ZRST" | "ONST" | "TWST" | "THST" | "FRST" | "FVST" | "SXST" | "SVST"
             | "EIST" | "NIST" | "TEST" | "ELST" | "TVST" | "TTST" | "FTST" | "FFST" => {
                 Some(Reread::EnumStrings)

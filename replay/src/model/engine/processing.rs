@@ -1,7 +1,7 @@
 //! Processing: why a record processed, when it was done, and which requests it made meanwhile.
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
-use crate::model::caller::{Caller, Role};
+use crate::model::caller::{self, Caller, Role};
 use crate::model::chain::{
     Asked, Completed, LinkSpan, Outcome, Phase, Phases, ProcessSpan, Span, SpanKind, Trigger,
 };
@@ -43,7 +43,7 @@ impl Engine {
         let (caller, role) = self.ask(thread, process.site);
         let thinned = self.run.context().chain_sampling().is_some_and(|thinning| thinning.chains > 0);
         self.requests.thin(thinned);
-        let place = self.requests.place_of(record);
+        let place = self.requests.place_of(record).filter(|place| self.can_be_for(thread, role, place));
         let Origin { parent, trigger, asked, for_link } = self.origin(time, process, caller, role, place);
         let scanned =
             matches!(trigger, Trigger::Scan | Trigger::Event | Trigger::IoInterrupt | Trigger::Python);
@@ -99,6 +99,24 @@ impl Engine {
         {
             self.chains.hold_until(at, time.saturating_add(ORPHAN));
             self.threads.of(thread).note_orphan(process.sp, at);
+        }
+    }
+
+    /// Whether the thread can work through the list that the record was last seen on. If not, the record has moved without
+    /// a put to SCAN, which simulation does (SIMM, SSCN): the thread is right.
+    fn can_be_for(&self, thread: ThreadId, role: Role, place: &Place) -> bool {
+        match role {
+            Role::Callback => place.callback.is_some(),
+            Role::Scan => {
+                let context = self.run.context();
+                let named = context.scan_list(place.list).and_then(|list| caller::seconds_of(&list.name));
+                let own = context.thread(thread).and_then(|thread| caller::scan_seconds(&thread.name));
+                let own = own.and_then(|seconds| seconds.parse::<f64>().ok());
+                // names of threads have six digits
+                let same = named.zip(own).is_none_or(|(named, own)| (named - own).abs() <= named * 1e-5);
+                place.callback.is_none() && same
+            }
+            _ => true,
         }
     }
 
