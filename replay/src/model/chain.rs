@@ -238,7 +238,7 @@ pub struct Asked {
 
 /// Outcome of a record's processing.
 pub enum Outcome {
-    /// Its end was not seen.
+    /// Its end was not seen. It may have none: a motor record that moves its motor returns without a forward link.
     Open,
     /// The record was already active: nothing was done.
     Active,

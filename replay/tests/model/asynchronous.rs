@@ -164,6 +164,27 @@ fn a_record_that_never_completes() {
     assert_eq!(story.sketch(), "T:SP scan not completed\nT:SP scan = 1\nT:CALC scan open\n");
 }
 
+/// A motor record forwards only once its motor stands; each time that the driver tells of its way it is processed, too.
+#[test]
+fn a_record_that_works_without_a_forward_link() {
+    let mut story = story();
+    let motor = |rtype: &str| Record { id: 70, ioc: 1, address: 0, name: "M:1".into(), rtype: rtype.into() };
+    for (rtype, meanwhile) in [("motor", "open"), ("ao", "not completed")] {
+        story.run.apply(0, &Fact::from(motor(rtype)));
+        let check = PactCheck { record: 70, active: false, disabled: false };
+        story
+            .put(SECOND, PutKind::PutField, CLIENT, -1000, "dbChannel_put", 70, 5.0)
+            .put(SECOND + 1, PutKind::Put, CLIENT, -1100, "", 70, 5.0)
+            .process(SECOND + 2, CLIENT, -1100, "", 70)
+            .process(SECOND + 100 * MS, MAIN, -100, "", 70)
+            .push(SECOND + 150 * MS, Fact::PactCheck(check))
+            .process(SECOND + 200 * MS, MAIN, -100, "", 70)
+            .complete(SECOND + 201 * MS, MAIN, -200, 70, 5.0);
+        let sketch = format!("put M:1 5\n  M:1 put {meanwhile}\nM:1 unknown {meanwhile}\nM:1 unknown = 5\n");
+        assert_eq!(story.sketch(), sketch);
+    }
+}
+
 #[test]
 fn a_chain_that_takes_too_long_is_given_out_open() {
     let mut story = story();

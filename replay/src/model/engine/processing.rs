@@ -1,6 +1,7 @@
 //! Processing: why a record processed, when it was done, and which requests it made meanwhile.
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
+use crate::model::base_types;
 use crate::model::caller::{self, Caller, Role};
 use crate::model::chain::{
     Asked, Completed, LinkSpan, Outcome, Phase, Phases, ProcessSpan, Span, SpanKind, Trigger,
@@ -77,8 +78,9 @@ impl Engine {
         self.disturb(record, at);
         let older = self.open.insert(record, at);
         if let Some(older) = older {
+            let did_nothing = !is_after_loss && self.always_forwards(record);
             if let Some(Span { kind: SpanKind::Process(older), .. }) = self.chains.span_mut(older) {
-                if !is_after_loss {
+                if did_nothing {
                     older.outcome = Outcome::Skipped;
                 }
             }
@@ -118,6 +120,10 @@ impl Engine {
             }
             _ => true,
         }
+    }
+
+    fn always_forwards(&self, record: RecordId) -> bool {
+        self.run.context().record(record).is_some_and(|record| base_types::always_forwards(record.rtype))
     }
 
     /// Leaves a put on top of the stack that has processed this record before: it has returned, and the hit of the put that
@@ -515,11 +521,13 @@ impl Engine {
     /// Handles the recorder's check of a record that it had not seen complete.
     pub(super) fn pact_check(&mut self, _time: u64, check: PactCheck) {
         let Some(&at) = self.open.get(check.record) else { return };
+        let did_nothing = self.always_forwards(check.record);
         let Some(Span { kind: SpanKind::Process(process), .. }) = self.chains.span_mut(at) else { return };
         process.outcome = match (check.active, check.disabled) {
             (true, _) => Outcome::Waiting,
             (false, true) => Outcome::Disabled,
-            (false, false) => Outcome::Skipped,
+            (false, false) if did_nothing => Outcome::Skipped,
+            (false, false) => Outcome::Open,
         };
         if !check.active {
             self.open.remove(check.record);

@@ -1,0 +1,46 @@
+//! The types of records that are EPICS Base's own, and what their process functions have in common.
+
+/// The types in base.dbd of EPICS Base 3.14.12 to 7.0. Their process functions call `recGblFwdLink` whenever they are done,
+/// but for that of compress while it collects.
+const OF_BASE: [&str; 34] = [
+    "aSub",
+    "aai",
+    "aao",
+    "ai",
+    "ao",
+    "bi",
+    "bo",
+    "calc",
+    "calcout",
+    "compress",
+    "dfanout",
+    "event",
+    "fanout",
+    "histogram",
+    "int64in",
+    "int64out",
+    "longin",
+    "longout",
+    "lsi",
+    "lso",
+    "mbbi",
+    "mbbiDirect",
+    "mbbo",
+    "mbboDirect",
+    "permissive",
+    "printf",
+    "sel",
+    "seq",
+    "state",
+    "stringin",
+    "stringout",
+    "sub",
+    "subArray",
+    "waveform",
+];
+
+/// Whether records of this type forward all that they do: one that was processed, is not active and did not call
+/// `recGblFwdLink` did nothing. Other types return early though they work: a motor record while its motor moves.
+pub fn always_forwards(rtype: &str) -> bool {
+    OF_BASE.contains(&rtype)
+}
