@@ -328,8 +328,12 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
             SpanKind::Put(_) if span.parent.is_some_and(|parent| is_group(chain, parent)) => {}
             SpanKind::Put(put) => {
                 let via = via(&context, span, put, cause.is_some());
-                // A bare `dbPut` without a parent comes from a link of an unknown record.
-                let stray = via == Via::Unknown && put.kind == Some(PutKind::Put);
+                // A bare `dbPut` without a parent comes from a link of an unknown record; but no record works in the
+                // IOC's first thread.
+                let is_main = |thread| caller::role(&context, thread) == Role::Main;
+                let stray = via == Via::Unknown
+                    && put.kind == Some(PutKind::Put)
+                    && !span.thread.is_some_and(is_main);
                 // Another IOC's client counts as outside too, unless the link that made the put is known.
                 let foreign = cause.is_none() && is_of_another_ioc(&context, span, put);
                 let is_outside = (via.is_from_outside() || foreign) && !stray;
@@ -532,7 +536,8 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
         (Role::CaLink, _) => Via::CaLink,
         (Role::PvaServer, _) => Via::Pva,
         (_, Caller::Python) => Via::Python,
-        (Role::Main, _) => Via::Dbpf,
+        // Before iocInit and in it, other code of this thread puts, too, such as autosave's.
+        (Role::Main, _) if !caller::is_other(context, put.site) => Via::Dbpf,
         (Role::Python, _) => Via::Python,
         (_, Caller::Link) => Via::DbLink,
         _ => Via::Unknown,

@@ -121,6 +121,23 @@ fn a_message_timed_a_little_after_its_hit() {
     assert_eq!((puts[0].source, puts[0].time), ("both", WALL + SECOND as i64));
 }
 
+/// autosave restores values with `dbPut` in the IOC's first thread, before the IOC has a shell.
+#[test]
+fn code_in_the_first_thread_is_no_shell() {
+    let mut story = story();
+    let (id, function, module) = (90, "scalar_restore".to_owned(), "libautosave.so".to_owned());
+    story.run.apply(0, &Fact::from(CallSite { id, ioc: 1, address: 0, function, module }));
+    let (kind, value) = (PutKind::Put, Value::Text(b"12".to_vec()));
+    let (requested, old, dbf) = (value, Value::Double(0.0), Dbf::String);
+    let (sp, record, field, count) = (-70, SP, Some(VAL), 1);
+    let put = Put { thread: MAIN, sp, site: id, kind, record, field, dbf, count, requested, old };
+    story.push(SECOND, Fact::from(put));
+    story.put(2 * SECOND, PutKind::PutField, MAIN, -50, "dbpf", SP, 6.0);
+    let mut outside = Vec::new();
+    story.in_order().iter().for_each(|chain| each_put(chain, false, &mut |put| outside.push(put.via.name())));
+    assert_eq!(outside, ["unknown", "dbpf"]);
+}
+
 #[test]
 fn messages_and_hits_alone() {
     let mut story = story();
