@@ -122,6 +122,28 @@ impl Inspector {
         false
     }
 
+    /// Whether the last inspection of the process could not read it. Then it may be an IOC or not.
+    pub fn is_silent(&self, pid: u32) -> bool {
+        self.common.lock().silent.contains(&pid)
+    }
+
+    /// Sets that a process has just been inspected, and could be read or not.
+    #[cfg(test)]
+    pub(crate) fn set_inspected(&self, pid: u32, start: u64, is_read: bool) {
+        use crate::inspector::queue::Outcome;
+        let (mut state, now) = (self.common.lock(), Instant::now());
+        state.queue.remove(pid);
+        state.queue.add(pid, start, Some(0), false, Known::default(), now);
+        let entry = state.queue.take(now, |_, _| true).expect("the process");
+        let outcome = if is_read { Outcome::NoIoc } else { Outcome::Unanswered };
+        state.queue.put_back(entry, outcome, std::time::Duration::ZERO, now);
+        if is_read {
+            state.silent.remove(&pid);
+        } else {
+            state.silent.insert(pid);
+        }
+    }
+
     /// Whether all processes that existed at the start have been inspected, and all requests answered.
     pub fn has_finished_start(&self) -> bool {
         let state = self.common.lock();

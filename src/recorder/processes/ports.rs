@@ -4,7 +4,7 @@
 //! listen, which is looked at every few seconds, and each second for IOCs that have just started; once a minute if IOCs
 //! live in other network namespaces, of which the kernel does not tell that; and every ten minutes for a socket that a
 //! process was given by another. A new server counts as not an IOC once an inspection that began after it started to
-//! serve has found no EPICS Base: IOCs map Base before they serve.
+//! serve has found no EPICS Base: IOCs map Base before they serve. One that failed has found nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -113,6 +113,12 @@ impl PortSearch {
         self.is_asked = request.is_some_and(|request| inspector.request(request));
     }
 
+    /// Leaves a server that can't be inspected until a later search: it may be an IOC, and is inspected again by itself.
+    fn leave(&mut self, pid: u32, now: u64) {
+        self.suspects.remove(&pid);
+        self.search_by = self.search_by.min(now + LONGEST);
+    }
+
     /// Takes over the servers found, since when they serve, and their descriptions by /proc where they are not IOCs.
     pub fn note(&mut self, cx: &mut Context<'_>, inspector: &Inspector, now: u64, found: Vec<CaServer>) {
         self.is_asked = false;
@@ -126,12 +132,21 @@ impl PortSearch {
             }
             let is_new = !cx.iocs.has(pid);
             if is_new {
+                if inspector.is_silent(pid) {
+                    self.leave(pid, now);
+                    continue;
+                }
                 // IOCs map Base before they serve, so an inspection from now on is decisive
                 let since = *self.suspects.entry(pid).or_insert_with(Instant::now);
                 let Some(about) = about.filter(|_| inspector.has_inspected(pid, since)) else {
                     self.next = self.next.min(now + SOON);
                     continue;
                 };
+                // one that ended just now may have failed
+                if inspector.is_silent(pid) {
+                    self.leave(pid, now);
+                    continue;
+                }
                 self.suspects.remove(&pid);
                 if !options.chosen.have_container(about.container.as_ref()) {
                     continue;

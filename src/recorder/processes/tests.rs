@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iocrec_log::event::{Container, ContainerRuntime, Fact, Ioc, IocEnd, Loss};
+use iocrec_log::event::{Container, ContainerRuntime, Fact, Ioc, IocEnd, Linkage, Loss};
 
 use super::Processes;
 use crate::ca::servers::Server;
@@ -213,6 +213,28 @@ fn a_server_may_come_to_be_an_ioc() {
     assert_eq!(only_ioc(&facts).ca_ports, [5064]);
     assert_eq!(bed.report(0, server(&[5064])), [], "nothing new");
     assert_eq!(only_ioc(&bed.report(0, server(&[5066]))).ca_ports, [5066]);
+}
+
+/// On a busy machine reading it takes longer than is allowed: then nothing is known of it.
+#[test]
+fn a_server_that_could_not_be_read_may_be_an_ioc() {
+    let mut bed = bed();
+    let server = || {
+        let server = Server { pid: PID, ports: vec![5064], pva_port: None, udp: Vec::new() };
+        Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
+    };
+    for is_read in [false, true] {
+        assert_eq!(bed.report(0, server()), []);
+        bed.processes.inspector.set_inspected(PID, 1, is_read);
+        let facts = bed.report(0, server());
+        let linkage = facts.iter().find_map(|fact| match fact {
+            Fact::Ioc(ioc) => Some(ioc.linkage),
+            _ => None,
+        });
+        assert_eq!(linkage, is_read.then_some(Linkage::Foreign));
+        // as when it could be read a moment later
+        bed.processes.inspector.set_inspected(PID, 1, true);
+    }
 }
 
 #[test]
