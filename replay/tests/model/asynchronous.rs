@@ -164,6 +164,16 @@ fn a_record_that_never_completes() {
     assert_eq!(story.sketch(), "T:SP scan not completed\nT:SP scan = 1\nT:CALC scan open\n");
 }
 
+/// StreamDevice calls a record's process function itself when a device speaks without being asked: nothing began before.
+#[test]
+fn only_the_end_of_processing_was_seen() {
+    let mut story = story();
+    story.complete(SECOND, CB_LOW, -100, CALC, 7.0).process(SECOND + 1, CB_LOW, -200, "", FAN);
+    let chains = story.in_order();
+    let cause = iocreplay::output::wording::cause::cause(&chains[0], None);
+    assert_eq!(cause, "only the end was seen, in thread cbLow");
+}
+
 /// A motor record forwards only once its motor stands; each time that the driver tells of its way it is processed, too.
 #[test]
 fn a_record_that_works_without_a_forward_link() {

@@ -91,7 +91,9 @@ pub fn of_root(chain: &Chain, put: Option<&PutLine>) -> String {
             Trigger::Once | Trigger::CpLink => "scanOnce (CP link, or put while active)".to_owned(),
             Trigger::Pini => "PINI".to_owned(),
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
-            Trigger::Completion => "completion of earlier processing".to_owned(),
+            // It began before the recording, or device support called the record's process function itself.
+            Trigger::Completion if thread.is_empty() => "only the end was seen".to_owned(),
+            Trigger::Completion => format!("only the end was seen, in thread {thread}"),
             _ => match root.thread.map(|thread| caller::role(&context, thread)) {
                 Some(Role::PvaServer) => "PVA client".to_owned(),
                 _ if thread.is_empty() => "unknown".to_owned(),
