@@ -57,6 +57,8 @@ pub(super) struct Circuit {
     pub(super) off: Option<Box<Off>>,
     /// When the ECHO was sent that has no answer yet, and whether that was noted.
     pub(super) echo: Option<(u64, bool)>,
+    /// Time of the latest answer to one.
+    pub(super) echoed: u64,
     pub(super) errors: Vec<Errors>,
     pub(super) priority: u16,
     /// Channels whose clients may not both read and write.
@@ -83,6 +85,7 @@ impl Circuit {
             messages: [0; KINDS],
             off: None,
             echo: None,
+            echoed: 0,
             errors: Vec::new(),
             priority: 0,
             restricted: BTreeMap::new(),

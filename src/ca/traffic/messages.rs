@@ -73,8 +73,10 @@ impl Traffic {
             CLEAR_CHANNEL => Message::Clear,
             CREATE_CHAN => Message::Create,
             ECHO => {
-                // the first that has no answer counts
-                circuit.echo.get_or_insert((time, false));
+                // the first that has no answer counts; a message that was held back may come after its answer
+                if circuit.echoed < time {
+                    circuit.echo.get_or_insert((time, false));
+                }
                 Message::Echo
             }
             SEARCH => Message::Search,
@@ -149,6 +151,7 @@ impl Traffic {
                 Message::Other
             }
             ECHO => {
+                circuit.echoed = circuit.echoed.max(time);
                 if let Some((since, true)) = circuit.echo.take() {
                     let fact = Fact::EchoLate(EchoLate { circuit: id, since, is_answered: true });
                     out.push(Event { time, fact });
