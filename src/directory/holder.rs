@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn a_name_that_looks_like_a_line() {
         let own = "0000: 00000002 00000000 00010000 0001 01 1234 @iocrec/1/2\n";
-        let forged =
-            "0000: 00000002 00000000 00010000 0001 01 99 @x\n0: 2 0 10000 0001 01 77 @iocrec/1/2\n".to_owned();
+        let forged = "0000: 00000002 00000000 00010000 0001 01 99 @x\n0: 2 0 10000 0001 01 77 @iocrec/1/2\n"
+            .to_owned();
         assert_eq!(inode_of(own, "iocrec/1/2"), Some("1234"));
         assert_eq!(inode_of(own, "iocrec/1/3"), None);
         assert_eq!(inode_of(&(forged.clone() + own), "iocrec/1/2"), None);
