@@ -58,7 +58,7 @@ fn every_command_on_logs_that_nobody_would_write() {
     let log = here.path().join("log");
     fs::create_dir(&log).unwrap();
     let mut answers = 0_u64;
-    fuzz(6, |random: &mut Random| {
+    fuzz(4, |random: &mut Random| {
         for number in 0..2 {
             let mut pieces = segments[random.below(segments.len())].clone();
             if random.below(4) > 0 {

@@ -51,7 +51,7 @@ fn logs_that_nobody_would_write() {
     let directory = tempfile::tempdir().unwrap();
     let zone = Zone::utc();
     let (mut chains, mut lines) = (0_u64, 0_u64);
-    fuzz(300, |random: &mut Random| {
+    fuzz(150, |random: &mut Random| {
         for number in 0..3 {
             let mut pieces = golden[random.below(golden.len())].clone();
             pieces.mutate(random);

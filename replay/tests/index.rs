@@ -357,7 +357,7 @@ fn say(log: &mut Log, time: u64, (thread, sp): (u32, i64), random: &mut Random) 
 #[test]
 fn what_a_taciturn_plant_says() {
     let (mut rows, mut passed, mut read) = (0, 0, 0);
-    fuzz(25, |random: &mut Random| {
+    fuzz(15, |random: &mut Random| {
         let directory = tempfile::tempdir().unwrap();
         taciturn(random, directory.path());
         let open = |without_index| {
@@ -405,7 +405,7 @@ fn cause(thread: u32, sp: i64, record: u32, random: &mut Random) -> Fact {
 #[test]
 fn plants_at_random() {
     let (mut answered, mut selected, mut passed, mut told, mut parts) = (0, 0, 0, 0, 0);
-    fuzz(25, |random: &mut Random| {
+    fuzz(15, |random: &mut Random| {
         let directory = tempfile::tempdir().unwrap();
         plant(random, directory.path());
         answered += assert_same(directory.path());
@@ -431,7 +431,7 @@ fn plants_at_random() {
 /// were, or are missing.
 #[test]
 fn plants_that_were_damaged() {
-    fuzz(25, |random: &mut Random| {
+    fuzz(15, |random: &mut Random| {
         let directory = tempfile::tempdir().unwrap();
         plant(random, directory.path());
         let files = segments(directory.path());

@@ -119,7 +119,7 @@ fn what_is_at_a_time_is_the_fold_of_the_values_before() {
     let logs: Vec<(PathBuf, Vec<Value>)> =
         logs(directory.path()).into_iter().map(|log| (log.clone(), lines(&["values", "*"], &log))).collect();
     let mut compared = 0;
-    fuzz(40, |random: &mut Random| {
+    fuzz(25, |random: &mut Random| {
         let (log, values) = &logs[random.below(logs.len())];
         let time = some_time(random, values);
         let (folded, found) = (fold(values, &time), at(log, &time));
@@ -154,7 +154,7 @@ fn what_differs_is_what_is_otherwise() {
     let logs: Vec<(PathBuf, Vec<Value>)> =
         logs(directory.path()).into_iter().map(|log| (log.clone(), lines(&["values", "*"], &log))).collect();
     let mut differing = 0;
-    fuzz(15, |random: &mut Random| {
+    fuzz(10, |random: &mut Random| {
         let (log, values) = &logs[random.below(logs.len())];
         let mut times = [some_time(random, values), some_time(random, values)];
         times.sort();

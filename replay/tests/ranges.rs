@@ -38,7 +38,7 @@ fn a_time_range_shows_what_the_whole_shows() {
         .flat_map(|log| COMMANDS.map(|command| (log.clone(), command, lines(command, log))))
         .collect();
     let mut compared = 0;
-    fuzz(40, |random: &mut Random| {
+    fuzz(25, |random: &mut Random| {
         let (log, command, whole) = &whole[random.below(whole.len())];
         let times: Vec<&str> = whole.iter().filter_map(|line| time(line)).collect();
         let mut range = [times[random.below(times.len())], times[random.below(times.len())]];

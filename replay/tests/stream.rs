@@ -368,7 +368,7 @@ fn streams_at_random() {
     write_log(&log, "box1", 8);
     let sound = sent(&log, None, true);
     let before = files(here.path()).len();
-    fuzz(40, |random: &mut Random| {
+    fuzz(25, |random: &mut Random| {
         let mut stream = sound.clone();
         for _ in 0..1 + random.below(4) {
             let at = random.below(stream.len());
