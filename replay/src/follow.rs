@@ -28,7 +28,8 @@ pub const SETTLED: Duration = Duration::from_secs(3);
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The part of the log that is read again, nanoseconds: no row is later than its chain.
 const AGAIN: i64 = (open_chains::LIMIT + 5 * SECOND) as i64;
-/// At least this many times the time that reading took passes before the log is read again.
+/// At least this many times the time that reading took passes before the log is read again. Time in which what was read
+/// was written does not count: a collector that was down for an hour would stop it for four.
 const REST: u32 = 4;
 
 /// A row that can be followed.
@@ -346,6 +347,13 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
                 Some(first.map_or(oldest, |first| first.max(oldest))).filter(|since| *since > i64::MIN);
         }
         let mut returned = 0_usize;
+        let mut writing = Duration::ZERO;
+        let mut write = |step: Step<T>| {
+            let begun = Instant::now();
+            let written = write(step);
+            writing += begun.elapsed();
+            written
+        };
         rows(&logs, &filter, &mut |row| {
             let key = Key::of(&row);
             let settled = now.get(&key.host).filter(|of| !of.is_whole && !still);
@@ -377,7 +385,8 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
         if is_last {
             return Ok(());
         }
-        let rest = if is_first { INTERVAL } else { INTERVAL.max(begun.elapsed() * REST) };
+        let reading = begun.elapsed().saturating_sub(writing);
+        let rest = if is_first { INTERVAL } else { INTERVAL.max(reading * REST) };
         let begun = Instant::now();
         while begun.elapsed() < rest && !matches!(pace()?, Pace::Finish { .. }) {
             sleep(INTERVAL);

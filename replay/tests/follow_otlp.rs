@@ -239,6 +239,7 @@ fn what_was_deleted_meanwhile_is_a_gap() {
     let child = follow(here, &options);
     wait_until("the first round", || !lines(&collector.taken("logs")).is_empty());
     collector.set(Mode::Down);
+    let down = Instant::now();
     recorder.go_on(1);
     wait_until("sending", || collector.refused() > 0);
     for round in 2..8 {
@@ -268,10 +269,14 @@ fn what_was_deleted_meanwhile_is_a_gap() {
     assert!(there.len() >= 4, "{there:?}");
     there.iter().for_each(|segment| fs::remove_file(segment).unwrap());
     collector.set(Mode::Takes);
+    let (outage, up) = (down.elapsed(), Instant::now());
     wait_until("the gap", || {
         fs::read_to_string(here.join("counts"))
             .is_ok_and(|text| text.contains("iocrec_follow_gaps_total 1\n"))
     });
+    // the pause before the next try is as long as all before; waiting is no reason to rest from reading
+    let (after, longest) = (up.elapsed(), outage * 2 + Duration::from_secs(10));
+    assert!(after < longest, "read again only {after:?} after {outage:?} without a collector");
     let (code, said) = end(child);
     assert_eq!(code, 0, "{said}");
     let gap = said.lines().find(|line| line.contains("a gap: ")).unwrap();
