@@ -24,7 +24,13 @@ fn start(rig: &Rig, directory: &Path) -> Ioc {
 
 /// Processes a record; its value.
 fn process(ioc: &mut Ioc, record: &str) -> f64 {
-    ioc.command(&format!("dbpf F:{record}.PROC 1"));
+    put(ioc, &format!("{record}.PROC"), 1)
+}
+
+/// Puts to a field of a record, which processes it; its value.
+fn put(ioc: &mut Ioc, field: &str, value: u16) -> f64 {
+    ioc.command(&format!("dbpf F:{field} {value}"));
+    let record = field.split('.').next().unwrap_or_default();
     let lines = ioc.command(&format!("dbgf F:{record}"));
     let value = lines.iter().find_map(|line| line.strip_prefix("DBF_DOUBLE:")?.trim().parse().ok());
     value.unwrap_or_else(|| panic!("{lines:?}"))
@@ -221,9 +227,9 @@ fn a_devices_latency_is_the_time_in_poll() {
     let (port, thread) = device();
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--io"]);
     wait_until_followed(&rig);
-    ioc.command("dbpf F:ASK.A 30");
-    ioc.command(&format!("dbpf F:ASK.B {port}"));
-    let longest = process(&mut ioc, "ASK");
+    // each put processes the record: the first finds nobody at port 0, the second asks
+    put(&mut ioc, "ASK.A", 30);
+    let longest = put(&mut ioc, "ASK.B", port);
     thread.join().expect("the device ends");
     ioc.kill();
     wait_until("its end", || {
