@@ -20,7 +20,7 @@ use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
 
 /// Bytes to read to find out whether a process is an IOC. Most programs have some MB of symbols, the largest static
-/// IOCs 50.
+/// IOCs 50. This and the next times are for a first inspection ([`Known::allowed`]).
 const FIND_BYTES: u64 = 96 << 20;
 const FIND_TIME: Duration = Duration::from_secs(5);
 /// Time limit for placing its probes, which reads a few bytes for each. The kernel makes one probe at a time; while
@@ -92,9 +92,10 @@ impl Tools {
             refused = self.find(&mut entry);
             entry.known.undecided = self.finder.is_undecided(pid);
         }
+        let allowed = entry.known.allowed(FOLLOW_TIME);
         if let (Some(followed), None) = (&mut entry.known.ioc, refused) {
             let before = followed.state();
-            refused = self.follow(pid, start, followed);
+            refused = self.follow(pid, start, followed, allowed);
             has_changed |= followed.state() != before;
         }
         // its probes' thread may be another one by now
@@ -114,6 +115,7 @@ impl Tools {
             self.report(pid, start, Finding::AnswersAgain);
         }
         entry.known.unanswered = refused.is_some();
+        entry.known.ended(refused);
         let mut state = self.common.lock();
         if entry.known.unanswered {
             state.silent.insert(pid);
@@ -128,7 +130,7 @@ impl Tools {
     /// Finds out whether a process is an IOC, and places its probes if so.
     fn find(&mut self, entry: &mut Entry<Known>) -> Option<Refused> {
         let pid = entry.pid;
-        let look = Inspection::begin(pid, FIND_BYTES, FIND_TIME);
+        let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(FIND_TIME));
         let found = self.finder.look(pid).ok().flatten().filter(|ioc| ioc.start == entry.start);
         let Some(ioc) = found else { return look.end() };
         let process = ProcessInfo::of(pid);
@@ -137,7 +139,7 @@ impl Tools {
         }
         let held_up = self.attacher.as_ref().filter(|_| ioc.unprobed().is_none());
         let held_up = held_up.and_then(|_| neighbours::held_up());
-        let look = Inspection::begin(pid, FIND_BYTES, ATTACH_TIME);
+        let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(ATTACH_TIME));
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
             (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
             (Some(_), None) if held_up.is_some() => {
@@ -173,11 +175,11 @@ impl Tools {
     }
 
     /// Finds out what has changed in an IOC since the last time.
-    fn follow(&self, pid: u32, start: u64, followed: &mut Followed) -> Option<Refused> {
+    fn follow(&self, pid: u32, start: u64, followed: &mut Followed, allowed: Duration) -> Option<Refused> {
         let is_stripped = followed.ioc.function("dbProcess").is_none();
         let places = followed.debugged || is_stripped || !followed.probes.hold();
         let attacher = self.attacher.as_ref().filter(|_| !places || neighbours::held_up().is_none());
-        let look = Inspection::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
+        let look = Inspection::begin(pid, FOLLOW_BYTES, allowed);
         self.follow_layout(pid, start, &mut followed.ioc);
         self.walk_records(pid, start, followed);
         self.follow_identity(pid, start, followed);

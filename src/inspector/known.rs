@@ -1,8 +1,11 @@
 //! State of a process that the inspector keeps between inspections.
 
+use std::time::Duration;
+
 use crate::inspector::queue::Glance;
 use crate::ioc::IocProcess;
 use crate::linux::gauge::Gauge;
+use crate::linux::reader::budget::Refused;
 use crate::probes::probe::Probes;
 
 /// A process.
@@ -12,6 +15,8 @@ pub(super) struct Known {
     pub size: Option<u64>,
     /// Whether it did not answer and that was reported.
     pub unanswered: bool,
+    /// Inspections in a row that took longer than was allowed, up to [`LATE`].
+    late: u32,
     /// Whether it must be examined again though its size is the same. Here, since another thread may do that.
     pub undecided: bool,
     /// Its state if it is an IOC.
@@ -21,7 +26,24 @@ pub(super) struct Known {
     gauge: Option<(Gauge, u32)>,
 }
 
+/// How often the time for an inspection doubles: from 5 s to 40 s for finding an IOC. A machine that is slow, or busy for
+/// long, would otherwise never get to the end; one thread of a user's inspections is all that it costs.
+const LATE: u32 = 3;
+
 impl Known {
+    /// The time that an inspection of it may take, if it is this for one that was never late.
+    pub fn allowed(&self, time: Duration) -> Duration {
+        time * (1 << self.late)
+    }
+
+    /// Notes how an inspection ended.
+    pub fn ended(&mut self, refused: Option<Refused>) {
+        self.late = match refused {
+            Some(Refused::Time) => (self.late + 1).min(LATE),
+            _ => 0,
+        };
+    }
+
     /// Makes the next inspection a full one, even if the size has not changed.
     pub fn forget_size(&mut self) {
         self.size = None;
@@ -91,5 +113,25 @@ impl Followed {
             self.ready,
             is_held,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_late_gets_more_time() {
+        let mut known = Known::default();
+        let five = Duration::from_secs(5);
+        let mut next = |refused| {
+            known.ended(refused);
+            known.allowed(five).as_secs()
+        };
+        let late = Some(Refused::Time);
+        assert_eq!([next(late), next(late), next(late), next(late)], [10, 20, 40, 40]);
+        assert_eq!(next(None), 5);
+        // a read that hangs gets no more
+        assert_eq!(next(Some(Refused::NoAnswer)), 5);
     }
 }
