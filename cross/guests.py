@@ -72,6 +72,9 @@ GUESTS = {
     "arm64-ioc-6.12": Guest(
         "arm64", "trixie", r"linux-image-6\.12\.[\d+]+(deb13)?-cloud-arm64", ARM64, "ring", real=True
     ),
+    "x86_64-ioc-6.12": Guest(
+        "amd64", "trixie", r"linux-image-6\.12\.[\d+]+(deb13)?-cloud-amd64", X86_64, "ring", real=True
+    ),
     # kernels corrupt Thumb code when a probe is placed in it, so iocrec must refuse
     "thumb-6.1": Guest(
         "armhf",

@@ -114,8 +114,10 @@ def epics(guest, root):
     for package in re.findall("^Inst (\\S+)", wanted, re.M):
         # a symbolic link to a directory (/lib) stays a link
         shutil.copytree(archive.unpacked(package), root, symlinks=True, dirs_exist_ok=True)
-    if not (root / "lib").exists():
-        (root / "lib").symlink_to("usr/lib")
+    # lib64 has the loader of x86_64
+    for name in ("lib", "lib64"):
+        if not (root / name).exists() and (root / "usr" / name).exists():
+            (root / name).symlink_to(f"usr/{name}")
     headers = [archive.unpacked(package) / "usr/include/epics" for package in ("epics-dev", "libca-dev", "libcom-dev")]
     includes = [f"-I{place}" for top in headers for place in (top, top / "os/Linux", top / "compiler/gcc")]
     (libraries,) = root.glob("usr/lib/*-linux-gnu")
@@ -127,7 +129,7 @@ def epics(guest, root):
             "ziglang",
             "cc",
             "-target",
-            "aarch64-linux-gnu.2.36",
+            f"{libraries.name}.2.36",
             "-O1",
             "-o",
             root / "bin/own_ioc",
