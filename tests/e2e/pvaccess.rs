@@ -1,8 +1,9 @@
 //! PVAccess from the wire to the put log, with both servers for records: what is put, and what comes of it.
 
 use crate::rig::pva_client::{options, PvaClient};
-use crate::rig::{Ioc, Rig};
+use crate::rig::{wait_until, Ioc, Rig};
 use serde_json::{json, Value};
+use std::time::Duration;
 
 const PORT: u16 = 5074;
 /// Where ioc.py serves PVAccess.
@@ -204,4 +205,38 @@ fn circuits_older_than_the_recorder_to_qsrv() {
 #[test]
 fn circuits_older_than_the_recorder_to_pvxs() {
     older_than_the_recorder("pvxs");
+}
+
+/// A PVA link of one IOC writes to a record of another.
+#[test]
+fn links() {
+    let Some(rig) = Rig::new("pvaccess-links") else { return };
+    let (here, there) = (PORT + 40, PORT + 41);
+    let find = there.to_string();
+    let near = rig.ioc_with("near", here, "pva_links.db", &["--pva", "pvxs", "--find", &find]);
+    let far = rig.ioc_with("far", there, "puts.db", &["--pva", "pvxs"]);
+    let mut recorder = rig.record(&["--pid", &near.pid_argument(), "--pid", &far.pid_argument()]);
+    let mut client = rig.client("libca", &[here, there], &[]);
+    rig.wait_until_recording(&mut client, "LINK:READY", "both");
+    rig.wait_until_recording(&mut client, "PUT:DOUBLE", "both");
+    // until the link has connected its puts go nowhere
+    let mut value = 100.0;
+    wait_until("the link writes", || {
+        value += 1.0;
+        client.put("LINK:OUT", 6, json!(value), false);
+        std::thread::sleep(Duration::from_millis(200));
+        client.get("PUT:DOUBLE") == json!(value)
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let all = rig.puts(&["--pv", "PUT:DOUBLE"]);
+    let written: Vec<&Value> = all.iter().filter(|put| put["requested"] == value).collect();
+    let [put] = written[..] else { panic!("one put of {value}: {written:#?}") };
+    for (key, truth) in [
+        ("via", json!("pva_link")),
+        ("client_ioc", json!("near")),
+        ("ioc", json!("far")),
+        ("new", json!(value)),
+    ] {
+        assert_eq!(put[key], truth, "{key}: {put:#}");
+    }
 }

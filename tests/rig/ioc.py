@@ -7,7 +7,7 @@ Serves the records of DATABASE over Channel Access on TCP and UDP PORT. Prints "
 carries out each line of stdin as an iocsh command and prints "done" after it. Exits at the end of stdin, after the
 EPICS exit handlers.
 
---find     other ports where its CA links look for their targets
+--find     other ports where its CA and PVA links look for their targets
 --epics    another version of epicscorelibs than that of the virtual environment: a directory of its epics/, where
            scripts/setup puts them
 --pva      serves PVAccess as well, on PORT+1000 (UDP: PORT+2000)
@@ -110,6 +110,9 @@ def environment(name, port, find, local="127.0.0.1", reach=()):
         "EPICS_PVAS_AUTO_BEACON_ADDR_LIST": "NO",
         "EPICS_PVAS_SERVER_PORT": str(port + 1000),
         "EPICS_PVAS_BROADCAST_PORT": str(port + 2000),
+        "EPICS_PVA_ADDR_LIST": " ".join(f"{a}:{p + 2000}" for a in [local, *reach] for p in [port, *find]),
+        "EPICS_PVA_AUTO_ADDR_LIST": "NO",
+        "EPICS_PVA_BROADCAST_PORT": str(port + 2000),
         "PVXS_QSRV_ENABLE": "YES",
     }
 

@@ -69,7 +69,7 @@ class Put(_Row):
     #: Addresses, `A:PORT` or `[A]:PORT`.
     client: str | None
     server: str | None
-    #: `ca_write`, `ca_write_notify`, `ca_link`, `db_link`, `pva`, `dbpf`, `python` or `unknown`.
+    #: `ca_write`, `ca_write_notify`, `ca_link`, `db_link`, `pva`, `pva_link`, `dbpf`, `python` or `unknown`.
     via: str
     dbr: str | None
     count: int | None

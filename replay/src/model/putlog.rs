@@ -22,8 +22,10 @@ pub enum Via {
     CaWrite,
     /// Channel Access WRITE_NOTIFY.
     CaWriteNotify,
-    /// An IOC's CA link.
+    /// An IOC's CA link, or another Channel Access client within an IOC's process.
     CaLink,
+    /// The same of PVAccess.
+    PvaLink,
     /// A database link.
     DbLink,
     /// pvAccess.
@@ -43,6 +45,7 @@ impl Via {
             Via::CaWrite => "ca_write",
             Via::CaWriteNotify => "ca_write_notify",
             Via::CaLink => "ca_link",
+            Via::PvaLink => "pva_link",
             Via::DbLink => "db_link",
             Via::Pva => "pva",
             Via::Dbpf => "dbpf",
@@ -54,7 +57,7 @@ impl Via {
     /// Whether it comes from outside all IOCs. Values that Python code sets in the IOC that it hosts come from inside,
     /// like a link's puts.
     pub fn is_from_outside(self) -> bool {
-        !matches!(self, Via::CaLink | Via::DbLink | Via::Python)
+        !matches!(self, Via::CaLink | Via::PvaLink | Via::DbLink | Via::Python)
     }
 }
 
@@ -516,10 +519,14 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
     // A circuit whose client is an IOC's process belongs to a link, or to a program that runs in that IOC: no user.
     let by_ioc = circuit(context, span, put).is_some_and(|circuit| client_ioc(context, circuit).is_some());
     let by_thread = span.thread.is_some_and(|thread| caller::role(context, thread) == Role::CaLink);
+    let is_pva = put.packet.as_ref().is_some_and(|packet| packet.pva.is_some());
+    if by_ioc && is_pva {
+        return Via::PvaLink;
+    }
     if by_link || by_ioc || by_thread {
         return Via::CaLink;
     }
-    if put.packet.as_ref().is_some_and(|packet| packet.pva.is_some()) {
+    if is_pva {
         return Via::Pva;
     }
     let notify = put.packet.as_ref().map(|packet| packet.notify);
@@ -627,7 +634,8 @@ fn line(
     };
     let via = match (via, &client_ioc) {
         // by the log of the client's host
-        (Via::CaWrite | Via::CaWriteNotify | Via::Pva, Some(_)) => Via::CaLink,
+        (Via::CaWrite | Via::CaWriteNotify, Some(_)) => Via::CaLink,
+        (Via::Pva, Some(_)) => Via::PvaLink,
         _ => via,
     };
     // the choices that the server sent, or the client sent beside the index

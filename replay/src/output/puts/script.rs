@@ -112,7 +112,7 @@ impl Writer<PutLine> for Script<'_> {
 /// The arguments of caput that repeat a put, or why it is left out.
 fn command(put: &PutLine) -> Result<Vec<String>, Obstacle> {
     match put.via {
-        Via::CaLink | Via::DbLink | Via::Python => return Err(Obstacle::MadeInside),
+        Via::CaLink | Via::PvaLink | Via::DbLink | Via::Python => return Err(Obstacle::MadeInside),
         Via::CaWrite | Via::CaWriteNotify | Via::Pva | Via::Dbpf | Via::Unknown => {}
     }
     match &*put.status {

@@ -107,7 +107,8 @@ impl Kind {
 
 /// The message for a put; `None` if the module does not see it.
 pub fn message(put: &PutLine) -> Option<Message> {
-    let through_server = matches!(put.via, Via::CaWrite | Via::CaWriteNotify | Via::CaLink | Via::Pva);
+    let through_server =
+        matches!(put.via, Via::CaWrite | Via::CaWriteNotify | Via::CaLink | Via::Pva | Via::PvaLink);
     let refused = put.status == "ECA_PUTFAIL" || put.status == "error" && put.wrote;
     if !through_server || !(refused || matches!(&*put.status, "ok" | "unknown")) {
         return None;

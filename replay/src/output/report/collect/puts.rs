@@ -85,10 +85,11 @@ pub struct Puts {
     numbers: HashMap<String, u32>,
 }
 
-/// Who put, in the words of the page: the user that the client claims, the IOC whose link it was, or the way it came.
+/// Who put, in the words of the page: the user that the client claims, the IOC in which it was made, or the way it came.
 pub fn writer(put: &PutLine) -> String {
     match (put.via, &put.client_ioc, &put.cause_record, &put.user) {
-        (Via::CaLink, Some(ioc), _, _) => format!("CA link of {ioc}"),
+        // a link, a sequencer's program or another client in its process
+        (Via::CaLink | Via::PvaLink, Some(ioc), _, _) => format!("IOC {ioc}"),
         (Via::CaLink, None, Some(record), _) => format!("CA link of {record}"),
         (Via::CaLink, None, None, _) => "CA link".to_owned(),
         (Via::Dbpf, ..) => "IOC shell".to_owned(),

@@ -93,7 +93,7 @@ fn claimed(put: &PutLine) -> String {
     match (person, put.client.as_deref(), put.cause_record.as_deref()) {
         (_, _, Some(record)) => format!("CA link of {record}"),
         // shown with the claimed user: any program can look like an IOC
-        (person, Some(address), None) if put.via == Via::CaLink => {
+        (person, Some(address), None) if matches!(put.via, Via::CaLink | Via::PvaLink) => {
             let ioc = put.client_ioc.as_deref().map_or("an IOC".to_owned(), |ioc| format!("IOC {ioc}"));
             let person = person.map_or(String::new(), |person| format!(" ({person})"));
             format!("{ioc}{person} {address}")
@@ -105,6 +105,7 @@ fn claimed(put: &PutLine) -> String {
             Via::Dbpf => "IOC shell".to_owned(),
             Via::DbLink => "a record's link".to_owned(),
             Via::CaLink => "a CA link".to_owned(),
+            Via::PvaLink => "a PVA link".to_owned(),
             Via::Python => "Python".to_owned(),
             _ => "?".to_owned(),
         },
