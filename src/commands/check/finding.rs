@@ -63,7 +63,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NotChosen(why) => write!(f, "it {why}"),
-            Reason::Unanswered(refused) => refused.fmt(f),
+            Reason::Unanswered(refused) => write!(f, "{refused}; iocrec record tries again"),
             Reason::NoIoc(refusal) => f.write_str(refusal),
         }
     }

@@ -33,6 +33,8 @@ const LOOK_BYTES: u64 = 96 << 20;
 const LOOK_TIME: Duration = Duration::from_secs(5);
 /// Time limit for all processes that do not answer together.
 const UNANSWERED_TIME: Duration = Duration::from_secs(10);
+/// Time for those together that are late, as a slow or busy machine makes them: some minutes of the recorder's tries.
+const LATE_TIME: Duration = Duration::from_secs(60);
 
 /// Surveys this machine. Processes other than these count as not recorded.
 pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
@@ -111,20 +113,34 @@ pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
 fn find(chosen: &Chosen) -> Result<(Vec<IocProcess>, Vec<NotRecorded>), Failure> {
     let (mut found, mut not_recorded) = (Vec::new(), Vec::new());
     let mut finder = Finder::default();
-    let mut unanswered = Duration::ZERO;
+    let (mut unanswered, mut late) = (Duration::ZERO, LATE_TIME);
     for pid in process::pids()?.into_iter().filter(|&pid| pid != std::process::id()) {
-        let begin = Instant::now();
         finder.allow_constants();
-        let inspection =
-            (unanswered < UNANSWERED_TIME).then(|| Inspection::begin(pid, LOOK_BYTES, LOOK_TIME));
-        let ioc = inspection.as_ref().map(|_| finder.look(pid));
-        if let Some(why) = inspection.map_or(Some(budget::Refused::TooManyStuck), Inspection::end) {
-            unanswered += begin.elapsed();
-            not_recorded.push(NotRecorded::unanswered(pid, why));
-            continue;
+        let mut inspect = |time| {
+            let inspection = Inspection::begin(pid, LOOK_BYTES, time);
+            let ioc = finder.look(pid);
+            inspection.end().map_or(Ok(ioc), Err)
+        };
+        let begin = Instant::now();
+        let mut ioc = match unanswered < UNANSWERED_TIME {
+            true => inspect(LOOK_TIME),
+            false => Err(budget::Refused::TooManyStuck),
+        };
+        if matches!(ioc, Err(budget::Refused::Time)) && !late.is_zero() {
+            let begin = Instant::now();
+            ioc = inspect(late);
+            late = late.saturating_sub(begin.elapsed());
         }
+        let ioc = match ioc {
+            Ok(ioc) => ioc,
+            Err(why) => {
+                unanswered += begin.elapsed();
+                not_recorded.push(NotRecorded::unanswered(pid, why));
+                continue;
+            }
+        };
         let reason = match ioc {
-            Some(Ok(Some(ioc))) => {
+            Ok(Some(ioc)) => {
                 let why_not = chosen.why_not(pid);
                 if why_not.is_none() {
                     found.push(ioc);
