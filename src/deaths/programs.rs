@@ -69,6 +69,9 @@ impl Display for Lacks {
             Lacks::Load(_, why) => why.fmt(f),
             Lacks::Attach(_, why) => write!(f, "the kernel's tracepoints of signals can't be used: {why}"),
             Lacks::SelfTest(_, why) => why.fmt(f),
+            Lacks::NoOom(Failure { errno: libc::ENOENT, .. }) => f.write_str(
+                "kills for lack of memory look like others: this kernel has no tracepoint oom/mark_victim",
+            ),
             Lacks::NoOom(why) => write!(f, "kills for lack of memory look like others: {why}"),
             Lacks::Parts { tier, place, address } => {
                 let parts = match (place, address) {
