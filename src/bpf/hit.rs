@@ -225,11 +225,13 @@ fn put(sample: &[u8], kind: PutKind, dbf: Option<u8>) -> Option<Body<'_>> {
     let room = sample.len().checked_sub(VALUES)? / 2;
     let requested = usize::from(start.requested_bytes).min(room);
     let old = usize::from(start.old_bytes).min(room);
+    // Base passes -1 for a type that no put can have, and refuses it: what it would have been is not known.
+    let no_type = if kind == PutKind::Notify { 0 } else { NO_VALUE };
     Some(Body::Put {
         kind,
         field: start.field,
         requested: Raw {
-            dbf: dbf.unwrap_or_default().into(),
+            dbf: dbf.unwrap_or(no_type).into(),
             count: start.count,
             bytes: some_of(sample, VALUES, requested),
         },
@@ -328,6 +330,22 @@ mod tests {
         assert_eq!(requested, Raw { dbf: 10, count: 3, bytes: &[1; 24] });
         assert_eq!(old, Raw { dbf: 9, count: 2, bytes: &[2; 8] });
         assert_eq!(link, Some((11, 5)));
+    }
+
+    /// Base's CA server makes DBR_CTRL_DOUBLE, and its like, a type of -1 before it puts with callback.
+    #[test]
+    fn a_put_of_a_type_that_base_lacks_is_no_text() {
+        let sample = |kind| {
+            let mut sample = head(kind, NO_VALUE);
+            sample.resize(size_of::<Hit>() + 24 + 2 * 40, 0);
+            sample
+        };
+        let of = |kind| match parse(&sample(kind)) {
+            Some((_, Body::Put { requested, .. })) => requested.dbf,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((of(Kind::Put as u16), of(Kind::PutField as u16)), (255, 255));
+        assert_eq!(of(Kind::Notify as u16), 0, "dbProcessNotify has no value");
     }
 
     proptest! {

@@ -6,9 +6,9 @@ use iocrec_log::value::{element, until_nul};
 use crate::bpf::hit::Raw;
 use epics::dbf::Numbering;
 
-/// Type of a value; alarm acknowledgement requests (types beyond the fields') are short integers.
+/// Type of a value; `NoAccess` if Base has no such type.
 pub fn dbf(raw: &Raw, numbering: Numbering) -> Dbf {
-    numbering.dbf(raw.dbf).unwrap_or(Dbf::UShort)
+    numbering.dbf(raw.dbf).unwrap_or(Dbf::NoAccess)
 }
 
 /// A single value, or an array if `array` is set or there is more than one element.
@@ -87,5 +87,6 @@ mod tests {
         assert_eq!(value(&raw(10, 1, &[]), Since3161, false), Value::Unknown);
         assert_eq!(value(&raw(10, 1, &[1, 2]), Since3161, false), Value::Unknown);
         assert_eq!(value(&raw(14, 1, &[1; 8]), Since3161, false), Value::Unknown, "a link");
+        assert_eq!(value(&raw(255, 1, &[1; 8]), Since3161, false), Value::Unknown, "no type of Base");
     }
 }

@@ -10,8 +10,14 @@ const PORT: u16 = 5074;
 const STRING: u16 = 0;
 const CHAR: u16 = 4;
 const DOUBLE: u16 = 6;
+const STS_STRING: u16 = 7;
+const TIME_DOUBLE: u16 = 20;
+const CTRL_DOUBLE: u16 = 34;
 const PUT_ACKT: u16 = 35;
 const PUT_ACKS: u16 = 36;
+
+/// ECA_PUTFAIL with its severity (caerr.h): what the server answers to a put that the record refused.
+const PUTFAIL: u64 = 160;
 
 const NOTIFY: bool = true;
 const WRITE: bool = false;
@@ -167,6 +173,33 @@ fn acknowledgements_are_not_puts_to_the_value() {
     }
     let why = why(&rig, "PUT:ALARM");
     assert_eq!((&why["to"], &why["count"]), (&json!(20.0), &json!(1)), "{why}");
+}
+
+/// Base's server takes DBR_CTRL_DOUBLE and its like only without callback; with callback it hands a type of -1 to `dbPut`,
+/// which refuses it. libca sends no such types, caproto does.
+#[test]
+fn a_put_of_a_type_that_the_server_refuses_is_one_refused_put() {
+    let Some(rig) = Rig::new("outcomes-types") else { return };
+    let ioc = rig.ioc("puts", PORT, "puts.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut rig.client("libca", &[PORT], &[]), "PUT:READY", "both");
+    let mut client = rig.client("caproto", &[PORT], &[]);
+    let mut expected = Vec::new();
+    let old = [("PUT:DOUBLE", json!(0.0)), ("PUT:TEXT", json!("at first"))];
+    for (dbr, name, value) in [
+        (CTRL_DOUBLE, "DBR_CTRL_DOUBLE", json!(12.5)),
+        (TIME_DOUBLE, "DBR_TIME_DOUBLE", json!(13.5)),
+        (STS_STRING, "DBR_STS_STRING", json!("other")),
+    ] {
+        let (pv, old) = &old[usize::from(dbr == STS_STRING)];
+        assert_eq!(client.put(pv, dbr, value, NOTIFY), PUTFAIL);
+        assert_eq!(client.get(pv), *old);
+        expected.push(json!({"pv": pv, "record": pv, "dbr": name, "count": 1, "status": "ECA_PUTFAIL",
+            "via": "ca_write_notify", "source": "both", "old": old, "new": old}));
+    }
+    wait_until("the log has the outcomes of all puts", || has_outcomes(&rig, &expected));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    compare(&put_log(&rig, &[]), &expected);
 }
 
 /// Clients that live for one put, by a record's name and by its alias.

@@ -7,7 +7,8 @@ Commands on stdin, answers on stdout:
 
     {"do": "connect", "pv": PV}
     {"do": "put", "pv": PV, "dbr": 0-6, "value": V or [V, ...], "notify": true|false}
-                                                     libca: also 35 and 36, which acknowledge alarms
+                                                     libca: also 35 and 36, which acknowledge alarms; caproto:
+                                                     all, also those with status, time and limits
     {"do": "get", "pv": PV}                          the value in the channel's own type
     {"do": "flood", "pv": PV, "count": N}            N puts of 0, 1, 2 ... without callback
 
@@ -165,8 +166,7 @@ class CaprotoClient:
 
     def put(self, pv, dbr, value, notify):
         values = value if isinstance(value, list) else [value]
-        if dbr == 0:
-            values = [one.encode() for one in values]
+        values = [one.encode() if isinstance(one, str) else one for one in values]
         channel = self.channel(pv)
         answer = channel.write(values, data_type=dbr, notify=notify, wait=notify, timeout=TIMEOUT)
         if not notify:
