@@ -3,7 +3,7 @@
 
 use crate::rig::own_program::{libraries, succeed};
 use crate::rig::spans::spans;
-use crate::rig::{json_lines, rig_file, Rig};
+use crate::rig::{json_lines, rig_file, wait_until, Rig};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,6 +73,29 @@ fn truth(server: &str) {
     }
     assert!(puts[4]["callback_ms"].as_f64() >= Some(200.0), "the record is done after 0.3 s: {:#}", puts[4]);
     exported(&rig, server);
+}
+
+/// The server's end of a connection comes last, behind an answer that the packet filter leaves out.
+#[test]
+fn a_client_that_fetched_a_value_last_is_gone_when_it_is() {
+    let Some(rig) = Rig::new("pvaccess-client-gone") else { return };
+    let ioc = rig.ioc_with("pvac", PORT, "pvaccess.db", &["--pva", "pvxs"]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut ca = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut ca, "PVA:READY", "both");
+    let mut client = rig.client("p4p", &[PORT], &[]);
+    client.put("PVA:SP", 6, json!(2.5), false);
+    assert_eq!(client.get("PVA:SP"), json!(2.5));
+    drop(client);
+    let line = || {
+        let lines = json_lines(&rig.replay("clients", &["--format", "jsonl"]).stdout);
+        lines.into_iter().find(|line| line["protocol"] == "pva").unwrap_or_default()
+    };
+    wait_until("its circuit has ended", || line()["state"] == "closed");
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let line = line();
+    let end = (&line["puts"], &line["end_reason"], &line["ended_by"]);
+    assert_eq!(end, (&json!(1), &json!("closed"), &json!("client")), "{line}");
 }
 
 /// What the client asked for beside values, in what other programs read.

@@ -4,6 +4,7 @@ use super::{Closed, Connection, Shared, SECOND};
 use crate::net::awaited::PATIENCE;
 use crate::net::packet::Segment;
 use crate::net::protocol::{Closing, Protocol, Side, Unbelieved};
+use std::cmp::Ordering;
 
 /// Time to wait for the other side of a half-closed connection, and to distinguish late packets of a closed connection
 /// from those of a new one. TCP itself usually waits a minute.
@@ -38,7 +39,7 @@ impl<S> Connection<S> {
         let sequence = Some(segment.sequence);
         let exact = [stream.next(), stream.end(), stream.last_acknowledged()].contains(&sequence);
         if exact {
-            self.flush(shared);
+            self.give_up_missing(shared);
             self.end(time, Closing::Reset(side), shared);
             return;
         }
@@ -61,15 +62,39 @@ impl<S> Connection<S> {
         let Some((sequence, came)) = direction.reset else { return };
         let next = direction.stream.next();
         if next == Some(sequence) {
-            self.flush(shared);
+            self.give_up_missing(shared);
             self.end(time, Closing::Reset(side), shared);
         } else if direction.stream.ahead(sequence) < 0 || time.saturating_sub(came) >= LINGER {
             self.direction_mut(side).reset = None;
         }
     }
 
-    /// Gives up all missing bytes.
+    /// Gives up all missing bytes, and ends the connection if only they kept it open.
     pub fn flush<P: Protocol<Connection = S>>(&mut self, shared: &mut Shared<P>) {
+        self.give_up_missing(shared);
+        self.finish(shared);
+    }
+
+    /// Ends the connection if both sides have ended their streams: when the second end came, however long that waited here
+    /// for bytes before it. The socket filter leaves out what a client has fetched last, and the acknowledgement of the
+    /// server's end.
+    pub(super) fn finish<P: Protocol<Connection = S>>(&mut self, shared: &mut Shared<P>) {
+        match (self.from_client.ended, self.from_server.ended) {
+            (Some(client), Some(server)) => {
+                let first = match client.cmp(&server) {
+                    Ordering::Less => Side::Client,
+                    Ordering::Greater => Side::Server,
+                    Ordering::Equal => self.half_closed.map_or(Side::Client, |(_, first)| first),
+                };
+                self.end(client.max(server), Closing::Finished(first), shared);
+            }
+            (Some(since), None) => self.half_closed = self.half_closed.or(Some((since, Side::Client))),
+            (None, Some(since)) => self.half_closed = self.half_closed.or(Some((since, Side::Server))),
+            (None, None) => {}
+        }
+    }
+
+    fn give_up_missing<P: Protocol<Connection = S>>(&mut self, shared: &mut Shared<P>) {
         if self.closed.is_some() {
             return;
         }
@@ -100,6 +125,7 @@ impl<S> Connection<S> {
                 self.deliver(side, shared, |stream, pieces| stream.give_up_before(before, pieces));
                 self.reset_reached(side, now, shared);
             }
+            self.finish(shared);
         }
         if let Some((_, first)) = self.half_closed.filter(|(since, _)| old(*since)) {
             self.flush(shared);

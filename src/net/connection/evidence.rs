@@ -73,6 +73,8 @@ impl<S> Connection<S> {
         let Some(acknowledged) = acknowledged else { return Evidence::None };
         let before = stream.last_acknowledged();
         let Some(end) = stream.end().or(before) else { return Evidence::Likely };
+        // the end of a stream is acknowledged like a byte
+        let end = end.wrapping_add(stream.is_over().into());
         let least = match before {
             Some(before) => before.wrapping_sub(OLD_ACKNOWLEDGEMENT),
             None => stream.first().unwrap_or(end.wrapping_sub(UNDER_WAY)),

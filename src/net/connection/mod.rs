@@ -52,6 +52,8 @@ struct Direction {
     stamp: Option<(u32, u64)>,
     /// A reset that must wait for data before it, and when it came.
     reset: Option<(u32, u64)>,
+    /// When its end came, once all before it has come or was given up.
+    ended: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -237,16 +239,7 @@ impl<S> Connection<S> {
                 shared.protocol.on_unbelieved(&mut self.state, time, what);
             }
         }
-        let (client, server) = (self.from_client.stream.is_over(), self.from_server.stream.is_over());
-        if client && server {
-            // an end that waited for bytes before it, until this segment acknowledged them, came before this one
-            let latest = if segment.fin { side.peer() } else { side };
-            let (_, first) = self.half_closed.unwrap_or((time, latest));
-            self.end(time, Closing::Finished(first), shared);
-        } else if client || server {
-            let first = if client { Side::Client } else { Side::Server };
-            self.half_closed.get_or_insert((time, first));
-        }
+        self.finish(shared);
         if self.direction(side).reset.is_some() {
             self.reset_reached(side, time, shared);
         }
@@ -266,7 +259,7 @@ impl<S> Connection<S> {
             Side::Server => &mut self.from_server.stream,
         };
         let state = &mut self.state;
-        let mut latest = 0;
+        let (mut latest, mut ended) = (0, None);
         let before = stream.buffered();
         let result = act(stream, &mut |time, piece| {
             latest = time;
@@ -278,11 +271,14 @@ impl<S> Connection<S> {
                     protocol.on_gap(state, side, time, length, Gap::Unseen, out);
                 }
                 Piece::Gap { length, cause } => protocol.on_gap(state, side, time, length, cause, out),
-                Piece::End => {}
+                Piece::End => ended = Some(time),
             }
         });
         **buffered = buffered.saturating_sub(before) + stream.buffered();
         protocol.on_delivered(state, side, latest, out);
+        if ended.is_some() {
+            self.direction_mut(side).ended = ended;
+        }
         result
     }
 }
