@@ -118,6 +118,13 @@ fn truth(server: &str, tier: &str) {
         "pv": "PVA:SECURE", "requested": 1.0, "new": null, "status": "denied", "message": "Put not permitted",
         "source": "packet",
     }));
+    // refused by the record itself: the name of a record is fixed
+    let name = client.channel("PVA:SP.NAME");
+    assert_ne!(client.put(name, NONE, 2, b"\x05other"), 0);
+    expected.push(json!({
+        "pv": "PVA:SP.NAME", "record": "PVA:SP", "field": "NAME", "requested": "other", "status": "error",
+        "old": old(json!("PVA:SP")), "source": source,
+    }));
     // no field: the server says OK, and QSRV2 writes 0
     assert_eq!(client.put(sp, NONE, 0, b""), 0);
     let (new, source) =

@@ -4,7 +4,7 @@ use super::{Hit, Target, Waiting};
 use crate::model::chain::{PutSpan, SpanKind};
 use crate::model::numbered::Numbered;
 use crate::model::open_chains::OpenChains;
-use crate::model::{run, value};
+use crate::model::{outcome, run, value};
 use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, IocId, PvaKind, ThreadId, Value};
@@ -106,7 +106,8 @@ pub(super) fn fits(
         SpanKind::Process(process) => (process.record, None, None),
         SpanKind::Link(_) => return None,
     };
-    let refused = pva.status.is_some_and(|status| matches!(status, 2 | 3));
+    // Who lacks the right to write gets no further; other errors may be what the record's own `dbPut` said.
+    let refused = pva.status.is_some_and(|status| matches!(status, 2 | 3)) && outcome::is_refusal(&pva.text);
     let name = context.channel(message.channel).map_or("", |channel| channel.pv.as_str());
     if name.is_empty() {
         let known = targets.get(&message.channel).map(Vec::as_slice);
