@@ -55,6 +55,7 @@ pub mod said;
 mod seen;
 pub mod selection;
 pub mod series;
+pub mod set_by_processing;
 pub mod setting;
 pub mod silence;
 pub mod source;

@@ -15,6 +15,8 @@
 //! records that last processed in a chain which began there. A record that processes only in chains that were left out
 //! is not known to do so.
 //!
+//! Fields that their own record sets when it processes are in doubt after that ([`super::set_by_processing`]).
+//!
 //! Memory: one entry for each field seen, at most [`MAX_FIELDS`].
 
 use super::history::{Of, ValueLine, ValueSource};
@@ -22,6 +24,7 @@ use super::names::IocProcess;
 use super::numbered::Keyed;
 use super::run::{has_value, Run};
 pub use super::seen::{Changed, Seen, Since};
+use super::set_by_processing::{SetByProcessing, PROCESSED};
 use super::unseen::{Kind, Unseen};
 use super::value::same;
 use crate::filter::Filter;
@@ -145,6 +148,7 @@ pub struct State {
     processes: BTreeMap<Rc<IocProcess>, Process>,
     runs: HashMap<usize, Doubt>,
     left_out: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
+    set_by_processing: SetByProcessing,
     chains_left_out: u64,
     full: bool,
 }
@@ -160,6 +164,7 @@ impl State {
             processes: BTreeMap::new(),
             runs: HashMap::new(),
             left_out: Keyed::default(),
+            set_by_processing: SetByProcessing::default(),
             chains_left_out: 0,
             full: false,
         }
@@ -214,6 +219,7 @@ impl State {
         self.fields.retain(|(_, record, _), _| !records.contains(&**record));
         let theirs = other.fields.into_iter().filter(|((_, record, _), _)| records.contains(&**record));
         self.fields.extend(theirs);
+        self.set_by_processing.replace(records, other.set_by_processing);
     }
 
     /// Number of chains that chain sampling left out before the time.
@@ -264,7 +270,8 @@ impl State {
         let equal = before.and_then(|before| same(&before.value, &line.value));
         let read = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
         let of = self.processes.get(&key.0);
-        let sees = |before: &Seen| of.and_then(|process| process.blind(before)).is_none();
+        let is_set_since = self.set_by_processing.is_over(&key);
+        let sees = |before: &Seen| of.and_then(|process| process.blind(before)).is_none() && !is_set_since;
         let was_certain = before.is_some_and(|before| self.doubt(&key, before).is_none() && sees(before));
         let changed_now = equal == Some(false) && was_certain && !read;
         let kept = equal == Some(true) && was_certain;
@@ -291,6 +298,7 @@ impl State {
         let changes = before.map_or(0, |before| before.changes).saturating_add(u32::from(counts));
         let alarm = line.alarm.or(before.and_then(|before| before.alarm));
         let by_put = line.by_put || kept && before.is_some_and(|before| before.by_put);
+        self.set_by_processing.take(&key, &line);
         let ValueLine { time, even, value, text, cut, source, inexact, root, of, .. } = line;
         let text = text.map(String::into_boxed_str);
         let seen = Seen {
@@ -400,7 +408,8 @@ impl State {
                 (Value::Unknown, None) => Some("a put with an unknown result wrote it".to_owned()),
                 (_, None) => {
                     let blind = self.processes.get(&key.0).and_then(|process| process.blind(&seen));
-                    let words = self.doubt(&key, &seen).map(|doubt| doubt.words.as_str()).or(blind);
+                    let set = self.set_by_processing.is_over(&key).then_some(PROCESSED);
+                    let words = self.doubt(&key, &seen).map(|doubt| doubt.words.as_str()).or(blind).or(set);
                     words.map(|words| format!("may have changed since: {words}"))
                 }
             };

@@ -15,6 +15,7 @@ use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::clock::SetLater;
 use crate::model::quiet::{Quiet, Span};
+use crate::model::set_by_processing::is_set_by_processing;
 use crate::model::state::{Key, State};
 use crate::model::value::same;
 use crate::recent::abouts;
@@ -219,7 +220,11 @@ fn behind(hole: &Hole, state: &State, filter: &Filter) -> (Vec<Key>, Vec<(String
         let (_, record, field) = key;
         let Some((name, shown)) = hole.quiet.records.get_key_value(&**record) else { continue };
         if &**field != "VAL" {
-            continue; // only puts show it
+            // only puts show it, but processing may have set it
+            if is_set_by_processing(field) {
+                own.push(name.clone());
+            }
+            continue;
         }
         let is_new = known.insert(name);
         let value = &seen.value;
