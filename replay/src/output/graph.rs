@@ -26,6 +26,9 @@ pub static FORMATS: [Format<Graph>; 5] = [
     Format { name: "csv", writer: |zone| Box::new(Listed((rows::csv::<Arrow>().writer)(zone))) },
 ];
 
+/// Where the other end of a link is if that was not seen: in an IOC that was not recorded, or behind a gateway.
+const NO_IOC: &str = "IOC not known";
+
 /// One end of an arrow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Node {
@@ -89,8 +92,7 @@ impl Row for Arrow {
     fn text(&self, _: &Zone) -> String {
         let Arrow { from, to, kind, count, per_second } = self;
         let rate = per_second.map_or(String::new(), wording::rate);
-        let place =
-            |name: &Name| if name.ioc.is_empty() { "not recorded".into() } else { Rc::clone(&name.ioc) };
+        let place = |name: &Name| if name.ioc.is_empty() { NO_IOC.into() } else { Rc::clone(&name.ioc) };
         let from = match from {
             Node::Record(name) if place(name) != place(to) => format!("{} [{}]", name.record, place(name)),
             Node::Record(name) => name.record.to_string(),
@@ -176,7 +178,7 @@ fn place(name: &Name) -> Name {
 
 fn place_text(place: &Name) -> String {
     match (&*place.ioc, &*place.host) {
-        ("", _) => "not recorded".to_owned(),
+        ("", _) => NO_IOC.to_owned(),
         (ioc, "") => ioc.to_owned(),
         (ioc, host) => format!("{ioc} on {host}"),
     }
