@@ -8,7 +8,7 @@ use crate::net::awaited::Awaited;
 use crate::net::connections::Limits;
 use crate::net::openings::Opening;
 use crate::net::packet::{End, Segment};
-use crate::net::protocol::{Bytes, Closing, Protocol, Side, Unbelieved};
+use crate::net::protocol::{Bytes, Protocol, Side, Unbelieved};
 use crate::net::stream::{Arrival, Evidence, Gap, Piece, Stream, Verdict};
 use crate::net::Namespace;
 
