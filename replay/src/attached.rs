@@ -149,6 +149,11 @@ impl Attached {
     pub fn text(&self) -> String {
         span(self.from.as_deref(), self.to.as_deref())
     }
+
+    /// The same of an IOC that went on after the recorder's run had ended.
+    pub fn text_of_run(&self) -> String {
+        span(self.from.as_deref(), self.to.as_deref().or(Some("the end of the recorder's run")))
+    }
 }
 
 impl Gap {

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{iocreplay, outcome, write_later, WALL};
+use common::{iocreplay, outcome, process, write_events, write_later, SECOND, WALL};
+use iocrec_log::event::{Attached, Fact, IocEnd};
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -150,4 +151,25 @@ fn a_cut_segment_is_said_once() {
         let (code, _, err) = outcome(iocreplay(words).output().unwrap());
         assert_eq!((code, err.lines().count(), err.contains("is cut")), (1, 1, true), "{words:?}: {err}");
     }
+}
+
+/// The IOC went on after its first recorder, and ended before the eyes of the second.
+#[test]
+fn an_ioc_that_outlived_its_recorder_was_not_recorded_to_its_end() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| place.path().join(name));
+    let attached = |since| Fact::Attached(Attached { ioc: 1, from: since, since, cause: String::new() });
+    let end = Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGKILL".into() });
+    write_events(&first, "box", 1, vec![(SECOND, attached(SECOND)), (3 * SECOND, process(3, -100, 2, 2))]);
+    write_events(&second, "box", 2, vec![(9 * SECOND, attached(9 * SECOND)), (11 * SECOND, end)]);
+    let logs = [&first, &second].map(|path| path.to_str().unwrap());
+    let (code, out, err) =
+        outcome(iocreplay([&["iocs", "--utc", "--ioc", "demo"][..], &logs].concat()).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let told: Vec<&str> = out.lines().filter(|line| line.contains("attached")).map(str::trim).collect();
+    let expected = [
+        "attached   2026-09-21T14:13:21.000+00:00 to the end of the recorder's run",
+        "attached   2026-09-21T14:13:29.000+00:00 to 2026-09-21T14:13:31.000+00:00",
+    ];
+    assert_eq!(told, expected, "{out}");
 }

@@ -38,6 +38,9 @@ struct IocLine<'a> {
     records: usize,
     not_probed: &'a [String],
     /// Times during which its hits were recorded.
+    /// Whether it ended after this run of the recorder had.
+    #[serde(skip)]
+    outlived: bool,
     attached: Vec<Attached>,
     /// Times during which it ran unseen although a recorder ran.
     gaps: Vec<Gap>,
@@ -116,6 +119,7 @@ fn ioc_line<'a>(
         attached: found.spans().attached(ioc.id, zone),
         gaps: found.spans().gaps(ioc.id, &ioc.name, ioc.pid, zone),
         crash: found.context().crash(ioc.id).map(|crash| crash::keys(found.context(), crash)),
+        outlived: found.end(ioc.id).is_none() && (end.is_some() || replaced.is_some()),
         ended_after: replaced.map(|(after, _)| zone.format(after, 0)),
         ended_by: replaced.map(|(_, by)| zone.format(by, 0)),
         container: found
@@ -167,7 +171,7 @@ fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage, crash: &[(&str,
         detail("not probed", reason.clone())?;
     }
     for attached in &line.attached {
-        detail("attached", attached.text())?;
+        detail("attached", if line.outlived { attached.text_of_run() } else { attached.text() })?;
     }
     for gap in &line.gaps {
         detail("unseen", format!("{}: {}", gap.text(), gap.cause))?;
