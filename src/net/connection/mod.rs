@@ -160,7 +160,9 @@ impl<S> Connection<S> {
 
     /// One side's stream begins after this SYN.
     pub fn start<P: Protocol<Connection = S>>(&mut self, side: Side, syn: u32, protocol: &mut P) {
-        self.direction_mut(side).stream.start(syn);
+        let direction = self.direction_mut(side);
+        direction.stream.start(syn);
+        direction.ended = None;
         protocol.on_start(&mut self.state, side);
     }
 
