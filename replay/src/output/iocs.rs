@@ -37,10 +37,10 @@ struct IocLine<'a> {
     environment: BTreeMap<&'a str, &'a str>,
     records: usize,
     not_probed: &'a [String],
-    /// Times during which its hits were recorded.
     /// Whether it ended after this run of the recorder had.
     #[serde(skip)]
     outlived: bool,
+    /// Times during which its hits were recorded.
     attached: Vec<Attached>,
     /// Times during which it ran unseen although a recorder ran.
     gaps: Vec<Gap>,
