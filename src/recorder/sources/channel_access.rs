@@ -10,6 +10,7 @@ use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
 use crate::recorder::shortfall::Shortfall;
+use crate::recorder::sources::stamps::Stamps;
 use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
 
 /// Time after the last packet for which rounds go on, nanoseconds: longer than the decoder waits for a missing packet.
@@ -124,7 +125,8 @@ impl Source for ChannelAccess {
                 captures.hurry();
                 self.is_settled = true;
             }
-            let (circuits, offset) = (&mut *cx.circuits, cx.env.wall_offset);
+            let circuits = &mut *cx.circuits;
+            let mut stamps = Stamps::new(&*cx.env.machine.clock, cx.env.wall_offset, now);
             let last = &mut self.last_packet;
             for (namespace, told) in captures.take_told() {
                 circuits.watch_told(namespace, now, told, !cx.env.options.no_command_lines);
@@ -133,8 +135,7 @@ impl Source for ChannelAccess {
             circuits.take_connects(now);
             captures.drain(&mut |namespace, packet| {
                 *last = now;
-                let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
-                circuits.captured(namespace, time, &packet);
+                circuits.captured(namespace, stamps.time(Some(packet.wall)), &packet);
             });
             circuits.name_channels(now);
             let refused = captures.take_refused();

@@ -17,6 +17,7 @@ use crate::recorder::context::Context;
 use crate::recorder::senders::Senders;
 use crate::recorder::sources::calm::Calm;
 use crate::recorder::sources::channel_access::LOOK_AGAIN;
+use crate::recorder::sources::stamps::Stamps;
 use crate::recorder::sources::{Resting, Source, ROUND, UNTIL_WOKEN};
 
 /// See the module.
@@ -109,12 +110,12 @@ impl Source for Datagrams {
 
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         let now = cx.env.monotonic();
-        let (counts, out, offset) = (&mut self.counts, &mut self.out, cx.env.wall_offset);
+        let (counts, out) = (&mut self.counts, &mut self.out);
+        let mut stamps = Stamps::new(&*cx.env.machine.clock, cx.env.wall_offset, now);
         let mut any = false;
         self.places.drain(&mut |namespace, received| {
             any = true;
-            let time = received.wall.and_then(|wall| u64::try_from(wall - offset).ok());
-            let seen = Seen { namespace, interface: received.interface, time: time.unwrap_or(now).min(now) };
+            let seen = Seen { namespace, interface: received.interface, time: stamps.time(received.wall) };
             if let Some(datagram) = Datagram::parse(received.bytes) {
                 counts.datagram(seen, &datagram, out);
             }

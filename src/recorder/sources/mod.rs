@@ -16,6 +16,7 @@ pub mod readings;
 pub mod sampling;
 pub mod server_threads;
 pub mod snapshots;
+mod stamps;
 
 use std::os::fd::RawFd;
 use std::time::Duration;
