@@ -289,13 +289,17 @@ fn many() -> Story {
 
 /// A put of that client, which is answered 50 ms later.
 fn asks_for(story: &mut Story, time: u64, circuit: u32, number: f64) {
+    asks_until(story, time, time + 50 * MS, circuit, number);
+}
+
+fn asks_until(story: &mut Story, time: u64, answered: u64, circuit: u32, number: f64) {
     let options = PvaValue::default();
     let (channel, kind) = (circuit + 100, PvaKind::Put);
     let put = PvaPut { circuit, channel, ioid: 5, kind, options, value: value(DOUBLE, 2, &[number]) };
     story.push(time, Fact::PvaPut(Box::new(put)));
     let (text, value) = (String::new(), PvaValue::default());
     let answer = PvaAnswer { circuit, ioid: 5, kind, status: 0, text, value };
-    story.push(time + 50 * MS, Fact::PvaAnswer(Box::new(answer)));
+    story.push(answered, Fact::PvaAnswer(Box::new(answer)));
 }
 
 /// Twenty clients put the same value to the same PV at the same time, and one thread carries all of it out; so do three
@@ -323,6 +327,23 @@ fn nobody_is_named_for_what_any_of_twenty_may_have_done() {
     assert!(pva.iter().all(|line| line.starts_with(&format!("T:SP {unknown} -> 5 ok user"))), "{found:#?}");
     assert!(pva.iter().all(|line| line.ends_with("packet")), "{found:#?}");
     assert_eq!(found.len(), 23, "a put is one line: {found:#?}");
+}
+
+/// The server answers in another order than it was asked. A hit that may be any of several requests counts as the one that
+/// later hits can't be.
+#[test]
+fn answers_out_of_order_make_no_put_more() {
+    let mut story = many();
+    for (circuit, asked, answered) in [(83, 0, 10), (84, 1, 3), (85, 4, 10)] {
+        asks_until(&mut story, SECOND + asked * MS, SECOND + answered * MS, circuit, 5.0);
+    }
+    for time in [2, 6, 8] {
+        put(&mut story, SECOND + time * MS, SP, 5.0, 5.0);
+    }
+    story.events.sort_by_key(|event| event.time);
+    let found = lines(&mut story);
+    assert_eq!(found.len(), 3, "a put is one line: {found:#?}");
+    assert!(found.iter().all(|line| line.contains("user8")), "{found:#?}");
 }
 
 /// A put that none of them can have made is a line of its own.

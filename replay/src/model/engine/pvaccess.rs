@@ -413,18 +413,23 @@ impl Engine {
         Join::Done
     }
 
-    /// These requests of several clients fit a hit.
+    /// These requests of several clients fit a hit. When it is given up, it counts as that of the one that was answered
+    /// first: later hits may still be those of the others.
     fn contest(&mut self, hit: &Hit, requests: &[usize], gives_up: bool) {
-        let mut free = None;
+        let mut first: Option<(u64, usize)> = None;
         for &number in requests {
             let Some(message) = self.pva.waiting.get_mut(number) else { continue };
             message.is_contested = true;
-            if gives_up && free.is_none() && !message.is_accounted {
-                message.is_accounted = true;
-                free = Some(number);
+            if gives_up && !message.is_accounted {
+                let packet = self.chains.put(message.at).and_then(|put| put.packet.as_ref());
+                let answer = packet.and_then(|packet| packet.answer.as_ref());
+                let answered = (answer.map_or(u64::MAX, |answer| answer.time), number);
+                first = Some(first.map_or(answered, |first| first.min(answered)));
             }
         }
-        if let Some(put) = free.and_then(|_| self.chains.put_mut(hit.at)) {
+        let Some(message) = first.and_then(|(_, number)| self.pva.waiting.get_mut(number)) else { return };
+        message.is_accounted = true;
+        if let Some(put) = self.chains.put_mut(hit.at) {
             put.is_one_of_several = true;
         }
     }
