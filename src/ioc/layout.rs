@@ -275,6 +275,12 @@ impl TypeLayout {
         self.links.iter().filter_map(move |link| Some((link, of(link)?)))
     }
 
+    /// Offset and bytes of its enum strings, if it has some.
+    pub fn states(&self) -> Option<(u16, u16)> {
+        let (offset, count) = self.states?;
+        Some((offset, u16::try_from(count * STATE_BYTES).ok()?))
+    }
+
     /// Location of its value.
     pub(super) fn form(&self) -> Form {
         self.form
@@ -289,7 +295,7 @@ pub fn states_of(memory: &Memory, rtype: &TypeLayout, record: u64) -> Option<Vec
 }
 
 /// Enum strings from their bytes; empty ones at the end are left out.
-pub(super) fn state_texts(bytes: &[u8]) -> Vec<String> {
+pub fn state_texts(bytes: &[u8]) -> Vec<String> {
     let mut texts: Vec<String> =
         bytes.chunks_exact(STATE_BYTES).map(|text| printable(iocrec_log::value::until_nul(text))).collect();
     while texts.pop_if(|text| text.is_empty()).is_some() {}

@@ -153,6 +153,12 @@ impl IocProcess {
         }
     }
 
+    /// Offset and bytes of the enum strings of the records of a type, by its name, if they have some.
+    pub fn states_of(&self, rtype: &str) -> Option<(u16, u16)> {
+        let layout = self.layout.as_ref().ok()?;
+        layout.types.values().find(|of| of.name == rtype)?.states()
+    }
+
     /// Change of its record database.
     pub fn database(&self) -> Database {
         let Ok(layout) = &self.layout else { return Database::Same };

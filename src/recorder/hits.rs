@@ -48,6 +48,9 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
                 Form::Text => text(&raw),
                 form => value(&raw, numbering, form == Form::Array),
             });
+            if raw.is_some_and(|raw| numbering.dbf(raw.dbf) == Some(Dbf::Enum)) {
+                ioc.states.use_of(record);
+            }
             let (severity, status) = (head.severity, head.status);
             Fact::Complete(Complete { thread, sp, site: 0, record, value, severity, status })
         }

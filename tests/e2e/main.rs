@@ -67,6 +67,7 @@ mod scripts;
 mod short_clients;
 mod snapshots;
 mod statements;
+mod states;
 mod streams;
 mod stuck;
 mod thinning;

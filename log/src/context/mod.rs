@@ -171,7 +171,7 @@ impl Context {
                 !before.iter().map(|text| &**text).eq(of.states.iter().map(|text| &**text))
             };
             if let Some(before) = before.filter(is_other) {
-                self.renamed.note(of.record, time, before);
+                self.renamed.note(of.record, time, before, renamed::is_unknown(&of.states));
             }
         }
         let held = self.in_force.weight();
@@ -279,9 +279,10 @@ impl Context {
         self.in_force.aliases.get(record).map_or(&[], |names| names)
     }
 
-    /// A record's enum strings as they were read last, indexed by value.
+    /// A record's enum strings as they were read last, indexed by value; empty if they are not known any more.
     pub fn enum_strings(&self, record: RecordId) -> &[Box<str>] {
-        self.in_force.enum_strings.get(record).map_or(&[], |strings| strings)
+        let strings = self.in_force.enum_strings.get(record).filter(|strings| !renamed::is_unknown(strings));
+        strings.map_or(&[], |strings| strings)
     }
 
     /// The enum strings that a record had at a monotonic time; empty if they are not known.

@@ -1,5 +1,6 @@
 //! Enum strings that records had before: a put to ONST or its like changes them, and values that are older had the names
-//! of their own time.
+//! of their own time. Where device support changes them, the log tells when they were last as they had been, and when the
+//! others were first read; between the two they are not known.
 
 use crate::event::RecordId;
 use std::collections::HashMap;
@@ -32,13 +33,16 @@ struct Before {
 }
 
 impl Renamed {
-    /// Takes the strings that a record had before others were read.
-    pub fn note(&mut self, record: RecordId, read: u64, strings: &[Box<str>]) {
+    /// Takes the strings that a record had before others were read, or before it was not known what they are.
+    pub fn note(&mut self, record: RecordId, read: u64, strings: &[Box<str>], is_lost: bool) {
         if self.0.len() >= MAX_RECORDS && !self.0.contains_key(&record) {
             return;
         }
         let changes = self.0.entry(record).or_default();
-        changes.push(Before { until: read, read, is_exact: false, strings: strings.into() });
+        let was_lost = is_unknown(strings);
+        let strings = if was_lost { Box::default() } else { strings.into() };
+        // no put made that change
+        changes.push(Before { until: read, read, is_exact: is_lost || was_lost, strings });
         limit(changes);
     }
 
@@ -77,6 +81,11 @@ impl Renamed {
     }
 }
 
+/// Whether enum strings stand for those that are not known any more ([`crate::event::EnumStrings`]).
+pub(super) fn is_unknown<Text: AsRef<str>>(strings: &[Text]) -> bool {
+    matches!(strings, [only] if only.as_ref().is_empty())
+}
+
 /// Forgets the oldest change of too many.
 fn limit(changes: &mut Vec<Before>) {
     if changes.len() > MAX_CHANGES {
@@ -98,8 +107,8 @@ mod tests {
     #[test]
     fn each_time_has_its_names() {
         let mut renamed = Renamed::default();
-        renamed.note(1, 1_020, &strings("first"));
-        renamed.note(1, 2_020, &strings("second"));
+        renamed.note(1, 1_020, &strings("first"), false);
+        renamed.note(1, 2_020, &strings("second"), false);
         assert_eq!(renamed.at(1, 1_010), Some(&strings("first")[..]));
         renamed.made_at(1, 1_000);
         assert_eq!(renamed.at(1, 999), Some(&strings("first")[..]));
@@ -117,24 +126,24 @@ mod tests {
     #[test]
     fn between_two_puts_before_one_reading_nothing_is_known() {
         let mut renamed = Renamed::default();
-        renamed.note(1, 1_020, &strings("first"));
+        renamed.note(1, 1_020, &strings("first"), false);
         [1_000, 1_005, 1_010].into_iter().for_each(|time| renamed.made_at(1, time));
         assert_eq!(renamed.at(1, 999), Some(&strings("first")[..]));
         assert_eq!(renamed.at(1, 1_000), Some(&[][..]));
         assert_eq!(renamed.at(1, 1_009), Some(&[][..]));
         assert_eq!(renamed.at(1, 1_010), None, "those that were read");
         // a reading that was made after its time
-        renamed.note(3, 1_000, &strings("first"));
+        renamed.note(3, 1_000, &strings("first"), false);
         [990, 1_001].into_iter().for_each(|time| renamed.made_at(3, time));
         assert_eq!(renamed.at(3, 989), Some(&strings("first")[..]));
         assert_eq!((renamed.at(3, 1_000), renamed.at(3, 1_001)), (Some(&[][..]), None));
         // each with its own reading
-        renamed.note(4, 1_020, &strings("first"));
-        renamed.note(4, 1_050, &strings("second"));
+        renamed.note(4, 1_020, &strings("first"), false);
+        renamed.note(4, 1_050, &strings("second"), false);
         [1_000, 1_030].into_iter().for_each(|time| renamed.made_at(4, time));
         assert_eq!(renamed.at(4, 1_029), Some(&strings("second")[..]));
         assert_eq!(renamed.at(4, 1_030), None);
-        renamed.note(1, 9_000_000_000, &strings("second"));
+        renamed.note(1, 9_000_000_000, &strings("second"), false);
         renamed.made_at(1, 2_000);
         assert_eq!(
             renamed.at(1, 8_999_999_999),
@@ -143,10 +152,25 @@ mod tests {
         );
     }
 
+    /// Device support has changed the strings between two readings. Puts seen around that tell nothing of it.
+    #[test]
+    fn what_was_changed_without_a_put_is_not_known_between_two_readings() {
+        for puts in [&[][..], &[1_500], &[900, 1_500, 1_999], &[2_001]] {
+            let mut renamed = Renamed::default();
+            renamed.note(1, 1_000, &strings("first"), true);
+            renamed.note(1, 2_000, &strings(""), false);
+            puts.iter().for_each(|&time| renamed.made_at(1, time));
+            assert_eq!(renamed.at(1, 999), Some(&strings("first")[..]), "{puts:?}");
+            assert_eq!(renamed.at(1, 1_000), Some(&[][..]), "{puts:?}");
+            assert_eq!(renamed.at(1, 1_999), Some(&[][..]), "{puts:?}");
+            assert_eq!(renamed.at(1, 2_001), None, "those of now: {puts:?}");
+        }
+    }
+
     #[test]
     fn what_is_forgotten_is_not_known() {
         let mut renamed = Renamed::default();
-        (1..=20).for_each(|time| renamed.note(1, time, &strings(&time.to_string())));
+        (1..=20).for_each(|time| renamed.note(1, time, &strings(&time.to_string()), false));
         assert_eq!(renamed.at(1, 0), Some(&[][..]));
         assert_eq!(renamed.at(1, 4), Some(&[][..]));
         assert_eq!(renamed.at(1, 5), Some(&strings("6")[..]));

@@ -104,7 +104,8 @@ impl Redaction {
                 choices.iter_mut().for_each(|choice| self.choice(choice));
             }
             Fact::EnumStrings(EnumStrings { record: _, states }) => {
-                states.iter_mut().for_each(|state| self.choice(state));
+                // an empty one stands for no name, or for names that are not known any more
+                states.iter_mut().filter(|state| !state.is_empty()).for_each(|state| self.choice(state));
             }
             Fact::ScanList(ScanList { id: _, ioc: _, kind: _, name, callback: _ }) => {
                 if !words::is_period(name) && name.parse::<u8>().is_err() {

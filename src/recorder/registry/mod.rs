@@ -23,6 +23,7 @@ pub mod rereads;
 pub mod scan_lists;
 pub mod snapshots;
 mod spinning;
+pub mod states;
 pub mod stuck;
 #[cfg(test)]
 mod tests;

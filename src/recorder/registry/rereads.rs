@@ -9,6 +9,7 @@ use crate::ioc::layout;
 use crate::recorder::env::Env;
 use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::scan_lists::ScanLists;
+use crate::recorder::registry::states::States;
 
 /// Delay of the first read, nanoseconds after the put: dbPut works within microseconds, but may wait for the lock of a
 /// long scan list.
@@ -57,6 +58,11 @@ impl Rereads {
         self.0.is_empty()
     }
 
+    /// Whether this part of a record is to be read.
+    pub fn awaits(&self, record: RecordId, reread: Reread) -> bool {
+        self.0.iter().any(|((_, part), due)| *part == reread && due.record == record)
+    }
+
     /// Notes a put made at a time.
     pub fn note(&mut self, time: u64, address: u64, record: RecordId, reread: Reread) {
         let soon = time.saturating_add(SOON);
@@ -66,7 +72,14 @@ impl Rereads {
     }
 
     /// Does the reads that are due. Call this some times a second.
-    pub fn read(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>, lists: &mut ScanLists) {
+    pub fn read(
+        &mut self,
+        env: &mut Env<'_>,
+        now: u64,
+        owner: Owner<'_>,
+        lists: &mut ScanLists,
+        known: &mut States,
+    ) {
         self.0.retain(|&(address, reread), due| {
             if due.next > now {
                 return true;
@@ -79,6 +92,7 @@ impl Rereads {
                     let layout = owner.process.layout.as_ref().ok();
                     let rtype = layout.and_then(|layout| layout.type_of(memory, address));
                     if let Some(states) = rtype.and_then(|rtype| layout::states_of(memory, rtype, address)) {
+                        known.told(record, now, &states);
                         env.push(now, Fact::EnumStrings(EnumStrings { record, states }));
                     }
                 }

@@ -29,9 +29,10 @@ use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::links::Links;
 use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::records::Records;
-use crate::recorder::registry::rereads::Rereads;
+use crate::recorder::registry::rereads::{Reread, Rereads};
 use crate::recorder::registry::scan_lists::ScanLists;
 use crate::recorder::registry::snapshots::Snapshots;
+use crate::recorder::registry::states::States;
 use crate::recorder::registry::stuck::{self, StuckThreads};
 use crate::recorder::registry::threads::{HitPlace, KnownThread, NewThread, Step, Threads};
 use crate::recorder::shortfall::Shortfalls;
@@ -123,6 +124,8 @@ pub struct TracedIoc {
     disabled: Disabled,
     /// Other parts of records to read after puts.
     pub rereads: Rereads,
+    /// The names of its records' states.
+    pub states: States,
     /// The snapshots of its records.
     pub snapshots: Snapshots,
     /// Clients read from its memory that the circuits have not taken over yet.
@@ -171,6 +174,7 @@ impl TracedIoc {
             after_puts: AfterPuts::default(),
             disabled: Disabled::default(),
             rereads: Rereads::default(),
+            states: States::default(),
             snapshots: Snapshots::default(),
             clients: Vec::new(),
             serving: AddressMap::default(),
@@ -242,9 +246,21 @@ impl TracedIoc {
         let Some(process) = &self.process else { return };
         let owner = Owner { id: self.id, process };
         let mut fresh: Vec<(RecordId, u64)> = Vec::with_capacity(found.len());
+        // they come type by type
+        let mut rtype: Option<(String, Option<(u16, u16)>)> = None;
         for found in found {
             let (address, alias) = (found.address, found.alias);
+            if rtype.as_ref().is_none_or(|(name, _)| *name != found.rtype) {
+                rtype = Some((found.rtype.clone(), process.states_of(&found.rtype)));
+            }
+            let states = rtype.as_ref().and_then(|(_, states)| *states).filter(|_| !alias);
+            let states = states.map(|at| (at, found.states.clone()));
+            let is_new = self.records.known(address).is_none();
             let known = self.records.define_found(env, time, owner, found);
+            if let (Some(record), Some(((offset, bytes), states))) = (known, states) {
+                let at = address.wrapping_add(offset.into());
+                self.states.define(time, record, at, bytes, is_new.then_some(&states));
+            }
             fresh.extend(known.filter(|_| !alias).map(|record| (record, address)));
         }
         for fresh in fresh.chunks(scanning::BATCH) {
@@ -333,7 +349,18 @@ impl TracedIoc {
         let Some(process) = &self.process else { return };
         let owner = Owner { id: self.id, process };
         self.after_puts.read(env, now, owner);
-        self.rereads.read(env, now, owner, &mut self.scan_lists);
+        self.rereads.read(env, now, owner, &mut self.scan_lists, &mut self.states);
+    }
+
+    /// Reads the names of states again, once a second. `last`: for the last time.
+    pub fn read_states(&mut self, env: &mut Env<'_>, now: u64, last: bool) {
+        let Some(process) = self.process.as_ref().filter(|_| self.can_be_read(env, now)) else { return };
+        let owner = Owner { id: self.id, process };
+        if last {
+            return self.states.finish(env, owner);
+        }
+        let rereads = &self.rereads;
+        self.states.read(env, owner, |record| rereads.awaits(record, Reread::EnumStrings));
     }
 
     /// Whether reads after puts will be due.

@@ -1,4 +1,5 @@
-//! Readings of traced IOCs' memory: fields after puts, scan lists, PACT of records that seem to hang.
+//! Readings of traced IOCs' memory: fields after puts, scan lists, names of states, PACT of records that
+//! seem to hang.
 
 use std::time::Duration;
 
@@ -30,11 +31,13 @@ impl Source for Readings {
     fn second(&mut self, cx: &mut Context<'_>) {
         let now = cx.env.now;
         cx.iocs.iter_mut().for_each(|ioc| ioc.look_for_scan_lists(&mut cx.env, now));
+        cx.iocs.iter_mut().for_each(|ioc| ioc.read_states(&mut cx.env, now, false));
         cx.iocs.iter_mut().for_each(|ioc| ioc.check_pact(&mut cx.env, now.saturating_sub(PROCESSING)));
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         let now = cx.env.monotonic();
         cx.iocs.iter_mut().for_each(|ioc| ioc.check_pact(&mut cx.env, now));
+        cx.iocs.iter_mut().for_each(|ioc| ioc.read_states(&mut cx.env, now, true));
     }
 }

@@ -68,8 +68,16 @@ impl Definition for Alias {
 pub struct EnumStrings {
     /// A bi, bo, mbbi or mbbo record, or one of a similar type.
     pub record: RecordId,
-    /// The enum string of each value, from 0 up (ZNAM and ONAM, ZRST to FFST), without empty ones at the end.
+    /// The enum string of each value, from 0 up (ZNAM and ONAM, ZRST to FFST), without empty ones at the end. A single
+    /// empty one: they are not known from the time of the fact on, which is that of the last reading of those before.
     pub states: Vec<String>,
+}
+
+impl EnumStrings {
+    /// The strings of a record that were found to be others than they were; what they are is not known yet.
+    pub fn unknown(record: RecordId) -> EnumStrings {
+        EnumStrings { record, states: vec![String::new()] }
+    }
 }
 
 impl Definition for EnumStrings {
