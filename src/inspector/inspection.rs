@@ -8,7 +8,7 @@ use crate::inspector::queue::{Entry, Outcome};
 use crate::inspector::report::{Finding, FoundRecord, ProcessInfo, Report};
 use crate::inspector::shared::Common;
 use crate::ioc::records::{self, RecordAt};
-use crate::ioc::{Database, Finder, IocProcess};
+use crate::ioc::{Database, Finder, IocProcess, Refusal};
 use crate::linux::chosen::Chosen;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::Inspection;
@@ -130,9 +130,15 @@ impl Tools {
     /// Finds out whether a process is an IOC, and places its probes if so.
     fn find(&mut self, entry: &mut Entry<Known>) -> Option<Refused> {
         let pid = entry.pid;
+        let image = process::image(pid);
         let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(FIND_TIME));
         let found = self.finder.look(pid).ok().flatten().filter(|ioc| ioc.start == entry.start);
-        let Some(ioc) = found else { return look.end() };
+        let Some(ioc) = found else {
+            if let Some(Refusal::Copy(copy)) = self.finder.why_refused(pid) {
+                self.report(pid, entry.start, Finding::Copy { copy: *copy, image });
+            }
+            return look.end();
+        };
         let process = ProcessInfo::of(pid);
         if let Some(refused) = look.end() {
             return Some(refused);

@@ -6,6 +6,7 @@ use iocrec_log::event::{Address, CallSiteId, Container, ThreadId};
 
 use crate::ca::servers::Server;
 use crate::ioc::clients::Client;
+use crate::ioc::copies::ForkedCopy;
 use crate::ioc::records::WalkError;
 use crate::ioc::stack::{self, Place};
 use crate::ioc::IocProcess;
@@ -80,6 +81,13 @@ pub enum Finding {
     },
     /// The record database is gone, though the process lives: see [`DATABASE_GONE`].
     DatabaseGone,
+    /// The process was forked from an IOC and runs none of its own.
+    Copy {
+        /// What it is.
+        copy: ForkedCopy,
+        /// The program that it ran before it was looked at, as [`process::image`] gives it.
+        image: Option<(u64, u64)>,
+    },
     /// The process does not answer, or an inspection costs too much.
     Unanswered(Refused),
     /// The process answers again.

@@ -8,12 +8,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::{fmt, io};
 
+use crate::ioc::copies::ForkedCopy;
 use crate::ioc::files::{files, MappedFile};
 use crate::ioc::layout::LayoutError;
 use crate::ioc::module::Module;
 use crate::ioc::offsets::Generation;
 use crate::ioc::process::IocProcess;
-use crate::ioc::{functions, queues, standing, stripped, version};
+use crate::ioc::{copies, functions, queues, standing, stripped, version};
 use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
 use crate::linux::opened::{Identity, Opened};
@@ -49,6 +50,8 @@ pub enum Refusal {
         /// Reason.
         error: io::Error,
     },
+    /// It was forked from an IOC and runs none of its own.
+    Copy(ForkedCopy),
 }
 
 impl fmt::Display for Refusal {
@@ -58,6 +61,7 @@ impl fmt::Display for Refusal {
                 write!(f, "it has the symbol pdbbase, but no dbProcess and no record database: {error}")
             }
             Refusal::File { path, error } => write!(f, "{path}: {error}"),
+            Refusal::Copy(copy) => copy.fmt(f),
         }
     }
 }
@@ -114,6 +118,10 @@ impl Finder {
         }
         let Some(start) = process::start(pid) else { return Ok(None) };
         let ioc = IocProcess::read(pid, start, modules, database);
+        if let Some(copy) = copies::copy(&ioc) {
+            self.refused.insert(pid, Refusal::Copy(copy));
+            return Ok(None);
+        }
         // programs other than IOCs may have a database of definitions alone
         match ioc.layout {
             Err(error) if !defined(&ioc.modules, "dbProcess") => {

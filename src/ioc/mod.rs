@@ -22,6 +22,7 @@
 mod calls;
 pub mod channels;
 pub mod clients;
+pub mod copies;
 mod environment;
 pub mod fields;
 mod files;

@@ -90,6 +90,14 @@ pub fn threads(pid: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// The process that a process is a child of; `None` if it has ended, or was left to the first process.
+pub fn parent(pid: u32) -> Option<u32> {
+    let text = text(format!("/proc/{pid}/stat")).ok()?;
+    // field 4; the name, field 2, may hold blanks and brackets
+    let parent = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    (parent > 1).then_some(parent)
+}
+
 /// Name of a thread; empty if it has ended.
 pub fn thread_name(pid: u32, tid: u32) -> String {
     let name = contents(format!("/proc/{pid}/task/{tid}/comm").as_ref()).unwrap_or_default();

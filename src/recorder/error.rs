@@ -4,6 +4,7 @@ use std::fmt;
 
 use nix::errno::Errno;
 
+use crate::ioc::copies::ForkedCopy;
 use crate::linux::chosen::NotChosen;
 use crate::linux::reader::budget::Refused;
 use crate::net::capture::CaptureError;
@@ -40,6 +41,8 @@ pub enum NotTraced {
     NoProcess,
     /// Other options leave it out.
     NotChosen(NotChosen),
+    /// It was forked from an IOC and runs none of its own.
+    Copy(ForkedCopy),
     /// It was not found to be an IOC or a CA server.
     NoIoc {
         /// Its command line, made safe to show.
@@ -65,6 +68,9 @@ impl fmt::Display for StartError {
                     write!(f, "there is no process {pid}; iocrec check lists the running IOCs")
                 }
                 NotTraced::NotChosen(why) => write!(f, "process {pid} {why}"),
+                NotTraced::Copy(copy) => {
+                    write!(f, "process {pid} is not recorded: {copy}; iocrec check lists the running IOCs")
+                }
                 NotTraced::NoIoc { command } => write!(
                     f,
                     "process {pid} ({command}) was not found to be an IOC or a CA server; iocrec check lists those"

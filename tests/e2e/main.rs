@@ -27,6 +27,7 @@ mod files;
 mod flood;
 mod following;
 mod forged;
+mod forked;
 mod harmless;
 mod health;
 mod hostile;

@@ -4,11 +4,15 @@
 
 Its records: PY:IN (I/O Intr), PY:OUT, PY:BUSY (processes until its Python code is done, 0.2 s), PY:READY.
 Prints "ready" on stdout once it serves, then carries out each line of stdin and prints "done" after it:
-RECORD VALUE calls the set() of that record.
+RECORD VALUE calls the set() of that record; fork SECONDS forks a child that sleeps for so long, by multiprocessing, and
+prints its process id; system COMMAND has a shell carry that out.
 """
 
 import asyncio
+import multiprocessing
+import os
 import sys
+import time
 
 from ioc import environment, restart_with
 
@@ -34,8 +38,15 @@ def main():
     softioc.iocInit(dispatcher)
     print("ready", flush=True)
     for line in sys.stdin:
-        record, value = line.split()
-        records[record].set(float(value))
+        word, value = line.strip().split(maxsplit=1)
+        if word == "fork":
+            child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(float(value),), daemon=True)
+            child.start()
+            print(child.pid, flush=True)
+        elif word == "system":
+            os.system(value)
+        else:
+            records[word].set(float(value))
         print("done", flush=True)
 
 

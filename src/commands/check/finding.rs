@@ -4,6 +4,7 @@ use std::fmt;
 
 use iocrec_log::event::{Host, Linkage, TierChoice};
 
+use crate::ioc::copies::ForkedCopy;
 use crate::ioc::functions::Function;
 use crate::ioc::records::WalkError;
 use crate::ioc::{redact, LayoutError, Refusal};
@@ -51,11 +52,16 @@ pub enum Reason {
     Unanswered(budget::Refused),
     /// It looks like an IOC, but is not one.
     NoIoc(String),
+    /// It was forked from an IOC and runs none of its own.
+    Copy(ForkedCopy),
 }
 
 impl From<&Refusal> for Reason {
     fn from(refusal: &Refusal) -> Reason {
-        Reason::NoIoc(refusal.to_string())
+        match refusal {
+            Refusal::Copy(copy) => Reason::Copy(*copy),
+            _ => Reason::NoIoc(refusal.to_string()),
+        }
     }
 }
 
@@ -64,6 +70,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::NotChosen(why) => write!(f, "it {why}"),
             Reason::Unanswered(refused) => write!(f, "{refused}; iocrec record tries again"),
+            Reason::Copy(copy) => copy.fmt(f),
             Reason::NoIoc(refusal) => f.write_str(refusal),
         }
     }

@@ -62,8 +62,8 @@ pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
             return true;
         }
         let other = not_recorded.iter().find(|other| other.pid == server.pid);
-        // whether one that does not answer is an IOC is not known
-        if other.is_some_and(|other| matches!(other.reason, Reason::Unanswered(_))) {
+        // whether one that does not answer is an IOC is not known; one that was forked from an IOC has its sockets
+        if other.is_some_and(|other| matches!(other.reason, Reason::Unanswered(_) | Reason::Copy(_))) {
             return false;
         }
         let is_said = other.is_some();

@@ -73,13 +73,15 @@ pub(super) fn adopt(
 }
 
 /// Why a process that the user asked for is not traced.
-pub(super) fn why_not_traced(env: &Env<'_>, answers: &Answers, pid: u32) -> StartError {
+pub(super) fn why_not_traced(env: &Env<'_>, answers: &Answers, ports: &PortSearch, pid: u32) -> StartError {
     let reason = if let Some(refused) = answers.unanswered(pid) {
         NotTraced::DoesNotAnswer(refused)
     } else if env.procfs().start(pid).is_none() {
         NotTraced::NoProcess
     } else if let Some(why) = env.options.chosen.why_not(pid) {
         NotTraced::NotChosen(why)
+    } else if let Some(copy) = ports.copy(env, pid) {
+        NotTraced::Copy(copy)
     } else {
         NotTraced::NoIoc { command: redact::command(&process::command(pid)).join(" ") }
     };

@@ -191,6 +191,7 @@ impl Processes {
                     }
                 }
             }
+            Finding::Copy { copy, image } => self.ports.found_copy(pid, copy, image),
             Finding::Unanswered(refused) => {
                 self.answers.note(pid, refused, now);
                 answers::note_unanswered(cx, now, pid, refused);
@@ -298,6 +299,7 @@ fn work_on_traced(
         | Finding::Servers(_)
         | Finding::CallSite { .. }
         | Finding::Crash { .. }
+        | Finding::Copy { .. }
         | Finding::Unanswered(_)
         | Finding::DatabaseGone => {}
     }
@@ -319,6 +321,7 @@ impl Source for Processes {
 
     fn started(&mut self, cx: &mut Context<'_>, is_through: bool) -> Result<(), StartError> {
         self.inspector.end_start();
+        self.ports.is_started = true;
         let iocs = &cx.iocs;
         let missing = cx.env.options.pids.iter().copied().filter(|&pid| !iocs.has(pid));
         // a process that takes long to inspect may still be an IOC, and one that serves is recorded once that is known
@@ -328,7 +331,7 @@ impl Source for Processes {
                     || self.answers.unanswered(pid).is_some()
                     || cx.env.procfs().start(pid).is_none()
             })
-            .map(|pid| adopt::why_not_traced(&cx.env, &self.answers, pid))
+            .map(|pid| adopt::why_not_traced(&cx.env, &self.answers, &self.ports, pid))
             .collect();
         if missing.len() == cx.env.options.pids.len() {
             if let Some(last) = missing.into_iter().next_back() {

@@ -10,8 +10,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::inspector::{CaServer, Inspector, Request};
+use crate::ioc::copies::ForkedCopy;
 use crate::ioc::ports;
 use crate::recorder::context::Context;
+use crate::recorder::env::Env;
+use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::processes::describe::{container, describe, recording};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::registry::Registry;
@@ -37,18 +40,36 @@ pub struct PortSearch {
     is_asked: bool,
     /// Processes that serve and may be IOCs, until their next inspection; since when.
     suspects: HashMap<u32, Instant>,
+    /// Whether the recorder has started.
+    pub is_started: bool,
+    /// Processes that were forked from an IOC, and the program that they ran then. They have its sockets, but nobody there
+    /// serves.
+    copies: HashMap<u32, (ForkedCopy, Option<(u64, u64)>)>,
 }
 
 impl PortSearch {
     /// Notes that a process is an IOC.
     pub fn found_ioc(&mut self, pid: u32) {
         self.suspects.remove(&pid);
+        self.copies.remove(&pid);
         (self.next, self.search_by) = (0, 0);
+    }
+
+    /// Notes that a process was forked from an IOC.
+    pub fn found_copy(&mut self, pid: u32, copy: ForkedCopy, image: Option<(u64, u64)>) {
+        self.copies.insert(pid, (copy, image));
+    }
+
+    /// A process that was forked from an IOC and runs none of its own, unless it has executed another program since.
+    pub fn copy(&self, env: &Env<'_>, pid: u32) -> Option<ForkedCopy> {
+        let (copy, image) = self.copies.get(&pid)?;
+        (env.procfs().image(pid) == *image).then_some(*copy)
     }
 
     /// Forgets all processes but these.
     pub fn retain(&mut self, pids: &HashSet<u32>, iocs: &Registry) {
         self.suspects.retain(|&pid, _| pids.contains(&pid) && !iocs.has(pid));
+        self.copies.retain(|pid, _| pids.contains(pid));
     }
 
     /// Whether every server is known that existed at the start.
@@ -132,6 +153,15 @@ impl PortSearch {
             }
             let is_new = !cx.iocs.has(pid);
             if is_new {
+                if let Some(copy) = self.copy(&cx.env, pid) {
+                    // the start may have ended without saying so
+                    if self.suspects.remove(&pid).is_some() && self.is_started && options.pids.contains(&pid)
+                    {
+                        let why = StartError::NotTraced { pid, reason: NotTraced::Copy(copy) };
+                        cx.env.messages.push(why.to_string());
+                    }
+                    continue;
+                }
                 if inspector.is_silent(pid) {
                     self.leave(pid, now);
                     continue;
