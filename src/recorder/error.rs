@@ -39,13 +39,15 @@ pub enum NotTraced {
     DoesNotAnswer(Refused),
     /// It does not exist.
     NoProcess,
+    /// It has ended; its parent has yet to take its exit status.
+    HasEnded,
     /// Other options leave it out.
     NotChosen(NotChosen),
     /// It was forked from an IOC and runs none of its own.
     Copy(ForkedCopy),
     /// It was not found to be an IOC or a CA server.
     NoIoc {
-        /// Its command line, made safe to show.
+        /// Its command line, made safe to show, or its name; empty if it has ended meanwhile.
         command: String,
     },
 }
@@ -67,6 +69,14 @@ impl fmt::Display for StartError {
                 NotTraced::NoProcess => {
                     write!(f, "there is no process {pid}; iocrec check lists the running IOCs")
                 }
+                NotTraced::HasEnded => {
+                    write!(f, "process {pid} has ended; iocrec check lists the running IOCs")
+                }
+                NotTraced::NoIoc { command } if command.is_empty() => write!(
+                    f,
+                    "process {pid} was not found to be an IOC or a CA server, and has ended meanwhile; \
+                     iocrec check lists those that run"
+                ),
                 NotTraced::NotChosen(why) => write!(f, "process {pid} {why}"),
                 NotTraced::Copy(copy) => {
                     write!(f, "process {pid} is not recorded: {copy}; iocrec check lists the running IOCs")

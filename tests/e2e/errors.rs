@@ -150,6 +150,18 @@ fn a_pid_that_is_no_ioc_is_named() {
     // Above the kernel's highest possible PID.
     let none = "4194305";
     expect(&agent(&["record", "--dir", &rig.log(), "--pid", none, "--duration", "1s"]), FAILURE, &[none]);
+    // one that has ended, and whose parent has not waited for it; and a thread of the kernel: neither has a command line
+    let mut ended = Command::new("true").spawn().expect("it starts");
+    let state = format!("/proc/{}/stat", ended.id());
+    wait_until("it has ended", || fs::read_to_string(&state).expect("it is a zombie").contains(") Z "));
+    let pid = ended.id().to_string();
+    let says = format!("process {pid} has ended; ");
+    expect(&agent(&["record", "--dir", &rig.log(), "--pid", &pid, "--duration", "1s"]), FAILURE, &[&says]);
+    ended.wait().expect("it has ended");
+    let says = "process 2 (kthreadd) was not found to be an IOC";
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+        expect(&agent(&["record", "--dir", &rig.log(), "--pid", "2", "--duration", "1s"]), FAILURE, &[says]);
+    }
 }
 
 #[test]

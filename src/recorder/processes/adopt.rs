@@ -78,12 +78,24 @@ pub(super) fn why_not_traced(env: &Env<'_>, answers: &Answers, ports: &PortSearc
         NotTraced::DoesNotAnswer(refused)
     } else if env.procfs().start(pid).is_none() {
         NotTraced::NoProcess
+    } else if env.procfs().is_zombie(pid) {
+        NotTraced::HasEnded
     } else if let Some(why) = env.options.chosen.why_not(pid) {
         NotTraced::NotChosen(why)
     } else if let Some(copy) = ports.copy(env, pid) {
         NotTraced::Copy(copy)
     } else {
-        NotTraced::NoIoc { command: redact::command(&process::command(pid)).join(" ") }
+        NotTraced::NoIoc { command: command(env, pid) }
     };
     StartError::NotTraced { pid, reason }
+}
+
+/// The command line of a process as it may be shown, or the kernel's name of one that has none, as threads of the kernel do; empty
+/// if it has ended.
+fn command(env: &Env<'_>, pid: u32) -> String {
+    let command = redact::command(&process::command(pid)).join(" ");
+    if command.is_empty() {
+        return env.procfs().thread_name(pid, pid);
+    }
+    command
 }

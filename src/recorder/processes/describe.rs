@@ -50,5 +50,32 @@ pub(super) fn recording(ioc: &Ioc) -> String {
         (_, "") => "EPICS Base".to_string(),
         (_, version) => format!("EPICS Base {version}"),
     };
+    if ioc.name.is_empty() {
+        // it ended, or may not be read, as it was described
+        return format!("recording process {} ({what})", ioc.pid);
+    }
     format!("recording {} (pid {}, {what})", ioc.name, ioc.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::testing::{Bench, PID};
+
+    #[test]
+    fn a_server_without_a_name() {
+        let mut bench = Bench::new();
+        let about = ProcessInfo {
+            command: Vec::new(),
+            exe: String::new(),
+            cwd: String::new(),
+            user: String::new(),
+            container: None,
+        };
+        let mut cx = bench.context();
+        let mut ioc = describe(&mut cx.env, PID, 1, &about);
+        assert_eq!(recording(&ioc), format!("recording process {PID} (a CA server that is not EPICS Base)"));
+        ioc.name = "plc".to_string();
+        assert_eq!(recording(&ioc), format!("recording plc (pid {PID}, a CA server that is not EPICS Base)"));
+    }
 }

@@ -188,7 +188,10 @@ impl TracedIoc {
 
     /// Its name and pid, for people.
     pub fn label(&self) -> String {
-        format!("{} (pid {})", self.about.name, self.pid)
+        match self.about.name.as_str() {
+            "" => format!("process {}", self.pid),
+            name => format!("{name} (pid {})", self.pid),
+        }
     }
 
     /// Hands the fact about it to the sink if that has changed, at first with that about its container.
