@@ -412,7 +412,8 @@ impl Last {
         each_put_rooted(chain, &mut |put, is_root| {
             minute.clients.count(&put, minute.filter);
             let inner = matches!(put.via, Via::DbLink | Via::Python)
-                || matches!(put.via, Via::CaLink | Via::PvaLink) && put.client_ioc.as_deref().is_none_or(|client| client == &*ioc);
+                || matches!(put.via, Via::CaLink | Via::PvaLink)
+                    && put.client_ioc.as_deref().is_none_or(|client| client == &*ioc);
             let is_shown = has_puts && !inner && put.ioc.as_deref() == Some(&*ioc) && put.time <= end;
             let put = Rc::new(put);
             if is_root {
