@@ -164,6 +164,16 @@ fn by_circuit(out: &[Event]) -> HashMap<Address, Vec<Fact>> {
     facts
 }
 
+/// Whether these bytes hold a put's message, header and all, to the byte, where a message may begin.
+fn holds(bytes: &[u8], put: &CaPut) -> bool {
+    let command = if put.notify { 19 } else { 4 };
+    let header = header(command, put.length as u16, put.dbr, put.count as u16, 0, put.ioid);
+    let is_it = |at: &[u8]| {
+        at[..8] == header[..8] && at[12..16] == header[12..] && at[16..].starts_with(&put.payload)
+    };
+    bytes.windows(16 + put.payload.len()).step_by(8).any(is_it)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -259,16 +269,14 @@ proptest! {
         let mut rest = made.iter();
         for put in &seen {
             if !rest.any(|m| m == put) {
-                let header = header(if put.notify { 19 } else { 4 }, put.length as u16, put.dbr, put.count as u16, 0, put.ioid);
-                let holds = |at: &[u8]| at[..8] == header[..8] && at[12..16] == header[12..] && at[16..].starts_with(&put.payload);
-                prop_assert!(bytes.windows(16 + put.payload.len()).step_by(8).any(holds), "{:?} was not put", put);
+                prop_assert!(holds(&bytes, put), "{:?} was not put", put);
                 return Ok(());
             }
         }
         prop_assert!(seen.len() >= aligned.len(), "{} of {}", seen.len(), aligned.len());
     }
 
-    /// Lost segments cost what was in them, are counted, and never make a put up.
+    /// Lost segments cost what was in them, are counted, and never make a put up. The same payload deceives the decoder.
     #[test]
     fn lost_segments_yield_no_wrong_put(
         puts in vec(fitting_put(), 1..20),
@@ -302,7 +310,10 @@ proptest! {
         for put in &seen {
             let same = |m: &&CaPut| m.payload.starts_with(&put.payload)
                 && (m.ioid, m.dbr, m.count, m.length, m.notify) == (put.ioid, put.dbr, put.count, put.length, put.notify);
-            prop_assert!(rest.any(|m| same(&m)), "{:?} was not put", put);
+            if !rest.any(|m| same(&m)) {
+                prop_assert!(holds(&bytes, put), "{:?} was not put", put);
+                return Ok(());
+            }
         }
         let counted: u64 = w.out.iter().map(|e| match &e.fact { Fact::Loss(l) => l.count, _ => 0 }).sum();
         // Every byte is in a put or counted.
