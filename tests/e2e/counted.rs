@@ -139,6 +139,8 @@ fn all_else_is_told_as_it_was() {
     let not_found = ask(search(78, "NO:SUCH:PV"))["answer"].clone();
     assert_eq!((&found[0], &not_found[0]), (&json!(6), &json!(14)), "what the IOC answered over TCP");
     ask(json!({"do": "get", "cid": 1, "count": 123}));
+    // what went over the channels of a circuit is told if it was open for 5 s
+    sleep(Duration::from_secs(6));
     // the end of a channel that the server does not have
     let third = ask(json!({"do": "open", "create": ["PUT:LONG"], "priority": 0}))["circuit"].clone();
     let error =
