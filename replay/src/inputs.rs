@@ -1,11 +1,14 @@
-//! The input links of a record, looked up in the logs: two passes over the few blocks that hold any.
+//! The input links of a record, looked up in the logs: two passes over the few blocks that hold any, of the segments
+//! around the time first.
 
 use crate::logs::Logs;
 use crate::model::clock::SetLater;
+use crate::model::course::Course;
 use crate::model::inputs::{Known, Search};
 use crate::model::links::is_cp;
 use crate::model::run::Run;
 use crate::model::value;
+use crate::recent::{abouts, MARGIN};
 use crate::scan::{Blocks, Part, Scan};
 use epics::pv::link_target;
 use epics::Pv;
@@ -34,13 +37,49 @@ impl Place {
 /// The inputs of a record at a wall-clock time.
 pub fn inputs(logs: &Logs, place: &Place, time: i64) -> Known {
     let mut search = Search::at(time);
+    // where a clock was set, segments are not in the order of its times
+    let in_order = logs.uses_index() && !logs.courses().iter().any(Course::is_set_back);
     for files in logs.runs() {
-        let numbers = numbers(files, place);
-        if !numbers.is_empty() {
-            take(logs, files, &Arc::new(numbers), &mut search);
+        if in_order && SetLater::find(files).is_none() {
+            take_nearest(logs, files, place, time, &mut search);
+        } else {
+            take(logs, files, place, &mut search);
         }
     }
     search.known()
+}
+
+/// Segments up to the time that are read first. Links are noted after the beginning of each, over a time that may reach
+/// into the next.
+const NEAR: usize = 2;
+
+/// Takes what a run holds of the record around the time, and the rest only if that does not tell.
+fn take_nearest(logs: &Logs, files: &[SegmentFile], place: &Place, time: i64, search: &mut Search) {
+    let begin = |file: &SegmentFile| file.header.map_or(i64::MIN, |header| header.created_wall);
+    // a segment may hold events from shortly before its beginning
+    let begun = files.partition_point(|file| begin(file).saturating_sub(MARGIN) <= time);
+    let (before, after) = files.split_at(begun);
+    let (early, near) = before.split_at(before.len().saturating_sub(NEAR));
+    take(logs, near, place, search);
+    let since = near.first().map_or(i64::MAX, begin).saturating_add(MARGIN);
+    let noted = search.last_noted();
+    let is_settled = early.is_empty() || noted.is_some_and(|noted| noted > since);
+    if is_settled && noted.is_some() && !search.is_changed() {
+        return;
+    }
+    // What was noted earlier than that no longer counts.
+    let early = if is_settled { &[] } else { early };
+    // Where none is noted, it does not matter what puts changed.
+    if early.iter().chain(after).any(may_hold_links) {
+        take(logs, early, place, search);
+        take(logs, after, place, search);
+    }
+}
+
+/// Whether anything that was read in an IOC's memory may be in a segment.
+fn may_hold_links(file: &SegmentFile) -> bool {
+    let may = |about: &About| about.classes.is_none_or(|classes| classes.readings());
+    abouts(file).is_none_or(|abouts| abouts.iter().any(may))
 }
 
 /// Names of records that CP links are known to follow; a bound for hostile logs.
@@ -96,9 +135,13 @@ fn numbers(files: &[SegmentFile], place: &Place) -> HashSet<u32> {
     numbers
 }
 
-/// Takes what a run holds of the record with these numbers.
-fn take(logs: &Logs, files: &[SegmentFile], numbers: &Arc<HashSet<u32>>, search: &mut Search) {
-    let wanted = Arc::clone(numbers);
+/// Takes what segments of a run hold of the record.
+fn take(logs: &Logs, files: &[SegmentFile], place: &Place, search: &mut Search) {
+    let numbers = Arc::new(numbers(files, place));
+    if numbers.is_empty() {
+        return;
+    }
+    let wanted = Arc::clone(&numbers);
     let choose = move |about: &About| {
         let holds = match (about.classes, &about.contents) {
             (Some(classes), Some(contents)) => {

@@ -47,7 +47,7 @@ mod filter;
 pub mod follow;
 pub mod hangs;
 pub mod happened;
-mod inputs;
+pub mod inputs;
 pub mod inventory;
 pub mod live;
 mod logs;

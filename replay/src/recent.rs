@@ -17,7 +17,7 @@ const BLOCKS: usize = 3;
 /// 10 s at most.
 const BEFORE: i64 = 13 * SECOND as i64;
 /// Margin within that: blocks overlap.
-const MARGIN: i64 = 2 * SECOND as i64;
+pub const MARGIN: i64 = 2 * SECOND as i64;
 
 /// The part of the logs that is read for a question about the latest state of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,12 @@
 
 mod common;
 
-use common::{complete, process, put, run, write_events, CLIENT, MS, SCAN, SECOND};
+use common::{complete, process, put, run, write_events, CLIENT, MS, SCAN, SECOND, WALL};
 use iocrec_log::event::*;
+use iocrec_testing::chance::Random;
+use iocreplay::inputs::{inputs, Place};
+use iocreplay::model::inputs::Known;
+use iocreplay::{Logs, OpenOptions};
 use serde_json::{json, Value as Json};
 
 /// A second scanning thread.
@@ -330,4 +334,65 @@ fn what_a_link_wrote_leads_to_the_record_that_wrote_it() {
     assert_eq!(why["sources"][0]["link"], "T:SUM.INPA", "{why:#}");
     assert_eq!(why["sources"][0]["since_last"], Json::Null, "{why:#}");
     assert!(text.contains("T:SUM.INPA reads T:CALC, which"), "{text}");
+}
+
+/// The links that were noted, wherever in many segments: as a plain look at all that happened has them, and as reading
+/// everything does.
+#[test]
+fn links_are_found_in_whichever_segment() {
+    let mut random = Random(11);
+    let mut found = [0; 3];
+    for round in 0..6 {
+        // in some logs much, in some little
+        let mut times = |most: usize| -> Vec<u64> {
+            (0..random.below(most + 1)).map(|_| random.below(60_000) as u64 * MS + 1).collect()
+        };
+        let (mut noted, changed, others) = (times(1 + round), times(round), times(5));
+        noted.sort_unstable();
+        noted.dedup();
+        let mut events = Vec::new();
+        for (number, time) in noted.iter().enumerate() {
+            events.extend(links(*time, SUM, &[(INPA, &format!("L{number} CP NMS"))]));
+        }
+        let link =
+            |record| Fact::FieldValue(FieldValue { record, field: INPA, value: Value::Text(b"X".to_vec()) });
+        // fields of another record, and one that was read after a put, say nothing of these
+        events.extend(others.into_iter().flat_map(|time| [(time, link(2)), (time, link(SUM))]));
+        for time in &changed {
+            let put = put(PutKind::Put, CLIENT, -1200, 0, (SUM, INPA), 0.0, 0.0);
+            events.push((*time, put));
+        }
+        for number in 0..30_000 {
+            events.extend(written(number * 2 * MS, (1, 1), random.next() as f64, random.next() as f64));
+        }
+        events.sort_by_key(|event| event.0);
+        let mut all = begin();
+        all.extend(events);
+        let log = tempfile::tempdir().unwrap();
+        write_events(log.path(), "box1", 7, all);
+        let logs = Logs::open([log.path()]).unwrap();
+        assert!(logs.runs()[0].len() > 5, "{} segments", logs.runs()[0].len());
+        let whole = OpenOptions::new().without_index(true).open([log.path()]).unwrap();
+        let place = Place { host: "box1".into(), process: (100, 1_000_000_000), record: "T:SUM".into() };
+        for second in (0..61).step_by(4) {
+            let time = second * SECOND;
+            let before = noted.iter().rposition(|at| *at <= time);
+            let before = before.filter(|at| !changed.iter().any(|by| (noted[*at]..=time).contains(by)));
+            let after = noted.iter().position(|at| *at > time);
+            let after = after.filter(|at| !changed.iter().any(|by| (time + 1..=noted[*at]).contains(by)));
+            let known = inputs(&logs, &place, WALL + time as i64);
+            assert_eq!(known, inputs(&whole, &place, WALL + time as i64), "round {round}, {second} s");
+            let kind = match (&known, before.or(after)) {
+                (Known::All(inputs), Some(number)) => {
+                    assert_eq!(inputs.links[0].text, Some(format!("L{number} CP NMS")), "{second} s");
+                    0
+                }
+                (Known::Changed, None) if !noted.is_empty() => 1,
+                (Known::No, None) if noted.is_empty() => 2,
+                other => panic!("round {round}, {second} s: {other:?}"),
+            };
+            found[kind] += 1;
+        }
+    }
+    assert!(found.iter().all(|count| *count > 3), "{found:?}");
 }

@@ -162,6 +162,18 @@ impl Search {
         }
     }
 
+    /// When all of them were last noted by the time.
+    pub fn last_noted(&mut self) -> Option<i64> {
+        self.close();
+        self.before.as_ref().map(|noted| noted.time)
+    }
+
+    /// Whether a put is known to have changed one by the time, since they were noted.
+    pub fn is_changed(&mut self) -> bool {
+        let noted = self.last_noted();
+        self.changed.0.is_some_and(|by| noted.is_none_or(|noted| by >= noted))
+    }
+
     /// What is known.
     pub fn known(mut self) -> Known {
         self.close();
