@@ -58,6 +58,14 @@ pub fn monotonic() -> u64 {
     nanoseconds(ClockId::CLOCK_MONOTONIC).unsigned_abs()
 }
 
+/// Whether the clocks of this program, or of what it starts, are not the kernel's own, by which the kernel stamps what it
+/// tells: in a time namespace they may be ahead or behind (time_namespaces(7)).
+pub fn is_set_apart() -> bool {
+    // a line for each clock: its name, seconds, nanoseconds; missing before Linux 5.6
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    offsets.lines().any(|line| line.split_ascii_whitespace().skip(1).any(|number| number != "0"))
+}
+
 /// Processor time that this thread has used, nanoseconds.
 pub fn thread() -> u64 {
     nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID).unsigned_abs()

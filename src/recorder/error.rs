@@ -12,6 +12,8 @@ use crate::net::capture::CaptureError;
 /// Nothing can be recorded at all, or nothing of the user's selection.
 #[derive(Debug)]
 pub enum StartError {
+    /// This program's clocks are not the kernel's.
+    TimeNamespace,
     /// The kernel does not identify the machine.
     Host(HostError),
     /// An interface that the user named cannot be captured.
@@ -55,6 +57,10 @@ pub enum NotTraced {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            StartError::TimeNamespace => f.write_str(
+                "iocrec runs in a time namespace whose clocks are not the kernel's, so all times would be wrong; \
+                 start it outside (nsenter --time=/proc/1/ns/time iocrec ...)",
+            ),
             StartError::Host(error) => error.fmt(f),
             StartError::Capture(error) => error.fmt(f),
             StartError::NothingToRecord { packets, probes } => {

@@ -40,6 +40,7 @@ use crate::bpf::maps::LeavesOut;
 use crate::deaths::Deaths;
 use crate::files::Files;
 use crate::health;
+use crate::linux::clock;
 use crate::linux::ending::Ends;
 use crate::linux::reader;
 use crate::net::capture::{Capture, CaptureError, Filtering, BLOCKS};
@@ -81,6 +82,9 @@ impl Recorder {
         ends: Ends,
         sink: &mut dyn Sink,
     ) -> Result<(Recorder, Vec<String>), StartError> {
+        if clock::is_set_apart() {
+            return Err(StartError::TimeNamespace);
+        }
         let mut messages = Vec::new();
         // before there is much memory for the reader to copy
         reader::use_reader_process();

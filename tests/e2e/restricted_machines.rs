@@ -104,6 +104,29 @@ fn an_error_names_what_is_missing_where_nothing_is_possible() {
     assert!(errors.contains("CONFIG_PACKET") && errors.contains("bpf()"), "{errors}");
 }
 
+/// The kernel stamps hits with its own clock, so the recorder's must be the same.
+#[test]
+fn clocks_that_are_not_the_kernels_are_refused() {
+    let Some(rig) = Rig::new("time-namespace") else { return };
+    let apart = |clocks: &[&str], arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        let output = run(command.args(["--time", "--fork"]).args(clocks).arg(IOCREC).args(arguments));
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let log = rig.log();
+    for clock in [["--monotonic", "-2"], ["--boottime", "100000"]] {
+        for arguments in
+            [&["record", "--dir", &log, "--duration", "1s"][..], &["watch", "--duration", "1s"], &["check"]]
+        {
+            let (code, errors) = apart(&clock, arguments);
+            assert_eq!((code, errors.lines().count()), (Some(1), 1), "{errors}");
+            assert!(errors.contains("time namespace") && errors.contains("nsenter --time"), "{errors}");
+        }
+    }
+    let (code, errors) = apart(&["--monotonic", "0"], &["check"]);
+    assert_eq!(code, Some(0), "its clocks are the same: {errors}");
+}
+
 #[test]
 fn no_sys_no_proc_sys_and_a_root_that_is_read_only() {
     let Some(_rig) = Rig::new("no-sys") else { return };

@@ -9,6 +9,8 @@ use iocrec_cli::command;
 use super::options::{json, process_choice, Json, ProcessChoice};
 use super::Command;
 use crate::failure::Failure;
+use crate::linux::clock;
+use crate::recorder::error::StartError;
 use crate::terminal;
 
 command! {
@@ -20,6 +22,9 @@ command! {
 impl Command for Check {
     fn run(self) -> Result<(), Failure> {
         let chosen = ProcessChoice::from(&self).chosen()?;
+        if clock::is_set_apart() {
+            return Err(StartError::TimeNamespace.into());
+        }
         let found = survey::machine(&chosen)?;
         terminal::print(&if self.json { report::json(&found) } else { report::text(&found) })?;
         Ok(())
