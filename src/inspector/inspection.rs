@@ -15,9 +15,9 @@ use crate::linux::reader::Inspection;
 use crate::linux::{clock, process};
 use crate::probes::attacher::Attacher;
 use crate::probes::catalog::Wanted;
-use crate::probes::neighbours;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
+use crate::probes::{deferred_close, neighbours};
 
 /// Bytes to read to find out whether a process is an IOC. Most programs have some MB of symbols, the largest static
 /// IOCs 50. This and the next times are for a first inspection ([`Known::allowed`]).
@@ -89,8 +89,9 @@ impl Tools {
         let mut has_changed = entry.known.ioc.is_none();
         let mut refused = None;
         if entry.known.ioc.is_none() {
+            entry.known.undecided = false;
             refused = self.find(&mut entry);
-            entry.known.undecided = self.finder.is_undecided(pid);
+            entry.known.undecided |= self.finder.is_undecided(pid);
         }
         let allowed = entry.known.allowed(FOLLOW_TIME);
         if let (Some(followed), None) = (&mut entry.known.ioc, refused) {
@@ -143,14 +144,21 @@ impl Tools {
         if let Some(refused) = look.end() {
             return Some(refused);
         }
-        let held_up = self.attacher.as_ref().filter(|_| ioc.unprobed().is_none());
-        let held_up = held_up.and_then(|_| neighbours::held_up());
+        let is_probed = self.attacher.is_some() && ioc.unprobed().is_none();
+        let is_kept = is_probed && may_be_kept(&ioc);
+        if is_kept && entry.known.waits_for_others() {
+            entry.known.undecided = true;
+            return None;
+        }
+        let hindrance = || {
+            let held_up = neighbours::held_up().map(NotProbed::HeldUp);
+            held_up.or_else(|| is_kept.then_some(NotProbed::StillKept))
+        };
+        let hindrance = is_probed.then(hindrance).flatten();
         let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(ATTACH_TIME));
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
             (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
-            (Some(_), None) if held_up.is_some() => {
-                (Probes::none(pid), held_up.into_iter().map(NotProbed::HeldUp).collect())
-            }
+            (Some(_), None) if hindrance.is_some() => (Probes::none(pid), hindrance.into_iter().collect()),
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.scope.wanted);
                 (placed.probes, placed.not_probed)
@@ -184,7 +192,8 @@ impl Tools {
     fn follow(&self, pid: u32, start: u64, followed: &mut Followed, allowed: Duration) -> Option<Refused> {
         let is_stripped = followed.ioc.function("dbProcess").is_none();
         let places = followed.debugged || is_stripped || !followed.probes.hold();
-        let attacher = self.attacher.as_ref().filter(|_| !places || neighbours::held_up().is_none());
+        let is_free = || neighbours::held_up().is_none() && !may_be_kept(&followed.ioc);
+        let attacher = self.attacher.as_ref().filter(|_| !places || is_free());
         let look = Inspection::begin(pid, FOLLOW_BYTES, allowed);
         self.follow_layout(pid, start, &mut followed.ioc);
         self.walk_records(pid, start, followed);
@@ -304,6 +313,11 @@ impl Tools {
             self.report(pid, start, Finding::ProcessRoutines { placed, not_probed });
         }
     }
+}
+
+/// Whether the kernel may still keep instructions that were in its files before these were changed.
+fn may_be_kept(ioc: &IocProcess) -> bool {
+    deferred_close::may_be_kept(ioc.modules.iter().map(|module| &module.opened.identity))
 }
 
 /// Whether a process has memory to read. A kernel thread has none, nor has a process that is ending. If only the first

@@ -8,6 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::linux::process::{self, FileId, Mapping};
 use crate::linux::reader::file::{About, Handle};
@@ -36,13 +37,11 @@ impl Identity {
 }
 
 impl Identity {
-    /// Whether the file was changed recently, or in the future (if the clock was set).
-    pub fn is_recent(&self) -> bool {
-        /// Seconds: a recorder that ends has removed all its probes by then (probes/removal.rs).
-        const RECENT: i64 = 60;
+    /// Whether the file was changed within this time, or in the future (if the clock was set).
+    pub fn is_younger_than(&self, most: Duration) -> bool {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let age = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(self.changed.0);
-        age < RECENT
+        age < i64::try_from(most.as_secs()).unwrap_or(i64::MAX)
     }
 }
 

@@ -55,6 +55,8 @@ pub enum ProbeError {
     Ended,
     /// The file was overwritten at that place, and the kernel has not released the old instruction.
     StillHeld,
+    /// The file was changed not long ago, and another recorder's probes are being removed.
+    StillKept,
     /// The offset in the file, or the thread's number, is too large for the kernel's interface.
     OutOfRange(u64),
     /// The objects have no program of that name.
@@ -70,6 +72,9 @@ impl Display for ProbeError {
             ProbeError::StillHeld => {
                 f.write_str("its file was overwritten, and the kernel has not released the old code")
             }
+            ProbeError::StillKept => f.write_str(
+                "its file was changed not long ago, and another recorder's probes are being removed (iocrec-closing)",
+            ),
             ProbeError::OutOfRange(number) => write!(f, "{number:#x} is out of range"),
             ProbeError::NoProgram(name) => write!(f, "no BPF program {name}"),
             ProbeError::Kernel(refusal) => refusal.fmt(f),
@@ -146,8 +151,8 @@ impl Attacher {
         // a path in /proc/self/fd holds no NUL
         let path = CString::new(opened.path().as_os_str().as_bytes()).unwrap_or_default();
         let thread = i32::try_from(thread).map_err(|_| ProbeError::OutOfRange(thread.into()))?;
-        if step == Step::Probe && opened.identity.is_recent() {
-            deferred_close::wait_for_others();
+        if step == Step::Probe && deferred_close::may_be_kept(std::iter::once(&opened.identity)) {
+            return Err(ProbeError::StillKept);
         }
         let _placing = removal::placing();
         self.held.hold((file, offset), code)?;

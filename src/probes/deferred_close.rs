@@ -8,15 +8,21 @@
 //!
 //! By then the programs no longer record anything ([`crate::bpf::maps::Maps::forget_all`]): until a probe is removed,
 //! it costs an IOC no more than the probe itself.
+//!
+//! As long as a probe is there, the kernel keeps the instruction that was at its place. If the file is overwritten meanwhile
+//! and the place probed again, by whichever recorder, it would carry out the old instruction in the new code. So while such a
+//! child works, files that were changed not long before it began are left alone ([`may_be_kept`]).
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{signal, SigHandler, Signal};
 
-use crate::linux::process;
+use crate::linux::opened::Identity;
+use crate::linux::{clock, process};
 use crate::probes::{neighbours, stale_events};
 
 /// The child's name, by which people and other recorders recognize it.
@@ -57,18 +63,38 @@ pub fn leave_to_child() -> bool {
     }
 }
 
-/// Waits until no other recorder's child is left, but no longer than such a child may take.
-pub fn wait_for_others() {
-    const PAUSE: Duration = Duration::from_millis(50);
-    let under_way = || {
-        let pids = process::pids().unwrap_or_default();
-        let is_child = |name: &str| name.as_bytes() == NAME.to_bytes() || name == OLD_NAME;
-        pids.into_iter().any(|pid| is_child(&process::thread_name(pid, pid)))
-    };
-    let begin = Instant::now();
-    while under_way() && begin.elapsed() < Duration::from_secs(LIMIT.into()) {
-        std::thread::sleep(PAUSE);
+/// Whether the kernel may still keep old instructions for one of these files: another recorder's child is at work, and
+/// the file was changed after its recorder last looked for that.
+pub fn may_be_kept<'a>(mut files: impl Iterator<Item = &'a Identity>) -> bool {
+    /// A recorder looks at each of its IOCs every 16 s at the latest (inspector/queue.rs).
+    const LOOKED: Duration = Duration::from_secs(60);
+    at_work().is_some_and(|age| files.any(|file| file.is_younger_than(age + LOOKED)))
+}
+
+/// How long ago the first of the children began that are at work, if there are any. Anybody can take their name, so only those
+/// of root and of this program's own user count: others may not place probes.
+fn at_work() -> Option<Duration> {
+    /// Time for which the answer is taken to last: to list all processes takes some 5 µs for each.
+    const LASTS: Duration = Duration::from_secs(1);
+    static LATEST: Mutex<Option<(Instant, Option<Duration>)>> = Mutex::new(None);
+    let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, age)) = latest.filter(|(time, _)| time.elapsed() < LASTS) {
+        return age;
     }
+    let is_child = |&pid: &u32| {
+        let name = process::thread_name(pid, pid);
+        let user = || process::user_id(pid);
+        (name.as_bytes() == NAME.to_bytes() || name == OLD_NAME)
+            && user().is_some_and(|user| user == 0 || user == nix::unistd::geteuid().as_raw())
+    };
+    let children = process::pids().unwrap_or_default().into_iter().filter(is_child);
+    let ages = children.map(|pid| {
+        let start = process::start(pid).map_or(0, clock::monotonic_of_boot);
+        Duration::from_nanos(clock::monotonic().saturating_sub(start))
+    });
+    let age = ages.max();
+    *latest = Some((Instant::now(), age));
+    age
 }
 
 /// The descriptors of probes, in order, and the highest of all.

@@ -20,6 +20,9 @@ pub enum NotProbed {
     Process(Unprobed),
     /// Nothing for now: this other process keeps its memory locked ([`neighbours`](crate::probes::neighbours)).
     HeldUp(String),
+    /// Nothing for now: the kernel may keep instructions of its files from before they were changed
+    /// ([`deferred_close`](crate::probes::deferred_close)).
+    StillKept,
     /// The functions for processing, as the operator wished.
     NoProcessing,
     /// The functions for puts, as the operator wished.
@@ -76,7 +79,7 @@ impl NotProbed {
 
     /// Whether it may be probed once something else than the IOC changes.
     pub fn may_pass(&self) -> bool {
-        self.is_for_debugger() || matches!(self, NotProbed::HeldUp(_))
+        self.is_for_debugger() || matches!(self, NotProbed::HeldUp(_) | NotProbed::StillKept)
     }
 }
 
@@ -90,6 +93,10 @@ impl Display for NotProbed {
                 f,
                 "process {other} keeps its memory locked (does it wait for a file server?): while a probe waited for it, no \
                  process of this machine could fork; iocrec tries again"
+            ),
+            NotProbed::StillKept => f.write_str(
+                "its files were changed not long ago, and another recorder's probes are still being removed (iocrec-closing): the \
+                 kernel might carry out old code; iocrec tries again",
             ),
             NotProbed::NoProcessing => f.write_str(NO_PROCESSING),
             NotProbed::NoPuts => f.write_str(NO_PUTS),

@@ -143,6 +143,45 @@ fn a_program_overwritten_between_two_starts() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
+/// While another recorder removes its probes, a program that was changed not long ago is not probed: the kernel might carry
+/// out what was there before. Others are, and nobody but such a recorder can make that happen.
+#[test]
+fn probes_that_another_recorder_removes() {
+    let Some(rig) = Rig::alone("harmless-closing") else { return };
+    let Some(own) = Own::build(&rig, Build::Static) else { return };
+    // the kernel names a process by its file
+    let closing = rig.path("iocrec-closing");
+    std::fs::copy("/bin/sleep", &closing).expect("a copy");
+    let start = |user: u32| Command::new(&closing).arg("600").uid(user).spawn().expect("it starts");
+    let end = |mut child: std::process::Child| {
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+    };
+    let mut recorder = rig.record(&[]);
+
+    let anybody = start(USER);
+    let mut first = own.start(&rig, PORT, "first.db", &["alone"]);
+    wait_until("anybody may have that name", || changed_bytes(&first, &own.program) > 0);
+    first.kill();
+    end(anybody);
+
+    let another = start(0);
+    // by then nothing is left of what was known of them
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let changed = own.start(&rig, PORT, "first.db", &["alone"]);
+    let unchanged = rig.ioc("unchanged", PORT + 10, "puts.db", &[]);
+    wait_until("the other one is probed", || changed_bytes(&unchanged, "libdbCore") > 0);
+    assert_eq!(changed_bytes(&changed, &own.program), 0, "{}", recorder.errors());
+    // its packets are recorded, and it says so
+    wait_until("it says so", || recorder.errors().contains("iocrec-closing"));
+    assert_eq!(changed_bytes(&changed, &own.program), 0, "{}", recorder.errors());
+    end(another);
+    wait_until("it is probed then", || changed_bytes(&changed, &own.program) > 0);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let errors = recorder.errors();
+    assert!(errors.contains("is probed from now on: another recorder's probes are gone"), "{errors}");
+}
+
 /// The thread that the probes are attached to ends while others continue (epicsThreadExitMain, as in `softIoc -S`). It is the
 /// first thread, unless another one has the name of a thread that lasts.
 #[test]

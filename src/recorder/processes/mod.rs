@@ -263,10 +263,15 @@ fn work_on_traced(
         }
         Finding::NoDebugger { placed, not_probed } => {
             let passed = |is: &Shortfall| matches!(is, Shortfall::NotProbed(why) if why.may_pass());
-            let held_up = |is: &Shortfall| matches!(is, Shortfall::NotProbed(NotProbed::HeldUp(_)));
-            let what = match ioc.shortfalls.have(held_up) {
-                true => "no process holds it up any more",
-                false => "the debugger is gone",
+            let have = |is_it: fn(&NotProbed) -> bool| {
+                ioc.shortfalls.have(|is| matches!(is, Shortfall::NotProbed(why) if is_it(why)))
+            };
+            let what = if have(|why| matches!(why, NotProbed::HeldUp(_))) {
+                "no process holds it up any more"
+            } else if have(|why| matches!(why, NotProbed::StillKept)) {
+                "another recorder's probes are gone"
+            } else {
+                "the debugger is gone"
             };
             // until now only some functions were missing: the log goes on to say so
             if ioc.probing.placed == 0 {
