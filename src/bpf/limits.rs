@@ -2,15 +2,15 @@
 
 use libbpf_rs::libbpf_sys;
 
-/// Descriptors requested: enough for 2,000 IOCs.
+/// Descriptors requested: enough for 500 IOCs. Many systems allow 4,096 by default, enough for 30.
 const MAX_FILES: libc::rlim_t = 65536;
 
-/// Fewer are too few: the recorder has some 30 of its own, an IOC 30 to 70, and the files of a process are open while it
+/// Fewer are too few: the recorder has some 60 of its own, an IOC up to 130, and the files of a process are open while it
 /// is inspected.
 const FEW_FILES: libc::rlim_t = 256;
 
-/// Raises the limits as far as allowed. Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB;
-/// each probe has one or two descriptors, and 40 IOCs have more than the usual 1024. A limit that cannot be raised is
+/// Raises the limits as far as allowed, root's and with CAP_SYS_RESOURCE beyond the hard limit. Kernels before 5.11 count BPF
+/// maps as locked memory, with a limit of 64 KiB; each probe has two descriptors. A limit that cannot be raised is
 /// not an error: newer kernels don't need the first, and a missing descriptor is reported where it is missing. Returns
 /// the number of descriptors if that is too small to find and probe even one IOC.
 pub fn raise_limits() -> Option<libc::rlim_t> {
@@ -24,6 +24,10 @@ pub fn raise_limits() -> Option<libc::rlim_t> {
     // SAFETY: both calls get a struct that outlives them; the second only reads it.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) == 0 {
+            let wanted = libc::rlimit { rlim_cur: MAX_FILES, rlim_max: files.rlim_max.max(MAX_FILES) };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) == 0 {
+                return None;
+            }
             files.rlim_cur = files.rlim_max.min(MAX_FILES);
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const files);
         }

@@ -12,7 +12,7 @@ use crate::ioc::{Database, Finder, IocProcess, Refusal};
 use crate::linux::chosen::Chosen;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::Inspection;
-use crate::linux::{clock, process};
+use crate::linux::{clock, descriptors, process};
 use crate::probes::attacher::Attacher;
 use crate::probes::catalog::Wanted;
 use crate::probes::not_probed::NotProbed;
@@ -26,6 +26,8 @@ const FIND_TIME: Duration = Duration::from_secs(5);
 /// Time limit for placing its probes, which reads a few bytes for each. The kernel makes one probe at a time; while
 /// other recorders remove theirs, each probe waits for several grace periods.
 const ATTACH_TIME: Duration = Duration::from_secs(30);
+/// Descriptors that the probes of an IOC and what watches it need: 128 were counted.
+const OF_AN_IOC: u64 = 150;
 /// Bytes to read to follow an IOC: 100,000 records have 60 MB of names and strings.
 const FOLLOW_BYTES: u64 = 512 << 20;
 const FOLLOW_TIME: Duration = Duration::from_secs(20);
@@ -150,9 +152,12 @@ impl Tools {
             entry.known.undecided = true;
             return None;
         }
+        let room = descriptors::claim(OF_AN_IOC);
         let hindrance = || {
             let held_up = neighbours::held_up().map(NotProbed::HeldUp);
-            held_up.or_else(|| is_kept.then_some(NotProbed::StillKept))
+            let held_up = held_up.or_else(|| is_kept.then_some(NotProbed::StillKept));
+            let few = || NotProbed::TooFewFiles(descriptors::limit());
+            held_up.or_else(|| room.is_none().then(few))
         };
         let hindrance = is_probed.then(hindrance).flatten();
         let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(ATTACH_TIME));
@@ -192,7 +197,8 @@ impl Tools {
     fn follow(&self, pid: u32, start: u64, followed: &mut Followed, allowed: Duration) -> Option<Refused> {
         let is_stripped = followed.ioc.function("dbProcess").is_none();
         let places = followed.debugged || is_stripped || !followed.probes.hold();
-        let is_free = || neighbours::held_up().is_none() && !may_be_kept(&followed.ioc);
+        let room = places.then(|| descriptors::claim(OF_AN_IOC)).flatten();
+        let is_free = || room.is_some() && neighbours::held_up().is_none() && !may_be_kept(&followed.ioc);
         let attacher = self.attacher.as_ref().filter(|_| !places || is_free());
         let look = Inspection::begin(pid, FOLLOW_BYTES, allowed);
         self.follow_layout(pid, start, &mut followed.ioc);

@@ -6,13 +6,19 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use crate::linux::descriptors;
+
 /// An open statm of one thread of a process. It keeps neither the process nor its memory alive.
 #[derive(Debug)]
 pub struct Gauge(File);
 
 impl Gauge {
-    /// Opens the gauge of a thread. `None` if the thread has ended, or there are no descriptors to spare.
+    /// Opens the gauge of a thread. `None` if the thread has ended, or half of the descriptors are in use: anybody may start
+    /// thousands of processes.
     pub fn open(pid: u32, tid: u32) -> Option<Gauge> {
+        if !descriptors::have_room_for(descriptors::limit() / 2) {
+            return None;
+        }
         File::open(format!("/proc/{pid}/task/{tid}/statm")).ok().map(Gauge)
     }
 

@@ -4,7 +4,7 @@
 //!
 //! Inside, each line uses only those above it:
 //!
-//! * [`text`], [`width`], [`clock`], [`signals`], [`config`], [`machine`], [`btf`],
+//! * [`text`], [`width`], [`clock`], [`descriptors`], [`signals`], [`config`], [`machine`], [`btf`],
 //!   [`sock_diag`]: the kernel's answers about sockets
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
@@ -22,6 +22,7 @@ pub mod clock;
 pub mod config;
 pub mod connector;
 pub mod container;
+pub mod descriptors;
 pub mod diag;
 pub mod elf;
 pub mod ending;

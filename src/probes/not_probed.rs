@@ -23,6 +23,8 @@ pub enum NotProbed {
     /// Nothing for now: the kernel may keep instructions of its files from before they were changed
     /// ([`deferred_close`](crate::probes::deferred_close)).
     StillKept,
+    /// Nothing for now: only so many files may be open.
+    TooFewFiles(u64),
     /// The functions for processing, as the operator wished.
     NoProcessing,
     /// The functions for puts, as the operator wished.
@@ -79,7 +81,8 @@ impl NotProbed {
 
     /// Whether it may be probed once something else than the IOC changes.
     pub fn may_pass(&self) -> bool {
-        self.is_for_debugger() || matches!(self, NotProbed::HeldUp(_) | NotProbed::StillKept)
+        self.is_for_debugger()
+            || matches!(self, NotProbed::HeldUp(_) | NotProbed::StillKept | NotProbed::TooFewFiles(_))
     }
 }
 
@@ -97,6 +100,11 @@ impl Display for NotProbed {
             NotProbed::StillKept => f.write_str(
                 "its files were changed not long ago, and another recorder's probes are still being removed (iocrec-closing): the \
                  kernel might carry out old code; iocrec tries again",
+            ),
+            NotProbed::TooFewFiles(limit) => write!(
+                f,
+                "only {limit} files may be open (RLIMIT_NOFILE), too few for its probes, too: allow 65536 (ulimit -n, LimitNOFILE); \
+                 iocrec tries again"
             ),
             NotProbed::NoProcessing => f.write_str(NO_PROCESSING),
             NotProbed::NoPuts => f.write_str(NO_PUTS),

@@ -101,6 +101,15 @@ fn limit(resource: libc::__rlimit_resource_t, most: libc::rlim_t) {
     unsafe { libc::setrlimit(resource, &raw const limit) };
 }
 
+/// Limits the number of open files, and lets nobody raise it, who may be root.
+fn limit_files(most: libc::rlim_t) {
+    /// CAP_SYS_RESOURCE of linux/capability.h.
+    const RESOURCE: libc::c_ulong = 24;
+    limit(libc::RLIMIT_NOFILE, most);
+    // SAFETY: the call takes numbers.
+    unsafe { libc::prctl(libc::PR_CAPBSET_DROP, RESOURCE, 0, 0, 0) };
+}
+
 /// The kernel sends SIGXFSZ, which kills without a word.
 #[test]
 fn a_limit_of_file_sizes() {
@@ -116,9 +125,47 @@ fn a_limit_of_file_sizes() {
 fn a_limit_of_open_files() {
     let Some(rig) = Rig::new("inherited-files") else { return };
     let ioc = rig.ioc("puts", PORT, "puts.db", &[]);
-    let mut recorder = recorder(&rig, &ioc, &[], || limit(libc::RLIMIT_NOFILE, 20));
+    let mut recorder = recorder(&rig, &ioc, &[], || limit_files(20));
     assert_eq!(recorder.wait().code(), Some(1), "{}", recorder.errors());
     let errors = recorder.errors();
     assert!(errors.contains("20 files may be open (RLIMIT_NOFILE)"), "{errors}");
     assert!(!errors.contains("neither"), "it is an IOC: {errors}");
+}
+
+/// Enough for the probes of one IOC, and not of two. The other's packets are recorded, both are told to live, and when the
+/// first has ended the other is probed.
+#[test]
+fn files_for_one_ioc_of_two() {
+    let Some(rig) = Rig::new("inherited-few") else { return };
+    let mut iocs = [rig.ioc("first", PORT, "puts.db", &[]), rig.ioc("second", PORT + 10, "first.db", &[])];
+    let second = iocs[1].pid_argument();
+    let mut recorder = recorder(&rig, &iocs[0], &["--pid", &second], || limit_files(300));
+    wait_until("it says so", || recorder.errors().contains("only 300 files may be open"));
+    let mut clients = [rig.client("libca", &[PORT], &[]), rig.client("libca", &[PORT + 10], &[])];
+    let names = ["PUT:DOUBLE", "ONE:SP"];
+    for (client, name) in clients.iter_mut().zip(names) {
+        client.connect(name);
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    for value in 1..=20 {
+        for (client, name) in clients.iter_mut().zip(names) {
+            client.put(name, 6, json!(f64::from(value)), true);
+        }
+    }
+    wait_until("all puts are stored", || {
+        names.iter().all(|name| rig.puts(&["--pv", name]).iter().any(|put| put["requested"] == json!(20.0)))
+    });
+    assert!(!recorder.errors().contains("ended"), "{}", recorder.errors());
+    let sources = names.map(|name| {
+        let puts = rig.puts(&["--pv", name]);
+        assert_eq!(puts.len(), 20, "each once: {puts:?}");
+        puts[19]["source"].as_str().unwrap_or_default().to_owned()
+    });
+    let probed = sources.iter().position(|source| source == "both").expect("one is probed");
+    assert_eq!(sources[1 - probed], "packet");
+    iocs[probed].kill();
+    wait_until("the other one is probed", || {
+        recorder.errors().contains("is probed from now on: enough files may be opened")
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
 }

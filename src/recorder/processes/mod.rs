@@ -270,6 +270,8 @@ fn work_on_traced(
                 "no process holds it up any more"
             } else if have(|why| matches!(why, NotProbed::StillKept)) {
                 "another recorder's probes are gone"
+            } else if have(|why| matches!(why, NotProbed::TooFewFiles(_))) {
+                "enough files may be opened"
             } else {
                 "the debugger is gone"
             };

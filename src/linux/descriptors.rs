@@ -1,0 +1,78 @@
+//! How many more files this program may open.
+//!
+//! Without a descriptor nothing can be told: an IOC whose files in /proc can't be opened looks as if it had ended, and the log
+//! can't begin a segment. So what may need many of them, probes and what watches processes, asks first, and leaves some for
+//! all else.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Descriptors that are left for all else, or a fourth if fewer may be open: the log, the control socket, packets of a dozen
+/// network namespaces, readers, and the files of the processes that are inspected.
+const RESERVE: u64 = 256;
+
+/// How many files may be open at the same time (RLIMIT_NOFILE); 0 if unknown.
+#[allow(clippy::useless_conversion)] // on some machines it is 32 bits wide
+pub fn limit() -> u64 {
+    let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes the struct, which outlives it.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) } {
+        0 => u64::from(files.rlim_cur),
+        _ => 0,
+    }
+}
+
+/// Descriptors that threads are about to open.
+static CLAIMED: AtomicU64 = AtomicU64::new(0);
+
+/// The right to open so many files, until it is dropped: by then they are open, and are counted as such.
+#[derive(Debug)]
+pub struct Claim(u64);
+
+/// Claims so many descriptors; `None` if there are too few.
+pub fn claim(count: u64) -> Option<Claim> {
+    let claimed = CLAIMED.fetch_add(count, Ordering::Relaxed);
+    let claim = Claim(count);
+    have_room_for(claimed.saturating_add(count)).then_some(claim)
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        CLAIMED.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// Whether so many more files may be opened, and some are left after that.
+pub fn have_room_for(count: u64) -> bool {
+    let limit = limit();
+    let left = limit - RESERVE.min(limit / 4);
+    // the kernel gives out the lowest number that is free, so those below it are in use
+    // SAFETY: a constant string; the descriptor is this function's own.
+    let lowest = unsafe {
+        let lowest = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+        libc::close(lowest);
+        lowest
+    };
+    u64::try_from(lowest).is_ok_and(|lowest| lowest.saturating_add(count) <= left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_up_to_the_limit() {
+        assert!(limit() > 0);
+        assert!(have_room_for(1));
+        assert!(!have_room_for(limit()));
+    }
+
+    #[test]
+    fn what_is_claimed_is_not_there_for_others() {
+        let most = limit() / 2;
+        let first = claim(most);
+        assert!(first.is_some());
+        assert!(claim(most).is_none());
+        drop(first);
+        assert!(claim(most).is_some());
+    }
+}
