@@ -92,6 +92,26 @@ impl Filter {
         Filter { since: None, until: Some(until), ..self.clone() }
     }
 
+    /// The same and VAL of each record of which it may select another field; `None` if it selects that already.
+    pub fn with_values(&self) -> Option<Filter> {
+        let value = |pattern: &Pattern| {
+            let text = pattern.text();
+            match (text.find(['*', '?', '[']), text.rsplit_once('.')) {
+                (Some(wild), _) => Some(format!("{}*.VAL", text.get(..wild)?)),
+                (None, Some((record, _))) => Some(format!("{record}.VAL")),
+                // a name may hold a dot, but then it is that of a record
+                (None, None) => None,
+            }
+        };
+        let values: Vec<Pattern> =
+            self.pv.iter().filter_map(value).map(|text| Pattern::from(text.as_str())).collect();
+        if values.is_empty() && self.exclude.is_empty() {
+            return None;
+        }
+        let pv = self.pv.iter().cloned().chain(values).collect();
+        Some(Filter { pv, exclude: Vec::new(), ..self.clone() })
+    }
+
     /// The names of the only records whose PVs can be selected; `None` if a pattern may match any.
     pub fn only_records(&self) -> Option<Vec<String>> {
         let literal = |pattern: &Pattern| !pattern.text().contains(['*', '?', '[']);

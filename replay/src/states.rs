@@ -39,8 +39,16 @@ fn fold(
     Some(states)
 }
 
-/// The states at these times, the latest first, by `make`.
+/// The states at these times, the latest first, by `make`. Of records of which a field is selected, VAL is followed, too:
+/// it tells when they process.
 fn states(logs: &Logs, filter: &Filter, make: &dyn Fn() -> Vec<State>) -> Vec<State> {
+    let Some(wider) = filter.with_values() else { return fold_at(logs, filter, make) };
+    let mut states = fold_at(logs, &wider, make);
+    states.iter_mut().for_each(|state| state.retain(filter));
+    states
+}
+
+fn fold_at(logs: &Logs, filter: &Filter, make: &dyn Fn() -> Vec<State>) -> Vec<State> {
     let latest = make().first().map_or(i64::MAX, State::time);
     let courses = logs.courses();
     if courses.iter().any(Course::is_set_back) {

@@ -23,6 +23,7 @@ pub mod course;
 pub mod engine;
 pub mod enum_strings;
 pub mod episodes;
+mod fetched;
 pub mod history;
 pub mod inputs;
 pub mod kept_put;

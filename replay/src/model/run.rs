@@ -5,13 +5,14 @@ use super::caller;
 use super::client::Outputs;
 use super::clock::{SetLater, Step};
 use super::course::Course;
+use super::fetched::InputLinks;
 use super::links::Links;
 use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{
-    Address, CaClientPut, CircuitId, Event, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
+    Address, CaClientPut, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
@@ -42,6 +43,7 @@ struct Pair {
 pub struct Run {
     context: RefCell<Context>,
     links: RefCell<Links>,
+    input_links: RefCell<InputLinks>,
     properties: RefCell<Kept>,
     /// The most elements that arrays can have (NELM).
     rooms: RefCell<Numbered<RecordId, u32>>,
@@ -120,6 +122,10 @@ impl Run {
             }
             Fact::FieldValue(held) => {
                 if let Some(field) = self.context().field(held.field) {
+                    if field.dbf == Dbf::InLink {
+                        let of = (field.id, field.name.as_str());
+                        self.input_links.borrow_mut().add(held.record, of, &held.value);
+                    }
                     self.properties.borrow_mut().changed(self.wall(event.time), &field.name, held);
                 }
             }
@@ -154,6 +160,12 @@ impl Run {
     /// Notes that a link of a record is changed: its links are unknown from then on.
     pub fn link_changes(&self, time: u64, record: RecordId) {
         self.links.borrow_mut().change(time, record);
+        self.input_links.borrow_mut().change(record);
+    }
+
+    /// The input links of records that are no constants.
+    pub fn input_links(&self) -> Ref<'_, InputLinks> {
+        self.input_links.borrow()
     }
 
     /// A put changes the names of a record's states; they are read later.

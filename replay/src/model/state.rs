@@ -15,7 +15,7 @@
 //! records that last processed in a chain which began there. A record that processes only in chains that were left out
 //! is not known to do so.
 //!
-//! Fields that their own record sets when it processes are in doubt after that ([`super::set_by_processing`]).
+//! Fields that their own record may set when it processes are in doubt after that ([`super::set_by_processing`]).
 //!
 //! Memory: one entry for each field seen, at most [`MAX_FIELDS`].
 
@@ -24,7 +24,7 @@ use super::names::IocProcess;
 use super::numbered::Keyed;
 use super::run::{has_value, Run};
 pub use super::seen::{Changed, Seen, Since};
-use super::set_by_processing::{SetByProcessing, PROCESSED};
+use super::set_by_processing::SetByProcessing;
 use super::unseen::{Kind, Unseen};
 use super::value::same;
 use crate::filter::Filter;
@@ -214,6 +214,11 @@ impl State {
         self.fields.remove(key);
     }
 
+    /// Forgets all fields that the filter does not select.
+    pub fn retain(&mut self, filter: &Filter) {
+        self.fields.retain(|(_, record, field), _| filter.field(record, field));
+    }
+
     /// Takes what another state of the same time knows of the fields of these records, instead of what this one does.
     pub fn replace(&mut self, records: &HashSet<String>, other: State) {
         self.fields.retain(|(_, record, _), _| !records.contains(&**record));
@@ -246,6 +251,7 @@ impl State {
                 self.processes.entry(process).or_default().attached = true;
             }
             Entry::Disabled { time, process, record } if time <= self.limit(&process) => {
+                self.set_by_processing.disabled(&process, &record);
                 if let Some(seen) = self.fields.get_mut(&(process, record, Rc::from("VAL"))) {
                     // dbProcess gives it the alarm DISABLE once
                     seen.alarm = seen.alarm.filter(|(_, status)| *status == DISABLE);
@@ -270,7 +276,7 @@ impl State {
         let equal = before.and_then(|before| same(&before.value, &line.value));
         let read = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
         let of = self.processes.get(&key.0);
-        let is_set_since = self.set_by_processing.is_over(&key);
+        let is_set_since = self.set_by_processing.is_over(&key).is_some();
         let sees = |before: &Seen| of.and_then(|process| process.blind(before)).is_none() && !is_set_since;
         let was_certain = before.is_some_and(|before| self.doubt(&key, before).is_none() && sees(before));
         let changed_now = equal == Some(false) && was_certain && !read;
@@ -408,7 +414,7 @@ impl State {
                 (Value::Unknown, None) => Some("a put with an unknown result wrote it".to_owned()),
                 (_, None) => {
                     let blind = self.processes.get(&key.0).and_then(|process| process.blind(&seen));
-                    let set = self.set_by_processing.is_over(&key).then_some(PROCESSED);
+                    let set = self.set_by_processing.is_over(&key);
                     let words = self.doubt(&key, &seen).map(|doubt| doubt.words.as_str()).or(blind).or(set);
                     words.map(|words| format!("may have changed since: {words}"))
                 }
