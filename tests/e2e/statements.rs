@@ -95,3 +95,77 @@ fn a_recording_without_processing_says_so() {
     assert_eq!(at[0]["known"], "doubt", "{at:?}");
     assert!(at[0]["doubt"].as_str().is_some_and(|doubt| doubt.contains("--no-process")), "{at:?}");
 }
+
+/// `SEVR` of a record without a value.
+const INVALID: u16 = 3;
+
+#[test]
+fn packets_alone_do_not_tell_that_an_alarm_lasts() {
+    let Some(rig) = Rig::new("statements-packets") else { return };
+    let ioc = rig.ioc("statements", PORT, "statements.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", "packet"]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "SAY:READY", "packet");
+    wait_until("the recorder has read the record", || {
+        !lines(&rig, "alarms LOG --all --pv SAY:LATE").is_empty()
+    });
+    assert_eq!(client.get("SAY:LATE.SEVR"), json!(INVALID));
+    client.put("SAY:LATE.PROC", DOUBLE, json!(1.0), true);
+    assert_eq!(client.get("SAY:LATE.SEVR"), json!(0));
+    wait_until("the put", || lines(&rig, "puts LOG --pv SAY:LATE.PROC").len() == 1);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let of = |pv: &str| lines(&rig, &format!("alarms LOG --all --pv {pv}"));
+    let late = of("SAY:LATE");
+    let last = late.last().expect("it was read");
+    assert_eq!(
+        (&last["what"], &last["severity"], &last["until"]),
+        (&json!("still"), &json!("INVALID"), &json!("gap"))
+    );
+    let timeless = of("SAY:TIMELESS");
+    assert_eq!(timeless.last().map(|line| &line["unprocessed"]), Some(&json!(false)), "{timeless:?}");
+    let text = String::from_utf8_lossy(&ask(&rig, "alarms LOG --all --pv SAY:*").stdout).into_owned();
+    assert!(!text.contains("never processed") && !text.contains("is still"), "{text}");
+    let last = String::from_utf8_lossy(&ask(&rig, "last LOG").stdout).into_owned();
+    assert!(!last.contains("were in alarm at the end"), "{last}");
+}
+
+#[test]
+fn what_a_link_fetches_again_is_no_setting() {
+    let Some(rig) = Rig::new("statements-fetched") else { return };
+    let ioc = rig.ioc("statements", PORT, "statements.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "SAY:READY", "both");
+    // whether this many puts are in the log, the last of them with what was read after it
+    let exact = |pv: &str, count: usize| {
+        let puts = lines(&rig, &format!("puts LOG --pv {pv}"));
+        puts.len() == count && puts.last().is_some_and(|put| put["inexact"] == json!(false))
+    };
+    for record in ["SAY:FETCHES", "SAY:KEEPS"] {
+        // A makes it process, which would fetch it at once
+        let (disable, a) = (format!("{record}.DISA"), format!("{record}.A"));
+        client.put(&disable, DOUBLE, json!(1.0), true);
+        client.put(&a, DOUBLE, json!(3.0), true);
+        assert_eq!(client.get(&a), json!(3.0));
+        wait_until("A is read back", || exact(&a, 1));
+        client.put(&disable, DOUBLE, json!(0.0), true);
+        wait_until("DISA is read back", || exact(&disable, 2));
+        client.put(&format!("{record}.PROC"), DOUBLE, json!(1.0), true);
+    }
+    assert_eq!((client.get("SAY:FETCHES.A"), client.get("SAY:KEEPS.A")), (json!(7.0), json!(3.0)));
+    client.put("SAY:AI.DESC", STRING, json!("the end"), true);
+    wait_until("the last put", || exact("SAY:AI.DESC", 1));
+    let time = lines(&rig, "puts LOG --pv SAY:AI.DESC")[0]["time"].as_str().expect("a time").to_owned();
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    for more in ["", " --pv SAY:*", " --pv SAY:KEEPS.* --pv SAY:FETCHES.*"] {
+        let at = lines(&rig, &format!("at {time} LOG{more}"));
+        let known = |pv: &str| {
+            let line = at.iter().find(|line| line["pv"] == pv);
+            line.map_or(Value::Null, |line| json!([line["value"], line["known"]]))
+        };
+        assert_eq!(known("SAY:KEEPS.A"), json!([3.0, "yes"]), "{more}");
+        assert_eq!(known("SAY:FETCHES.A"), json!([3.0, "doubt"]), "{more}");
+        assert_eq!(known("SAY:KEEPS.DISA"), json!([0, "yes"]), "{more}");
+        assert_eq!(known("SAY:FETCHES.DISA"), json!([0, "yes"]), "{more}");
+    }
+}

@@ -4,7 +4,7 @@
 //! second after it happened. So alarms wait until nothing that is earlier can come.
 
 use crate::filter::Filter;
-use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Place, Source, State, What};
+use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Ending, Place, Source, State, Until, What};
 use crate::model::asides::{Aside, What as Beside};
 use crate::model::chain::{Chain, Outcome as End, SpanKind};
 use crate::model::origins::{is_value, Cause, Number, Origins};
@@ -14,8 +14,8 @@ use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
 use crate::model::{enum_strings, outcome};
 use crate::processes::Processes;
 use crate::time::SECOND;
-use epics::alarm::DISABLE;
-use iocrec_log::event::{Fact, LossSource, RecordId, Snapshot, Value};
+use epics::alarm::{DISABLE, UDF};
+use iocrec_log::event::{Fact, Ioc, LossSource, RecordId, Snapshot, Tier, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -26,6 +26,10 @@ const WAIT: i64 = 2 * SECOND as i64;
 const MAX_WAITING: usize = 20_000;
 /// Alarms that wait even so, since earlier ones may come; a bound for hostile logs.
 const MAX_DISORDERED: usize = 40_000;
+/// Why an alarm may change at any time, unless the record is read again.
+const BLIND: &str = "the processing of its records is not recorded";
+/// Time before the end in which a recorder that ends lets go of its IOCs: not unseen, for all that anybody asks.
+const LETTING_GO: i64 = 2 * SECOND as i64;
 /// Losses and the like that are remembered; a bound for hostile logs.
 const MAX_LOSSES: usize = 10_000;
 
@@ -37,6 +41,8 @@ struct Last {
     /// When its alarm was last seen.
     seen: Option<i64>,
     process: Option<u32>,
+    /// Whether it was read last where its processing is not recorded.
+    is_blind: bool,
 }
 
 impl Last {
@@ -359,6 +365,7 @@ impl<'a> Changes<'a> {
         let Some((number, last)) = self.record(&chain.run, record) else { return };
         let seen = last.seen;
         last.seen = last.seen.max(Some(time));
+        last.is_blind = false;
         let before = last.taken;
         let as_before = before.is_some_and(|(taken, before, source)| {
             taken <= time && before == Some(alarm) && (source == Source::Process || begun > taken)
@@ -480,9 +487,11 @@ impl<'a> Changes<'a> {
     fn snapshot(&mut self, run: &Rc<Run>, (time, ahead): (i64, i64), at: u64, snapshot: Snapshot) {
         let Snapshot { record, value, severity, status, stamp } = snapshot;
         let alarm = (severity, status);
+        let is_blind = is_blind(run, record);
         let Some((number, last)) = self.record(run, record) else { return };
         let seen = last.seen;
         last.seen = last.seen.max(Some(time));
+        last.is_blind = is_blind;
         if last.taken.is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm)) {
             return;
         }
@@ -495,8 +504,10 @@ impl<'a> Changes<'a> {
             source: Source::Snapshot,
             seen,
             ahead,
-            // a record that is disabled has not processed either, but has another alarm than records begin with
-            unprocessed: stamp.is_none() && status != DISABLE,
+            // Another alarm is none that records begin with: it was disabled, or has processed with a time of device
+            // support (TSE -2) that gives it none.
+            unprocessed: stamp.is_none() && status == UDF,
+            gap: (is_blind && seen.is_some()).then(|| BLIND.into()),
             ..unknown(time)
         };
         let shown = Shown { run: Rc::as_ptr(run) as usize, root: None };
@@ -522,7 +533,8 @@ impl<'a> Changes<'a> {
             match *waiting {
                 Waiting::State(number, shown, mut state) => {
                     let process = self.last.get(number).and_then(Last::process);
-                    state.gap = state.seen.and_then(|seen| self.missed_between(process, shown, seen, time));
+                    let missed = state.seen.and_then(|seen| self.missed_between(process, shown, seen, time));
+                    state.gap = missed.or(state.gap);
                     let known =
                         Known { processes: &self.processes, origins: &self.origins, last: &self.last };
                     let place = || known.place(number);
@@ -547,16 +559,40 @@ impl<'a> Changes<'a> {
         self.settle(until);
         let (processes, end) = (&self.processes, self.end.unwrap_or(self.now));
         let known = Known { processes, origins: &self.origins, last: &self.last };
-        let until_when = |place: &Place| {
+        let until_when = |number: Number, place: &Place| {
             let process = place.process.and_then(|process| processes.get(process));
             let ended = process.and_then(|process| process.end.as_ref()?.wall).filter(|end| *end < until);
-            match ended {
-                Some(ended) => (ended, true),
-                None => (process.and_then(|process| process.until).unwrap_or(end).min(until), false),
+            let (time, until) = match ended {
+                Some(ended) => (ended, Until::IocEnd),
+                None => (process.and_then(|process| process.until).unwrap_or(end).min(until), Until::LogEnd),
+            };
+            let last = self.last.get(number);
+            let Some(seen) = last.and_then(|last| last.seen) else {
+                return Ending { time, until, gap: None };
+            };
+            let mut unseen = process.into_iter().flat_map(|process| &process.unseen);
+            let lasts = time.saturating_sub(LETTING_GO);
+            let gap: Option<Rc<str>> = match last.is_some_and(|last| last.is_blind) {
+                true => Some(BLIND.into()),
+                false => unseen
+                    .find(|unseen| unseen.from < lasts && unseen.to > seen)
+                    .map(|unseen| format!("not recorded: {}", unseen.cause).into()),
+            };
+            match gap {
+                Some(gap) => Ending { time: seen, until: Until::Gap, gap: Some(gap) },
+                None => Ending { time, until, gap: None },
             }
         };
         self.fold.finish(|number| known.place(number), until_when);
     }
+}
+
+/// Whether nothing shows what a record does between two readings.
+fn is_blind(run: &Run, record: RecordId) -> bool {
+    let context = run.context();
+    let by_packets = context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
+    let ioc = context.record(record).and_then(|record| context.ioc(record.ioc));
+    by_packets || ioc.is_some_and(Ioc::leaves_out_processing)
 }
 
 /// What tells which record a number means.

@@ -135,7 +135,8 @@ pub struct AlarmLine {
     pub lasted: Option<i64>,
     /// What ended it.
     pub until: Option<Until>,
-    /// What may have been missed before, so that the change may have been another or earlier.
+    /// What may have been missed before, so that the change may have been another or earlier; of an alarm at the end, what
+    /// may have been missed since it was last seen.
     pub gap: Option<Rc<str>>,
     /// Number of changes of a summary.
     pub changes: u64,
@@ -176,6 +177,16 @@ pub struct State {
     pub unprocessed: bool,
     /// The ids of the span that shows it, if they were asked for.
     pub span: Option<Ids>,
+}
+
+/// The end of what a log tells of a record's alarm.
+pub struct Ending {
+    /// When.
+    pub time: i64,
+    /// Why.
+    pub until: Until,
+    /// What may have been missed after it, for [`Until::Gap`].
+    pub gap: Option<Rc<str>>,
 }
 
 impl AlarmLine {
@@ -444,18 +455,16 @@ impl Alarms {
         Some(*line)
     }
 
-    /// Ends the log. `end` gives the last moment of which the log tells something about a process, and whether the
-    /// process ended then, `place` which record a number means. Call [`Alarms::next_line`] for the rest: what is still
-    /// held, then the alarms that last.
-    pub fn finish(&mut self, place: impl Fn(usize) -> Place, end: impl Fn(&Place) -> (i64, bool)) {
+    /// Ends the log. `end` gives the last moment of which the log tells something about a record's alarm, `place` which
+    /// record a number means. Call [`Alarms::next_line`] for the rest: what is still held, then the alarms that last.
+    pub fn finish(&mut self, place: impl Fn(usize) -> Place, end: impl Fn(usize, &Place) -> Ending) {
         let mut still = Vec::new();
         for (number, known) in self.records.iter_mut().enumerate() {
             let Some(mut known) = known.take() else { continue };
             let Some(alarm) = known.alarm.filter(|alarm| alarm.0 > 0) else { continue };
             let place = place(number);
-            let (time, ended) = end(&place);
-            let lasted = Some(time.saturating_sub(known.since).max(0));
-            let until = Some(if ended { Until::IocEnd } else { Until::LogEnd });
+            let Ending { time, until, gap } = end(number, &place);
+            let (lasted, until) = (Some(time.saturating_sub(known.since).max(0)), Some(until));
             let line = known.line.and_then(|serial| {
                 let held = usize::try_from(serial.checked_sub(self.first)?).ok()?;
                 self.held.get_mut(held)
@@ -476,7 +485,7 @@ impl Alarms {
                 source: Source::Process,
                 lasted,
                 until,
-                gap: None,
+                gap,
                 changes: 0,
                 rises: 0,
                 unprocessed: known.unprocessed,
@@ -584,11 +593,15 @@ mod tests {
         )
     }
 
+    fn ending(time: i64, until: Until) -> Ending {
+        Ending { time, until, gap: None }
+    }
+
     /// The lines of these states of a record `A`, with the log's end at 100 s.
     fn told(all: bool, states: Vec<State>) -> Vec<String> {
         let mut alarms = Alarms::new(all);
         states.into_iter().for_each(|state| alarms.take(0, || place("A"), state));
-        alarms.finish(|_| place("A"), |_| (100 * S, false));
+        alarms.finish(|_| place("A"), |_, _| ending(100 * S, Until::LogEnd));
         lines(&mut alarms, 100 * S)
     }
 
@@ -612,7 +625,7 @@ mod tests {
         assert_eq!(lines, ["1 A change ?>2/3 99.0 log_end x1", "1 A still ?>2/3 99.0 log_end x0"]);
         let mut alarms = Alarms::new(false);
         alarms.take(0, || place("A"), state(S, HIHI));
-        alarms.finish(|_| place("A"), |_| (4 * S, true));
+        alarms.finish(|_| place("A"), |_, _| ending(4 * S, Until::IocEnd));
         assert_eq!(
             lines_of(alarms),
             ["1 A change ?>2/3 3.0 ioc_end x1", "1 A still ?>2/3 3.0 ioc_end x0"],
@@ -688,7 +701,7 @@ mod tests {
         alarms.take(0, || place("A"), read(2 * S, HIHI));
         let by = State { begun: 2 * S - 5, cause: Some(cause), ..state(2 * S + 5, HIHI) };
         alarms.take(0, || place("A"), by);
-        alarms.finish(|_| place("A"), |_| (3 * S, false));
+        alarms.finish(|_| place("A"), |_, _| ending(3 * S, Until::LogEnd));
         let line = alarms.next_line(0).unwrap();
         assert_eq!(
             (line.source, line.cause.as_ref().map(|cause| &*cause.text)),
@@ -708,7 +721,7 @@ mod tests {
         );
         let mut alarms = Alarms::new(false);
         alarms.take(0, || place("A"), read(S, UDF));
-        alarms.finish(|_| place("A"), |_| (2 * S, false));
+        alarms.finish(|_| place("A"), |_, _| ending(2 * S, Until::LogEnd));
         let line = alarms.next_line(0).unwrap();
         assert!(line.unprocessed && line.what == What::Still);
     }
@@ -728,7 +741,7 @@ mod tests {
         assert_eq!(given[0], "0 R0 change ?>2/3 - later x1", "how long it lasts is not known yet");
         // What left is found, what was given is not touched.
         alarms.take(0, || place("R0"), state(11 * S, NONE));
-        alarms.finish(|_| place("A"), |_| (12 * S, false));
+        alarms.finish(|_| place("A"), |_, _| ending(12 * S, Until::LogEnd));
         let rest = lines(&mut alarms, 12 * S);
         assert!(rest.contains(&"11 R0 change 2/3>0/0 - - x1".to_owned()), "{rest:?}");
         assert_eq!(rest.iter().filter(|line| line.contains(" still ")).count(), 9);

@@ -168,21 +168,30 @@ fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str, zone: &Zone) {
     let AlarmLine { until, value, text, put, .. } = alarm_line;
     let verb = match until {
         Some(Until::IocEnd) => "was, when its IOC ended,",
+        Some(Until::Gap) => "was",
         _ => "is still",
     };
     let _ = write!(line, "{verb} {}", alarm(alarm_line.to));
-    let since = zone.format(alarm_line.time, 3);
-    let _ = write!(line, "  {ioc}  since {since} ({})", seconds_text(alarm_line.lasted.unwrap_or(0)));
+    let (since, lasted) = (zone.format(alarm_line.time, 3), alarm_line.lasted.unwrap_or(0));
+    let _ = match until {
+        Some(Until::Gap) if lasted == 0 => write!(line, "  {ioc}  when last seen, at {since}"),
+        Some(Until::Gap) => write!(line, "  {ioc}  when last seen, {} after {since}", seconds_text(lasted)),
+        _ => write!(line, "  {ioc}  since {since} ({})", seconds_text(lasted)),
+    };
     let value = shown(value, text.as_deref());
     if let Some(value) = value.strip_prefix("= ") {
         let _ = write!(line, ", its value then {value}");
     }
     match put.as_deref() {
+        _ if alarm_line.unprocessed && *until == Some(Until::Gap) => line.push_str(", not processed until then"),
         _ if alarm_line.unprocessed => line.push_str(", never processed"),
         Some(put) => {
             let _ = write!(line, ", {} by {}", change(put), who(put));
         }
         None => line.push_str(", no acknowledgement in the log"),
+    }
+    if let Some(gap) = &alarm_line.gap {
+        let _ = write!(line, "; since then {gap}");
     }
 }
 

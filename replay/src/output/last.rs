@@ -275,12 +275,19 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let lines: Vec<String> = last.alarms.iter().map(text).collect();
     let more = (last.more_alarms, "earlier changes; see iocreplay alarms");
     part.lines_of_more(&lines, MOST_ALARMS, true, more)?;
-    match (lines.is_empty(), last.in_alarm) {
-        (true, 0) if last.process.packets_only => part.line(NOT_SEEN),
-        (true, 0) => part.line("none"),
-        (_, 1) => part.line("1 record was in alarm at the end"),
-        (_, count) => part.line(&format!("{count} records were in alarm at the end")),
+    let when_seen = last.in_alarm_when_seen;
+    match (lines.is_empty() && when_seen == 0, last.in_alarm) {
+        (true, 0) if last.process.packets_only => part.line(NOT_SEEN)?,
+        (true, 0) => part.line("none")?,
+        (_, 0) if when_seen > 0 => {}
+        (_, 1) => part.line("1 record was in alarm at the end")?,
+        (_, count) => part.line(&format!("{count} records were in alarm at the end"))?,
     }
+    if when_seen > 0 {
+        let records = counted(when_seen as u64, "record");
+        part.line(&format!("{records} in alarm when last seen; at the end it is not known"))?;
+    }
+    Ok(())
 }
 
 fn stuck(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {

@@ -7,7 +7,7 @@ mod walk;
 
 pub use walk::ThreadLine;
 
-use super::alarms::{AlarmLine, What as AlarmWhat};
+use super::alarms::{AlarmLine, Until, What as AlarmWhat};
 use super::asides::What as Beside;
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::clients::{ClientLine, Clients, Ended, Slow};
@@ -119,6 +119,8 @@ pub struct Last {
     pub more_alarms: u64,
     /// Number of records in alarm at the end.
     pub in_alarm: usize,
+    /// Records that were in alarm when they were last seen, and may have left it since.
+    pub in_alarm_when_seen: usize,
     /// What was not recorded in the minute.
     pub not_seen: Vec<NotSeen>,
     /// Whether something was lost in the time before it: what was counted there is a minimum.
@@ -183,6 +185,7 @@ impl Last {
             alarms: VecDeque::new(),
             more_alarms: 0,
             in_alarm: 0,
+            in_alarm_when_seen: 0,
             not_seen: Vec::new(),
             lost_before: false,
             sampled: false,
@@ -309,7 +312,11 @@ impl Last {
         while let Some(line) = minute.changes.line() {
             match line.what {
                 _ if line.place.process != Some(minute.number) => {}
-                AlarmWhat::Still => self.in_alarm += usize::from(!line.unprocessed),
+                AlarmWhat::Still => {
+                    let lost = line.until == Some(Until::Gap);
+                    self.in_alarm += usize::from(!lost && !line.unprocessed);
+                    self.in_alarm_when_seen += usize::from(lost && !line.unprocessed);
+                }
                 _ => {
                     self.alarms.push_back(line);
                     if self.alarms.len() > MAX_ITEMS {
