@@ -2,8 +2,9 @@
 //! (tests/rig/processing.db).
 
 use crate::rig::spans::{shape, spans, Span};
-use crate::rig::{epics_versions, wait_until, Rig};
+use crate::rig::{epics_versions, iocreplay, wait_until, Rig};
 use serde_json::{json, Value};
+use std::process::Command;
 
 const PORT: u16 = 5074;
 
@@ -158,6 +159,14 @@ fn every_way(name: &str, options: &[&str], tier: &str, cp: (&str, &str)) {
         "caput PROC:SEQ.PROC\n  process PROC:SEQ\n    process PROC:SEQ1\n      process PROC:SEQ1AFTER\n    \
          process PROC:SEQ2\n    process PROC:SEQ3\n    process PROC:SEQEND\n"
     );
+    // which has no OUT
+    for record in ["PROC:SEQ1", "PROC:SEQ2", "PROC:SEQ3"] {
+        assert_eq!(of(record).triggers(), ["LNKn"], "{record}");
+    }
+    let links = Command::new(iocreplay()).args(["graph", &rig.log()]).output().expect("iocreplay runs");
+    let links = String::from_utf8_lossy(&links.stdout).into_owned();
+    assert!(links.contains("PROC:SEQ --LNKn--> PROC:SEQ1 "), "{links}");
+    assert!(!links.contains("PROC:SEQ --OUT-->"), "{links}");
     assert_eq!(
         chain("caput PROC:READS.PROC"),
         "caput PROC:READS.PROC\n  process PROC:READS\n    request process PROC:READ\n      \

@@ -44,3 +44,8 @@ const OF_BASE: [&str; 34] = [
 pub fn always_forwards(rtype: &str) -> bool {
     OF_BASE.contains(&rtype)
 }
+
+/// Whether records of this type, and sseq of synApps, write by links that are named LNKn, and have no OUT.
+pub fn is_sequence(rtype: &str) -> bool {
+    matches!(rtype, "seq" | "sseq")
+}

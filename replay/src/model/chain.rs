@@ -332,7 +332,7 @@ pub enum Trigger {
     Out,
     /// Another record's INP link.
     Input,
-    /// A link of a fanout or sequence record.
+    /// A link of a fanout record, or one by which a sequence record writes.
     Fanout,
     /// Another record's forward link.
     Forward,

@@ -10,6 +10,7 @@
 //! A bo with HIGH processes once more, by the callback that it asked for, to return to zero: that ends there. A record
 //! that is processed by its own callback feeds itself only if it asks for another one then.
 
+use super::base_types::is_sequence;
 use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use super::naming::{Name, Naming};
 use super::numbered::Keyed;
@@ -93,7 +94,7 @@ impl LinksSeen {
                     self.has_processed(to);
                     match source(chain, span, naming) {
                         // The put has counted the link.
-                        Some(_) if process.trigger == Trigger::Out && is_by_put(chain, span) => {}
+                        Some(_) if is_written(process) && is_by_put(chain, span) => {}
                         Some((from, put)) if from != to || !put => {
                             let link = Link { from, to, kind: process.trigger.name() };
                             let is_added = self.add(link, filter, naming);
@@ -108,9 +109,10 @@ impl LinksSeen {
                 SpanKind::Put(put) => {
                     let Some(to) = put.record.map(|record| naming.of(chain, span, record)) else { continue };
                     if let Some((from, _)) = source(chain, span, naming) {
+                        let kind = written_by(chain, span).name();
                         // processing for another reason has a link of its own
                         let fed = feeding.get_or_insert_with(|| by_puts(chain)).contains(&number);
-                        self.add_put(Link { from, to, kind: "OUT" }, fed, filter, naming);
+                        self.add_put(Link { from, to, kind }, fed, filter, naming);
                     } else if number == 0 && !by_link && reached(chain, put) {
                         self.add_root(chain, span, to, filter, naming);
                     }
@@ -279,10 +281,29 @@ fn is_once_more(chain: &Chain, span: &Span) -> bool {
     own(span).zip(asked).is_some_and(|((record, called), (of, again))| called && record == of && !again)
 }
 
+/// The link by which a record makes a put.
+fn written_by(chain: &Chain, put: &Span) -> Trigger {
+    let mut above = put.parent.and_then(|parent| chain.spans.get(parent));
+    while let Some(span) = above {
+        if let SpanKind::Process(process) = &span.kind {
+            let context = chain.run.context();
+            let is_sequence = context.record(process.record).is_some_and(|of| is_sequence(of.rtype));
+            return if is_sequence { Trigger::Fanout } else { Trigger::Out };
+        }
+        above = span.parent.and_then(|parent| chain.spans.get(parent));
+    }
+    Trigger::Out
+}
+
+/// Whether a link that writes made a record process, if a put did.
+fn is_written(process: &ProcessSpan) -> bool {
+    matches!(process.trigger, Trigger::Out | Trigger::Fanout)
+}
+
 /// The puts of a chain that made their records process, as links do.
 fn by_puts(chain: &Chain) -> HashSet<usize> {
     let by_put = |span: &Span| match &span.kind {
-        SpanKind::Process(process) if process.trigger == Trigger::Out && has_begun(process) => span.parent,
+        SpanKind::Process(process) if is_written(process) && has_begun(process) => span.parent,
         _ => None,
     };
     chain.spans.iter().filter_map(by_put).collect()

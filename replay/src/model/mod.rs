@@ -55,6 +55,7 @@ pub mod run;
 pub mod said;
 mod seen;
 pub mod selection;
+mod sequences;
 pub mod series;
 pub mod set_by_processing;
 pub mod setting;

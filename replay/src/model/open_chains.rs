@@ -10,6 +10,7 @@
 
 use super::chain::{Chain, PutSpan, Span, SpanKind};
 use super::run::Run;
+use super::sequences::name_links;
 use super::spans::Spans;
 use super::starts::Starts;
 use crate::time::SECOND;
@@ -375,6 +376,7 @@ impl OpenChains {
         self.weight = self.weight.saturating_sub(open_chain.weight as usize);
         let mut spans = open_chain.spans;
         end_puts(&mut spans);
+        name_links(&self.run, &mut spans);
         out.push(Chain { run: Rc::clone(&self.run), spans, open, serial: open_chain.serial });
     }
 }

@@ -183,7 +183,9 @@ fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str, zone: &Zone) {
         let _ = write!(line, ", its value then {value}");
     }
     match put.as_deref() {
-        _ if alarm_line.unprocessed && *until == Some(Until::Gap) => line.push_str(", not processed until then"),
+        _ if alarm_line.unprocessed && *until == Some(Until::Gap) => {
+            line.push_str(", not processed until then")
+        }
         _ if alarm_line.unprocessed => line.push_str(", never processed"),
         Some(put) => {
             let _ = write!(line, ", {} by {}", change(put), who(put));

@@ -153,6 +153,30 @@ fn links_without_delay_are_the_records_own() {
     assert_eq!(sketch.lines().count(), 5, "{sketch}");
 }
 
+/// A seq has neither OUT nor INP: it writes by LNKn, and what it reads from processes by DOLn or SELL.
+#[test]
+fn links_of_a_sequence() {
+    let mut story = story();
+    let rtype = "seq".to_owned();
+    story.run.apply(0, &Fact::from(Record { id: SP, ioc: 1, address: 0, name: "T:SP".into(), rtype }));
+    let asked = |story: &mut Story, time, thread, sp| {
+        let kind = CauseKind::CallbackRequest;
+        story.push(time, Fact::Cause(Cause { thread, sp, site: 0, kind, object: 0x10, record: None }));
+    };
+    story.process(SECOND, SCAN, -100, "scanList", SP);
+    asked(&mut story, SECOND + 1, SCAN, -200);
+    story
+        .process(SECOND + MS, CB_LOW, -70, "dbScanPassive", CALC)
+        .complete(SECOND + MS + 1, CB_LOW, -96, CALC, 5.0)
+        .put(SECOND + MS + 2, PutKind::Put, CB_LOW, -64, "dbDbPutValue", RB1, 5.0)
+        .process(SECOND + MS + 3, CB_LOW, -64, "processTarget", RB1)
+        .complete(SECOND + MS + 4, CB_LOW, -96, RB1, 5.0)
+        .complete(SECOND + MS + 9, CB_LOW, -48, SP, 1.0);
+    let sketch = story.sketch();
+    let links: Vec<&str> = sketch.lines().skip(1).map(str::trim).collect();
+    assert_eq!(links, ["T:CALC link = 5", "put T:RB1 5", "T:RB1 LNKn = 5"], "{sketch}");
+}
+
 #[test]
 fn a_record_that_never_completes() {
     let mut story = story();

@@ -2,6 +2,7 @@
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
 use crate::model::base_types;
+use crate::model::base_types::is_sequence;
 use crate::model::caller::{self, Caller, Role};
 use crate::model::chain::{
     Asked, Completed, LinkSpan, Outcome, Phase, Phases, ProcessSpan, Span, SpanKind, Trigger,
@@ -237,13 +238,13 @@ impl Engine {
             self.leave_forward_link(thread, time);
         }
         self.note_request(thread, record);
-        let rtype_is_fanout = |at: SpanRef| {
+        let is_fanout = |at: SpanRef| {
             let Some(Span { kind: SpanKind::Process(parent), .. }) = self.chains.span(at) else {
                 return None;
             };
             let context = self.run.context();
             let rtype = context.record(parent.record)?.rtype;
-            (!rtype.is_empty()).then_some(matches!(rtype, "fanout" | "seq" | "sseq"))
+            (!rtype.is_empty() && !is_sequence(rtype)).then_some(rtype == "fanout")
         };
         let state = self.threads.of(thread);
         if let Some(top) = state.frames.last_mut() {
@@ -254,9 +255,10 @@ impl Engine {
             let trigger = match top.within {
                 In::PutField | In::Notify => Trigger::Put,
                 In::Complete => Trigger::Forward,
-                In::Process => match rtype_is_fanout(top.at) {
+                In::Process => match is_fanout(top.at) {
                     Some(true) => Trigger::Fanout,
-                    // A record that makes another process without writing to it reads from it.
+                    // A record that makes another process without writing to it reads from it; a sequence by a link of
+                    // another name.
                     Some(false) => Trigger::Input,
                     None => Trigger::Link,
                 },
