@@ -169,3 +169,52 @@ fn what_a_link_fetches_again_is_no_setting() {
         assert_eq!(known("SAY:FETCHES.DISA"), json!([0, "yes"]), "{more}");
     }
 }
+
+/// Commands of Channel Access.
+const WRITE: u16 = 4;
+const ERROR: u16 = 11;
+const WRITE_NOTIFY: u16 = 19;
+
+#[test]
+fn odd_puts_are_told_once() {
+    let Some(rig) = Rig::new("statements-odd-puts") else { return };
+    let ioc = rig.ioc("statements", PORT, "statements.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "SAY:READY", "both");
+    let (mut raw, who) = rig.raw_client(PORT);
+    let mut ask = |command: Value| {
+        raw.send(&command.to_string());
+        raw.line_as_json()
+    };
+    let opened = ask(json!({"do": "open", "create": ["SAY:TEXT", "SAY:TEXT.DESC"], "priority": 0}));
+    let (text, desc) = (opened["sids"][0].clone(), opened["sids"][1].clone());
+    // A long text first, so that the server's memory holds something behind the short one, which has no end.
+    let long = "x".repeat(30);
+    ask(json!({"do": "send", "fields": [WRITE_NOTIFY, STRING, 1, desc, 1, long], "until": [WRITE_NOTIFY]}));
+    let mut bare = |command: u16, ioid: u32, until: Value| {
+        let fields = json!([command, STRING, 1, text, ioid, "abcdefgh"]);
+        ask(json!({"do": "send", "fields": fields, "until": until, "bare": true}))
+    };
+    bare(WRITE_NOTIFY, 2, json!([WRITE_NOTIFY]));
+    let held = client.get("SAY:TEXT");
+    bare(WRITE, 3, json!([]));
+    wait_until("the last of the puts", || lines(&rig, "puts LOG --pv SAY:TEXT.VAL").len() >= 2);
+    // no channel has this number
+    ask(json!({"do": "send", "fields": [WRITE, DOUBLE, 1, 9999, 4, "1234567"], "until": [ERROR]}));
+    wait_until("the put that was refused", || {
+        lines(&rig, "puts LOG").iter().any(|put| put["status"] == "ECA_INTERNAL")
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = lines(&rig, "puts LOG --pv SAY:TEXT.VAL");
+    let of = |key: &str| puts.iter().map(|put| put[key].clone()).collect::<Vec<_>>();
+    assert!(held.as_str().is_some_and(|held| held.len() > 8 && held.starts_with("abcdefgh")), "{held}");
+    assert_eq!(of("requested"), ["abcdefgh", "abcdefgh"], "{puts:?}");
+    assert_eq!(of("new")[0], held);
+    assert_eq!(of("source"), ["both", "both"]);
+    assert_eq!(of("via"), ["ca_write_notify", "ca_write"]);
+    assert_eq!(of("status"), ["ok", "ok"]);
+    let clients = lines(&rig, "clients LOG");
+    let raws: Vec<&Value> = clients.iter().filter(|line| line["process"]["pid"] == who["pid"]).collect();
+    assert_eq!(raws.iter().map(|line| line["channels"].clone()).collect::<Vec<_>>(), [2], "{raws:?}");
+}

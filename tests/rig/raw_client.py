@@ -19,7 +19,8 @@ Commands on stdin, one JSON object per line; each is answered with a line of JSO
     {"do": "updates"}                              waits until nothing comes for a second; how many updates came of
                                                    each, and their bytes
     {"do": "send", "fields": [COMMAND, DBR, COUNT, P1, P2, TEXT], "until": [COMMAND, ...]}
-                                                   sends a message, and reads until one of these commands comes
+                                                   sends a message, and reads until one of these commands comes;
+                                                   "bare": true, without a NUL behind the text
     {"do": "get", "cid": CID, "count": N}          so many gets of a double of that channel, one after the other
     {"do": "tell", "port": N, "messages": [[...]]} sends these to that UDP port of this machine, one in each datagram
     {"do": "close", "reset": true|false}           closes the circuit by FIN, or breaks it off by RST
@@ -184,9 +185,9 @@ class Client:
             time.sleep(0.05)
         return {"came": self.came}
 
-    def send(self, fields, until):
+    def send(self, fields, until, bare=False):
         *numbers, text = fields
-        self.circuit.sendall(message(*numbers, text.encode() + bytes(bool(text))))
+        self.circuit.sendall(message(*numbers, text.encode() + bytes(bool(text) and not bare)))
         return {"answer": self.until(until)[0] if until else None}
 
     def get(self, cid, count):

@@ -135,6 +135,8 @@ pub struct ClientLine {
     pub slow: Vec<Slow>,
     /// Number of channels.
     pub channels: u64,
+    /// Those among them of which only the number in a put was seen, which the client may have made up.
+    only_put_to: u64,
     /// Names of its channels, up to a limit.
     pub names: BTreeSet<Rc<str>>,
     /// Number of puts, and of those that were denied, failed, or of unknown outcome.
@@ -467,13 +469,16 @@ impl Clients {
                 self.lives.push(Life { host, ioc: ioc.name.clone(), pid: ioc.pid, began, ended: *ended });
             }
         }
-        let mut channels: HashMap<CircuitId, u64> = HashMap::new();
+        let mut channels: HashMap<CircuitId, (u64, u64)> = HashMap::new();
         for channel in context.in_force().channels.values() {
-            *channels.entry(channel.circuit).or_default() += 1;
+            let (all, only_put_to) = channels.entry(channel.circuit).or_default();
+            let is_named = channel.cid.is_some() || channel.dbr.is_some() || !channel.pv.is_empty();
+            *all += 1;
+            *only_put_to += u64::from(!is_named);
         }
         for (number, circuit) in &reading.circuits {
             let Some(line) = self.lines.get_mut(*number) else { continue };
-            line.channels = channels.get(circuit).copied().unwrap_or(0);
+            (line.channels, line.only_put_to) = channels.get(circuit).copied().unwrap_or_default();
             if let Some(ioc) = ioc_of_circuit(context, *circuit) {
                 line.ioc.clone_from(&ioc.name);
                 line.ioc_pid = Some(ioc.pid);
@@ -543,6 +548,11 @@ impl Clients {
             "unknown" => line.unknown += 1,
             _ => line.failed += 1,
         }
+        // so EPICS Base's server refuses a number that it has given to no channel (rsrv's logBadId), and closes the circuit
+        if put.status == "ECA_INTERNAL" && put.pv.is_none() && line.only_put_to > 0 {
+            line.only_put_to -= 1;
+            line.channels = line.channels.saturating_sub(1);
+        }
         if self.without_names {
             return;
         }
@@ -595,6 +605,7 @@ impl ClientLine {
             stalls: Vec::new(),
             slow: Vec::new(),
             channels: 0,
+            only_put_to: 0,
             names: BTreeSet::new(),
             puts: 0,
             denied: 0,

@@ -130,6 +130,14 @@ fn print(value: &Value) -> Option<u64> {
     Some(number.to_bits())
 }
 
+/// Whether a text begins with another. `None` if it is unknown.
+fn begins(text: &Value, with: &Value) -> Option<bool> {
+    match (text, with) {
+        (Value::Text(text), Value::Text(with)) => Some(text.starts_with(with)),
+        _ => value::same(text, with),
+    }
+}
+
 /// The way in which a message fits a hit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
@@ -231,8 +239,10 @@ impl Packets {
     pub fn push(&mut self, chains: &OpenChains, time: u64, at: SpanRef, request: Request) -> Option<SpanRef> {
         let queue = self.queues.entry(request.0).or_default();
         let message = chains.put(at);
-        // The protocol's CHAR is converted before it is compared.
-        let print = message.filter(|put| put.dbf != Dbf::UChar).and_then(|put| print(&put.requested));
+        // The protocol's CHAR is converted before it is compared, and a text without its end is a part.
+        let is_whole = |put: &&PutSpan| !put.packet.as_ref().is_some_and(|packet| packet.is_endless);
+        let print = message.filter(|put| put.dbf != Dbf::UChar).filter(is_whole);
+        let print = print.and_then(|put| self::print(&put.requested));
         queue.push(time, at, print);
         self.asked.entry(request).and_modify(|asked| asked.push(at)).or_insert(Asked::One(at));
         self.asked_count += 1;
@@ -511,6 +521,7 @@ impl Packets {
         let equal = match message.dbf {
             // The protocol's CHAR is unsigned, the IOC's is signed.
             Dbf::UChar => value::same(&message.requested, &value::convert(&put.requested, Dbf::UChar)),
+            Dbf::String if packet.is_endless => begins(&put.requested, &message.requested),
             _ => value::same(&message.requested, &put.requested),
         };
         if equal == Some(false) {

@@ -178,8 +178,12 @@ impl Row for ClientLine {
         if let Some(slow) = self.slow.last() {
             let _ = write!(line, "  {}", slow_text(slow, zone));
         }
-        let most: Vec<String> =
-            self.most_written().iter().take(MOST).map(|(pv, count)| format!("{pv} {count}x")).collect();
+        let most: Vec<String> = self
+            .most_written()
+            .iter()
+            .take(MOST)
+            .map(|(pv, count)| format!("{} {count}x", name(pv)))
+            .collect();
         if !most.is_empty() {
             let _ = write!(line, "  wrote {}", most.join(", "));
             let more = self.written.len().saturating_sub(MOST);

@@ -8,6 +8,7 @@ use crate::model::packets::Match;
 use crate::model::stack::In;
 use crate::model::value;
 use crate::time::SECOND;
+use epics::limits::MAX_STRING_SIZE;
 use epics::{eca, Dbr};
 use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, RecordId, ThreadId, Value};
 
@@ -16,6 +17,13 @@ use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, RecordId, ThreadId, 
 const REFUSAL: u64 = SECOND;
 /// Puts with callback that are remembered while they wait for the same record.
 const MAX_WAITING: usize = 64;
+
+/// Whether a text's end is not in the message. In 40 bytes it needs none.
+fn is_endless(put: &CaPut) -> bool {
+    let is_whole = usize::try_from(put.length) == Ok(put.payload.len());
+    let is_text = Dbr(put.dbr).put_element() == Some(Dbf::String) && put.count == 1;
+    is_text && is_whole && put.payload.len() < MAX_STRING_SIZE && !put.payload.contains(&0)
+}
 
 impl Engine {
     /// WRITE or WRITE_NOTIFY.
@@ -26,6 +34,7 @@ impl Engine {
             channel: put.channel,
             notify: put.notify,
             dbr: put.dbr,
+            is_endless: is_endless(&put),
             answer: None,
             pva: None,
         };

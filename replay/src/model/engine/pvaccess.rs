@@ -184,6 +184,7 @@ impl Engine {
             channel: put.channel,
             notify: true,
             dbr: 0,
+            is_endless: false,
             answer: None,
             pva: Some(Box::new(request)),
         };
