@@ -2,7 +2,7 @@
 
 mod changes;
 
-pub(crate) use changes::Changes;
+pub(crate) use changes::{Changes, LETTING_GO};
 
 use crate::model::alarms::AlarmLine;
 use crate::model::replay::Replay;

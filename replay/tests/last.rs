@@ -120,3 +120,39 @@ fn of_many_the_last_are_shown() {
     assert!(text.contains(&format!("({} earlier records", MANY - 5)), "{text}");
     assert!(text.contains(&name(MANY - 1)) && !text.contains(&format!(" {} ", name(999))), "{text}");
 }
+
+/// Records that go into alarm early, and what they do later: one nothing, one processes on in alarm, one leaves it.
+#[test]
+fn an_alarm_that_began_before_all_that_is_read_still_lasts() {
+    let (sp, slow) = (1, 3);
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let done = |time: u64, record: u32, severity: u16| {
+        let completed = Complete {
+            thread: SCAN,
+            sp: -200,
+            site: 0,
+            record,
+            value: Value::Double(9.0),
+            severity,
+            status: if severity > 0 { 4 } else { 0 },
+        };
+        [(time, process(SCAN, -100, 2, record)), (time + 1000, Fact::Complete(completed))]
+    };
+    let mut facts: Vec<(u64, Fact)> = Vec::new();
+    for record in [sp, CALC, slow] {
+        facts.extend(done(20 * SECOND + u64::from(record) * MS, record, 2));
+    }
+    for second in 21..400 {
+        facts.extend(done(second * SECOND + 500 * MS, CALC, 2));
+    }
+    facts.extend(done(200 * SECOND, slow, 0));
+    facts.sort_by_key(|(time, _)| *time);
+    record(&log, 7, 10, facts, 400);
+    let (json, text) = last(here);
+    assert_eq!(json["in_alarm"], 2, "{text}");
+    assert!(text.contains("2 records were in alarm at the end; since before: T:SP MAJOR HIGH\n"), "{text}");
+    let (code, out, err) = run(here, &["last", "demo", "log", "--utc", "--until", "2026-09-21T14:15:00Z"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("3 records were in alarm at the end\n"), "{out}");
+}

@@ -29,7 +29,7 @@ const MAX_DISORDERED: usize = 40_000;
 /// Why an alarm may change at any time, unless the record is read again.
 const BLIND: &str = "the processing of its records is not recorded";
 /// Time before the end in which a recorder that ends lets go of its IOCs: not unseen, for all that anybody asks.
-const LETTING_GO: i64 = 2 * SECOND as i64;
+pub const LETTING_GO: i64 = 2 * SECOND as i64;
 /// Losses and the like that are remembered; a bound for hostile logs.
 const MAX_LOSSES: usize = 10_000;
 
@@ -210,6 +210,12 @@ impl<'a> Changes<'a> {
         }
         self.count += 1;
         self.waiting.insert((time, self.count), Box::new(waiting));
+    }
+
+    /// Whether it has seen anything of the alarm of this process's record.
+    pub fn has_seen(&self, process: usize, record: &str) -> bool {
+        let is_seen = |last: &Last| last.process() == Some(process) && last.taken.is_some();
+        self.origins.named(record).any(|number| self.last.get(number).is_some_and(is_seen))
     }
 
     /// Takes the next chain, and the put that is its root, if that is at hand: otherwise it is made where it is needed.

@@ -42,6 +42,8 @@ pub struct Seen {
     pub at_least: bool,
     /// Whether a put from outside gave it this value.
     pub by_put: bool,
+    /// Whether its record had never processed when its alarm was last seen: it is the one that every record begins with.
+    pub unprocessed: bool,
 }
 
 const _: () = assert!(size_of::<Seen>() <= 152);

@@ -30,7 +30,7 @@ use super::value::same;
 use crate::filter::Filter;
 use crate::namesakes::{with_pid, without_pid};
 use crate::values::Entry;
-use epics::alarm::DISABLE;
+use epics::alarm::{DISABLE, UDF};
 use iocrec_log::event::{Ioc, IocId, Properties, Tier, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -303,6 +303,12 @@ impl State {
         let counts = counted && equal == Some(false);
         let changes = before.map_or(0, |before| before.changes).saturating_add(u32::from(counts));
         let alarm = line.alarm.or(before.and_then(|before| before.alarm));
+        let unprocessed = match line.alarm {
+            Some((_, status)) => {
+                line.source == ValueSource::Snapshot && line.stamp.is_none() && status == UDF
+            }
+            None => before.is_some_and(|before| before.unprocessed),
+        };
         let by_put = line.by_put || kept && before.is_some_and(|before| before.by_put);
         self.set_by_processing.take(&key, &line);
         let ValueLine { time, even, value, text, cut, source, inexact, root, of, .. } = line;
@@ -324,6 +330,7 @@ impl State {
             changes,
             at_least,
             by_put,
+            unprocessed,
         };
         match self.fields.get_mut(&key) {
             Some(known) => **known = seen,

@@ -28,6 +28,7 @@ const MOST_MISSING: usize = 2;
 const MOST_BEGUN: usize = 5;
 const MOST_THREADS: usize = 6;
 const MOST_ALARMS: usize = 5;
+const MOST_STANDING: usize = 2;
 const MOST_CLIENTS: usize = 3;
 const MOST_SAID: usize = 6;
 const MOST_STUCK: usize = 4;
@@ -280,14 +281,28 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         (true, 0) if last.process.packets_only => part.line(NOT_SEEN)?,
         (true, 0) => part.line("none")?,
         (_, 0) if when_seen > 0 => {}
-        (_, 1) => part.line("1 record was in alarm at the end")?,
-        (_, count) => part.line(&format!("{count} records were in alarm at the end"))?,
+        (_, 1) => part.line(&format!("1 record was in alarm at the end{}", standing(last)))?,
+        (_, count) => part.line(&format!("{count} records were in alarm at the end{}", standing(last)))?,
     }
     if when_seen > 0 {
         let records = counted(when_seen as u64, "record");
         part.line(&format!("{records} in alarm when last seen; at the end it is not known"))?;
     }
     Ok(())
+}
+
+/// The worst of the alarms that have lasted for longer than anything was seen of their records.
+fn standing(last: &Last) -> String {
+    let mut text = String::new();
+    for (alarm, record) in last.standing.iter().take(MOST_STANDING) {
+        text.push_str(if text.is_empty() { "; since before: " } else { ", " });
+        let _ = write!(text, "{record} {}", enum_strings::alarm(alarm.0, alarm.1));
+    }
+    let more = last.standing.len().saturating_sub(MOST_STANDING);
+    if more > 0 {
+        let _ = write!(text, " and {more} more");
+    }
+    text
 }
 
 fn stuck(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {

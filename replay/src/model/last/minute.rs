@@ -23,10 +23,14 @@ pub(super) struct Minute<'a> {
 }
 
 impl Minute<'_> {
-    /// Whether a wall-clock time is not before what would be read for the minute alone.
-    fn is_read(&self, time: i64) -> bool {
+    /// The wall-clock time from which on it would be read for the minute alone; `None` if that is the beginning.
+    pub fn read_from(&self) -> Option<i64> {
         let before = i64::try_from(KEEP).unwrap_or(i64::MAX);
-        self.filter.since.is_none_or(|since| time >= since.saturating_sub(before))
+        self.filter.since.map(|since| since.saturating_sub(before))
+    }
+
+    fn is_read(&self, time: i64) -> bool {
+        self.read_from().is_none_or(|from| time >= from)
     }
 
     /// Takes a fact beside the chains.

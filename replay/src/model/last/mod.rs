@@ -7,22 +7,26 @@ mod walk;
 
 pub use walk::ThreadLine;
 
-use super::alarms::{AlarmLine, Until, What as AlarmWhat};
+use super::alarms::{Alarm, AlarmLine, Until, What as AlarmWhat};
 use super::asides::What as Beside;
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::clients::{ClientLine, Clients, Ended, Slow};
 use super::network::{NetLine, Network};
 use super::putlog::{each_put_rooted, root_put, PutLine, Via};
 use super::run::{record_name, Run};
+use super::state::{FieldState, State};
+use crate::alarms::LETTING_GO;
 use crate::console::Row as ConsoleRow;
 use crate::filter::{Filter, Pattern};
 use crate::hangs::Hang;
 use crate::logs::Logs;
 use crate::model::origins::Wording;
 use crate::processes::{Process, Processes};
+use crate::states;
 use crate::time::SECOND;
 use iocrec_log::event::{CauseKind, Fact, ThreadId};
 use minute::Minute;
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use walk::Walk;
@@ -119,6 +123,8 @@ pub struct Last {
     pub more_alarms: u64,
     /// Number of records in alarm at the end.
     pub in_alarm: usize,
+    /// Those of them of which nothing was seen lately: their alarms, the worst first.
+    pub standing: Vec<(Alarm, Rc<str>)>,
     /// Records that were in alarm when they were last seen, and may have left it since.
     pub in_alarm_when_seen: usize,
     /// What was not recorded in the minute.
@@ -185,6 +191,7 @@ impl Last {
             alarms: VecDeque::new(),
             more_alarms: 0,
             in_alarm: 0,
+            standing: Vec::new(),
             in_alarm_when_seen: 0,
             not_seen: Vec::new(),
             lost_before: false,
@@ -215,6 +222,10 @@ impl Last {
         };
         last.chains(logs, Walk::new(&processes, number, wording), &mut minute);
         let pid = last.process.pid;
+        let read = minute.read_from().unwrap_or(i64::MIN);
+        if recorded < read {
+            last.standing(states::at(&quiet, &Filter { since: None, ..of_ioc.clone() }, read), &minute);
+        }
         last.hangs = quiet.hangs(&of_ioc);
         last.hangs.retain(|row| row.pid == Some(pid));
         last.hangs.truncate(MAX_ITEMS);
@@ -326,6 +337,34 @@ impl Last {
                 }
             }
         }
+    }
+
+    /// Takes the alarms of records that were not seen since a time, when this was the state of all.
+    fn standing(&mut self, then: State, minute: &Minute) {
+        let (since, lasts) = (then.time(), self.end.saturating_sub(LETTING_GO));
+        let is_unseen = self.process.unseen.iter().any(|unseen| unseen.from < lasts && unseen.to > since);
+        let own = |field: &FieldState| {
+            let (process, _, name) = &field.key;
+            (process.pid, &**name) == (self.process.pid, "VAL")
+        };
+        let all = Filter { pv: vec![Pattern::literally("")], ..Filter::default() };
+        let mut standing: Vec<(Alarm, Rc<str>)> = Vec::new();
+        for field in then.into_fields(&all).into_iter().filter(own) {
+            let seen = field.seen.as_deref().filter(|seen| !seen.unprocessed);
+            let Some(alarm) = seen.and_then(|seen| seen.alarm).filter(|alarm| alarm.0 > 0) else { continue };
+            let record = &field.key.1;
+            if minute.changes.has_seen(minute.number, record) {
+                continue;
+            }
+            if is_unseen || field.doubt.is_some() {
+                self.in_alarm_when_seen += 1;
+                continue;
+            }
+            self.in_alarm += 1;
+            standing.push((alarm, Rc::clone(record)));
+        }
+        standing.sort_by_key(|(alarm, record)| (Reverse(alarm.0), Rc::clone(record)));
+        self.standing = standing;
     }
 
     fn keep_the_latest_begun(&mut self) {
