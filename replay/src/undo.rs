@@ -384,6 +384,13 @@ fn is_other_type(first: &KeptPut, last: &KeptPut) -> bool {
     match (&first.old, &last.old) {
         (Value::Unknown, _) | (_, Value::Unknown) => false,
         (Value::Array(first), Value::Array(last)) => is_text(first) != is_text(last),
+        // a long text (lso, or a field by its name with $) is characters to one client and a string to another
+        (Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, .. }), Value::Text(_))
+        | (Value::Text(_), Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, .. }))
+            if types.is_some() =>
+        {
+            false
+        }
         (Value::Array(array), one) | (one, Value::Array(array)) if types.is_some() => {
             is_text(array) != matches!(one, Value::Text(_))
         }

@@ -167,6 +167,10 @@ fn every_way(name: &str, options: &[&str], tier: &str, cp: (&str, &str)) {
     let links = String::from_utf8_lossy(&links.stdout).into_owned();
     assert!(links.contains("PROC:SEQ --LNKn--> PROC:SEQ1 "), "{links}");
     assert!(!links.contains("PROC:SEQ --OUT-->"), "{links}");
+    // it reads, and writes nothing
+    assert_eq!(of("PROC:READ").triggers(), ["INP"]);
+    assert!(links.contains("PROC:READS --INP--> PROC:READ "), "{links}");
+    assert!(!links.contains("PROC:READS --OUT-->"), "{links}");
     assert_eq!(
         chain("caput PROC:READS.PROC"),
         "caput PROC:READS.PROC\n  process PROC:READS\n    request process PROC:READ\n      \

@@ -9,6 +9,7 @@ const PORT: u16 = 5074;
 
 /// DBR types, the protocol's numbers.
 const STRING: u16 = 0;
+const CHAR: u16 = 4;
 const DOUBLE: u16 = 6;
 
 /// Runs iocreplay with these words; LOG stands for the log.
@@ -21,6 +22,14 @@ fn ask(rig: &Rig, words: &str) -> Output {
 fn lines(rig: &Rig, words: &str) -> Vec<Value> {
     let out = ask(rig, &format!("{words} --format jsonl")).stdout;
     String::from_utf8_lossy(&out).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// How often `graph` has a link.
+fn count(rig: &Rig, link: &str) -> u32 {
+    let graph = String::from_utf8_lossy(&ask(rig, "graph LOG").stdout).into_owned();
+    let line = graph.lines().find(|line| line.contains(link));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {link} in {graph}"))
 }
 
 #[test]
@@ -57,6 +66,9 @@ fn what_the_ioc_did_is_said_and_nothing_else() {
         lines(&rig, "puts LOG --pv SAY:AI.DESC").first().is_some_and(|put| put["new"] == "words")
     });
     let rtype = client.get("SAY:AI.RTYP");
+    client.put("SAY:COUNTED.SCAN", STRING, json!("Passive"), true);
+    let counted = client.get("SAY:COUNTED").as_f64().expect("a number");
+    wait_until("the last put", || lines(&rig, "puts LOG --pv SAY:COUNTED.SCAN").len() == 1);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let puts = lines(&rig, "puts LOG --pv SAY:AI*");
     let of = |key: &str| puts.iter().map(|put| put[key].clone()).collect::<Vec<_>>();
@@ -66,6 +78,17 @@ fn what_the_ioc_did_is_said_and_nothing_else() {
     // its text afterwards, or that nothing tells it
     assert!(puts[0]["new"] == rtype || puts[0]["new"].is_null(), "{puts:?}");
     assert!(!lines(&rig, "values SAY:AI.NAME LOG").iter().any(|line| line["value"] == "ai"));
+    // as often as it has counted, which it did not while it was disabled
+    let read = lines(&rig, "values SAY:COUNTED LOG");
+    let first = read[0]["value"].as_f64().expect("a number");
+    let before = if read[0]["source"] == "process" { first - 1.0 } else { first };
+    let scanned = count(&rig, "--scan--> SAY:COUNTED ");
+    assert_eq!(f64::from(scanned), counted - before);
+    // each of these makes the compress process
+    let collected = count(&rig, "SAY:COUNTED --CP--> SAY:COLLECTS ");
+    assert!(collected.abs_diff(scanned) <= 2, "{collected} of {scanned}");
+    let top = lines(&rig, "top LOG --by records --pv SAY:COLLECTS");
+    assert_eq!(top[0]["count"], collected, "{top:?}");
     let loops = lines(&rig, "top LOG --by loops");
     let names: Vec<&str> = loops.iter().filter_map(|line| line["name"].as_str()).collect();
     assert!(!names.iter().any(|name| name.contains("PULSE")), "{names:?}");
@@ -182,6 +205,10 @@ fn odd_puts_are_told_once() {
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     let mut client = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "SAY:READY", "both");
+    // one text, as characters and as a string
+    let characters: Vec<u8> = [vec![b'c'; 50], vec![0]].concat();
+    client.put("SAY:LONG.VAL$", CHAR, json!(characters), true);
+    client.put("SAY:LONG", STRING, json!("short"), true);
     let (mut raw, who) = rig.raw_client(PORT);
     let mut ask = |command: Value| {
         raw.send(&command.to_string());
@@ -214,6 +241,9 @@ fn odd_puts_are_told_once() {
     assert_eq!(of("source"), ["both", "both"]);
     assert_eq!(of("via"), ["ca_write_notify", "ca_write"]);
     assert_eq!(of("status"), ["ok", "ok"]);
+    let undo = String::from_utf8_lossy(&self::ask(&rig, "undo --since -1h LOG").stdout).into_owned();
+    assert!(!undo.contains("has another type now"), "{undo}");
+    assert!(undo.contains("SAY:LONG"), "{undo}");
     let clients = lines(&rig, "clients LOG");
     let raws: Vec<&Value> = clients.iter().filter(|line| line["process"]["pid"] == who["pid"]).collect();
     assert_eq!(raws.iter().map(|line| line["channels"].clone()).collect::<Vec<_>>(), [2], "{raws:?}");

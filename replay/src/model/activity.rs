@@ -5,6 +5,7 @@
 //! for a processor. An asynchronous record, and a chain with one, is counted but not timed: its thread did other things
 //! meanwhile.
 
+use super::base_types::has_processed;
 use super::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
 use super::naming::Naming;
 use super::numbered::Keyed;
@@ -118,14 +119,19 @@ impl Activity {
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {
-                    let Outcome::Completed(_) = process.outcome else { continue };
+                    // a compress passes nothing on while it collects
+                    let is_done = matches!(process.outcome, Outcome::Completed(_));
+                    let collects = matches!(process.outcome, Outcome::Skipped);
+                    if !is_done && !(collects && has_processed(&chain.run.context(), process)) {
+                        continue;
+                    }
                     let record = naming.of(chain, span, process.record);
                     if !self.wants(record, filter, naming) {
                         continue;
                     }
                     let Some(of) = self.records.get_mut(record) else { continue };
                     of.count += 1;
-                    match own.get(number).copied().flatten() {
+                    match own.get(number).copied().flatten().filter(|_| is_done) {
                         Some(time) => of.time += time,
                         None => of.untimed += 1,
                     }

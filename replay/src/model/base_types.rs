@@ -1,5 +1,8 @@
 //! The types of records that are EPICS Base's own, and what their process functions have in common.
 
+use super::chain::{Outcome, ProcessSpan};
+use iocrec_log::context::Context;
+
 /// The types in base.dbd of EPICS Base 3.14.12 to 7.0. Their process functions call `recGblFwdLink` whenever they are done,
 /// but for that of compress while it collects.
 const OF_BASE: [&str; 34] = [
@@ -43,6 +46,16 @@ const OF_BASE: [&str; 34] = [
 /// `recGblFwdLink` did nothing. Other types return early though they work: a motor record while its motor moves.
 pub fn always_forwards(rtype: &str) -> bool {
     OF_BASE.contains(&rtype)
+}
+
+/// Whether `dbProcess` did its work on the record, as far as that is known: not on one that was active or disabled. Of
+/// Base's types, compress alone passes nothing on and has processed.
+pub fn has_processed(context: &Context, process: &ProcessSpan) -> bool {
+    match process.outcome {
+        Outcome::Active | Outcome::Disabled => false,
+        Outcome::Skipped => context.record(process.record).is_some_and(|record| record.rtype == "compress"),
+        _ => true,
+    }
 }
 
 /// Whether records of this type, and sseq of synApps, write by links that are named LNKn, and have no OUT.

@@ -10,8 +10,8 @@
 //! A bo with HIGH processes once more, by the callback that it asked for, to return to zero: that ends there. A record
 //! that is processed by its own callback feeds itself only if it asks for another one then.
 
-use super::base_types::is_sequence;
-use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
+use super::base_types::{has_processed, is_sequence};
+use super::chain::{Chain, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use super::naming::{Name, Naming};
 use super::numbered::Keyed;
 use super::outcome;
@@ -87,7 +87,7 @@ impl LinksSeen {
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {
-                    if !has_begun(process) {
+                    if !has_processed(&chain.run.context(), process) {
                         continue;
                     }
                     let to = naming.of(chain, span, process.record);
@@ -106,6 +106,8 @@ impl LinksSeen {
                         _ => {}
                     }
                 }
+                // a record that has it process to read from it
+                SpanKind::Put(put) if put.only_processes && span.parent.is_some() => {}
                 SpanKind::Put(put) => {
                     let Some(to) = put.record.map(|record| naming.of(chain, span, record)) else { continue };
                     if let Some((from, _)) = source(chain, span, naming) {
@@ -303,7 +305,9 @@ fn is_written(process: &ProcessSpan) -> bool {
 /// The puts of a chain that made their records process, as links do.
 fn by_puts(chain: &Chain) -> HashSet<usize> {
     let by_put = |span: &Span| match &span.kind {
-        SpanKind::Process(process) if is_written(process) && has_begun(process) => span.parent,
+        SpanKind::Process(process) if is_written(process) && has_processed(&chain.run.context(), process) => {
+            span.parent
+        }
         _ => None,
     };
     chain.spans.iter().filter_map(by_put).collect()
@@ -311,13 +315,8 @@ fn by_puts(chain: &Chain) -> HashSet<usize> {
 
 /// Whether the put at the root of a chain made its record process.
 fn is_fed(chain: &Chain) -> bool {
-    let is_begun = |span: &Span| matches!(&span.kind, SpanKind::Process(process) if has_begun(process));
+    let is_begun = |span: &Span| matches!(&span.kind, SpanKind::Process(process) if has_processed(&chain.run.context(), process));
     chain.spans.iter().any(|span| span.parent == Some(0) && is_begun(span))
-}
-
-/// An active record does not process again.
-fn has_begun(process: &ProcessSpan) -> bool {
-    !matches!(process.outcome, Outcome::Active | Outcome::Disabled)
 }
 
 /// Whether a put to a known record made a span.

@@ -9,8 +9,8 @@
 //! together have more than `MAX_SPANS` spans.
 
 use super::chain::{Chain, PutSpan, Span, SpanKind};
+use super::link_names::name_links;
 use super::run::Run;
-use super::sequences::name_links;
 use super::spans::Spans;
 use super::starts::Starts;
 use crate::time::SECOND;

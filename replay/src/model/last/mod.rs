@@ -9,6 +9,7 @@ pub use walk::ThreadLine;
 
 use super::alarms::{Alarm, AlarmLine, Until, What as AlarmWhat};
 use super::asides::What as Beside;
+use super::base_types::has_processed;
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::clients::{ClientLine, Clients, Ended, Slow};
 use super::network::{NetLine, Network};
@@ -506,7 +507,8 @@ impl Last {
             walk.did(&chain.run, thread, start, record, None);
             return;
         };
-        let in_minute = (start >= self.before).then_some(start >= self.from);
+        let processed = start >= self.before && has_processed(&chain.run.context(), process);
+        let in_minute = processed.then_some(start >= self.from);
         walk.did(&chain.run, thread, start, record, in_minute);
         for phase in &process.phases {
             let at = chain.run.wall(phase.time);
