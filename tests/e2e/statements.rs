@@ -10,6 +10,7 @@ const PORT: u16 = 5074;
 /// DBR types, the protocol's numbers.
 const STRING: u16 = 0;
 const CHAR: u16 = 4;
+const PUT_ACKS: u16 = 36;
 const DOUBLE: u16 = 6;
 
 /// Runs iocreplay with these words; LOG stands for the log.
@@ -135,6 +136,7 @@ fn packets_alone_do_not_tell_that_an_alarm_lasts() {
     assert_eq!(client.get("SAY:LATE.SEVR"), json!(INVALID));
     client.put("SAY:LATE.PROC", DOUBLE, json!(1.0), true);
     assert_eq!(client.get("SAY:LATE.SEVR"), json!(0));
+    client.put("SAY:LATE", PUT_ACKS, json!(INVALID), true);
     wait_until("the put", || lines(&rig, "puts LOG --pv SAY:LATE.PROC").len() == 1);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let of = |pv: &str| lines(&rig, &format!("alarms LOG --all --pv {pv}"));
@@ -148,6 +150,10 @@ fn packets_alone_do_not_tell_that_an_alarm_lasts() {
     assert_eq!(timeless.last().map(|line| &line["unprocessed"]), Some(&json!(false)), "{timeless:?}");
     let text = String::from_utf8_lossy(&ask(&rig, "alarms LOG --all --pv SAY:*").stdout).into_owned();
     assert!(!text.contains("never processed") && !text.contains("is still"), "{text}");
+    let acknowledged = late.iter().find(|line| line["what"] == "acknowledged").expect("the put to ACKS");
+    assert_eq!(acknowledged["severity"], Value::Null, "it had left that alarm: {acknowledged}");
+    let said = ask(&rig, "alarms LOG").stderr;
+    assert!(!String::from_utf8_lossy(&said).contains("never processed"));
     let last = String::from_utf8_lossy(&ask(&rig, "last LOG").stdout).into_owned();
     assert!(!last.contains("were in alarm at the end"), "{last}");
 }

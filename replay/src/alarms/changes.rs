@@ -548,9 +548,11 @@ impl<'a> Changes<'a> {
                 }
                 Waiting::Acknowledged(number, put) => {
                     let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-                    let process = number.and_then(|number| self.last.get(number)?.process());
+                    let last = number.and_then(|number| self.last.get(number));
+                    let (process, lasts) =
+                        (last.and_then(Last::process), !last.is_some_and(|last| last.is_blind));
                     let (host, ioc, record) = (text(&put.host), text(&put.ioc), text(&put.record));
-                    self.fold.acknowledge(number, Place { host, ioc, record, process }, *put);
+                    self.fold.acknowledge(number, Place { host, ioc, record, process }, *put, lasts);
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::options::{
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow, Timed};
-use crate::model::alarms::{Alarm, AlarmLine, Place, What};
+use crate::model::alarms::{Alarm, AlarmLine, Place, Until as Lasted, What};
 use crate::namesakes::own_name;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
@@ -110,11 +110,14 @@ impl Command for Alarms {
             });
         }
         let alarms = logs.alarms(&filter).at_least(self.severity);
-        let (mut is_empty, mut unprocessed) = (true, 0_u64);
+        let (mut is_empty, mut unprocessed, mut since) = (true, 0_u64, "never processed");
         writer.begin(out)?;
         for line in if self.all { alarms.with_all() } else { alarms } {
             if line.unprocessed && !self.all {
                 unprocessed += 1;
+                if line.until == Some(Lasted::Gap) {
+                    since = "had not processed when last seen";
+                }
                 continue;
             }
             is_empty = false;
@@ -123,7 +126,7 @@ impl Command for Alarms {
         writer.end(out)?;
         if unprocessed > 0 {
             Terminal.report(&format_args!(
-                "not shown: {} that never processed, with the alarm that records begin with; --all shows them",
+                "not shown: {} that {since}, with the alarm that records begin with; --all shows them",
                 counted(unprocessed, "record")
             ));
         }

@@ -390,14 +390,16 @@ impl Alarms {
         self.settle(serial);
     }
 
-    /// Takes an acknowledgement, in order of time.
-    pub fn acknowledge(&mut self, number: Option<usize>, place: Place, put: PutLine) {
+    /// Takes an acknowledgement, in order of time. `lasts`: whether the record still has the alarm that was seen last.
+    pub fn acknowledge(&mut self, number: Option<usize>, place: Place, put: PutLine, lasts: bool) {
         let put = Rc::new(put);
         let known = number.and_then(|number| self.records.get_mut(number)?.as_mut());
         let (mut alarm, mut value, mut text) = (None, Value::Unknown, None);
         if let Some(known) = known {
-            (alarm, value) = (known.alarm, known.value.clone());
-            text = known.text.as_deref().map(str::to_owned);
+            if lasts {
+                (alarm, value) = (known.alarm, known.value.clone());
+                text = known.text.as_deref().map(str::to_owned);
+            }
             if put.acknowledges == Some("ACKS") {
                 known.acknowledged = Some(Rc::clone(&put));
             }
