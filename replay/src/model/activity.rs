@@ -119,10 +119,13 @@ impl Activity {
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {
-                    // a compress passes nothing on while it collects
                     let is_done = matches!(process.outcome, Outcome::Completed(_));
-                    let collects = matches!(process.outcome, Outcome::Skipped);
-                    if !is_done && !(collects && has_processed(&chain.run.context(), process)) {
+                    // a compress passes nothing on while it collects
+                    let collects = || {
+                        matches!(process.outcome, Outcome::Skipped)
+                            && has_processed(&chain.run.context(), process)
+                    };
+                    if !(is_done || collects()) {
                         continue;
                     }
                     let record = naming.of(chain, span, process.record);
