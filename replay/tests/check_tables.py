@@ -38,6 +38,22 @@ def from_parquet(path):
     return rows, {name: kind for name, kind, *_ in kinds}
 
 
+def check_statistics(path, rows):
+    """What a file says of its columns of texts: nulls, and the least and the greatest text, by its bytes."""
+    stats = duckdb.sql(f"""SELECT path_in_schema, list(stats_min_value), list(stats_max_value), sum(stats_null_count)
+        FROM parquet_metadata('{path}') WHERE type = 'BYTE_ARRAY' AND NOT path_in_schema LIKE '%, list, %'
+        GROUP BY path_in_schema""").fetchall()
+    for column, least, greatest, nulls in stats:
+        texts = sorted((row[column] for row in rows if row[column] is not None), key=str.encode)
+        assert nulls == len(rows) - len(texts), (path, column, nulls)
+        # a text of more than 64 bytes is not told
+        least, greatest = ([told for told in of if told is not None] for of in (least, greatest))
+        if texts and len(texts[0].encode()) <= 64:
+            assert min(least, key=str.encode) == texts[0], (path, column, least, texts[0])
+        if texts and len(texts[-1].encode()) <= 64:
+            assert max(greatest, key=str.encode) == texts[-1], (path, column, greatest, texts[-1])
+
+
 def finite(cell):
     """What JSON and CSV have instead of NaN and infinities."""
     if isinstance(cell, float) and not math.isfinite(cell):
@@ -74,6 +90,7 @@ def compare(root, table):
     for name in files["parquet"]:
         path = {kind: root / kind / table / f"{name}.{kind}" for kind in files}
         columnar, kinds = from_parquet(path["parquet"])
+        check_statistics(path["parquet"], columnar)
         lines = [json.loads(line) for line in path["ndjson"].read_text().split("\n") if line]
         text = path["csv"].read_text()
         cells = list(csv.DictReader(text.splitlines()))

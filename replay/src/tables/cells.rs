@@ -27,20 +27,6 @@ pub enum Cell<'a> {
     Texts(Vec<Cow<'a, str>>),
 }
 
-impl Cell<'_> {
-    /// Its size in memory, about.
-    pub fn size(&self) -> usize {
-        match self {
-            Cell::Null | Cell::Bool(_) => 4,
-            Cell::Int(_) | Cell::Double(_) => 10,
-            Cell::Text(text) => 34 + text.len(),
-            Cell::Doubles(list) => 16 + list.len() * 12,
-            Cell::Ints(list) => 16 + list.len() * 12,
-            Cell::Texts(list) => 16 + list.iter().map(|text| 36 + text.len()).sum::<usize>(),
-        }
-    }
-}
-
 impl<'a> From<&'a str> for Cell<'a> {
     fn from(text: &'a str) -> Self {
         Cell::Text(text.into())
@@ -109,9 +95,13 @@ pub fn texts<'a>(list: impl IntoIterator<Item = &'a str>) -> Cell<'a> {
     Cell::Texts(list.into_iter().map(Cow::from).collect())
 }
 
-/// Adds the cells of a value: a number, integer, text, three lists, the count and whether it was cut. `text` is the state
+/// The cells of a value: a number, integer, text, three lists, the count and whether it was cut. `text` is the state
 /// that it stands for.
-pub fn push_value<'a>(row: &mut Vec<Cell<'a>>, value: &Value, text: Option<Cow<'a, str>>, cut: Option<bool>) {
+pub fn of_value<'a>(
+    value: &Value,
+    text: Option<Cow<'a, str>>,
+    cut: Option<bool>,
+) -> [Cell<'a>; VALUE_COLUMNS] {
     let mut cells: [Cell; VALUE_COLUMNS] = std::array::from_fn(|_| Cell::Null);
     let [number, integer, string, doubles, integers, strings, count, is_cut] = &mut cells;
     match value {
@@ -143,7 +133,7 @@ pub fn push_value<'a>(row: &mut Vec<Cell<'a>>, value: &Value, text: Option<Cow<'
     if *value != Value::Unknown {
         *is_cut = cut.into();
     }
-    row.extend(cells);
+    cells
 }
 
 fn push_array(array: &Array, doubles: &mut Cell, integers: &mut Cell, strings: &mut Cell) {
@@ -194,10 +184,8 @@ fn lossy(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn cells(value: Value, text: Option<&'static str>) -> Vec<Cell<'static>> {
-        let mut row = Vec::new();
-        push_value(&mut row, &value, text.map(Cow::from), Some(false));
-        row
+    fn cells(value: Value, text: Option<&'static str>) -> [Cell<'static>; VALUE_COLUMNS] {
+        of_value(&value, text.map(Cow::from), Some(false))
     }
 
     #[test]

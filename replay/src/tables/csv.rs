@@ -14,27 +14,25 @@ pub fn push_heading(out: &mut Vec<u8>, table: &Table) {
     out.push(b'\n');
 }
 
-/// Appends a row.
-pub fn push(out: &mut Vec<u8>, table: &Table, row: &[Cell]) {
-    for (number, (column, cell)) in table.columns.iter().zip(row).enumerate() {
-        if number > 0 {
-            out.push(b',');
-        }
-        match cell {
-            Cell::Null => {}
-            Cell::Int(time) if column.kind == Kind::Time => utc::push(out, *time),
-            Cell::Int(number) => push_int(out, *number),
-            Cell::Double(number) => push_double(out, *number, ""),
-            Cell::Bool(is) => out.extend_from_slice(if *is { b"true" } else { b"false" }),
-            Cell::Text(text) => push_text(out, text),
-            list => {
-                let mut json = Vec::new();
-                push_list(&mut json, list);
-                push_quoted(out, &json);
-            }
+/// Appends the cell of a row that has this number.
+pub fn push(out: &mut Vec<u8>, table: &Table, number: usize, cell: &Cell) {
+    let Some(column) = table.columns.get(number) else { return };
+    if number > 0 {
+        out.push(b',');
+    }
+    match cell {
+        Cell::Null => {}
+        Cell::Int(time) if column.kind == Kind::Time => utc::push(out, *time),
+        Cell::Int(number) => push_int(out, *number),
+        Cell::Double(number) => push_double(out, *number, ""),
+        Cell::Bool(is) => out.extend_from_slice(if *is { b"true" } else { b"false" }),
+        Cell::Text(text) => push_text(out, text),
+        list => {
+            let mut json = Vec::new();
+            push_list(&mut json, list);
+            push_quoted(out, &json);
         }
     }
-    out.push(b'\n');
 }
 
 fn push_text(out: &mut Vec<u8>, text: &str) {

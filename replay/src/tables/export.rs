@@ -1,7 +1,8 @@
 //! Writes tables: one pass over the chains for most of them, and one each for the others.
 
-use super::cells::Cell;
+use super::cells::{known, Cell};
 use super::directory::Directory;
+use super::encoder::Row;
 use super::names::partition;
 use super::places::Places;
 use super::refused::Refused;
@@ -13,7 +14,7 @@ use crate::filter::{Filter, Pattern};
 use crate::logs::Logs;
 use crate::values::Values;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 /// What is to be written.
@@ -59,14 +60,12 @@ pub struct Export {
     directory: Directory,
     sheets: Sheets,
     tables: Vec<Of>,
-    rows: HashMap<Of, u64>,
+    rows: BTreeMap<Of, u64>,
     kept: HashMap<(Of, usize), HashSet<u32>>,
     left: u64,
     /// The names of hosts' partitions, and their numbers.
     partitions: Vec<String>,
     hosts: HashMap<String, u32, foldhash::fast::FixedState>,
-    /// The partitions with rows of a run.
-    of_run: HashMap<usize, BTreeSet<u32>>,
     /// The last day, and how it is written.
     date: (i64, String),
     failed: Option<Unwritten>,
@@ -84,7 +83,7 @@ impl Export {
     }
 
     /// Adds a row; `push` adds the cells after the first five. What goes wrong is told at the end.
-    pub fn add<'c>(&mut self, of: Of, at: At<'c>, push: impl FnOnce(&mut Vec<Cell<'c>>)) {
+    pub fn add(&mut self, of: Of, at: At, push: impl FnOnce(&mut Row)) {
         if self.failed.is_some() {
             return;
         }
@@ -102,23 +101,17 @@ impl Export {
         if self.date.0 != day {
             self.date = (day, utc::date(day));
         }
-        self.of_run.entry(run).or_default().insert(host);
         *self.rows.entry(of).or_default() += 1;
         let Export { places, directory, sheets, partitions, date, failed, .. } = self;
         let name = places.runs.get(run).map_or("", |place| place.run.as_str());
-        let mut row = Vec::with_capacity(of.table().columns.len());
-        row.extend([
-            Cell::Int(at.time),
-            Cell::Int(at.time),
-            super::cells::known(at.host),
-            super::cells::known(at.ioc),
-        ]);
-        row.push(name.to_owned().into());
-        push(&mut row);
-        debug_assert_eq!(row.len(), of.table().columns.len(), "{}", of.table().name);
         let partition = partitions.get(host as usize).map_or("", String::as_str);
         let path = |part| directory.path(of, partition, &date.1, name, segment, part);
-        *failed = sheets.add(Key { of, run, segment, day, host }, &row, path).err();
+        let added = sheets.add(Key { of, run, segment, day, host }, path, |row| {
+            let time = Cell::Int(at.time);
+            row.extend(&[time.clone(), time, known(at.host), known(at.ioc), name.into()]);
+            push(row);
+        });
+        *failed = added.err();
     }
 
     fn enter(&mut self, host: &str) -> u32 {
@@ -147,8 +140,8 @@ impl Export {
         let written: HashSet<_> = std::mem::take(&mut self.sheets.written).into_iter().collect();
         let nothing = HashSet::new();
         for (run, place) in self.places.runs.iter().enumerate() {
-            let of_run = self.of_run.get(&run).into_iter().flatten();
-            let hosts = of_run.filter_map(|host| self.partitions.get(*host as usize).cloned()).collect();
+            let of_run = self.sheets.hosts(run).into_iter();
+            let hosts = of_run.filter_map(|host| self.partitions.get(host as usize).cloned()).collect();
             for of in &self.tables {
                 let kept = self.kept.get(&(*of, run)).unwrap_or(&nothing);
                 self.directory.finish(*of, (run, place), kept, &hosts, &written)?;
@@ -187,12 +180,11 @@ pub fn export(logs: &Logs, filter: &Filter, order: &Order) -> Result<Summary, Re
         places,
         directory,
         tables: order.tables.clone(),
-        rows: HashMap::new(),
+        rows: BTreeMap::new(),
         kept,
         left: 0,
         partitions: Vec::new(),
         hosts: HashMap::default(),
-        of_run: HashMap::new(),
         date: (i64::MIN, String::new()),
         failed: None,
     });
@@ -204,8 +196,9 @@ pub fn export(logs: &Logs, filter: &Filter, order: &Order) -> Result<Summary, Re
             true => logs.history_with(filter, tap),
             false => logs.history(filter),
         };
+        let mut rows = values::Rows::default();
         for line in Values::new(history, filter) {
-            values::add(&mut export.borrow_mut(), filter, &line);
+            rows.add(&mut export.borrow_mut(), filter, &line);
             if export.borrow().has_failed() {
                 break;
             }

@@ -5,13 +5,14 @@
 //!
 //! - [`rows`] makes rows of what the logs hold;
 //! - [`places`] tells in which segment a row falls;
-//! - [`sheets`] collects rows to files, with a bounded part of them in memory;
+//! - [`sheets`] hands rows to files, with a bounded part of them in memory;
 //! - [`directory`] decides which files are written, kept and removed; `names` names them;
-//! - `ndjson`, `csv` and `parquet` encode.
+//! - [`encoder`] collects the rows of a file; `ndjson`, `csv` and `parquet` are its formats.
 
 pub mod cells;
 mod csv;
 pub mod directory;
+pub mod encoder;
 pub mod export;
 mod names;
 mod ndjson;

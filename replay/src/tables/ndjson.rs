@@ -6,15 +6,13 @@ use super::utc;
 use iocrec_log::escape::{is_safe, push_json};
 use std::io::Write;
 
-/// Appends a row.
-pub fn push(out: &mut Vec<u8>, table: &Table, row: &[Cell]) {
-    for (number, (column, cell)) in table.columns.iter().zip(row).enumerate() {
-        out.extend_from_slice(if number == 0 { b"{\"" } else { b",\"" });
-        out.extend_from_slice(column.name.as_bytes());
-        out.extend_from_slice(b"\":");
-        push_cell(out, column, cell);
-    }
-    out.extend_from_slice(b"}\n");
+/// Appends the cell of a row that has this number.
+pub fn push(out: &mut Vec<u8>, table: &Table, number: usize, cell: &Cell) {
+    let Some(column) = table.columns.get(number) else { return };
+    out.extend_from_slice(if number == 0 { b"{\"" } else { b",\"" });
+    out.extend_from_slice(column.name.as_bytes());
+    out.extend_from_slice(b"\":");
+    push_cell(out, column, cell);
 }
 
 fn push_cell(out: &mut Vec<u8>, column: &Column, cell: &Cell) {

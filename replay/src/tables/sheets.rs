@@ -3,21 +3,16 @@
 //! A file is written under a name of its own beside the one that it gets when it is whole. What is in memory is bounded, and
 //! so is the number of files that are begun; none is open for longer than it takes to write a part of it.
 
-use super::cells::Cell;
+use super::encoder::{Appended, Encoder, Row};
 use super::schema::{Of, Table};
-use super::{csv, ndjson, Format};
-use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use super::Format;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
-/// Bytes of rows that are held in memory, of all files and of one. The reader itself takes some 30 MiB of the 64 that there are.
-const MOST: usize = 16 << 20;
-const MOST_OF_ONE: usize = 6 << 20;
-/// Rows of a row group, and bytes of text that are written at once.
-const ROWS: usize = 1 << 16;
-const TEXT: usize = 1 << 18;
+/// Bytes of rows that are held in memory. The reader itself takes some 25 MiB of the 64 that there are.
+const MOST: usize = 8 << 20;
 /// Files that are begun at the same time: those of one run, and more for each further one.
 const BEGUN: usize = 128;
 const BEGUN_OF_RUN: usize = 10;
@@ -47,53 +42,12 @@ pub struct Unwritten {
     pub error: io::Error,
 }
 
-/// A file that is appended to; it is open only in between.
-struct Appended {
-    path: PathBuf,
-    /// A lock, since the writer of Parquet gives no other access to it.
-    file: Mutex<Option<File>>,
-}
-
-impl Appended {
-    fn release(&self) {
-        if let Ok(mut file) = self.file.lock() {
-            *file = None;
-        }
-    }
-}
-
-impl Write for Appended {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let file = self.file.get_mut().map_err(|_| io::Error::other("a lock is broken"))?;
-        match file {
-            Some(file) => file.write(bytes),
-            None => file.insert(OpenOptions::new().append(true).open(&self.path)?).write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-enum Encoder {
-    Text {
-        format: Format,
-        table: &'static Table,
-        below: Appended,
-        bytes: Vec<u8>,
-    },
-    #[cfg(feature = "parquet")]
-    Parquet(Box<super::parquet::Parquet<Appended>>),
-}
-
 /// A file that is begun.
 struct Sheet {
     encoder: Encoder,
     own: PathBuf,
     to: PathBuf,
-    /// Bytes in memory.
-    size: usize,
+    /// The number of the row that was last added, of those of all files.
     used: u64,
 }
 
@@ -118,32 +72,37 @@ impl Sheets {
         Sheets { format, begun, limit, size: 0, count: 0, closed, written }
     }
 
-    /// Adds a row. `path`: the file's for that part of it.
+    /// Adds a row; `push` adds its cells. `path`: the file's for that part of it.
     ///
     /// # Errors
     /// If a file can't be written.
-    pub fn add(&mut self, key: Key, row: &[Cell], path: impl Fn(u32) -> PathBuf) -> Result<(), Unwritten> {
+    pub fn add(
+        &mut self,
+        key: Key,
+        path: impl Fn(u32) -> PathBuf,
+        push: impl FnOnce(&mut Row),
+    ) -> Result<(), Unwritten> {
         self.count += 1;
-        let count = self.count;
         if !self.begun.contains_key(&key) {
             self.make_room(key)?;
             let part = self.closed.get(&key).copied().unwrap_or(0);
             let sheet = Sheet::begin(self.format, key.of.table(), path(part))?;
+            self.size += sheet.encoder.size(); // the heading of CSV
             self.begun.insert(key, sheet);
         }
         let Some(sheet) = self.begun.get_mut(&key) else { return Ok(()) };
-        sheet.used = count;
-        let before = sheet.size;
-        sheet.push(row);
-        self.size += sheet.size - before;
-        if sheet.is_full() {
-            self.size -= sheet.size;
+        sheet.used = self.count;
+        let before = sheet.encoder.size();
+        sheet.encoder.add(push);
+        self.size += sheet.encoder.size() - before;
+        if sheet.encoder.is_full() {
+            self.size -= sheet.encoder.size();
             sheet.flush()?;
         }
         if self.size > MOST {
-            let largest = self.begun.values_mut().max_by_key(|sheet| (sheet.size, sheet.used));
+            let largest = self.begun.values_mut().max_by_key(|sheet| (sheet.encoder.size(), sheet.used));
             if let Some(sheet) = largest {
-                self.size -= sheet.size;
+                self.size -= sheet.encoder.size();
                 sheet.flush()?;
             }
         }
@@ -167,7 +126,7 @@ impl Sheets {
 
     fn close(&mut self, key: Key) -> Result<(), Unwritten> {
         let Some(sheet) = self.begun.remove(&key) else { return Ok(()) };
-        self.size -= sheet.size;
+        self.size -= sheet.encoder.size();
         *self.closed.entry(key).or_default() += 1;
         self.written.push(sheet.to.clone());
         sheet.finish()
@@ -182,6 +141,11 @@ impl Sheets {
         keys.sort();
         keys.into_iter().try_for_each(|key| self.close(key))
     }
+
+    /// The numbers of the hosts of which files of this run were closed.
+    pub fn hosts(&self, run: usize) -> BTreeSet<u32> {
+        self.closed.keys().filter(|key| key.run == run).map(|key| key.host).collect()
+    }
 }
 
 impl Sheet {
@@ -192,85 +156,23 @@ impl Sheet {
         let name = to.file_name().unwrap_or_default().to_string_lossy();
         let own = to.with_file_name(format!(".{name}.{}.part", std::process::id()));
         OpenOptions::new().write(true).create_new(true).open(&own).map_err(unwritten)?;
-        let below = Appended { path: own.clone(), file: Mutex::new(None) };
-        let encoder = match format {
-            #[cfg(feature = "parquet")]
-            Format::Parquet => match super::parquet::Parquet::new(table, below) {
-                Ok(parquet) => Encoder::Parquet(Box::new(parquet)),
-                Err(error) => {
-                    let _ = fs::remove_file(&own);
-                    return Err(unwritten(error));
-                }
-            },
-            format => {
-                let mut bytes = Vec::new();
-                if format == Format::Csv {
-                    csv::push_heading(&mut bytes, table);
-                }
-                Encoder::Text { format, table, below, bytes }
+        match Encoder::new(format, table, Appended::to(own.clone())) {
+            Ok(encoder) => Ok(Sheet { encoder, own, to, used: 0 }),
+            Err(error) => {
+                let _ = fs::remove_file(&own);
+                Err(unwritten(error))
             }
-        };
-        Ok(Sheet { encoder, own, to, size: 0, used: 0 })
-    }
-
-    fn push(&mut self, row: &[Cell]) {
-        match &mut self.encoder {
-            Encoder::Text { format, table, bytes, .. } => {
-                match format {
-                    Format::Csv => csv::push(bytes, table, row),
-                    _ => ndjson::push(bytes, table, row),
-                }
-                self.size = bytes.len();
-            }
-            #[cfg(feature = "parquet")]
-            Encoder::Parquet(parquet) => {
-                parquet.push(row);
-                self.size += row.iter().map(Cell::size).sum::<usize>();
-            }
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        match &self.encoder {
-            Encoder::Text { .. } => self.size >= TEXT,
-            #[cfg(feature = "parquet")]
-            Encoder::Parquet(parquet) => parquet.rows >= ROWS || self.size >= MOST_OF_ONE,
         }
     }
 
     /// Writes what is in memory.
     fn flush(&mut self) -> Result<(), Unwritten> {
-        self.size = 0;
-        let flushed = match &mut self.encoder {
-            Encoder::Text { below, bytes, .. } => {
-                let written = below.write_all(bytes);
-                bytes.clear();
-                below.release();
-                written
-            }
-            #[cfg(feature = "parquet")]
-            Encoder::Parquet(parquet) => {
-                let written = parquet.flush();
-                parquet.below().release();
-                written
-            }
-        };
-        flushed.map_err(|error| Unwritten { file: self.to.clone(), error })
+        self.encoder.flush().map_err(|error| Unwritten { file: self.to.clone(), error })
     }
 
     /// Writes the rest, and gives the file its name.
     fn finish(mut self) -> Result<(), Unwritten> {
-        self.flush()?;
-        let finished = match &mut self.encoder {
-            Encoder::Text { .. } => Ok(()),
-            #[cfg(feature = "parquet")]
-            Encoder::Parquet(parquet) => {
-                let finished = parquet.finish();
-                parquet.below().release();
-                finished
-            }
-        };
-        let named = finished.and_then(|()| fs::rename(&self.own, &self.to));
+        let named = self.encoder.finish().and_then(|()| fs::rename(&self.own, &self.to));
         named.map_err(|error| Unwritten { file: self.to.clone(), error })
     }
 }

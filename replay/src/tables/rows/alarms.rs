@@ -1,6 +1,6 @@
 //! Rows of alarms.
 
-use super::super::cells::{known, push_value, texts};
+use super::super::cells::{known, of_value, texts};
 use super::super::export::{At, Export};
 use super::super::schema::Of;
 use super::push_alarm;
@@ -33,7 +33,7 @@ fn push(export: &mut Export, line: &AlarmLine) {
         row.push(line.from.map(|from| severity_name(from.0)).into());
         row.push(line.from.map(|from| status_name(from.1)).into());
         push_alarm(row, line.to);
-        push_value(row, &line.value, line.text.as_deref().map(Cow::from), None);
+        row.extend(&of_value(&line.value, line.text.as_deref().map(Cow::from), None));
         row.push(cause.map(|cause| &*cause.text).into());
         row.push(put.map(who).into());
         row.push(put.and_then(|put| put.user.as_deref()).into());

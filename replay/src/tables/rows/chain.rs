@@ -1,6 +1,7 @@
 //! Rows of a chain: itself, the processings and the puts in it.
 
-use super::super::cells::{known, push_value, Cell};
+use super::super::cells::{known, of_value, Cell};
+use super::super::encoder::Row;
 use super::super::export::{narrows_names, At, Export};
 use super::super::schema::Of;
 use super::{push_alarm, puts};
@@ -25,13 +26,7 @@ pub fn run(chain: &Chain) -> Option<usize> {
 
 /// The id of a chain.
 pub fn id(chain: &Chain) -> String {
-    let mut text = String::with_capacity(32);
-    let id = trace_id(chain).map_or(0, |id| id.0);
-    for shift in (0..32).rev() {
-        let digit = (id >> (shift * 4)) as u32 & 0xf;
-        text.extend(char::from_digit(digit, 16));
-    }
-    text
+    format!("{:032x}", trace_id(chain).map_or(0, |id| id.0))
 }
 
 /// Adds the rows of a chain.
@@ -114,7 +109,7 @@ fn add_processing(
 }
 
 /// Adds the cells from the thread on.
-fn push_processing<'a>(row: &mut Vec<Cell<'a>>, context: &'a Context, span: &Span, process: &ProcessSpan) {
+fn push_processing(row: &mut Row, context: &Context, span: &Span, process: &ProcessSpan) {
     let thread = span.thread.and_then(|thread| context.thread(thread));
     row.push(known(thread.map_or("", |thread| thread.name.as_str())));
     row.push(process.trigger.name().into());
@@ -123,7 +118,7 @@ fn push_processing<'a>(row: &mut Vec<Cell<'a>>, context: &'a Context, span: &Spa
     row.push(outcome(&process.outcome).into());
     let Outcome::Completed(completed) = &process.outcome else {
         row.push(Cell::Null);
-        push_value(row, &Value::Unknown, None, None);
+        row.extend(&of_value(&Value::Unknown, None, None));
         return push_alarm(row, None);
     };
     row.push(span.end.saturating_sub(span.start).into());
@@ -132,7 +127,7 @@ fn push_processing<'a>(row: &mut Vec<Cell<'a>>, context: &'a Context, span: &Spa
         Value::Int(_) | Value::UInt(_) => enum_strings::state(context, process.record, span.end, value),
         _ => None,
     };
-    push_value(row, value, text.map(Cow::from), crate::model::outcome::is_cut(value, true));
+    row.extend(&of_value(value, text.map(Cow::from), crate::model::outcome::is_cut(value, true)));
     push_alarm(row, Some((completed.severity, completed.status)));
 }
 

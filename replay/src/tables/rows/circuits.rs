@@ -33,7 +33,7 @@ fn push(export: &mut Export, line: &ClientLine) {
         row.push(line.circuit.into());
         row.push(line.client.as_str().into());
         row.push(line.server.as_str().into());
-        row.extend([&line.user, &line.client_host, &line.client_ioc, &line.program].map(|text| known(text)));
+        row.extend(&[&line.user, &line.client_host, &line.client_ioc, &line.program].map(|text| known(text)));
         row.push(if line.is_pva { "pva" } else { "ca" }.into());
         row.push(Some(i64::from(line.minor)).filter(|minor| *minor > 0).into());
         row.push(match line.origin {
@@ -41,12 +41,12 @@ fn push(export: &mut Export, line: &ClientLine) {
             Origin::MidStream => "mid_stream".into(),
             Origin::Memory => "memory".into(),
         });
-        row.extend([Cell::Int(line.seen), Cell::Int(line.seen)]);
+        row.extend(&[Cell::Int(line.seen), Cell::Int(line.seen)]);
         row.push(line.connected.into());
         row.push(line.disconnected.into());
         row.push(line.ended.name().into());
         row.push(line.how.map(|(reason, _)| reason).into());
         row.push(known(line.how.map_or("", |(_, by)| by)));
-        row.extend([line.channels, line.puts, line.denied, line.failed, line.unknown].map(Cell::from));
+        row.extend(&[line.channels, line.puts, line.denied, line.failed, line.unknown].map(Cell::from));
     });
 }

@@ -24,7 +24,7 @@ fn push(export: &mut Export, found: &Row) {
     let at = At { run, time: found.time, host: &found.host, ioc: &found.ioc };
     export.add(Of::Health, at, |row| {
         row.push(found.pid.into());
-        row.extend([Cell::Int(found.since), Cell::Int(found.since)]);
+        row.extend(&[Cell::Int(found.since), Cell::Int(found.since)]);
         row.push(found.percent(used.cpu).into());
         row.push(found.percent(used.waiting).into());
         row.push(found.resident().into());

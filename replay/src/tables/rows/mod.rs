@@ -9,11 +9,11 @@ pub mod losses;
 pub mod puts;
 pub mod values;
 
-use super::cells::Cell;
+use super::encoder::Row;
 use crate::model::enum_strings::{severity_name, status_name};
 
 /// Adds severity, its number and status of an alarm, if there is one.
-fn push_alarm(row: &mut Vec<Cell>, alarm: Option<(u16, u16)>) {
+fn push_alarm(row: &mut Row, alarm: Option<(u16, u16)>) {
     row.push(alarm.map(|(severity, _)| severity_name(severity)).into());
     row.push(alarm.map(|(severity, _)| i64::from(severity)).into());
     row.push(alarm.map(|(_, status)| status_name(status)).into());

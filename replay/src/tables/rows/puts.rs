@@ -1,6 +1,7 @@
 //! Rows of puts.
 
-use super::super::cells::{push_value, Cell};
+use super::super::cells::{of_value, Cell};
+use super::super::encoder::Row;
 use super::super::export::{At, Export};
 use super::super::schema::Of;
 use super::chain::run;
@@ -25,19 +26,19 @@ pub fn add(export: &mut Export, filter: &Filter, chain: &Chain, id: &str) {
     });
 }
 
-fn push<'a>(row: &mut Vec<Cell<'a>>, id: &'a str, put: &'a PutLine, is_outside: bool) {
+fn push<'a>(row: &mut Row, id: &'a str, put: &'a PutLine, is_outside: bool) {
     let text = |text: &'a Option<String>| Cell::from(text.as_deref());
     let state = |text: &'a Option<String>| text.as_deref().map(Cow::from);
     row.push(id.into());
-    row.extend([&put.pv, &put.record, &put.field, &put.rtype].map(text));
-    row.extend([&put.user, &put.client_host, &put.client, &put.server].map(text));
+    row.extend(&[&put.pv, &put.record, &put.field, &put.rtype].map(text));
+    row.extend(&[&put.user, &put.client_host, &put.client, &put.server].map(text));
     row.push(put.via.name().into());
     row.push(is_outside.into());
     row.push(put.dbr.as_str().into());
     row.push(put.count.into());
-    push_value(row, &put.requested, None, put.requested_cut);
-    push_value(row, &put.old, state(&put.old_text), put.old_cut);
-    push_value(row, &put.new, state(&put.new_text), put.new_cut);
+    row.extend(&of_value(&put.requested, None, put.requested_cut));
+    row.extend(&of_value(&put.old, state(&put.old_text), put.old_cut));
+    row.extend(&of_value(&put.new, state(&put.new_text), put.new_cut));
     row.push(put.inexact.into());
     row.push((&*put.status).into());
     row.push(put.pva.as_ref().and_then(|pva| pva.message.as_deref()).into());
