@@ -91,9 +91,8 @@ impl Tools {
         let mut has_changed = entry.known.ioc.is_none();
         let mut refused = None;
         if entry.known.ioc.is_none() {
-            entry.known.undecided = false;
             refused = self.find(&mut entry);
-            entry.known.undecided |= self.finder.is_undecided(pid);
+            entry.known.undecided = self.finder.is_undecided(pid);
         }
         let allowed = entry.known.allowed(FOLLOW_TIME);
         if let (Some(followed), None) = (&mut entry.known.ioc, refused) {
@@ -148,10 +147,6 @@ impl Tools {
         }
         let is_probed = self.attacher.is_some() && ioc.unprobed().is_none();
         let is_kept = is_probed && may_be_kept(&ioc);
-        if is_kept && entry.known.waits_for_others() {
-            entry.known.undecided = true;
-            return None;
-        }
         let room = descriptors::claim(OF_AN_IOC);
         let hindrance = || {
             let held_up = neighbours::held_up().map(NotProbed::HeldUp);
@@ -323,7 +318,7 @@ impl Tools {
 
 /// Whether the kernel may still keep instructions that were in its files before these were changed.
 fn may_be_kept(ioc: &IocProcess) -> bool {
-    deferred_close::may_be_kept(ioc.modules.iter().map(|module| &module.opened.identity))
+    deferred_close::may_be_kept(ioc.modules.iter().map(|module| &*module.opened))
 }
 
 /// Whether a process has memory to read. A kernel thread has none, nor has a process that is ending. If only the first

@@ -1,6 +1,6 @@
 //! State of a process that the inspector keeps between inspections.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::inspector::queue::Glance;
 use crate::ioc::IocProcess;
@@ -19,8 +19,6 @@ pub(super) struct Known {
     late: u32,
     /// Whether it must be examined again though its size is the same. Here, since another thread may do that.
     pub undecided: bool,
-    /// Since when another recorder's probes have kept it from being probed.
-    pub kept: Option<Instant>,
     /// Its state if it is an IOC.
     pub ioc: Option<Followed>,
     /// Shows whether its size has changed, and the thread by which it does: that of the probes, which must live as long
@@ -44,13 +42,6 @@ impl Known {
             Some(Refused::Time) => (self.late + 1).min(LATE),
             _ => 0,
         };
-    }
-
-    /// Whether to look at it again later, since another recorder's probes will soon be gone.
-    pub fn waits_for_others(&mut self) -> bool {
-        /// Those of ten IOCs take that long. Then the packets of this one are recorded, and its probes placed later.
-        const LONGEST: Duration = Duration::from_secs(20);
-        self.kept.get_or_insert_with(Instant::now).elapsed() < LONGEST
     }
 
     /// Makes the next inspection a full one, even if the size has not changed.

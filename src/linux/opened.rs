@@ -36,15 +36,6 @@ impl Identity {
     }
 }
 
-impl Identity {
-    /// Whether the file was changed within this time, or in the future (if the clock was set).
-    pub fn is_younger_than(&self, most: Duration) -> bool {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let age = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(self.changed.0);
-        age < i64::try_from(most.as_secs()).unwrap_or(i64::MAX)
-    }
-}
-
 /// A file whose descriptor names it but cannot read it (O_PATH): no driver or file server was asked to open it.
 #[derive(Debug)]
 pub struct Named {
@@ -59,6 +50,8 @@ pub struct Opened {
     handle: Arc<Handle>,
     /// Its identity when it was opened.
     pub identity: Identity,
+    /// When it was made, seconds; 0 if unknown.
+    born: i64,
 }
 
 impl Named {
@@ -80,11 +73,12 @@ impl Named {
     /// # Errors
     /// The file may not be read, or has been changed meanwhile.
     pub fn open(&self) -> io::Result<Opened> {
-        let identity = Identity::of(self.handle.open()?)?;
+        let found = self.handle.open()?;
+        let (identity, born) = (Identity::of(found)?, found.born);
         if identity != self.identity {
             return Err(io::Error::other("the file is being changed"));
         }
-        Ok(Opened { handle: self.handle.clone(), identity })
+        Ok(Opened { handle: self.handle.clone(), identity, born })
     }
 }
 
@@ -95,6 +89,20 @@ impl Opened {
     /// The file does not exist, may not be read, or is not a regular file.
     pub fn named(path: &Path) -> io::Result<Opened> {
         Named::at(path)?.open()
+    }
+
+    /// Whether it may have had another content within this time, or in the future (if the clock was set). Not if all of it was
+    /// written when it was made, as by a compiler or a package manager, which put a new file in place of an old one.
+    pub fn had_other_content(&self, within: Duration) -> bool {
+        /// Seconds for which a compiler or a linker may write.
+        const WRITING: i64 = 20;
+        let changed = self.identity.changed.0;
+        if self.born != 0 && (0..=WRITING).contains(&changed.saturating_sub(self.born)) {
+            return false;
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let age = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(changed);
+        age < i64::try_from(within.as_secs()).unwrap_or(i64::MAX)
     }
 
     /// The file, for placing probes in it.

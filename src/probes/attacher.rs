@@ -55,7 +55,7 @@ pub enum ProbeError {
     Ended,
     /// The file was overwritten at that place, and the kernel has not released the old instruction.
     StillHeld,
-    /// The file was changed not long ago, and another recorder's probes are being removed.
+    /// The file was overwritten not long ago, and another recorder's probes are being removed.
     StillKept,
     /// The offset in the file, or the thread's number, is too large for the kernel's interface.
     OutOfRange(u64),
@@ -73,7 +73,7 @@ impl Display for ProbeError {
                 f.write_str("its file was overwritten, and the kernel has not released the old code")
             }
             ProbeError::StillKept => f.write_str(
-                "its file was changed not long ago, and another recorder's probes are being removed (iocrec-closing)",
+                "its file was overwritten not long ago, and another recorder's probes are being removed (iocrec-closing)",
             ),
             ProbeError::OutOfRange(number) => write!(f, "{number:#x} is out of range"),
             ProbeError::NoProgram(name) => write!(f, "no BPF program {name}"),
@@ -151,7 +151,7 @@ impl Attacher {
         // a path in /proc/self/fd holds no NUL
         let path = CString::new(opened.path().as_os_str().as_bytes()).unwrap_or_default();
         let thread = i32::try_from(thread).map_err(|_| ProbeError::OutOfRange(thread.into()))?;
-        if step == Step::Probe && deferred_close::may_be_kept(std::iter::once(&opened.identity)) {
+        if step == Step::Probe && deferred_close::may_be_kept(std::iter::once(opened)) {
             return Err(ProbeError::StillKept);
         }
         let _placing = removal::placing();

@@ -11,7 +11,7 @@
 //!
 //! As long as a probe is there, the kernel keeps the instruction that was at its place. If the file is overwritten meanwhile
 //! and the place probed again, by whichever recorder, it would carry out the old instruction in the new code. So while such a
-//! child works, files that were changed not long before it began are left alone ([`may_be_kept`]).
+//! child works, files that were overwritten not long before it began are left alone ([`may_be_kept`]).
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{signal, SigHandler, Signal};
 
-use crate::linux::opened::Identity;
+use crate::linux::opened::Opened;
 use crate::linux::{clock, process};
 use crate::probes::{neighbours, stale_events};
 
@@ -64,11 +64,11 @@ pub fn leave_to_child() -> bool {
 }
 
 /// Whether the kernel may still keep old instructions for one of these files: another recorder's child is at work, and
-/// the file was changed after its recorder last looked for that.
-pub fn may_be_kept<'a>(mut files: impl Iterator<Item = &'a Identity>) -> bool {
+/// the file was overwritten after its recorder last looked for that.
+pub fn may_be_kept<'a>(mut files: impl Iterator<Item = &'a Opened>) -> bool {
     /// A recorder looks at each of its IOCs every 16 s at the latest (inspector/queue.rs).
     const LOOKED: Duration = Duration::from_secs(60);
-    at_work().is_some_and(|age| files.any(|file| file.is_younger_than(age + LOOKED)))
+    at_work().is_some_and(|age| files.any(|file| file.had_other_content(age + LOOKED)))
 }
 
 /// How long ago the first of the children began that are at work, if there are any. Anybody can take their name, so only those

@@ -98,7 +98,7 @@ impl Display for NotProbed {
                  process of this machine could fork; iocrec tries again"
             ),
             NotProbed::StillKept => f.write_str(
-                "its files were changed not long ago, and another recorder's probes are still being removed (iocrec-closing): the \
+                "its files were overwritten not long ago, and another recorder's probes are still being removed (iocrec-closing): the \
                  kernel might carry out old code; iocrec tries again",
             ),
             NotProbed::TooFewFiles(limit) => write!(

@@ -194,6 +194,10 @@ fn an_echo_without_an_answer_in_five_seconds() {
     w.client(&echo);
     w.wait(10_000);
     assert_eq!(late(noted(&mut w)), [] as [bool; 0], "answered");
+    w.client(&echo);
+    w.time += 7000 * MS;
+    w.server(&echo);
+    assert_eq!(late(noted(&mut w)), [true], "of a recorder that stood still, too");
 }
 
 #[test]

@@ -106,7 +106,8 @@ fn an_ioc_that_is_not_recorded_has_no_breakpoints() {
 /// recorder must not use what it knew about the file.
 #[test]
 fn a_program_overwritten_between_two_starts() {
-    let Some(rig) = Rig::new("harmless-overwritten") else { return };
+    // other recorders that remove their probes would keep it from being probed
+    let Some(rig) = Rig::alone("harmless-overwritten") else { return };
     let Some(own) = Own::build(&rig, Build::Static) else { return };
     let Some(padded) = Own::build_with(&rig, Build::Static, &["-DPADDING"]) else { return };
     let first = rig.path("first");
@@ -143,8 +144,8 @@ fn a_program_overwritten_between_two_starts() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// While another recorder removes its probes, a program that was changed not long ago is not probed: the kernel might carry
-/// out what was there before. Others are, and nobody but such a recorder can make that happen.
+/// While another recorder removes its probes, a program that was overwritten not long ago is not probed: the kernel might
+/// carry out what was there before. Others are, and nobody but such a recorder can make that happen.
 #[test]
 fn probes_that_another_recorder_removes() {
     let Some(rig) = Rig::alone("harmless-closing") else { return };
@@ -159,6 +160,11 @@ fn probes_that_another_recorder_removes() {
     };
     let mut recorder = rig.record(&[]);
 
+    // a program that was made some time ago, and overwritten in place
+    std::thread::sleep(std::time::Duration::from_secs(25));
+    let program = std::fs::read(&own.program).expect("the program");
+    let overwrite = || std::fs::write(&own.program, &program).expect("it is overwritten");
+    overwrite();
     let anybody = start(USER);
     let mut first = own.start(&rig, PORT, "first.db", &["alone"]);
     wait_until("anybody may have that name", || changed_bytes(&first, &own.program) > 0);
@@ -168,9 +174,14 @@ fn probes_that_another_recorder_removes() {
     let another = start(0);
     // by then nothing is left of what was known of them
     std::thread::sleep(std::time::Duration::from_secs(2));
+    overwrite();
     let changed = own.start(&rig, PORT, "first.db", &["alone"]);
+    let copy = own.program.clone() + "-copy";
+    std::fs::copy(&own.program, &copy).expect("a copy");
+    let anew = rig.ioc_by("anew", Command::new(&copy).args(own.command(0, "puts.db", &["alone"]).get_args()));
     let unchanged = rig.ioc("unchanged", PORT + 10, "puts.db", &[]);
     wait_until("the other one is probed", || changed_bytes(&unchanged, "libdbCore") > 0);
+    wait_until("a new file is", || changed_bytes(&anew, &copy) > 0);
     assert_eq!(changed_bytes(&changed, &own.program), 0, "{}", recorder.errors());
     // its packets are recorded, and it says so
     wait_until("it says so", || recorder.errors().contains("iocrec-closing"));

@@ -12,7 +12,7 @@ use super::SECOND;
 use crate::ca::message::{self, Header};
 
 /// Time after which libca calls a server unresponsive that does not answer an ECHO (CA_ECHO_TIMEOUT).
-const PATIENCE: u64 = 5 * SECOND;
+pub(super) const PATIENCE: u64 = 5 * SECOND;
 
 /// Kinds of errors of one circuit; channels of one circuit with restricted rights; bytes of an error's text.
 const MAX_ERRORS: usize = 8;

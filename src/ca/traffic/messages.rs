@@ -2,7 +2,7 @@
 
 use iocrec_log::event::{Address, CircuitId, CircuitPriority, EchoLate, Event, Fact, Message};
 
-use super::circuit::Off;
+use super::circuit::{Off, PATIENCE};
 use super::counted::{Ended, Place, Subscription};
 use super::{End, Traffic};
 use crate::ca::channels::Channels;
@@ -152,7 +152,10 @@ impl Traffic {
             }
             ECHO => {
                 circuit.echoed = circuit.echoed.max(time);
-                if let Some((since, true)) = circuit.echo.take() {
+                // not noted yet, if this program stood still, too, and sees both at once
+                let late =
+                    |&(since, is_noted): &(u64, bool)| is_noted || time.saturating_sub(since) >= PATIENCE;
+                if let Some((since, _)) = circuit.echo.take().filter(late) {
                     let fact = Fact::EchoLate(EchoLate { circuit: id, since, is_answered: true });
                     out.push(Event { time, fact });
                 }

@@ -245,10 +245,38 @@ fn about(descriptor: RawFd, buffer: &mut Buffer) -> Reply {
         mode: found.st_mode.into(),
         modified: (found.st_mtime as i64, found.st_mtime_nsec as i64),
         changed: (found.st_ctime as i64, found.st_ctime_nsec as i64),
+        born: born(descriptor),
     };
     // SAFETY: `data` has room for it.
     unsafe { buffer.data.as_mut_ptr().cast::<About>().write_unaligned(about) };
     0
+}
+
+/// When an open file was made, seconds after 1970; 0 if that is not known.
+fn born(descriptor: RawFd) -> i64 {
+    /// STATX_BTIME, and the places of stx_mask and stx_btime in struct statx (linux/stat.h).
+    const BORN: u32 = 0x800;
+    const MASK: usize = 0;
+    const TIME: usize = 80 / 8;
+    let mut found = [0_u64; 32];
+    // SAFETY: the call writes a struct of 256 bytes at most; the path is a constant string.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_statx,
+            descriptor,
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            BORN,
+            found.as_mut_ptr(),
+        )
+    };
+    let mask = found[MASK].to_ne_bytes();
+    let is_known = u32::from_ne_bytes([mask[0], mask[1], mask[2], mask[3]]) & BORN != 0;
+    if done == 0 && is_known {
+        found[TIME].cast_signed()
+    } else {
+        0
+    }
 }
 
 /// Copies from another process, through its file in /proc if the kernel lacks the call.

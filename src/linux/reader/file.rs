@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 
@@ -51,7 +52,13 @@ fn about_file(file: &File) -> io::Result<About> {
         mode: found.mode().into(),
         modified: (found.mtime(), found.mtime_nsec()),
         changed: (found.ctime(), found.ctime_nsec()),
+        born: found.created().map_or(0, seconds),
     })
+}
+
+fn seconds(time: SystemTime) -> i64 {
+    let after = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(after.as_secs()).unwrap_or_default()
 }
 
 /// The line of the mapping that begins at an address.

@@ -60,6 +60,8 @@ pub struct About {
     pub modified: (i64, i64),
     /// Time of the last change of content or attributes.
     pub changed: (i64, i64),
+    /// Time when the file was made, seconds; 0 if the file system or the kernel (before 4.11) does not tell.
+    pub born: i64,
 }
 
 /// The shared memory.
