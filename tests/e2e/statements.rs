@@ -89,7 +89,9 @@ fn what_the_ioc_did_is_said_and_nothing_else() {
     let collected = count(&rig, "SAY:COUNTED --CP--> SAY:COLLECTS ");
     assert!(collected.abs_diff(scanned) <= 2, "{collected} of {scanned}");
     let top = lines(&rig, "top LOG --by records --pv SAY:COLLECTS");
-    assert_eq!(top[0]["count"], collected, "{top:?}");
+    // one at the beginning or the end of the recording may be known in part
+    let processed = top[0]["count"].as_u64().expect("a number");
+    assert!(processed.abs_diff(u64::from(collected)) <= 1, "{collected}: {top:?}");
     let loops = lines(&rig, "top LOG --by loops");
     let names: Vec<&str> = loops.iter().filter_map(|line| line["name"].as_str()).collect();
     assert!(!names.iter().any(|name| name.contains("PULSE")), "{names:?}");

@@ -75,7 +75,14 @@ fn last_says_how_each_ended() {
             assert!(new.is_null() || same(new, &put["value"]), "{last}");
             assert_eq!(shown[0]["status"], "unknown", "{last}");
         }
-        assert!(last["alarms"] == json!([]) && last["not_seen"] == json!([]), "{last}");
+        assert_eq!(last["alarms"], json!([]), "{last}");
+        // one that ends slowly may have lost the thread of its probes before
+        let is_end = |unseen: &Value| {
+            let cause = unseen["cause"].as_str().unwrap_or_default();
+            cause.ends_with("the thread that the probes hung on had ended")
+                && nanoseconds(&unseen["to"]) + NOTICED >= end
+        };
+        assert!(last["not_seen"].as_array().is_some_and(|all| all.iter().all(is_end)), "{last}");
     }
 }
 
