@@ -200,9 +200,11 @@ fn nothing_is_missing_after_a_kill() {
     let mut recorder = Recorder::begin(&here.join("log"));
     for round in 0..3 {
         recorder.go_on(round);
-        let before = shown(here).len();
+        let (before, state) = (shown(here).len(), fs::read(here.join("state")).ok());
         let mut child = follow_into(here, &["--state", "state"]);
         wait_until("a line", || shown(here).len() > before);
+        // lines are written before the state: a kill in between would show all of them again
+        wait_until("its state", || fs::read(here.join("state")).ok() != state);
         child.0.as_mut().unwrap().kill().unwrap();
     }
     recorder.writer.close(20 * SECOND);
@@ -211,8 +213,9 @@ fn nothing_is_missing_after_a_kill() {
     let shown = shown(here);
     let missing: Vec<String> = all(here).into_iter().filter(|line| !shown.contains(line)).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    let again = shown.len() - shown.iter().collect::<BTreeSet<_>>().len();
-    assert!(again <= 2 * all(here).len() / 3, "{again} came again");
+    // each line once more at most, however slow this machine is; without a state they would come twice more
+    let (again, all) = (shown.len() - shown.iter().collect::<BTreeSet<_>>().len(), all(here).len());
+    assert!(again < all, "{again} came again of {all}");
 }
 
 #[test]

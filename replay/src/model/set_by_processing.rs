@@ -1,6 +1,6 @@
 //! Fields that records set themselves when they process, beside their value: no hit shows what they hold then. So what a
 //! put left in one is in doubt once its record has processed again. So are those that an input link fetches
-//! ([`super::fetched`]), unless that link is known to be a constant.
+//! (the module `fetched`), unless that link is known to be a constant.
 
 use super::fetched::{self, is_fetched};
 use super::history::{Of, ValueLine, ValueSource};
