@@ -156,3 +156,31 @@ fn an_alarm_that_began_before_all_that_is_read_still_lasts() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("3 records were in alarm at the end\n"), "{out}");
 }
+
+/// Hits are lost after a record has gone into alarm: whether it left it then is not known. Another is seen in alarm later.
+#[test]
+fn an_alarm_before_lost_hits_may_have_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let alarmed = |time: u64, record: u32| {
+        let (value, sp, site) = (Value::Double(9.0), -200, 0);
+        let completed = Complete { thread: SCAN, sp, site, record, value, severity: 2, status: 4 };
+        [(time, process(SCAN, -100, 2, record)), (time + 1000, Fact::Complete(completed))]
+    };
+    let mut facts: Vec<(u64, Fact)> = Vec::new();
+    facts.extend(alarmed(20 * SECOND, 1));
+    facts.extend(alarmed(20 * SECOND + 500 * MS, CALC));
+    let cause = "ring buffer full".to_owned();
+    let loss = Loss { source: LossSource::Hits, count: 60, since: 30 * SECOND, cause };
+    facts.push((31 * SECOND, Fact::Loss(loss)));
+    facts.extend(alarmed(40 * SECOND, CALC));
+    record(&log, 7, 10, facts, 50);
+    let (json, text) = last(here);
+    assert_eq!(
+        (json["in_alarm"].as_u64(), json["in_alarm_when_seen"].as_u64()),
+        (Some(1), Some(1)),
+        "{text}"
+    );
+    assert!(text.contains("1 record was in alarm at the end\n"), "{text}");
+    assert!(text.contains("1 record in alarm when last seen; at the end it is not known\n"), "{text}");
+}

@@ -38,8 +38,9 @@ const MAX_LOSSES: usize = 10_000;
 struct Last {
     /// Time and alarm of the last state that was taken.
     taken: Option<(i64, Option<Alarm>, Source)>,
-    /// When its alarm was last seen.
+    /// When its alarm was last seen, and by what.
     seen: Option<i64>,
+    shown: Shown,
     process: Option<u32>,
     /// Whether it was read last where its processing is not recorded.
     is_blind: bool,
@@ -66,7 +67,7 @@ struct Begun {
 }
 
 /// The run and the record with which the chain began that shows a state.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Shown {
     run: usize,
     root: Option<RecordId>,
@@ -370,7 +371,9 @@ impl<'a> Changes<'a> {
     ) {
         let Some((number, last)) = self.record(&chain.run, record) else { return };
         let seen = last.seen;
-        last.seen = last.seen.max(Some(time));
+        if last.seen <= Some(time) {
+            (last.seen, last.shown) = (Some(time), Shown::by(chain));
+        }
         last.is_blind = false;
         let before = last.taken;
         let as_before = before.is_some_and(|(taken, before, source)| {
@@ -472,23 +475,6 @@ impl<'a> Changes<'a> {
         self.losses.push_back(Loss { run, root, from, to, cause: cause.into() });
     }
 
-    /// What may have been missed of a process between two times.
-    fn missed_between(&self, process: Option<usize>, shown: Shown, from: i64, to: i64) -> Option<Rc<str>> {
-        let overlaps = |begin: i64, end: i64| begin < to && end > from;
-        let process = process.and_then(|process| self.processes.get(process));
-        let unseen = process.into_iter().flat_map(|process| &process.unseen);
-        let unseen = unseen.filter(|unseen| overlaps(unseen.from, unseen.to));
-        let mut unseen = unseen.map(|unseen| format!("not recorded: {}", unseen.cause).into());
-        unseen.next().or_else(|| {
-            let mut lost = self.losses.iter().rev().filter(|loss| {
-                loss.run == shown.run
-                    && (loss.root.is_none() || loss.root == shown.root)
-                    && overlaps(loss.from, loss.to)
-            });
-            lost.next().map(|loss| Rc::clone(&loss.cause))
-        })
-    }
-
     /// The recorder has read a record.
     fn snapshot(&mut self, run: &Rc<Run>, (time, ahead): (i64, i64), at: u64, snapshot: Snapshot) {
         let Snapshot { record, value, severity, status, stamp } = snapshot;
@@ -496,7 +482,11 @@ impl<'a> Changes<'a> {
         let is_blind = is_blind(run, record);
         let Some((number, last)) = self.record(run, record) else { return };
         let seen = last.seen;
-        last.seen = last.seen.max(Some(time));
+        if last.seen <= Some(time) {
+            last.seen = Some(time);
+            // what it processes in is what it was seen in before
+            last.shown.run = Rc::as_ptr(run) as usize;
+        }
         last.is_blind = is_blind;
         if last.taken.is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm)) {
             return;
@@ -538,11 +528,15 @@ impl<'a> Changes<'a> {
             self.now = self.now.max(time);
             match *waiting {
                 Waiting::State(number, shown, mut state) => {
+                    let known = Known {
+                        processes: &self.processes,
+                        origins: &self.origins,
+                        last: &self.last,
+                        losses: &self.losses,
+                    };
                     let process = self.last.get(number).and_then(Last::process);
-                    let missed = state.seen.and_then(|seen| self.missed_between(process, shown, seen, time));
+                    let missed = state.seen.and_then(|seen| known.missed_between(process, shown, seen, time));
                     state.gap = missed.or(state.gap);
-                    let known =
-                        Known { processes: &self.processes, origins: &self.origins, last: &self.last };
                     let place = || known.place(number);
                     self.fold.take(number, place, state);
                 }
@@ -566,7 +560,7 @@ impl<'a> Changes<'a> {
         let until = self.until.unwrap_or(i64::MAX);
         self.settle(until);
         let (processes, end) = (&self.processes, self.end.unwrap_or(self.now));
-        let known = Known { processes, origins: &self.origins, last: &self.last };
+        let known = Known { processes, origins: &self.origins, last: &self.last, losses: &self.losses };
         let until_when = |number: Number, place: &Place| {
             let process = place.process.and_then(|process| processes.get(process));
             let ended = process.and_then(|process| process.end.as_ref()?.wall).filter(|end| *end < until);
@@ -574,17 +568,12 @@ impl<'a> Changes<'a> {
                 Some(ended) => (ended, Until::IocEnd),
                 None => (process.and_then(|process| process.until).unwrap_or(end).min(until), Until::LogEnd),
             };
-            let last = self.last.get(number);
-            let Some(seen) = last.and_then(|last| last.seen) else {
-                return Ending { time, until, gap: None };
-            };
-            let mut unseen = process.into_iter().flat_map(|process| &process.unseen);
+            let last = self.last.get(number).and_then(|last| Some((last.seen?, last)));
+            let Some((seen, last)) = last else { return Ending { time, until, gap: None } };
             let lasts = time.saturating_sub(LETTING_GO);
-            let gap: Option<Rc<str>> = match last.is_some_and(|last| last.is_blind) {
+            let gap = match last.is_blind {
                 true => Some(BLIND.into()),
-                false => unseen
-                    .find(|unseen| unseen.from < lasts && unseen.to > seen)
-                    .map(|unseen| format!("not recorded: {}", unseen.cause).into()),
+                false => known.missed_between(place.process, last.shown, seen, lasts),
             };
             match gap {
                 Some(gap) => Ending { time: seen, until: Until::Gap, gap: Some(gap) },
@@ -608,9 +597,27 @@ struct Known<'a> {
     processes: &'a Processes,
     origins: &'a Origins,
     last: &'a [Last],
+    losses: &'a VecDeque<Loss>,
 }
 
 impl Known<'_> {
+    /// What may have been missed of a process between two times.
+    fn missed_between(&self, process: Option<usize>, shown: Shown, from: i64, to: i64) -> Option<Rc<str>> {
+        let overlaps = |begin: i64, end: i64| begin < to && end > from;
+        let process = process.and_then(|process| self.processes.get(process));
+        let unseen = process.into_iter().flat_map(|process| &process.unseen);
+        let unseen = unseen.filter(|unseen| overlaps(unseen.from, unseen.to));
+        let mut unseen = unseen.map(|unseen| format!("not recorded: {}", unseen.cause).into());
+        unseen.next().or_else(|| {
+            let mut lost = self.losses.iter().rev().filter(|loss| {
+                loss.run == shown.run
+                    && (loss.root.is_none() || loss.root == shown.root)
+                    && overlaps(loss.from, loss.to)
+            });
+            lost.next().map(|loss| Rc::clone(&loss.cause))
+        })
+    }
+
     fn place(&self, number: Number) -> Place {
         let process = self.last.get(number).and_then(Last::process);
         let known = process.and_then(|process| self.processes.get(process));

@@ -46,7 +46,10 @@ pub struct Keys<'a> {
     threads: Vec<ThreadKeys<'a>>,
     puts: Vec<PutKeys<'a>>,
     alarms: Vec<AlarmKeys<'a>>,
-    in_alarm: usize,
+    /// Records in alarm at the end; null where processing was not recorded.
+    in_alarm: Option<usize>,
+    /// Records in alarm when they were last seen, of which that is not known at the end.
+    in_alarm_when_seen: usize,
     clients: Vec<ClientKeys<'a>>,
     /// What it printed in the minute, with the keys of `iocreplay console`.
     console: Vec<console::Line<'a>>,
@@ -190,7 +193,8 @@ pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
             .collect(),
         puts: last.puts.iter().map(|line| put(line)).collect(),
         alarms: last.alarms.iter().map(|line| alarm_keys(line, zone)).collect(),
-        in_alarm: last.in_alarm,
+        in_alarm: (last.in_alarm > 0 || !last.process.packets_only).then_some(last.in_alarm),
+        in_alarm_when_seen: last.in_alarm_when_seen,
         clients: last.clients.iter().take(MOST).map(client_keys).collect(),
         console: last.said.iter().map(|row| row.line(zone)).collect(),
         stuck: last.hangs.iter().map(|row| row.line(zone)).collect(),
