@@ -27,6 +27,9 @@ impl CaptureFiles {
         let reason = || "packets are read from a capture file".to_owned();
         let refused = vec![(Tier::Ring, reason()), (Tier::Perf, reason())];
         cx.env.push(time, Fact::Tier(TierChoice { tier: Tier::Packet, refused }));
+        if cx.env.options.net {
+            cx.circuits.count_traffic();
+        }
         cx.circuits.serve(time, self.flows.ports(), MACHINES);
         self.counted = time;
         let selected = [(0, self.selected.clone())].into();

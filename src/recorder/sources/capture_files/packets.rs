@@ -169,7 +169,9 @@ impl CaptureFiles {
             cx.circuits.serve(time, self.flows.ports(), MACHINES);
         }
         let seen = Seen { namespace: 0, interface: interface.cast_signed(), time };
-        self.datagrams.datagram(seen, datagram, &mut self.facts);
+        if cx.env.options.net {
+            self.datagrams.datagram(seen, datagram, &mut self.facts);
+        }
         true
     }
 }
