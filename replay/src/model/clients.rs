@@ -4,7 +4,7 @@
 
 use super::client::Client;
 use super::clock::SetLater;
-use super::network::end_names;
+use super::network::{end_names, refused_channel};
 use super::peers::{self, Ends, Peers};
 use super::putlog::{each_put, ProcessLine, PutLine};
 use super::run::ioc_of_circuit;
@@ -13,9 +13,9 @@ use crate::logs::{budget, Logs};
 use crate::namesakes::selects;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Channel, Circuit, CircuitId, Fact, IocId, Origin, SlowClient, Updates};
+use iocrec_log::event::{Channel, ChannelId, Circuit, CircuitId, Fact, IocId, Origin, SlowClient, Updates};
 use iocrec_log::reader::{About, Choice, SegmentFile};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ const MAX_CIRCUITS: usize = 100_000;
 const MAX_NAMES: usize = 10_000;
 const MAX_ALL_NAMES: usize = 500_000;
 const MAX_LENGTH: usize = 200;
+/// Channels that were asked for in vain, of a run. Likewise.
+const MAX_REFUSED: usize = 500_000;
 /// Times kept of a circuit in which its client took nothing.
 const MAX_STALLS: usize = 1000;
 
@@ -224,6 +226,8 @@ struct Reading {
     ended: HashMap<IocId, i64>,
     /// The circuits of each, to find the owner when all is known.
     circuits: Vec<(usize, CircuitId)>,
+    /// What clients asked for, and the servers did not make.
+    refused: HashSet<ChannelId>,
 }
 
 impl Clients {
@@ -291,6 +295,7 @@ impl Clients {
             open: HashMap::new(),
             ended: HashMap::new(),
             circuits: Vec::new(),
+            refused: HashSet::new(),
         };
         // Blocks that can't be read are reported when the puts are read.
         // bulk need not be unpacked
@@ -355,6 +360,9 @@ impl Clients {
             }
             Fact::ChannelEnd(_) | Fact::ChannelForgotten(_) | Fact::Detached(_) => return,
             _ => reading.context.apply(time, fact),
+        }
+        if let Some(channel) = refused_channel(fact).filter(|_| reading.refused.len() < MAX_REFUSED) {
+            reading.refused.insert(channel);
         }
         match fact {
             Fact::Host(host) => reading.host = host.name.as_str().into(),
@@ -470,14 +478,30 @@ impl Clients {
             }
         }
         let mut channels: HashMap<CircuitId, (u64, u64)> = HashMap::new();
+        let (mut made, mut refused) = (HashSet::new(), Vec::new());
         for channel in context.in_force().channels.values() {
+            let name = (channel.circuit, channel.pv.as_str());
+            if reading.refused.contains(&channel.id) {
+                refused.push(name);
+                continue;
+            }
+            if !reading.refused.is_empty() {
+                made.insert(name);
+            }
             let (all, only_put_to) = channels.entry(channel.circuit).or_default();
             let is_named = channel.cid.is_some() || channel.dbr.is_some() || !channel.pv.is_empty();
             *all += 1;
             *only_put_to += u64::from(!is_named);
         }
+        let mut never_made: HashMap<CircuitId, Vec<&str>> = HashMap::new();
+        for (circuit, pv) in refused.into_iter().filter(|name| !made.contains(name)) {
+            never_made.entry(circuit).or_default().push(pv);
+        }
         for (number, circuit) in &reading.circuits {
             let Some(line) = self.lines.get_mut(*number) else { continue };
+            for pv in never_made.remove(circuit).into_iter().flatten() {
+                line.names.remove(pv);
+            }
             (line.channels, line.only_put_to) = channels.get(circuit).copied().unwrap_or_default();
             if let Some(ioc) = ioc_of_circuit(context, *circuit) {
                 line.ioc.clone_from(&ioc.name);

@@ -98,6 +98,8 @@ fn what(line: &NetLine, zone: &Zone) -> String {
     let who = who(&line.client);
     let server = server(line);
     let pv = if line.pv.is_empty() { counted(line.count, "channel") } else { line.pv.clone() };
+    // of several, how often is told, and which
+    let channels = if line.pv.is_empty() { "channels" } else { line.pv.as_str() };
     let least = if line.at_least { "at least " } else { "" };
     let times = format!("{least}{}", times(line.count));
     let last = line.last.map(|last| zone.format(last, 3)).unwrap_or_default();
@@ -119,7 +121,7 @@ fn what(line: &NetLine, zone: &Zone) -> String {
                 _ => format!("answered by {}", line.servers.join(", ")),
             };
             let still = match (line.going_on, line.duration) {
-                (Some(true), Some(_)) => format!("last {long} before the end of the log"),
+                (None | Some(true), Some(_)) => format!("last {long} before the end of the log"),
                 _ => format!("last at {last}"),
             };
             format!("{} searched for by {who}, {times}, {still}: {how}", line.pv)
@@ -156,23 +158,32 @@ fn what(line: &NetLine, zone: &Zone) -> String {
                 ("reset", by) => format!("the {by} broke the circuit off (RST)"),
                 ("replaced", _) => "another connection took its place, so its end was not seen".to_owned(),
                 ("forgotten", _) => "too many are open, so the recorder forgot it; it may be open".to_owned(),
-                ("half_closed", "") => "one side closed the circuit, the other did not".to_owned(),
-                ("half_closed", by) => format!("the {by} closed the circuit, the other side did not"),
+                ("half_closed", "") => {
+                    "one side closed the circuit a minute before, the other did not".to_owned()
+                }
+                ("half_closed", by) => {
+                    format!("the {by} closed the circuit a minute before, the other side did not")
+                }
                 ("not_captured", _) => "its packets are no longer captured there; it may be open".to_owned(),
+                ("ioc_ended", "server") => "the IOC that served it ended".to_owned(),
+                ("ioc_ended", _) => "the IOC that was its client ended".to_owned(),
                 ("moved", _) => "it is recorded at the server from now on".to_owned(),
                 _ => "it ended; how is not known".to_owned(),
             };
             format!("{who} and {server}: {how}")
         }
-        Kind::ChannelRefused => format!("{server} did not make {pv} for {who}, {times}"),
-        Kind::ChannelDisconnected => format!("{server} ended {pv} of {who}, {times}"),
+        Kind::ChannelRefused => format!("{server} did not make {channels} for {who}, {times}"),
+        Kind::ChannelDisconnected => format!("{server} ended {channels} of {who}, {times}"),
         Kind::NoAccess => {
             let what = match line.reason {
                 "no_write" => "write",
                 "no_read" => "read",
                 _ => "read or write",
             };
-            format!("{who} may not {what} {pv} on {server}")
+            match line.going_on {
+                Some(false) => format!("{who} was not allowed to {what} {pv} on {server} until {last}"),
+                _ => format!("{who} may not {what} {pv} on {server}"),
+            }
         }
         Kind::SlowClient if line.reason == "window_closed" => {
             let until = match line.going_on {

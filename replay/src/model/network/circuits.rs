@@ -1,12 +1,15 @@
 //! Circuits: who connected, how each ended, what was refused, who could not keep up.
 
-use super::{is_pva, push, Kind, NetLine, Reading, Who, MAX_NAMES};
+use super::counted::{Counted, Room};
+use super::rights::{Channels, Rights};
+use super::{is_pva, push, Kind, NetLine, Reading, Who};
 use crate::model::run::ioc_of_circuit;
 use epics::eca;
 use iocrec_log::event::{
-    ChannelReason, CircuitId, CircuitSide, CircuitTraffic, CloseReason, Fact, Message, Origin,
+    ChannelId, ChannelReason, CircuitId, CircuitSide, CircuitTraffic, CloseReason, Fact, IocId, Message,
+    Origin, PvaMessage,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The command of PVAccess that makes a channel.
 const CREATE_CHANNEL: u16 = 7;
@@ -22,15 +25,31 @@ struct Open {
     priority: u16,
     ended: Option<i64>,
     closed: Option<(CloseReason, Option<CircuitSide>)>,
+    /// When the process at one of its ends ended, which closes it, and the side that this is.
+    process_ended: Option<(i64, &'static str)>,
     off: Off,
     errors: BTreeMap<(u16, u32), Counted>,
     refused: BTreeMap<(Kind, &'static str), Counted>,
-    rights: BTreeMap<u16, Counted>,
+    rights: Rights,
     traffic: Option<Traffic>,
     /// Echoes that were not answered in time: since, and when they were.
     late: Vec<(i64, Option<i64>)>,
     /// Times in which the client took nothing: since, until at least, whether that was the end.
     stalls: Vec<(i64, i64, bool)>,
+}
+
+impl Open {
+    /// When it ended, if it has.
+    fn over(&self) -> Option<i64> {
+        let with_process = self.process_ended.map(|(time, _)| time);
+        match self.closed {
+            // what the recorder did is no end of the circuit
+            Some((CloseReason::NotCaptured | CloseReason::Forgotten | CloseReason::Moved, _)) => {
+                with_process.or(self.ended)
+            }
+            _ => self.ended.or(with_process),
+        }
+    }
 }
 
 /// Times of EVENTS_OFF.
@@ -41,38 +60,6 @@ struct Off {
     since: i64,
     last: i64,
     is_off: bool,
-}
-
-/// Things that happened several times.
-#[derive(Default)]
-struct Counted {
-    count: u64,
-    since: i64,
-    last: i64,
-    pvs: BTreeSet<String>,
-    text: String,
-}
-
-impl Counted {
-    fn add(&mut self, count: u64, since: i64, last: i64, pv: Option<&str>) {
-        if self.count == 0 {
-            self.since = since;
-        }
-        self.count = self.count.saturating_add(count);
-        self.last = self.last.max(last);
-        let pv = pv.filter(|pv| !pv.is_empty() && self.pvs.len() < MAX_NAMES && pv.len() <= 200);
-        self.pvs.extend(pv.map(str::to_owned));
-    }
-
-    fn names(&self) -> String {
-        let more = self.count.saturating_sub(self.pvs.len() as u64);
-        let listed = self.pvs.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
-        match (listed.is_empty(), more) {
-            (true, _) => String::new(),
-            (false, 0) => listed,
-            (false, more) => format!("{listed} and {more} more"),
-        }
-    }
 }
 
 #[derive(Default)]
@@ -90,10 +77,26 @@ struct Traffic {
 pub struct Circuits {
     open: BTreeMap<CircuitId, Open>,
     lines: Vec<NetLine>,
+    channels: Channels,
+    room: Room,
     left_out: u64,
 }
 
 impl Circuits {
+    /// An IOC ended: the kernel closes its circuits then, whether or not the other side takes notice.
+    pub(super) fn ioc_ended(&mut self, reading: &Reading, time: u64, ioc: IocId) {
+        for (circuit, open) in &mut self.open {
+            let Some(ends) = reading.context.circuit_ends(*circuit) else { continue };
+            let side = match ioc {
+                _ if open.ended.is_some() => continue,
+                ioc if ends.server == Some(ioc) => "server",
+                ioc if ends.client == Some(ioc) => "client",
+                _ => continue,
+            };
+            open.process_ended.get_or_insert((reading.wall(time), side));
+        }
+    }
+
     /// Takes the end of a circuit, while it is still known.
     pub(super) fn ending(&mut self, reading: &Reading, time: u64, fact: &Fact) {
         match fact {
@@ -122,7 +125,14 @@ impl Circuits {
                 let Some(channel) = reading.context.channel(closed.channel) else { return };
                 let wall = reading.wall(time);
                 if let Some(open) = self.open.get_mut(&channel.circuit) {
-                    open.refused.entry((kind, reason)).or_default().add(1, wall, wall, Some(&channel.pv));
+                    let refused = open.refused.entry((kind, reason)).or_default();
+                    refused.add(1, wall, wall, Some(&channel.pv), &mut self.room);
+                }
+            }
+            Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => {
+                let circuit = reading.context.channel(*channel).map(|channel| channel.circuit);
+                if let Some(open) = circuit.and_then(|circuit| self.open.get_mut(&circuit)) {
+                    open.rights.ended(*channel);
                 }
             }
             _ => {}
@@ -145,16 +155,11 @@ impl Circuits {
                 });
             }
             Fact::AccessRights(of) => {
-                let pv = reading.context.channel(of.channel).map(|channel| channel.pv.as_str());
-                let open = self.open.get_mut(&of.circuit).filter(|_| !keyframe || of.rights & 3 != 3);
-                if let Some(open) = open.filter(|_| of.rights & 3 != 3) {
-                    // A keyframe repeats what is known.
-                    let known = pv.is_some_and(|pv| {
-                        open.rights.get(&of.rights).is_some_and(|counted| counted.pvs.contains(pv))
-                    });
-                    if !(keyframe && known) {
-                        open.rights.entry(of.rights & 3).or_default().add(1, wall, wall, pv);
-                    }
+                let pv = reading.context.channel(of.channel).map_or("", |channel| channel.pv.as_str());
+                if let Some(open) = self.open.get_mut(&of.circuit) {
+                    let bounds = (&mut self.channels, &mut self.room);
+                    let has_room = open.rights.told((of.channel, pv), of.rights, wall, bounds);
+                    self.left_out += u64::from(!has_room);
                 }
             }
             Fact::CircuitPriority(of) => {
@@ -192,13 +197,12 @@ impl Circuits {
                     None => self.left_out += 1,
                 }
             }
-            // the number of the command, and of an error
-            Fact::PvaMessage(of) if of.command == CREATE_CHANNEL && of.level >= 2 => {
+            Fact::PvaMessage(of) if is_refusal(of) => {
                 let channel = of.channel.and_then(|channel| reading.context.channel(channel));
                 let pv = channel.map(|channel| channel.pv.as_str());
                 if let Some(open) = self.open.get_mut(&of.circuit) {
                     let key = (Kind::ChannelRefused, "create_failed");
-                    open.refused.entry(key).or_default().add(1, wall, wall, pv);
+                    open.refused.entry(key).or_default().add(1, wall, wall, pv, &mut self.room);
                 }
             }
             Fact::CaError(of) => {
@@ -207,7 +211,7 @@ impl Circuits {
                 if open.errors.len() < 1000 {
                     let counted = open.errors.entry((of.command, of.status)).or_default();
                     let pv = channel.map(|channel| channel.pv.as_str());
-                    counted.add(of.count.into(), reading.wall(of.since), wall, pv);
+                    counted.add(of.count.into(), reading.wall(of.since), wall, pv, &mut self.room);
                     counted.text.clone_from(&of.text);
                 }
             }
@@ -271,6 +275,7 @@ impl Circuits {
     /// The lines, and how much was left out.
     pub(super) fn lines(mut self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
         let all = std::mem::take(&mut self.open);
+        let mut room = std::mem::take(&mut self.room);
         for (circuit, open) in &all {
             let new = |kind: Kind, since: i64| {
                 let mut line = NetLine::new(kind, reading.host, since);
@@ -285,24 +290,19 @@ impl Circuits {
                 }
                 lines.push(line);
             }
-            if let Some(ended) = open.ended {
+            if let Some(ended) = open.over() {
                 lines.push(end_of(open, new(Kind::Closed, ended)));
             }
             for ((kind, reason), counted) in &open.refused {
-                lines.push(NetLine { reason, ..several(new(*kind, counted.since), counted) });
+                lines.push(NetLine { reason, ..counted.tell(new(*kind, counted.since)) });
             }
-            for (rights, counted) in &open.rights {
-                let reason = match rights {
-                    1 => "no_write",
-                    2 => "no_read",
-                    _ => "no_read_no_write",
-                };
-                lines.push(NetLine { reason, ..several(new(Kind::NoAccess, counted.since), counted) });
-            }
+            let denied = |since| new(Kind::NoAccess, since);
+            lines.extend(open.rights.lines(open.over().is_none(), &mut room, denied));
             for ((command, status), counted) in &open.errors {
-                let mut line = several(new(Kind::Error, counted.since), counted);
+                let mut line = counted.tell(new(Kind::Error, counted.since));
                 line.reason = eca::name(*status).unwrap_or("unknown_status");
-                line.text = format!("to {}: {}", command_name(*command), counted.text);
+                let of = if line.text.is_empty() { String::new() } else { format!(" of {}", line.text) };
+                line.text = format!("to {}{of}: {}", command_name(*command), counted.text);
                 lines.push(line);
             }
             if open.off.times > 0 || open.off.is_off {
@@ -310,7 +310,7 @@ impl Circuits {
                 line.last = Some(open.off.last);
                 line.count = open.off.times;
                 line.duration = i64::try_from(open.off.off).ok();
-                line.going_on = Some(open.off.is_off && open.ended.is_none());
+                line.going_on = Some(open.off.is_off && open.over().is_none());
                 line.reason = "events_off";
                 lines.push(line);
             }
@@ -318,7 +318,7 @@ impl Circuits {
                 let mut line = new(Kind::SlowClient, *since);
                 line.last = Some(*until);
                 line.count = 1;
-                line.going_on = Some(!is_over && open.ended.is_none());
+                line.going_on = Some(!is_over && open.over().is_none());
                 line.duration = Some(until.saturating_sub(*since));
                 line.reason = "window_closed";
                 lines.push(line);
@@ -326,8 +326,8 @@ impl Circuits {
             for (since, answered) in &open.late {
                 let mut line = new(Kind::Unresponsive, *since);
                 line.last = *answered;
-                line.going_on = Some(answered.is_none() && open.ended.is_none());
-                line.duration = Some(answered.or(open.ended).unwrap_or(end).saturating_sub(*since));
+                line.going_on = Some(answered.is_none() && open.over().is_none());
+                line.duration = Some(answered.or(open.over()).unwrap_or(end).saturating_sub(*since));
                 line.reason = "echo_not_answered";
                 lines.push(line);
             }
@@ -339,6 +339,20 @@ impl Circuits {
             }
         }
         (self.lines, self.left_out)
+    }
+}
+
+/// Whether a server of PVAccess did not make a channel: by the number of the command, and of an error.
+fn is_refusal(of: &PvaMessage) -> bool {
+    of.command == CREATE_CHANNEL && of.level >= 2
+}
+
+/// The channel that a client asked for and its server did not make, if the fact tells of one.
+pub fn refused_channel(fact: &Fact) -> Option<ChannelId> {
+    match fact {
+        Fact::ChannelClosed(closed) if closed.reason == ChannelReason::Refused => Some(closed.channel),
+        Fact::PvaMessage(of) if is_refusal(of) => of.channel,
+        _ => None,
     }
 }
 
@@ -363,8 +377,9 @@ pub fn names(reason: CloseReason, by: Option<CircuitSide>) -> (&'static str, &'s
 
 /// The end of a circuit.
 fn end_of(open: &Open, mut line: NetLine) -> NetLine {
-    let Some((reason, by)) = open.closed else {
-        return NetLine { reason: "unknown", ..line };
+    let Some((reason, by)) = open.closed.filter(|_| open.ended == open.over()) else {
+        let Some((_, by)) = open.process_ended else { return NetLine { reason: "unknown", ..line } };
+        return NetLine { kind: Kind::Disconnected, reason: "ioc_ended", by, ..line };
     };
     (line.reason, line.by) = names(reason, by);
     let in_order = match reason {
@@ -375,17 +390,6 @@ fn end_of(open: &Open, mut line: NetLine) -> NetLine {
         }
     };
     line.kind = if in_order { Kind::Closed } else { Kind::Disconnected };
-    line
-}
-
-fn several(mut line: NetLine, counted: &Counted) -> NetLine {
-    line.count = counted.count;
-    line.last = Some(counted.last);
-    if let (1, Some(pv)) = (counted.pvs.len(), counted.pvs.first()) {
-        line.pv.clone_from(pv);
-    } else {
-        line.text = counted.names();
-    }
     line
 }
 

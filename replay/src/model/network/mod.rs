@@ -8,7 +8,9 @@
 mod addresses;
 mod beaconing;
 mod circuits;
+mod counted;
 mod devices;
+mod rights;
 mod searching;
 
 use super::clock::SetLater;
@@ -25,8 +27,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use beaconing::Beaconing;
-pub use circuits::names as end_names;
 use circuits::Circuits;
+pub use circuits::{names as end_names, refused_channel};
 use devices::Devices;
 use searching::Searching;
 
@@ -213,7 +215,9 @@ impl NetLine {
     /// Whether it was there at some time of the filter's range, and has all else that the filter asks for.
     fn is_wanted(&self, filter: &Filter) -> bool {
         let last = self.last.unwrap_or(self.since);
-        let goes_on = self.going_on == Some(true);
+        // a client may search ever more seldom
+        let may_go_on = matches!(self.kind, Kind::Unanswered | Kind::Searched) && self.going_on.is_none();
+        let goes_on = self.going_on == Some(true) || may_go_on;
         let in_time = filter.until.is_none_or(|until| self.since < until)
             && filter.since.is_none_or(|since| last >= since || goes_on);
         let ip = self.client.address.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
@@ -336,8 +340,10 @@ impl Network {
             };
             for event in &block.events {
                 let (time, fact) = (event.time, &event.fact);
-                if matches!(fact, Fact::IocEnd(_)) {
-                    devices.take(&Reading { context: &context, host: &host, began: 0 }, time, fact);
+                if let Fact::IocEnd(of) = fact {
+                    let reading = Reading { context: &context, host: &host, began: 0 };
+                    devices.take(&reading, time, fact);
+                    circuits.ioc_ended(&reading, time, of.ioc);
                 }
                 match fact {
                     // whoever is named by it may be asked for later

@@ -59,6 +59,19 @@ struct Search {
     log_ends: i64,
 }
 
+impl Search {
+    /// Whether it went on when the log ended, so long after the last one; `None` if that can't be told, since clients
+    /// search ever more seldom.
+    fn goes_on(&self, before_end: i64) -> Option<bool> {
+        if before_end >= PERIOD {
+            return Some(false);
+        }
+        let pauses = i64::try_from(self.count.saturating_sub(1)).unwrap_or(i64::MAX);
+        let pause = self.last.saturating_sub(self.since).checked_div(pauses)?;
+        (before_end <= pause.saturating_mul(2)).then_some(true)
+    }
+}
+
 /// A time in which not every datagram was read in a namespace of a host.
 #[derive(Debug)]
 struct Partial {
@@ -373,7 +386,7 @@ impl Searching {
             line.at_least = missed;
             line.servers = search.answers.keys().map(|server| self.addresses.text(*server)).collect();
             let before_end = search.log_ends.saturating_sub(search.last);
-            line.going_on = Some(before_end < PERIOD);
+            line.going_on = search.goes_on(before_end).filter(|_| search.answers.is_empty() && !at_once);
             line.duration = Some(before_end.max(0)).filter(|_| search.log_ends > i64::MIN);
             line.reason = match (unanswered, search.answers.is_empty()) {
                 _ if served.is_some() => "served",
