@@ -224,6 +224,10 @@ impl Protocol for ChannelAccess {
         }
     }
 
+    fn on_left_out(&mut self, circuit: &mut Circuit, side: Side, time: u64, length: u64) {
+        self.count(circuit, time, side, length, false);
+    }
+
     fn on_window(&mut self, circuit: &mut Circuit, time: u64, is_closed: bool, out: &mut Vec<Event>) {
         if let (Some(traffic), Some(id)) = (&mut self.traffic, circuit.id()) {
             traffic.window(id, time, is_closed, out);

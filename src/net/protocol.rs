@@ -175,6 +175,10 @@ pub trait Protocol {
         out: &mut Self::Output,
     );
 
+    /// The other side has received so many bytes of this side, which were left out before the connection ended, so that
+    /// nothing that came after them tells of them.
+    fn on_left_out(&mut self, _connection: &mut Self::Connection, _side: Side, _time: u64, _length: u64) {}
+
     /// The client's window was closed at `time`: it takes nothing more at present. Called for each segment that says so,
     /// and for the first that does no longer.
     fn on_window(

@@ -7,6 +7,7 @@ use iocrec_log::event::{
 };
 
 use super::counted::{Place, Subscription};
+use super::sent::Sent;
 use super::stall::Stall;
 use super::SECOND;
 use crate::ca::message::{self, Header};
@@ -30,6 +31,8 @@ pub(super) struct Off {
     /// Since when updates are off.
     pub(super) began: Option<u64>,
     pub(super) since: u64,
+    /// When updates were switched on last.
+    pub(super) ended: u64,
     pub(super) noted: u64,
 }
 
@@ -49,10 +52,9 @@ pub(super) struct Circuit {
     pub(super) opened: u64,
     pub(super) since: u64,
     pub(super) noted: u64,
-    /// Bytes from the client and from the server, and of the latter those that were not looked at.
+    /// Bytes from the client since the last note, and from the server.
     pub(super) from_client: u64,
-    pub(super) from_server: u64,
-    pub(super) not_looked_at: u64,
+    pub(super) sent: Sent,
     pub(super) messages: [u32; KINDS],
     pub(super) off: Option<Box<Off>>,
     /// When the ECHO was sent that has no answer yet, and whether that was noted.
@@ -80,8 +82,7 @@ impl Circuit {
             since: time,
             noted: time,
             from_client: 0,
-            from_server: 0,
-            not_looked_at: 0,
+            sent: Sent::default(),
             messages: [0; KINDS],
             off: None,
             echo: None,
@@ -103,7 +104,7 @@ impl Circuit {
     }
 
     pub(super) fn all_bytes(&self) -> u64 {
-        self.from_client.saturating_add(self.from_server)
+        self.from_client.saturating_add(self.sent.since_note())
     }
 
     pub(super) fn is_worth_noting(&self) -> bool {
@@ -112,14 +113,15 @@ impl Circuit {
 
     pub(super) fn note(&mut self, id: CircuitId, now: u64, out: &mut Vec<Event>) {
         let counts = std::mem::replace(&mut self.messages, [0; KINDS]);
+        let (from_server, not_looked_at) = self.sent.note();
         let messages = MESSAGES.iter().zip(counts).filter(|(_, count)| *count > 0);
         let traffic = CircuitTraffic {
             circuit: id,
             since: self.since,
             from_client: std::mem::take(&mut self.from_client),
-            from_server: std::mem::take(&mut self.from_server),
+            from_server,
             messages: messages.map(|(message, count)| (*message, count)).collect(),
-            not_looked_at: std::mem::take(&mut self.not_looked_at),
+            not_looked_at,
         };
         (self.since, self.noted) = (now, now);
         out.push(Event { time: now, fact: Fact::from(traffic) });
@@ -164,8 +166,10 @@ impl Circuit {
                     off: std::mem::take(&mut off.off),
                     is_off: off.began.is_some(),
                 };
+                // that it is over is noted a second or two later
+                let time = if note.is_off { now } else { off.ended.max(off.noted).min(now) };
                 (off.since, off.noted) = (now, now);
-                out.push(Event { time: now, fact: Fact::EventsOff(note) });
+                out.push(Event { time, fact: Fact::EventsOff(note) });
             }
         }
     }

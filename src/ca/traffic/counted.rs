@@ -94,6 +94,8 @@ impl Traffic {
             }
             let channel = subscription.channel;
             let updates = found.updates.wrapping_sub(before.updates);
+            let bytes = found.bytes.wrapping_sub(before.bytes);
+            circuit.sent.counted(bytes);
             let is_noted = self.channels.contains_key(&channel);
             if !is_noted && (updates == 0 || self.channels.len() >= MAX_CHANNELS) {
                 continue;
@@ -105,7 +107,7 @@ impl Traffic {
             });
             let filtered = channel.filtered.get_or_insert(Filtered { updates: 0, bytes: 0, whole: true });
             filtered.updates = filtered.updates.saturating_add(updates.into());
-            filtered.bytes = filtered.bytes.saturating_add(found.bytes.wrapping_sub(before.bytes));
+            filtered.bytes = filtered.bytes.saturating_add(bytes);
             filtered.whole &= whole;
         }
         if matches!(ended, Some(Ended::Circuit)) {

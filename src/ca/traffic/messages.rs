@@ -66,6 +66,9 @@ impl Traffic {
             EVENTS_ON => {
                 if let Some(off) = &mut circuit.off {
                     let began = off.began.take();
+                    if began.is_some() {
+                        off.ended = time;
+                    }
                     off.off = off.off.saturating_add(began.map_or(0, |began| time.saturating_sub(began)));
                 }
                 Message::EventsOn
@@ -129,6 +132,9 @@ impl Traffic {
             // without a payload it ends a subscription
             EVENT_ADD if header.size > 0 => {
                 updated = circuit.subscriptions.get(&header.p2).map(|subscription| subscription.channel);
+                if updated.is_some() {
+                    circuit.sent.passed(header.bytes() as u64 + u64::from(header.size));
+                }
                 Message::Update
             }
             READ | READ_NOTIFY => Message::GetAnswer,

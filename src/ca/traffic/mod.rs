@@ -7,6 +7,7 @@
 mod circuit;
 mod counted;
 mod messages;
+mod sent;
 mod stall;
 
 use std::collections::HashMap;
@@ -91,14 +92,12 @@ impl Traffic {
     /// Counts bytes that a side of a circuit sent. `looked_at`: whether they are here.
     pub fn bytes(&mut self, circuit: CircuitId, time: u64, side: Side, count: u64, looked_at: bool) {
         let Some(circuit) = self.circuit(circuit, time) else { return };
-        let bytes = match side {
-            Side::Client => &mut circuit.from_client,
-            Side::Server => &mut circuit.from_server,
-        };
-        *bytes = bytes.saturating_add(count);
-        if !looked_at && side == Side::Server {
-            circuit.not_looked_at = circuit.not_looked_at.saturating_add(count);
-            circuit.complete = false;
+        match side {
+            Side::Client => circuit.from_client = circuit.from_client.saturating_add(count),
+            Side::Server => {
+                circuit.sent.bytes(count, looked_at);
+                circuit.complete &= looked_at;
+            }
         }
     }
 
@@ -150,6 +149,10 @@ impl Traffic {
     }
 
     fn note(&mut self, now: u64, most: usize, out: &mut Vec<Event>) {
+        let subscribed: Vec<CircuitId> =
+            self.circuits.iter().filter(|(_, circuit)| circuit.place.is_some()).map(|(id, _)| *id).collect();
+        subscribed.into_iter().for_each(|id| self.take_counts(id, None));
+        self.sweep_counts();
         // The busiest, and those first that have waited for longest.
         let waited = |since: u64| now.saturating_sub(since) / NOTE;
         let mut busy: Vec<(u64, u64, CircuitId)> = self
@@ -164,10 +167,6 @@ impl Traffic {
                 circuit.note(id, now, out);
             }
         }
-        let subscribed: Vec<CircuitId> =
-            self.circuits.iter().filter(|(_, circuit)| circuit.place.is_some()).map(|(id, _)| *id).collect();
-        subscribed.into_iter().for_each(|id| self.take_counts(id, None));
-        self.sweep_counts();
         self.note_channels(now, most.min(NOTED), None, out);
         self.circuits.values_mut().for_each(|circuit| circuit.complete = true);
     }

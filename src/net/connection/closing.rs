@@ -107,6 +107,16 @@ impl<S> Connection<S> {
     /// It is over.
     pub fn end<P: Protocol<Connection = S>>(&mut self, time: u64, closing: Closing, shared: &mut Shared<P>) {
         if self.closed.is_none() {
+            let left_out = match closing {
+                // the client's end acknowledges what it has received
+                Closing::Finished(_) | Closing::Reset(Side::Client) if shared.limits.filtered => {
+                    self.from_server.stream.received_beyond()
+                }
+                _ => 0,
+            };
+            if left_out > 0 {
+                shared.protocol.on_left_out(&mut self.state, Side::Server, time, left_out.into());
+            }
             self.closed = Some(Closed { at: time, reset: matches!(closing, Closing::Reset(_)) });
             shared.protocol.on_close(&mut self.state, time, closing, shared.out);
         }

@@ -107,6 +107,16 @@ impl Stream {
         self.acknowledged
     }
 
+    /// Bytes beyond the expected one that the other side says it has received; 0 if the end was reached, which counts
+    /// like a byte.
+    pub fn received_beyond(&self) -> u32 {
+        let beyond = self.acknowledged.map_or(0, |acknowledged| self.ahead(acknowledged));
+        match u32::try_from(beyond) {
+            Ok(beyond) if beyond <= MAX_DISTANCE.unsigned_abs() && !self.over => beyond,
+            _ => 0,
+        }
+    }
+
     /// Takes a segment; buffers no more than `limit` bytes.
     pub fn segment(&mut self, arrival: Arrival, limit: usize, out: &mut Pieces) -> Verdict {
         if self.over {
