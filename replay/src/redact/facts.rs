@@ -5,7 +5,7 @@
 //! and sizes; kinds and states; types and statuses of the protocols; process, thread and socket numbers; addresses in an
 //! IOC's memory; ports.
 
-use super::{words, Redaction, Values};
+use super::{pva, words, Redaction, Values};
 use iocrec_log::event::*;
 
 impl Redaction {
@@ -46,9 +46,8 @@ impl Redaction {
             | Fact::CircuitForgotten(_)
             | Fact::ChannelForgotten(_) => {}
             Fact::Channel(channel) => {
-                let Channel { id, circuit: _, cid: _, sid: _, pv, dbr: _, count: _, origin: _ } =
-                    &mut **channel;
-                self.links.channel(*id, words::is_link_field(epics::Pv::new(pv).field));
+                let Channel { id, circuit, cid: _, sid: _, pv, dbr: _, count: _, origin: _ } = &mut **channel;
+                self.links.channel(*id, *circuit, words::is_link_field(epics::Pv::new(pv).field));
                 self.pv(pv);
             }
             Fact::ServerThread(ServerThread { thread: _, circuit: _ }) => {}
@@ -149,14 +148,22 @@ impl Redaction {
             }
             Fact::PvaType(of) => self.pva_type(of),
             Fact::PvaPut(put) => {
-                let PvaPut { circuit: _, channel: _, ioid: _, kind, options, value } = &mut **put;
-                self.pva_value(options, false, true);
-                self.pva_value(value, matches!(kind, PvaKind::Put | PvaKind::PutGet), false);
+                let PvaPut { circuit: _, channel, ioid: _, kind, options, value } = &mut **put;
+                let links = match self.links.is_channel(*channel) {
+                    true => pva::Links::All,
+                    false => pva::Links::None,
+                };
+                self.pva_value(options, false, true, pva::Links::None);
+                self.pva_value(value, matches!(kind, PvaKind::Put | PvaKind::PutGet), false, links);
             }
             Fact::PvaAnswer(answer) => {
-                let PvaAnswer { circuit: _, ioid: _, kind, status: _, text, value } = &mut **answer;
+                let PvaAnswer { circuit, ioid: _, kind, status: _, text, value } = &mut **answer;
                 self.error_text(text);
-                self.pva_value(value, matches!(kind, PvaKind::Get | PvaKind::PutGet), false);
+                let links = match self.links.is_on_circuit(*circuit) {
+                    true => pva::Links::ByTheirFlags,
+                    false => pva::Links::None,
+                };
+                self.pva_value(value, matches!(kind, PvaKind::Get | PvaKind::PutGet), false, links);
             }
             Fact::PvaMonitor(PvaMonitor { circuit: _, channel: _, ioid: _, starts: _ }) => {}
             Fact::PvaMessage(PvaMessage { circuit: _, channel: _, command: _, level: _, text }) => {

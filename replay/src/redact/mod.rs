@@ -146,6 +146,8 @@ const MOST_LINKS: usize = 1 << 20;
 struct Links {
     fields: HashSet<u32>,
     channels: HashSet<u32>,
+    /// The circuits of these channels.
+    circuits: HashSet<u32>,
 }
 
 impl Links {
@@ -153,8 +155,15 @@ impl Links {
         set(&mut self.fields, id, is_link);
     }
 
-    fn channel(&mut self, id: u32, is_link: bool) {
+    fn channel(&mut self, id: u32, circuit: u32, is_link: bool) {
         set(&mut self.channels, id, is_link);
+        if is_link {
+            set(&mut self.circuits, circuit, true);
+        }
+    }
+
+    fn is_on_circuit(&self, id: u32) -> bool {
+        self.circuits.contains(&id)
     }
 
     fn is_field(&self, id: u32) -> bool {

@@ -159,13 +159,14 @@ impl Redaction {
     }
 
     /// A value. `changed`: it begins with the set of changed fields. `is_options`: it is the options of a request, whose
-    /// words are those of PVAccess.
-    pub(super) fn pva_value(&mut self, value: &mut PvaValue, changed: bool, is_options: bool) {
+    /// words are those of PVAccess. `links`: whether its texts are links.
+    pub(super) fn pva_value(&mut self, value: &mut PvaValue, changed: bool, is_options: bool, links: Links) {
         let PvaValue { types, big_endian, length, bytes } = value;
+        let is_kept = self.choice.values == Values::Keep;
         match self.choice.values {
-            Values::Keep => return,
+            Values::Keep if links == Links::None => return,
             Values::Drop if !is_options => return bytes.clear(),
-            Values::Drop | Values::Scale | Values::Replace => {}
+            Values::Keep | Values::Drop | Values::Scale | Values::Replace => {}
         }
         let (found, end) = match types.first().and_then(|of| self.types.get(*of)) {
             Some(description) => leaves(description, bytes, *big_endian, changed),
@@ -180,6 +181,7 @@ impl Redaction {
             done = end;
             if scalar == Scalar::STRING {
                 let text = match () {
+                    () if is_kept => self.kept_text(leaf, is_cut, links),
                     () if is_options && words::is_pva_name(leaf) => leaf.to_vec(),
                     () if is_cut || is_options => self.secret.letters("text", leaf),
                     // as the record's value is: it must be found again there
@@ -189,7 +191,7 @@ impl Redaction {
             } else {
                 let first = replaced.len();
                 replaced.extend_from_slice(leaf);
-                if scalar != Scalar::BOOLEAN {
+                if scalar != Scalar::BOOLEAN && !is_kept {
                     let own = replaced.get_mut(first..).unwrap_or_default();
                     self.elements(dbf(scalar), own, *big_endian);
                 }
@@ -200,6 +202,36 @@ impl Redaction {
         *length = (*length).saturating_add(replaced.len() as u32).saturating_sub(bytes.len() as u32);
         *bytes = replaced;
     }
+}
+
+impl Redaction {
+    /// A text of a value that is kept: names of PVs in links are not.
+    fn kept_text(&mut self, text: &[u8], is_cut: bool, links: Links) -> Vec<u8> {
+        let readable = epics::pva::cursor::text(text);
+        let mut flags = readable.split_ascii_whitespace().skip(1).peekable();
+        let is_link = match links {
+            Links::All => true,
+            Links::ByTheirFlags => flags.peek().is_some() && flags.all(words::is_link_flag),
+            Links::None => false,
+        };
+        match is_link && !self.choice.keep_names {
+            // what is left of it is not told apart
+            true if is_cut => self.secret.letters("text", text),
+            true => self.link(&readable).into_bytes(),
+            false => text.to_vec(),
+        }
+    }
+}
+
+/// Which texts of a value are links.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Links {
+    /// None.
+    None,
+    /// Those that end with what an IOC writes behind a link's target: it is not known whose value it is.
+    ByTheirFlags,
+    /// All.
+    All,
 }
 
 /// Appends a text in place of another, whose size stands right before it.

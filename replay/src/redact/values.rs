@@ -33,6 +33,11 @@ const STEP: f64 = 1024.0;
 /// Bytes of a string in an IOC and in Channel Access.
 const STRING: usize = 40;
 
+/// Whether arrays of this type are long strings.
+fn is_character(dbf: Dbf) -> bool {
+    matches!(dbf, Dbf::Char | Dbf::UChar)
+}
+
 impl Redaction {
     /// The magnitude of a whole number.
     fn magnitude(&self, number: u64) -> u64 {
@@ -119,9 +124,22 @@ impl Redaction {
 
     /// A value. `is_link`: its text is that of a link, which is no value but a name.
     pub(super) fn value(&mut self, value: &mut Value, is_link: bool) {
-        if let (Value::Text(text), true) = (&mut *value, is_link) {
-            *text = self.link(&epics::pva::cursor::text(text)).into_bytes();
-            return;
+        match &mut *value {
+            Value::Text(text) if is_link => {
+                *text = self.link(&epics::pva::cursor::text(text)).into_bytes();
+                return;
+            }
+            // kept values hold no names of PVs; those that are replaced become letters
+            Value::Array(array) if is_link && self.choice.values == Values::Keep => {
+                let Array { dbf, count, bytes } = array;
+                let is_cut = (bytes.len() as u64) < u64::from(*count);
+                self.link_elements(*dbf, bytes);
+                if is_character(*dbf) && !is_cut {
+                    *count = bytes.len() as u32;
+                }
+                return;
+            }
+            _ => {}
         }
         match self.choice.values {
             Values::Keep => return,
@@ -145,7 +163,7 @@ impl Redaction {
 
     /// The elements of an array, in place.
     pub(super) fn elements(&self, dbf: Dbf, bytes: &mut [u8], big_endian: bool) {
-        if matches!(dbf, Dbf::Char | Dbf::UChar) && bytes.len() > 1 {
+        if is_character(dbf) && bytes.len() > 1 {
             // Mostly a long text, of which letters would be told apart by how often they come. A client may send zeros
             // behind it, which the record does not have.
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -163,6 +181,27 @@ impl Redaction {
                 self.element(dbf, element, big_endian);
             } else {
                 element.fill(0);
+            }
+        }
+    }
+
+    /// The elements of an array in which the text of a link stands: a long string, or short ones.
+    fn link_elements(&mut self, dbf: Dbf, bytes: &mut Vec<u8>) {
+        let text_of = |bytes: &[u8]| {
+            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+            (epics::pva::cursor::text(bytes.get(..end).unwrap_or_default()), end)
+        };
+        if is_character(dbf) {
+            let (text, end) = text_of(bytes);
+            let zeros = bytes.len() - end;
+            *bytes = self.link(&text).into_bytes();
+            bytes.resize(bytes.len() + zeros, 0);
+        } else if dbf.kind() == Kind::Text {
+            for element in bytes.chunks_mut(dbf.size()) {
+                let mut text = self.link(&text_of(element).0).into_bytes();
+                text.truncate(element.len().saturating_sub(1));
+                text.resize(element.len(), 0);
+                element.copy_from_slice(&text);
             }
         }
     }
@@ -202,6 +241,7 @@ impl Redaction {
     /// The payload of a put on the network. What fills it up behind the elements is memory of the client, and becomes zero.
     pub(super) fn payload(&mut self, put: &mut CaPut, is_link: bool) {
         let CaPut { circuit: _, channel: _, notify: _, dbr, count, ioid: _, length, payload } = put;
+        let is_cut = payload.len() < *length as usize;
         let dbr = Dbr(*dbr);
         let (Some(dbf), Some(offset)) = (dbr.element(), dbr.value_offset()) else { return payload.clear() };
         if let (Dbf::String, 1, true) = (dbf, *count, offset == 0) {
@@ -216,6 +256,19 @@ impl Redaction {
         match self.choice.values {
             // switched on or off, or a severity: no value of the record
             _ if matches!(dbr, Dbr::PUT_ACKT | Dbr::PUT_ACKS) => {}
+            Values::Keep if is_link => {
+                let mut kept = own.to_vec();
+                self.link_elements(dbf, &mut kept);
+                if is_character(dbf) {
+                    *count = kept.len() as u32;
+                }
+                payload.truncate(offset);
+                payload.extend(kept);
+                payload.resize(payload.len().next_multiple_of(8), 0);
+                if !is_cut {
+                    *length = payload.len() as u32;
+                }
+            }
             Values::Keep => {}
             Values::Drop => payload.clear(),
             Values::Scale | Values::Replace => self.elements(dbf, own, true),
