@@ -215,3 +215,129 @@ fn a_copy_tells_how_an_ioc_ended_but_not_by_whom() {
         assert_eq!(told.ends_with("core dump"), how.ends_with("core dump"), "{out}");
     }
 }
+
+/// A link is a name, not a value, also where it is put as a long string, as one of several strings, or over PVAccess.
+#[test]
+fn kept_values_hold_no_names_of_pvs() {
+    let place = tempfile::tempdir().unwrap();
+    let (log, copy) = (place.path().join("log"), place.path().join("copy"));
+    let mut happenings = definitions("ai", Dbf::Double);
+    let channel = |id: u32, circuit: u32, pv: &str| {
+        let (cid, sid, dbr, count) = (Some(id), Some(id), Some(0), Some(1));
+        Fact::from(Channel { id, circuit, cid, sid, pv: pv.into(), dbr, count, origin: Origin::Opened })
+    };
+    let field =
+        Field { id: 10, ioc: 1, rtype: "ai".into(), name: "INP".into(), dbf: Dbf::InLink, menu: None };
+    happenings.extend([
+        (MS, Fact::from(field)),
+        (MS, channel(10, 1, "SR:C01{PS:Q1}I-SP.INP$")),
+        (MS, channel(11, 1, "SR:C01{PS:Q1}I-SP.INP")),
+        (MS, channel(12, 1, "SR:C01{PS:Q1}I-SP.DESC")),
+    ]);
+    let put = |channel: u32, dbr: u16, count: u32, payload: Vec<u8>| {
+        let length = payload.len() as u32;
+        Fact::CaPut(CaPut { circuit: 1, channel, notify: false, dbr, count, ioid: 1, length, payload })
+    };
+    let mut long = b"SECRET:LONG CP MS".to_vec();
+    let characters = long.len() as u32;
+    long.resize(24, 0);
+    let mut several = vec![0; 80];
+    several[..14].copy_from_slice(b"SECRET:ONE NPP");
+    several[40..53].copy_from_slice(b"SECRET:TWO PP");
+    happenings.extend([
+        (SECOND, put(10, 4, characters, long)),
+        (2 * SECOND, put(11, 0, 2, several)),
+        (3 * SECOND, put(12, 0, 1, b"kept text here\0\0".to_vec())),
+    ]);
+    let bytes = b"SECRET:ARRAY PP NMS\0".to_vec();
+    let requested = Value::Array(Array { dbf: Dbf::Char, count: bytes.len() as u32, bytes });
+    let (kind, dbf, count, old) = (PutKind::Put, Dbf::Char, 20, Value::Text(b"SECRET:OLD NPP".to_vec()));
+    let hit = Put {
+        thread: CLIENT,
+        sp: -1200,
+        site: 1,
+        kind,
+        record: 9,
+        field: Some(10),
+        dbf,
+        count,
+        requested,
+        old,
+    };
+    happenings.push((4 * SECOND, Fact::from(hit)));
+    // a structure with a string named value, as PVAccess sends it
+    let description = b"\x80\0\x01\x05value\x60".to_vec();
+    happenings.push((MS, Fact::PvaType(PvaType { id: 1, description })));
+    let value = |bitset: &[u8], text: &[u8]| {
+        let bytes = [bitset, &[text.len() as u8], text].concat();
+        PvaValue { types: vec![1], big_endian: false, length: bytes.len() as u32, bytes }
+    };
+    let pva = PvaPut {
+        circuit: 1,
+        channel: 11,
+        ioid: 1,
+        kind: PvaKind::Put,
+        options: PvaValue::default(),
+        value: value(&[1, 2], b"SECRET:PVA"),
+    };
+    let of_answer = |text: &[u8]| PvaAnswer {
+        circuit: 1,
+        ioid: 1,
+        kind: PvaKind::Get,
+        status: 0,
+        text: String::new(),
+        value: value(&[1, 2], text),
+    };
+    happenings.extend([
+        (5 * SECOND, Fact::PvaAnswer(Box::new(of_answer(b"SECRET:BEFORE NPP NMS")))),
+        (5 * SECOND, Fact::PvaAnswer(Box::new(of_answer(b"another kept text")))),
+        (6 * SECOND, Fact::PvaPut(Box::new(pva))),
+    ]);
+    write_events(&log, "box1", 1, happenings);
+    let copied = |options: &[&str]| {
+        let _ = std::fs::remove_dir_all(&copy);
+        let words = ["redact", log.to_str().unwrap(), "-o", copy.to_str().unwrap(), "--values", "keep"];
+        let (code, _, err) = outcome(iocreplay([&words, options].concat()).output().unwrap());
+        assert_eq!((code, err.as_str()), (0, ""));
+        let mut texts = String::new();
+        for file in iocrec_log::reader::find(&copy).unwrap() {
+            let mut segment = file.open().unwrap();
+            while let Some(block) = segment.next_block() {
+                for event in block.unwrap().events {
+                    let json = serde_json::to_value(&event.fact).unwrap();
+                    bytes_in(&json, &mut texts);
+                }
+            }
+        }
+        texts
+    };
+    let texts = copied(&[]);
+    assert!(!texts.contains("SECRET"), "{texts}");
+    for kept in ["kept text here", "another kept text"] {
+        assert!(texts.contains(kept), "{kept}: {texts}");
+    }
+    // what they say of how they are read stays
+    for flags in [" CP MS", " NPP", " PP NMS", " NPP NMS"] {
+        assert!(texts.contains(flags), "{flags}: {texts}");
+    }
+    let texts = copied(&["--keep-names"]);
+    for name in ["LONG CP MS", "ONE NPP", "TWO PP", "ARRAY PP NMS", "OLD NPP", "PVA", "BEFORE NPP NMS"] {
+        assert!(texts.contains(&format!("SECRET:{name}")), "{name}: {texts}");
+    }
+}
+
+/// All texts, and all lists of bytes as texts.
+fn bytes_in(value: &Json, texts: &mut String) {
+    match value {
+        Json::String(text) => *texts += &format!("{text}\n"),
+        Json::Array(all) => {
+            let byte = |value: &Json| u8::try_from(value.as_u64()?).ok();
+            match all.iter().map(byte).collect::<Option<Vec<u8>>>() {
+                Some(bytes) => *texts += &format!("{}\n", String::from_utf8_lossy(&bytes)),
+                None => all.iter().for_each(|value| bytes_in(value, texts)),
+            }
+        }
+        Json::Object(all) => all.values().for_each(|value| bytes_in(value, texts)),
+        _ => {}
+    }
+}

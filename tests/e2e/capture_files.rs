@@ -1,6 +1,6 @@
 //! Capture files give the puts that clients made, as a recorder on the spot has them; without any privilege.
 
-use crate::rig::{iocreplay, json_lines, python, run, wait_until, Rig, IOCREC};
+use crate::rig::{iocreplay, json_lines, python, rig_file, run, wait_until, Rig, IOCREC};
 use serde_json::{json, Value};
 use std::fs;
 use std::os::unix::fs::chown;
@@ -144,6 +144,76 @@ fn a_capture_has_the_puts_that_were_made() {
     let whole: Vec<Value> = found.iter().map(by_packets).collect();
     assert!(part.len() > 20 && part.len() < whole.len());
     assert_eq!(part[..part.len() - 1], whole[..part.len() - 1], "the last one may lack its answer");
+}
+
+/// What goes over circuits beside puts, and how they end, is in a capture as it is in a recording on the spot.
+#[test]
+fn a_capture_tells_of_the_network() {
+    let Some(rig) = Rig::new("capture_network") else { return };
+    let capture = rig.path("capture.pcap");
+    let mut capturing = python("capture.py");
+    capturing.arg(&capture);
+    let mut tcpdump = rig.ioc_by("capture", &mut capturing);
+    let access = rig_file("access.acf");
+    let _ioc = rig.ioc_with("one", PORT, "puts.db", &["--access", &access.to_string_lossy()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    client.connect("PUT:DOUBLE.ASG");
+    client.put("PUT:DOUBLE.ASG", STRING, json!("LOCKED"), true);
+    let (mut raw, who) = rig.raw_client(PORT);
+    let mut ask = |command: Value| {
+        raw.send(&command.to_string());
+        raw.line_as_json()
+    };
+    let searched = ask(json!({"do": "search", "name": "NO:ONE", "seconds": 1.0}))["count"].clone();
+    let first = ask(json!({"do": "open", "create": ["PUT:DOUBLE", "NO:SUCH", "NO:SUCH"], "priority": 3}));
+    ask(json!({"do": "off", "seconds": 1.2}));
+    ask(json!({"do": "close", "reset": false}));
+    let second = ask(json!({"do": "open", "create": ["PUT:LONG"], "priority": 0}));
+    std::thread::sleep(Duration::from_millis(200));
+    ask(json!({"do": "close", "reset": true}));
+    std::thread::sleep(Duration::from_millis(500));
+    tcpdump.stop();
+    for without in [false, true] {
+        let log = rig.path(if without { "without" } else { "log" });
+        fs::create_dir(&log).expect("a directory");
+        for path in [&log, &capture] {
+            chown(path, Some(NOBODY), Some(NOBODY)).expect("root may");
+        }
+        // its datagrams are not on a usual port
+        let port = PORT.to_string();
+        let named = ["--port", &port];
+        read_into(&log, &capture, &[&named[..], if without { &["--no-net"] } else { &[] }].concat());
+        let output = Command::new(iocreplay()).args(["net", &log, "--all", "--format", "jsonl"]).output();
+        let lines = json_lines(&output.expect("it runs").stdout);
+        let of = |client: &Value| -> Vec<String> {
+            let of_it = |line: &&Value| line["client"] == *client;
+            let kind = |line: &Value| {
+                let told = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+                format!("{} {} {} {} {}", told("kind"), told("reason"), told("by"), told("pv"), line["count"])
+            };
+            lines.iter().filter(of_it).map(kind).collect()
+        };
+        if without {
+            assert_eq!(of(&first["circuit"]), ["connected opened - - 1", "closed unknown - - 1"]);
+            assert!(of(&who["address"]).is_empty(), "{lines:#?}");
+            continue;
+        }
+        let expected = [
+            "channel_refused create_failed - NO:SUCH 2",
+            "no_access no_write - PUT:DOUBLE 1",
+            "slow_client events_off - - 1",
+            "connected opened - - 1",
+            "closed closed client - 1",
+            "traffic - - - 0",
+        ];
+        let mut told = of(&first["circuit"]);
+        told.sort();
+        let mut expected = expected.map(str::to_owned).to_vec();
+        expected.sort();
+        assert_eq!(told, expected, "{lines:#?}");
+        assert_eq!(of(&second["circuit"]), ["connected opened - - 1", "disconnected reset client - 1"]);
+        assert_eq!(of(&who["address"]), [format!("unanswered no_answer_seen - NO:ONE {searched}")]);
+    }
 }
 
 #[test]

@@ -28,6 +28,17 @@ fn counted(lines: &[Value], circuit: &Value, pv: &str) -> (u64, u64, bool) {
     })
 }
 
+/// Bytes that the server sent on a circuit, as the lines of the network count them.
+fn bytes_of_server(lines: &[Value], circuit: &Value) -> u64 {
+    let of_it = |line: &&Value| line["kind"] == "traffic" && line["client"] == *circuit;
+    let of_line = |line: &Value| -> u64 {
+        let text = line["text"].as_str().expect("a text");
+        let said = text.split([',', ';']).find_map(|part| part.trim().strip_suffix(" from the server"));
+        said.expect("bytes").parse().expect("a number")
+    };
+    lines.iter().filter(of_it).map(of_line).sum()
+}
+
 /// Updates are counted where the filter leaves them out: to the last one, and to the last byte.
 #[test]
 fn every_update_is_counted() {
@@ -64,17 +75,19 @@ fn every_update_is_counted() {
             // one subscription ends before its circuit, the other circuit is open at the end of the recorder
             ask(json!({"do": "cancel", "pv": "PUT:LONG"}));
         }
-        let came = ask(json!({"do": "updates"}))["came"].clone();
+        let answer = ask(json!({"do": "updates"}));
         if at == 0 {
             ask(json!({"do": "close", "reset": false}));
         }
-        truth.push((circuit.clone(), came));
+        truth.push((circuit.clone(), answer["came"].clone(), answer["bytes"].clone()));
     }
     // a client that is not told of anything more
     sleep(Duration::from_secs(1));
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let lines = net(&rig, &["--user", "raw"]);
-    for (circuit, came) in &truth {
+    for (circuit, came, bytes) in &truth {
+        // also those after which nothing came that the filter lets pass
+        assert_eq!(json!(bytes_of_server(&lines, circuit)), *bytes, "{circuit}: {lines:#?}");
         for pv in pvs {
             let took = (came[pv][0].as_u64().expect("a count"), came[pv][1].as_u64().expect("bytes"));
             let (updates, bytes, whole) = counted(&lines, circuit, pv);

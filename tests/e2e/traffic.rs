@@ -18,6 +18,12 @@ fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["kind"] == kind).collect()
 }
 
+/// Seconds since midnight.
+fn of_day(time: &Value) -> f64 {
+    let clock = time.as_str().and_then(|time| time.get(11..29)).expect("a time with nanoseconds");
+    clock.split(':').fold(0.0, |all, part| all * 60.0 + part.parse::<f64>().expect("a number"))
+}
+
 #[test]
 fn the_network_is_told_as_it_was() {
     let Some(rig) = Rig::new("traffic") else { return };
@@ -87,6 +93,9 @@ fn the_network_is_told_as_it_was() {
     assert_eq!((&slow["count"], &slow["going_on"]), (&json!(1), &json!(false)));
     let off = slow["duration_ms"].as_f64().unwrap();
     assert!((1400.0..3000.0).contains(&off), "updates were off for {off} ms");
+    // once: so it lasted from the first to the last, whenever that was noted
+    let lasted = (of_day(&slow["last"]) - of_day(&slow["time"])) * 1000.0;
+    assert!((lasted - off).abs() < 1.0, "{lasted} ms: {slow}");
     let [closed] = &by_raw("closed")[..] else { panic!("one closed circuit: {lines:#?}") };
     assert_eq!((&closed["reason"], &closed["by"]), (&json!("closed"), &json!("client")));
     let [reset] = &by_raw("disconnected")[..] else { panic!("one broken circuit: {lines:#?}") };

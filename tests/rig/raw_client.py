@@ -17,7 +17,7 @@ Commands on stdin, one JSON object per line; each is answered with a line of JSO
                                                    updates from then on
     {"do": "cancel", "pv": PV}                     ends a subscription, and waits for the answer
     {"do": "updates"}                              waits until nothing comes for a second; how many updates came of
-                                                   each, and their bytes
+                                                   each, and their bytes; and all bytes that came on the circuit
     {"do": "send", "fields": [COMMAND, DBR, COUNT, P1, P2, TEXT], "until": [COMMAND, ...]}
                                                    sends a message, and reads until one of these commands comes;
                                                    "bare": true, without a NUL behind the text
@@ -56,6 +56,7 @@ class Client:
         self.asks = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.asks.bind(("127.0.0.1", 0))
         self.circuit = None
+        self.bytes = 0
 
     def search(self, name, seconds):
         end = time.monotonic() + seconds
@@ -77,6 +78,7 @@ class Client:
 
     def open(self, create, priority):
         self.circuit = socket.create_connection(self.server)
+        self.bytes = 0
         hello = message(0, priority, 13) + message(20, payload=b"raw\0") + message(21, payload=b"rawhost\0")
         asked = b"".join(message(18, p1=cid, p2=13, payload=name.encode() + b"\0") for cid, name in enumerate(create))
         self.circuit.sendall(hello + asked)
@@ -139,6 +141,7 @@ class Client:
             size, count = struct.unpack(">II", self.circuit.recv(8, socket.MSG_WAITALL))
             length = 24
         payload = self.circuit.recv(size, socket.MSG_WAITALL) if size else b""
+        self.bytes += length + size
         return (command, dbr, count, p1, p2), payload, length + size
 
     def until(self, commands):
@@ -183,7 +186,7 @@ class Client:
     def updates(self):
         while time.monotonic() - self.last < 1:
             time.sleep(0.05)
-        return {"came": self.came}
+        return {"came": self.came, "bytes": self.bytes}
 
     def send(self, fields, until, bare=False):
         *numbers, text = fields
