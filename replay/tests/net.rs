@@ -2,48 +2,12 @@
 
 mod common;
 
-use common::{run, write_events, SECOND};
+use common::network::{address, channel, circuit, log_of, rows, searched, works, NAMESPACE, SERVER};
+use common::SECOND;
 use iocrec_log::event::*;
-use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::path::Path;
 use tempfile::TempDir;
-
-const SERVER: Address = address(9, 5064);
-const NAMESPACE: u64 = 7;
-
-const fn address(last: u8, port: u16) -> Address {
-    Address { ip: u32::from_be_bytes([10, 0, 0, last]), port }
-}
-
-fn log_of(mut events: Vec<(u64, Fact)>) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    events.sort_by_key(|(time, _)| *time);
-    write_events(&directory.path().join("log"), "box1", 7, events);
-    directory
-}
-
-/// Searches of a client for a name, from one second to another, and who answered.
-fn searched(
-    name: &str,
-    client: Address,
-    (since, last): (u64, u64),
-    count: u32,
-    answers: &[Address],
-) -> (u64, Fact) {
-    let searches = Searches {
-        namespace: NAMESPACE,
-        client,
-        tcp: false,
-        name: name.into(),
-        count,
-        since: since * SECOND,
-        last: last * SECOND,
-        not_found: 0,
-        answers: answers.iter().map(|server| (*server, 1)).collect(),
-    };
-    ((last + 1) * SECOND, Fact::from(searches))
-}
 
 fn beacons(
     at: u64,
@@ -65,19 +29,6 @@ fn beacons(
         version: 13,
     };
     (at * SECOND, Fact::Beacons(beacons))
-}
-
-fn circuit(at: u64, id: u32, client: Address) -> Vec<(u64, Fact)> {
-    let (user, host) = ("carol".to_owned(), "office".to_owned());
-    let circuit = Circuit { id, client, server: SERVER, user, host, minor: 13, origin: Origin::Opened };
-    let ends = CircuitEnds { circuit: id, namespace: NAMESPACE, server: Some(1), client: None };
-    vec![(at * SECOND, Fact::from(circuit)), (at * SECOND, Fact::CircuitEnds(ends))]
-}
-
-fn channel(at: u64, id: u32, circuit: u32, pv: &str) -> (u64, Fact) {
-    let (cid, sid, dbr, count) = (Some(id), Some(id), Some(6), Some(1));
-    let origin = Origin::Opened;
-    (at * SECOND, Fact::from(Channel { id, circuit, cid, sid, pv: pv.into(), dbr, count, origin }))
 }
 
 /// What was found of an IOC's connection with a device at one look.
@@ -224,17 +175,6 @@ fn network() -> TempDir {
     log_of(events)
 }
 
-fn works(directory: &Path, arguments: &[&str]) -> String {
-    let (code, out, err) = run(directory, &[&["net", "log", "--utc"], arguments].concat());
-    assert_eq!(code, 0, "{arguments:?}: {err}");
-    out
-}
-
-fn rows(directory: &Path, arguments: &[&str]) -> Vec<Json> {
-    let out = works(directory, &[arguments, &["--format", "jsonl"]].concat());
-    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 /// The kinds that `--help` of the format names: those of the manual.
 fn kinds() -> BTreeSet<String> {
     let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/net.md");
@@ -344,126 +284,4 @@ fn an_answer_that_was_not_seen() {
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
-}
-
-fn access(at: u64, channel: u32, rights: u16) -> (u64, Fact) {
-    (at * SECOND, Fact::AccessRights(AccessRights { channel, circuit: 11, rights }))
-}
-
-/// What a client was refused, by its names, each once; what it may do again, and what it may not when the log ends.
-#[test]
-fn what_was_refused_or_denied_is_told_by_name() {
-    let mut events = circuit(5, 11, address(5, 42_001));
-    // eight tries with two names
-    for number in 0..8 {
-        let (id, pv) = (100 + number, if number < 5 { "T:NOT" } else { "T:NEITHER" });
-        events.push((6 * SECOND, channel(6, id, 11, pv).1));
-        let closed = ChannelClosed { channel: id, reason: ChannelReason::Refused };
-        events.push((6 * SECOND, Fact::ChannelClosed(closed)));
-        events.push((6 * SECOND, Fact::ChannelEnd(id)));
-    }
-    for (id, pv) in [(11, "T:A"), (12, "T:B"), (13, "T:C"), (14, "T:D"), (15, "T:CLEARED")] {
-        events.push(channel(7, id, 11, pv));
-    }
-    // two were denied twice and are not any more, two still are, one was when it was cleared
-    for channel in [11, 12] {
-        events.extend([access(8, channel, 1), access(9, channel, 3)]);
-        events.extend([access(10, channel, 1), access(11, channel, 3)]);
-    }
-    events.extend([access(12, 13, 1), access(13, 14, 1), access(14, 15, 1)]);
-    let cleared = ChannelClosed { channel: 15, reason: ChannelReason::Cleared };
-    events.extend([(15 * SECOND, Fact::ChannelClosed(cleared)), (15 * SECOND, Fact::ChannelEnd(15))]);
-    events.push((60 * SECOND, Fact::Mark("end".into())));
-    let directory = log_of(events);
-    let here = directory.path();
-    let text = works(here, &[]);
-    let server = "demo (10.0.0.9:5064)";
-    let who = "carol@office 10.0.0.5:42001";
-    for part in [
-        format!("{server} did not make channels for {who}, 8 times; T:NEITHER T:NOT\n"),
-        format!("{who} may not write 2 channels on {server}; T:C T:D\n"),
-        format!("{who} may not write T:CLEARED on {server}\n"),
-    ] {
-        assert!(text.contains(&part), "{part} is not in\n{text}");
-    }
-    let regained = format!("{who} was not allowed to write 2 channels on {server} until ");
-    assert!(text.contains(&regained) && text.contains("; T:A T:B\n"), "{text}");
-    let denied = rows(here, &["--kind", "no_access"]);
-    let told: Vec<(u64, &Json)> =
-        denied.iter().map(|row| (row["count"].as_u64().unwrap(), &row["going_on"])).collect();
-    assert_eq!(told, [(2, &Json::Bool(false)), (2, &Json::Bool(true)), (1, &Json::Null)], "{denied:#?}");
-    let last = denied[0]["last"].as_str().unwrap();
-    // the log begins at 14:13:20
-    assert_eq!(&last[11..19], "14:13:31");
-    // the channels that it has are those that were made
-    let (_, out, _) = run(here, &["clients", "log", "--user", "carol", "--format", "jsonl"]);
-    let circuit: Json = serde_json::from_str(out.lines().next().unwrap()).unwrap();
-    assert_eq!(circuit["channels"], 5, "{circuit}");
-    let names: Vec<&str> =
-        circuit["channel_names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    assert_eq!(names, ["T:A", "T:B", "T:C", "T:CLEARED", "T:D"]);
-}
-
-/// A circuit ends with the IOC at one of its ends, also if the other side never closes it.
-#[test]
-fn a_circuit_ends_with_its_ioc() {
-    let mut events = circuit(5, 11, address(5, 42_001));
-    let off = EventsOff { circuit: 11, since: 20 * SECOND, times: 1, off: SECOND, is_off: true };
-    events.push((21 * SECOND, Fact::EventsOff(off)));
-    events.push((
-        26 * SECOND,
-        Fact::EchoLate(EchoLate { circuit: 11, since: 20 * SECOND, is_answered: false }),
-    ));
-    // another client closed its circuit when it saw the end
-    events.extend(circuit(6, 12, address(5, 42_002)));
-    events.push((30 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGSEGV".into() })));
-    let closed = CircuitClosed { circuit: 12, reason: CloseReason::Closed, by: Some(CircuitSide::Server) };
-    events.extend([(31 * SECOND, Fact::CircuitClosed(closed)), (31 * SECOND, Fact::CircuitEnd(12))]);
-    events.push((90 * SECOND, Fact::Mark("end".into())));
-    let directory = log_of(events);
-    let here = directory.path();
-    let ended = rows(here, &["--kind", "disconnected"]);
-    let told: Vec<String> =
-        ended.iter().map(|row| format!("{} {} {}", row["client"], row["reason"], row["by"])).collect();
-    let expected = [r#""10.0.0.5:42001" "ioc_ended" "server""#, r#""10.0.0.5:42002" "closed" "server""#];
-    assert_eq!(told, expected, "{ended:#?}");
-    assert!(works(here, &[]).contains("the IOC that served it ended"));
-    for kind in ["slow_client", "unresponsive"] {
-        let rows = rows(here, &["--kind", kind]);
-        let [row] = &rows[..] else { panic!("one: {rows:#?}") };
-        assert_eq!(row["going_on"], false, "{row}");
-    }
-    let echo = &rows(here, &["--kind", "unresponsive"])[0];
-    assert_eq!(echo["duration_ms"], 10_000.0, "{echo}");
-}
-
-/// Whether a search goes on is said only where the last one was no longer ago than searches were apart.
-#[test]
-fn a_search_that_may_have_ceased_is_not_said_to_go_on() {
-    let client = address(5, 50_001);
-    let server = SERVER;
-    let mut events = vec![
-        searched("T:ANSWERED", client, (598, 599), 2, &[server]),
-        searched("T:CEASED", client, (10, 13), 31, &[]),
-        searched("T:BRIEF", client, (500, 503), 31, &[]),
-        searched("T:GOES:ON", client, (500, 598), 50, &[]),
-        searched("T:ONCE", client, (590, 590), 1, &[]),
-    ];
-    let sender = Sender {
-        namespace: NAMESPACE,
-        client,
-        pid: 4711,
-        program: "caget".into(),
-        user: "carol".into(),
-        ioc: None,
-    };
-    events.extend([(SECOND, Fact::from(sender)), (600 * SECOND, Fact::Mark("end".into()))]);
-    let directory = log_of(events);
-    let all = rows(directory.path(), &["--all"]);
-    let of = |pv: &str| all.iter().find(|row| row["pv"] == pv).unwrap()["going_on"].clone();
-    assert_eq!(of("T:ANSWERED"), Json::Null);
-    assert_eq!(of("T:CEASED"), false);
-    assert_eq!(of("T:BRIEF"), Json::Null);
-    assert_eq!(of("T:GOES:ON"), true);
-    assert_eq!(of("T:ONCE"), Json::Null);
 }

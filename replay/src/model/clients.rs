@@ -257,7 +257,7 @@ impl Clients {
             self.run(run);
             let end = logs.end_of(run);
             let open = self.lines.iter_mut().skip(first).filter(|line| line.ended == Ended::No);
-            open.for_each(|line| line.watched = end);
+            open.for_each(|line| line.watched = line.watched.or(end));
             self.lines.iter_mut().skip(first).for_each(|line| line.run = number);
             for place in first..self.lines.len() {
                 self.learn(place, logs.peers(), number);
@@ -323,9 +323,12 @@ impl Clients {
             }
             Fact::CircuitEnd(circuit) => {
                 let line = reading.open.remove(circuit).and_then(|line| self.lines.get_mut(line));
-                if let Some(line) = line {
-                    line.disconnected = reading.context.wall(time);
-                    line.ended = Ended::Closed;
+                let Some(line) = line else { return };
+                let wall = reading.context.wall(time);
+                match line.how {
+                    // the recorder sees no more of it here, which is no end
+                    Some(("not_captured" | "moved", _)) => line.watched = wall,
+                    _ => (line.disconnected, line.ended) = (wall, Ended::Closed),
                 }
                 return;
             }

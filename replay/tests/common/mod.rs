@@ -7,6 +7,7 @@ pub mod collector;
 pub mod consumers;
 pub mod every;
 pub mod growing;
+pub mod network;
 
 use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
