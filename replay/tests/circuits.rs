@@ -50,6 +50,14 @@ fn what_was_refused_or_denied_is_told_by_name() {
     }
     let regained = format!("{who} was not allowed to write 2 channels on {server} until ");
     assert!(text.contains(&regained) && text.contains("; T:A T:B\n"), "{text}");
+    // asked for by any of its names
+    for (pv, kind) in [("T:NOT", "channel_refused"), ("T:D", "no_access"), ("T:B", "no_access")] {
+        let found = rows(here, &["--pv", pv]);
+        let [line] = &found[..] else { panic!("{pv}: {found:#?}") };
+        assert_eq!(line["kind"], kind);
+        let pvs = line["pvs"].as_array().unwrap();
+        assert!(pvs.len() == 2 && pvs.contains(&Json::from(pv)), "{line}");
+    }
     let denied = rows(here, &["--kind", "no_access"]);
     let told: Vec<(u64, &Json)> =
         denied.iter().map(|row| (row["count"].as_u64().unwrap(), &row["going_on"])).collect();

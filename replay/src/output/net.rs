@@ -45,6 +45,8 @@ pub struct Line<'a> {
     /// Since when the server is known to serve the name, if no answer was seen.
     served_since: Option<String>,
     text: Option<&'a str>,
+    /// The PVs if it is about several.
+    pvs: &'a [String],
 }
 
 impl Row for NetLine {
@@ -79,6 +81,7 @@ impl Row for NetLine {
             duration_ms: self.duration.map(|duration| duration as f64 / 1e6),
             served_since: self.served_since.map(|since| zone.format(since, 9)),
             text: known(&self.text),
+            pvs: &self.pvs,
         }
     }
 

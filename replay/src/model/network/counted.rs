@@ -63,7 +63,10 @@ impl Counted {
         line.last = Some(self.last);
         match self.pvs.first() {
             Some(pv) if self.pvs.len() == 1 && !self.has_others => line.pv.clone_from(pv),
-            _ => line.text = self.names(),
+            _ => {
+                line.text = self.names();
+                line.pvs = self.pvs.iter().cloned().collect();
+            }
         }
         line
     }

@@ -165,6 +165,8 @@ pub struct NetLine {
     pub last: Option<i64>,
     /// The PV; empty if it is not about one.
     pub pv: String,
+    /// The PVs if it is about several, as far as they are known.
+    pub pvs: Vec<String>,
     /// The client.
     pub client: Who,
     /// The servers.
@@ -198,6 +200,7 @@ impl NetLine {
             since,
             last: None,
             pv: String::new(),
+            pvs: Vec::new(),
             client: Who::default(),
             servers: Vec::new(),
             ioc: String::new(),
@@ -210,6 +213,11 @@ impl NetLine {
             served_since: None,
             text: String::new(),
         }
+    }
+
+    /// The PVs that it is about.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.pv).filter(|pv| !pv.is_empty()).chain(&self.pvs)
     }
 
     /// Whether it was there at some time of the filter's range, and has all else that the filter asks for.
@@ -233,7 +241,7 @@ impl NetLine {
                 named(&of_client, client)
                     || (!self.client.ioc.is_empty() && selects(client, &self.client.ioc))
             })
-            && (by_pv || !self.pv.is_empty() && filter.name(|pv| pv.matches(&self.pv)))
+            && (by_pv || self.names().any(|name| filter.name(|pv| pv.matches(name))))
     }
 }
 
