@@ -89,15 +89,42 @@ fn a_circuit_ends_with_its_ioc() {
     events.push((30 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGSEGV".into() })));
     let closed = CircuitClosed { circuit: 12, reason: CloseReason::Closed, by: Some(CircuitSide::Server) };
     events.extend([(31 * SECOND, Fact::CircuitClosed(closed)), (31 * SECOND, Fact::CircuitEnd(12))]);
-    events.push((90 * SECOND, Fact::Mark("end".into())));
+    // a third one never did, which was noted a minute later
+    events.extend(circuit(7, 13, address(5, 42_003)));
+    let half = CircuitClosed { circuit: 13, reason: CloseReason::HalfClosed, by: Some(CircuitSide::Server) };
+    events.extend([(90 * SECOND, Fact::CircuitClosed(half)), (90 * SECOND, Fact::CircuitEnd(13))]);
+    events.push((91 * SECOND, Fact::Mark("end".into())));
     let directory = log_of(events);
     let here = directory.path();
     let ended = rows(here, &["--kind", "disconnected"]);
-    let told: Vec<String> =
-        ended.iter().map(|row| format!("{} {} {}", row["client"], row["reason"], row["by"])).collect();
-    let expected = [r#""10.0.0.5:42001" "ioc_ended" "server""#, r#""10.0.0.5:42002" "closed" "server""#];
+    let told: Vec<String> = ended
+        .iter()
+        .map(|row| {
+            format!(
+                "{} {} {} {}",
+                &row["time"].as_str().unwrap()[14..19],
+                row["client"],
+                row["reason"],
+                row["by"]
+            )
+        })
+        .collect();
+    let expected = [
+        r#"13:50 "10.0.0.5:42001" "ioc_ended" "server""#,
+        r#"13:50 "10.0.0.5:42003" "ioc_ended" "server""#,
+        r#"13:51 "10.0.0.5:42002" "closed" "server""#,
+    ];
     assert_eq!(told, expected, "{ended:#?}");
     assert!(works(here, &[]).contains("the IOC that served it ended"));
+    let (_, out, _) = run(here, &["clients", "log", "--user", "carol", "--format", "jsonl", "--utc"]);
+    let states: Vec<String> = out
+        .lines()
+        .map(|line| {
+            let row: Json = serde_json::from_str(line).unwrap();
+            format!("{} {}", row["state"].as_str().unwrap(), &row["disconnected"].as_str().unwrap()[14..19])
+        })
+        .collect();
+    assert_eq!(states, ["ioc_ended 13:50", "closed 13:51", "ioc_ended 13:50"], "{out}");
     for kind in ["slow_client", "unresponsive"] {
         let rows = rows(here, &["--kind", kind]);
         let [row] = &rows[..] else { panic!("one: {rows:#?}") };

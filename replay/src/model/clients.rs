@@ -509,7 +509,12 @@ impl Clients {
             if let Some(ioc) = ioc_of_circuit(context, *circuit) {
                 line.ioc.clone_from(&ioc.name);
                 line.ioc_pid = Some(ioc.pid);
-                if let Some(ended) = reading.ended.get(&ioc.id).filter(|_| line.ended == Ended::No) {
+                // that its client never closed it was noted later
+                let noted_late = matches!(line.how, Some(("half_closed" | "replaced", _)));
+                let is_it = |ended: &&i64| {
+                    line.ended == Ended::No || noted_late && line.disconnected.is_some_and(|at| at > **ended)
+                };
+                if let Some(ended) = reading.ended.get(&ioc.id).filter(is_it) {
                     (line.disconnected, line.ended) = (Some(*ended), Ended::IocEnded);
                 }
             }

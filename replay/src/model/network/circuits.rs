@@ -43,11 +43,9 @@ impl Open {
     fn over(&self) -> Option<i64> {
         let with_process = self.process_ended.map(|(time, _)| time);
         match self.closed {
-            // what the recorder did is no end of the circuit
-            Some((CloseReason::NotCaptured | CloseReason::Forgotten | CloseReason::Moved, _)) => {
-                with_process.or(self.ended)
-            }
-            _ => self.ended.or(with_process),
+            Some((CloseReason::Closed | CloseReason::Reset, _)) => self.ended.or(with_process),
+            // when that was noted is later than the end, or it was none
+            _ => with_process.or(self.ended),
         }
     }
 }
