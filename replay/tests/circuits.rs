@@ -134,6 +134,26 @@ fn a_circuit_ends_with_its_ioc() {
     assert_eq!(echo["duration_ms"], 10_000.0, "{echo}");
 }
 
+/// Servers of one name may be fewer than their addresses.
+#[test]
+fn what_may_be_one_server_is_said() {
+    let client = address(5, 50_001);
+    let host = "those on the same host may be one server before and after a restart";
+    let port = "those with the same port may be one server with several addresses";
+    let events = vec![
+        searched("T:RESTARTED", client, (10, 60), 2, &[address(9, 40_001), address(9, 40_002)]),
+        searched("T:TWO:CARDS", client, (10, 60), 2, &[address(8, 5064), address(9, 5064)]),
+        searched("T:TWO", client, (10, 60), 2, &[address(8, 40_001), address(9, 40_002)]),
+        (120 * SECOND, Fact::Mark("end".into())),
+    ];
+    let directory = log_of(events);
+    let lines = rows(directory.path(), &["--kind", "several_servers"]);
+    let of = |pv: &str| lines.iter().find(|line| line["pv"] == pv).unwrap()["text"].clone();
+    assert_eq!(of("T:RESTARTED"), host);
+    assert_eq!(of("T:TWO:CARDS"), port);
+    assert_eq!(of("T:TWO"), Json::Null);
+}
+
 /// Whether a search goes on is said only where the last one was no longer ago than searches were apart.
 #[test]
 fn a_search_that_may_have_ceased_is_not_said_to_go_on() {

@@ -215,6 +215,14 @@ fn an_echo_that_is_late() {
     let circuit = ask(json!({"do": "open", "create": ["PUT:DOUBLE"], "priority": 0}))["circuit"].clone();
     ask(json!({"do": "get", "cid": 0, "count": 20}));
     ioc.signal(libc::SIGSTOP);
+    // a thread that runs may answer before the one that takes the signal stops all
+    let tasks = format!("/proc/{}/task", ioc.pid());
+    wait_until("the whole IOC stands still", || {
+        std::fs::read_dir(&tasks).expect("its threads").flatten().all(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        })
+    });
     ask(json!({"do": "send", "fields": [23, 0, 0, 0, 0, ""], "until": null}));
     sleep(Duration::from_secs(7));
     ioc.signal(libc::SIGCONT);

@@ -437,14 +437,15 @@ impl Searching {
             line.count = servers.values().sum();
             let ports: HashSet<u16> = servers.keys().map(|server| server.port).collect();
             let ips: HashSet<u32> = servers.keys().map(|server| server.ip).collect();
-            if guids.is_some() {
-                if ips.len() < servers.len() {
-                    line.text =
-                        "those on the same host may be one server before and after a restart".to_owned();
-                }
-            } else if ports.len() < servers.len() {
-                line.text = "those with the same port may be one server with several addresses".to_owned();
+            let mut may_be = Vec::new();
+            if guids.is_none() && ports.len() < servers.len() {
+                may_be.push("those with the same port may be one server with several addresses");
             }
+            // a second server on a host has another port each time
+            if ips.len() < servers.len() {
+                may_be.push("those on the same host may be one server before and after a restart");
+            }
+            line.text = may_be.join("; ");
             if all.len() == 1 {
                 line.client = self.who(client);
             }
