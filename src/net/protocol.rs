@@ -65,6 +65,8 @@ pub enum Closing {
     Finished(Side),
     /// This side closed it, and the other has not for a minute.
     HalfClosed(Side),
+    /// One side closed it. Nothing of the other was captured, so it is not known which was first, or whether both did.
+    OneSided,
     /// This side broke it off.
     Reset(Side),
     /// Another connection has begun between the same ends.
@@ -85,6 +87,7 @@ impl Closing {
         Some(match self {
             Closing::Finished(first) => (CloseReason::Closed, by(first)),
             Closing::HalfClosed(first) => (CloseReason::HalfClosed, by(first)),
+            Closing::OneSided => (CloseReason::Closed, None),
             Closing::Reset(side) => (CloseReason::Reset, by(side)),
             Closing::Replaced => (CloseReason::Replaced, None),
             Closing::Elsewhere => (CloseReason::NotCaptured, None),

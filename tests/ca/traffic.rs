@@ -1,6 +1,7 @@
 //! What is noted of circuits beside puts: ends with their reasons, refusals, rights, slow clients, echoes, counts.
 
 use crate::wire::*;
+use iocrec::ca::Limits;
 use iocrec_log::event::{ChannelReason, CircuitSide, CloseReason, Fact, Message};
 
 /// A circuit whose traffic is counted, after its opening and the client's hello.
@@ -59,6 +60,53 @@ fn each_end_has_its_reason_and_its_side() {
     assert_eq!(half, (CloseReason::HalfClosed, server));
     assert_eq!(ended(&|w| w.raw(true, w.seq[0], None, RST, b"")), (CloseReason::Reset, client));
     assert_eq!(ended(&|w| w.raw(false, w.seq[1], None, RST, b"")), (CloseReason::Reset, server));
+}
+
+/// A capture of what a server sends alone does not show whether its client closed the circuit, too, or first.
+#[test]
+fn an_end_of_which_one_side_was_captured() {
+    let mut w = Wire::new();
+    w.decoder.count_traffic();
+    w.raw(false, w.seq[1] - 1, Some(w.seq[0]), SYN, b"");
+    w.server(&message(0, 0, 13, 0, 0, b""));
+    w.server(&[message(22, 0, 0, 1, 3, b""), message(18, 6, 1, 1, 101, b"")].concat());
+    w.raw(false, w.seq[1], None, FIN, b"");
+    w.wait(61_000);
+    let closed = noted(&mut w).into_iter().find_map(|fact| match fact {
+        Fact::CircuitClosed(closed) => Some((closed.reason, closed.by)),
+        _ => None,
+    });
+    assert_eq!(closed, Some((CloseReason::Closed, None)));
+}
+
+/// What the filter left out last is known by what the client acknowledges when it ends the circuit.
+#[test]
+fn bytes_that_were_left_out_last_count() {
+    for flags in [FIN, RST] {
+        let mut w = Wire::with(Limits { filtered: true, ..Limits::default() });
+        w.decoder.count_traffic();
+        w.handshake();
+        let first = w.seq[1];
+        w.client(&message(0, 0, 13, 0, 0, b""));
+        w.server(&message(0, 0, 13, 0, 0, b""));
+        channel(&mut w, 1, 101, 3);
+        w.wait(2000);
+        w.lose(false, 4800);
+        w.raw(true, w.seq[0], Some(w.seq[1]), flags, b"");
+        if flags == FIN {
+            w.raw(false, w.seq[1], None, FIN, b"");
+        }
+        w.wait(61_000);
+        let counts: Vec<(u64, u64)> = noted(&mut w)
+            .into_iter()
+            .filter_map(|fact| match fact {
+                Fact::CircuitTraffic(of) => Some((of.from_server, of.not_looked_at)),
+                _ => None,
+            })
+            .collect();
+        let all = counts.iter().fold((0, 0), |all, of| (all.0 + of.0, all.1 + of.1));
+        assert_eq!(all, (u64::from(w.seq[1] - first), 4800), "{flags}: {counts:?}");
+    }
 }
 
 #[test]

@@ -39,6 +39,9 @@ impl<S> Connection<S> {
         let sequence = Some(segment.sequence);
         let exact = [stream.next(), stream.end(), stream.last_acknowledged()].contains(&sequence);
         if exact {
+            if let Some(sequence) = segment.acknowledged {
+                self.deliver(side.peer(), shared, |stream, pieces| stream.acknowledged(sequence, pieces));
+            }
             self.give_up_missing(shared);
             self.end(time, Closing::Reset(side), shared);
             return;
@@ -139,7 +142,10 @@ impl<S> Connection<S> {
         }
         if let Some((_, first)) = self.half_closed.filter(|(since, _)| old(*since)) {
             self.flush(shared);
-            self.end(now, Closing::HalfClosed(first), shared);
+            // a filter leaves out the other side's mere acknowledgements
+            let is_captured = shared.limits.filtered || self.direction(first.peer()).is_captured;
+            let closing = if is_captured { Closing::HalfClosed(first) } else { Closing::OneSided };
+            self.end(now, closing, shared);
         }
         // A connection that has shown no message is kept while it is busy: it may show one yet.
         let keep = shared.protocol.is_recognized(&self.state) || !old(self.last);

@@ -54,6 +54,8 @@ struct Direction {
     reset: Option<(u32, u64)>,
     /// When its end came, once all before it has come or was given up.
     ended: Option<u64>,
+    /// Whether any segment of it was captured.
+    is_captured: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -185,6 +187,7 @@ impl<S> Connection<S> {
         }
         self.last = time;
         let side = self.sender(segment);
+        self.direction_mut(side).is_captured = true;
         if self.awaits() {
             if side == Side::Client {
                 return self.hold(time, segment, shared);
