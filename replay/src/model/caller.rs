@@ -36,10 +36,16 @@ pub enum Caller {
     Unknown,
 }
 
+/// A function's name as in its source. Compilers add to the names of parts and copies of functions, and LTO to those of local
+/// ones: `dbtpf.part.0`, `notify.lto_priv.0`, `process.4979`. No name in C or C++ has a dot.
+fn in_source(function: &str) -> &str {
+    function.split_once('.').map_or(function, |(name, _)| name)
+}
+
 /// Classifies the caller at `site`.
 pub fn caller(context: &Context, site: CallSiteId) -> Caller {
     let Some(site) = context.call_site(site) else { return Caller::Unknown };
-    match site.function.as_str() {
+    match in_source(&site.function) {
         "scanList" => Caller::ScanList,
         "periodicTask" => Caller::Root(Trigger::Scan),
         "eventCallback" => Caller::Root(Trigger::Event),
@@ -48,7 +54,8 @@ pub fn caller(context: &Context, site: CallSiteId) -> Caller {
         "ProcessCallback" | "myCallbackFunc" => Caller::Root(Trigger::Callback),
         "onceTask" => Caller::Root(Trigger::Once),
         "doRecordPini" | "piniProcess" | "piniProcessHook" => Caller::Root(Trigger::Pini),
-        "dbtr" => Caller::Root(Trigger::Shell),
+        // and its command in iocsh, of which LTO makes it a part
+        "dbtr" | "dbtrCallFunc" => Caller::Root(Trigger::Shell),
         "postEvent" | "post_event" => Caller::Asks(Trigger::Event),
         "scanIoRequest" | "scanIoImmediate" => Caller::Asks(Trigger::IoInterrupt),
         "dbScanPassive" | "processTarget" | "dbDbScanFwdLink" | "dbScanFwdLink" | "dbScanLink"
@@ -62,7 +69,7 @@ pub fn caller(context: &Context, site: CallSiteId) -> Caller {
         | "write_notify_action"
         | "ca_array_put"
         | "ca_array_put_callback" => Caller::Server,
-        "dbpf" => Caller::Shell,
+        "dbpf" | "dbpfCallFunc" => Caller::Shell,
         _ => by_module(&site.module),
     }
 }
@@ -91,7 +98,7 @@ fn by_module(module: &str) -> Caller {
 /// Whether a put that libca was asked for was asked for by the sequencer: its functions since 2.2 (pv.c), and before it
 /// (pvCa.cc, C++).
 pub fn is_sequencer(context: &Context, site: CallSiteId) -> bool {
-    let function = context.call_site(site).map_or("", |site| site.function.as_str());
+    let function = context.call_site(site).map_or("", |site| in_source(&site.function));
     matches!(function, "pvVarPutNoBlock" | "pvVarPutCallback") || function.starts_with("_ZN10caVariable3put")
 }
 

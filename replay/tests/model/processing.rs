@@ -1,6 +1,7 @@
 //! Records that process each other: stacks, links, process routines.
 
 use super::*;
+use iocreplay::model::putlog::Via;
 
 /// A put to an ao record that processes a calc and a fanout, with the stack pointers of a real IOC.
 #[test]
@@ -65,6 +66,24 @@ fn what_is_processed_after_a_loss_is_no_earlier_puts() {
         .process(SECOND + 1000, CLIENT, -300, "", SP)
         .complete(SECOND + 1001, CLIENT, -400, SP, 9.0);
     assert_eq!(story.sketch(), "put T:SP 1\n  T:SP put open\nT:SP unknown = 9\n");
+}
+
+/// LTO makes `dbpf` a part of the command that calls it, and adds to the names of local functions.
+#[test]
+fn puts_of_the_shell_are_known_in_a_program_that_was_optimized_as_a_whole() {
+    for caller in ["dbpf", "dbpfCallFunc", "dbpfCallFunc.lto_priv.0", "dbpf.part.0"] {
+        let mut story = story();
+        story.put(SECOND, PutKind::PutField, MAIN, -100, caller, SP, 2.0).put(
+            SECOND + 1,
+            PutKind::Put,
+            MAIN,
+            -200,
+            "",
+            SP,
+            2.0,
+        );
+        assert_eq!(story.puts()[0].via, Via::Dbpf, "{caller}");
+    }
 }
 
 /// Where only process routines are probed, one below another's stack pointer need not be called by it: nothing

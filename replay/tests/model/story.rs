@@ -134,7 +134,7 @@ pub fn story() -> Story {
     Story { run, events: Vec::new() }
 }
 
-pub const SITES: [(CallSiteId, &str); 9] = [
+pub const SITES: [(CallSiteId, &str); 12] = [
     (1, "dbChannel_put"),
     (2, "write_notify_action"),
     (3, "dbScanPassive"),
@@ -144,6 +144,9 @@ pub const SITES: [(CallSiteId, &str); 9] = [
     (7, "dbpf"),
     (8, "onceTask"),
     (9, "postEvent"),
+    (10, "dbpfCallFunc"),
+    (11, "dbpfCallFunc.lto_priv.0"),
+    (12, "dbpf.part.0"),
 ];
 
 pub fn site(function: &str) -> CallSiteId {
