@@ -1,10 +1,11 @@
 //! Links of records whose names the hits alone do not tell: what a record of type seq writes to is told as processed by
-//! LNKn, not by OUT, and what a record has processed to read from it (`Async Soft Channel`), by INP.
+//! LNKn, not by OUT, and what a record has processed to read from it (`Async Soft Channel`), by INP. What a record has
+//! processed that was not seen to complete may be behind its forward link.
 //!
 //! A seq works through its links in a callback, so whose they are is known only once its chain is whole.
 
 use super::base_types::is_sequence;
-use super::chain::{Span, SpanKind, Trigger};
+use super::chain::{Outcome, Span, SpanKind, Trigger};
 use super::run::Run;
 
 /// Names such links in a chain.
@@ -23,7 +24,15 @@ fn link(run: &Run, spans: &[Span], number: usize) -> Option<Trigger> {
     let span = spans.get(number)?;
     let SpanKind::Process(process) = &span.kind else { return None };
     let parent = spans.get(span.parent?)?;
-    let SpanKind::Put(put) = &parent.kind else { return None };
+    let put = match &parent.kind {
+        SpanKind::Put(put) => put,
+        // what a record does behind its own `recGblFwdLink` is not known from what it does before
+        SpanKind::Process(by) => {
+            let unknown = process.trigger == Trigger::Input && matches!(by.outcome, Outcome::Open);
+            return unknown.then_some(Trigger::Link);
+        }
+        SpanKind::Link(_) => return None,
+    };
     let SpanKind::Process(by) = &spans.get(parent.parent?)?.kind else { return None };
     match process.trigger {
         Trigger::Put if put.only_processes => Some(Trigger::Input),

@@ -24,6 +24,7 @@ pub mod engine;
 pub mod enum_strings;
 pub mod episodes;
 mod fetched;
+mod forwarding;
 pub mod history;
 pub mod inputs;
 pub mod kept_put;

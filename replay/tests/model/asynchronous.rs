@@ -181,11 +181,13 @@ fn links_of_a_sequence() {
 fn a_record_that_never_completes() {
     let mut story = story();
     story
+        .process(SECOND - 100 * MS, SCAN, -100, "scanList", SP)
+        .complete(SECOND - 99 * MS, SCAN, -200, SP, 0.0)
         .process(SECOND, SCAN, -100, "scanList", SP)
         .process(SECOND + 100 * MS, SCAN, -100, "scanList", SP)
         .complete(SECOND + 101 * MS, SCAN, -200, SP, 1.0)
         .process(SECOND + 200 * MS, SCAN, -100, "scanList", CALC);
-    assert_eq!(story.sketch(), "T:SP scan not completed\nT:SP scan = 1\nT:CALC scan open\n");
+    assert_eq!(story.sketch(), "T:SP scan = 0\nT:SP scan not completed\nT:SP scan = 1\nT:CALC scan open\n");
 }
 
 /// StreamDevice calls a record's process function itself when a device speaks without being asked: nothing began before.
@@ -205,6 +207,8 @@ fn a_record_that_works_without_a_forward_link() {
     let motor = |rtype: &str| Record { id: 70, ioc: 1, address: 0, name: "M:1".into(), rtype: rtype.into() };
     for (rtype, meanwhile) in [("motor", "open"), ("ao", "not completed")] {
         story.run.apply(0, &Fact::from(motor(rtype)));
+        // it does call recGblFwdLink
+        story.process(0, MAIN, -100, "", 70).complete(MS, MAIN, -200, 70, 0.0);
         let check = PactCheck { record: 70, active: false, disabled: false };
         story
             .put(SECOND, PutKind::PutField, CLIENT, -1000, "dbChannel_put", 70, 5.0)
@@ -214,7 +218,9 @@ fn a_record_that_works_without_a_forward_link() {
             .push(SECOND + 150 * MS, Fact::PactCheck(check))
             .process(SECOND + 200 * MS, MAIN, -100, "", 70)
             .complete(SECOND + 201 * MS, MAIN, -200, 70, 5.0);
-        let sketch = format!("put M:1 5\n  M:1 put {meanwhile}\nM:1 unknown {meanwhile}\nM:1 unknown = 5\n");
+        let sketch = format!(
+            "M:1 unknown = 0\nput M:1 5\n  M:1 put {meanwhile}\nM:1 unknown {meanwhile}\nM:1 unknown = 5\n"
+        );
         assert_eq!(story.sketch(), sketch);
     }
 }

@@ -68,6 +68,36 @@ fn what_is_processed_after_a_loss_is_no_earlier_puts() {
     assert_eq!(story.sketch(), "put T:SP 1\n  T:SP put open\nT:SP unknown = 9\n");
 }
 
+/// A compiler has made `recGblFwdLink` a part of a type's process routine, as clang 14 does of sel's with LTO: these records never seem to
+/// complete. That they did nothing is not claimed, nor that what their forward links process was read from.
+#[test]
+fn a_type_that_was_never_seen_to_complete_is_not_taken_for_skipped() {
+    let mut story = story();
+    let hits = |story: &mut Story, from: u64| {
+        story
+            .process(from, SCAN, -100, "scanList", STR)
+            .process(from + 1, SCAN, -300, "processTarget", CALC)
+            .complete(from + 2, SCAN, -400, CALC, 8.0);
+    };
+    hits(&mut story, SECOND);
+    hits(&mut story, 2 * SECOND);
+    let open = "T:STR scan open\n  T:CALC link = 8\n";
+    assert_eq!(story.sketch(), format!("{open}{open}"));
+}
+
+/// One that was seen to complete calls it, so that a record of the type that was not has done nothing.
+#[test]
+fn a_type_that_was_seen_to_complete_proves_what_was_skipped() {
+    let mut story = story();
+    story
+        .process(SECOND, SCAN, -100, "scanList", SP)
+        .complete(SECOND + 1, SCAN, -200, SP, 1.0)
+        .process(2 * SECOND, SCAN, -100, "scanList", SP)
+        .process(3 * SECOND, SCAN, -100, "scanList", SP)
+        .complete(3 * SECOND + 1, SCAN, -200, SP, 2.0);
+    assert_eq!(story.sketch(), "T:SP scan = 1\nT:SP scan not completed\nT:SP scan = 2\n");
+}
+
 /// LTO makes `dbpf` a part of the command that calls it, and adds to the names of local functions.
 #[test]
 fn puts_of_the_shell_are_known_in_a_program_that_was_optimized_as_a_whole() {

@@ -13,6 +13,7 @@ mod scans;
 
 use super::caller::{Caller, Known, Role};
 use super::chain::Chain;
+use super::forwarding::Forwarding;
 use super::numbered::{Dense, Numbered};
 use super::open_chains::{OpenChains, SpanRef};
 use super::packets::Packets;
@@ -82,6 +83,7 @@ pub struct Engine {
     judged: VecDeque<(u64, SpanRef)>,
     packets: Packets,
     pva: pvaccess::Requests,
+    forwarding: Forwarding,
     /// Chains of scans that are made again.
     scans: scans::Scans,
     /// What the IOCs said.
@@ -112,6 +114,7 @@ impl Engine {
             judged: VecDeque::new(),
             packets: Packets::default(),
             pva: pvaccess::Requests::default(),
+            forwarding: Forwarding::default(),
             scans: scans::Scans::default(),
             sayings: Sayings::default(),
             now: 0,

@@ -1,7 +1,6 @@
 //! Processing: why a record processed, when it was done, and which requests it made meanwhile.
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
-use crate::model::base_types;
 use crate::model::base_types::is_sequence;
 use crate::model::caller::{self, Caller, Role};
 use crate::model::chain::{
@@ -124,7 +123,7 @@ impl Engine {
     }
 
     fn always_forwards(&self, record: RecordId) -> bool {
-        self.run.context().record(record).is_some_and(|record| base_types::always_forwards(record.rtype))
+        self.forwarding.always_forwards(&self.run.context(), record)
     }
 
     /// Leaves a put on top of the stack that has processed this record before: it has returned, and the hit of the put that
@@ -326,6 +325,7 @@ impl Engine {
             self.sayings.completes(thread, record, sp);
         }
         self.pop(thread, sp, time);
+        self.forwarding.has_completed(&self.run.context(), record);
         let Complete { value, severity, status, .. } = complete;
         let completed = Outcome::Completed(Completed { value, severity, status });
         let own = self
