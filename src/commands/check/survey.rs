@@ -147,11 +147,17 @@ fn find(chosen: &Chosen) -> Result<(Vec<IocProcess>, Vec<NotRecorded>), Failure>
                 }
                 why_not.map(Reason::NotChosen)
             }
-            _ => finder.why_refused(pid).map(Reason::from),
+            // one that has ended, or is ending, has nothing mapped any more
+            _ => finder.why_refused(pid).filter(|_| has_code(pid)).map(Reason::from),
         };
         not_recorded.extend(reason.map(|reason| look(pid, || NotRecorded::new(pid, reason))));
     }
     Ok((found, not_recorded))
+}
+
+/// Whether a process has code mapped.
+fn has_code(pid: u32) -> bool {
+    look(pid, || process::mappings(pid)).is_ok_and(|all| all.iter().any(|mapping| mapping.executable))
 }
 
 /// Inspects a process within the limits. Anything that they refuse is missing from the result.
@@ -191,7 +197,7 @@ fn probes(ioc: &IocProcess) -> (Vec<Probe>, Vec<NotProbed>) {
     }
     let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
     if ioc.is_stripped() {
-        not_probed.push(NotProbed::Stripped);
+        not_probed.push(probe::stripped(ioc));
     }
     let all = Wanted { puts: true, process: true, console: true };
     for spec in probe::planned(ioc, all) {
