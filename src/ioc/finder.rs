@@ -172,7 +172,7 @@ impl Finder {
         let exe = process::link(pid, "exe");
         let file = files.iter().find(|file| file.code.path == exe)?;
         let known = self.files.get_mut(&file.named.identity)?;
-        let elf = known.elf.clone()?;
+        let mut elf = known.elf.clone()?;
         self.undecided.remove(&pid);
         if known.has_base == Some(false) {
             return None;
@@ -185,7 +185,14 @@ impl Finder {
                 return None;
             }
             self.constants_left = self.constants_left.saturating_sub(bytes);
-            known.has_base = Some(stripped::has_base(&opened, &elf));
+            let has_base = stripped::has_base(&opened, &elf);
+            known.has_base = Some(has_base);
+            if has_base {
+                let mut more = (*elf).clone();
+                read_more(&opened, &mut more);
+                elf = Arc::new(more);
+                known.elf = Some(elf.clone());
+            }
         }
         known.has_base.filter(|&has_base| has_base)?;
         file.module(opened, elf, &exe)
@@ -228,6 +235,9 @@ impl Finder {
     fn read_file(&mut self, pid: u32, file: &MappedFile, wanted: &[&'static str]) -> Option<Opened> {
         let read = file.open(pid).and_then(|opened| {
             let mut elf = Elf::read(&opened, wanted).ok();
+            if let Some(elf) = elf.as_mut().filter(|elf| elf.symbol("pdbbase").is_some()) {
+                read_more(&opened, elf);
+            }
             if let Some(elf) = elf.as_mut().filter(|elf| elf.symbol(queues::STATUS).is_some()) {
                 // without them the queues are unknown
                 let _ = elf.read_private(&opened, &queues::VARIABLES);
@@ -256,6 +266,17 @@ impl Finder {
             }
         }
     }
+}
+
+/// Reads what local symbols say of a file that holds, or shows, EPICS Base. What they lack stays unknown.
+fn read_more(opened: &Opened, elf: &mut Elf) {
+    if elf.symbol("dbProcess").is_none() {
+        let functions: Vec<&'static str> = functions::symbols().collect();
+        let _ = elf.note_local(opened, &functions);
+    }
+    // in a static glibc these are hidden, and this name is its own
+    let of_c_library: Vec<&'static str> = functions::symbols_of_c_library().collect();
+    let _ = elf.read_local(opened, &["__libc_write"], &of_c_library);
 }
 
 /// Searches the variables of a program for the one that points to the record database.

@@ -88,7 +88,7 @@ impl IocProcess {
         let is_since_3_16_1 = layout.as_ref().is_ok_and(|found| found.numbering == Numbering::Since3161);
         let generation = match Generation::of(has) {
             // without symbols, 3.14 cannot be distinguished from 3.15
-            Generation::Base314 if database.is_some() && is_since_3_16_1 => Generation::Base315,
+            Generation::Base314 if is_since_3_16_1 => Generation::Base315,
             found => found,
         };
         IocProcess {

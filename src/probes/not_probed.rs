@@ -33,6 +33,11 @@ pub enum NotProbed {
     NoConsole,
     /// None of its functions but the process routines of record types: its program is stripped.
     Stripped,
+    /// None of its functions but the process routines of record types: its program has only local symbols of them, and may have
+    /// copies of them.
+    LocalSymbols,
+    /// This function, whose symbol is local to its file.
+    LocalSymbol(Function),
     /// This function, which has no symbol.
     NoSymbol(Function),
     /// The function of this name.
@@ -113,6 +118,17 @@ impl Display for NotProbed {
                 f,
                 "its program has no symbols: puts are taken from packets alone, and {ROUTINES_ALONE}"
             ),
+            NotProbed::LocalSymbols => write!(
+                f,
+                "its program has only local symbols of EPICS Base ({LOCAL}): puts are taken from packets alone, and \
+                 {ROUTINES_ALONE}"
+            ),
+            NotProbed::LocalSymbol(Function::DbProcess) => {
+                write!(f, "{}: its symbol is local ({LOCAL}): {ROUTINES_ALONE}", Function::DbProcess.name())
+            }
+            NotProbed::LocalSymbol(function) => {
+                write!(f, "{}: its symbol is local, calls may not pass there", function.name())
+            }
             NotProbed::NoSymbol(Function::DbProcess) => {
                 write!(f, "{}: no such symbol: {ROUTINES_ALONE}", Function::DbProcess.name())
             }
@@ -123,6 +139,9 @@ impl Display for NotProbed {
         }
     }
 }
+
+/// How functions come to have local symbols only, and the remedy.
+const LOCAL: &str = "linked with LTO? then link it with -rdynamic, as Base does";
 
 /// What is still recorded if `dbProcess` is missing.
 const ROUTINES_ALONE: &str =

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::ioc::functions::Function;
 use crate::ioc::{IocProcess, Module};
 use crate::linux::elf::{Symbol, CODE_WINDOW};
 use crate::linux::opened::Opened;
@@ -40,7 +41,14 @@ pub fn targets<'a>(ioc: &'a IocProcess, spec: &Spec) -> Vec<Result<Target<'a>, N
         found.truncate(if spec.function.is_of_c_library() { MAX_PLACES } else { 1 });
         (!found.is_empty()).then_some((symbol, found))
     });
-    let Some((symbol, found)) = found else { return vec![Err(NotProbed::NoSymbol(spec.function))] };
+    let Some((symbol, found)) = found else {
+        let is_local = |symbol: &&str| ioc.modules.iter().any(|module| module.elf.has_local(symbol));
+        let not_probed = match symbols.iter().any(is_local) {
+            true => NotProbed::LocalSymbol(spec.function),
+            false => NotProbed::NoSymbol(spec.function),
+        };
+        return vec![Err(not_probed)];
+    };
     let target = |(module, found): (&'a Module, Symbol)| {
         if !spec.function.is_of_c_library() && !module.is_of_base() {
             return Err(NotProbed::Function(symbol, Reason::NotBase(module.path.clone())));
@@ -269,7 +277,7 @@ pub fn attach_missing(
         not_probed.extend(placed.err());
     }
     if ioc.is_stripped() {
-        not_probed.insert(0, NotProbed::Stripped);
+        not_probed.insert(0, stripped(ioc));
     }
     let unwanted = [
         (!wanted.process).then_some(NotProbed::NoProcessing),
@@ -278,6 +286,16 @@ pub fn attach_missing(
     ];
     not_probed.extend(unwanted.into_iter().flatten());
     not_probed
+}
+
+/// Why an IOC's functions of Base are not probed, if its record database was searched for.
+pub fn stripped(ioc: &IocProcess) -> NotProbed {
+    let name = Function::DbProcess.name();
+    if ioc.modules.iter().any(|module| module.elf.has_local(name)) {
+        NotProbed::LocalSymbols
+    } else {
+        NotProbed::Stripped
+    }
 }
 
 /// The probes that an IOC should have. A stripped program has no functions of Base.

@@ -42,6 +42,7 @@ mod moving;
 mod namesakes;
 mod namespaces;
 mod odd_streams;
+mod optimized;
 mod other_users;
 mod otherside;
 mod outcomes;

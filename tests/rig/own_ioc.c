@@ -34,6 +34,9 @@
 #include <callback.h>
 #include <dbAccess.h>
 #include <dbBase.h>
+#include <dbCommon.h>
+#include <dbNotify.h>
+#include <dbScan.h>
 #include <dbStaticLib.h>
 #include <iocInit.h>
 #include <iocsh.h>
@@ -55,6 +58,23 @@ void tell_program(char how, char *name);
 static const char *program, *definitions;
 static int slow, alone;
 static int leaving[2];
+
+#ifdef FORWARDS
+/* Takes the place of recGblFwdLink in all calls (ld --wrap), and does the same: as if each caller had its own copy. */
+void __wrap_recGblFwdLink(void *record)
+{
+    dbCommon *common = record;
+
+    dbScanFwdLink(&common->flnk);
+    if (common->ppn)
+        dbNotifyCompletion(common);
+    if (common->rpro) {
+        common->rpro = FALSE;
+        scanOnce(common);
+    }
+    common->putf = FALSE;
+}
+#endif
 
 #ifdef PADDING
 /* Moves all that is behind it. */

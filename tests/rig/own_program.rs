@@ -72,6 +72,12 @@ impl Own {
         succeed(Command::new("strip").args(["--keep-symbol", symbol, &self.program]));
     }
 
+    /// Makes symbols local.
+    pub fn make_local(&self, symbols: &[&str]) {
+        let options = symbols.iter().map(|symbol| format!("--localize-symbol={symbol}"));
+        succeed(Command::new("objcopy").args(options).arg(&self.program));
+    }
+
     /// The command that starts it on loopback with a database of tests/rig.
     pub fn command(&self, port: u16, database: &str, more: &[&str]) -> Command {
         let mut command = Command::new(&self.program);

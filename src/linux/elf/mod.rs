@@ -7,6 +7,7 @@
 mod headers;
 #[cfg(test)]
 pub(crate) mod image;
+mod local;
 mod pieces;
 mod strings;
 #[cfg(test)]
@@ -75,6 +76,8 @@ pub struct Elf {
     /// Offset and size of .rodata.
     constants: Option<(u64, u64)>,
     symbols: HashMap<&'static str, Symbol>,
+    /// Names that only local symbols have.
+    local: Vec<&'static str>,
     /// The tables that show the beginnings of functions.
     unwind: Unwind,
 }
@@ -124,8 +127,15 @@ impl Elf {
         let section = |name| head.section(&pieces, name);
         unwind.frames = section(".eh_frame").map(|found| (found.address, found.offset, found.bytes));
         let constants = section(".rodata").map(|found| (found.offset, found.bytes));
-        let mut elf =
-            Elf { machine: head.machine, is_64bit, segments, constants, symbols: HashMap::new(), unwind };
+        let mut elf = Elf {
+            machine: head.machine,
+            is_64bit,
+            segments,
+            constants,
+            symbols: HashMap::new(),
+            local: Vec::new(),
+            unwind,
+        };
         elf.look_up(&pieces, &head, (SHT_DYNSYM, false), wanted);
         if wanted.first().is_some_and(|first| !elf.symbols.contains_key(first)) {
             elf.look_up(&pieces, &head, (SHT_SYMTAB, false), wanted);
@@ -144,7 +154,21 @@ impl Elf {
         Ok(())
     }
 
-    fn look_up(&mut self, pieces: &Pieces, head: &Head, (kind, local): (u32, bool), wanted: &[&'static str]) {
+    fn look_up(&mut self, pieces: &Pieces, head: &Head, which: (u32, bool), wanted: &[&'static str]) {
+        for (name, symbol) in self.found(pieces, head, which, wanted) {
+            self.symbols.entry(name).or_insert(symbol);
+        }
+    }
+
+    /// The wanted symbols in the tables of a kind, the local or the others.
+    fn found(
+        &self,
+        pieces: &Pieces,
+        head: &Head,
+        (kind, local): (u32, bool),
+        wanted: &[&'static str],
+    ) -> Vec<(&'static str, Symbol)> {
+        let mut all = Vec::new();
         for (table, names) in head.tables(kind) {
             let places = strings::find(pieces, names, wanted);
             if places.is_empty() {
@@ -163,12 +187,13 @@ impl Elf {
                 }
                 found.len() < strings::MAX_MATCHES
             });
-            for (name, address, bytes, function) in found {
+            all.extend(found.into_iter().map(|(name, address, bytes, function)| {
                 let offset = self.code_offset(address).filter(|_| function);
                 let code = offset.and_then(|offset| pieces.bytes(offset)).unwrap_or_default();
-                self.symbols.entry(name).or_insert(Symbol { address, function, code, bytes });
-            }
+                (name, Symbol { address, function, code, bytes })
+            }));
         }
+        all
     }
 
     /// The file's unwind tables.
