@@ -258,8 +258,8 @@ impl Held {
                  iocreplay info says why)"
             }
             Kind::Console if !self.console => {
-                "these logs hold nothing that IOCs printed: they printed nothing while they had probes, an older iocrec \
-                 recorded them, or recording was off (--no-console)"
+                "these logs hold nothing that IOCs printed: they printed nothing while they had probes, they are \
+                 linked to musl (iocreplay info says so), an older iocrec recorded them, or recording was off (--no-console)"
             }
             Kind::Files if !self.files => {
                 "these logs hold nothing of what IOCs did with files: it is recorded with iocrec record --io"

@@ -270,10 +270,11 @@ impl Finder {
 
 /// Reads what local symbols say of a file that holds, or shows, EPICS Base. What they lack stays unknown.
 fn read_more(opened: &Opened, elf: &mut Elf) {
+    let mut names = vec![functions::OF_MUSL];
     if elf.symbol("dbProcess").is_none() {
-        let functions: Vec<&'static str> = functions::symbols().collect();
-        let _ = elf.note_local(opened, &functions);
+        names.extend(functions::symbols());
     }
+    let _ = elf.note_local(opened, &names);
     // in a static glibc these are hidden, and this name is its own
     let of_c_library: Vec<&'static str> = functions::symbols_of_c_library().collect();
     let _ = elf.read_local(opened, &["__libc_write"], &of_c_library);

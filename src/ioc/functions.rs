@@ -127,6 +127,10 @@ impl Function {
     }
 }
 
+/// A private function of musl, with which its printf and the like write: it makes the system call itself, so that what they
+/// print passes neither `write` nor `writev`.
+pub const OF_MUSL: &str = "__stdio_write";
+
 /// Names of all symbols that the functions of Base may have.
 pub fn symbols() -> impl Iterator<Item = &'static str> {
     NAMED.iter().flat_map(|function| function.symbols()).copied()

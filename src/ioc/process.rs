@@ -7,6 +7,7 @@ use epics::dbf::Numbering;
 use iocrec_log::event::Linkage;
 
 use crate::ioc::environment::Environment;
+use crate::ioc::functions;
 use crate::ioc::layout::{Database, Layout, LayoutError};
 use crate::ioc::module::{addresses, variable, Module};
 use crate::ioc::offsets::{Abi, Generation};
@@ -177,6 +178,16 @@ impl IocProcess {
     /// Whether it is stripped, so that its record database was searched for.
     pub fn is_stripped(&self) -> bool {
         self.database.is_some()
+    }
+
+    /// Whether its C library is musl, in the program or beside it.
+    pub fn has_musl(&self) -> bool {
+        self.modules.iter().any(|module| {
+            let name = module.path.rsplit('/').next().unwrap_or_default();
+            module.elf.has_local(functions::OF_MUSL)
+                || name.starts_with("ld-musl-")
+                || name.starts_with("libc.musl-")
+        })
     }
 
     /// The first module that defines a function, and the function's symbol.

@@ -36,6 +36,8 @@ pub enum NotProbed {
     /// None of its functions but the process routines of record types: its program has only local symbols of them, and may have
     /// copies of them.
     LocalSymbols,
+    /// What it prints by musl's stdio.
+    Musl,
     /// This function, whose symbol is local to its file.
     LocalSymbol(Function),
     /// This function, which has no symbol.
@@ -123,6 +125,9 @@ impl Display for NotProbed {
                 "its program has only local symbols of EPICS Base ({LOCAL}): puts are taken from packets alone, and \
                  {ROUTINES_ALONE}"
             ),
+            NotProbed::Musl => f.write_str(
+                "console: its C library (musl) writes what it prints past its own write() and writev(): not recorded",
+            ),
             NotProbed::LocalSymbol(Function::DbProcess) => {
                 write!(f, "{}: its symbol is local ({LOCAL}): {ROUTINES_ALONE}", Function::DbProcess.name())
             }
@@ -198,6 +203,11 @@ mod tests {
                 "dbProcess: no such symbol: of processing, only entries into records' process routines are recorded, \
                  without causes or results",
             ),
+            (
+                NotProbed::Musl,
+                "console: its C library (musl) writes what it prints past its own write() and writev(): not recorded",
+            ),
+            (NotProbed::LocalSymbol(Function::DbPut), "dbPut: its symbol is local, calls may not pass there"),
             (
                 NotProbed::Stripped,
                 "its program has no symbols: puts are taken from packets alone, and of processing, only entries into \

@@ -283,6 +283,7 @@ pub fn attach_missing(
         (!wanted.process).then_some(NotProbed::NoProcessing),
         (!wanted.puts).then_some(NotProbed::NoPuts),
         (!wanted.console).then_some(NotProbed::NoConsole),
+        (wanted.console && ioc.has_musl()).then_some(NotProbed::Musl),
     ];
     not_probed.extend(unwanted.into_iter().flatten());
     not_probed

@@ -218,6 +218,7 @@ fn probes(ioc: &IocProcess) -> (Vec<Probe>, Vec<NotProbed>) {
         probes.push(Probe::Routines { types: routines.len(), slow });
     }
     not_probed.extend(no_routines);
+    not_probed.extend(ioc.has_musl().then_some(NotProbed::Musl));
     (probes, not_probed)
 }
 
