@@ -14,7 +14,7 @@ use crate::ioc::layout::LayoutError;
 use crate::ioc::module::Module;
 use crate::ioc::offsets::Generation;
 use crate::ioc::process::IocProcess;
-use crate::ioc::{copies, functions, queues, standing, stripped, version};
+use crate::ioc::{copies, functions, queues, standing, stripped, translated, version};
 use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
 use crate::linux::opened::{Identity, Opened};
@@ -117,7 +117,8 @@ impl Finder {
             modules.insert(0, program);
         }
         let Some(start) = process::start(pid) else { return Ok(None) };
-        let ioc = IocProcess::read(pid, start, modules, database);
+        let mut ioc = IocProcess::read(pid, start, modules, database);
+        ioc.is_translated = self.is_translated(pid, &ioc, &files);
         if let Some(copy) = copies::copy(&ioc) {
             self.refused.insert(pid, Refusal::Copy(copy));
             return Ok(None);
@@ -160,6 +161,17 @@ impl Finder {
     /// Whether a process that is not an IOC so far must be examined again, though it has not changed.
     pub fn is_undecided(&self, pid: u32) -> bool {
         self.undecided.contains(&pid)
+    }
+
+    /// Whether a program within the process carries out its code in translation.
+    fn is_translated(&self, pid: u32, ioc: &IocProcess, files: &[MappedFile]) -> bool {
+        let exe = process::link(pid, "exe");
+        let file = files.iter().find(|file| file.code.path == exe);
+        let elf = file.and_then(|file| self.files.get(&file.named.identity)?.elf.as_deref());
+        let has_base = |module: &Module| module.is_program && module.is_of_base_itself();
+        let has_base = ioc.is_stripped() || ioc.modules.iter().any(has_base);
+        let paths = files.iter().map(|file| file.code.path.as_str());
+        translated::is_translated(elf.map(|elf| (elf, exe.as_str())), has_base, paths)
     }
 
     fn forget_unmapped(&mut self) {

@@ -48,6 +48,7 @@ pub mod stripped;
 #[cfg(test)]
 mod tests;
 pub mod threads;
+mod translated;
 pub mod updates;
 mod version;
 

@@ -38,6 +38,11 @@ impl Module {
         self.is_program || functions::symbols().any(|name| self.function(name).is_some())
     }
 
+    /// Whether it defines the record database or a function of EPICS Base.
+    pub(super) fn is_of_base_itself(&self) -> bool {
+        self.defines("pdbbase") || functions::symbols().any(|name| self.function(name).is_some())
+    }
+
     /// Converts an address in the file to the address in the process and the offset in the file, if the process has
     /// mapped the file's code there.
     pub fn code_at(&self, address: u64) -> Option<(u64, u64)> {

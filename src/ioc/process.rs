@@ -41,6 +41,8 @@ pub struct IocProcess {
     pub(super) database: Option<u64>,
     /// The files whose code it had mapped when it was last looked at: when it has ended, nothing tells any more.
     pub code: Arc<[Mapping]>,
+    /// Whether valgrind or the like carries out its code in translation.
+    pub(super) is_translated: bool,
     /// Its record layout, or the reason why it could not be read.
     pub layout: Result<Layout, LayoutError>,
     /// Factors that determine its structures.
@@ -55,6 +57,8 @@ pub enum Unprobed {
     Process32Bit,
     /// A 32-bit agent cannot read its memory.
     Process64Bit,
+    /// A probe would kill it: a program within it carries out its code in translation, breakpoints too.
+    Translated,
 }
 
 impl fmt::Display for Unprobed {
@@ -62,6 +66,9 @@ impl fmt::Display for Unprobed {
         f.write_str(match self {
             Unprobed::Process32Bit => {
                 "a 32-bit process on a 64-bit kernel: its records are named, but only 64-bit processes are probed there"
+            }
+            Unprobed::Translated => {
+                "valgrind or the like carries out its code in translation, and a probe would kill it: only its records and packets are read"
             }
             Unprobed::Process64Bit => {
                 "a 64-bit process, whose memory a 32-bit iocrec cannot read: use the 64-bit one"
@@ -102,6 +109,7 @@ impl IocProcess {
             memory,
             database,
             code: code_of(pid),
+            is_translated: false,
             layout,
             abi: Abi { width, generation },
             modules,
@@ -148,6 +156,7 @@ impl IocProcess {
     /// Reason why no probes are placed in it; `None` if they are.
     pub fn unprobed(&self) -> Option<Unprobed> {
         match self.memory.width() {
+            _ if self.is_translated => Some(Unprobed::Translated),
             Width::Bits32 if !machine::is_32_bit() => Some(Unprobed::Process32Bit),
             Width::Bits64 if size_of::<usize>() < 8 => Some(Unprobed::Process64Bit),
             _ => None,

@@ -1,7 +1,10 @@
 //! A debugger or tracer that is attached to an IOC while the recorder comes to it.
 
-use crate::rig::{wait_until, Rig};
+use crate::attaching::checked;
+use crate::rig::own_program::{Build, Own};
+use crate::rig::{not_run, wait_until, Needs, Rig};
 use serde_json::{json, Value};
+use std::process::Command;
 use std::sync::mpsc::channel;
 
 const PORT: u16 = 5074;
@@ -62,4 +65,42 @@ fn a_tracer_that_leaves() {
         (&json!(0.0), &json!(7.5), &json!("both")),
         "{line}"
     );
+}
+
+/// valgrind carries out a translation of the IOC's code, also of a breakpoint in it: a probe would kill the IOC.
+#[test]
+fn an_ioc_under_valgrind_lives() {
+    let name = "an_ioc_under_valgrind_lives";
+    let valgrind = "/usr/bin/valgrind";
+    if !std::path::Path::new(valgrind).exists() {
+        not_run(name, Needs::Program("valgrind"));
+        return;
+    }
+    for (build, linkage) in [(Build::Static, "static"), (Build::Shared, "shared")] {
+        let Some(rig) = Rig::new("debuggers-valgrind") else { return };
+        let Some(own) = Own::build(&rig, build) else { return };
+        let plain = own.command(PORT, "first.db", &[]);
+        let mut command = Command::new(valgrind);
+        command.args(["-q", "--tool=none"]).arg(plain.get_program()).args(plain.get_args());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut ioc = rig.ioc_by("own", &mut command);
+        let found = checked(&ioc);
+        assert_eq!(
+            (&found["records"], &found["recorded"]),
+            (&json!(16), &json!("puts by packets")),
+            "{linkage}: {found}"
+        );
+        let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+        let mut client = rig.client("libca", &[PORT], &[]);
+        rig.wait_until_recording(&mut client, "ONE:READY", "packet");
+        wait_until("it is known why", || {
+            unprobed(&rig).iter().any(|reason| reason.starts_with("valgrind or the like"))
+        });
+        client.put("ONE:SP", DOUBLE, json!(-8.5), true);
+        ioc.command("dbpf ONE:SP 3");
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        assert!(ioc.runs(), "{}", ioc.errors());
+        let put = rig.puts(&["--pv", "ONE:SP"]).pop().expect("the put");
+        assert_eq!((&put["requested"], &put["source"]), (&json!(-8.5), &json!("packet")), "{put}");
+    }
 }

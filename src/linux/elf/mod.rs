@@ -31,6 +31,7 @@ const MAX_NAME: usize = 1024;
 
 // Numbers and names from ELF (System V ABI, chapters 4 and 5; the processor supplements).
 const PT_LOAD: u32 = 1;
+const PT_INTERP: u32 = 3;
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 const PT_ARM_EXIDX: u32 = 0x7000_0001;
 const PF_X: u32 = 1;
@@ -72,6 +73,8 @@ pub struct Elf {
     pub machine: Architecture,
     /// ELF class 64: pointers take 8 bytes.
     pub is_64bit: bool,
+    /// It names a dynamic linker (PT_INTERP): it is a program that uses shared libraries.
+    pub has_interpreter: bool,
     segments: Vec<Segment>,
     /// Offset and size of .rodata.
     constants: Option<(u64, u64)>,
@@ -99,6 +102,7 @@ impl Elf {
         let pieces = Pieces::of(opened);
         let head = Head::read(&pieces)?;
         let (mut segments, mut unwind) = (Vec::new(), Unwind::default());
+        let mut has_interpreter = false;
         let (at, each, count) = head.programs;
         let is_64bit = head.is_64bit;
         pieces.entries(at, each as u64 * count, each, |bytes| {
@@ -116,6 +120,7 @@ impl Elf {
                     writable: flags & PF_W != 0,
                     executable: flags & PF_X != 0,
                 }),
+                PT_INTERP => has_interpreter = true,
                 PT_GNU_EH_FRAME => unwind.sorted = Some((address, offset, in_file)),
                 PT_ARM_EXIDX if head.machine == Architecture::Arm => {
                     unwind.arm = Some((address, offset, in_file));
@@ -130,6 +135,7 @@ impl Elf {
         let mut elf = Elf {
             machine: head.machine,
             is_64bit,
+            has_interpreter,
             segments,
             constants,
             symbols: HashMap::new(),
