@@ -241,6 +241,7 @@ impl Image {
             memory,
             modules: Vec::new(),
             database: Some(self.address(variable)),
+            is_translated: false,
             code: [].into(),
             abi: Abi { width: self.width, generation: Generation::Base315 },
         };
