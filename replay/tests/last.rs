@@ -184,3 +184,24 @@ fn an_alarm_before_lost_hits_may_have_ended() {
     assert!(text.contains("1 record was in alarm at the end\n"), "{text}");
     assert!(text.contains("1 record in alarm when last seen; at the end it is not known\n"), "{text}");
 }
+
+/// A record processes after its last alarm and is not seen to complete, as a motor record that moves its motor.
+#[test]
+fn an_alarm_before_processing_without_an_end_may_have_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let alarmed = |time: u64| {
+        let (value, sp, site) = (Value::Double(9.0), -200, 0);
+        let completed = Complete { thread: SCAN, sp, site, record: CALC, value, severity: 2, status: 4 };
+        [(time, process(SCAN, -100, 2, CALC)), (time + 1000, Fact::Complete(completed))]
+    };
+    let mut facts: Vec<(u64, Fact)> = alarmed(20 * SECOND).into();
+    facts.push((30 * SECOND, process(SCAN, -100, 2, CALC)));
+    record(&log, 7, 10, facts, 50);
+    let (json, text) = last(here);
+    assert_eq!(
+        (json["in_alarm"].as_u64(), json["in_alarm_when_seen"].as_u64()),
+        (Some(0), Some(1)),
+        "{text}"
+    );
+}

@@ -28,6 +28,7 @@ const MAX_WAITING: usize = 20_000;
 const MAX_DISORDERED: usize = 40_000;
 /// Why an alarm may change at any time, unless the record is read again.
 const BLIND: &str = "the processing of its records is not recorded";
+const UNFINISHED: &str = "it has processed since, and was not seen to complete";
 /// Time before the end in which a recorder that ends lets go of its IOCs: not unseen, for all that anybody asks.
 pub const LETTING_GO: i64 = 2 * SECOND as i64;
 /// Losses and the like that are remembered; a bound for hostile logs.
@@ -41,6 +42,8 @@ struct Last {
     /// When its alarm was last seen, and by what.
     seen: Option<i64>,
     shown: Shown,
+    /// When it last began to process and was not seen to complete, which may have changed its alarm.
+    open: Option<i64>,
     process: Option<u32>,
     /// Whether it was read last where its processing is not recorded.
     is_blind: bool,
@@ -301,6 +304,11 @@ impl<'a> Changes<'a> {
                             );
                         }
                         // It may have another alarm then: DISABLE, with the severity of its DISS.
+                        End::Open | End::Entered { .. } => {
+                            if let Some((_, last)) = self.record(&chain.run, process.record) {
+                                last.open = last.open.max(Some(begun));
+                            }
+                        }
                         End::Disabled => self.disabled(chain, process.record, (time, ahead)),
                         End::Skipped if !collects(chain, process.record) => {
                             self.disabled(chain, process.record, (time, ahead));
@@ -573,6 +581,7 @@ impl<'a> Changes<'a> {
             let lasts = time.saturating_sub(LETTING_GO);
             let gap = match last.is_blind {
                 true => Some(BLIND.into()),
+                false if last.open.is_some_and(|open| seen < open && open < lasts) => Some(UNFINISHED.into()),
                 false => known.missed_between(place.process, last.shown, seen, lasts),
             };
             match gap {
