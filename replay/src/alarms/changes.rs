@@ -6,6 +6,7 @@
 use crate::filter::Filter;
 use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Ending, Place, Source, State, Until, What};
 use crate::model::asides::{Aside, What as Beside};
+use crate::model::base_types::collects;
 use crate::model::chain::{Chain, Outcome as End, SpanKind};
 use crate::model::origins::{is_value, Cause, Number, Origins};
 use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
@@ -290,6 +291,7 @@ impl<'a> Changes<'a> {
                     let (begun, time) = (chain.run.even(span.start), chain.run.even(span.end));
                     let ahead = chain.run.wall(span.end).saturating_sub(time);
                     match &process.outcome {
+                        _ if collects(&chain.run.context(), process) => {}
                         End::Completed(done) => {
                             let alarm = (done.severity, done.status);
                             self.completed(
@@ -309,10 +311,7 @@ impl<'a> Changes<'a> {
                                 last.open = last.open.max(Some(begun));
                             }
                         }
-                        End::Disabled => self.disabled(chain, process.record, (time, ahead)),
-                        End::Skipped if !collects(chain, process.record) => {
-                            self.disabled(chain, process.record, (time, ahead));
-                        }
+                        End::Disabled | End::Skipped => self.disabled(chain, process.record, (time, ahead)),
                         _ => {}
                     }
                 }
@@ -662,8 +661,4 @@ fn unknown(time: i64) -> State {
         unprocessed: false,
         span: None,
     }
-}
-/// Whether it is a record that passes nothing on while it collects, and keeps its alarm then (compressRecord.c).
-fn collects(chain: &Chain, record: RecordId) -> bool {
-    chain.run.context().record(record).is_some_and(|record| record.rtype == "compress")
 }

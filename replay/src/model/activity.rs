@@ -5,7 +5,7 @@
 //! for a processor. An asynchronous record, and a chain with one, is counted but not timed: its thread did other things
 //! meanwhile.
 
-use super::base_types::has_processed;
+use super::base_types::collects;
 use super::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
 use super::naming::Naming;
 use super::numbered::Keyed;
@@ -120,12 +120,7 @@ impl Activity {
             match &span.kind {
                 SpanKind::Process(process) => {
                     let is_done = matches!(process.outcome, Outcome::Completed(_));
-                    // a compress passes nothing on while it collects
-                    let collects = || {
-                        matches!(process.outcome, Outcome::Skipped)
-                            && has_processed(&chain.run.context(), process)
-                    };
-                    if !(is_done || collects()) {
+                    if !(is_done || collects(&chain.run.context(), process)) {
                         continue;
                     }
                     let record = naming.of(chain, span, process.record);

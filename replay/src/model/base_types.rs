@@ -53,9 +53,16 @@ pub fn always_forwards(rtype: &str) -> bool {
 pub fn has_processed(context: &Context, process: &ProcessSpan) -> bool {
     match process.outcome {
         Outcome::Active | Outcome::Disabled => false,
-        Outcome::Skipped => context.record(process.record).is_some_and(|record| record.rtype == "compress"),
+        Outcome::Skipped => collects(context, process),
         _ => true,
     }
+}
+
+/// Whether the record processed, and passes nothing on while it collects, as compress does; it keeps its alarm then
+/// (compressRecord.c). Until one was seen to complete, it is not known to do that always.
+pub fn collects(context: &Context, process: &ProcessSpan) -> bool {
+    matches!(process.outcome, Outcome::Skipped | Outcome::Open)
+        && context.record(process.record).is_some_and(|record| record.rtype == "compress")
 }
 
 /// Whether records of this type, and sseq of synApps, write by links that are named LNKn, and have no OUT.

@@ -12,7 +12,7 @@ pub mod alarms;
 pub mod asides;
 pub mod asked;
 pub mod attribute;
-mod base_types;
+pub(crate) mod base_types;
 pub mod caller;
 pub mod chain;
 pub mod client;
