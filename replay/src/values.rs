@@ -147,12 +147,12 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Takes the records of a chain that were disabled.
+    /// Takes the records of a chain that were disabled, as far as is known: those that were not seen to complete may have been.
     fn take_disabled(&mut self, chain: &Chain) {
         let context = chain.run.context();
         for span in &chain.spans {
             let SpanKind::Process(process) = &span.kind else { continue };
-            if !matches!(process.outcome, Outcome::Disabled | Outcome::Skipped) {
+            if !matches!(process.outcome, Outcome::Disabled | Outcome::Skipped | Outcome::Open) {
                 continue;
             }
             let named = self.names.field(&chain.run, &context, process.record, "VAL", || None, self.filter);

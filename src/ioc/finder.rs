@@ -167,11 +167,14 @@ impl Finder {
     fn is_translated(&self, pid: u32, ioc: &IocProcess, files: &[MappedFile]) -> bool {
         let exe = process::link(pid, "exe");
         let file = files.iter().find(|file| file.code.path == exe);
-        let elf = file.and_then(|file| self.files.get(&file.named.identity)?.elf.as_deref());
+        let known = file.and_then(|file| self.files.get(&file.named.identity)?.elf.clone());
+        // it was forgotten meanwhile, if those of too many files are known
+        let read = || Some(Arc::new(Elf::read(&file?.open(pid).ok()?, &[]).ok()?));
+        let elf = known.or_else(read);
         let has_base = |module: &Module| module.is_program && module.is_of_base_itself();
         let has_base = ioc.is_stripped() || ioc.modules.iter().any(has_base);
         let paths = files.iter().map(|file| file.code.path.as_str());
-        translated::is_translated(elf.map(|elf| (elf, exe.as_str())), has_base, paths)
+        translated::is_translated(elf.as_deref().map(|elf| (elf, exe.as_str())), has_base, paths)
     }
 
     fn forget_unmapped(&mut self) {
