@@ -29,6 +29,7 @@ const MAX_WAITING: usize = 20_000;
 const MAX_DISORDERED: usize = 40_000;
 /// Why an alarm may change at any time, unless the record is read again.
 const BLIND: &str = "the processing of its records is not recorded";
+/// Why it may have changed since the record was last seen to complete.
 const UNFINISHED: &str = "it has processed since, and was not seen to complete";
 /// Time before the end in which a recorder that ends lets go of its IOCs: not unseen, for all that anybody asks.
 pub const LETTING_GO: i64 = 2 * SECOND as i64;
@@ -305,12 +306,13 @@ impl<'a> Changes<'a> {
                                 cause,
                             );
                         }
-                        // It may have another alarm then: DISABLE, with the severity of its DISS.
+                        // what it did is not known
                         End::Open | End::Entered { .. } => {
                             if let Some((_, last)) = self.record(&chain.run, process.record) {
                                 last.open = last.open.max(Some(begun));
                             }
                         }
+                        // It may have another alarm then: DISABLE, with the severity of its DISS.
                         End::Disabled | End::Skipped => self.disabled(chain, process.record, (time, ahead)),
                         _ => {}
                     }
