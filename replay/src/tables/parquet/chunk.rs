@@ -1,16 +1,17 @@
 //! A column of texts of a row group, written without parquet's own writer of columns: that one looks up every text again,
 //! compares each with the least and the greatest so far, and counts references to all of them.
 
-use super::hybrid;
+use super::packed::{compression, Packed, Zstd};
 use super::texts::Texts;
-use parquet::basic::{Compression, Encoding};
+use super::{hybrid, Encoded};
+use parquet::basic::Encoding;
 use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::file::writer::TrackedWrite;
 use parquet::schema::types::ColumnDescPtr;
 
 /// Longest text that is told as the least or the greatest of its column.
@@ -27,11 +28,7 @@ pub struct Column<'a> {
 
 impl Column<'_> {
     /// Its pages, and what is to be noted of them.
-    pub fn encode(
-        &self,
-        zstd: &mut zstd::bulk::Compressor<'_>,
-        compression: Compression,
-    ) -> Result<(Vec<u8>, ColumnCloseResult), ParquetError> {
+    pub fn encode(&self, zstd: &mut Zstd) -> Result<Encoded, ParquetError> {
         let texts = self.texts;
         // If none comes again, what would be the dictionary is the values.
         let is_plain = texts.count() == texts.numbers.len();
@@ -40,13 +37,13 @@ impl Column<'_> {
         let count = self.defined.len().max(texts.numbers.len());
         let number = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let dictionary = Page::DictionaryPage {
-            buf: if is_plain { Vec::new() } else { zstd.compress(&texts.bytes)? }.into(),
+            buf: if is_plain { Vec::new() } else { texts.bytes.clone() }.into(),
             num_values: number(texts.count()),
             encoding: Encoding::PLAIN,
             is_sorted: false,
         };
         let data = Page::DataPage {
-            buf: zstd.compress(&values)?.into(),
+            buf: values.into(),
             num_values: number(count),
             encoding,
             def_level_encoding: Encoding::RLE,
@@ -54,10 +51,10 @@ impl Column<'_> {
             statistics: None,
         };
         let mut sink = TrackedWrite::new(Vec::new());
-        let mut writer = SerializedPageWriter::new(&mut sink);
+        let mut writer = Packed::new(zstd, &mut sink);
         let (mut size, mut packed_size, mut last, mut noted) = (0, 0, 0, Vec::new());
-        let pages = [(dictionary, texts.bytes.len()), (data, values.len())];
-        for (page, unpacked) in pages.into_iter().skip(usize::from(is_plain)) {
+        for page in [dictionary, data].into_iter().skip(usize::from(is_plain)) {
+            let unpacked = page.buffer().len();
             let page = CompressedPage::new(page, unpacked);
             noted.push(PageEncodingStats {
                 page_type: page.page_type(),
@@ -70,7 +67,7 @@ impl Column<'_> {
             last = written.offset;
         }
         let metadata = ColumnChunkMetaData::builder(self.of.clone())
-            .set_compression(compression)
+            .set_compression(compression())
             .set_encodings(noted.iter().map(|page| page.encoding).chain([Encoding::RLE]).collect())
             .set_page_encoding_stats(noted)
             .set_total_uncompressed_size(size as i64)

@@ -1,12 +1,16 @@
 //! A column of the row group that is being collected.
 
-use super::chunk;
+use super::packed::{compression, Packed, Zstd};
 use super::texts::Texts;
+use super::{chunk, Encoded};
 use crate::tables::cells::Cell;
 use crate::tables::schema::{Column, Kind};
-use parquet::column::writer::ColumnWriter;
+use parquet::column::writer::{get_column_writer, ColumnWriter};
 use parquet::errors::ParquetError;
+use parquet::file::properties::WriterPropertiesPtr;
+use parquet::file::writer::TrackedWrite;
 use parquet::schema::types::ColumnDescPtr;
+use std::sync::Arc;
 
 /// See the module.
 pub struct Collected {
@@ -98,17 +102,23 @@ impl Collected {
         }
     }
 
-    /// A column of texts, of which `rows` cells were added; `None` of other kinds.
-    pub fn texts(&self, rows: usize) -> Option<chunk::Column<'_>> {
-        let Values::Texts(texts) = &self.values else { return None };
-        Some(chunk::Column { of: &self.of, rows, texts, defined: &self.defined, repeated: &self.repeated })
-    }
-
-    /// Writes a column of another kind.
-    pub fn write(&self, writer: &mut ColumnWriter) -> Result<(), ParquetError> {
-        let defined = Some(self.defined.as_slice()).filter(|levels| !levels.is_empty());
-        let repeated = Some(self.repeated.as_slice()).filter(|levels| !levels.is_empty());
-        match (writer, &self.values) {
+    /// Its pages, of `rows` cells that were added, and what is to be noted of them.
+    pub fn encode(
+        &self,
+        rows: usize,
+        zstd: &mut Zstd,
+        properties: &WriterPropertiesPtr,
+    ) -> Result<Encoded, ParquetError> {
+        let (defined, repeated) = (self.defined.as_slice(), self.repeated.as_slice());
+        if let Values::Texts(texts) = &self.values {
+            return chunk::Column { of: &self.of, rows, texts, defined, repeated }.encode(zstd);
+        }
+        let levels = |levels| Some(levels).filter(|levels: &&[i16]| !levels.is_empty());
+        let (defined, repeated) = (levels(defined), levels(repeated));
+        let mut sink = TrackedWrite::new(Vec::new());
+        let pages = Box::new(Packed::new(zstd, &mut sink));
+        let mut writer = get_column_writer(Arc::clone(&self.of), Arc::clone(properties), pages);
+        match (&mut writer, &self.values) {
             (ColumnWriter::Int64ColumnWriter(writer), Values::Ints(values)) => {
                 writer.write_batch(values, defined, repeated)?
             }
@@ -120,7 +130,10 @@ impl Collected {
             }
             _ => return Err(ParquetError::General("a column has another type than its schema".into())),
         };
-        Ok(())
+        let mut close = writer.close()?;
+        // the writer was told of none
+        close.metadata = close.metadata.into_builder().set_compression(compression()).build()?;
+        Ok((sink.into_inner()?, close))
     }
 
     /// Forgets what was written.

@@ -1,37 +1,42 @@
 //! Rows as Parquet, with the low-level writer: columns are collected in memory, and written as a row group.
 //!
 //! - [`collected`] is a column in memory, and its texts are in [`texts`];
-//! - [`chunk`] encodes a column of texts, with numbers as [`hybrid`] writes them; parquet's crate all others.
+//! - [`chunk`] encodes a column of texts, with numbers as [`hybrid`] writes them; parquet's crate all others;
+//! - [`packed`] packs their pages.
 
 mod chunk;
 mod collected;
 mod hybrid;
+mod packed;
 mod texts;
 
 use super::cells::Cell;
 use super::schema::{Column, Kind, Table};
 use bytes::Bytes;
 use collected::{Collected, BYTES_OF_LEVEL};
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::Encoding;
+use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// The level of zstd: higher ones take twice the time for a few percent.
-const LEVEL: i32 = 1;
 /// Rows of a row group, and about how many bytes of them are held in memory.
 const ROWS: usize = 1 << 16;
 const BYTES: usize = 3 << 20;
+
+/// A column's pages, and what is to be noted of them.
+type Encoded = (Vec<u8>, ColumnCloseResult);
 
 /// A file being written.
 pub struct Parquet<W: Write + Send> {
     /// The table.
     pub table: &'static Table,
     writer: SerializedFileWriter<W>,
+    properties: WriterPropertiesPtr,
     columns: Vec<Collected>,
     /// Rows that are not written yet.
     rows: usize,
@@ -74,15 +79,10 @@ fn schema(table: &Table) -> String {
     format!("message {} {{ {} }}", table.name, fields.join(" "))
 }
 
-fn compression() -> Compression {
-    Compression::ZSTD(ZstdLevel::try_new(LEVEL).unwrap_or_default())
-}
-
-/// How columns are encoded; of texts, see [`chunk`].
+/// How columns are encoded; of texts, see [`chunk`]. They are not compressed: see [`packed`].
 fn properties(table: &Table) -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("iocreplay ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(compression())
         // One for each row group suffices to pass over it.
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
@@ -108,12 +108,13 @@ impl<W: Write + Send> Parquet<W> {
     /// If it can't be written; the same holds for the other functions.
     pub fn new(table: &'static Table, below: W) -> io::Result<Parquet<W>> {
         let schema = parse_message_type(&schema(table)).map_err(failed)?;
-        let writer = SerializedFileWriter::new(below, Arc::new(schema), Arc::new(properties(table)));
+        let properties = Arc::new(properties(table));
+        let writer = SerializedFileWriter::new(below, Arc::new(schema), Arc::clone(&properties));
         let writer = writer.map_err(failed)?;
         let described = writer.schema_descr().columns().iter().cloned();
         let columns =
             table.columns.iter().zip(described).map(|(column, of)| Collected::new(column, of)).collect();
-        Ok(Parquet { table, writer, columns, rows: 0, size: 0 })
+        Ok(Parquet { table, writer, properties, columns, rows: 0, size: 0 })
     }
 
     /// Collects the cell of a row that has this number; those that are null are left out.
@@ -140,21 +141,13 @@ impl<W: Write + Send> Parquet<W> {
         if self.rows == 0 {
             return Ok(());
         }
-        let mut zstd = zstd::bulk::Compressor::new(LEVEL)?;
+        let mut zstd = packed::zstd()?;
         let mut group = self.writer.next_row_group().map_err(failed)?;
         for column in self.columns.iter_mut() {
             column.fill(self.rows);
-            match column.texts(self.rows) {
-                Some(texts) => {
-                    let (bytes, noted) = texts.encode(&mut zstd, compression()).map_err(failed)?;
-                    group.append_column(&Bytes::from(bytes), noted).map_err(failed)?;
-                }
-                None => {
-                    let Some(mut writer) = group.next_column().map_err(failed)? else { break };
-                    column.write(writer.untyped()).map_err(failed)?;
-                    writer.close().map_err(failed)?;
-                }
-            }
+            let encoded = column.encode(self.rows, &mut zstd, &self.properties);
+            let (bytes, noted) = encoded.map_err(failed)?;
+            group.append_column(&Bytes::from(bytes), noted).map_err(failed)?;
             column.clear();
         }
         group.close().map_err(failed)?;
