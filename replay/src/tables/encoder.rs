@@ -174,6 +174,15 @@ impl Encoder {
         }
     }
 
+    /// Gives back the memory that is kept for the next rows, after [`Self::flush`].
+    pub fn release(&mut self) {
+        match self {
+            Encoder::Text { bytes, .. } => *bytes = Vec::new(),
+            #[cfg(feature = "parquet")]
+            Encoder::Parquet(parquet) => parquet.release(),
+        }
+    }
+
     /// Writes the rest.
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush()?;

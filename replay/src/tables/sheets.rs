@@ -104,6 +104,7 @@ impl Sheets {
             if let Some(sheet) = largest {
                 self.size -= sheet.encoder.size();
                 sheet.flush()?;
+                sheet.encoder.release();
             }
         }
         Ok(())

@@ -136,6 +136,17 @@ impl Collected {
         Ok((sink.into_inner()?, close))
     }
 
+    /// Gives back the memory that is kept for the next rows, once what was written is forgotten.
+    pub fn release(&mut self) {
+        match &mut self.values {
+            Values::Ints(values) => *values = Vec::new(),
+            Values::Doubles(values) => *values = Vec::new(),
+            Values::Bools(values) => *values = Vec::new(),
+            Values::Texts(texts) => *texts = Texts::new(),
+        }
+        (self.defined, self.repeated) = (Vec::new(), Vec::new());
+    }
+
     /// Forgets what was written.
     pub fn clear(&mut self) {
         match &mut self.values {

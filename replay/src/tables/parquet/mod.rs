@@ -155,6 +155,11 @@ impl<W: Write + Send> Parquet<W> {
         self.writer.flush()
     }
 
+    /// Gives back the memory that columns keep for the next rows.
+    pub fn release(&mut self) {
+        self.columns.iter_mut().for_each(Collected::release);
+    }
+
     /// What is written to.
     pub fn below(&self) -> &W {
         self.writer.inner()
