@@ -677,3 +677,31 @@ fn quiet_where_nobody_listens() {
     assert_eq!(outcome(output).0, 0);
     assert!(std::fs::read_to_string(directory.path().join("alarms.txt")).unwrap().contains("T:RB"));
 }
+
+/// `top` counts what processed: also records that were not seen to complete, as a motor record that moves its motor. Not
+/// those that were disabled, nor the second entry of a record that goes on.
+#[test]
+fn top_counts_what_processed() {
+    let mut story = Story::new();
+    let routine =
+        |active| Fact::RsetProcess(Process { thread: CLIENT, sp: -100, site: 0, record: SLOW, active });
+    for second in 1..4 {
+        story.tell(second * SECOND, process(SCAN, -100, 2, SP));
+        story.tell(second * SECOND + 2 * MS, process(SCAN, -100, 2, CALC));
+        let disabled = PactCheck { record: CALC, active: false, disabled: true };
+        if second != 2 {
+            story.tell(second * SECOND + 500 * MS, Fact::PactCheck(disabled));
+        }
+        story.tell(second * SECOND + 600 * MS, routine(false));
+        story.tell(second * SECOND + 900 * MS, routine(true));
+    }
+    story.tell(9 * SECOND, Fact::Mark("later".into()));
+    let log = story.written();
+    let (_, out, err) = run(log.path(), &["top", "log", "--by", "records", "--format", "jsonl"]);
+    let rows: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rows: Vec<(&Json, &Json, &Json)> =
+        rows.iter().map(|row| (&row["name"], &row["count"], &row["untimed"])).collect();
+    let three = Json::from(3);
+    let [slow, motor] = ["T:SLOW", "T:SP"].map(Json::from);
+    assert_eq!(rows, [(&slow, &three, &three), (&motor, &three, &three)], "{err}");
+}

@@ -5,7 +5,7 @@
 //! for a processor. An asynchronous record, and a chain with one, is counted but not timed: its thread did other things
 //! meanwhile.
 
-use super::base_types::collects;
+use super::base_types::has_processed;
 use super::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
 use super::naming::Naming;
 use super::numbered::Keyed;
@@ -78,7 +78,7 @@ impl Durations {
 /// Activity of a record.
 #[derive(Clone, Debug, Default)]
 pub struct OfRecord {
-    /// How often it processed to the end.
+    /// How often it processed, also if it was not seen to complete.
     pub count: u64,
     /// Its own time, nanoseconds.
     pub time: u64,
@@ -119,10 +119,10 @@ impl Activity {
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => {
-                    let is_done = matches!(process.outcome, Outcome::Completed(_));
-                    if !(is_done || collects(&chain.run.context(), process)) {
+                    if !has_processed(&chain.run.context(), process) {
                         continue;
                     }
+                    let is_done = matches!(process.outcome, Outcome::Completed(_));
                     let record = naming.of(chain, span, process.record);
                     if !self.wants(record, filter, naming) {
                         continue;
@@ -162,7 +162,7 @@ impl Activity {
         wanted
     }
 
-    /// The records that processed to the end, by number.
+    /// The records that processed, by number.
     pub fn records(&self) -> impl Iterator<Item = (usize, &OfRecord)> {
         self.records.iter().enumerate().filter(|(_, of)| of.count > 0)
     }
@@ -174,7 +174,10 @@ impl Activity {
             SpanKind::Put(put) => (put.record, "put"),
             SpanKind::Link(link) => (link.record, "CA link"),
         };
-        let processed = chain.spans.iter().filter(|span| is_done(span)).count() as u64;
+        let context = chain.run.context();
+        let processed = |span: &&Span| matches!(&span.kind, SpanKind::Process(process) if has_processed(&context, process));
+        let processed = chain.spans.iter().filter(processed).count() as u64;
+        drop(context);
         let Some(record) = record.filter(|_| processed > 0) else { return };
         let key = (naming.of(chain, root, record), kind);
         if self.chains.len() >= MAX_CHAINS && !self.chains.contains_key(&key) {
@@ -198,7 +201,9 @@ fn is_done(span: &Span) -> bool {
 fn is_timed(span: &Span) -> bool {
     match &span.kind {
         SpanKind::Process(process) => {
-            process.phases.is_empty() && !matches!(process.outcome, Outcome::Open | Outcome::Waiting)
+            let unseen =
+                matches!(process.outcome, Outcome::Open | Outcome::Waiting | Outcome::Entered { .. });
+            process.phases.is_empty() && !unseen
         }
         SpanKind::Put(_) | SpanKind::Link(_) => true,
     }

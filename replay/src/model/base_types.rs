@@ -49,10 +49,11 @@ pub fn always_forwards(rtype: &str) -> bool {
 }
 
 /// Whether `dbProcess` did its work on the record, as far as that is known: not on one that was active or disabled. Of
-/// Base's types, compress alone passes nothing on and has processed.
+/// Base's types, compress alone passes nothing on and has processed. A record that goes on with the processing that it had
+/// begun is none that processes once more.
 pub fn has_processed(context: &Context, process: &ProcessSpan) -> bool {
     match process.outcome {
-        Outcome::Active | Outcome::Disabled => false,
+        Outcome::Active | Outcome::Disabled | Outcome::Entered { again: true } => false,
         Outcome::Skipped => collects(context, process),
         _ => true,
     }

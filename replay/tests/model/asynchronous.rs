@@ -42,6 +42,58 @@ fn what_an_asynchronous_record_writes_to_before_it_completes() {
     );
 }
 
+/// A put with callback that had to wait begins its record in the callback thread. While that waits for its device, the
+/// thread carries out the callbacks of others, from wherever their frames are.
+#[test]
+fn a_record_that_waits_has_left_its_thread() {
+    let mut story = story();
+    let delayed = CauseKind::CallbackRequestProcessDelayed;
+    let writes = |story: &mut Story, time, value| {
+        story
+            .put(time, PutKind::Put, CB_LOW, -500, "", RB1, value)
+            .process(time + 1, CB_LOW, -520, "dbScanPassive", RB1)
+            .complete(time + 2, CB_LOW, -600, RB1, value);
+    };
+    story
+        .process(SECOND, SCAN, -100, "scanList", SP)
+        .cause(SECOND + 1, SCAN, -200, delayed, Some(SP))
+        .process(SECOND + 100 * MS, CB_LOW, -300, "", CALC)
+        .cause(SECOND + 100 * MS + 1, CB_LOW, -400, delayed, Some(CALC));
+    writes(&mut story, SECOND + 300 * MS, 4.0);
+    story.complete(SECOND + 301 * MS, CB_LOW, -200, SP, 4.0).complete(
+        SECOND + 400 * MS,
+        CB_LOW,
+        -200,
+        CALC,
+        5.0,
+    );
+    assert_eq!(
+        story.sketch(),
+        "T:SP scan = 4 CallbackRequestProcessDelayed went on in cbLow\n  put T:RB1 4\n    T:RB1 OUT = 4\n\
+         T:CALC callback = 5 CallbackRequestProcessDelayed went on in cbLow\n"
+    );
+}
+
+/// It completes in another thread, and processes anew: what its callback thread does then is that processing's.
+#[test]
+fn a_record_that_processes_anew_has_left_its_thread() {
+    let mut story = story();
+    story
+        .process(SECOND, CB_LOW, -300, "", CALC)
+        .complete(SECOND + 100 * MS, CLIENT, -200, CALC, 5.0)
+        .process(SECOND + 200 * MS, SCAN, -100, "scanList", CALC)
+        .cause(SECOND + 200 * MS + 1, SCAN, -200, CauseKind::CallbackRequestProcessDelayed, Some(CALC))
+        .put(SECOND + 300 * MS, PutKind::Put, CB_LOW, -500, "", RB1, 4.0)
+        .process(SECOND + 301 * MS, CB_LOW, -520, "dbScanPassive", RB1)
+        .complete(SECOND + 302 * MS, CB_LOW, -600, RB1, 4.0)
+        .complete(SECOND + 303 * MS, CB_LOW, -200, CALC, 6.0);
+    assert_eq!(
+        story.sketch(),
+        "T:CALC callback = 5 went on in CAS-client\n\
+         T:CALC scan = 6 CallbackRequestProcessDelayed went on in cbLow\n  put T:RB1 4\n    T:RB1 OUT = 4\n"
+    );
+}
+
 /// Frames of an earlier callback are never parents of what another callback does.
 #[test]
 fn callbacks_do_not_inherit_from_each_other() {

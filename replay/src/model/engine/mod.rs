@@ -62,6 +62,8 @@ pub struct Engine {
     known: Known,
     /// Processing that has begun but not completed.
     open: Dense<SpanRef>,
+    /// Records that were disabled when the recorder looked, and have not completed since.
+    disabled: Dense<()>,
     /// Puts with callback that have yet to write: if they find their record busy, a callback thread carries them out
     /// later, one after the other.
     notifies: Numbered<RecordId, VecDeque<SpanRef>>,
@@ -103,6 +105,7 @@ impl Engine {
             threads: Threads::default(),
             known: Known::default(),
             open: Dense::default(),
+            disabled: Dense::default(),
             notifies: Numbered::default(),
             meanwhile: Numbered::default(),
             asked: Numbered::default(),
@@ -257,16 +260,26 @@ impl Engine {
         self.leave_completed(thread, time);
     }
 
-    /// Removes completed records from the top of the stack: they have returned, since they call nothing more.
+    /// Removes records from the top of the stack that are done: they have returned, since they call nothing more.
     fn leave_completed(&mut self, thread: ThreadId, time: u64) {
         while let Some(state) = self.threads.get(thread) {
             let Some(top) = state.frames.last() else { break };
-            if top.within != In::Process || self.open.contains(top.record) {
+            if top.within != In::Process || self.is_at_work(top) {
                 break;
             }
             let live = state.frames.len() - 1;
             self.cut(thread, live, time);
         }
+    }
+
+    /// Whether the record that a thread entered may still be in its process function: not if it has completed, perhaps in
+    /// another thread, and processes anew by now; nor if it has asked for the callback in which it goes on.
+    fn is_at_work(&self, frame: &Frame) -> bool {
+        let Some(open) = self.open.get(frame.record) else { return false };
+        let (Some(open), Some(at)) = (self.chains.resolve(*open), self.chains.resolve(frame.at)) else {
+            return true;
+        };
+        (open.chain, open.span) == (at.chain, at.span) && !self.has_asked_to_go_on(at)
     }
 
     /// Removes the `recGblFwdLink` on top of the stack, if any: it has returned.

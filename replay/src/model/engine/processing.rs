@@ -8,7 +8,7 @@ use crate::model::chain::{
 };
 use crate::model::open_chains::SpanRef;
 use crate::model::requests::{Callback, Place, Request};
-use crate::model::stack::{In, Thread};
+use crate::model::stack::{Frame, In, Thread};
 use crate::time::SECOND;
 use iocrec_log::event::{
     CaLinkPut, Cause, CauseKind, Complete, PactCheck, Process, PutKind, RecordId, ThreadId,
@@ -79,9 +79,12 @@ impl Engine {
         let older = self.open.insert(record, at);
         if let Some(older) = older {
             let did_nothing = !is_after_loss && self.always_forwards(record);
+            let is_disabled = self.disabled.contains(record);
             if let Some(Span { kind: SpanKind::Process(older), .. }) = self.chains.span_mut(older) {
-                if did_nothing {
-                    older.outcome = Outcome::Skipped;
+                match older.outcome {
+                    _ if did_nothing => older.outcome = Outcome::Skipped,
+                    Outcome::Open if is_disabled => older.outcome = Outcome::Disabled,
+                    _ => {}
                 }
             }
             self.chains.release(older);
@@ -326,14 +329,9 @@ impl Engine {
         }
         self.pop(thread, sp, time);
         self.forwarding.has_completed(&self.run.context(), record);
+        self.disabled.remove(record);
         let Complete { value, severity, status, .. } = complete;
         let completed = Outcome::Completed(Completed { value, severity, status });
-        let own = self
-            .threads
-            .of(thread)
-            .frames
-            .iter()
-            .rposition(|frame| frame.within == In::Process && frame.record == record);
         let open = self.open.remove(record);
         let open = open.filter(|at| self.chains.resolve(*at).is_some());
         let Some(at) = open else {
@@ -357,6 +355,12 @@ impl Engine {
             self.enter(thread, sp, In::Complete, record, at);
             return;
         };
+        let is_own = |frame: &Frame| {
+            let same = |one: SpanRef, other: SpanRef| (one.chain, one.span) == (other.chain, other.span);
+            let places = self.chains.resolve(frame.at).zip(self.chains.resolve(at));
+            frame.within == In::Process && places.is_some_and(|(one, other)| same(one, other))
+        };
+        let own = self.threads.get(thread).and_then(|state| state.frames.iter().rposition(is_own));
         if let Some(span) = self.chains.span_mut(at) {
             span.end = time;
             if let SpanKind::Process(process) = &mut span.kind {
@@ -379,6 +383,21 @@ impl Engine {
         }
         self.enter(thread, sp, In::Complete, record, at);
         self.chains.release(at); // its completion
+    }
+
+    /// Whether the record has asked for a callback in which it goes on, after which its process function does nothing but
+    /// return. A bo with HIGH goes on without: it completes at once.
+    pub(super) fn has_asked_to_go_on(&self, at: SpanRef) -> bool {
+        let Some(Span { kind: SpanKind::Process(process), .. }) = self.chains.span(at) else { return false };
+        let asked = |phase: &Phase| match phase.asked {
+            Some(CauseKind::CallbackRequest | CauseKind::CallbackRequestDelayed) => {
+                let context = self.run.context();
+                context.record(process.record).is_some_and(|record| is_sequence(record.rtype))
+            }
+            Some(kind) => is_completion(kind),
+            None => false,
+        };
+        process.phases.iter().any(asked)
     }
 
     /// Whether the record has requested callbacks of its own during processing.
@@ -522,6 +541,11 @@ impl Engine {
 
     /// Handles the recorder's check of a record that it had not seen complete.
     pub(super) fn pact_check(&mut self, _time: u64, check: PactCheck) {
+        match check.disabled && !check.active {
+            true if self.disabled.len() < MAX_RECORDS => _ = self.disabled.insert(check.record, ()),
+            true => {}
+            false => _ = self.disabled.remove(check.record),
+        }
         let Some(&at) = self.open.get(check.record) else { return };
         let did_nothing = self.always_forwards(check.record);
         let Some(Span { kind: SpanKind::Process(process), .. }) = self.chains.span_mut(at) else { return };
