@@ -282,7 +282,19 @@ fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> H
     let is_even = !logs.courses().iter().any(Course::is_set_back);
     let filter = if is_even { filter.until(last) } else { filter.clone() };
     for entry in logs.history(&filter) {
-        let Entry::Value(line) = entry else { continue };
+        let line = match entry {
+            Entry::Value(line) => line,
+            Entry::Begun { time, completed: false, process, record, .. } => {
+                // until the next value, this one is not certain
+                let [host, ioc] = [&process.host, &process.ioc].map(Rc::clone);
+                let name = [host, ioc, record, Rc::from("VAL")];
+                if wanted.get(&name).is_some_and(|until| time < *until) {
+                    before.remove(&name);
+                }
+                continue;
+            }
+            _ => continue,
+        };
         if let Some(unseen) = &line.unseen {
             // until the next value, nothing is certain
             before.retain(|name, _| wanted.get(name).is_some_and(|time| *time <= unseen.even.0));

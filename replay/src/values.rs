@@ -5,6 +5,7 @@
 
 use crate::between::NO_LOG;
 use crate::filter::{Filter, Pattern};
+use crate::model::base_types::collects;
 use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
 use crate::model::names::{address, IocProcess, Named, Names};
@@ -16,7 +17,7 @@ use crate::model::unseen::{Kind, Unseen};
 use crate::model::value::same;
 use crate::namesakes::may_follow;
 use iocrec_log::event::{IocId, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 /// Fields whose last value is remembered; a bound for hostile logs.
@@ -61,15 +62,33 @@ pub enum Entry {
         /// The record.
         record: Rc<str>,
     },
+    /// A record began to process, and its value may have changed at any time from then on.
+    Begun {
+        /// When: its place in the order of time.
+        time: i64,
+        /// When it had completed, or was known to be done; `None` if the log does not show that.
+        until: Option<i64>,
+        /// Whether it was seen to complete, which shows its value.
+        completed: bool,
+        /// The same as wall-clock time.
+        wall: i64,
+        /// When the chain began, by the run's clock.
+        chain: u64,
+        /// The process.
+        process: Rc<IocProcess>,
+        /// The record.
+        record: Rc<str>,
+    },
 }
 
 impl Entry {
     /// Its place in the order of time; of something unseen, since when: it may have begun long before it was noted.
     pub fn time(&self) -> i64 {
         match self {
-            Entry::Process { time, .. } | Entry::Attached { time, .. } | Entry::Disabled { time, .. } => {
-                *time
-            }
+            Entry::Process { time, .. }
+            | Entry::Attached { time, .. }
+            | Entry::Disabled { time, .. }
+            | Entry::Begun { time, .. } => *time,
             Entry::Value(line) => line.unseen.as_ref().map_or(line.even, |unseen| unseen.even.0),
         }
     }
@@ -131,7 +150,7 @@ impl<'a> History<'a> {
         if let Some(tap) = &mut self.tap {
             tap(&chain);
         }
-        self.take_disabled(&chain);
+        self.take_unfinished(&chain);
         let mut found = Vec::new();
         each_value(&chain, self.filter, &mut self.names, &mut |line, path| found.push((line, path.to_vec())));
         if found.is_empty() {
@@ -148,17 +167,45 @@ impl<'a> History<'a> {
     }
 
     /// Takes the records of a chain that were disabled, as far as is known: those that were not seen to complete may have been.
-    fn take_disabled(&mut self, chain: &Chain) {
+    /// And those whose values may have changed before the log shows them again: that were not seen to complete, or took
+    /// their time.
+    fn take_unfinished(&mut self, chain: &Chain) {
         let context = chain.run.context();
         for span in &chain.spans {
-            let SpanKind::Process(process) = &span.kind else { continue };
-            if !matches!(process.outcome, Outcome::Disabled | Outcome::Skipped | Outcome::Open) {
+            let process = match &span.kind {
+                SpanKind::Process(process) => process,
+                SpanKind::Link(link) => {
+                    if let Some(target) = &link.target {
+                        self.take_unfinished(target);
+                    }
+                    continue;
+                }
+                SpanKind::Put(_) => continue,
+            };
+            let may_be_disabled =
+                matches!(process.outcome, Outcome::Disabled | Outcome::Skipped | Outcome::Open);
+            let time = chain.run.even(span.start);
+            let until = match &process.outcome {
+                Outcome::Completed(_) => (!process.phases.is_empty()).then(|| Some(chain.run.even(span.end))),
+                Outcome::Waiting => Some(None),
+                Outcome::Open | Outcome::Entered { .. } if !collects(&context, process) => {
+                    Some(Some(time.saturating_add(1)))
+                }
+                _ => None,
+            };
+            if !may_be_disabled && until.is_none() {
                 continue;
             }
             let named = self.names.field(&chain.run, &context, process.record, "VAL", || None, self.filter);
-            if let Some(Named { process, record, .. }) = named {
-                let time = chain.run.even(span.start);
+            let Some(Named { process: of, record, .. }) = named else { continue };
+            if may_be_disabled {
+                let (process, record) = (Rc::clone(&of), Rc::clone(&record));
                 self.wait(time, Entry::Disabled { time, process, record });
+            }
+            if let Some(until) = until {
+                let completed = matches!(process.outcome, Outcome::Completed(_));
+                let (wall, chain) = (chain.run.wall(span.start), chain.root().map_or(0, |root| root.start));
+                self.wait(time, Entry::Begun { time, until, completed, wall, chain, process: of, record });
             }
         }
     }
@@ -337,6 +384,8 @@ pub struct Values<'a> {
     history: History<'a>,
     filter: &'a Filter,
     known: Keyed<Key, (Value, Option<(u16, u16)>)>,
+    /// Those of records that have begun to process since their last value, and were not seen to complete.
+    unfinished: HashSet<Key>,
     gaps: Option<Gaps>,
 }
 
@@ -351,7 +400,7 @@ struct Gaps {
 
 impl<'a> Values<'a> {
     pub(crate) fn new(history: History<'a>, filter: &'a Filter) -> Self {
-        Values { history, filter, known: Keyed::default(), gaps: None }
+        Values { history, filter, known: Keyed::default(), unfinished: HashSet::new(), gaps: None }
     }
 
     /// Adds lines for times at which values may have changed unseen, if they concern an IOC that has a record which
@@ -370,10 +419,11 @@ impl<'a> Values<'a> {
             && known
                 .is_some_and(|(known, alarm)| same(known, &line.value) == Some(true) && same_alarm(alarm));
         let alarm = line.alarm.or(known.and_then(|(_, alarm)| *alarm));
+        let was_unfinished = !self.unfinished.is_empty() && self.unfinished.remove(&key);
         if self.known.len() < MAX_FIELDS || self.known.contains_key(&key) {
             self.known.insert(key, (line.value.clone(), alarm));
         }
-        !repeats
+        !repeats || was_unfinished
     }
 
     /// Whether something unseen is to be shown.
@@ -452,7 +502,27 @@ impl Iterator for Values<'_> {
                         gaps.runs.push((process, run, ioc));
                     }
                 }
-                Entry::Attached { .. } | Entry::Disabled { .. } => {}
+                Entry::Begun { completed: false, time, wall, process, record, .. } => {
+                    let key = (Rc::clone(&process), Rc::clone(&record), Rc::from("VAL"));
+                    let is_news = self.gaps.is_some() && self.known.contains_key(&key);
+                    let is_in = self.filter.time(wall);
+                    if is_news && is_in && self.unfinished.insert(key) {
+                        let unseen = Unseen {
+                            time: wall,
+                            since: wall,
+                            even: (time, time),
+                            open: true,
+                            process: Some(Rc::clone(&process)),
+                            run: 0,
+                            record: Some(record),
+                            kind: Kind::Unfinished,
+                            count: 0,
+                            cause: String::new(),
+                        };
+                        return Some(ValueLine::of_unseen(unseen, process));
+                    }
+                }
+                Entry::Attached { .. } | Entry::Disabled { .. } | Entry::Begun { .. } => {}
             }
         }
     }

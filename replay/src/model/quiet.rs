@@ -72,7 +72,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn choice(self: &Arc<Self>, span: Span, until: u64, kinds: [u16; 2], about: &About) -> Choice {
+    fn choice(self: &Arc<Self>, span: Span, until: u64, kinds: [u16; 3], about: &About) -> Choice {
         if about.last < span.from || about.first > until {
             return if about.defines { Choice::Only(Arc::new(|_| false)) } else { Choice::Pass };
         }
@@ -108,7 +108,7 @@ impl Quiet {
             let number = Fact::KINDS.iter().position(|kind| kind.name == name)?;
             u16::try_from(number).ok()
         };
-        let kinds = [kind("process")?, kind("complete")?];
+        let kinds = [kind("process")?, kind("complete")?, kind("routine")?];
         let of_block = Arc::clone(&gathered);
         let choose: Arc<Choose> = Arc::new(move |about: &About| of_block.choice(span, until, kinds, about));
         let run = Run::new(None);
@@ -124,7 +124,7 @@ impl Quiet {
             let mut changing = Vec::new();
             for event in &block.events {
                 let (record, value, was_read) = match &event.fact {
-                    Fact::Process(hit) => (hit.record, None, false),
+                    Fact::Process(hit) | Fact::RsetProcess(hit) => (hit.record, None, false),
                     Fact::Complete(hit) => (hit.record, Some(&hit.value), false),
                     Fact::Snapshot(snapshot) => (snapshot.record, Some(&snapshot.value), true),
                     // A log may not say since when its processing is recorded.

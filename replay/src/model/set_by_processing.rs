@@ -64,6 +64,15 @@ impl SetByProcessing {
         fetched.for_each(|seen| seen.is_over = true);
     }
 
+    /// Notes that a record has begun to process, in a chain that began at this time, and was not seen to complete.
+    pub fn begun(&mut self, process: &Rc<IocProcess>, record: &Rc<str>, chain: u64) {
+        if self.0.is_empty() {
+            return;
+        }
+        let seen = self.0.get_mut(&(Rc::clone(process), Rc::clone(record)));
+        seen.into_iter().flatten().for_each(|seen| seen.is_over |= seen.chain != Some(chain));
+    }
+
     /// Why its record may have set the field since it was seen.
     pub fn is_over(&self, (process, record, field): &Key) -> Option<&'static str> {
         if self.0.is_empty() || !is_set_by_processing(field) {

@@ -4,9 +4,11 @@
 //! depends on what went unseen since ([`super::unseen`]):
 //!
 //! - a value is **known** if nothing went unseen after it was last seen;
-//! - it is **in doubt** if something did: it may have changed since. The state says what, and keeps the value;
+//! - it is **in doubt** if something did: it may have changed since. The state says what, and keeps the value. So it is if
+//!   its record has begun to process since, and was not seen to complete by then;
 //! - it is **unknown** if the field was never seen, if a put with an unknown result wrote it, if its record has processed
-//!   and its value was not recorded, or if its IOC has ended: the values of a process are gone with it.
+//!   and its value was not recorded, if the recorder could not read it (compress and histogram), or if its IOC has ended:
+//!   the values of a process are gone with it.
 //!
 //! A record that is disabled may have a DISABLE alarm, which no hit shows: its alarm is unknown until it is seen again.
 //! Where an IOC is not probed, as in the packet tier, its records process unseen: all that was read is in doubt.
@@ -37,6 +39,11 @@ use std::rc::Rc;
 
 /// Fields held; a bound for hostile logs. The biggest IOCs have 100,000 records.
 pub const MAX_FIELDS: usize = 500_000;
+
+/// Why a value may have changed since it was seen: its record began to process, and what came of that is not known.
+const UNFINISHED: &str = "its record has processed, and was not seen to complete";
+/// The same of one that was seen to complete, but only later.
+const PROCESSING: &str = "its record was processing";
 
 /// A field: its process, record, name.
 pub type Key = (Rc<IocProcess>, Rc<str>, Rc<str>);
@@ -148,6 +155,8 @@ pub struct State {
     processes: BTreeMap<Rc<IocProcess>, Process>,
     runs: HashMap<usize, Doubt>,
     left_out: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
+    /// Records that have begun to process and were not seen to complete.
+    unfinished: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
     set_by_processing: SetByProcessing,
     chains_left_out: u64,
     full: bool,
@@ -164,6 +173,7 @@ impl State {
             processes: BTreeMap::new(),
             runs: HashMap::new(),
             left_out: Keyed::default(),
+            unfinished: Keyed::default(),
             set_by_processing: SetByProcessing::default(),
             chains_left_out: 0,
             full: false,
@@ -224,6 +234,9 @@ impl State {
         self.fields.retain(|(_, record, _), _| !records.contains(&**record));
         let theirs = other.fields.into_iter().filter(|((_, record, _), _)| records.contains(&**record));
         self.fields.extend(theirs);
+        self.unfinished.retain(|(_, record), _| !records.contains(&**record));
+        self.unfinished
+            .extend(other.unfinished.into_iter().filter(|((_, record), _)| records.contains(&**record)));
         self.set_by_processing.replace(records, other.set_by_processing);
     }
 
@@ -257,12 +270,38 @@ impl State {
                     seen.alarm = seen.alarm.filter(|(_, status)| *status == DISABLE);
                 }
             }
-            Entry::Process { .. } | Entry::Attached { .. } | Entry::Disabled { .. } => {}
+            Entry::Begun { time, until, chain, process, record, .. } if time <= self.limit(&process) => {
+                self.begun((time, until), chain, process, record);
+            }
+            Entry::Process { .. } | Entry::Attached { .. } | Entry::Disabled { .. } | Entry::Begun { .. } => {
+            }
             Entry::Value(line) => match &line.unseen {
                 Some(unseen) => self.unseen(unseen, self.limit(&line.process)),
                 None if line.even <= self.limit(&line.process) => self.value(*line),
                 None => {}
             },
+        }
+    }
+
+    /// A record has begun to process, and was not seen to complete, or not at once.
+    fn begun(
+        &mut self,
+        (time, until): (i64, Option<i64>),
+        chain: u64,
+        process: Rc<IocProcess>,
+        record: Rc<str>,
+    ) {
+        let limit = self.limit(&process);
+        let lasts = until.is_none_or(|until| until > limit);
+        let unseen = until.is_none_or(|until| until <= time.saturating_add(1));
+        if !lasts && !unseen {
+            return; // its end shows its value
+        }
+        self.set_by_processing.begun(&process, &record, chain);
+        let until = if lasts { limit.saturating_add(1) } else { time.saturating_add(1) };
+        let words = if unseen { UNFINISHED } else { PROCESSING };
+        if self.unfinished.len() < MAX_FIELDS {
+            self.unfinished.insert((process, record), Doubt { until, words: words.into() });
         }
     }
 
@@ -303,6 +342,7 @@ impl State {
         let counts = counted && equal == Some(false);
         let changes = before.map_or(0, |before| before.changes).saturating_add(u32::from(counts));
         let alarm = line.alarm.or(before.and_then(|before| before.alarm));
+        let is_done = line.source == ValueSource::Process && !self.unfinished.is_empty();
         let unprocessed = match line.alarm {
             Some((_, status)) => {
                 line.source == ValueSource::Snapshot && line.stamp.is_none() && status == UDF
@@ -310,6 +350,9 @@ impl State {
             None => before.is_some_and(|before| before.unprocessed),
         };
         let by_put = line.by_put || kept && before.is_some_and(|before| before.by_put);
+        if is_done {
+            self.unfinished.remove(&(Rc::clone(&key.0), Rc::clone(&key.1)));
+        }
         self.set_by_processing.take(&key, &line);
         let ValueLine { time, even, value, text, cut, source, inexact, root, of, .. } = line;
         let text = text.map(String::into_boxed_str);
@@ -392,13 +435,17 @@ impl State {
     }
 
     /// Why a value is in doubt.
-    fn doubt(&self, (process, record, _): &Key, seen: &Seen) -> Option<&Doubt> {
+    fn doubt(&self, (process, record, field): &Key, seen: &Seen) -> Option<&Doubt> {
         let of = self.processes.get(process);
         let run = of.and_then(|of| of.of.as_ref()).map(|(run, _)| super::names::address(run));
         let of_run = run.and_then(|run| self.runs.get(&run));
         let left = |record: &Rc<str>| self.left_out.get(&(Rc::clone(process), Rc::clone(record)));
         let of_root = seen.root.as_ref().and_then(left);
-        [of.and_then(|of| of.doubt.as_ref()), of_run, left(record), of_root]
+        let may_be_unfinished = &**field == "VAL" && !self.unfinished.is_empty();
+        let unfinished = may_be_unfinished
+            .then(|| self.unfinished.get(&(Rc::clone(process), Rc::clone(record))))
+            .flatten();
+        [of.and_then(|of| of.doubt.as_ref()), of_run, left(record), of_root, unfinished]
             .into_iter()
             .flatten()
             .filter(|doubt| doubt.until > seen.even)
@@ -417,6 +464,9 @@ impl State {
                 (_, Some((_, ended))) => Some(ended.clone()),
                 (Value::Unknown, None) if seen.source == ValueSource::Process => {
                     Some("its record has processed since, and its value was not recorded".to_owned())
+                }
+                (Value::Unknown, None) if seen.source == ValueSource::Snapshot => {
+                    Some("the recorder could not read it".to_owned())
                 }
                 (Value::Unknown, None) => Some("a put with an unknown result wrote it".to_owned()),
                 (_, None) => {

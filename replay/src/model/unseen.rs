@@ -6,6 +6,7 @@
 //! | `missing` | the last event before missing or damaged segments | the first event after | may have changed since |
 //! | `unrecorded` | the last time at which the IOC was recorded | it is recorded again, or open | may have changed since |
 //! | `left out` | the first chain that chain sampling left out | that was noted | those of such chains may have changed since |
+//! | `unfinished` | a record began to process and was not seen to complete | open | its value may have changed since |
 //! | `ended` | the IOC has ended | open | are gone with it |
 //!
 //! A recorder that ends leaves its IOCs unrecorded until another one records them.
@@ -53,6 +54,8 @@ pub enum Kind {
     LeftOut,
     /// The IOC has ended.
     Ended,
+    /// A record began to process and was not seen to complete.
+    Unfinished,
 }
 
 impl Kind {
@@ -64,6 +67,7 @@ impl Kind {
             Kind::Unrecorded | Kind::RunEnd => "unrecorded",
             Kind::LeftOut => "left out",
             Kind::Ended => "ended",
+            Kind::Unfinished => "unfinished",
         }
     }
 }
@@ -85,6 +89,10 @@ impl Unseen {
                 format!("{} chains{of} left out by chain sampling", self.count)
             }
             Kind::Ended => format!("the IOC has ended{why}"),
+            Kind::Unfinished => {
+                let record = self.record.as_deref().unwrap_or("a record");
+                format!("{record} has processed, and was not seen to complete")
+            }
         }
     }
 }
