@@ -5,7 +5,7 @@
 
 use crate::between::NO_LOG;
 use crate::filter::{Filter, Pattern};
-use crate::model::base_types::collects;
+use crate::model::base_types::{always_forwards, collects};
 use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
 use crate::model::names::{address, IocProcess, Named, Names};
@@ -16,7 +16,8 @@ use crate::model::run::Run;
 use crate::model::unseen::{Kind, Unseen};
 use crate::model::value::same;
 use crate::namesakes::may_follow;
-use iocrec_log::event::{IocId, Value};
+use iocrec_log::context::Context;
+use iocrec_log::event::{IocId, RecordId, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -188,9 +189,12 @@ impl<'a> History<'a> {
             let until = match &process.outcome {
                 Outcome::Completed(_) => (!process.phases.is_empty()).then(|| Some(chain.run.even(span.end))),
                 Outcome::Waiting => Some(None),
-                Outcome::Open | Outcome::Entered { .. } if !collects(&context, process) => {
-                    Some(Some(time.saturating_add(1)))
+                // One of Base's that neither waits nor completes was disabled; if it was not, the probe can't see it complete.
+                Outcome::Open | Outcome::Skipped if is_of_base(&context, process.record) => {
+                    let is_over = process.is_over && !collects(&context, process);
+                    is_over.then_some(Some(time.saturating_add(1)))
                 }
+                Outcome::Open | Outcome::Entered { .. } => Some(Some(time.saturating_add(1))),
                 _ => None,
             };
             if !may_be_disabled && until.is_none() {
@@ -474,6 +478,11 @@ impl<'a> Values<'a> {
             }
         }
     }
+}
+
+/// Whether the record is of a type of EPICS Base.
+fn is_of_base(context: &Context, record: RecordId) -> bool {
+    context.record(record).is_some_and(|record| always_forwards(record.rtype))
 }
 
 /// Whether a pattern of the filter matches the record or a field of it.

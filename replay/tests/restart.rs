@@ -19,7 +19,12 @@ fn text(text: &str) -> Value {
 
 /// alice puts to T:SP, T:CALC is scanned; the IOC ends and starts again, where both have other values.
 fn log() -> tempfile::TempDir {
-    let mut all = Vec::new();
+    log_with(Vec::new())
+}
+
+/// The same with more facts.
+fn log_with(more: Vec<(u64, Fact)>) -> tempfile::TempDir {
+    let mut all = more;
     let mut tell = |time: u64, fact: Fact| all.push((time, fact));
     for (time, old, new) in [(SECOND, 1.0, 2.0), (SECOND + 10 * MS, 2.0, 3.0)] {
         tell(time, put(PutKind::PutField, CLIENT, -1000, 1, (1, 1), old, new));
@@ -87,6 +92,7 @@ fn log() -> tempfile::TempDir {
         status: 0,
     };
     tell(7 * SECOND + 30, Fact::Complete(done));
+    all.sort_by_key(|(time, _)| *time);
     let log = tempfile::tempdir().unwrap();
     write_events(&log.path().join("log"), "box1", 7, all);
     log
@@ -130,4 +136,40 @@ fn undo_does_not_put_a_number_where_a_text_is_now() {
     let script = ask(&log, &["undo", "--since", "2026-09-21T14:13:20Z"]);
     assert!(script.contains("# not put back: its record has another type now"), "{script}");
     assert!(!script.contains("back one new"), "{script}");
+}
+
+/// A record that the new process lacks does not make the IOC two. A state of another name is another value.
+#[test]
+fn diff_joins_the_processes_of_an_ioc() {
+    let (was, is) = (30, 42);
+    let mut more = Vec::new();
+    for (record, ioc, time, state) in
+        [(was, 1, 1500 * MS, ["Off", "Auto"]), (is, IOC, 5500 * MS, ["Zero", "One"])]
+    {
+        let (name, rtype) = ("T:MODE".to_owned(), "mbbo".to_owned());
+        more.push((time, Fact::from(Record { id: record, ioc, address: 1, name, rtype })));
+        let states = state.map(str::to_owned).to_vec();
+        more.push((time, Fact::EnumStrings(EnumStrings { record, states })));
+        let value = Value::UInt(1);
+        let read = Snapshot { record, value, severity: 0, status: 0, stamp: Some(1) };
+        more.push((time + MS, Fact::Snapshot(read)));
+    }
+    let log = log_with(more);
+    let out = ask(
+        &log,
+        &["diff", "2026-09-21T14:13:23.5Z", "2026-09-21T14:13:28Z", "--format", "jsonl", "--exclude", "R:*"],
+    );
+    let rows: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rows: Vec<[&Json; 5]> = rows
+        .iter()
+        .map(|row| ["pv", "before", "after", "before_text", "after_text"].map(|key| &row[key]))
+        .collect();
+    let [mode, sp, auto, one, new] = ["T:MODE", "T:SP", "Auto", "One", "new"].map(Json::from);
+    let (number, four) = (Json::from(1), Json::from(4.0));
+    // T:SLOW, which only the former process had, is unknown at both times
+    assert_eq!(
+        rows,
+        [[&mode, &number, &number, &auto, &one], [&sp, &four, &new, &Json::Null, &Json::Null]],
+        "{out}"
+    );
 }

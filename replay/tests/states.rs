@@ -36,10 +36,25 @@ enum Kind {
     Passive,
     /// Not a number.
     Nan,
+    /// Not always seen to complete, as a motor.
+    Motor,
+    /// Only the entry of its process routine is recorded.
+    Routine,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Changing, Kind::Constant, Kind::Seldom, Kind::Rare, Kind::Fanout, Kind::Passive, Kind::Nan];
+const KINDS: [Kind; 9] = [
+    Kind::Changing,
+    Kind::Constant,
+    Kind::Seldom,
+    Kind::Rare,
+    Kind::Fanout,
+    Kind::Passive,
+    Kind::Nan,
+    Kind::Motor,
+    Kind::Routine,
+];
+/// Of the callbacks.
+const CB_LOW: u32 = 4;
 
 /// A log of some minutes of scanning, with puts and snapshots, and sometimes a loss or a gap.
 fn plant(random: &mut Random, directory: &Path, run: u128, begin: u64, harm: bool) {
@@ -53,7 +68,12 @@ fn plant(random: &mut Random, directory: &Path, run: u128, begin: u64, harm: boo
     }
     let kinds: Vec<Kind> = (0..RECORDS).map(|_| KINDS[random.below(KINDS.len())]).collect();
     for (id, kind) in (FIRST..).zip(&kinds) {
-        let rtype = if let Kind::Fanout = kind { "fanout" } else { "ao" }.to_owned();
+        let rtype = match kind {
+            Kind::Fanout => "fanout",
+            Kind::Motor => "motor",
+            _ => "ao",
+        };
+        let rtype = rtype.to_owned();
         let record = Record { id, ioc: 1, address: 4096, name: format!("P:{id}"), rtype };
         writer.push(Event { time: begin, fact: Fact::from(record) });
     }
@@ -83,12 +103,27 @@ fn plant(random: &mut Random, directory: &Path, run: u128, begin: u64, harm: boo
                 Kind::Rare => (random.below(70) == 0, values[place] + random.below(2) as f64),
                 Kind::Fanout => (true, 0.0),
                 Kind::Nan => (true, f64::NAN),
-                Kind::Passive => (false, 0.0),
+                Kind::Passive | Kind::Routine => (false, 0.0),
+                Kind::Motor => (random.below(5) == 0, values[place] + random.below(2) as f64),
             };
+            if let Kind::Routine = kind {
+                if random.below(100) == 0 {
+                    let (record, active) = (FIRST + place as u32, false);
+                    let entered = Process { thread: SCAN, sp: -100, site: 0, record, active };
+                    events.push((now, Fact::RsetProcess(entered)));
+                }
+                continue;
+            }
             if !due {
                 // in vain, or while it is disabled
                 if random.below(400) == 0 {
-                    events.push((now + place as u64 * MS, process(SCAN, -100, 2, FIRST + place as u32)));
+                    let record = FIRST + place as u32;
+                    events.push((now + place as u64 * MS, process(SCAN, -100, 2, record)));
+                    if random.below(2) == 0 {
+                        let disabled = random.below(2) == 0;
+                        let check = PactCheck { record, active: false, disabled };
+                        events.push((now + 900 * MS, Fact::PactCheck(check)));
+                    }
                 }
                 continue;
             }
@@ -97,8 +132,14 @@ fn plant(random: &mut Random, directory: &Path, run: u128, begin: u64, harm: boo
             events.push((at, process(SCAN, -100, 2, id)));
             let severity = u16::from(random.below(50) == 0);
             // some are asynchronous
-            let took = if random.below(40) == 0 { 700 * MS } else { 1000 };
-            events.push((at + took, complete(SCAN, -200, id, new, severity)));
+            if random.below(40) == 0 {
+                let kind = CauseKind::CallbackRequestProcessDelayed;
+                let cause = Cause { thread: SCAN, sp: -200, site: 0, kind, object: 7, record: Some(id) };
+                events.push((at + 100, Fact::Cause(cause)));
+                events.push((at + 700 * MS, complete(CB_LOW, -200, id, new, severity)));
+            } else if !matches!(kind, Kind::Motor) || random.below(3) == 0 {
+                events.push((at + 1000, complete(SCAN, -200, id, new, severity)));
+            }
         }
         if random.below(20) == 0 {
             // a put to the value or another field of a record; its message may be all that is seen of it

@@ -266,9 +266,11 @@ fn a_disabled_record_has_an_unknown_alarm() {
 fn a_value_is_in_doubt_once_its_record_has_begun_to_process() {
     let begun =
         |time, record| (time, Fact::Process(Process { thread: 3, sp: -100, site: 2, record, active: false }));
-    let mut events = vec![snapshot(100 * MS, 1, 1.5), snapshot(100 * MS, 3, 7.5)];
+    let name = "T:MOTOR".to_owned();
+    let motor = Record { id: 30, ioc: 1, address: 4096, name, rtype: "motor".into() };
+    let mut events = vec![(MS, Fact::from(motor)), snapshot(4500 * MS, 30, 2.0), snapshot(100 * MS, 3, 7.5)];
     events.extend(happenings()); // T:SLOW processes from 1.00016 s to 1.5 s
-    events.extend([begun(5200 * MS, 1), snapshot(6 * SECOND, 1, 2.0)]);
+    events.extend([begun(5200 * MS, 30), begun(5300 * MS, 30), snapshot(6 * SECOND, 30, 2.0)]);
     events.push((9 * SECOND, Fact::Mark("later".into())));
     events.sort_by_key(|(time, _)| *time);
     let log = log_of(events);
@@ -278,14 +280,15 @@ fn a_value_is_in_doubt_once_its_record_has_begun_to_process() {
     assert_eq!(at("T:SLOW", 1200 * MS), (Value::Double(7.5), doubt("its record was processing")));
     assert_eq!(at("T:SLOW", 1600 * MS).1, None);
     let unfinished = "its record has processed, and was not seen to complete";
-    assert_eq!(at("T:SP", 5500 * MS), (Value::Double(2.0), doubt(unfinished)));
-    assert_eq!(at("T:SP", 7 * SECOND), (Value::Double(2.0), None), "it was read again");
+    assert_eq!(at("T:MOTOR", 5500 * MS), (Value::Double(2.0), doubt(unfinished)));
+    assert_eq!(at("T:MOTOR", 7 * SECOND), (Value::Double(2.0), None), "it was read again");
     let time = "2026-09-21T14:13:25.5Z";
-    let (_, file, left_out) = run(log.path(), &["at", time, ".", "--pv", "T:SP", "--format", "autosave"]);
-    assert!(left_out.contains("T:SP is left out: its value is not certain"), "{file}{left_out}");
-    let (_, lines, _) = run(log.path(), &["values", "T:SP", ".", "--utc"]);
+    let (_, file, left_out) = run(log.path(), &["at", time, ".", "--pv", "T:MOTOR", "--format", "autosave"]);
+    assert!(left_out.contains("T:MOTOR is left out: its value is not certain"), "{file}{left_out}");
+    let (_, lines, _) = run(log.path(), &["values", "T:MOTOR", ".", "--utc"]);
     let lines: Vec<&str> = lines.lines().collect();
-    let gap = "2026-09-21T14:13:25.200000+00:00  -- demo: T:SP has processed, and was not seen to complete";
+    let gap =
+        "2026-09-21T14:13:25.200000+00:00  -- demo: T:MOTOR has processed, and was not seen to complete";
     let [.., gap_line, read] = lines.as_slice() else { panic!("{lines:?}") };
     assert!(gap_line.starts_with(gap) && read.ends_with("read by the recorder"), "{lines:?}");
 }

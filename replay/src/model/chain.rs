@@ -225,6 +225,8 @@ pub struct ProcessSpan {
     pub asked: Option<Box<Asked>>,
     /// Whether it was processed for a CP link, in the thread of the CA links or at its request.
     pub for_link: bool,
+    /// Whether the recorder looked later and found it neither active nor disabled, though it was not seen to complete.
+    pub is_over: bool,
 }
 
 /// Origin of a request for an event or for I/O Intr.

@@ -4,6 +4,7 @@
 //! A record that completed only with one value, was read only with that value, and that no put touched, had that value all
 //! the time: of the lines that [`History`](crate::values::History) would give of it, all would repeat the value.
 
+use super::base_types::always_forwards;
 use super::run::Run;
 use crate::scan::{Blocks, Choose, Part, Scan};
 use iocrec_log::event::{Fact, RecordId, Value};
@@ -47,10 +48,14 @@ pub struct Shown {
     pub value: Option<Value>,
     /// Whether the last of them was read by the recorder.
     pub was_read: bool,
-    /// Whether it began to process after that, or had to and was disabled.
+    /// Whether it began to process and was not seen to complete: at the end, or before it did so once more, unless it was
+    /// disabled then.
     pub is_open: bool,
+    /// Whether it was seen to complete.
+    pub has_completed: bool,
+    /// Whether it has begun and not completed yet.
+    has_begun: bool,
     last: u64,
-    begun: u64,
 }
 
 /// What is told of a span.
@@ -72,7 +77,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn choice(self: &Arc<Self>, span: Span, until: u64, kinds: [u16; 3], about: &About) -> Choice {
+    fn choice(self: &Arc<Self>, span: Span, until: u64, kinds: [u16; 4], about: &About) -> Choice {
         if about.last < span.from || about.first > until {
             return if about.defines { Choice::Only(Arc::new(|_| false)) } else { Choice::Pass };
         }
@@ -108,7 +113,7 @@ impl Quiet {
             let number = Fact::KINDS.iter().position(|kind| kind.name == name)?;
             u16::try_from(number).ok()
         };
-        let kinds = [kind("process")?, kind("complete")?, kind("routine")?];
+        let kinds = [kind("process")?, kind("complete")?, kind("routine")?, kind("inspected")?];
         let of_block = Arc::clone(&gathered);
         let choose: Arc<Choose> = Arc::new(move |about: &About| of_block.choice(span, until, kinds, about));
         let run = Run::new(None);
@@ -124,6 +129,13 @@ impl Quiet {
             let mut changing = Vec::new();
             for event in &block.events {
                 let (record, value, was_read) = match &event.fact {
+                    Fact::PactCheck(check) => {
+                        let is_over = !check.active && !check.disabled;
+                        if is_over && event.time >= span.from && event.time <= span.to {
+                            seen.entry(check.record).or_default().is_open = true;
+                        }
+                        continue;
+                    }
                     Fact::Process(hit) | Fact::RsetProcess(hit) => (hit.record, None, false),
                     Fact::Complete(hit) => (hit.record, Some(&hit.value), false),
                     Fact::Snapshot(snapshot) => (snapshot.record, Some(&snapshot.value), true),
@@ -149,9 +161,17 @@ impl Quiet {
                 }
                 let shown = seen.entry(record).or_default();
                 let Some(value) = value else {
-                    shown.begun = shown.begun.max(event.time);
+                    let is_routine = matches!(event.fact, Fact::RsetProcess(_));
+                    let goes_on = std::mem::replace(&mut shown.has_begun, true);
+                    let of_base = || {
+                        let context = run.context();
+                        context.record(record).is_some_and(|record| always_forwards(record.rtype))
+                    };
+                    shown.is_open |= is_routine || goes_on && !of_base();
                     continue;
                 };
+                shown.has_begun &= was_read;
+                shown.has_completed |= !was_read;
                 let is_first = shown.last == 0;
                 if event.time >= shown.last {
                     (shown.last, shown.was_read) = (event.time, was_read);
@@ -183,7 +203,7 @@ impl Quiet {
             quiet.touched.insert(context.record(record)?.name.to_owned());
         }
         for (record, mut shown) in seen {
-            shown.is_open = shown.begun > shown.last;
+            shown.is_open |= shown.has_begun;
             let name = context.record(record)?.name;
             if wants(name) {
                 // Numbers can be of one record, one after the other.
@@ -192,6 +212,7 @@ impl Quiet {
                     known.value = None;
                 }
                 known.is_open |= shown.is_open;
+                known.has_completed |= shown.has_completed;
             }
         }
         quiet.touched.retain(|name| wants(name));

@@ -224,6 +224,14 @@ impl State {
         self.fields.remove(key);
     }
 
+    /// Records of these names, if they had begun to process, have completed: their values are those that were seen.
+    pub fn have_completed<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        if !self.unfinished.is_empty() {
+            let names: HashSet<&str> = names.collect();
+            self.unfinished.retain(|(_, record), _| !names.contains(&**record));
+        }
+    }
+
     /// Forgets all fields that the filter does not select.
     pub fn retain(&mut self, filter: &Filter) {
         self.fields.retain(|(_, record, field), _| filter.field(record, field));
@@ -523,10 +531,23 @@ impl State {
                 latest = Some(process);
             }
         }
-        let several =
-            |process: &IocProcess| names.get(&name(process)).is_some_and(|processes| processes.len() > 1);
+        let several = |process: &IocProcess| {
+            let others = names.get(&name(process)).into_iter().flatten();
+            others.filter(|other| ***other != *process).any(|other| self.is_beside(process, other))
+        };
         all.iter_mut().for_each(|field| field.is_namesake = several(&field.key.0));
         all
+    }
+
+    /// Whether two processes ran side by side, as far as is known: neither had ended before the other was known.
+    fn is_beside(&self, one: &IocProcess, other: &IocProcess) -> bool {
+        let lived =
+            |process: &IocProcess| self.processes.get(process).map_or((None, None), |about| about.lived);
+        let (one, other) = (lived(one), lived(other));
+        let is_before = |one: (_, Option<i64>), other: (Option<i64>, _)| {
+            one.1.zip(other.0).is_some_and(|(over, begun)| begun >= over)
+        };
+        !is_before(one, other) && !is_before(other, one)
     }
 
     /// Records of processes that have ended, if the same IOC was started anew since: another process of the same name on

@@ -115,11 +115,18 @@ impl DiffRow {
             (_, Value::Unknown) if self.ended().is_some() => Difference::Ended,
             (Value::Unknown, _) | (_, Value::Unknown) => Difference::Unknown,
             (before, after) if same(&before, &after) == Some(false) => Difference::Changed,
+            _ if self.is_started_anew() && self.has_other_text() => Difference::Changed,
             _ if self.changes() > 0 => Difference::Back,
             _ if self.is_started_anew() => Difference::Anew,
             _ if certain(&self.before) && certain(&self.after) => Difference::Same,
             _ => Difference::Doubtful,
         }
+    }
+
+    /// Whether its state has another name: the same number means something else.
+    fn has_other_text(&self) -> bool {
+        let text = |field: &Option<FieldState>| Some(field.as_ref()?.seen.as_ref()?.text.clone()?);
+        text(&self.before).zip(text(&self.after)).is_some_and(|(before, after)| before != after)
     }
 
     /// When its IOC ended, if nothing has had the field since.

@@ -14,7 +14,7 @@ use super::fold;
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::clock::SetLater;
-use crate::model::quiet::{Quiet, Span};
+use crate::model::quiet::{Quiet, Shown, Span};
 use crate::model::set_by_processing::is_set_by_processing;
 use crate::model::state::{Key, State};
 use crate::model::value::same;
@@ -49,6 +49,8 @@ struct Hole {
     quiet: Quiet,
     /// The same as wall-clock time: from the beginning of the span to where values count again.
     wall: (i64, i64),
+    /// Whether its beginning has been passed.
+    has_begun: bool,
 }
 
 /// The states that `make` begins, the latest first; `None` if everything must be read.
@@ -114,7 +116,7 @@ fn hole(files: &[SegmentFile], filter: &Filter, time: i64) -> Option<Hole> {
     let looked = Span { from: from.saturating_sub(PENDING), to: counted };
     let quiet = Quiet::look(files, looked, now, |name| has_record(filter, name))?;
     let wall = |time: u64| i64::try_from(zero(first) + i128::from(time)).ok();
-    Some(Hole { span: Span { from, to }, now, quiet, wall: (wall(from)?, wall(counted)?) })
+    Some(Hole { span: Span { from, to }, now, quiet, wall: (wall(from)?, wall(counted)?), has_begun: false })
 }
 
 /// Watches the history go by.
@@ -124,6 +126,8 @@ struct Watch<'a> {
     holes: Vec<(Hole, usize)>,
     /// The holes that are yet to be left behind.
     ahead: usize,
+    /// The holes whose beginning is yet to be passed.
+    not_begun: usize,
     /// Fields that were forgotten, and when they were seen first since.
     forgotten: HashMap<Key, Option<i64>>,
     /// Records that must be seen after a time.
@@ -140,7 +144,8 @@ impl<'a> Watch<'a> {
         holes.sort_by_key(|(hole, _)| std::cmp::Reverse(hole.wall.1));
         let own = holes.iter().flat_map(|(hole, _)| hole.quiet.touched.iter().cloned()).collect();
         let ahead = holes.len();
-        Watch { filter, holes, ahead, forgotten: HashMap::new(), must_show: HashMap::new(), own }
+        let not_begun = ahead;
+        Watch { filter, holes, ahead, not_begun, forgotten: HashMap::new(), must_show: HashMap::new(), own }
     }
 
     /// Looks at the next entry, before the states take it. Whether the states can still be told so.
@@ -152,6 +157,17 @@ impl<'a> Watch<'a> {
                 return unseen.record.is_none()
                     && unseen.kind != crate::model::unseen::Kind::LeftOut
                     && !self.holes.iter().any(|(hole, run)| *run == unseen.run && concerns(hole));
+            }
+        }
+        if self.not_begun > 0 {
+            for (hole, _) in self.holes.iter_mut().filter(|(hole, _)| !hole.has_begun && time >= hole.wall.0)
+            {
+                (hole.has_begun, self.not_begun) = (true, self.not_begun - 1);
+                // what had begun before the span completed in it
+                let is_done = |shown: &Shown| !shown.is_open || shown.value.is_none();
+                let done = hole.quiet.records.iter().filter(|(_, shown)| is_done(shown));
+                let done = done.map(|(name, _)| name.as_str());
+                states.iter_mut().for_each(|state| state.have_completed(done.clone()));
             }
         }
         while let Some((hole, _)) = self.ahead.checked_sub(1).and_then(|next| self.holes.get(next)) {
@@ -232,6 +248,8 @@ fn behind(hole: &Hole, state: &State, filter: &Filter) -> (Vec<Key>, Vec<(String
             // It may be in several processes: then it is the one or the other's.
             _ if !is_new => own.push(name.clone()),
             Some(_) if shown.is_open => own.push(name.clone()),
+            // it may have had the value before it was read
+            Some(_) if shown.has_completed && seen.first >= hole.wall.0 => own.push(name.clone()),
             Some(only) if only == value && same(only, value) == Some(true) => {
                 if !shown.was_read {
                     must_show.push((name.clone(), hole.wall.1));

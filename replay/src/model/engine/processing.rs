@@ -63,6 +63,7 @@ impl Engine {
                 list,
                 asked,
                 for_link,
+                is_over: false,
             }),
         };
         let at = match parent {
@@ -209,6 +210,7 @@ impl Engine {
             list: None,
             asked: None,
             for_link: false,
+            is_over: false,
         });
         let thread = Some(process.thread);
         let at = self.chains.begin(Span { parent: None, thread, start: time, end: time, kind });
@@ -347,6 +349,7 @@ impl Engine {
                 list,
                 asked,
                 for_link: false,
+                is_over: false,
             });
             let at =
                 self.chains.begin(Span { parent: None, thread: Some(thread), start: time, end: time, kind });
@@ -555,6 +558,7 @@ impl Engine {
             (false, false) if did_nothing => Outcome::Skipped,
             (false, false) => Outcome::Open,
         };
+        process.is_over = !check.active && !check.disabled;
         if !check.active {
             self.open.remove(check.record);
             self.chains.release(at); // its completion

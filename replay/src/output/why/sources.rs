@@ -207,6 +207,7 @@ impl Lead {
                 record,
                 trigger: Trigger::Once | Trigger::CpLink,
                 for_link: true,
+                is_over: false,
                 ..
             }) => {
                 let links = links_of(&chain.run, root.start, *record);

@@ -143,6 +143,7 @@ impl Learned {
                         list: made.list,
                         asked: None,
                         for_link: false,
+                        is_over: false,
                     });
                     let (start, thread) = (event.time, Some(self.thread));
                     spans.push(Span { parent: made.parent, thread, start, end: start, kind });
