@@ -125,7 +125,7 @@ impl DiffRow {
 
     /// Whether its state has another name: the same number means something else.
     fn has_other_text(&self) -> bool {
-        let text = |field: &Option<FieldState>| Some(field.as_ref()?.seen.as_ref()?.text.clone()?);
+        let text = |field: &Option<FieldState>| field.as_ref()?.seen.as_ref()?.text.clone();
         text(&self.before).zip(text(&self.after)).is_some_and(|(before, after)| before != after)
     }
 
