@@ -18,6 +18,9 @@ use std::rc::Rc;
 const MAX_OPEN_RUNS: usize = 16;
 /// Events of one run after which finished chains are collected.
 const BATCH: usize = 1024;
+/// Runs of which each step may look at all. Of more, so many steps pass between two looks that these cost each step as much
+/// as a few runs would: of 200 hosts they took twice the time of all the rest.
+const FEW_RUNS: usize = 8;
 
 /// A run being read.
 struct Reading {
@@ -26,13 +29,15 @@ struct Reading {
     engine: Option<Engine>,
     /// Takes notes, if they are wanted.
     notes: Option<Notes>,
-    /// Wall-clock time of the next item; `None` at the end.
-    next: Option<i64>,
 }
 
 /// Reads all runs and yields their chains in the order in which they began.
 pub struct Replay {
     readings: Vec<Reading>,
+    /// By reading, the wall-clock time of its next item: together, since each step looks at all of them.
+    next: Vec<i64>,
+    /// Steps since all readings were looked at.
+    steps: usize,
     /// Limit of the runs read at once.
     limit: usize,
     /// Whether the limit was reached.
@@ -68,11 +73,18 @@ impl Replay {
     /// Reads these runs. Ends after all chains that began before `until` (wall-clock time); some that began later may
     /// come, too.
     pub fn new(sources: Vec<Source>, until: i64, notices: &Rc<Notices>) -> Self {
-        let reading = |mut source: Source| Reading { next: source.peek(), source, engine: None, notes: None };
-        let readings: Vec<Reading> = sources.into_iter().map(reading).collect();
+        let (mut readings, mut next) = (Vec::new(), Vec::new());
+        for mut source in sources {
+            // one without any is not read
+            let Some(time) = source.peek() else { continue };
+            next.push(time);
+            readings.push(Reading { source, engine: None, notes: None });
+        }
         let bytes = readings.iter().map(|reading| reading.source.bytes()).sum::<u64>();
         Replay {
             readings,
+            next,
+            steps: 0,
             limit: usize::try_from(bytes >> 20).unwrap_or(usize::MAX).saturating_add(MAX_OPEN_RUNS),
             crowded: false,
             order: Order::of_logs(bytes),
@@ -138,23 +150,61 @@ impl Replay {
 
     /// Reads a batch of events of the run that is furthest behind.
     fn advance(&mut self) {
-        let Some(turn) = first(&self.readings, self.limit, &mut self.crowded) else { return self.end() };
-        let others = self.readings.iter().enumerate().filter(|(number, _)| *number != turn);
-        let limit = others.filter_map(|(_, other)| other.next).min().unwrap_or(i64::MAX);
+        let Some((turn, limit)) = self.turn() else { return self.end() };
         let Some(reading) = self.readings.get_mut(turn) else { return self.end() };
         let mut done = Vec::new();
-        reading.advance(limit, &mut done, &mut self.notes, &mut self.asides);
+        let next = reading.advance(limit, &mut done, &mut self.notes, &mut self.asides);
         done.drain(..).for_each(|chain| self.order.insert(chain));
-        if reading.next.is_none() {
-            // Finished runs are dropped, and their definitions with the last of their chains.
-            let reading = self.readings.swap_remove(turn);
-            self.early += reading.engine.as_ref().map_or(0, Engine::early);
-            self.notices.definitions_left_out(reading.source.run.context().refused());
+        match (next, self.next.get_mut(turn)) {
+            (Some(next), Some(time)) => *time = next,
+            _ => {
+                // Finished runs are dropped, and their definitions with the last of their chains.
+                let reading = self.readings.swap_remove(turn);
+                self.next.swap_remove(turn);
+                self.early += reading.engine.as_ref().map_or(0, Engine::early);
+                self.notices.definitions_left_out(reading.source.run.context().refused());
+            }
         }
-        let now = self.readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
+        self.steps += 1;
+        if self.steps >= self.readings.len() / FEW_RUNS {
+            self.settle();
+        }
+    }
+
+    /// The run whose turn it is, and the time of the next item of the others: the run with the earliest next item; if as many
+    /// are being read already as may be, the earliest of those.
+    fn turn(&mut self) -> Option<(usize, i64)> {
+        let (mut turn, mut earliest, mut limit) = (None, i64::MAX, i64::MAX);
+        for (number, time) in self.next.iter().copied().enumerate() {
+            if turn.is_none() || time < earliest {
+                limit = earliest;
+                (turn, earliest) = (Some(number), time);
+            } else {
+                limit = limit.min(time);
+            }
+        }
+        let turn = turn?;
+        let is_started =
+            |number: &usize| self.readings.get(*number).is_some_and(|reading| reading.source.is_started());
+        let started = || (0..self.readings.len()).filter(is_started);
+        if is_started(&turn) || started().count() < self.limit {
+            return Some((turn, limit));
+        }
+        self.crowded = true;
+        let time = |number: &usize| self.next.get(*number).copied().unwrap_or(i64::MAX);
+        // the first is earlier
+        Some((started().min_by_key(time)?, earliest))
+    }
+
+    /// Lets time pass in all runs, and gives out the chains before which nothing more comes.
+    fn settle(&mut self) {
+        self.steps = 0;
+        let mut done = Vec::new();
+        let now = self.next.iter().copied().min().unwrap_or(i64::MAX);
         self.readings.iter_mut().for_each(|reading| reading.idle(now, &mut done));
         done.drain(..).for_each(|chain| self.order.insert(chain));
-        let settled = self.readings.iter_mut().map(Reading::settled).min().unwrap_or(i64::MAX);
+        let settled = self.readings.iter_mut().zip(&self.next).map(|(reading, next)| reading.settled(*next));
+        let settled = settled.min().unwrap_or(i64::MAX);
         self.order.release(settled, &mut self.ready);
         self.settled = settled;
         // Chains may be held that began before `until`, and wait for what their links led to.
@@ -198,23 +248,6 @@ impl Iterator for Replay {
     }
 }
 
-/// The run with the earliest next item; if `limit` runs are being read already, the earliest of those, and sets
-/// `crowded`.
-fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize> {
-    let times = |only_started: bool| {
-        let wanted = move |reading: &Reading| !only_started || reading.source.is_started();
-        let all = readings.iter().enumerate().filter(move |(_, reading)| wanted(reading));
-        all.filter_map(|(number, reading)| Some((reading.next?, number))).min().map(|(_, number)| number)
-    };
-    let first = times(false)?;
-    let is_new = readings.get(first).is_some_and(|reading| !reading.source.is_started());
-    if is_new && readings.iter().filter(|reading| reading.source.is_started()).count() >= most {
-        *crowded = true;
-        return times(true);
-    }
-    Some(first)
-}
-
 /// Keeps what was said beside the chains, if that is wanted.
 fn keep(engine: &mut Engine, run: &Rc<Run>, asides: &mut Option<Asides>) {
     let said = engine.said();
@@ -224,14 +257,14 @@ fn keep(engine: &mut Engine, run: &Rc<Run>, asides: &mut Option<Asides>) {
 }
 
 impl Reading {
-    /// Reads a batch of items, or up to `limit`.
+    /// Reads a batch of items, or up to `limit`. Returns the wall-clock time of the next item; `None` at the end.
     fn advance(
         &mut self,
         limit: i64,
         done: &mut Vec<Chain>,
         notes: &mut Vec<Note>,
         asides: &mut Option<Asides>,
-    ) {
+    ) -> Option<i64> {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
         // Alone, a run is read as far as it goes.
@@ -290,14 +323,15 @@ impl Reading {
                 break;
             }
         }
-        self.next = source.peek();
-        if self.next.is_none() {
+        let next = source.peek();
+        if next.is_none() {
             engine.finish(done);
             keep(engine, &source.run, asides);
             if let Some(taken) = &mut self.notes {
                 taken.end(notes);
             }
         }
+        next
     }
 
     /// Lets time pass in the run up to `wall`, since a run with few events must not hold up the others.
@@ -309,9 +343,8 @@ impl Reading {
         }
     }
 
-    /// Wall-clock time before which no more chains of the run begin.
-    fn settled(&mut self) -> i64 {
-        let next = self.next.unwrap_or(i64::MAX);
+    /// Wall-clock time before which no more chains of the run begin. `next`: that of its next item.
+    fn settled(&mut self, next: i64) -> i64 {
         match self.engine.as_mut().and_then(Engine::oldest) {
             Some(oldest) => self.source.run.even(oldest).min(next),
             None => next,
