@@ -22,8 +22,11 @@ const MOST: usize = 256;
 #[derive(Debug)]
 pub struct Held {
     pub time: u64,
+    source: End,
+    destination: End,
     sequence: u32,
     acknowledged: Option<u32>,
+    closes_window: bool,
     fin: bool,
     payload: Vec<u8>,
     length: u32,
@@ -45,14 +48,14 @@ impl Held {
         self.payload.capacity() + self.options.capacity() + size_of::<Held>()
     }
 
-    /// The segment, between these ends.
-    pub fn segment(&self, source: End, destination: End) -> Segment<'_> {
+    /// The segment.
+    pub fn segment(&self) -> Segment<'_> {
         Segment {
-            source,
-            destination,
+            source: self.source,
+            destination: self.destination,
             sequence: self.sequence,
             acknowledged: self.acknowledged,
-            closes_window: false,
+            closes_window: self.closes_window,
             syn: false,
             fin: self.fin,
             reset: false,
@@ -78,6 +81,17 @@ impl Awaited {
         self.bytes
     }
 
+    /// Whether it has as many segments as it may have.
+    pub fn is_full(&self) -> bool {
+        self.held.len() >= MOST
+    }
+
+    /// End of the last segment that waits of this sender.
+    pub fn end_of(&self, source: End) -> Option<u32> {
+        let last = self.held.iter().rev().find(|held| held.source == source)?;
+        Some(last.sequence.wrapping_add(last.length))
+    }
+
     /// Of the last segment that waits: its time, its end, and what it acknowledges.
     pub fn last(&self) -> Option<(u64, u32, Option<u32>)> {
         let last = self.held.back()?;
@@ -88,8 +102,11 @@ impl Awaited {
     pub fn hold(&mut self, time: u64, segment: &Segment, room: usize) -> u64 {
         let held = Held {
             time,
+            source: segment.source,
+            destination: segment.destination,
             sequence: segment.sequence,
             acknowledged: segment.acknowledged,
+            closes_window: segment.closes_window,
             fin: segment.fin,
             payload: segment.payload.to_vec(),
             length: segment.length,

@@ -65,6 +65,7 @@ fn truth(packets: &[Packet], port: u16) -> Vec<(i64, String)> {
     for (time, packet) in packets {
         wire.decoder.packet(0, *time, packet, packet.len(), &mut wire.out);
     }
+    wire.decoder.finish(u64::MAX, &mut wire.out);
     let hits = wire.out.iter().filter(|event| matches!(event.fact, Fact::CaPut(_) | Fact::CaAnswer(_)));
     hits.map(|event| (BEGIN + event.time as i64, words(&event.fact))).collect()
 }

@@ -179,7 +179,7 @@ fn a_gap_is_waited_for_and_then_counted() {
 }
 
 #[test]
-fn a_gap_that_the_receiver_does_not_have_is_not_waited_for() {
+fn a_gap_that_the_receiver_does_not_have_is_hardly_waited_for() {
     let mut w = with_channel();
     let s = w.seq[1];
     w.lose(true, 24);
@@ -188,11 +188,13 @@ fn a_gap_that_the_receiver_does_not_have_is_not_waited_for() {
     let answer = message(19, 6, 1, 1, 2, b"");
     let c = w.seq[0];
     w.raw(false, s, Some(c), 0, &answer);
+    w.wait(50);
+    assert_eq!(w.facts(), [""; 0], "it may be late in the capture, and the order stays");
+    w.wait(50);
     let facts = w.facts();
     assert!(facts[0].starts_with("put with answer on 1 channel 1"), "{facts:?}");
     assert_eq!(facts[1], "answer on 1 ioid=2 notify=true status=1 ");
-    w.wait(1);
-    assert_eq!(lost(&w.facts()), 24);
+    assert_eq!(lost(&facts[2..]), 24);
 }
 
 #[test]

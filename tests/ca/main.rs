@@ -17,5 +17,6 @@ mod forged;
 mod fuzz;
 mod golden;
 mod namespaces;
+mod orders;
 mod properties;
 mod stateful;

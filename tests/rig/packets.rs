@@ -215,3 +215,31 @@ pub fn cut_in_two(random: &mut Random, whole: &[Packet]) -> Vec<Packet> {
     }
     cut
 }
+
+/// The orders in which the packets of a connection may be captured: of so many that follow each other one is late, or those of
+/// one side are.
+pub fn orders(packets: &[Packet], count: usize) -> Vec<Vec<Packet>> {
+    let is_clients = |at: usize| packets[at].1[12..16] == packets[0].1[12..16];
+    let mut orders = Vec::new();
+    for begin in 0..=packets.len() - count {
+        let all = || begin..begin + count;
+        for (late, at) in all().flat_map(|late| (late..begin + count).map(move |at| (late, at))) {
+            let mut order: Vec<usize> = (0..packets.len()).collect();
+            let moved = order.remove(late);
+            order.insert(at, moved);
+            orders.push(order);
+        }
+        for choice in 0..1u32 << count {
+            let (clients, servers): (Vec<usize>, Vec<usize>) = all().partition(|at| is_clients(*at));
+            if choice.count_ones() as usize == clients.len() {
+                let (mut clients, mut servers) = (clients.into_iter(), servers.into_iter());
+                let next = |bit: usize| if choice >> bit & 1 == 1 { clients.next() } else { servers.next() };
+                let changed = (0..count).filter_map(next);
+                orders.push((0..begin).chain(changed).chain(begin + count..packets.len()).collect());
+            }
+        }
+    }
+    orders.sort();
+    orders.dedup();
+    orders.into_iter().map(|order| order.into_iter().map(|at| packets[at].clone()).collect()).collect()
+}

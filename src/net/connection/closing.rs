@@ -28,6 +28,7 @@ impl<S> Connection<S> {
         if self.closed.is_some() {
             return;
         }
+        self.wait_no_longer(shared);
         let side = self.sender(segment);
         if side == Side::Server
             && self.awaited.as_ref().is_some_and(|held| held.is_refused_by(segment.sequence))
@@ -102,6 +103,7 @@ impl<S> Connection<S> {
             return;
         }
         self.give_up_awaited(u64::MAX, self.last, shared);
+        self.wait_no_longer(shared);
         for side in [Side::Client, Side::Server] {
             self.deliver(side, shared, |stream, pieces| stream.flush(pieces));
         }
@@ -132,6 +134,7 @@ impl<S> Connection<S> {
             return !old(closed.at);
         }
         self.give_up_awaited(now.saturating_sub(PATIENCE), now, shared);
+        self.end_old_wait(now, shared);
         if self.from_client.stream.buffered() + self.from_server.stream.buffered() > 0 {
             let before = now.saturating_sub(shared.limits.wait);
             for side in [Side::Client, Side::Server] {

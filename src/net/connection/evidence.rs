@@ -72,7 +72,7 @@ impl<S> Connection<S> {
         let stream = self.stream_of(side);
         let Some(acknowledged) = acknowledged else { return Evidence::None };
         let before = stream.last_acknowledged();
-        let Some(end) = stream.end().or(before) else { return Evidence::Likely };
+        let Some(end) = self.late_end(side).or(stream.end()).or(before) else { return Evidence::Likely };
         // the end of a stream is acknowledged like a byte
         let end = end.wrapping_add(stream.is_over().into());
         let least = match before {

@@ -2,6 +2,7 @@
 
 mod closing;
 mod evidence;
+mod late;
 mod unconfirmed;
 
 use crate::net::awaited::Awaited;
@@ -28,6 +29,8 @@ pub(super) struct Connection<S> {
     pub state: S,
     /// What its client has sent while nothing shows that it exists; `None` once something has.
     awaited: Option<Awaited>,
+    /// What came before what it acknowledges.
+    late: Option<Box<late::Late>>,
     /// Whether it has just begun to wait.
     begins_to_await: bool,
     /// Time at which one side closed.
@@ -56,6 +59,8 @@ struct Direction {
     ended: Option<u64>,
     /// Whether any segment of it was captured.
     is_captured: bool,
+    /// Bytes before this one were waited for in vain.
+    vain: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +88,7 @@ impl<S> Connection<S> {
             from_server: Direction::default(),
             state,
             awaited: None,
+            late: None,
             begins_to_await: false,
             half_closed: None,
             closed: None,
@@ -194,6 +200,20 @@ impl<S> Connection<S> {
             }
             self.confirm(segment.acknowledged, shared);
         }
+        self.take_in_turn(time, segment, shared);
+    }
+
+    /// Takes a segment now.
+    fn take_now<P: Protocol<Connection = S>>(
+        &mut self,
+        time: u64,
+        segment: &Segment,
+        shared: &mut Shared<P>,
+    ) {
+        if self.closed.is_some() {
+            return;
+        }
+        let side = self.sender(segment);
         let expected = self.stream_of(side).next().is_none_or(|next| next == segment.sequence);
         let filtered = shared.limits.filtered;
         let refused = self.is_refused(side, time, segment);

@@ -60,10 +60,9 @@ impl<S> Connection<S> {
     ) {
         let Some(mut awaited) = self.awaited.take() else { return };
         *shared.buffered = shared.buffered.saturating_sub(awaited.bytes());
-        let (source, destination) = (self.client, self.server);
         for held in awaited.take() {
             if held.fits(acknowledged) {
-                self.segment(held.time, &held.segment(source, destination), shared);
+                self.segment(held.time, &held.segment(), shared);
             } else {
                 shared.protocol.on_unbelieved(&mut self.state, held.time, Unbelieved::Data);
             }

@@ -54,6 +54,10 @@ impl<P: Protocol> Connections<P> {
         if let Some((opening, from_client)) = opened {
             let client = if from_client { segment.source } else { segment.destination };
             let mut connection = self.connection(namespace, client, server_of(client), Start::Opened);
+            // What the server says first, before what answers the opening: that is late.
+            let begins = !from_client && self.protocol.sender(segment.payload).is_some();
+            let server = opening.server.or(begins.then_some(segment.sequence.wrapping_sub(1)));
+            let opening = Opening { server, ..opening };
             connection.open(opening, &mut self.protocol);
             if self.confirms && opening.server.is_none() {
                 connection.await_server();
@@ -109,7 +113,7 @@ fn continues(opening: &Opening, from_client: bool, segment: &Segment) -> bool {
     match (from_client, opening.server) {
         (true, _) => after(opening.client),
         (false, Some(server)) => after(server),
-        (false, None) => false,
+        (false, None) => segment.acknowledged == Some(opening.client.wrapping_add(1)),
     }
 }
 
