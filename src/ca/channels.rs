@@ -169,6 +169,11 @@ impl Channels {
         self.slot(place.0).map(|slot| slot.id)
     }
 
+    /// The last number given out.
+    pub fn last_id(&self) -> ChannelId {
+        self.last_id
+    }
+
     /// Number of a circuit's channels.
     pub fn count(&self, circuit: CircuitId) -> usize {
         self.circuits.get(&circuit).map_or(0, |of| of.count)

@@ -48,12 +48,24 @@ pub struct Session {
     pub circuit: Circuit,
     /// Time of the last reading of channels from memory; packets from before may repeat the same.
     seeded: u64,
+    /// A name that counts if there is no channel yet.
+    claim: Option<Box<Claim>>,
+}
+
+/// A name that the client gave while its requests for channels were not answered: it counts if all are refused.
+#[derive(Debug)]
+struct Claim {
+    user: Option<String>,
+    host: Option<String>,
+    /// Channels that were not refused yet, and the last one's number.
+    left: usize,
+    last: ChannelId,
 }
 
 impl Session {
     /// A session of which only the ends are known.
     pub fn new(ends: &Ends, reports_ends: bool) -> Session {
-        Session { circuit: Circuit::new(ends, reports_ends), seeded: 0 }
+        Session { circuit: Circuit::new(ends, reports_ends), seeded: 0, claim: None }
     }
 
     /// The circuit was closed.
@@ -72,11 +84,38 @@ impl Session {
         }
         self.circuit.end(time, fact, out);
         self.seeded = 0;
+        self.claim = None;
     }
 
-    /// Whether the circuit has no channels.
-    fn is_bare(&self, context: &Context) -> bool {
-        self.circuit.id().is_none_or(|id| context.shared.channels.count(id) == 0)
+    /// Takes a name of the client, its user or its host. Servers ignore them once there are channels.
+    fn claim(&mut self, time: u64, user: Option<String>, host: Option<String>, context: &mut Context) {
+        let channels = &context.shared.channels;
+        let left = self.circuit.id().map_or(0, |id| channels.count(id));
+        let last = channels.last_id();
+        let before = self.claim.take().filter(|_| left > 0);
+        if left == 0 {
+            self.identity(time, user, host, 0, context.out);
+            return;
+        }
+        let (old_user, old_host) = before.map_or((None, None), |before| (before.user, before.host));
+        let (user, host) = (user.or(old_user), host.or(old_host));
+        self.claim = Some(Box::new(Claim { user, host, left, last }));
+    }
+
+    /// A channel has been made, or refused.
+    fn settle_claim(&mut self, time: u64, cid: u32, is_refused: bool, context: &mut Context) {
+        let channels = &context.shared.channels;
+        let place = self.circuit.id().and_then(|circuit| channels.by_cid(circuit, cid));
+        let id = place.and_then(|place| channels.id(place));
+        let Some(mut claim) = self.claim.take_if(|claim| id.is_some_and(|id| id <= claim.last)) else {
+            return;
+        };
+        claim.left -= 1;
+        if is_refused && claim.left == 0 {
+            self.identity(time, claim.user, claim.host, 0, context.out);
+        } else if is_refused {
+            self.claim = Some(claim);
+        }
     }
 
     /// Takes a message from the client.
@@ -87,12 +126,11 @@ impl Session {
                 let minor = u16::try_from(header.count).unwrap_or(u16::MAX);
                 self.identity(time, None, None, minor, context.out);
             }
-            // Servers ignore both once there are channels, and if they are longer.
-            CLIENT_NAME if self.is_bare(context) && header.size <= LONGEST_NAME => {
-                self.identity(time, Some(message::text(payload)), None, 0, context.out);
+            CLIENT_NAME if is_name(header, payload) => {
+                self.claim(time, Some(message::text(payload)), None, context);
             }
-            HOST_NAME if self.is_bare(context) && header.size <= LONGEST_NAME => {
-                self.identity(time, None, Some(message::text(payload)), 0, context.out);
+            HOST_NAME if is_name(header, payload) => {
+                self.claim(time, None, Some(message::text(payload)), context);
             }
             CREATE_CHAN => {
                 if self.circuit.minor == 0 {
@@ -135,8 +173,12 @@ impl Session {
     pub fn answer(&mut self, time: u64, header: &Header, payload: &[u8], context: &mut Context) {
         let circuit = self.number(time, context);
         match header.command {
-            CREATE_CHAN => self.created(time, header, context),
+            CREATE_CHAN => {
+                self.settle_claim(time, header.p1, false, context);
+                self.created(time, header, context);
+            }
             CREATE_CH_FAIL | SERVER_DISCONN => {
+                self.settle_claim(time, header.p1, header.command == CREATE_CH_FAIL, context);
                 if let Some(place) = context.shared.channels.by_cid(circuit, header.p1) {
                     let refused = header.command == CREATE_CH_FAIL;
                     let reason = if refused { ChannelReason::Refused } else { ChannelReason::Disconnected };
@@ -355,6 +397,11 @@ impl Session {
         let channel = Channel { id: 0, circuit, cid, sid, pv, dbr, count, origin };
         context.shared.channels.add(time, channel, context.out)
     }
+}
+
+/// Whether a name is no longer than servers accept, whatever follows it. Of a payload its first bytes are here.
+fn is_name(header: &Header, payload: &[u8]) -> bool {
+    header.size <= LONGEST_NAME || payload.contains(&0)
 }
 
 /// The shared state that a session uses.

@@ -194,6 +194,47 @@ fn names_that_are_not_utf8() {
     assert_eq!(w.facts()[2], "channel 1 on 1 Opened cid=1 sid=- pv=A\\xffBé dbr=- count=-");
 }
 
+/// RSRV reads a name up to its NUL, and takes it if it is short enough then, whatever follows it.
+#[test]
+fn names_with_more_behind_them() {
+    let mut w = Wire::open();
+    w.client(&[version(), named(20, 0, 0, "first")].concat());
+    w.client(&message(20, 0, 0, 0, 0, &[&b"operator\0"[..], &[b'x'; 600]].concat()));
+    w.client(&message(20, 0, 0, 0, 0, &[b'y'; 600]));
+    w.client(&message(21, 0, 0, 0, 0, &[&b"console\0"[..], &[b'x'; 600]].concat()));
+    let last = w.facts().pop();
+    assert_eq!(last.as_deref(), Some("circuit 1 Opened user=operator host=console minor=13"));
+}
+
+/// A name counts as long as there is no channel: also behind requests for channels that are all refused.
+#[test]
+fn names_behind_channels_that_are_refused() {
+    for (refused, user) in [([true, true], "other"), ([true, false], "op"), ([false, true], "op")] {
+        let mut w = Wire::open();
+        w.client(&[version(), named(20, 0, 0, "op"), named(18, 1, 13, "A"), named(18, 2, 13, "B")].concat());
+        w.client(&[named(20, 0, 0, "another"), named(20, 0, 0, "other"), named(18, 3, 13, "C")].concat());
+        for (cid, refused) in (1..).zip(refused) {
+            let made = message(18, 6, 1, cid, 10 + cid, b"");
+            w.server(&if refused { message(26, 0, 0, cid, 0, b"") } else { made });
+        }
+        w.server(&message(18, 6, 1, 3, 13, b""));
+        let facts = w.facts();
+        let last = facts.iter().rfind(|fact| fact.starts_with("circuit")).expect("a circuit");
+        assert!(last.contains(&format!("user={user} ")), "{refused:?} {last}");
+    }
+}
+
+/// RSRV adds the header's length to a payload's in 32 bits: what it does with such a message, its client does not say.
+#[test]
+fn sizes_that_overflow_are_counted() {
+    let mut w = with_channel();
+    let put = [&long_header(19, 0xffff_fff0, 5, 1, 7, 1)[..], &[0, 0, 0, 49, 0, 0, 0, 0]].concat();
+    w.client(&put);
+    w.wait(1);
+    let facts = w.facts();
+    assert!(facts.iter().any(|fact| fact.starts_with("loss 32 bytes")), "{facts:?}");
+}
+
 #[test]
 fn client_of_the_other_order_and_old_clients() {
     // caproto says its host before its user.

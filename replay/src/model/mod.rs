@@ -26,6 +26,7 @@ pub mod episodes;
 mod fetched;
 mod forwarding;
 pub mod history;
+mod identities;
 pub mod inputs;
 pub mod kept_put;
 pub mod last;

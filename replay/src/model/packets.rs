@@ -508,6 +508,11 @@ impl Packets {
         let message = chains.put(message.at)?;
         let packet = message.packet.as_ref()?;
         let put = hit.put;
+        // the server answers once it has put
+        let is_over = |answer: &Answer| answer.time.saturating_add(CLOCK_ERROR) < hit.time;
+        if packet.notify && packet.answer.as_ref().is_some_and(is_over) {
+            return None;
+        }
         let kind = if packet.notify { PutKind::Notify } else { PutKind::PutField };
         // A lone `dbPut` is what remains of either if the hit around it was lost.
         if !(put.kind == Some(kind) || put.kind == Some(PutKind::Put)) {

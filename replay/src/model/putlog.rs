@@ -645,6 +645,8 @@ fn line(
     };
     let sent_choice = packet_pva.map(|pva| &pva.sent);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let (user, client_host) =
+        circuit.map(|circuit| chain.run.identity(span.start, circuit)).unwrap_or_default();
     let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
         time,
@@ -655,8 +657,8 @@ fn line(
         pv,
         record,
         field,
-        user: circuit.and_then(|circuit| text(&circuit.user)),
-        client_host: circuit.and_then(|circuit| text(&circuit.host)),
+        user: text(&user),
+        client_host: text(&client_host),
         client: client_end,
         server: server_end,
         via,

@@ -6,13 +6,15 @@ use super::client::Outputs;
 use super::clock::{SetLater, Step};
 use super::course::Course;
 use super::fetched::InputLinks;
+use super::identities::Identities;
 use super::links::Links;
 use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{
-    Address, CaClientPut, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocId, Properties, RecordId, ThreadId,
+    Address, CaClientPut, Circuit, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocId, Properties, RecordId,
+    ThreadId,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
@@ -55,6 +57,8 @@ pub struct Run {
     outputs: RefCell<Outputs>,
     /// By IOC and address, the numbers of the channels of IOCs as clients.
     client_channels: RefCell<HashMap<(IocId, u64), u32>>,
+    /// Who clients were before they said to be somebody else.
+    identities: RefCell<Identities>,
     /// All runs that are read together, and the number of this one among them.
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
     /// Where its clock was set back.
@@ -186,6 +190,9 @@ impl Run {
 
     /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
+        if let Fact::Circuit(circuit) = fact {
+            self.identities.borrow_mut().note(time, self.context().circuit(circuit.id), circuit);
+        }
         self.context.borrow_mut().apply(time, fact);
         if let Fact::OutputLinks(of) = fact {
             self.outputs.borrow_mut().note(of);
@@ -211,6 +218,11 @@ impl Run {
     /// not one of a client or of the clock, of which many come all the time.
     pub fn meanings(&self) -> u64 {
         self.meanings.get()
+    }
+
+    /// User and host that the client of a circuit said to have at a time.
+    pub fn identity(&self, time: u64, circuit: &Circuit) -> (String, String) {
+        self.identities.borrow().at(time, circuit)
     }
 
     /// The definitions.

@@ -119,6 +119,17 @@ fn a_put_that_fails_in_the_ioc() {
     assert_eq!((&*puts[0].status, &puts[0].new), ("ECA_PUTFAIL", &Value::Unknown));
 }
 
+/// A server answers once it has put: what is put later is no answered request's, whatever that asked for.
+#[test]
+fn a_put_after_the_answer_is_another() {
+    let mut story = story();
+    story.packet(SECOND, 1, 1, true, 2.0).answer(SECOND + MS, 0, 114);
+    story.put(2 * SECOND, PutKind::Notify, CLIENT, -1000, "", SP, 0.0).write(2 * SECOND + 1, CLIENT, SP, 2.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (&*put.status, put.source)).collect();
+    assert_eq!(seen, [("ECA_BADTYPE", "packet"), ("ok", "probe")]);
+}
+
 /// The client was connected before the recorder, which never learned the name of its channel.
 #[test]
 fn an_unnamed_channel_gets_its_name_from_the_hit() {

@@ -126,7 +126,8 @@ impl Framer {
                 self.foreign = !first;
                 first
             }
-            Framing::Certain => header.command <= LAST_COMMAND,
+            // RSRV reckons with 32 bits: it takes less of such a message, and finds no more behind that
+            Framing::Certain => header.command <= LAST_COMMAND && header.size < u32::MAX - HEADER as u32,
             Framing::Confirmed(_) | Framing::Candidate(_) => plausibility != Plausibility::None,
             Framing::Unsynchronized => false,
         };
