@@ -77,6 +77,37 @@ fn types_are_whole_and_logged_once() {
     );
 }
 
+/// QSRV believes for each channel who the client said to be when it asked for that, and only what comes with method ca.
+#[test]
+fn who_asked_for_the_channel_puts() {
+    let mut w = Wire::ready();
+    let put = |sid: u32, ioid: u32| request(11, sid, ioid, 0, &[hex("0102"), double(3.5)].concat());
+    w.client(&put(2, 3));
+    w.client(&identity("guest", "elsewhere"));
+    w.client(&put(2, 3));
+    w.client(&create(7, "T:BO"));
+    w.server(&created(7, 8));
+    for sid in [8, 2] {
+        w.client(&put(sid, 4));
+    }
+    let mut user = "op@console".to_owned();
+    let mut users = Vec::new();
+    for fact in w.facts() {
+        match fact.strip_prefix("circuit 1 ") {
+            Some(who) => user = who.to_owned(),
+            None if fact.starts_with("Put to") => users.push(user.clone()),
+            None => {}
+        }
+    }
+    assert_eq!(users, ["op@console", "op@console", "guest@elsewhere", "op@console"]);
+
+    let mut w = Wire::open();
+    let other: Vec<u8> =
+        identity("op", "console").iter().map(|b| if *b == b'a' { b'b' } else { *b }).collect();
+    w.client(&other);
+    assert_eq!(w.facts(), ["circuit 1 @", "pva 1 v2 ", "pva 1 v2 cb"]);
+}
+
 /// pvAccessCPP cuts a message with an array in three, with control messages and empty segments between them.
 #[test]
 fn segments_are_joined() {

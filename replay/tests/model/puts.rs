@@ -124,7 +124,8 @@ fn a_put_that_fails_in_the_ioc() {
 fn a_put_after_the_answer_is_another() {
     let mut story = story();
     story.packet(SECOND, 1, 1, true, 2.0).answer(SECOND + MS, 0, 114);
-    story.put(2 * SECOND, PutKind::Notify, CLIENT, -1000, "", SP, 0.0).write(2 * SECOND + 1, CLIENT, SP, 2.0);
+    story.put(2 * SECOND, PutKind::Notify, CLIENT, -1000, "dbChannel_put", SP, 0.0);
+    story.put(2 * SECOND + 1, PutKind::Put, CLIENT, -1100, "", SP, 2.0);
     let puts = story.puts();
     let seen: Vec<_> = puts.iter().map(|put| (&*put.status, put.source)).collect();
     assert_eq!(seen, [("ECA_BADTYPE", "packet"), ("ok", "probe")]);

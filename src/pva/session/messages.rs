@@ -31,6 +31,10 @@ impl Session {
                     // an incomplete one still says what it says
                     let _ = value::whole(&description, cursor, &mut claims);
                 }
+                // whatever else comes with another method, servers do not believe
+                if method != "ca" {
+                    claims = Claims::default();
+                }
                 self.identity(time, method, claims, context);
             }
             CREATE_CHANNEL => {

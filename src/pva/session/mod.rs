@@ -32,6 +32,9 @@ pub use seed::Seed;
 /// Bytes to keep of a server's text.
 const KEPT_TEXT: usize = 512;
 
+/// Identities of a circuit that are kept. Clients have one.
+const MOST_SAID: usize = 8;
+
 /// Subcommand: prepares a request.
 const INIT: u8 = 0x08;
 /// Subcommand of PUT: fetches the value.
@@ -46,6 +49,8 @@ pub struct Session {
     pub circuit: Circuit,
     method: String,
     version: u8,
+    /// Who the client said to be, each with the last channel that it asked for as such; empty if it has not changed that.
+    said: Vec<(ChannelId, String, String)>,
     channels: BTreeMap<ChannelId, Channel>,
     by_sid: HashMap<u32, ChannelId>,
     by_cid: HashMap<u32, ChannelId>,
@@ -70,6 +75,7 @@ impl Session {
             circuit,
             method: String::new(),
             version: 0,
+            said: Vec::new(),
             channels: BTreeMap::new(),
             by_sid: HashMap::new(),
             by_cid: HashMap::new(),
@@ -122,13 +128,33 @@ impl Session {
 
     /// The client's identity.
     fn identity(&mut self, time: u64, method: String, claims: Claims, context: &mut Context) {
+        self.speak_as(time, ChannelId::MAX, context.out);
         if (&claims.user, &claims.host) != (&self.circuit.user, &self.circuit.host) {
+            if !self.channels.is_empty() {
+                if self.said.is_empty() {
+                    self.said.push((0, self.circuit.user.clone(), self.circuit.host.clone()));
+                }
+                self.said.last_mut().into_iter().for_each(|last| last.0 = context.ids.channel);
+                self.said.push((ChannelId::MAX, claims.user.clone(), claims.host.clone()));
+                if self.said.len() > MOST_SAID {
+                    self.said.remove(0);
+                }
+            }
             (self.circuit.user, self.circuit.host) = (claims.user, claims.host);
             self.circuit.report(time, context.out);
         }
         if method != self.method {
             self.method = method;
             self.describe(time, context.out);
+        }
+    }
+
+    /// Reports who a channel is used by: servers believe who the client said to be when it asked for the channel.
+    fn speak_as(&mut self, time: u64, channel: ChannelId, out: &mut Vec<Event>) {
+        let Some((_, user, host)) = self.said.iter().find(|said| channel <= said.0) else { return };
+        if (user, host) != (&self.circuit.user, &self.circuit.host) {
+            (self.circuit.user, self.circuit.host) = (user.clone(), host.clone());
+            self.circuit.report(time, out);
         }
     }
 

@@ -102,6 +102,7 @@ impl Session {
         context: &mut Context,
     ) -> Read<()> {
         let channel = self.channel_of(time, sid, context);
+        self.speak_as(time, channel, context.out);
         let circuit = self.number(time, context);
         let value = match kind {
             PvaKind::Process => PvaValue::default(),
