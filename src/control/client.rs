@@ -86,7 +86,7 @@ impl fmt::Display for AskError {
                 write!(
                     f,
                     ", but it cannot be asked: {}; run this in its network namespace (outside of the container)",
-                    error.desc()
+                    io::Error::from(*error)
                 )
             }
             AskError::Silent(path) => write!(

@@ -67,7 +67,9 @@ impl fmt::Display for Unwatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unwatched::TooMany => f.write_str("there are too many to watch"),
-            Unwatched::NotReadable(error) => write!(f, "their schedstat can't be opened: {}", error.desc()),
+            Unwatched::NotReadable(error) => {
+                write!(f, "their schedstat can't be opened: {}", std::io::Error::from(*error))
+            }
         }
     }
 }

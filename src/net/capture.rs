@@ -108,7 +108,7 @@ impl fmt::Display for CaptureError {
             CaptureError::TooManyPorts(n) => {
                 write!(f, "{n} ports are more than can be watched ({MAX_PORTS}): name fewer with --port")
             }
-            CaptureError::System(call, errno) => write!(f, "can't capture packets: {call}: {}", errno.desc()),
+            CaptureError::System(call, errno) => write!(f, "can't capture packets: {call}: {}", std::io::Error::from(*errno)),
         }
     }
 }

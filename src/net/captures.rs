@@ -76,12 +76,12 @@ impl fmt::Display for NamespaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NamespaceError::Gone => f.write_str("its process has ended"),
-            NamespaceError::Unknown(errno) => f.write_str(errno.desc()),
+            NamespaceError::Unknown(errno) => io::Error::from(*errno).fmt(f),
             NamespaceError::Open(path, error) => write!(f, "{}: {error}", path.display()),
             NamespaceError::Enter(Errno::EPERM) => {
                 f.write_str("setns: not permitted: run as root of the machine, with CAP_SYS_ADMIN")
             }
-            NamespaceError::Enter(errno) => write!(f, "setns: {}", errno.desc()),
+            NamespaceError::Enter(errno) => write!(f, "setns: {}", io::Error::from(*errno)),
             NamespaceError::Capture(error) => error.fmt(f),
             NamespaceError::TooMany => write!(f, "more than {MAX_OTHERS} network namespaces have IOCs"),
             NamespaceError::NoThread => f.write_str("the system has no thread to spare"),

@@ -104,7 +104,7 @@ pub struct HostError(pub Errno);
 
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "uname: {}", self.0)
+        write!(f, "uname: {}", std::io::Error::from(self.0))
     }
 }
 

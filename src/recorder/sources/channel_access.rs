@@ -84,7 +84,7 @@ impl ChannelAccess {
         for ioc in cx.iocs.iter_mut() {
             let reason = match &ioc.namespace {
                 Ok(namespace) => captures.refused(*namespace).map(ToString::to_string),
-                Err(errno) => Some(errno.desc().to_string()),
+                Err(errno) => Some(std::io::Error::from(*errno).to_string()),
             };
             if reason.as_deref() == ioc.shortfalls.not_captured() {
                 continue;
