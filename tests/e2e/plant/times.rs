@@ -37,9 +37,6 @@ fn chains(truth: &Truth, since: i64, until: i64) -> Chains {
     };
     for (put, tree, waited) in puts(truth, since, until) {
         let record = record_of(put["pv"].as_str().expect("a PV"));
-        if record == "RF:TUNER:MOVE" {
-            continue; // which did not come to its end
-        }
         // what a CA link led to is a chain of its own, at another IOC
         let far = tree.iter().position(|line| line.trim_start().starts_with("caputlink"));
         let (own, far) = tree.split_at(far.unwrap_or(tree.len()));
