@@ -8,7 +8,8 @@ use std::collections::HashMap;
 const MAX_CIRCUITS: usize = 10_000;
 const MAX_NAMES: usize = 64;
 
-/// What a client said to be until another time; empty if it had not said anything.
+/// What a client said to be until another time; empty if it had not said anything, or to be nobody (PVAccess's anonymous), which
+/// is not told apart: the put of such a channel may be given the name that the client said next.
 struct Earlier {
     until: u64,
     user: String,
