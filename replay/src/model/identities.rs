@@ -8,12 +8,11 @@ use std::collections::HashMap;
 const MAX_CIRCUITS: usize = 10_000;
 const MAX_NAMES: usize = 64;
 
-/// What a client said to be until another time; empty if it had not said anything, or to be nobody (PVAccess's anonymous), which
-/// is not told apart: the put of such a channel may be given the name that the client said next.
+/// What a client said to be until another time; `None` if it had not said anything yet. Empty: nobody, as PVAccess's anonymous.
 struct Earlier {
     until: u64,
-    user: String,
-    host: String,
+    user: Option<String>,
+    host: Option<String>,
 }
 
 /// See the module.
@@ -30,8 +29,14 @@ impl Identities {
             self.of.remove(&now.id);
             return;
         };
-        let is_other = |before: &str, now: &str| !before.is_empty() && before != now;
-        if !is_other(&before.user, &now.user) && !is_other(&before.host, &now.host) {
+        let names = self.of.get(&now.id).map(Vec::as_slice).unwrap_or_default();
+        // an empty name that comes after another was said
+        let said = |before: &str, is_known: bool| (is_known || !before.is_empty()).then(|| before.to_owned());
+        let user = said(&before.user, names.iter().any(|earlier| earlier.user.is_some()));
+        let host = said(&before.host, names.iter().any(|earlier| earlier.host.is_some()));
+        let is_other =
+            |before: &Option<String>, now: &str| before.as_deref().is_some_and(|before| before != now);
+        if !is_other(&user, &now.user) && !is_other(&host, &now.host) {
             return;
         }
         if self.of.len() < MAX_CIRCUITS || self.of.contains_key(&now.id) {
@@ -39,7 +44,6 @@ impl Identities {
             if names.len() >= MAX_NAMES {
                 names.remove(0);
             }
-            let (user, host) = (before.user.clone(), before.host.clone());
             names.push(Earlier { until: time, user, host });
         }
     }
@@ -48,13 +52,9 @@ impl Identities {
     pub fn at(&self, time: u64, circuit: &Circuit) -> (String, String) {
         let earlier = self.of.get(&circuit.id).map(Vec::as_slice).unwrap_or_default();
         let valid = || earlier.iter().filter(|earlier| time < earlier.until);
-        let first = |mut names: Box<dyn Iterator<Item = &String> + '_>, now: &String| {
-            names.find(|name| !name.is_empty()).unwrap_or(now).clone()
-        };
-        (
-            first(Box::new(valid().map(|earlier| &earlier.user)), &circuit.user),
-            first(Box::new(valid().map(|earlier| &earlier.host)), &circuit.host),
-        )
+        let user = valid().find_map(|earlier| earlier.user.as_ref());
+        let host = valid().find_map(|earlier| earlier.host.as_ref());
+        (user.unwrap_or(&circuit.user).clone(), host.unwrap_or(&circuit.host).clone())
     }
 }
 
@@ -101,5 +101,21 @@ mod tests {
         let other = Circuit { client: Address { ip: 2, port: 1 }, ..circuit("third", "") };
         identities.note(40, Some(now), &other);
         assert_eq!(at(&identities, 5, &other), ["third", ""]);
+    }
+
+    #[test]
+    fn who_became_nobody_was_nobody_until_the_next_name() {
+        let mut identities = Identities::default();
+        let said =
+            [(10, "", ""), (11, "op", "console"), (20, "", ""), (30, "guest", "elsewhere"), (40, "", "")];
+        let said = said.map(|(time, user, host)| (time, circuit(user, host)));
+        for (number, (time, circuit)) in said.iter().enumerate() {
+            identities.note(*time, number.checked_sub(1).map(|before| &said[before].1), circuit);
+        }
+        let expected =
+            [(15, ["op", "console"]), (25, ["", ""]), (35, ["guest", "elsewhere"]), (45, ["", ""])];
+        for (time, names) in expected {
+            assert_eq!(at(&identities, time, &said[4].1), names, "{time}");
+        }
     }
 }
