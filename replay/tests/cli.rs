@@ -249,6 +249,38 @@ fn the_output_can_go_to_a_file_or_nowhere() {
     }
 }
 
+/// gzip itself reads what is written to a file of that name; a failure leaves the old one as it was.
+#[test]
+fn a_file_named_gz_is_packed() {
+    let directory = logged();
+    let here = directory.path();
+    for (arguments, file) in [
+        (&["puts", "log"][..], "puts.gz"),
+        (&["traces", "log", "--format", "otlp"], "traces.jsonl.gz"),
+        (&["traces", "log", "--format", "perfetto"], "traces.perfetto.gz"),
+        (&["puts", "log", "--ioc", "nobody"], "empty.gz"),
+    ] {
+        fs::write(here.join(file), "of yesterday").unwrap();
+        let plain = [arguments, &["-o", "plain"]].concat();
+        assert_eq!(run(here, &plain).0, 0);
+        assert_eq!(run(here, &[arguments, &["-o", file]].concat()).0, 0);
+        let gzip = std::process::Command::new("gzip").arg("-dc").arg(here.join(file)).output().unwrap();
+        assert!(gzip.status.success(), "{file}: {}", String::from_utf8_lossy(&gzip.stderr));
+        assert_eq!(gzip.stdout, fs::read(here.join("plain")).unwrap(), "{file}");
+        let before = fs::read(here.join(file)).unwrap();
+        let missing: Vec<&str> =
+            arguments.iter().map(|part| if *part == "log" { "missing" } else { part }).collect();
+        assert_ne!(run(here, &[missing.as_slice(), &["-o", file]].concat()).0, 0);
+        assert_eq!(fs::read(here.join(file)).unwrap(), before, "{file}");
+    }
+    let left: Vec<_> = fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{left:?}");
+    if Path::new("/dev/full").exists() {
+        std::os::unix::fs::symlink("/dev/full", here.join("full.gz")).unwrap();
+        fails(here, &["puts", "log", "-o", "full.gz"], 1, &["can't write full.gz"]);
+    }
+}
+
 #[test]
 fn a_broken_pipe_ends_quietly() {
     let directory = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ option_group! { $
         /// read on where a segment holds far more events than any recorder writes into so few bytes
         #[argh(switch)]
         no_limit: bool,
-        /// write to this file instead of standard output
+        /// write to this file instead of standard output; with gzip if its name ends in .gz
         #[argh(option, short = 'o', arg_name = "file")]
         output: Option<std::path::PathBuf>,
         /// set a host's clock right, which was ahead by so many seconds (box2=+1.250; negative: behind); auto: by what the
