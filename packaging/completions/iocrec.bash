@@ -39,6 +39,7 @@ _iocrec() {
         'record --console-rate' | \
         'record --thin' | \
         'record --max-chains' | \
+        'record --buffer' | \
         'watch --user' | \
         'watch --pod' | \
         'watch --duration' | \
@@ -50,6 +51,7 @@ _iocrec() {
         'watch --console-rate' | \
         'watch --thin' | \
         'watch --max-chains' | \
+        'watch --buffer' | \
         'check --user' | \
         'check --pod' | \
         'cat --from')
@@ -68,8 +70,8 @@ _iocrec() {
         ;;
     esac
     case $command in
-    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --pod --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier' ;;
-    watch) options='--help --user --pod --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier' ;;
+    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --pod --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier --buffer' ;;
+    watch) options='--help --user --pod --duration --iface --port --read --pid --only --exclude --no-puts --no-net --no-process --no-console --console-rate --no-resources --io --thin --max-chains --no-command-lines --tier --buffer' ;;
     check) options='--help --user --pod --json' ;;
     mark) options='--help --dir' ;;
     status) options='--help --dir --json' ;;

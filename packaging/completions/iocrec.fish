@@ -45,6 +45,7 @@ complete -c iocrec -n '__fish_seen_subcommand_from record' -l thin -x -d 'keep a
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l max-chains -x -d 'keep at most this number of process chains a second for each record that starts them'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l no-command-lines -d 'leave out the command lines of IOCs'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l tier -x -a 'auto ring perf packet' -d 'tier to use'
+complete -c iocrec -n '__fish_seen_subcommand_from record' -l buffer -x -d 'room in memory for what IOCs do in bursts while no processor is free for the recorder, such as 6M'
 
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l user -x -d 'only processes of this user, a name or an id'
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l pod -x -d 'only processes in this pod or container'
@@ -66,6 +67,7 @@ complete -c iocrec -n '__fish_seen_subcommand_from watch' -l thin -x -d 'keep at
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l max-chains -x -d 'keep at most this number of process chains a second for each record that starts them'
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l no-command-lines -d 'leave out the command lines of IOCs'
 complete -c iocrec -n '__fish_seen_subcommand_from watch' -l tier -x -a 'auto ring perf packet' -d 'tier to use'
+complete -c iocrec -n '__fish_seen_subcommand_from watch' -l buffer -x -d 'room in memory for what IOCs do in bursts while no processor is free for the recorder, such as 6M'
 
 complete -c iocrec -n '__fish_seen_subcommand_from check' -l user -x -d 'only processes of this user, a name or an id'
 complete -c iocrec -n '__fish_seen_subcommand_from check' -l pod -x -d 'only processes in this pod or container'

@@ -25,7 +25,7 @@ fn from_facts(facts: &Facts, step: Step, failure: Failure) -> Refusal {
         (Step::Program, libc::EACCES) => {
             Some(Refusal::Verifier(facts.version.release.clone(), failure.clone()))
         }
-        (_, libc::EPERM | libc::EACCES) => Some(not_allowed(facts, load)),
+        (_, libc::EPERM | libc::EACCES) => Some(not_allowed(facts, load, &failure)),
         (Step::Maps(_) | Step::Program, libc::EINVAL) => programs_refused(facts, step, &failure),
         (Step::Maps(_) | Step::Program, libc::ENOMEM) => Some(Refusal::NoMemory),
         (_, libc::ENOENT) if !probe && !facts.sys => Some(Refusal::NoSys),
@@ -57,7 +57,7 @@ fn no_call(facts: &Facts, step: Step) -> Refusal {
     }
 }
 
-fn not_allowed(facts: &Facts, load: bool) -> Refusal {
+fn not_allowed(facts: &Facts, load: bool, failure: &Failure) -> Refusal {
     let has = |capability| facts.capabilities & capability != 0;
     let all = has(capability::SYS_ADMIN) || (has(capability::BPF) && has(capability::PERFMON));
     let paranoid = facts.paranoid.filter(|&level| level >= 3 && !load);
@@ -70,8 +70,10 @@ fn not_allowed(facts: &Facts, load: bool) -> Refusal {
     if facts.confidential {
         return Refusal::LockedDown;
     }
+    // of maps before 5.11, and of perf buffers in every version (libbpf: "failed to mmap perf buffer on cpu #0")
+    let counts = if load { facts.version.is_before(5, 11) } else { failure.complaint.contains("mmap") };
     match facts.locked {
-        Some(locked) if load && facts.version.is_before(5, 11) => Refusal::LockedMemory(locked),
+        Some(locked) if counts => Refusal::LockedMemory(locked),
         _ => Refusal::Forbidden(if load { Call::Bpf } else { Call::PerfEventOpen }, paranoid),
     }
 }
@@ -254,6 +256,10 @@ mod tests {
         expect(&old, MAPS, libc::EPERM, &["RLIMIT_MEMLOCK is 64 KiB", "LimitMEMLOCK"]);
         let new = Facts { locked: Some(64), ..root() };
         expect(&new, MAPS, libc::EPERM, &["seccomp"]);
+        expect(&new, Step::Buffers, libc::EPERM, &["perf_event_open() is forbidden", "seccomp"]);
+        let failure =
+            Failure { errno: libc::EPERM, complaint: "failed to mmap perf buffer on cpu #1: EPERM".into() };
+        assert_eq!(from_facts(&new, Step::Buffers, failure), Refusal::LockedMemory(64));
         expect(&root(), Step::Buffers, libc::EPERM, &["perf_event_open() is forbidden", "seccomp"]);
     }
 

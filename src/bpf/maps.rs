@@ -15,6 +15,7 @@ use crate::bpf::contract::{
 use crate::bpf::given;
 use crate::bpf::shared::Shared;
 use crate::bpf::table::{MapError, Table};
+use crate::bpf::transport::Room;
 
 /// The BPF programs' input for a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,21 +76,26 @@ const THREADS: u32 = 4096;
 ///
 /// # Errors
 /// They are already made.
-pub fn size(object: &mut OpenObject, leaves_out: LeavesOut, perf: bool) -> io::Result<()> {
+pub fn size(object: &mut OpenObject, leaves_out: LeavesOut, perf: bool, room: Room) -> io::Result<()> {
     let records = if perf { RECORDS_PERF } else { RECORDS };
-    let sizes = [
-        (map::RECORDS, records, leaves_out.any()),
-        (map::THREADS, THREADS, leaves_out.chains),
-        (map::GIVEN, given::entries(), perf),
-    ];
-    for (name, entries, wanted) in sizes {
-        for map in object.maps_mut().filter(|map| wanted && map.name() == name) {
-            // SAFETY: the map belongs to the object, which is open; the call only notes the number.
-            let error =
-                unsafe { libbpf_sys::bpf_map__set_max_entries(map.as_libbpf_object().as_ptr(), entries) };
-            if error < 0 {
-                return Err(io::Error::from_raw_os_error(-error));
-            }
+    let given = given::entries();
+    for map in object.maps_mut() {
+        let name = map.name();
+        let entries = if name == map::RECORDS && leaves_out.any() {
+            records
+        } else if name == map::THREADS && leaves_out.chains {
+            THREADS
+        } else if name == map::GIVEN && perf {
+            given
+        } else if (name == map::HITS || name == map::PUTS) && !perf {
+            map.max_entries() * room.times()
+        } else {
+            continue;
+        };
+        // SAFETY: the map belongs to the object, which is open; the call only notes the number.
+        let error = unsafe { libbpf_sys::bpf_map__set_max_entries(map.as_libbpf_object().as_ptr(), entries) };
+        if error < 0 {
+            return Err(io::Error::from_raw_os_error(-error));
         }
     }
     Ok(())

@@ -46,7 +46,7 @@ pub enum Refusal {
     Forbidden(Call, Option<i32>),
     /// Lockdown is in confidentiality mode.
     LockedDown,
-    /// RLIMIT_MEMLOCK is this number of KiB, and the memory of maps counts.
+    /// RLIMIT_MEMLOCK is this number of KiB, and the memory of what was asked for counts.
     LockedMemory(u64),
     /// There is not enough memory for maps.
     NoMemory,
@@ -120,8 +120,8 @@ impl Display for Refusal {
             Refusal::LockedDown => f.write_str(LOCKED_DOWN),
             Refusal::LockedMemory(locked) => write!(
                 f,
-                "memory for BPF maps counts as locked before kernel 5.11, and RLIMIT_MEMLOCK is {locked} KiB: \
-                 ulimit -l unlimited, or LimitMEMLOCK=infinity for systemd"
+                "the memory of perf buffers, and before kernel 5.11 of BPF maps, counts as locked, and RLIMIT_MEMLOCK is \
+                 {locked} KiB: ulimit -l unlimited, LimitMEMLOCK=infinity for systemd, or a smaller --buffer"
             ),
             Refusal::NoMemory => f.write_str("not enough memory for BPF maps"),
             Refusal::NoRing(release) => {

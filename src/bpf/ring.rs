@@ -104,6 +104,11 @@ impl Ring {
         Ok(Ring { consumer, producer, page, size, map })
     }
 
+    /// Bytes that it holds.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
     /// The map, open as long as this lives.
     pub fn map(&self) -> BorrowedFd<'_> {
         self.map.as_fd()

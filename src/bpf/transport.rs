@@ -30,13 +30,38 @@ use crate::linux::clock;
 
 /// Bytes of hits taken from the kernel at a time if they include no puts. The ring holds four times as much.
 const BATCH: usize = 128 * 1024;
-/// Most bytes held back while an interrupted program writes a hit: as much as both rings hold. Beyond that,
-/// completeness matters more than order.
-const MAX_HELD: usize = 768 * 1024;
 /// Time until such a hit is checked again.
 const INTERRUPTED: Duration = Duration::from_millis(1);
 
-/// Pages of 4 KiB for each CPU in the perf tier. 512 KiB hold the 5000 hits of a tenth of a second of a very busy IOC;
+/// Bytes of both rings (bpf/buffers.h), if no more were asked for.
+const USUAL: u64 = 768 * 1024;
+/// Most that can be asked for: 48 MiB, all of which counts as resident memory.
+const MOST_TIMES: u64 = 64;
+
+/// Room for the hits that wait for the agent, as a multiple of the usual: a power of two, as the kernel wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room(u32);
+
+impl Default for Room {
+    fn default() -> Room {
+        Room(1)
+    }
+}
+
+impl Room {
+    /// For this number of bytes in rings; `None` if it is too much.
+    pub fn for_bytes(bytes: u64) -> Option<Room> {
+        let times = Some(bytes.div_ceil(USUAL)).filter(|times| *times <= MOST_TIMES)?;
+        Some(Room(times.next_power_of_two() as u32))
+    }
+
+    /// How often the usual room it is.
+    pub fn times(self) -> u32 {
+        self.0
+    }
+}
+
+/// Pages of 4 KiB for each CPU in the perf tier, if no more were asked for. 512 KiB hold the 5000 hits of a tenth of a second of a very busy IOC;
 /// 128 KiB hold the hits of 350 puts.
 const PAGES: usize = 128;
 const PAGES_OF_PUTS: usize = 32;
@@ -101,7 +126,7 @@ impl Transport {
     ///
     /// # Errors
     /// One is missing, or the kernel provides no mapping or no descriptor.
-    pub fn open(object: &Object, tier: Tier) -> Result<Transport, Refusal> {
+    pub fn open(object: &Object, tier: Tier, room: Room) -> Result<Transport, Refusal> {
         let refused = |step| move |error: io::Error| diagnose(step, error.into());
         let batch = Rc::new(RefCell::new(Batch::default()));
         // before libbpf makes its own: so a later ENOSYS is that of perf_event_open()
@@ -116,9 +141,12 @@ impl Transport {
             }))),
             _ => {
                 let (hits, puts) = (map_of(object, map::HITS)?, map_of(object, map::PUTS)?);
+                let open = |map: &libbpf_rs::Map, pages, wake_at| {
+                    PerfBuffer::open(map.as_fd(), pages * room.times() as usize, wake_at, batch.clone())
+                };
                 Ok(Buffer::Perf(Box::new(PerfBuffers {
-                    hits: PerfBuffer::open(hits.as_fd(), PAGES, WAKE_AT, batch.clone())?,
-                    puts: PerfBuffer::open(puts.as_fd(), PAGES_OF_PUTS, WAKE_AT_PUTS, batch.clone())?,
+                    hits: open(&hits, PAGES, WAKE_AT)?,
+                    puts: open(&puts, PAGES_OF_PUTS, WAKE_AT_PUTS)?,
                     given: GivenHits::open(object)?,
                 })))
             }
@@ -180,10 +208,13 @@ impl Transport {
                     }
                     return more || done == Consumed::Waits;
                 }
+                // Most that is held back while an interrupted program writes a hit. Beyond that, completeness matters
+                // more than order.
+                let most = hits.size() + puts.size();
                 let mut take = |ring: &Ring, until| {
                     ring.consume(until, |first, second| {
                         batch.push(first, second);
-                        batch.bytes() < MAX_HELD
+                        batch.bytes() < most
                     })
                 };
                 [take(puts, puts_until), take(hits, hits_until)]

@@ -91,6 +91,11 @@ option_group! { $
             from_str_fn(crate::commands::values::tier)
         )]
         tier: crate::probes::tiers::TierRequest,
+
+        /// room in memory for what IOCs do in bursts while no processor is free for the recorder, such as 6M; rounded up
+        /// (default: 768K, in the perf tier 640K for each processor)
+        #[argh(option, arg_name = "size", from_str_fn(crate::commands::values::room))]
+        buffer: Option<crate::bpf::transport::Room>,
     }
 }
 
@@ -109,6 +114,7 @@ impl Capture {
             (!self.pid.is_empty(), "--pid"),
             (only.is_some(), only.unwrap_or_default()),
             (self.io, "--io"),
+            (self.buffer.is_some(), "--buffer"),
             (!matches!(self.tier, TierRequest::Auto | TierRequest::Only(Tier::Packet)), "--tier"),
         ];
         if let Some((_, option)) = refused.into_iter().find(|(given, _)| *given) {
@@ -130,6 +136,7 @@ impl Capture {
         let Capture { iface, .. } = self;
         recorder::Options {
             tier: self.tier,
+            room: self.buffer.unwrap_or_default(),
             interfaces: if iface.is_empty() { vec!["any".into()] } else { iface },
             ports: self.port,
             pids: self.pid,

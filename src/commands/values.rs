@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use iocrec_log::event::Tier;
 
+use crate::bpf::transport::Room;
 use crate::probes::tiers::TierRequest;
 
 /// `64M`, `512K`, `1G`, or bytes.
@@ -18,6 +19,11 @@ pub fn size(text: &str) -> Result<u64, String> {
     };
     let number = number.ok_or_else(|| format!("invalid size {text}; write it as 64M"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is more than any disk holds"))
+}
+
+/// Room for hits: `6M`.
+pub fn room(text: &str) -> Result<Room, String> {
+    Room::for_bytes(size(text)?).ok_or_else(|| format!("{text} is too much; the maximum is 48M"))
 }
 
 /// `500ms`, `30s`, `5m`, `24h`, `30d`; at least a millisecond.

@@ -236,6 +236,7 @@ mod tests {
     use super::*;
     use crate::bpf::hit::Form;
     use crate::bpf::maps::LeavesOut;
+    use crate::bpf::transport::Room;
     use crate::not_run::{is_root, not_run, Needs};
     use iocrec_log::event::Tier;
     use std::sync::{Mutex, PoisonError};
@@ -277,7 +278,7 @@ mod tests {
         }
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         for tier in [Tier::Ring, Tier::Perf] {
-            let mut kernel = Kernel::load(tier, LeavesOut::default()).unwrap();
+            let mut kernel = Kernel::load(tier, LeavesOut::default(), Room::default()).unwrap();
             assert_eq!(run(&mut kernel), Ok(()), "{tier:?}");
             let rdes = [0];
             let (status, severity, value) = (STATUS, SEVERITY, TEXT);
@@ -322,7 +323,7 @@ mod tests {
             let own = format!("libbpf_{}_", std::process::id());
             text.lines().filter(|line| line.contains(&own)).map(str::to_string).collect::<Vec<_>>()
         };
-        let mut kernel = Kernel::load(Tier::Perf, LeavesOut::default()).unwrap();
+        let mut kernel = Kernel::load(Tier::Perf, LeavesOut::default(), Room::default()).unwrap();
         kernel.attacher.mode = libbpf_rs::libbpf_sys::PROBE_ATTACH_MODE_LEGACY;
         let rdes = [0];
         let (status, severity, value) = (STATUS, SEVERITY, TEXT);

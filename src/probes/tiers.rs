@@ -8,6 +8,7 @@ use iocrec_log::event::{Tier, TierChoice};
 
 use crate::bpf::load::LoadError;
 use crate::bpf::maps::LeavesOut;
+use crate::bpf::transport::Room;
 use crate::probes::kernel::Kernel;
 use crate::probes::self_test::{self, SelfTestError};
 
@@ -58,10 +59,10 @@ impl Display for Refused {
 
 /// Loads the programs of the best tier that works here. If none works, the tier is [`Tier::Packet`] and there is no
 /// [`Kernel`].
-pub fn open(request: TierRequest, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
+pub fn open(request: TierRequest, leaves_out: LeavesOut, room: Room) -> (Option<Kernel>, TierChoice) {
     let mut refused = Vec::new();
     for tier in [Tier::Ring, Tier::Perf].into_iter().filter(|&tier| request.allows(tier)) {
-        match open_tier(tier, leaves_out) {
+        match open_tier(tier, leaves_out, room) {
             Ok(kernel) => return (Some(kernel), TierChoice { tier, refused }),
             Err(why) => refused.push((tier, why.to_string())),
         }
@@ -70,8 +71,8 @@ pub fn open(request: TierRequest, leaves_out: LeavesOut) -> (Option<Kernel>, Tie
 }
 
 /// A tier, if it passes its test on this kernel.
-fn open_tier(tier: Tier, leaves_out: LeavesOut) -> Result<Kernel, Refused> {
-    let mut kernel = Kernel::load(tier, leaves_out).map_err(Refused::Load)?;
+fn open_tier(tier: Tier, leaves_out: LeavesOut, room: Room) -> Result<Kernel, Refused> {
+    let mut kernel = Kernel::load(tier, leaves_out, room).map_err(Refused::Load)?;
     self_test::run(&mut kernel).map_err(Refused::SelfTest)?;
     Ok(kernel)
 }

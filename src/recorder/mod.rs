@@ -91,7 +91,7 @@ impl Recorder {
         crate::probes::stale_events::remove();
         let sampler = Sampler::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: sampler.leaves_out(), records: !options.selection.is_all() };
-        let (kernel, choice) = tiers::open(options.tier, leaves_out);
+        let (kernel, choice) = tiers::open(options.tier, leaves_out, options.room);
         let mut no_packets = None;
         let filtering = Filtering::of(choice.tier);
         let open = || Capture::with(&options.interfaces, &Ports::default(), filtering, BLOCKS);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::bpf::transport::Room;
 use crate::linux::chosen::Chosen;
 use crate::probes::tiers::TierRequest;
 use crate::recorder::chain_sampling::Retain;
@@ -11,6 +12,8 @@ use crate::recorder::selection::Selection;
 pub struct Options {
     /// Tier requested.
     pub tier: TierRequest,
+    /// Room for the hits that wait for the recorder.
+    pub room: Room,
     /// Interfaces to capture on; `any` for all.
     pub interfaces: Vec<String>,
     /// CA server ports in addition to those found.

@@ -11,6 +11,7 @@ use iocrec_log::event::{CallSite, Event, Fact, Ioc, IocId, Linkage};
 use nix::errno::Errno;
 use nix::poll::PollFd;
 
+use crate::bpf::transport::Room;
 use crate::ioc::image::{FieldLine, Image};
 use crate::ioc::IocProcess;
 use crate::linux::chosen::Chosen;
@@ -162,6 +163,7 @@ impl Sink for Collected {
 pub fn options() -> Options {
     Options {
         tier: TierRequest::Auto,
+        room: Room::default(),
         interfaces: Vec::new(),
         ports: Vec::new(),
         pids: Vec::new(),

@@ -1,6 +1,7 @@
 //! Writes capture files for tests, and reads them back as `iocrec record --read` does.
 
 use crate::packets::Packet;
+use iocrec::bpf::transport::Room;
 use iocrec::linux::chosen::Chosen;
 use iocrec::net::capture_file::CaptureFile;
 use iocrec::probes::tiers::TierRequest;
@@ -189,6 +190,7 @@ impl Sink for Kept {
 
 pub fn options() -> Options {
     Options {
+        room: Room::default(),
         tier: TierRequest::Auto,
         interfaces: Vec::new(),
         ports: Vec::new(),

@@ -144,3 +144,53 @@ fn what_a_full_perf_buffer_lost_is_said_though_no_hit_follows() {
     let rounds = lost as f64 / of_a_round;
     assert!(missing > 3.0 && (rounds - missing).abs() <= 2.0, "{missing} rounds are missing, {rounds} lost");
 }
+
+/// A client puts in a row while the recorder is stopped, as it is where an IOC's threads have the only processor. Returns
+/// the hits lost, and the puts of the burst.
+fn burst(tier: &str, count: u32, options: &[&str]) -> Option<(u64, Vec<Value>)> {
+    let rig = Rig::alone("burst")?;
+    let database = rig.path("burst.db");
+    std::fs::write(&database, r#"record(ao, "BURST:SP") {} record(longout, "BURST:READY") {}"#)
+        .expect("a file");
+    let ioc = rig.ioc("burst", PORT, &database, &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    client.connect("BURST:SP");
+    let pid = ioc.pid_argument();
+    let mut recorder = rig.record(&[&["--pid", &pid, "--tier", tier], options].concat());
+    rig.wait_until_recording(&mut client, "BURST:READY", "both");
+    client.put("BURST:SP", 6, json!(-1), true);
+    recorder.signal(libc::SIGSTOP);
+    client.flood("BURST:SP", count);
+    // what comes on the same circuit after them is answered after them
+    assert_eq!(client.get("BURST:SP"), json!(f64::from(count - 1)));
+    recorder.signal(libc::SIGCONT);
+    client.put("BURST:SP", 6, json!(count), true);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let runs = rig.runs();
+    let losses = runs.iter().filter_map(|run| run["losses"].as_array()).flatten();
+    let of_hits = losses.filter(|loss| loss["source"] == "hits");
+    let lost = of_hits.map(|loss| loss["count"].as_u64().expect("a count")).sum();
+    let mut puts = rig.puts(&["--pv", "BURST:SP"]);
+    puts.retain(|put| {
+        put["requested"].as_f64().is_some_and(|value| (0.0..f64::from(count)).contains(&value))
+    });
+    Some((lost, puts))
+}
+
+/// Each put of a burst is in the put log, whatever room there is. With room enough, its chain is known, too.
+#[test]
+fn a_burst_has_room_in_a_larger_buffer() {
+    // more than the usual buffer holds; more than 1,300 puts in perf buffers would take more memory than a user may lock
+    for (tier, count, buffer) in [("ring", 2000, "6M"), ("perf", 1000, "3M")] {
+        let Some((lost, puts)) = burst(tier, count, &[]) else { return };
+        assert!(lost > 0, "{tier}: nothing is tested");
+        assert_eq!(puts.len(), count as usize, "{tier}: by packets");
+        let Some((lost, puts)) = burst(tier, count, &["--buffer", buffer]) else { return };
+        assert_eq!(lost, 0, "{tier}");
+        let told: Vec<_> = puts.iter().map(|put| (&put["old"], &put["requested"], &put["status"])).collect();
+        assert_eq!(told.len(), count as usize, "{tier}");
+        for (number, told) in (0..count).map(f64::from).zip(told) {
+            assert_eq!(told, (&json!(number - 1.0), &json!(number), &json!("ok")), "{tier}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ use iocrec_log::event::{Linkage, Tier};
 
 use super::finding::{Found, FoundIoc, NoRecords, NotRecorded, Probe, Reason, Records};
 use crate::bpf::maps::LeavesOut;
+use crate::bpf::transport::Room;
 use crate::ca::servers::{self, Server};
 use crate::commands::recording;
 use crate::deaths::Deaths;
@@ -41,7 +42,7 @@ pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
     reader::use_reader_process();
     recording::raise_limits();
     let ends = Ends::open();
-    let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default());
+    let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default(), Room::default());
     let (deaths, lacks) = Deaths::open(TierRequest::Auto.tiers());
     let (lines, refused) = deaths_lack(TierRequest::Auto, &tier, deaths.is_some(), &lacks);
     let mut no_deaths = if deaths.is_some() { lines } else { Vec::from_iter(refused) };
