@@ -55,7 +55,12 @@ impl<S: Storage> Writer<S> {
             Ok(()) => {
                 self.status.state = State::Ok;
                 self.resumed = self.now;
-                self.say(format!("storing again; {} events were lost", self.losses.unreported()));
+                // what a disk refused to sync may be readable until the memory that holds it is given up
+                let lost = match self.losses.unreported() {
+                    0 => "no event is known to be lost".into(),
+                    lost => format!("{lost} events were lost"),
+                };
+                self.say(format!("storing again; {lost}"));
                 self.store_waiting_marks();
             }
             Err(failure) => self.pause(failure),
