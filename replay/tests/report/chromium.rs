@@ -113,17 +113,23 @@ impl Chromium {
             .unwrap_or_else(|error| panic!("{what}: no answer of Chromium: {error}"))
     }
 
-    /// Opens a file of a size in pixels, and waits until it is loaded.
-    pub fn open(&mut self, file: &Path, (width, height): (u32, u32), hash: &str) {
+    /// Opens a file in a window of a size in pixels, and waits until it is loaded.
+    pub fn open(&mut self, file: &Path, size: (u32, u32), hash: &str) {
+        self.open_url(&format!("file://{}{hash}", file.display()), size);
+    }
+
+    /// Opens a page in a window of a size in pixels, and waits until it is loaded.
+    pub fn open_url(&mut self, url: &str, (width, height): (u32, u32)) {
         self.resize(width, height);
         self.events.clear();
-        let url = format!("file://{}{hash}", file.display());
         // Another page in between, or only the part behind the # would change.
         self.ask("Page.navigate", json!({"url": "about:blank"}));
         self.events.clear();
         self.ask("Page.navigate", json!({"url": url}));
         let limit = Instant::now() + PATIENCE;
-        while self.eval("document.readyState + location.protocol") != "completefile:" {
+        while self.eval("document.readyState + (location.protocol === 'about:' ? '' : ' the page')")
+            != "complete the page"
+        {
             assert!(Instant::now() < limit, "the page does not load");
             std::thread::sleep(Duration::from_millis(20));
         }
