@@ -24,6 +24,17 @@ from iocreplay import _frames, _program, _rows
 LOG = pathlib.Path(os.environ["LOG"])
 
 
+@contextlib.contextmanager
+def inside(directory):
+    """contextlib.chdir, which Python 3.9 does not have."""
+    before = os.getcwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
 def printed(*arguments):
     """What the program prints, as objects."""
     done = subprocess.run([_program.find(), *arguments, "--utc", str(LOG)], capture_output=True, text=True, check=True)
@@ -125,7 +136,7 @@ class Rows(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 20, "the program is not read to its end")
 
     def test_the_name_of_a_pv_is_no_path_and_no_option(self):
-        with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+        with tempfile.TemporaryDirectory() as directory, inside(directory):
             pathlib.Path("NOSUCH").mkdir()
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
