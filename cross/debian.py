@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 CACHE = pathlib.Path(os.environ.get("IOCREC_CACHE") or pathlib.Path.home() / ".cache/iocrec")
@@ -11,7 +12,7 @@ CACHE = pathlib.Path(os.environ.get("IOCREC_CACHE") or pathlib.Path.home() / ".c
 
 def fail(message):
     """Ends the program with a message."""
-    raise SystemExit(f"cross/boot-test.py: {message}")
+    raise SystemExit(f"{sys.argv[0]}: {message}")
 
 
 def run(command, **options):
