@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// More traces than the log has.
 const ALL: &str = "limit=1000000";
 
-/// Jaeger, to which the plant's log was sent; it ends with its standard input.
+/// Jaeger, to which chains of the plant's log were sent; it ends with its standard input.
 struct Jaeger {
     child: Child,
     url: String,
@@ -34,8 +34,8 @@ struct Jaeger {
 }
 
 impl Jaeger {
-    /// `None`, after saying so, where it was not built.
-    fn with_the_plant(test: &str) -> Option<Jaeger> {
+    /// Sends it the chains that options choose; `None`, after saying so, where it was not built.
+    fn with_the_plant(test: &str, chosen: &[&str]) -> Option<Jaeger> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let program = here.join("../.venv/jaeger/jaeger");
         if !program.exists() {
@@ -47,7 +47,8 @@ impl Jaeger {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let url = url.trim_end().to_owned();
         let mut jaeger = Jaeger { child, url, sent: 0 };
-        let (code, out, err) = run(&here.join("tests/plant"), &["traces", "log", "--otlp", &jaeger.url]);
+        let words = [&["traces", "log", "--otlp", &jaeger.url], chosen].concat();
+        let (code, out, err) = run(&here.join("tests/plant"), &words);
         // the only line: nothing was sent twice, rejected or left out
         let start = format!("iocreplay: {}: sent ", jaeger.url);
         assert!(code == 0 && out.is_empty() && err.starts_with(&start) && err.lines().count() == 1, "{err}");
@@ -56,7 +57,7 @@ impl Jaeger {
     }
 
     fn get(&self, path: &str) -> Value {
-        let answer = minreq::get(format!("{}{path}", self.url)).with_timeout(60).send().unwrap();
+        let answer = minreq::get(format!("{}{path}", self.url)).with_timeout(300).send().unwrap();
         assert_eq!(answer.status_code, 200, "{path}");
         serde_json::from_slice::<Value>(answer.as_bytes()).unwrap()["data"].take()
     }
@@ -170,7 +171,7 @@ fn truth() -> Vec<(usize, Vec<String>)> {
 
 #[test]
 fn jaeger_holds_what_the_plant_did() {
-    let Some(jaeger) = Jaeger::with_the_plant("jaeger_holds_what_the_plant_did") else { return };
+    let Some(jaeger) = Jaeger::with_the_plant("jaeger_holds_what_the_plant_did", &[]) else { return };
     // a server that takes anything would prove nothing
     let damaged = minreq::post(format!("{}/v1/traces", jaeger.url))
         .with_header("Content-Type", "application/x-protobuf")
@@ -273,7 +274,7 @@ const ROWS: &str = "[...document.querySelectorAll('.span-row')].map(row => \
 fn jaegers_page_shows_a_put_over_two_iocs() {
     let test = "jaegers_page_shows_a_put_over_two_iocs";
     let Some(program) = chromium::program() else { return not_run(test, Needs::Program("chromium")) };
-    let Some(jaeger) = Jaeger::with_the_plant(test) else { return };
+    let Some(jaeger) = Jaeger::with_the_plant(test, &["--pv", "LI:RF:REQ"]) else { return };
     let mut browser = Chromium::start(program);
     let size = (1400, 1000);
 
