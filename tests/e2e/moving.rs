@@ -5,6 +5,7 @@ use crate::rig::{self, json_lines, run, wait_until, Client, Delays, Ioc, Needs, 
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
@@ -258,10 +259,9 @@ fn without_a_place_at_the_end_it_fails() {
     assert!(errors.lines().last().is_some_and(|line| line.contains("were not stored")), "{errors}");
 }
 
-/// A file system fails every access, is unmounted, and comes back, like a disk that was pulled.
-#[test]
-fn a_file_system_that_dies() {
-    let Some(rig) = Rig::new("dies") else { return };
+/// An ext4 file system at `disk`, in an image, where the machine can have one. The paths of both.
+fn with_a_disk(name: &str, test: &str) -> Option<(Rig, String, String)> {
+    let rig = Rig::new(name)?;
     rig::enter_private_mounts();
     let (image, disk) = (rig.path("image"), rig.path("disk"));
     fs::create_dir(&disk).expect("a directory");
@@ -270,11 +270,61 @@ fn a_file_system_that_dies() {
     let mounted = run(Command::new("mount").args(["-o", "loop", &image, &disk]));
     if !made.status.success() || !mounted.status.success() {
         let error = String::from_utf8_lossy(&mounted.stderr);
-        return rig::not_run(
-            "a_file_system_that_dies",
-            Needs::Kernel(format!("ext4 in an image: {}", error.trim())),
-        );
+        rig::not_run(test, Needs::Kernel(format!("ext4 in an image: {}", error.trim())));
+        return None;
     }
+    Some((rig, image, disk))
+}
+
+/// A file system that lets each write wait (FIFREEZE), as a server or a card that does not answer, until this is dropped.
+struct Frozen(fs::File);
+
+impl Frozen {
+    fn new(path: &str) -> Frozen {
+        const FIFREEZE: libc::c_ulong = 0xc004_5877;
+        let directory = fs::File::open(path).expect("the file system");
+        // SAFETY: the request takes no argument.
+        let done = unsafe { libc::ioctl(directory.as_raw_fd(), FIFREEZE as _, 0) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        Frozen(directory)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        const FITHAW: libc::c_ulong = 0xc004_5878;
+        // SAFETY: the request takes no argument.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), FITHAW as _, 0) };
+    }
+}
+
+/// A disk that does not answer for a while: the IOC answers meanwhile, `iocrec status` says what is wrong, and each put is
+/// in the log afterwards.
+#[test]
+fn a_file_system_that_hangs() {
+    let Some((rig, _, disk)) = with_a_disk("hangs", "a_file_system_that_hangs") else { return };
+    let mut world = World::new(rig, "hangs");
+    world.put(50);
+    let frozen = Frozen::new(&disk);
+    wait_until("iocrec status says that the disk hangs", || {
+        world.put(5);
+        std::thread::sleep(Duration::from_millis(100));
+        let about = world.status();
+        about["storing"] == json!(false)
+            && about["paused"].as_str().is_some_and(|text| text.contains("has not answered"))
+    });
+    drop(frozen);
+    wait_until("it stores again", || world.status()["storing"] == json!(true));
+    world.put(50);
+    let (found, lost) = world.end();
+    assert_eq!((world.missing(&found), lost), (Vec::new(), 0), "{}", world.recorder.errors());
+    unmount(&disk);
+}
+
+/// A file system fails every access, is unmounted, and comes back, like a disk that was pulled.
+#[test]
+fn a_file_system_that_dies() {
+    let Some((rig, image, disk)) = with_a_disk("dies", "a_file_system_that_dies") else { return };
     let mut world = World::new(rig, "dies");
     world.put(50);
     // all of that is on the disk before it dies: in the file, and one period of --sync later in the file system
@@ -317,7 +367,6 @@ fn a_file_system_that_dies() {
 
 /// Makes every access to an ext4 file system fail (EXT4_IOC_SHUTDOWN, without writing anything more).
 fn shut_down(path: &str) -> bool {
-    use std::os::fd::AsRawFd;
     const SHUTDOWN: libc::c_ulong = 0x8004_587d;
     static WITHOUT_LOG: u32 = 2;
     let directory = fs::File::open(path).expect("the file system");
