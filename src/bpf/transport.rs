@@ -61,8 +61,8 @@ impl Room {
     }
 }
 
-/// Pages of 4 KiB for each CPU in the perf tier, if no more were asked for. 512 KiB hold the 5000 hits of a tenth of a second of a very busy IOC;
-/// 128 KiB hold the hits of 350 puts.
+/// Pages of 4 KiB for each CPU in the perf tier, if no more were asked for. 512 KiB hold the 5000 hits of a tenth of a
+/// second of a very busy IOC; 128 KiB hold the hits of 350 puts.
 const PAGES: usize = 128;
 const PAGES_OF_PUTS: usize = 32;
 /// Number of waiting hits on a CPU that wakes the reader: a fifth of its buffer, a quarter of that of puts. The reader
