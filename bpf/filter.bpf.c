@@ -28,6 +28,7 @@
 #include "messages.h"
 #include "flows.h"
 #include "counts.h"
+#include "updates.h"
 #include "connects.h"
 
 enum {
@@ -44,6 +45,8 @@ enum {
 	WINDOW_LASTS = 150000,
 	/* Messages of a segment to look at: a full send buffer of RSRV (16 KiB) has up to 1024. More pass whole. */
 	MOST_MESSAGES = 416,
+	/* Calls of updates() for a segment: see MOST_MESSAGES. */
+	MOST_RUNS = 16,
 	/* The same for what clients send, which mostly matters anyway: the verifier takes its time. */
 	MOST_REQUESTS = 128,
 
@@ -354,6 +357,15 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 	proofs = *(volatile __u32 *)&flow->proofs;
 	skips = *(volatile __u32 *)&flow->skips;
 
+	/* until a flow is known, each message tells how certain that is */
+	for (i = 0; !from_client && protocol == CHANNEL_ACCESS && proofs >= PROVEN && i < MOST_RUNS; i++) {
+		__u64 run = at < end ? updates(skb, at, end, segment->counted_as) : 0;
+
+		if (!run)
+			break;
+		at = UPDATES_NEXT(run);
+		keen = UPDATES_KEEN(run);
+	}
 	have = 0;
 	for (i = 0; i < (from_client ? MOST_REQUESTS : MOST_MESSAGES); i++) {
 		if (at >= end)

@@ -164,6 +164,9 @@ fn request(deceives: bool) -> impl Strategy<Value = Vec<u8>> {
 fn answer() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => (0u32..4, 1usize..4).prop_map(|(sub, n)| message(1, 20, 1, 1, sub, &[7; 24]).repeat(n)),
+        // more than one call follows, and than one copy of a packet's bytes holds
+        2 => (0u32..4, 1usize..4, 1usize..200)
+            .prop_map(|(sub, words, n)| message(1, 20, 1, 1, sub, &vec![7; 8 * words]).repeat(n)),
         3 => (0u32..4, 1usize..20_000).prop_map(|(sub, n)| message(1, 4, n as u32, 1, sub, &vec![7; n])),
         1 => (0u32..4, 1usize..9000).prop_map(|(sub, n)| message(15, 4, n as u32, 1, sub, &vec![0; n])),
         1 => (0u32..4, 1u32..9000).prop_map(|(sub, n)| message(1, 4, 0x10000 + n, 1, sub, &vec![3; 0x10000 + n as usize])),
