@@ -42,6 +42,8 @@ pub struct Replay {
     limit: usize,
     /// Whether the limit was reached.
     crowded: bool,
+    /// Chains that a step has finished: empty between steps, kept because musl asks the kernel for its memory each time.
+    done: Vec<Chain>,
     order: Order,
     until: i64,
     /// Chains to be yielded next.
@@ -87,6 +89,7 @@ impl Replay {
             steps: 0,
             limit: usize::try_from(bytes >> 20).unwrap_or(usize::MAX).saturating_add(MAX_OPEN_RUNS),
             crowded: false,
+            done: Vec::new(),
             order: Order::of_logs(bytes),
             until,
             ready: VecDeque::new(),
@@ -152,9 +155,10 @@ impl Replay {
     fn advance(&mut self) {
         let Some((turn, limit)) = self.turn() else { return self.end() };
         let Some(reading) = self.readings.get_mut(turn) else { return self.end() };
-        let mut done = Vec::new();
-        let next = reading.advance(limit, &mut done, &mut self.notes, &mut self.asides);
-        done.drain(..).for_each(|chain| self.order.insert(chain));
+        let next = reading.advance(limit, &mut self.done, &mut self.notes, &mut self.asides);
+        self.done.drain(..).for_each(|chain| self.order.insert(chain));
+        // the end of a run finishes all that is open
+        self.done.shrink_to(BATCH);
         match (next, self.next.get_mut(turn)) {
             (Some(next), Some(time)) => *time = next,
             _ => {
