@@ -383,7 +383,7 @@ fn the_put_log_as_json_lines() {
     assert_eq!(of("new"), ["2.0", "2.0", "2.0", "2.0", "null"]);
     assert_eq!(of("inexact"), ["false", "true", "false", "false", "false"]);
     assert_eq!(of("ioc"), ["\"demo\"", "\"demo\"", "\"second\"", "\"demo\"", "\"demo\""]);
-    assert_eq!(of("cause_record"), ["null", "null", "\"T:SP\"", "null", "null"]);
+    assert_eq!(of("cause_record"), ["null", "\"T:SP\"", "\"T:SP\"", "null", "null"]);
     assert_eq!(of("time")[0], "\"2026-09-21T14:13:21.000000000+00:00\"");
 }
 
