@@ -884,6 +884,9 @@ fn an_empty_answer_says_why() {
     }
     // a chain may reach several IOCs, a put one
     says(&["puts", "log", "--pv", "T:SP", "--ioc", "second"], &["matches all filters at once"]);
+    for command in ["puts", "traces", "clients"] {
+        says(&[command, "log", "--client", "9.9.9.9"], &["no client matches '9.9.9.9'; these logs have "]);
+    }
     says(&["puts", "log", "--pv", "R:FAR"], &["only puts of database links and CA links match; --all"]);
     // nothing happened, but the recorder ran
     let mut quiet = common::happenings();
