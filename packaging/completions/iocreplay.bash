@@ -158,6 +158,7 @@ _iocreplay() {
         'graph --pod' | \
         'graph --host' | \
         'graph --clock-offset' | \
+        'values --exclude' | \
         'values --since' | \
         'values --until' | \
         'values --ioc' | \
@@ -348,7 +349,7 @@ _iocreplay() {
         return
         ;;
     'logs --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text otlp otlp-proto otlp-proto-delimited' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv otlp otlp-proto otlp-proto-delimited' -- "$current")
         return
         ;;
     'metrics --format')
@@ -376,7 +377,7 @@ _iocreplay() {
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
-    values) options='--help --format --plot --svg --since --until --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    values) options='--help --format --exclude --plot --svg --since --until --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
     at) options='--help --format --pv --exclude --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     diff) options='--help --format --pv --exclude --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     undo) options='--help --since --format --json --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;

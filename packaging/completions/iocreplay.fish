@@ -155,6 +155,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l clock-offset -x 
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv databrowser' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l plot -d 'draw the values on the terminal'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l svg -r -F -d 'draw the values into this SVG file'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l since -x -d 'only what began at this time or later'
@@ -256,7 +257,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from console' -s o -l output -r
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from console' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l format -x -a 'text otlp otlp-proto otlp-proto-delimited' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l format -x -a 'text jsonl csv otlp otlp-proto otlp-proto-delimited' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l kind -x -d 'only puts, alarms, console, marks, ends or losses'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l otlp -x -d 'send to a collector of OpenTelemetry instead, as http://HOST:4318'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l skip-records -x -d 'with --otlp, go on after this many records, which were sent before'

@@ -62,6 +62,9 @@ pub struct Held {
     processes: BTreeSet<String>,
     any_ioc: bool,
     users: BTreeSet<String>,
+    /// Addresses of clients, with the port and without, and the hosts that they claim.
+    ends: BTreeSet<String>,
+    claimed: BTreeSet<String>,
     /// Names of containers and pods.
     pods: BTreeSet<String>,
     clients: bool,
@@ -104,6 +107,10 @@ impl Held {
             Fact::Circuit(circuit) => {
                 self.clients = true;
                 remember(&mut self.users, &circuit.user);
+                remember(&mut self.claimed, &circuit.host);
+                let end = circuit.client.to_string();
+                remember(&mut self.claimed, end.rsplit_once(':').map_or("", |(address, _)| address));
+                remember(&mut self.ends, &end);
             }
             Fact::Container(container) => {
                 let Container { ioc: _, runtime: _, id, pod, is_kubernetes: _, host_name } = &**container;
@@ -158,6 +165,9 @@ impl Held {
                 "no client matches '': name an address, ADDRESS:PORT, a claimed host or an IOC".to_owned(),
             );
         }
+        if let Some(line) = filter.client.as_ref().and_then(|client| self.no_client(client)) {
+            return Some(line);
+        }
         if let (Some(since), Some(until)) = (filter.since, filter.until) {
             if since >= until {
                 let [since, until] = [since, until].map(|time| zone.format(time, 3));
@@ -170,6 +180,15 @@ impl Held {
         outside.then(|| {
             format!("nothing was recorded at that time; these logs hold {}", between(first, last, zone))
         })
+    }
+
+    /// That no client matches, if that is certain: not all are remembered, nor their addresses of IPv6.
+    fn no_client(&self, client: &Pattern) -> Option<String> {
+        let all = [&self.ends, &self.claimed, &self.iocs, &self.processes];
+        let is_known = all.into_iter().flatten().any(|name| client.matches(name));
+        let is_ip6 = client.text().matches(':').count() > 1;
+        let is_full = all.into_iter().any(|names| names.len() >= MAX_NAMES);
+        (!is_known && !is_ip6 && !is_full).then(|| no_match("client", client, &self.claimed))
     }
 
     /// The time span of the logs as text.

@@ -383,7 +383,7 @@ fn the_put_log_as_json_lines() {
     assert_eq!(of("new"), ["2.0", "2.0", "2.0", "2.0", "null"]);
     assert_eq!(of("inexact"), ["false", "true", "false", "false", "false"]);
     assert_eq!(of("ioc"), ["\"demo\"", "\"demo\"", "\"second\"", "\"demo\"", "\"demo\""]);
-    assert_eq!(of("cause_record"), ["null", "null", "\"T:SP\"", "null", "null"]);
+    assert_eq!(of("cause_record"), ["null", "\"T:SP\"", "\"T:SP\"", "null", "null"]);
     assert_eq!(of("time")[0], "\"2026-09-21T14:13:21.000000000+00:00\"");
 }
 
@@ -884,6 +884,9 @@ fn an_empty_answer_says_why() {
     }
     // a chain may reach several IOCs, a put one
     says(&["puts", "log", "--pv", "T:SP", "--ioc", "second"], &["matches all filters at once"]);
+    for command in ["puts", "traces", "clients"] {
+        says(&[command, "log", "--client", "9.9.9.9"], &["no client matches '9.9.9.9'; these logs have "]);
+    }
     says(&["puts", "log", "--pv", "R:FAR"], &["only puts of database links and CA links match; --all"]);
     // nothing happened, but the recorder ran
     let mut quiet = common::happenings();

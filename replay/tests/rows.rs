@@ -32,6 +32,7 @@ fn csv_has_the_keys_and_rows_of_json_lines() {
         vec!["traces", "log"],
         vec!["profile", "log"],
         vec!["undo", "--since", "2026-01-01", "log"],
+        vec!["logs", "log"],
     ] {
         let json = rows(here, &words);
         let csv = works(here, &[words.as_slice(), &["--format", "csv"]].concat());
@@ -42,6 +43,43 @@ fn csv_has_the_keys_and_rows_of_json_lines() {
             let keys: BTreeSet<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
             assert_eq!(keys, heading, "{words:?}");
         }
+    }
+}
+
+/// What happened has a row where the commands of each sort have one.
+#[test]
+fn rows_of_logs_are_those_of_each_sort() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    let all = rows(here, &["logs", "log"]);
+    for (what, command, name) in [("put", "puts", "pv"), ("alarm", "alarms", "record")] {
+        let own = rows(here, &[command, "log"]);
+        let own = own.iter().filter(|row| what == "put" || row["what"] != "still");
+        let expected: Vec<_> = own.map(|row| (&row["time"], &row["ioc"], &row[name])).collect();
+        let rows = all.iter().filter(|row| row["what"] == what);
+        let found: Vec<_> = rows.map(|row| (&row["time"], &row["ioc"], &row["pv"])).collect();
+        assert!(!found.is_empty() && found == expected, "{found:?} {expected:?}");
+    }
+    let text = works(here, &["logs", "log"]);
+    assert_eq!(text.lines().count(), all.len());
+    for (row, line) in all.iter().zip(text.lines()) {
+        assert!(line.ends_with(row["text"].as_str().unwrap()), "{line}: {row}");
+    }
+}
+
+#[test]
+fn values_of_what_is_left_out_are_not_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    let all = rows(here, &["values", "T:*", "log"]);
+    let is_other = |row: &&Json| row["pv"] != "T:SP" && !row["pv"].as_str().unwrap_or("").starts_with("T:C");
+    let others: Vec<&Json> = all.iter().filter(is_other).collect();
+    assert!(!others.is_empty() && others.len() < all.len(), "{all:#?}");
+    for name in ["T:SP", "T:SP.VAL"] {
+        let left = rows(here, &["values", "T:*", "log", "--exclude", name, "--exclude", "T:C*"]);
+        assert_eq!(left.iter().collect::<Vec<_>>(), others, "{name}");
     }
 }
 

@@ -24,6 +24,7 @@ fn record(name: &str, options: &[&str], agent: &[&str]) -> Option<Rig> {
     wait_until("the sum", || client.get("IN:SUM").as_f64() > Some(1000.0));
     put(&mut client, "IN:SET.HIHI", 77.0, ("IN:LIMIT", 77.0));
     wait_until("the CP link", || client.get("IN:FOLLOWS") == json!(78.0));
+    put(&mut client, "IN:WRITER", 7.0, ("IN:WRITTEN", 70.0));
     assert!(recorder.stop().success(), "{}", recorder.errors());
     Some(rig)
 }
@@ -141,6 +142,22 @@ fn compare(rig: &Rig) {
     let alone = why(rig, "IN:ALONE");
     assert_eq!((&alone["sources"], &alone["device"]), (&json!([]), &json!("Soft Channel")), "{alone:#}");
     assert!(alone["inputs"].is_null(), "{alone:#}");
+
+    // what a link wrote to the record itself is named, with the record that has the link
+    let written = why(rig, "IN:WRITTEN");
+    assert_eq!((&written["to"], &written["sources"]), (&json!(70.0), &json!([])), "{written:#}");
+    let meanwhile = written["meanwhile"].as_array().expect("puts");
+    let of_link = meanwhile.iter().find(|put| put["pv"] == "IN:WRITTEN.A");
+    let of_link = of_link.unwrap_or_else(|| panic!("the link's put: {written:#}"));
+    assert_eq!(
+        (&of_link["own_field"], &of_link["by"]),
+        (&json!(true), &json!("link of IN:WRITER")),
+        "{written:#}"
+    );
+    assert!(meanwhile.iter().any(|put| put["pv"] == "IN:WRITER" && put["own_field"] == false), "{written:#}");
+    let puts = rig.puts(&["--all", "--pv", "IN:WRITTEN.A"]);
+    let by: Vec<_> = puts.iter().map(|put| (&put["via"], &put["cause_record"])).collect();
+    assert_eq!(by, [(&json!("db_link"), &json!("IN:WRITER"))], "{puts:#?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod pva_messages;
 #[path = "../rig/mod.rs"]
 mod rig;
 
+mod active;
 mod array_fields;
 mod attaching;
 mod attacks;

@@ -21,7 +21,7 @@ command! {
     /// their spans (see traces).
     #[argh(subcommand, name = "logs")]
     pub struct WhatHappened {
-        /// output format: text (default), otlp (OpenTelemetry JSON lines), otlp-proto (one protobuf message) or
+        /// output format: text (default), jsonl (a JSON object for each row), csv, otlp (OpenTelemetry JSON lines), otlp-proto (one protobuf message) or
         /// otlp-proto-delimited (protobuf messages after their lengths)
         #[argh(option, from_str_fn(parse_format))]
         pub format: Option<&'static Format<Item>>,

@@ -39,6 +39,9 @@ command! {
         /// Data Browser of Phoebus: one PV, numbers)
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<ValueLine>,
+        /// leave out PVs and records whose names match; repeatable
+        #[argh(option, arg_name = "glob")]
+        pub exclude: Vec<String>,
         /// draw the values on the terminal
         #[argh(switch)]
         pub plot: bool,
@@ -53,6 +56,11 @@ command! {
 
 fn parse_format(name: &str) -> Result<&'static Format<ValueLine>, String> {
     format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+/// Whether its PV is one of those that are asked for.
+fn is_chosen(line: &ValueLine, filter: &Filter) -> bool {
+    line.is_named(&filter.pv) && !line.is_named(&filter.exclude)
 }
 
 impl Values {
@@ -86,13 +94,14 @@ impl Command for Values {
             since: time(&zone, &self.since, Boundary::Start, &logs)?,
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             pv: patterns(&self.divided().names),
+            exclude: patterns(&self.exclude),
             ..ByPlace::from(self).filter_of(&logs)
         };
         let filter = with_aliases(&logs, filter);
         if self.follow {
             return self.follow(out, filter, &zone);
         }
-        let named = |line: &ValueLine| line.unseen.is_some() || line.is_named(&filter.pv);
+        let named = |line: &ValueLine| line.unseen.is_some() || is_chosen(line, &filter);
         let lines = logs.values(&filter).with_gaps().filter(named);
         let is_empty = match self.plot || self.svg.is_some() {
             true => self.draw(out, lines, &logs, &filter, &zone)?,
@@ -138,7 +147,7 @@ impl Values {
         let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(ValueLine) -> Result<(), Failure>| {
             let named = |line: &ValueLine| match line.unseen {
                 Some(_) => !is_samples,
-                None => line.is_named(&filter.pv),
+                None => is_chosen(line, filter),
             };
             logs.values(filter).with_gaps().filter(named).try_for_each(each)
         };

@@ -10,6 +10,7 @@ use crate::inputs::inputs;
 use crate::model::asides::What;
 use crate::model::network::Network;
 use crate::model::origins::MAX_HOPS;
+use crate::model::putlog::Via;
 use crate::model::replay::Replay;
 use crate::model::run::Run;
 use crate::nothing_found::{Held, Narrowed, NoChange};
@@ -242,9 +243,19 @@ fn follow(
             host: place(host),
             ..Filter::default()
         };
+        // what links wrote to the record, and what came from outside
+        let record = Pv::new(answer.pv()).record.to_owned();
+        let own = Filter { pv: vec![Pattern::literally(&record)], ..filter.clone() };
+        let by_link = logs.puts(&own).with_links();
+        let mut by_link =
+            by_link.filter(|put| put.via == Via::DbLink && put.record.as_ref() == Some(&record)).peekable();
         for put in logs.puts(&filter) {
+            while let Some(earlier) = by_link.next_if(|earlier| earlier.time <= put.time) {
+                answer.add_meanwhile(&earlier, zone);
+            }
             answer.add_meanwhile(&put, zone);
         }
+        by_link.for_each(|put| answer.add_meanwhile(&put, zone));
     }
 }
 

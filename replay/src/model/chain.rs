@@ -221,7 +221,7 @@ pub struct ProcessSpan {
     pub phases: Phases,
     /// The scan list that it was processed for, if known.
     pub list: Option<ScanListId>,
-    /// The origin of that request.
+    /// The origin of that request; of a CP link that found the record active, since when it had been.
     pub asked: Option<Box<Asked>>,
     /// Whether it was processed for a CP link, in the thread of the CA links or at its request.
     pub for_link: bool,

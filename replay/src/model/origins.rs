@@ -22,7 +22,7 @@ use std::rc::{Rc, Weak};
 
 /// Longest time from a change to the processing for a CP link that it sets off. It takes a millisecond at most; a busy
 /// IOC or network may take longer.
-pub const PROMPT: i64 = SECOND as i64;
+const PROMPT: i64 = SECOND as i64;
 /// Disorder among times of one host: the end of a record's processing is noted after its monitors are posted.
 const SKEW: i64 = SECOND as i64 / 1000;
 /// Changes remembered of a record: a record may complete again before a chain that its change set off is looked at.
@@ -34,6 +34,14 @@ const MAX_NAMESAKES: usize = 16;
 const MAX_COMMON: usize = 10_000;
 /// CP links followed one after the other: records can feed themselves in circles.
 pub const MAX_HOPS: usize = 8;
+
+/// Longest time from a change to the processing for a CP link that begins so: if the link found its record active, that
+/// had to end first.
+pub fn prompt(start: u64, process: &ProcessSpan) -> i64 {
+    let found_active = process.asked.as_ref().filter(|_| process.for_link);
+    let active = found_active.map_or(0, |asked| start.saturating_sub(asked.time));
+    PROMPT.saturating_add(i64::try_from(active).unwrap_or(i64::MAX))
+}
 
 /// The cause of a chain in words, with the put that is its root, if it is one.
 pub type Wording = fn(&Chain, Option<&PutLine>) -> String;
@@ -311,9 +319,10 @@ impl Origins {
         if pv.field != "VAL" {
             return unknown("the change of which is not followed".to_owned());
         }
-        match self.before(pv.record, begin).as_slice() {
+        let prompt = prompt(start, process);
+        match self.before(pv.record, begin, prompt).as_slice() {
             [] => unknown("no change of which is in the log".to_owned()),
-            [change] if begin.saturating_sub(change.end) > PROMPT => {
+            [change] if begin.saturating_sub(change.end) > prompt => {
                 let age = duration(u64::try_from(begin.saturating_sub(change.end)).unwrap_or(0));
                 unknown(format!("which last changed {age} before"))
             }
@@ -331,7 +340,7 @@ impl Origins {
 
     /// The last change before a time of each record of this name. Of several, those that are too old don't count if
     /// one is not.
-    fn before(&self, name: &str, begin: i64) -> Vec<&Change> {
+    fn before(&self, name: &str, begin: i64, prompt: i64) -> Vec<&Change> {
         let last = |number: Number| {
             let changes = self.records.get(number)?.followed.iter().flat_map(|followed| &followed.changes);
             let earlier =
@@ -339,8 +348,8 @@ impl Origins {
             earlier.max_by_key(|change| change.begin)
         };
         let mut found: Vec<&Change> = self.named(name).filter_map(last).collect();
-        if found.iter().any(|change| begin.saturating_sub(change.end) <= PROMPT) {
-            found.retain(|change| begin.saturating_sub(change.end) <= PROMPT);
+        if found.iter().any(|change| begin.saturating_sub(change.end) <= prompt) {
+            found.retain(|change| begin.saturating_sub(change.end) <= prompt);
         } else if found.len() > 1 {
             found.sort_by_key(|change| change.end);
             found.drain(..found.len() - 1);

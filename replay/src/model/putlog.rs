@@ -12,7 +12,7 @@ use super::span_ids::{span_ids, trace_id, Ids, SpanId};
 use super::value;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
-use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, PvaKind, Value};
+use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, PvaKind, RecordId, Value};
 use std::borrow::Cow;
 
 /// The way by which a put reached its record.
@@ -341,7 +341,8 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
                 let foreign = cause.is_none() && is_of_another_ioc(&context, span, put);
                 let is_outside = (via.is_from_outside() || foreign) && !stray;
                 if all || is_outside {
-                    let cause = cause.filter(|_| number == 0);
+                    let writer = maker(chain, span).map(|record| record_name(&context, record));
+                    let cause = cause.filter(|_| number == 0).or(writer.as_deref());
                     let found = Found { chain, number, is_outside };
                     each(line(chain, &context, number, span, put, via, cause), found);
                 }
@@ -360,6 +361,14 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
             }
             SpanKind::Process(_) => {}
         }
+    }
+}
+
+/// The record whose link made a put, within its processing.
+fn maker(chain: &Chain, put: &Span) -> Option<RecordId> {
+    match &chain.spans.get(put.parent?)?.kind {
+        SpanKind::Process(process) => Some(process.record),
+        _ => None,
     }
 }
 

@@ -10,6 +10,7 @@
 use super::c_number::general;
 use super::caput::{arguments, check_name, long_name, shell, Target, MAX_TEXT};
 use super::rows::{write_row, Shape};
+use super::wording::counted;
 use super::wording::put::{change, who};
 use crate::model::kept_put::KeptPut;
 use crate::model::obstacle::Obstacle;
@@ -191,7 +192,7 @@ fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> 
         0 | 1 => {}
         2 => line!(out, "# {}", about(&undo.last))?,
         count => {
-            line!(out, "# ... {} more puts", count - 2)?;
+            line!(out, "# ... {}", counted(count - 2, "more put"))?;
             line!(out, "# {}", about(&undo.last))?;
         }
     }

@@ -12,7 +12,7 @@ mod pvaccess;
 mod scans;
 
 use super::caller::{Caller, Known, Role};
-use super::chain::Chain;
+use super::chain::{Asked, Chain};
 use super::forwarding::Forwarding;
 use super::numbered::{Dense, Numbered};
 use super::open_chains::{OpenChains, SpanRef};
@@ -52,6 +52,8 @@ struct Once {
     within: Option<SpanRef>,
     /// Whether a thread of the CA links made it: a monitor has arrived.
     by_link: bool,
+    /// If a CP link has found its record active, since when the record had been.
+    active: Option<Asked>,
 }
 
 /// Rebuilds the chains of one run.
@@ -67,12 +69,15 @@ pub struct Engine {
     /// Puts with callback that have yet to write: if they find their record busy, a callback thread carries them out
     /// later, one after the other.
     notifies: Numbered<RecordId, VecDeque<SpanRef>>,
-    /// The latest put to a record during its processing: the reason why the record processes once more (RPRO).
+    /// The latest put to a record during its processing, or what made its link try to process it then: the reason why the
+    /// record processes once more (RPRO).
     meanwhile: Numbered<RecordId, SpanRef>,
     /// `scanOnce` requests for each record.
     asked: Numbered<RecordId, VecDeque<Once>>,
     /// Whether a thread of the CA links made the latest of them that was carried out.
     once_by_link: bool,
+    /// Since when the record had been active that it found so.
+    found_active: Option<Asked>,
     /// Processing that has requested a delayed callback.
     delayed: Numbered<RecordId, SpanRef>,
     /// The processing that each callback of a record's own belongs to.
@@ -110,6 +115,7 @@ impl Engine {
             meanwhile: Numbered::default(),
             asked: Numbered::default(),
             once_by_link: false,
+            found_active: None,
             delayed: Numbered::default(),
             callbacks: Numbered::default(),
             requests: Requests::default(),

@@ -74,6 +74,9 @@ impl Engine {
             self.pva_hit(thread, time, at);
         }
         if process.active {
+            if let Some(parent) = parent {
+                self.found_active(record, parent);
+            }
             return;
         }
         self.disturb(record, at);
@@ -123,6 +126,17 @@ impl Engine {
                 place.callback.is_none() && same
             }
             _ => true,
+        }
+    }
+
+    /// Notes that a link found its record active. If a put began the chain of the link, and the record is active in another
+    /// one, it will process once more for it, as after a put to it.
+    fn found_active(&mut self, record: RecordId, parent: SpanRef) {
+        let Some(parent) = self.chains.resolve(parent) else { return };
+        let active = self.open.get(record).and_then(|at| self.chains.resolve(*at));
+        let elsewhere = active.is_some_and(|active| active.chain != parent.chain);
+        if elsewhere && self.chains.put(SpanRef { span: 0, ..parent }).is_some() {
+            self.note_meanwhile(record, parent);
         }
     }
 
@@ -179,7 +193,8 @@ impl Engine {
                 Trigger::Once => self.once_by_link,
                 _ => false,
             };
-        Origin { parent, trigger, asked: None, for_link }
+        let active = if for_link && trigger == Trigger::Once { self.found_active.take() } else { None };
+        Origin { parent, trigger, asked: active.map(Box::new), for_link }
     }
 
     fn asked_for(&self, request: Option<Request>, trigger: Trigger) -> Origin {
@@ -304,7 +319,7 @@ impl Engine {
 
     /// The processing in which `scanOnce` was called for the record, the earliest call first.
     fn who_asked(&mut self, time: u64, record: RecordId) -> Option<SpanRef> {
-        self.once_by_link = false;
+        (self.once_by_link, self.found_active) = (false, None);
         let asked = self.asked.get_mut(&record)?;
         let mut within = None;
         while let Some(first) = asked.pop_front() {
@@ -313,7 +328,7 @@ impl Engine {
             }
             if first.time.saturating_add(ONCE) > time {
                 within = first.within;
-                self.once_by_link = first.by_link;
+                (self.once_by_link, self.found_active) = (first.by_link, first.active);
                 break;
             }
         }
@@ -514,8 +529,17 @@ impl Engine {
                 if self.asked.len() >= MAX_RECORDS {
                     return;
                 }
-                let meanwhile = if completes == Some(record) { self.meanwhile.remove(&record) } else { None };
-                within = meanwhile.or(within);
+                let (mut by_link, mut active, mut meanwhile) = (by_link, None, None);
+                if completes == Some(record) {
+                    // It processes once more (RPRO), which is never its own doing.
+                    meanwhile = self.meanwhile.remove(&record);
+                    // a CP link that finds its record active leaves no other trace
+                    by_link = meanwhile.is_none() && !self.run.cp_links(time, record).is_empty();
+                    let since = within.and_then(|at| self.chains.span(at)).map(|span| span.start);
+                    active = since.filter(|_| by_link);
+                    within = meanwhile;
+                }
+                let active = active.map(|time| Asked { time, thread: cause.thread, site: 0 });
                 if let Some(at) = within {
                     self.chains.hold(at); // for the processing requested
                 }
@@ -523,7 +547,7 @@ impl Engine {
                     self.chains.release(at);
                 }
                 let asked = self.asked.entry(record).or_default();
-                asked.push_back(Once { time, within, by_link });
+                asked.push_back(Once { time, within, by_link, active });
                 if asked.len() > MAX_ASKED {
                     if let Some(at) = asked.pop_front().and_then(|first| first.within) {
                         self.chains.release(at);

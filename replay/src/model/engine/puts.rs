@@ -168,8 +168,9 @@ impl Engine {
         Some((at, self.chains.span(at)?.thread))
     }
 
-    /// Notes a put to a record during its processing: it may make the record process once more.
-    fn note_meanwhile(&mut self, record: RecordId, at: SpanRef) {
+    /// Notes a put to a record during its processing, or what its link tried to make process then: it may make the record
+    /// process once more.
+    pub(super) fn note_meanwhile(&mut self, record: RecordId, at: SpanRef) {
         if self.open.contains(record) && self.meanwhile.len() < MAX_RECORDS {
             self.chains.hold(at);
             if let Some(earlier) = self.meanwhile.insert(record, at) {

@@ -1,17 +1,18 @@
-//! What happened: a line each, or log records of OpenTelemetry. To add a format, add a file here and a row below.
+//! What happened: a row each, or log records of OpenTelemetry. To add a format, add a file here and a row below.
 
 mod otlp;
 mod record;
 
 pub use self::otlp::Entry;
 
-use super::format::{Format, Writer};
+use super::format::Format;
 use super::otlp::Encoding;
+use super::rows::{self, Row};
 use crate::happened::{Happened, Kind, What};
-use crate::out::{line, Out};
+use crate::model::enum_strings::severity_name;
 use crate::output::resources::Resources;
 use crate::time::Zone;
-use std::io;
+use serde::Serialize;
 use std::rc::Rc;
 
 /// What happened, and the resource that it is of.
@@ -23,8 +24,10 @@ pub struct Item {
 }
 
 /// The formats; the first is the default.
-pub static FORMATS: [Format<Item>; 4] = [
-    Format { name: "text", writer: |zone| Box::new(Text(zone)) },
+pub static FORMATS: [Format<Item>; 6] = [
+    rows::text(),
+    rows::jsonl(),
+    rows::csv(),
     Encoding::JsonLines.format(),
     Encoding::Protobuf.format(),
     Encoding::Delimited.format(),
@@ -46,16 +49,54 @@ impl Items {
     }
 }
 
-/// A line of text each.
-struct Text<'a>(&'a Zone);
+/// The keys of what happened.
+#[derive(Serialize)]
+pub struct Line<'a> {
+    time: String,
+    host: Option<&'a str>,
+    ioc: Option<&'a str>,
+    what: &'static str,
+    pv: Option<&'a str>,
+    severity: Option<&'static str>,
+    text: String,
+}
 
-impl Writer<Item> for Text<'_> {
-    fn write(&mut self, out: &mut Out, item: &Item) -> io::Result<()> {
-        let Happened { time, host, ioc, what, .. } = &item.happened;
+impl Row for Item {
+    type Line<'a> = Line<'a>;
+
+    fn line<'a>(&'a self, zone: &'a Zone) -> Line<'a> {
+        let known = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        let Happened { time, host, ioc, what, .. } = &self.happened;
+        Line {
+            time: zone.format(*time, 9),
+            host: known(host),
+            ioc: known(ioc),
+            what: kind(what),
+            pv: pv(what),
+            severity: match what {
+                What::Alarm(line) => line.to.map(|(severity, _)| severity_name(severity)),
+                _ => None,
+            },
+            text: record::body(what),
+        }
+    }
+
+    fn text(&self, zone: &Zone) -> String {
+        let Happened { time, host, ioc, what, .. } = &self.happened;
         let place = if ioc.is_empty() { host } else { ioc };
         let place = if place.is_empty() { "-" } else { place };
         let kind = kind(what);
-        line!(out, "{:<32}  {kind:<7}  {place:<12}  {}", self.0.format(*time, 6), record::body(what))
+        format!("{:<32}  {kind:<7}  {place:<12}  {}", zone.format(*time, 6), record::body(what))
+    }
+}
+
+/// The PV of a put, or the record of an alarm or a line that was printed.
+fn pv(what: &What) -> Option<&str> {
+    match what {
+        What::Put(put) => put.pv.as_deref(),
+        What::Alarm(line) => Some(&line.place.record),
+        What::Said(row) => row.record.as_deref(),
+        What::Mark(_) | What::End(_) | What::Loss(_) | What::Unrecorded(_) => None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::Answer;
 use crate::inputs::Place;
 use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
 use crate::model::enum_strings;
-use crate::model::origins::PROMPT;
+use crate::model::origins;
 use crate::model::putlog::PutLine;
 use crate::model::run::{field_name, record_name, Run};
 use crate::model::value;
@@ -93,8 +93,9 @@ pub struct Meanwhile {
 pub struct Lead {
     /// The CP links that the chain may have begun by: link and source.
     links: Vec<(String, String)>,
-    /// Whether the chain began by a CP link, which the log may not name.
+    /// Whether the chain began by a CP link, which the log may not name, and the longest time from a change to that.
     by_link: bool,
+    prompt: i64,
     /// Whether no put began the chain.
     without_put: bool,
     /// Wall-clock times: of the chain's begin, of the change, and when the record was last seen before.
@@ -203,16 +204,19 @@ impl Lead {
             ..Lead::default()
         };
         match &root.kind {
-            SpanKind::Process(ProcessSpan {
-                record,
-                trigger: Trigger::Once | Trigger::CpLink,
-                for_link: true,
-                is_over: false,
-                ..
-            }) => {
+            SpanKind::Process(
+                process @ ProcessSpan {
+                    record,
+                    trigger: Trigger::Once | Trigger::CpLink,
+                    for_link: true,
+                    is_over: false,
+                    ..
+                },
+            ) => {
                 let links = links_of(&chain.run, root.start, *record);
+                let prompt = origins::prompt(root.start, process);
                 let root = Some((Rc::clone(&chain.run), root.start, *record));
-                Lead { by_link: true, links, root, ..lead }
+                Lead { by_link: true, prompt, links, root, ..lead }
             }
             _ => lead,
         }
@@ -309,7 +313,7 @@ impl Answer {
         let change = change.filter(|change| change.changed || change.is_in_doubt());
         let age = change.as_ref().map(|change| self.lead.begun.saturating_sub(change.lead.time).max(0));
         let before_s = age.map(|age| age as f64 / SECOND as f64);
-        let prompt = age.is_some_and(|age| age <= PROMPT);
+        let prompt = age.is_some_and(|age| age <= self.lead.prompt);
         let (link, source, change) = (link.clone(), source.clone(), change.map(Box::new));
         self.links.push(Link { link, source, before_s, prompt, circle, change });
         // The latest first.

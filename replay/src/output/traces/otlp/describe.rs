@@ -5,7 +5,7 @@ use super::shape::{any, int, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Sta
 use super::since_1970;
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span};
 use crate::model::enum_strings::{self, severity_name, status_name};
-use crate::model::putlog::PutLine;
+use crate::model::putlog::{PutLine, Via};
 use crate::model::run::{field_name, record_name};
 use crate::model::span_ids::ioc_of;
 use iocrec_log::context::Context;
@@ -43,8 +43,10 @@ pub(super) fn root(otlp: &mut OtlpSpan, put: &PutSpan, line: &PutLine) {
     }
     if let Some(record) = &line.cause_record {
         text(attributes, "epics.cause.record", record);
-        // No context travels with Channel Access: same PV and value, in order, and nothing else fits.
-        text(attributes, "epics.cause.joined_by", "pv, value, time");
+        if line.via != Via::DbLink {
+            // No context travels with Channel Access: same PV and value, in order, and nothing else fits.
+            text(attributes, "epics.cause.joined_by", "pv, value, time");
+        }
     }
     text(attributes, "epics.status", &line.status);
     if line.status != "ok" && line.status != "unknown" {

@@ -91,6 +91,7 @@ fn claimed(put: &PutLine) -> String {
         (None, None) => None,
     };
     match (person, put.client.as_deref(), put.cause_record.as_deref()) {
+        (_, _, Some(record)) if put.via == Via::DbLink => format!("link of {record}"),
         (_, _, Some(record)) => format!("CA link of {record}"),
         // shown with the claimed user: any program can look like an IOC
         (person, Some(address), None) if matches!(put.via, Via::CaLink | Via::PvaLink) => {
@@ -125,6 +126,7 @@ mod tests {
         assert_eq!(who(&shell), "IOC shell");
         let link = PutLine { cause_record: Some("A:OUT".into()), ..put() };
         assert_eq!(who(&link), "CA link of A:OUT");
+        assert_eq!(who(&PutLine { via: Via::DbLink, ..link }), "link of A:OUT");
         let other = PutLine { via: Via::CaLink, client_ioc: Some("second".into()), ..put() };
         assert_eq!(who(&other), "IOC second (alice@console3) 10.0.0.5:41022", "never as a person alone");
     }
