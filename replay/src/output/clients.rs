@@ -145,9 +145,11 @@ impl Row for ClientLine {
                     Some(("reset", by)) if !by.is_empty() => format!(" (broken off by the {by})"),
                     Some(("closed", "server")) => " (closed by the server)".to_owned(),
                     Some(("half_closed", by)) if !by.is_empty() => {
-                        format!(" (closed by the {by} a minute before, but not by the other side)")
+                        format!(" (closed by the {by} up to a minute before, but not by the other side)")
                     }
-                    Some(("half_closed", _)) => " (closed by one side only a minute before)".to_owned(),
+                    Some(("half_closed", _)) => {
+                        " (closed by one side only, up to a minute before)".to_owned()
+                    }
                     Some(("replaced", _)) => " (another took its place, its end was not seen)".to_owned(),
                     _ => String::new(),
                 };

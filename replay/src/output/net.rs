@@ -162,10 +162,10 @@ fn what(line: &NetLine, zone: &Zone) -> String {
                 ("replaced", _) => "another connection took its place, so its end was not seen".to_owned(),
                 ("forgotten", _) => "too many are open, so the recorder forgot it; it may be open".to_owned(),
                 ("half_closed", "") => {
-                    "one side closed the circuit a minute before, the other did not".to_owned()
+                    "one side closed the circuit up to a minute before, the other did not".to_owned()
                 }
                 ("half_closed", by) => {
-                    format!("the {by} closed the circuit a minute before, the other side did not")
+                    format!("the {by} closed the circuit up to a minute before, the other side did not")
                 }
                 ("not_captured", _) => "its packets are no longer captured there; it may be open".to_owned(),
                 ("ioc_ended", "server") => "the IOC that served it ended".to_owned(),
