@@ -20,10 +20,10 @@ fn counted(lines: &[Value], circuit: &Value, pv: &str) -> (u64, u64, bool) {
         |line: &&Value| line["kind"] == "channel_traffic" && line["client"] == *circuit && line["pv"] == pv;
     lines.iter().filter(of_it).fold((0, 0, true), |(updates, bytes, whole), line| {
         let text = line["text"].as_str().unwrap_or_default();
-        let said = text
-            .split(", ")
-            .find_map(|part| part.strip_suffix(" bytes of updates").map(|bytes| bytes.parse()));
-        let said: u64 = said.expect("bytes").expect("a number");
+        let said = text.split(", ").find_map(|part| part.strip_suffix(" bytes of updates")).expect("bytes");
+        let bound = said.strip_prefix("at least ");
+        assert_eq!(bound.is_some(), line["at_least"] == true, "{text}");
+        let said: u64 = bound.unwrap_or(said).parse().expect("a number");
         (updates + line["count"].as_u64().unwrap_or(0), bytes + said, whole && line["at_least"] == false)
     })
 }

@@ -222,15 +222,16 @@ impl Circuits {
                 self.ends(reading, channel.circuit, &mut line);
                 line.count = of.updates;
                 line.at_least = !of.complete;
+                let least = if of.complete { "" } else { "at least " };
                 line.text = format!(
-                    "{} gets, {} new subscriptions, {} bytes of updates",
+                    "{} gets, {} new subscriptions, {least}{} bytes of updates",
                     of.gets, of.subscriptions, of.bytes
                 );
                 let seconds = wall.saturating_sub(line.since) as f64 / 1e9;
                 if of.updates > 0 && seconds >= 1.0 {
                     let rate = |count: u64| count as f64 / seconds;
                     line.text +=
-                        &format!(", {:.1} and {:.0} bytes a second", rate(of.updates), rate(of.bytes));
+                        &format!(", {least}{:.1} and {:.0} bytes a second", rate(of.updates), rate(of.bytes));
                 }
                 push(&mut self.lines, line, &mut self.left_out);
             }
