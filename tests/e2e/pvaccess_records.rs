@@ -44,6 +44,8 @@ fn differences(line: &Value, sent: &Value, is_probed: bool) -> Vec<String> {
         for of in [&mut truth, &mut logged].into_iter().flatten().filter(|_| is_long) {
             *of = of[0].take();
         }
+        // QSRV1 writes what it was not sent, too, as it was
+        logged.retain(|of| sent["pv"] != "R:ARRAYGROUP" || of[1] != of[2]);
         for of in [&mut truth, &mut logged] {
             of.sort_by_key(ToString::to_string);
         }
@@ -98,7 +100,9 @@ fn truth(server: &str, tier: &str) {
     // the members are named, whatever they are called
     let shown = rig.replay("puts", &["--pv", "R:VALUEGROUP"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    for told in ["-> R:V:VALUE [] (0) -> [1.5, 2.5] (2)", "-> R:V:TEXT \"\" -> \"alone\"", "-> [3.5] (1), R:V:TEXT"] {
+    for told in
+        ["-> R:V:VALUE [] (0) -> [1.5, 2.5] (2)", "-> R:V:TEXT \"\" -> \"alone\"", "-> [3.5] (1), R:V:TEXT"]
+    {
         assert!(!is_probed || shown.contains(told), "{told}: {shown}");
     }
     let why = rig.why("R:LONG");
