@@ -234,6 +234,15 @@ fn what(line: &NetLine, zone: &Zone) -> String {
         }
         Kind::Error => format!("{server} answered {who} with {} {times}", line.reason),
         Kind::Traffic => format!("between {who} and {server} until {last}"),
+        Kind::Monitored => {
+            let until = match line.going_on {
+                Some(true) => "and still does".to_owned(),
+                _ => format!("until {last}"),
+            };
+            let pv = if line.pv.is_empty() { "a PV whose name was not seen" } else { &line.pv };
+            let again = if line.count > 1 { format!(", {times}") } else { String::new() };
+            format!("{who} monitored {pv} on {server}, {until}{again}")
+        }
         Kind::ChannelTraffic => {
             format!(
                 "{} for {who} from {server} until {last}: {least}{}",
