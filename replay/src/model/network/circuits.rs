@@ -447,7 +447,7 @@ fn traffic_line(traffic: &Traffic, mut line: NetLine) -> NetLine {
     line.count = count(Message::Update);
     let more = if line.at_least { "at least " } else { "" };
     line.text = format!(
-        "{} bytes from the client, {} from the server; {} new subscriptions, {more}{} updates, {} gets, {} puts, {} echoes",
+        "{} bytes from the client, {more}{} from the server; {} new subscriptions, {more}{} updates, {} gets, {} puts, {} echoes",
         traffic.from_client,
         traffic.from_server,
         count(Message::Subscribe),
