@@ -238,7 +238,7 @@ fn who_renames_itself_with_a_put_does_not_put_by_the_new_name() {
     let clients = lines(&rig, "clients LOG --user second");
     let [circuit] = &clients[..] else { panic!("one circuit: {clients:#?}") };
     let earlier = ["raw", "second", "third"].map(|user| json!({"user": user, "client_host": "rawhost"}));
-    assert_eq!((&circuit["user"], &circuit["earlier_names"]), (&json!("fourth"), &json!(earlier)));
+    assert_eq!((&circuit["user"], &circuit["other_names"]), (&json!("fourth"), &json!(earlier)));
 }
 
 /// Commands of Channel Access.

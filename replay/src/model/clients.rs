@@ -29,8 +29,8 @@ const MAX_LENGTH: usize = 200;
 const MAX_REFUSED: usize = 500_000;
 /// Times kept of a circuit in which its client took nothing.
 const MAX_STALLS: usize = 1000;
-/// Names kept of a circuit that its client had before. Likewise.
-const MAX_EARLIER: usize = 16;
+/// Names kept of a circuit that its client had at other times. Likewise.
+const MAX_OTHER_NAMES: usize = 16;
 
 /// How a circuit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,10 +105,10 @@ pub struct ClientLine {
     pub user: String,
     /// Host name that the client claims; empty if not seen.
     pub client_host: String,
-    /// Users and hosts that it claimed to be before, and made channels as.
-    pub earlier: Vec<(String, String)>,
-    /// Whether it has made a channel since it claimed what it claims now.
-    made_channel: bool,
+    /// Users and hosts that it claimed to be at other times.
+    pub other_names: Vec<(String, String)>,
+    /// Monotonic time since which it claims what it claims now.
+    claimed: u64,
     /// The recorded IOC whose process is the client, and its program; empty if it is none.
     pub client_ioc: String,
     /// See `client_ioc`.
@@ -183,9 +183,9 @@ impl ClientLine {
     fn is_wanted(&self, filter: &Filter) -> bool {
         let ip = self.client.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
         let mut of_client = vec![self.client.as_str(), ip, &self.client_host];
-        of_client.extend(self.earlier.iter().map(|(_, host)| host.as_str()));
+        of_client.extend(self.other_names.iter().map(|(_, host)| host.as_str()));
         let mut users = vec![self.user.as_str()];
-        users.extend(self.earlier.iter().map(|(user, _)| user.as_str()));
+        users.extend(self.other_names.iter().map(|(user, _)| user.as_str()));
         let any = |names: &[&str], wanted: &dyn Fn(&str) -> bool| {
             names.iter().any(|name| !name.is_empty() && wanted(name))
         };
@@ -468,22 +468,24 @@ impl Clients {
         };
         let is_other = |known: &str, now: &str| !known.is_empty() && !now.is_empty() && known != now;
         let is_renamed = is_other(&line.user, &circuit.user) || is_other(&line.client_host, &circuit.host);
-        if line.made_channel && is_renamed {
-            let before = (line.user.clone(), line.client_host.clone());
-            if !line.earlier.contains(&before) && line.earlier.len() < MAX_EARLIER {
-                line.earlier.push(before);
-            }
-            line.made_channel = false;
-        }
+        let before = is_renamed.then(|| (line.user.clone(), line.client_host.clone()));
         text(&mut line.user, &circuit.user);
         text(&mut line.client_host, &circuit.host);
+        if let Some(before) = before {
+            // a user and a host that come together are one name
+            let was_valid = line.claimed < time;
+            if was_valid && !line.other_names.contains(&before) && line.other_names.len() < MAX_OTHER_NAMES {
+                line.other_names.push(before);
+            }
+            line.claimed = time;
+            line.other_names.retain(|(user, host)| (user, host) != (&line.user, &line.client_host));
+        }
         line.minor = line.minor.max(circuit.minor);
     }
 
     fn channel(&mut self, reading: &mut Reading, channel: &Channel) {
         let line = reading.open.get(&channel.circuit).and_then(|line| self.lines.get_mut(*line));
         let Some(line) = line else { return };
-        line.made_channel = true;
         let has_room = !self.without_names && line.names.len() < MAX_NAMES && self.names < MAX_ALL_NAMES;
         if !channel.pv.is_empty() && channel.pv.len() <= MAX_LENGTH && has_room {
             self.names += usize::from(line.names.insert(channel.pv.as_str().into()));
@@ -640,8 +642,8 @@ impl ClientLine {
             server: ends.2.clone(),
             user: circuit.user.clone(),
             client_host: circuit.host.clone(),
-            earlier: Vec::new(),
-            made_channel: false,
+            other_names: Vec::new(),
+            claimed: 0,
             client_ioc: String::new(),
             program: String::new(),
             process: None,

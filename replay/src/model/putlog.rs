@@ -654,7 +654,8 @@ fn line(
     let sent_choice = packet_pva.map(|pva| &pva.sent);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let came = put.packet.as_ref().map_or(span.start, |packet| packet.time);
-    let of_packet = put.packet.as_ref().map(|packet| packet.channel);
+    // of PVAccess, each channel has its own name, which is noted before the put
+    let of_packet = put.packet.as_ref().filter(|packet| packet.pva.is_none()).map(|packet| packet.channel);
     let (user, client_host) =
         circuit.map(|circuit| chain.run.identity(came, of_packet, circuit)).unwrap_or_default();
     let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));

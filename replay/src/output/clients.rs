@@ -71,8 +71,8 @@ pub struct Line<'a> {
     slow: Vec<serde_json::Value>,
     /// Of one that was not seen to end: until when it was watched.
     watched_until: Option<String>,
-    /// What it claimed to be before on this circuit: `user`, `client_host`.
-    earlier_names: Vec<serde_json::Value>,
+    /// What it claimed to be at other times on this circuit: `user`, `client_host`.
+    other_names: Vec<serde_json::Value>,
 }
 
 impl Row for ClientLine {
@@ -123,8 +123,8 @@ impl Row for ClientLine {
                 .collect(),
             slow: self.slow.iter().map(|slow| slow_json(slow, zone)).collect(),
             watched_until: self.watched.filter(|_| self.disconnected.is_none()).map(time),
-            earlier_names: self
-                .earlier
+            other_names: self
+                .other_names
                 .iter()
                 .map(
                     |(user, host)| serde_json::json!({ "user": known(user), "client_host": known(host) }),
@@ -177,9 +177,9 @@ impl Row for ClientLine {
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
             let _ = write!(line, ", {count} {what}");
         }
-        if !self.earlier.is_empty() {
-            let before = self.earlier.iter().map(|(user, host)| format!("{}@{}", name(user), name(host)));
-            let _ = write!(line, "  said before to be {}", before.collect::<Vec<_>>().join(", "));
+        if !self.other_names.is_empty() {
+            let before = self.other_names.iter().map(|(user, host)| format!("{}@{}", name(user), name(host)));
+            let _ = write!(line, "  also said to be {}", before.collect::<Vec<_>>().join(", "));
         }
         if !self.client_ioc.is_empty() {
             let _ = write!(line, "  is IOC {} ({})", self.client_ioc, self.program);
