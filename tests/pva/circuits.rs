@@ -100,6 +100,20 @@ fn who_asked_for_the_channel_puts() {
         }
     }
     assert_eq!(users, ["op@console", "op@console", "guest@elsewhere", "op@console"]);
+    // in one packet with a put, which is told by who is known at its time
+    w.client(&[put(2, 3), identity("third", "elsewhere")].concat());
+    assert!(!w.facts().iter().any(|fact| fact.starts_with("circuit")), "nobody else has put yet");
+    // without any channel, the name counts at once, and no other one does any more
+    for (cid, sid) in [(1, 2), (7, 8)] {
+        w.client(&message(0, 8, &[(sid as u32).to_le_bytes(), (cid as u32).to_le_bytes()].concat()));
+    }
+    w.client(&identity("fourth", "here"));
+    w.client(&create(9, "T:AO"));
+    w.server(&created(9, 10));
+    w.client(&put(10, 5));
+    let facts = w.facts();
+    let circuits: Vec<&String> = facts.iter().filter(|fact| fact.starts_with("circuit")).collect();
+    assert_eq!(circuits, ["circuit 1 fourth@here"], "{facts:?}");
 
     let mut w = Wire::open();
     let other: Vec<u8> =
