@@ -219,7 +219,7 @@ fn what_clients_says_of_ends_that_were_not_seen() {
     let (_, text, _) = run(here, &["clients", "log", "--user", "carol", "--utc"]);
     for part in [
         "still connected when its recording ended",
-        "(closed by the server a minute before, but not by the other side)",
+        "(closed by the server up to a minute before, but not by the other side)",
         "(another took its place, its end was not seen)",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");

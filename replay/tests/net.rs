@@ -118,6 +118,7 @@ fn network() -> TempDir {
                 text: "no".into(),
             }),
         ),
+        second(6, Fact::PvaMonitor(PvaMonitor { circuit: 11, channel: 11, ioid: 1, starts: true })),
         second(
             10,
             Fact::ChannelTraffic(ChannelTraffic {

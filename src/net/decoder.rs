@@ -73,7 +73,7 @@ impl<P: Protocol> protocol::Decoder for Decoder<P> {
     }
 
     fn finish(&mut self, now: u64, out: &mut P::Output) {
-        self.connections.finish(out);
+        self.connections.finish(now, out);
         self.connections.protocol.on_finish(now, out);
     }
 }

@@ -58,8 +58,28 @@ fn each_end_has_its_reason_and_its_side() {
         w.wait(61_000);
     });
     assert_eq!(half, (CloseReason::HalfClosed, server));
+    // recording ends meanwhile
+    let half = ended(&|w| {
+        channel(w, 1, 101, 3);
+        fin(w, true);
+        w.wait(1500);
+        w.decoder.finish(w.time, &mut w.out);
+    });
+    assert_eq!(half, (CloseReason::HalfClosed, client));
     assert_eq!(ended(&|w| w.raw(true, w.seq[0], None, RST, b"")), (CloseReason::Reset, client));
     assert_eq!(ended(&|w| w.raw(false, w.seq[1], None, RST, b"")), (CloseReason::Reset, server));
+}
+
+/// The answer to an end may be under way when recording ends.
+#[test]
+fn an_end_that_is_not_answered_yet() {
+    let mut w = counted(0);
+    channel(&mut w, 1, 101, 3);
+    w.raw(true, w.seq[0], None, FIN, b"");
+    w.wait(500);
+    w.decoder.finish(w.time, &mut w.out);
+    let is_end = |fact: &Fact| matches!(fact, Fact::CircuitClosed(_) | Fact::CircuitEnd(_));
+    assert!(!noted(&mut w).iter().any(is_end), "it may be open");
 }
 
 /// A capture of what a server sends alone does not show whether its client closed the circuit, too, or first.

@@ -20,10 +20,10 @@ fn counted(lines: &[Value], circuit: &Value, pv: &str) -> (u64, u64, bool) {
         |line: &&Value| line["kind"] == "channel_traffic" && line["client"] == *circuit && line["pv"] == pv;
     lines.iter().filter(of_it).fold((0, 0, true), |(updates, bytes, whole), line| {
         let text = line["text"].as_str().unwrap_or_default();
-        let said = text
-            .split(", ")
-            .find_map(|part| part.strip_suffix(" bytes of updates").map(|bytes| bytes.parse()));
-        let said: u64 = said.expect("bytes").expect("a number");
+        let said = text.split(", ").find_map(|part| part.strip_suffix(" bytes of updates")).expect("bytes");
+        let bound = said.strip_prefix("at least ");
+        assert_eq!(bound.is_some(), line["at_least"] == true, "{text}");
+        let said: u64 = bound.unwrap_or(said).parse().expect("a number");
         (updates + line["count"].as_u64().unwrap_or(0), bytes + said, whole && line["at_least"] == false)
     })
 }
@@ -34,7 +34,10 @@ fn bytes_of_server(lines: &[Value], circuit: &Value) -> u64 {
     let of_line = |line: &Value| -> u64 {
         let text = line["text"].as_str().expect("a text");
         let said = text.split([',', ';']).find_map(|part| part.trim().strip_suffix(" from the server"));
-        said.expect("bytes").parse().expect("a number")
+        let said = said.expect("bytes");
+        let bound = said.strip_prefix("at least ");
+        assert_eq!(bound.is_some(), line["at_least"] == true, "{text}");
+        bound.unwrap_or(said).parse().expect("a number")
     };
     lines.iter().filter(of_it).map(of_line).sum()
 }
@@ -116,8 +119,14 @@ fn what_is_not_counted_is_said() {
     let circuit = ask(json!({"do": "monitor", "pvs": ["PUT:LONG"], "counts": [1]}))["circuit"].clone();
     client.connect("PUT:LONG");
     client.flood("PUT:LONG", 30_000);
-    let came = ask(json!({"do": "updates"}))["came"]["PUT:LONG"].clone();
+    let got = ask(json!({"do": "updates"}));
+    let came = got["came"]["PUT:LONG"].clone();
     assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = net(&rig, &["--user", "raw"]);
+    let sent = bytes_of_server(&lines, &circuit);
+    let is_bound = lines.iter().any(|line| line["kind"] == "traffic" && line["at_least"] == true);
+    let all = got["bytes"].as_u64().expect("bytes");
+    assert!(sent == all || sent < all && is_bound, "{sent} of {all} bytes: {lines:#?}");
     let (updates, bytes, whole) = counted(&net(&rig, &["--user", "raw"]), &circuit, "PUT:LONG");
     let took = (came[0].as_u64().expect("a count"), came[1].as_u64().expect("bytes"));
     eprintln!("came {took:?}, counted {updates}, {bytes} bytes, whole {whole}");

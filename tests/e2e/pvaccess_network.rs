@@ -31,6 +31,10 @@ fn the_network_of_pvaccess_is_told_as_it_was() {
     let mut ca = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut ca, "PVA:READY", "both");
     let mut client = rig.client("p4p", &[PORT], &[]);
+    for (pv, stops) in [("PVA:TEXT", true), ("PVA:TEXT", true), ("PVA:ARRAY", false)] {
+        let answer = client.tries(json!({"do": "monitor", "pv": pv, "stops": stops}));
+        assert!(answer["error"].is_null(), "{answer}");
+    }
     // two have it; nobody has the other, and the client waits for 20 s
     client.get("PVA:SP");
     let missing = client.tries(json!({"do": "get", "pv": "PVA:NOBODY"}));
@@ -44,6 +48,13 @@ fn the_network_of_pvaccess_is_told_as_it_was() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
     drop((again, ioc));
     let lines = net(&rig, &[]);
+    let monitored: Vec<Value> = of(&lines, "monitored")
+        .iter()
+        .map(|line| json!([line["pv"], line["count"], line["going_on"], line["servers"], line["protocol"]]))
+        .collect();
+    let of_ioc = json!([format!("127.0.0.1:{PVA}")]);
+    let truth = json!([["PVA:TEXT", 2, false, of_ioc, "pva"], ["PVA:ARRAY", 1, true, of_ioc, "pva"]]);
+    assert_eq!(json!(monitored), truth, "{lines:#?}");
     let several = of(&lines, "several_servers");
     let servers = json!([format!("127.0.0.1:{PVA}"), format!("127.0.0.1:{OTHER}")]);
     assert!(several.iter().any(|line| line["pv"] == "PVA:SP" && line["servers"] == servers), "{lines:#?}");

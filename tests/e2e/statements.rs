@@ -201,6 +201,46 @@ fn what_a_link_fetches_again_is_no_setting() {
     }
 }
 
+/// The put of one name, the end of its channel, another name and its channel, all in one segment.
+#[test]
+fn who_renames_itself_with_a_put_does_not_put_by_the_new_name() {
+    let Some(rig) = Rig::new("statements-renamed") else { return };
+    let ioc = rig.ioc("statements", PORT, "statements.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "SAY:READY", "both");
+    let (mut raw, _) = rig.raw_client(PORT);
+    let mut ask = |command: Value| {
+        raw.send(&command.to_string());
+        raw.line_as_json()
+    };
+    let mut sid = ask(json!({"do": "open", "create": ["SAY:TEXT"], "priority": 0}))["sids"][0].clone();
+    for (cid, user) in [(0, "second"), (1, "third"), (2, "fourth")] {
+        let put = json!([WRITE, STRING, 1, sid, 0, format!("before {user}")]);
+        let next = json!([18, 0, 0, cid + 1, 13, "SAY:TEXT"]);
+        let messages = json!([put, [12, 0, 0, sid, cid, ""], [20, 0, 0, 0, 0, user], next]);
+        let answer = ask(json!({"do": "send_all", "messages": messages, "until": [18]}));
+        sid = answer["answer"][4].clone();
+    }
+    ask(json!({"do": "send", "fields": [WRITE_NOTIFY, STRING, 1, sid, 0, "last"], "until": [WRITE_NOTIFY]}));
+    wait_until("the last of the puts", || lines(&rig, "puts LOG --pv SAY:TEXT").len() >= 4);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = lines(&rig, "puts LOG --pv SAY:TEXT");
+    let told: Vec<Value> = puts.iter().map(|put| json!([put["new"], put["user"]])).collect();
+    let truth = json!([
+        ["before second", "raw"],
+        ["before third", "second"],
+        ["before fourth", "third"],
+        ["last", "fourth"]
+    ]);
+    assert_eq!(json!(told), truth, "{puts:#?}");
+    // who looks for the one finds the other
+    let clients = lines(&rig, "clients LOG --user second");
+    let [circuit] = &clients[..] else { panic!("one circuit: {clients:#?}") };
+    let earlier = ["raw", "second", "third"].map(|user| json!({"user": user, "client_host": "rawhost"}));
+    assert_eq!((&circuit["user"], &circuit["other_names"]), (&json!("fourth"), &json!(earlier)));
+}
+
 /// Commands of Channel Access.
 const WRITE: u16 = 4;
 const ERROR: u16 = 11;

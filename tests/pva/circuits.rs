@@ -77,6 +77,23 @@ fn types_are_whole_and_logged_once() {
     );
 }
 
+/// QSRV2 puts where the number of the request leads, whatever number of a channel comes with it.
+#[test]
+fn the_request_names_the_channel() {
+    let mut w = Wire::ready();
+    w.client(&create(7, "T:BO"));
+    w.server(&created(7, 8));
+    w.facts();
+    let put = |sid: u32, ioid: u32| request(11, sid, ioid, 0, &[hex("0102"), double(3.5)].concat());
+    w.client(&put(8, 3));
+    // one that was not seen to be prepared
+    w.client(&put(8, 4));
+    let facts = w.facts();
+    let puts: Vec<&str> =
+        facts.iter().filter(|fact| fact.starts_with("Put")).map(|fact| &fact[..9]).collect();
+    assert_eq!(puts, ["Put to 1:", "Put to 2:"], "{facts:?}");
+}
+
 /// QSRV believes for each channel who the client said to be when it asked for that, and only what comes with method ca.
 #[test]
 fn who_asked_for_the_channel_puts() {
@@ -100,6 +117,20 @@ fn who_asked_for_the_channel_puts() {
         }
     }
     assert_eq!(users, ["op@console", "op@console", "guest@elsewhere", "op@console"]);
+    // in one packet with a put, which is told by who is known at its time
+    w.client(&[put(2, 3), identity("third", "elsewhere")].concat());
+    assert!(!w.facts().iter().any(|fact| fact.starts_with("circuit")), "nobody else has put yet");
+    // without any channel, the name counts at once, and no other one does any more
+    for (cid, sid) in [(1, 2), (7, 8)] {
+        w.client(&message(0, 8, &[(sid as u32).to_le_bytes(), (cid as u32).to_le_bytes()].concat()));
+    }
+    w.client(&identity("fourth", "here"));
+    w.client(&create(9, "T:AO"));
+    w.server(&created(9, 10));
+    w.client(&put(10, 5));
+    let facts = w.facts();
+    let circuits: Vec<&String> = facts.iter().filter(|fact| fact.starts_with("circuit")).collect();
+    assert_eq!(circuits, ["circuit 1 fourth@here"], "{facts:?}");
 
     let mut w = Wire::open();
     let other: Vec<u8> =

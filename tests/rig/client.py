@@ -20,6 +20,7 @@ p4p speaks PVAccess, to the servers that ioc.py --pva has beside those ports: it
 its own type) and "get", and knows no "address". It also takes
 
     {"do": "rpc", "pv": PV, "arguments": {NAME: NUMBER, ...}}    a call; the result's value
+    {"do": "monitor", "pv": PV, "stops": true|false}             subscribes, and has got a value; and stops again
 
 --user and --host are what the client claims to be (libca: the user is that of --uid; the host name
 is set in a UTS namespace of its own, which needs root). --address is where the servers are, instead
@@ -33,6 +34,7 @@ import os
 import pwd
 import socket
 import sys
+import threading
 
 CLONE_NEWUTS = 0x04000000  # linux/sched.h
 TIMEOUT = 20.0
@@ -194,6 +196,7 @@ class P4pClient:
         from p4p.client.thread import Context
 
         self.context = Context("pva", nt=False)
+        self.monitors = []
 
     def address(self, pv):
         return None
@@ -207,6 +210,15 @@ class P4pClient:
 
     def get(self, pv):
         return self.context.get(pv, timeout=TIMEOUT).value
+
+    def monitor(self, pv, stops):
+        came = threading.Event()
+        subscription = self.context.monitor(pv, lambda _: came.set())
+        self.monitors.append(subscription)
+        assert came.wait(TIMEOUT)
+        if stops:
+            subscription.close()
+        return 1
 
     def rpc(self, pv, arguments):
         from p4p.nt import NTURI
@@ -227,6 +239,8 @@ def obey(client, command):
         answer["value"] = client.get(pv)
     elif command["do"] == "rpc":
         answer["value"] = client.rpc(pv, command["arguments"])
+    elif command["do"] == "monitor":
+        answer["monitored"] = client.monitor(pv, command["stops"])
     elif command["do"] == "flood":
         client.flood(pv, command["count"])
     else:

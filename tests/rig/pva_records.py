@@ -70,6 +70,13 @@ PUTS = [
     ("R:GROUP", {"table.column": [3.0, 4.0]}, "", {"table.column": [3.0, 4.0]}, None),
     ("R:GROUP", {"a.b.x": -1.0, "any": -2, "text.value": "", "table.column": []}, BLOCK,
      {"a.b.x": -1.0, "any": -2, "text.value": "", "table.column": []}, None),
+    # one member is called value
+    ("R:VALUEGROUP", {"value": [1.5, 2.5]}, "", {"value": [1.5, 2.5]}, [1.5, 2.5]),
+    ("R:VALUEGROUP", {"descriptor": "alone"}, "", {"descriptor": "alone"}, None),
+    ("R:VALUEGROUP", {"value": [3.5], "descriptor": "both"}, "", {"value": [3.5], "descriptor": "both"}, [3.5]),
+    ("R:ARRAYGROUP", {"parts": [{"of": 1.5}, {"of": 2.5}]}, "", {"parts[0].of": 1.5, "parts[1].of": 2.5}, None),
+    # the other one is written as it was
+    ("R:ARRAYGROUP", {"parts": [{"of": 7.5}]}, "", {"parts[0].of": 7.5}, None),
     # longer than what the log keeps
     ("R:LONGGROUP", {"a": COUNTED, "b": 5.5, "c": "behind it"}, "", {"a": COUNTED, "b": 5.5, "c": "behind it"}, None),
     ("R:LOCKEDGROUP", {"first": 1.0, "second": 2.0}, "", {"first": 1.0, "second": 2.0}, None),
@@ -77,6 +84,8 @@ PUTS = [
 #: The records that a group's fields are of.
 MEMBERS = {
     "R:GROUP": {"a.b.x": "R:G:DEEP", "any": "R:G:ANY", "text.value": "R:G:TEXT", "table.column": "R:G:COLUMN"},
+    "R:VALUEGROUP": {"value": "R:V:VALUE", "descriptor": "R:V:TEXT"},
+    "R:ARRAYGROUP": {"parts[0].of": "R:S:FIRST", "parts[1].of": "R:S:SECOND"},
     "R:LONGGROUP": {"a": "R:C:LONG", "b": "R:C:NUMBER", "c": "R:C:TEXT"},
     "R:LOCKEDGROUP": {"first": "R:L:OPEN", "second": "R:L:LOCKED"},
 }

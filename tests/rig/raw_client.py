@@ -21,6 +21,8 @@ Commands on stdin, one JSON object per line; each is answered with a line of JSO
     {"do": "send", "fields": [COMMAND, DBR, COUNT, P1, P2, TEXT], "until": [COMMAND, ...]}
                                                    sends a message, and reads until one of these commands comes;
                                                    "bare": true, without a NUL behind the text
+    {"do": "send_all", "messages": [[COMMAND, DBR, COUNT, P1, P2, TEXT], ...], "until": [COMMAND, ...]}
+                                                   the same with several messages, which leave in one piece
     {"do": "get", "cid": CID, "count": N}          so many gets of a double of that channel, one after the other
     {"do": "tell", "port": N, "messages": [[...]]} sends these to that UDP port of this machine, one in each datagram
     {"do": "close", "reset": true|false}           closes the circuit by FIN, or breaks it off by RST
@@ -192,6 +194,10 @@ class Client:
         *numbers, text = fields
         self.circuit.sendall(message(*numbers, text.encode() + bytes(bool(text) and not bare)))
         return {"answer": self.until(until)[0] if until else None}
+
+    def send_all(self, messages, until):
+        self.circuit.sendall(b"".join(message(*head, text.encode() + bytes(bool(text))) for *head, text in messages))
+        return {"answer": self.until(until)[0]}
 
     def get(self, cid, count):
         for number in range(count):

@@ -29,6 +29,8 @@ const MAX_LENGTH: usize = 200;
 const MAX_REFUSED: usize = 500_000;
 /// Times kept of a circuit in which its client took nothing.
 const MAX_STALLS: usize = 1000;
+/// Names kept of a circuit that its client had at other times. Likewise.
+const MAX_OTHER_NAMES: usize = 16;
 
 /// How a circuit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +105,10 @@ pub struct ClientLine {
     pub user: String,
     /// Host name that the client claims; empty if not seen.
     pub client_host: String,
+    /// Users and hosts that it claimed to be at other times.
+    pub other_names: Vec<(String, String)>,
+    /// Monotonic time since which it claims what it claims now.
+    claimed: u64,
     /// The recorded IOC whose process is the client, and its program; empty if it is none.
     pub client_ioc: String,
     /// See `client_ioc`.
@@ -176,14 +182,17 @@ impl ClientLine {
 
     fn is_wanted(&self, filter: &Filter) -> bool {
         let ip = self.client.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
-        let of_client = [self.client.as_str(), ip, &self.client_host];
+        let mut of_client = vec![self.client.as_str(), ip, &self.client_host];
+        of_client.extend(self.other_names.iter().map(|(_, host)| host.as_str()));
+        let mut users = vec![self.user.as_str()];
+        users.extend(self.other_names.iter().map(|(user, _)| user.as_str()));
         let any = |names: &[&str], wanted: &dyn Fn(&str) -> bool| {
             names.iter().any(|name| !name.is_empty() && wanted(name))
         };
         let by_pv = filter.pv.is_empty() && filter.exclude.is_empty();
         self.is_in_time(filter)
             && filter.place(&self.host, &self.ioc)
-            && filter.user.as_ref().is_none_or(|user| any(&[&self.user], &|name| user.matches(name)))
+            && filter.user.as_ref().is_none_or(|user| any(&users, &|name| user.matches(name)))
             && filter.client.as_ref().is_none_or(|client| {
                 any(&of_client, &|name| client.matches(name))
                     || (!self.client_ioc.is_empty() && selects(client, &self.client_ioc))
@@ -457,8 +466,20 @@ impl Clients {
                 *known = text.to_owned();
             }
         };
+        let is_other = |known: &str, now: &str| !known.is_empty() && !now.is_empty() && known != now;
+        let is_renamed = is_other(&line.user, &circuit.user) || is_other(&line.client_host, &circuit.host);
+        let before = is_renamed.then(|| (line.user.clone(), line.client_host.clone()));
         text(&mut line.user, &circuit.user);
         text(&mut line.client_host, &circuit.host);
+        if let Some(before) = before {
+            // a user and a host that come together are one name
+            let was_valid = line.claimed < time;
+            if was_valid && !line.other_names.contains(&before) && line.other_names.len() < MAX_OTHER_NAMES {
+                line.other_names.push(before);
+            }
+            line.claimed = time;
+            line.other_names.retain(|(user, host)| (user, host) != (&line.user, &line.client_host));
+        }
         line.minor = line.minor.max(circuit.minor);
     }
 
@@ -621,6 +642,8 @@ impl ClientLine {
             server: ends.2.clone(),
             user: circuit.user.clone(),
             client_host: circuit.host.clone(),
+            other_names: Vec::new(),
+            claimed: 0,
             client_ioc: String::new(),
             program: String::new(),
             process: None,

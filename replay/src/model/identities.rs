@@ -1,7 +1,8 @@
 //! Who the clients of circuits said to be before they said something else. Definitions are read ahead of the puts that they
-//! are needed for, and a server believes another name once the client has no channel left.
+//! are needed for, and a server believes another name once the client has no channel left. A put, the end of its channel, the
+//! new name and the next channel may come in one packet, at the same time: then the channel tells whose a put is.
 
-use iocrec_log::event::{Circuit, CircuitId};
+use iocrec_log::event::{ChannelId, Circuit, CircuitId};
 use std::collections::HashMap;
 
 /// Circuits whose clients have had other names, and such names of each; bounds for hostile logs.
@@ -11,6 +12,8 @@ const MAX_NAMES: usize = 64;
 /// What a client said to be until another time; `None` if it had not said anything yet. Empty: nobody, as PVAccess's anonymous.
 struct Earlier {
     until: u64,
+    /// The last channel that was known then.
+    last: ChannelId,
     user: Option<String>,
     host: Option<String>,
 }
@@ -19,9 +22,16 @@ struct Earlier {
 #[derive(Default)]
 pub struct Identities {
     of: HashMap<CircuitId, Vec<Earlier>>,
+    /// The last channel; numbers of channels rise.
+    last: ChannelId,
 }
 
 impl Identities {
+    /// Notes that a channel is known.
+    pub fn has_channel(&mut self, channel: ChannelId) {
+        self.last = self.last.max(channel);
+    }
+
     /// Notes that a circuit has become known anew. `before`: what was known of its number.
     pub fn note(&mut self, time: u64, before: Option<&Circuit>, now: &Circuit) {
         let ends = |circuit: &Circuit| (circuit.client, circuit.server);
@@ -44,14 +54,18 @@ impl Identities {
             if names.len() >= MAX_NAMES {
                 names.remove(0);
             }
-            names.push(Earlier { until: time, user, host });
+            names.push(Earlier { until: time, last: self.last, user, host });
         }
     }
 
-    /// User and host of a circuit at a time.
-    pub fn at(&self, time: u64, circuit: &Circuit) -> (String, String) {
+    /// User and host of a circuit at a time, when a put came on this channel.
+    pub fn at(&self, time: u64, channel: Option<ChannelId>, circuit: &Circuit) -> (String, String) {
         let earlier = self.of.get(&circuit.id).map(Vec::as_slice).unwrap_or_default();
-        let valid = || earlier.iter().filter(|earlier| time < earlier.until);
+        let is_before = |earlier: &&Earlier| {
+            let is_at_once = time == earlier.until && channel.is_some_and(|channel| channel <= earlier.last);
+            time < earlier.until || is_at_once
+        };
+        let valid = || earlier.iter().filter(is_before);
         let user = valid().find_map(|earlier| earlier.user.as_ref());
         let host = valid().find_map(|earlier| earlier.host.as_ref());
         (user.unwrap_or(&circuit.user).clone(), host.unwrap_or(&circuit.host).clone())
@@ -70,7 +84,7 @@ mod tests {
     }
 
     fn at(identities: &Identities, time: u64, now: &Circuit) -> [String; 2] {
-        identities.at(time, now).into()
+        identities.at(time, None, now).into()
     }
 
     #[test]
@@ -101,6 +115,21 @@ mod tests {
         let other = Circuit { client: Address { ip: 2, port: 1 }, ..circuit("third", "") };
         identities.note(40, Some(now), &other);
         assert_eq!(at(&identities, 5, &other), ["third", ""]);
+    }
+
+    #[test]
+    fn channels_tell_what_came_at_the_same_time() {
+        let mut identities = Identities::default();
+        let names = ["first", "second", "third"].map(|user| circuit(user, "console"));
+        // each packet has a put, the end of its channel, a name, and a channel
+        identities.has_channel(8);
+        for (number, time) in [20, 30].into_iter().enumerate() {
+            identities.note(time, Some(&names[number]), &names[number + 1]);
+            identities.has_channel(9 + number as ChannelId);
+        }
+        let user = |time, channel| identities.at(time, channel, &names[2]).0;
+        assert_eq!([user(20, Some(8)), user(20, Some(9)), user(20, None)], ["first", "second", "second"]);
+        assert_eq!([user(30, Some(9)), user(30, Some(10)), user(25, Some(8))], ["second", "third", "second"]);
     }
 
     #[test]

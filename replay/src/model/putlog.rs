@@ -614,6 +614,9 @@ fn line(
     };
     // what the client fetched before; somebody may have changed it meanwhile
     let before = pva.and_then(|pva| pva.before.as_ref()).filter(|_| old == Value::Unknown);
+    // of parts of which none stands for the whole, it fetched another
+    let is_of_parts = !is_record && pva.is_some_and(|pva| pva.sent.is_known && pva.sent.main().is_none());
+    let before = before.filter(|_| !is_of_parts);
     let fetched = before.and_then(Sent::main);
     let inexact = inexact || fetched.is_some();
     let old = fetched.cloned().unwrap_or(old);
@@ -631,6 +634,11 @@ fn line(
     let packet_pva = pva;
     let pva = put.packet.as_ref().and_then(|packet| pva_line(chain, context, number, packet));
     let members = pva.as_ref().map(|pva| pva.members.as_slice()).unwrap_or_default();
+    // its members say what became of each; that one of them is called `value` makes it no value of the group
+    let is_group = !members.is_empty();
+    let [old, new] = [old, new].map(|value| if is_group { Value::Unknown } else { value });
+    let (inexact, as_asked) = (!is_group && inexact, !is_group && as_asked);
+    let before_cut = before_cut.filter(|_| !is_group);
     let inexact = inexact || members.iter().any(|member| member.inexact);
     let time = chain.run.wall(span.start);
     let cid = channel.and_then(|channel| channel.cid);
@@ -654,8 +662,11 @@ fn line(
     };
     let sent_choice = packet_pva.map(|pva| &pva.sent);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let came = put.packet.as_ref().map_or(span.start, |packet| packet.time);
+    // of PVAccess, each channel has its own name, which is noted before the put
+    let of_packet = put.packet.as_ref().filter(|packet| packet.pva.is_none()).map(|packet| packet.channel);
     let (user, client_host) =
-        circuit.map(|circuit| chain.run.identity(span.start, circuit)).unwrap_or_default();
+        circuit.map(|circuit| chain.run.identity(came, of_packet, circuit)).unwrap_or_default();
     let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
     PutLine {
         time,

@@ -13,8 +13,8 @@ use super::peers::Peers;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{
-    Address, CaClientPut, Circuit, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocId, Properties, RecordId,
-    ThreadId,
+    Address, CaClientPut, ChannelId, Circuit, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocId, Properties,
+    RecordId, ThreadId,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
@@ -193,6 +193,9 @@ impl Run {
         if let Fact::Circuit(circuit) = fact {
             self.identities.borrow_mut().note(time, self.context().circuit(circuit.id), circuit);
         }
+        if let Fact::Channel(channel) = fact {
+            self.identities.borrow_mut().has_channel(channel.id);
+        }
         self.context.borrow_mut().apply(time, fact);
         if let Fact::OutputLinks(of) = fact {
             self.outputs.borrow_mut().note(of);
@@ -220,9 +223,9 @@ impl Run {
         self.meanings.get()
     }
 
-    /// User and host that the client of a circuit said to have at a time.
-    pub fn identity(&self, time: u64, circuit: &Circuit) -> (String, String) {
-        self.identities.borrow().at(time, circuit)
+    /// User and host that the client of a circuit said to have at a time, when a put came on this channel.
+    pub fn identity(&self, time: u64, channel: Option<ChannelId>, circuit: &Circuit) -> (String, String) {
+        self.identities.borrow().at(time, channel, circuit)
     }
 
     /// The definitions.

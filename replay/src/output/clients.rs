@@ -71,6 +71,8 @@ pub struct Line<'a> {
     slow: Vec<serde_json::Value>,
     /// Of one that was not seen to end: until when it was watched.
     watched_until: Option<String>,
+    /// What it claimed to be at other times on this circuit: `user`, `client_host`.
+    other_names: Vec<serde_json::Value>,
 }
 
 impl Row for ClientLine {
@@ -121,6 +123,13 @@ impl Row for ClientLine {
                 .collect(),
             slow: self.slow.iter().map(|slow| slow_json(slow, zone)).collect(),
             watched_until: self.watched.filter(|_| self.disconnected.is_none()).map(time),
+            other_names: self
+                .other_names
+                .iter()
+                .map(
+                    |(user, host)| serde_json::json!({ "user": known(user), "client_host": known(host) }),
+                )
+                .collect(),
         }
     }
 
@@ -145,9 +154,11 @@ impl Row for ClientLine {
                     Some(("reset", by)) if !by.is_empty() => format!(" (broken off by the {by})"),
                     Some(("closed", "server")) => " (closed by the server)".to_owned(),
                     Some(("half_closed", by)) if !by.is_empty() => {
-                        format!(" (closed by the {by} a minute before, but not by the other side)")
+                        format!(" (closed by the {by} up to a minute before, but not by the other side)")
                     }
-                    Some(("half_closed", _)) => " (closed by one side only a minute before)".to_owned(),
+                    Some(("half_closed", _)) => {
+                        " (closed by one side only, up to a minute before)".to_owned()
+                    }
                     Some(("replaced", _)) => " (another took its place, its end was not seen)".to_owned(),
                     _ => String::new(),
                 };
@@ -165,6 +176,10 @@ impl Row for ClientLine {
         let parts = [(self.denied, "denied"), (self.failed, "failed"), (self.unknown, "of unknown outcome")];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
             let _ = write!(line, ", {count} {what}");
+        }
+        if !self.other_names.is_empty() {
+            let before = self.other_names.iter().map(|(user, host)| format!("{}@{}", name(user), name(host)));
+            let _ = write!(line, "  also said to be {}", before.collect::<Vec<_>>().join(", "));
         }
         if !self.client_ioc.is_empty() {
             let _ = write!(line, "  is IOC {} ({})", self.client_ioc, self.program);

@@ -162,10 +162,10 @@ fn what(line: &NetLine, zone: &Zone) -> String {
                 ("replaced", _) => "another connection took its place, so its end was not seen".to_owned(),
                 ("forgotten", _) => "too many are open, so the recorder forgot it; it may be open".to_owned(),
                 ("half_closed", "") => {
-                    "one side closed the circuit a minute before, the other did not".to_owned()
+                    "one side closed the circuit up to a minute before, the other did not".to_owned()
                 }
                 ("half_closed", by) => {
-                    format!("the {by} closed the circuit a minute before, the other side did not")
+                    format!("the {by} closed the circuit up to a minute before, the other side did not")
                 }
                 ("not_captured", _) => "its packets are no longer captured there; it may be open".to_owned(),
                 ("ioc_ended", "server") => "the IOC that served it ended".to_owned(),
@@ -234,6 +234,15 @@ fn what(line: &NetLine, zone: &Zone) -> String {
         }
         Kind::Error => format!("{server} answered {who} with {} {times}", line.reason),
         Kind::Traffic => format!("between {who} and {server} until {last}"),
+        Kind::Monitored => {
+            let until = match line.going_on {
+                Some(true) => "and still does".to_owned(),
+                _ => format!("until {last}"),
+            };
+            let pv = if line.pv.is_empty() { "a PV whose name was not seen" } else { &line.pv };
+            let again = if line.count > 1 { format!(", {times}") } else { String::new() };
+            format!("{who} monitored {pv} on {server}, {until}{again}")
+        }
         Kind::ChannelTraffic => {
             format!(
                 "{} for {who} from {server} until {last}: {least}{}",

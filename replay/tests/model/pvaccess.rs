@@ -99,6 +99,31 @@ fn two_clients_of_one_thread() {
     assert_eq!(lines(&mut story), ["T:SP 1 -> 6 ok user82 both", "T:SP 6 -> 5 ok user81 both"]);
 }
 
+/// Servers believe of each channel who its client said to be when it asked for that. The recorder notes the name before
+/// each put that has another one than the put before, at the same time.
+#[test]
+fn each_channel_has_its_user() {
+    let mut story = told();
+    let named = |time: u64, user: &str| {
+        let [client, server] = [40_081, 5075].map(|port| Address { ip: port.into(), port });
+        let (user, host) = (user.to_owned(), String::new());
+        let circuit = Circuit { id: 81, client, server, user, host, minor: 0, origin: Origin::Opened };
+        story.run.apply(time, &Fact::from(circuit));
+    };
+    for (time, user) in [(0, "first"), (SECOND, "second"), (2 * SECOND, "first"), (3 * SECOND, "second")] {
+        named(time, user);
+    }
+    let channels = [(SECOND - MS, 11), (2 * SECOND, 11), (3 * SECOND, 13)];
+    for (time, channel) in channels {
+        let of = if channel == 11 { value(DOUBLE, 2, &[5.0]) } else { value(GROUP, 2, &[5.0]) };
+        story.asks(time, channel, PvaKind::Put, of);
+        story.answers(time + MS, 81, PvaKind::Put, 2, "Put not permitted");
+    }
+    story.events.sort_by_key(|event| event.time);
+    let users: Vec<Option<String>> = story.puts().into_iter().map(|put| put.user).collect();
+    assert_eq!(users, ["first", "first", "second"].map(|user| Some(user.to_owned())));
+}
+
 #[test]
 fn what_is_not_between_request_and_answer_is_not_the_put() {
     let mut story = told();

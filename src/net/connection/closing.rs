@@ -98,6 +98,24 @@ impl<S> Connection<S> {
         }
     }
 
+    /// Ends the connection if one side alone has ended its stream, so long ago.
+    fn end_half_closed<P: Protocol<Connection = S>>(&mut self, now: u64, age: u64, shared: &mut Shared<P>) {
+        let is_old = |since: u64| now.saturating_sub(since) >= age;
+        if let Some((_, first)) = self.half_closed.filter(|(since, _)| is_old(*since)) {
+            self.flush(shared);
+            // a filter leaves out the other side's mere acknowledgements
+            let is_captured = shared.limits.filtered || self.direction(first.peer()).is_captured;
+            let closing = if is_captured { Closing::HalfClosed(first) } else { Closing::OneSided };
+            self.end(now, closing, shared);
+        }
+    }
+
+    /// Recording ends: nothing more comes. Who has not answered the other side's end for a second has not closed.
+    pub fn finish_recording<P: Protocol<Connection = S>>(&mut self, now: u64, shared: &mut Shared<P>) {
+        self.flush(shared);
+        self.end_half_closed(now, SECOND, shared);
+    }
+
     fn give_up_missing<P: Protocol<Connection = S>>(&mut self, shared: &mut Shared<P>) {
         if self.closed.is_some() {
             return;
@@ -143,13 +161,7 @@ impl<S> Connection<S> {
             }
             self.finish(shared);
         }
-        if let Some((_, first)) = self.half_closed.filter(|(since, _)| old(*since)) {
-            self.flush(shared);
-            // a filter leaves out the other side's mere acknowledgements
-            let is_captured = shared.limits.filtered || self.direction(first.peer()).is_captured;
-            let closing = if is_captured { Closing::HalfClosed(first) } else { Closing::OneSided };
-            self.end(now, closing, shared);
-        }
+        self.end_half_closed(now, LINGER, shared);
         // A connection that has shown no message is kept while it is busy: it may show one yet.
         let keep = shared.protocol.is_recognized(&self.state) || !old(self.last);
         if !keep {

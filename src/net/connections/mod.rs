@@ -211,10 +211,10 @@ impl<P: Protocol> Connections<P> {
     }
 
     /// Gives up all waiting, when recording ends.
-    pub fn finish(&mut self, out: &mut P::Output) {
+    pub fn finish(&mut self, now: u64, out: &mut P::Output) {
         let (mut shared, table) = self.shared(out);
         for (_, connection) in table.iter_mut() {
-            connection.flush(&mut shared);
+            connection.finish_recording(now, &mut shared);
         }
     }
 

@@ -126,22 +126,25 @@ impl Session {
         };
     }
 
-    /// The client's identity.
+    /// The client's identity. If it has channels, these keep the name before: the new one is reported with the first put on
+    /// a later channel, so that nothing that came in the packet before it is told by it.
     fn identity(&mut self, time: u64, method: String, claims: Claims, context: &mut Context) {
-        self.speak_as(time, ChannelId::MAX, context.out);
-        if (&claims.user, &claims.host) != (&self.circuit.user, &self.circuit.host) {
-            if !self.channels.is_empty() {
-                if self.said.is_empty() {
-                    self.said.push((0, self.circuit.user.clone(), self.circuit.host.clone()));
-                }
-                self.said.last_mut().into_iter().for_each(|last| last.0 = context.ids.channel);
-                self.said.push((ChannelId::MAX, claims.user.clone(), claims.host.clone()));
-                if self.said.len() > MOST_SAID {
-                    self.said.remove(0);
-                }
-            }
+        let circuit = &self.circuit;
+        let known = self.said.last().map_or((&circuit.user, &circuit.host), |(_, user, host)| (user, host));
+        let is_other = (&claims.user, &claims.host) != known;
+        if is_other && self.channels.is_empty() {
+            self.said.clear();
             (self.circuit.user, self.circuit.host) = (claims.user, claims.host);
             self.circuit.report(time, context.out);
+        } else if is_other {
+            if self.said.is_empty() {
+                self.said.push((0, circuit.user.clone(), circuit.host.clone()));
+            }
+            self.said.last_mut().into_iter().for_each(|last| last.0 = context.ids.channel);
+            self.said.push((ChannelId::MAX, claims.user, claims.host));
+            if self.said.len() > MOST_SAID {
+                self.said.remove(0);
+            }
         }
         if method != self.method {
             self.method = method;

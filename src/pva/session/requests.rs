@@ -101,7 +101,9 @@ impl Session {
         length: u64,
         context: &mut Context,
     ) -> Read<()> {
-        let channel = self.channel_of(time, sid, context);
+        // QSRV2 looks at the request's number alone, QSRV1 refuses what does not fit
+        let prepared = self.requests.get(&ioid).map(|request| request.channel);
+        let channel = prepared.unwrap_or_else(|| self.channel_of(time, sid, context));
         self.speak_as(time, channel, context.out);
         let circuit = self.number(time, context);
         let value = match kind {

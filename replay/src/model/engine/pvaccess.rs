@@ -389,6 +389,9 @@ impl Engine {
             self.pva.known += u64::from(self.pva.own_threads.serve(hit.thread, &mut circuits));
             found.retain(|(.., circuit, _)| circuits.contains(circuit));
         }
+        if found.is_empty() && is_own {
+            found.extend(self.of_own_group(hit));
+        }
         let Some(&(number, message, circuit, fit)) = found.first() else { return Join::None };
         if found.iter().any(|(.., other, _)| *other != circuit) {
             self.contest(hit, &found.iter().map(|(number, ..)| *number).collect::<Vec<_>>(), gives_up);
@@ -412,6 +415,26 @@ impl Engine {
             self.pva.known += u64::from(message.is_contested);
         }
         Join::Done
+    }
+
+    /// The put to a group whose thread does nothing else from its request to its answer: what it writes there belongs to the
+    /// group, though nobody sent it. QSRV1 writes all members that are in an array of structures, also those that it was
+    /// not sent, as they are.
+    fn of_own_group(&self, hit: &Hit) -> Option<(usize, SpanRef, CircuitId, Fit)> {
+        let circuit = self.pva.own_threads.certain(hit.thread)?;
+        let near = self.pva.waiting.iter().enumerate().take(WINDOW);
+        let mut of_it = near.filter(|(_, message)| message.circuit == circuit && !message.is_joined);
+        of_it.find_map(|(number, message)| {
+            let packet = self.chains.put(message.at)?.packet.as_ref()?;
+            let is_group = packet.pva.as_ref()?.is_group;
+            let answered = packet.answer.as_ref()?.time;
+            (is_group && is_within(hit.time, message.time, Some(answered), 0)).then_some((
+                number,
+                message.at,
+                circuit,
+                Fit::Member,
+            ))
+        })
     }
 
     /// These requests of several clients fit a hit. When it is given up, it counts as that of the one that was answered

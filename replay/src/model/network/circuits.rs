@@ -7,7 +7,7 @@ use crate::model::run::ioc_of_circuit;
 use epics::eca;
 use iocrec_log::event::{
     ChannelId, ChannelReason, CircuitId, CircuitSide, CircuitTraffic, CloseReason, Fact, IocId, Message,
-    Origin, PvaMessage,
+    Origin, PvaMessage, PvaMonitor,
 };
 use std::collections::BTreeMap;
 
@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 const CREATE_CHANNEL: u16 = 7;
 /// Circuits; a bound for hostile logs.
 const MAX_CIRCUITS: usize = 100_000;
+/// Monitored channels of all circuits; the same.
+const MAX_MONITORED: usize = 100_000;
 
 #[derive(Default)]
 struct Open {
@@ -36,6 +38,18 @@ struct Open {
     late: Vec<(i64, Option<i64>)>,
     /// Times in which the client took nothing: since, until at least, whether that was the end.
     stalls: Vec<(i64, i64, bool)>,
+    monitored: BTreeMap<ChannelId, Monitored>,
+}
+
+/// The monitors that a client of PVAccess had on a channel.
+struct Monitored {
+    pv: String,
+    since: i64,
+    /// When the last of them stopped.
+    stopped: i64,
+    /// How often one started, and how many go on.
+    times: u64,
+    open: u64,
 }
 
 impl Open {
@@ -77,6 +91,7 @@ pub struct Circuits {
     lines: Vec<NetLine>,
     channels: Channels,
     room: Room,
+    monitored: usize,
     left_out: u64,
 }
 
@@ -203,6 +218,7 @@ impl Circuits {
                     open.refused.entry(key).or_default().add(1, wall, wall, pv, &mut self.room);
                 }
             }
+            Fact::PvaMonitor(of) => self.monitor(reading, wall, of),
             Fact::CaError(of) => {
                 let channel = of.channel.and_then(|channel| reading.context.channel(channel));
                 let Some(open) = self.open.get_mut(&of.circuit) else { return };
@@ -222,19 +238,44 @@ impl Circuits {
                 self.ends(reading, channel.circuit, &mut line);
                 line.count = of.updates;
                 line.at_least = !of.complete;
+                let least = if of.complete { "" } else { "at least " };
                 line.text = format!(
-                    "{} gets, {} new subscriptions, {} bytes of updates",
+                    "{} gets, {} new subscriptions, {least}{} bytes of updates",
                     of.gets, of.subscriptions, of.bytes
                 );
                 let seconds = wall.saturating_sub(line.since) as f64 / 1e9;
                 if of.updates > 0 && seconds >= 1.0 {
                     let rate = |count: u64| count as f64 / seconds;
                     line.text +=
-                        &format!(", {:.1} and {:.0} bytes a second", rate(of.updates), rate(of.bytes));
+                        &format!(", {least}{:.1} and {:.0} bytes a second", rate(of.updates), rate(of.bytes));
                 }
                 push(&mut self.lines, line, &mut self.left_out);
             }
             _ => {}
+        }
+    }
+
+    fn monitor(&mut self, reading: &Reading, wall: i64, of: &PvaMonitor) {
+        let Some(open) = self.open.get_mut(&of.circuit) else { return };
+        let known = open.monitored.contains_key(&of.channel);
+        if !known && (!of.starts || self.monitored >= MAX_MONITORED) {
+            self.left_out += u64::from(of.starts);
+            return;
+        }
+        self.monitored += usize::from(!known);
+        let monitored = open.monitored.entry(of.channel).or_insert_with(|| Monitored {
+            pv: reading.context.channel(of.channel).map_or_else(String::new, |channel| channel.pv.clone()),
+            since: wall,
+            stopped: wall,
+            times: 0,
+            open: 0,
+        });
+        if of.starts {
+            monitored.times += 1;
+            monitored.open += 1;
+        } else {
+            monitored.open = monitored.open.saturating_sub(1);
+            monitored.stopped = wall;
         }
     }
 
@@ -329,6 +370,14 @@ impl Circuits {
                 line.reason = "echo_not_answered";
                 lines.push(line);
             }
+            for monitored in open.monitored.values() {
+                let mut line = new(Kind::Monitored, monitored.since);
+                line.pv.clone_from(&monitored.pv);
+                line.count = monitored.times;
+                line.going_on = Some(monitored.open > 0 && open.over().is_none());
+                line.last = if monitored.open > 0 { open.over() } else { Some(monitored.stopped) };
+                lines.push(line);
+            }
             if let Some(traffic) = &open.traffic {
                 lines.push(traffic_line(traffic, new(Kind::Traffic, traffic.since)));
             }
@@ -398,7 +447,7 @@ fn traffic_line(traffic: &Traffic, mut line: NetLine) -> NetLine {
     line.count = count(Message::Update);
     let more = if line.at_least { "at least " } else { "" };
     line.text = format!(
-        "{} bytes from the client, {} from the server; {} new subscriptions, {more}{} updates, {} gets, {} puts, {} echoes",
+        "{} bytes from the client, {more}{} from the server; {} new subscriptions, {more}{} updates, {} gets, {} puts, {} echoes",
         traffic.from_client,
         traffic.from_server,
         count(Message::Subscribe),

@@ -114,6 +114,8 @@ kinds! {
     Closed "closed" true;
     /// What went over a circuit.
     Traffic "traffic" true;
+    /// A client of PVAccess subscribed to a PV.
+    Monitored "monitored" true;
     /// What went over a channel.
     ChannelTraffic "channel_traffic" true;
     /// Clients registered at a repeater.

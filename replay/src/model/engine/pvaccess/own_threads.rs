@@ -17,6 +17,14 @@ pub(super) struct OwnThreads {
 }
 
 impl OwnThreads {
+    /// The circuit that a thread serves, if that is certain.
+    pub(super) fn certain(&self, thread: ThreadId) -> Option<CircuitId> {
+        match self.served.get(&thread)?.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
     /// A thread did what requests on these circuits asked for. Keeps those that it may serve: those that it may have
     /// served all along, and that no other thread is known to serve. None are left if that contradicts, and then what was
     /// known of it is forgotten. True if its circuit has become certain.
