@@ -3,7 +3,7 @@
 //!
 //! A CP link makes its record process when it is told of a change of its source. Nothing in the log joins the two; the
 //! source's name does, if the log holds it ([`links`](super::links)), together with the time: the last change before,
-//! and not more than [`PROMPT`] before. Anything else is said to be unknown, not guessed.
+//! and not more than [`prompt`] before. Anything else is said to be unknown, not guessed.
 
 use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, SpanKind, Trigger};
 use super::numbered::{Keyed, OfRecords};
