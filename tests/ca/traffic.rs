@@ -268,6 +268,30 @@ fn an_echo_without_an_answer_in_five_seconds() {
     assert_eq!(late(noted(&mut w)), [true], "of a recorder that stood still, too");
 }
 
+/// Of a circuit that is older than the recorder a put is understood, but not yet what the server sends.
+#[test]
+fn echoes_of_a_circuit_that_is_older_than_the_recorder() {
+    for filtered in [false, true] {
+        let mut w = Wire::with(Limits { filtered, ..Limits::default() });
+        w.decoder.count_traffic();
+        let echo = message(23, 0, 0, 0, 0, b"");
+        w.client(&put(false, 7, 5, &[1.0]).repeat(4));
+        for _ in 0..4 {
+            w.client(&echo);
+            w.wait(1);
+            w.server(&echo);
+            w.wait(15_000);
+        }
+        w.decoder.finish(w.time, &mut w.out);
+        let facts = noted(&mut w);
+        assert!(
+            facts.iter().any(|fact| matches!(fact, Fact::CaPut(_))),
+            "the client is understood: {facts:?}"
+        );
+        assert!(!facts.iter().any(|fact| matches!(fact, Fact::EchoLate(_))), "each was answered: {facts:?}");
+    }
+}
+
 #[test]
 fn messages_and_bytes_are_counted() {
     let mut w = counted(0);

@@ -57,6 +57,8 @@ pub(super) struct Circuit {
     pub(super) sent: Sent,
     pub(super) messages: [u32; KINDS],
     pub(super) off: Option<Box<Off>>,
+    /// Whether a message of the server was understood: of a circuit that is older than the recorder, not all are.
+    pub(super) is_heard: bool,
     /// When the ECHO was sent that has no answer yet, and whether that was noted.
     pub(super) echo: Option<(u64, bool)>,
     /// Time of the latest answer to one.
@@ -85,6 +87,7 @@ impl Circuit {
             sent: Sent::default(),
             messages: [0; KINDS],
             off: None,
+            is_heard: false,
             echo: None,
             echoed: 0,
             errors: Vec::new(),

@@ -77,7 +77,7 @@ impl Traffic {
             CREATE_CHAN => Message::Create,
             ECHO => {
                 // the first that has no answer counts; a message that was held back may come after its answer
-                if circuit.echoed < time {
+                if circuit.is_heard && circuit.echoed < time {
                     circuit.echo.get_or_insert((time, false));
                 }
                 Message::Echo
@@ -127,6 +127,7 @@ impl Traffic {
         let by_cid = |cid| channels.by_cid(id, cid).and_then(|place| channels.id(place));
         let by_sid = |sid| channels.by_sid(id, sid).and_then(|place| channels.id(place));
         let Some(circuit) = self.circuit(id, time) else { return };
+        circuit.is_heard = true;
         let mut updated = None;
         let message = match header.command {
             // without a payload it ends a subscription
