@@ -61,6 +61,8 @@ def examine(guest, console, place):
     tier = check["tier"] if isinstance(check["tier"], str) else check["tier"].get("tier")
     if tier != guest.tier:
         raise Wrong(f"tier {tier}, not {guest.tier}: {check}")
+    if tier == "ring" and check["no_filter"]:
+        raise Wrong(f"the filter of the ring tier was refused: {check['no_filter']}")
     (ioc,) = [ioc for ioc in check["iocs"] if ioc["name"] == "guest"]
     reasons = " ".join(map(str, ioc["not_probed"]))
     if guest.unprobed and (ioc["probes"] or guest.unprobed not in reasons):
