@@ -42,7 +42,7 @@ pub struct Replay {
     limit: usize,
     /// Whether the limit was reached.
     crowded: bool,
-    /// Chains that a step has finished: empty between steps, kept because musl asks the kernel for its memory each time.
+    /// Chains that a step has finished: empty between steps, and kept, since it would grow anew in each.
     done: Vec<Chain>,
     order: Order,
     until: i64,
