@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
  * Updates of Channel Access that follow each other, and answers to gets: most of what a server sends. They are followed and
- * counted here as message_at() would do it one by one, in a third of the time, which the sender pays.
+ * counted here as message_at() would do it one by one, in less time (docs/benchmarks.md), which the sender pays.
  *
  * Their headers are read from a copy of the packet's bytes: many by one call of the kernel. Each CPU has one. On a kernel
  * for real-time use one packet may interrupt another on the same CPU: whoever finds the copy in use does without.
