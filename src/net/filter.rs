@@ -33,11 +33,15 @@ use libc::{
 
 /// Messages of a segment that a rule may inspect: the first depth whose program the kernel accepts is used. The kernel
 /// accepts 4096 instructions, but a socket's option memory, which must hold the program in use and the next one, may be
-/// as small as 10 KiB (on 32-bit machines): enough for 15 messages of Channel Access.
-pub const DEPTHS: [usize; 3] = [94, 15, 0];
+/// as small as 10 KiB (on 32-bit machines): enough for 14 messages of Channel Access.
+pub const DEPTHS: [usize; 3] = [92, 14, 0];
 
 /// Maximum number of ports: as many as fit beside the deepest rule.
 pub const MAX_PORTS: usize = 256;
+
+/// A segment to a server that is no longer passes whole, unless a rule knows that its end is not kept. Puts are what counts:
+/// clients send small ones in pieces of up to 16 KiB.
+pub const BULK_REQUEST: u32 = 32 << 10;
 
 /// Builds the filter for segments that this side sends: from or to these ports and, if any are given, only on these
 /// interfaces. `depth` is the number of messages that rules may inspect; 0 passes all segments whole. A segment between

@@ -2,7 +2,8 @@
 
 use libc::{
     sock_filter, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGT,
-    BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LEN, BPF_MEM, BPF_RET, BPF_RSH, BPF_ST, BPF_W, BPF_X,
+    BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LEN, BPF_MEM, BPF_MISC, BPF_RET, BPF_RSH, BPF_ST, BPF_SUB,
+    BPF_TAX, BPF_W, BPF_X,
 };
 
 /// The return value that passes a packet whole.
@@ -83,7 +84,7 @@ impl Program {
     }
 
     /// Runs `then` for packets for which the comparison of A with K holds.
-    pub(super) fn when(&mut self, comparison: u32, k: u32, then: impl FnOnce(&mut Program)) {
+    pub fn when(&mut self, comparison: u32, k: u32, then: impl FnOnce(&mut Program)) {
         self.jump(comparison, k, 1, 0);
         let over = self.open();
         then(self);
@@ -100,6 +101,15 @@ impl Program {
         for at in start..end {
             self.land_one(at);
         }
+    }
+
+    /// A = the word so many bytes before the segment's end; X changes. (Old kernels load nothing from a negative offset
+    /// to X.)
+    pub fn before_end(&mut self, bytes: u32) {
+        self.op(BPF_LD | BPF_W | BPF_MEM, END);
+        self.op(BPF_ALU | BPF_SUB | BPF_K, bytes);
+        self.op(BPF_MISC | BPF_TAX, 0);
+        self.op(BPF_LD | BPF_W | BPF_IND, 0);
     }
 
     /// A jump that lands where [`Program::land_one`] says later. Returns its place.

@@ -31,7 +31,7 @@ const FAR: u32 = 1 << 20;
 
 /// PVAccess, for the capture and its filter.
 pub static SERVICE: Service =
-    Service { name: "PVAccess", requests: |_, _| (), rule: filter::rule, protocol: Some(1) };
+    Service { name: "PVAccess", requests: filter::requests, rule: filter::rule, protocol: Some(1) };
 
 /// The state that all circuits share.
 #[derive(Debug)]

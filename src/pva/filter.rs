@@ -1,13 +1,15 @@
-//! PVAccess's part of the socket filter: does not copy monitor updates.
+//! PVAccess's part of the socket filter: does not copy monitor updates, nor most of what continues long puts.
 //!
 //! A segment from a server's port passes as bare headers if it consists wholly of updates (MONITOR) and answers to gets
 //! (GET) without types, exactly framed, and at most `MESSAGES` of them; if the last message continues in the next
 //! segment, the captured part ends where the message shows what it is. A long segment that does not begin with a message
 //! continues a large array: of it the headers pass, too, unless it ends with the answer to a put. So another answer in the
-//! segment in which an array ends may be missed.
+//! segment in which an array ends may be missed. The same with a segment to a server, if it is longer than
+//! [`BULK_REQUEST`], unless it ends with a put of a number: so whoever writes an image does not drive out the puts of others.
 
+use crate::net::filter::BULK_REQUEST;
 use crate::net::program::{Program, ALL, END, OWN, PAYLOAD};
-use crate::pva::message::{GET, HEADER, MONITOR};
+use crate::pva::message::{FROM_SERVER, GET, HEADER, MONITOR, PUT};
 use libc::{
     BPF_A, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_JSET,
     BPF_K, BPF_LD, BPF_LDX, BPF_LSH, BPF_MEM, BPF_MISC, BPF_OR, BPF_RET, BPF_ST, BPF_STX, BPF_SUB, BPF_TAX,
@@ -21,8 +23,14 @@ const MESSAGES: usize = 1;
 const BULK: u32 = 4096;
 /// What the first bytes of a server's message have in common: the mark, a version, flags.
 const BEGINS: (u32, u32) = (0xfffc_4e00, 0xca00_4000);
+/// The flag that a client's message lacks.
+const FROM_SERVERS: u32 = (FROM_SERVER as u32) << 8;
 /// Length of the answer to a put: id, subcommand, OK.
 const ANSWER: u32 = HEADER as u32 + 6;
+/// Length of a put to one of the first eight fields, up to the value: ids of channel and request, subcommand, set of fields.
+const PUT_OF_NOTHING: u32 = HEADER as u32 + 11;
+/// Sizes of a number.
+const SMALL_VALUES: [u32; 4] = [1, 2, 4, 8];
 /// Depth of a filter for sockets of little memory.
 const SMALL: usize = 16;
 /// A message up to its subcommand: header, request id, subcommand.
@@ -34,36 +42,51 @@ const LITTLE_ENDIAN: u32 = 18;
 /// A larger message is looked at by the decoder; additions can't overflow.
 const MAX_SIZE: u32 = 1 << 30;
 
+/// Leaves out what continues a long put.
+pub fn requests(p: &mut Program, depth: usize) {
+    if depth == 0 {
+        return;
+    }
+    continuation(p, BULK_REQUEST, (BEGINS.0, BEGINS.1 & !FROM_SERVERS), |p| {
+        for size in SMALL_VALUES {
+            p.before_end(PUT_OF_NOTHING + size);
+            p.op(BPF_ALU | BPF_AND | BPF_K, BEGINS.0 | 0xff);
+            p.jump(BPF_JEQ, BEGINS.1 & !FROM_SERVERS | u32::from(PUT), 0, 1);
+            p.ret(ALL);
+        }
+    });
+}
+
 /// Cuts segments that contain only updates and answers to gets.
 pub fn rule(p: &mut Program, depth: usize) {
     // a socket of little memory has no room beside the rule of Channel Access
     let messages = if depth > SMALL { MESSAGES } else { 0 };
     if messages > 0 {
-        continuation(p);
+        continuation(p, BULK, BEGINS, |p| {
+            p.before_end(ANSWER);
+            p.op(BPF_ALU | BPF_AND | BPF_K, BEGINS.0);
+            p.jump(BPF_JEQ, BEGINS.1, 0, 1);
+            p.ret(ALL);
+        });
     }
     for _ in 0..messages {
         message(p);
     }
 }
 
-/// Cuts a long segment at X that does not begin with a message, unless an answer ends it. X is the same afterwards.
-fn continuation(p: &mut Program) {
+/// Cuts a segment at X that is longer than `bulk` and does not begin with a message, of which the first bytes are as `begins`
+/// says, unless `end` finds one at its end. X is the same afterwards.
+fn continuation(p: &mut Program, bulk: u32, begins: (u32, u32), end: impl FnOnce(&mut Program)) {
     let mut others = Vec::new();
     p.op(BPF_LD | BPF_W | BPF_MEM, END);
     p.op(BPF_ALU | BPF_SUB | BPF_X, 0);
-    p.jump(BPF_JGT, BULK, 1, 0);
+    p.jump(BPF_JGT, bulk, 1, 0);
     others.push(p.open());
     p.op(BPF_LD | BPF_W | BPF_IND, 0);
-    p.op(BPF_ALU | BPF_AND | BPF_K, BEGINS.0);
-    p.jump(BPF_JEQ, BEGINS.1, 0, 1);
+    p.op(BPF_ALU | BPF_AND | BPF_K, begins.0);
+    p.jump(BPF_JEQ, begins.1, 0, 1);
     others.push(p.open());
-    p.op(BPF_LD | BPF_W | BPF_MEM, END);
-    p.op(BPF_ALU | BPF_SUB | BPF_K, ANSWER);
-    p.op(BPF_MISC | BPF_TAX, 0);
-    p.op(BPF_LD | BPF_W | BPF_IND, 0);
-    p.op(BPF_ALU | BPF_AND | BPF_K, BEGINS.0);
-    p.jump(BPF_JEQ, BEGINS.1, 0, 1);
-    p.ret(ALL);
+    end(p);
     p.op(BPF_LD | BPF_W | BPF_MEM, PAYLOAD);
     p.op(BPF_RET | BPF_A, 0);
     others.iter().for_each(|&at| p.land_one(at));

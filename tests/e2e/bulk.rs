@@ -125,32 +125,65 @@ fn attempt_beside(rig: &Rig, name: &str, tier: &str, begin: impl Fn() -> Bulk) -
     Ok(())
 }
 
-fn waveforms() -> Bulk {
-    bulk(long(1, 4, 1, &vec![7; ARRAY]), true, Duration::ZERO)
+/// Values of an array: some look like messages at first sight.
+#[derive(Clone, Copy)]
+enum Values {
+    /// Bytes that can't begin a message.
+    Sevens,
+    Zeros,
+    /// Integers of 32 bits, from 0 to 39.
+    Small,
+    /// Floats, 0 and 1 in turn.
+    Floats,
 }
 
-fn long_puts() -> Bulk {
-    bulk(long(19, 4, 7, &vec![7; LONG_PUT]), false, Duration::from_millis(200))
+impl Values {
+    fn bytes(self, length: usize) -> Vec<u8> {
+        let of = |n: usize| match self {
+            Values::Sevens => [7; 4],
+            Values::Zeros => [0; 4],
+            Values::Small => (n as u32 % 40).to_be_bytes(),
+            Values::Floats => ((n % 2) as f32).to_be_bytes(),
+        };
+        (0..length / 4).flat_map(of).collect()
+    }
+}
+
+fn waveforms(of: Values) -> impl Fn() -> Bulk {
+    move || bulk(long(1, 4, 1, &of.bytes(ARRAY)), true, Duration::ZERO)
+}
+
+fn long_puts(of: Values) -> impl Fn() -> Bulk {
+    move || bulk(long(19, 4, 7, &of.bytes(LONG_PUT)), false, Duration::from_millis(200))
 }
 
 #[test]
 fn no_put_is_lost_beside_waveforms() {
-    puts_beside("bulk-waveforms-ring", "ring", waveforms);
+    puts_beside("bulk-waveforms-ring", "ring", waveforms(Values::Small));
 }
 
 #[test]
 fn no_put_is_lost_beside_waveforms_on_the_packet_tier() {
-    puts_beside("bulk-waveforms-packet", "packet", waveforms);
+    for (name, of) in [("sevens", Values::Sevens), ("zeros", Values::Zeros)] {
+        puts_beside(&format!("bulk-waveforms-packet-{name}"), "packet", waveforms(of));
+    }
 }
 
 #[test]
 fn no_put_is_lost_beside_long_puts() {
-    puts_beside("bulk-puts-ring", "ring", long_puts);
+    puts_beside("bulk-puts-ring", "ring", long_puts(Values::Zeros));
 }
 
 #[test]
 fn no_put_is_lost_beside_long_puts_on_the_packet_tier() {
-    puts_beside("bulk-puts-packet", "packet", long_puts);
+    for (name, of) in [
+        ("sevens", Values::Sevens),
+        ("zeros", Values::Zeros),
+        ("small", Values::Small),
+        ("floats", Values::Floats),
+    ] {
+        puts_beside(&format!("bulk-puts-packet-{name}"), "packet", long_puts(of));
+    }
 }
 
 /// Checksum of the IP protocols.

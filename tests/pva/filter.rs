@@ -4,6 +4,7 @@ use crate::wire::*;
 use iocrec::net::filter::{self, DEPTHS, MAX_PORTS};
 use iocrec::net::protocol::Side;
 use iocrec::net::service::Ports;
+use iocrec::pva::{Decoder, Limits};
 use iocrec::{ca, pva};
 use libc::sock_filter;
 
@@ -30,6 +31,7 @@ fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
             (0, 0x40) => read(x.wrapping_add(k), width),
             (0, 0x60) => Some(memory[k as usize]),
             (0, 0x80) => Some(packet.len() as u32),
+            (0, 0x00) => Some(k),
             _ => Some(a),
         };
         let Some(loaded) = loaded else { return 0 };
@@ -101,7 +103,84 @@ fn updates_are_cut_and_nothing_else() {
     }
 }
 
-/// Everything that clients send passes, and the program is one that the kernel takes.
+/// What continues a long put does not pass, unless a put of a number ends the segment.
+#[test]
+fn continuations_of_puts_are_cut() {
+    let passed = |depth: usize, payload: &[u8]| {
+        let packet = packet(CLIENT, SERVER, 1, Some(1), 0, payload);
+        run(&program(Side::Client, depth, &[SERVER.port], &[5064]), &packet)
+    };
+    let put = |value: &[u8]| message(0, 11, &[&[0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 2], value].concat());
+    for fill in [0, 0x20, 0xca] {
+        let image = vec![fill; 40 << 10];
+        for depth in [DEPTHS[0], DEPTHS[1]] {
+            assert_eq!(passed(depth, &image), 40, "{fill:x}");
+            assert_eq!(passed(depth, &image[..32 << 10]), u32::MAX, "{fill:x}: a short one");
+            assert_eq!(passed(depth, &put(&image)), u32::MAX, "{fill:x}: its beginning");
+            for size in [1, 2, 4, 8] {
+                let last = [&image[..], &put(&vec![1; size])].concat();
+                assert_eq!(passed(depth, &last), u32::MAX, "{fill:x}: {size}");
+            }
+        }
+        assert_eq!(passed(0, &image), u32::MAX, "{fill:x}");
+    }
+}
+
+/// Long puts of zeros and puts of a number on one circuit, once with all bytes and once with those that the filter passes: each
+/// put is told, with what is kept of its value, and nothing is counted but bytes that were not captured.
+#[test]
+fn puts_behind_a_long_one_are_told() {
+    const PART: usize = 48 << 10;
+    let array = |length: usize| {
+        let put = [&[0, 0, 0, 2, 0, 0, 0, 4, 0, 1, 2, 0xfe][..], &(length as u32).to_be_bytes()].concat();
+        message(0x80, 11, &[&put[..], &vec![0; length]].concat())
+    };
+    let number = |n: u8| request(11, 2, 3, 0, &[1, 2, 0, 0, 0, 0, 0, 0, n, 0x40]);
+    let requests = program(Side::Client, DEPTHS[0], &[SERVER.port], &[5064]);
+    let told = |filtered: bool| {
+        let mut w = Wire::ready();
+        w.decoder = Decoder::new(Limits { payload: 4096, filtered, ..Limits::default() });
+        serve(&mut w.decoder);
+        let [c, s] = w.seq.map(|seq| seq.wrapping_sub(1));
+        w.raw(true, c, None, SYN, b"");
+        w.raw(false, s, Some(c.wrapping_add(1)), SYN, b"");
+        w.client(&identity("op", "console"));
+        w.client(&create(1, "T:AO"));
+        w.server(&created(1, 2));
+        for (ioid, of) in [(3, SCALAR), (4, b"\xfd\x02\x00\x80\x00\x01\x05value\x28")] {
+            w.client(&request(11, 2, ioid, 8, NO_OPTIONS));
+            w.server(&answer(11, ioid, 8, &[&[0xff], of].concat()));
+        }
+        w.facts();
+        let mut left_out = 0;
+        for n in 0..5 {
+            let sent = [number(2 * n), array(200_000 + 9000 * usize::from(n)), number(2 * n + 1)].concat();
+            for part in sent.chunks(PART) {
+                let packet = packet(CLIENT, SERVER, w.seq[0], Some(w.seq[1]), 0, part);
+                let passed = if filtered { run(&requests, &packet) as usize } else { packet.len() };
+                assert!(passed >= 40);
+                left_out += packet.len().saturating_sub(passed);
+                w.time += MS;
+                w.decoder.packet(0, w.time, &packet[..packet.len().min(passed)], packet.len(), &mut w.out);
+                w.seq[0] = w.seq[0].wrapping_add(part.len() as u32);
+            }
+            w.server(
+                &[answer(11, 3, 0, &[0xff]), answer(11, 4, 0, &[0xff]), answer(11, 3, 0, &[0xff])].concat(),
+            );
+        }
+        assert_eq!(left_out > 10 * PART, filtered, "{left_out}");
+        w.wait(3000);
+        w.facts()
+    };
+    let (whole, cut) = (told(false), told(true));
+    let puts = |facts: &[String]| -> Vec<String> {
+        facts.iter().filter(|fact| fact.starts_with("Put to")).cloned().collect()
+    };
+    assert_eq!(puts(&whole).len(), 15, "{whole:#?}");
+    assert_eq!(puts(&cut), puts(&whole), "{cut:#?}");
+}
+
+/// Everything else that clients send passes, and the program is one that the kernel takes.
 #[test]
 fn clients_are_heard_and_the_program_is_not_too_long() {
     let packet = packet(CLIENT, SERVER, 1, Some(1), 0, &answer(13, 7, 0, &[9; 40]));
