@@ -2,10 +2,14 @@
 //!
 //! A packet of one ring waits until every other ring has handed over all that is older: until that is empty, or hands over
 //! something newer, or as long as a ring may keep a block to itself, [`HANDED_OVER`].
+//!
+//! Whatever comes from servers, what clients send is taken out of its ring in time: while a slow machine passes on the bulk of
+//! servers for longer than the other ring lasts, puts would be lost.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::net::capture::Packet;
+use crate::net::protocol::Side;
 use crate::net::ring::RETIRE;
 use crate::net::tap::Tap;
 
@@ -16,6 +20,12 @@ pub const HANDED_OVER: Duration = Duration::from_millis(2 * RETIRE as u64 + 20);
 /// Time within which the kernel has written a packet to all rings: it takes microseconds, unless the processor is taken
 /// from it.
 const WRITTEN: Duration = Duration::from_millis(5);
+
+/// After so many packets the rings of what clients send are looked at: a slow machine takes a few milliseconds for them.
+const OFTEN: usize = 64;
+
+/// A round that lasts longer ends, for the sake of those who wait for their turn. They have rings, too.
+const LONGEST: Duration = Duration::from_millis(250);
 
 /// A ring without a packet.
 const NONE: i64 = i64::MAX;
@@ -28,6 +38,7 @@ pub(super) fn pass_on(taps: &mut [&mut Tap], behind: Duration, f: &mut dyn FnMut
     let (old, written) = (before(behind), before(WRITTEN));
     taps.iter_mut().for_each(|tap| tap.look());
     let mut next: Vec<i64> = taps.iter_mut().map(|tap| tap.next().unwrap_or(NONE)).collect();
+    let (begin, mut passed) = (Instant::now(), 0);
     while let Some((at, time)) = earliest(&next) {
         if !may_pass(taps, &next, time, old, written) {
             // rings that had nothing may have something by now
@@ -44,6 +55,18 @@ pub(super) fn pass_on(taps: &mut [&mut Tap], behind: Duration, f: &mut dyn FnMut
         if let (Some(tap), Some(next)) = (taps.get_mut(at), next.get_mut(at)) {
             tap.take(&mut |packet| f(at, packet));
             *next = tap.next().unwrap_or(NONE);
+        }
+        passed += 1;
+        if passed % OFTEN == 0 {
+            let now = Instant::now();
+            let is_late = now.duration_since(begin) > LONGEST;
+            for (tap, next) in taps.iter_mut().zip(&mut next).filter(|(tap, _)| tap.side() == Side::Client) {
+                tap.make_room(now);
+                *next = tap.next().unwrap_or(NONE);
+            }
+            if is_late {
+                return;
+            }
         }
     }
     taps.iter_mut().for_each(|tap| tap.hold(behind));

@@ -17,6 +17,9 @@ use crate::net::service::Ports;
 /// Bytes of packets that may wait for older ones: beyond it they are passed on all the same. As much as a ring holds.
 const HELD: usize = 1 << 20;
 
+/// Packets for which there is always room.
+const FEW: usize = 16;
+
 /// A packet that waits for older ones of the other socket.
 #[derive(Debug)]
 struct Held {
@@ -141,11 +144,17 @@ impl Tap {
 
     /// Time of the next packet.
     pub fn next(&mut self) -> Option<i64> {
-        if let Some(held) = self.held.front() {
-            return Some(held.wall);
+        match self.held.front() {
+            Some(held) => Some(held.wall),
+            None if self.blocks > 0 => self.next_in_ring(),
+            None => None,
         }
+    }
+
+    /// Time of the next packet that waits in the ring.
+    fn next_in_ring(&mut self) -> Option<i64> {
         loop {
-            let ring = self.ring.as_mut().filter(|_| self.blocks > 0)?;
+            let ring = self.ring.as_mut()?;
             let block = ring.block()?;
             let walk = self.walk.get_or_insert_with(|| Walk::of(block));
             if let Some(packet) = walk.peek(block) {
@@ -153,7 +162,7 @@ impl Tap {
                 return Some(packet.wall);
             }
             self.walk = None;
-            self.blocks -= 1;
+            self.blocks = self.blocks.saturating_sub(1);
             ring.release();
         }
     }
@@ -186,21 +195,35 @@ impl Tap {
         }
     }
 
+    /// Takes the next packet out of the ring, which [`Tap::next_in_ring`] has found.
+    fn hold_next(&mut self, since: Instant) {
+        if let (Some(block), Some(walk)) = (self.ring.as_ref().and_then(Ring::block), &mut self.walk) {
+            if let Some(Packet { wall, bytes, length, unverified, .. }) = walk.peek(block) {
+                self.held_bytes += bytes.len() + size_of::<Held>();
+                self.held.push_back(Held { since, wall, bytes: bytes.to_vec(), length, unverified });
+            }
+            walk.advance(block);
+        }
+    }
+
+    /// Makes room in the ring while a round takes its time.
+    pub fn make_room(&mut self, now: Instant) {
+        while self.held_bytes < HELD / 2 && self.next_in_ring().is_some() {
+            self.hold_next(now);
+        }
+    }
+
     /// Ends a round: keeps the packets that wait, and returns the ring's blocks to the kernel. `most` is how long they
     /// may wait.
     pub fn hold(&mut self, most: Duration) {
         let now = Instant::now();
-        let (mut kept, mut bytes) = (VecDeque::new(), 0);
-        std::mem::swap(&mut kept, &mut self.held);
-        while self.next().is_some() {
-            self.take(&mut |packet| {
-                bytes += packet.bytes.len() + size_of::<Held>();
-                let Packet { wall, bytes, length, unverified, .. } = packet;
-                kept.push_back(Held { since: now, wall, bytes: bytes.to_vec(), length, unverified });
-            });
+        while self.blocks > 0 && self.next_in_ring().is_some() {
+            self.hold_next(now);
         }
-        self.held = kept;
-        self.held_bytes += bytes;
+        if self.held.is_empty() {
+            // as it is nearly always
+            self.held.shrink_to(FEW);
+        }
         self.due = self.held.front().is_some_and(|held| now.duration_since(held.since) >= most);
     }
 
