@@ -9,6 +9,8 @@ use iocrec_log::event::{Address, Event, Fact};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Opens a capture, or says loudly that it can't.
@@ -170,4 +172,59 @@ fn what_a_user_can_get_wrong() {
         capture.set_ports(&Ports::of(&SERVICE, &many[..3])).expect("fewer");
         assert!(capture.set_ports(&Ports::of(&SERVICE, &many)).is_err());
     }
+}
+
+/// A machine that is too slow for what a server sends loses none of what clients send.
+#[test]
+fn a_slow_machine_loses_answers_but_no_puts() {
+    const PUTS: u32 = 400;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let server = listener.local_addr().expect("address");
+    let Some(mut capture) = open("lo", &[server.port()]) else { return };
+    let mut client = TcpStream::connect(server).expect("connect");
+    client.set_nodelay(true).expect("nodelay");
+    let (mut served, _) = listener.accept().expect("accept");
+    served.set_nodelay(true).expect("nodelay");
+    let ends = Arc::new(AtomicBool::new(false));
+    let mut reader = client.try_clone().expect("a copy");
+    std::thread::spawn(move || while reader.read(&mut [0; 1 << 16]).is_ok_and(|read| read > 0) {});
+    let sending = std::thread::spawn({
+        let ends = ends.clone();
+        // answers to creates pass the filter
+        let answers = message(18, 6, 1, 1, 7, b"").repeat(60);
+        move || {
+            while !ends.load(Ordering::Relaxed) && served.write_all(&answers).is_ok() {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+    });
+    let putting = std::thread::spawn(move || {
+        for number in 0..PUTS {
+            client.write_all(&put(false, 7, number, &[f64::from(number)])).expect("write");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        client
+    });
+    let (mut puts, mut last) = (Vec::new(), Instant::now());
+    while puts.len() < PUTS as usize && last.elapsed() < Duration::from_secs(3) {
+        capture.drain(&mut |packet| {
+            match packet.bytes.last_chunk::<24>() {
+                Some([0, 4, 0, 8, .., a, b, c, d, e, f, g, h]) => {
+                    puts.push(f64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]));
+                    // TCP sends some twice
+                    puts.dedup();
+                    last = Instant::now();
+                }
+                // a ringful takes more than a second
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+        });
+    }
+    ends.store(true, Ordering::Relaxed);
+    drop(putting.join().expect("it puts"));
+    sending.join().expect("it sends");
+    let [requests, answers] = capture.losses();
+    assert!(answers > 0, "nothing is tested");
+    assert_eq!(requests, 0, "{answers} from the server were lost");
+    assert!(puts.iter().copied().eq((0..PUTS).map(f64::from)), "{} of {PUTS}, or not in order", puts.len());
 }
