@@ -4,15 +4,15 @@
 use crate::logs::Logs;
 use crate::model::clock::SetLater;
 use crate::model::course::Course;
-use crate::model::inputs::{Known, Search};
+use crate::model::input_links::InputLinks;
+use crate::model::inputs::{text_of, Known, Search};
 use crate::model::links::is_cp;
 use crate::model::run::Run;
-use crate::model::value;
 use crate::recent::{abouts, MARGIN};
-use crate::scan::{Blocks, Part, Scan};
+use crate::scan::{Blocks, Choose, Part, Scan};
 use epics::pv::link_target;
 use epics::Pv;
-use iocrec_log::event::{Fact, FieldId, FieldValue, Ioc, Value};
+use iocrec_log::event::{Dbf, Fact, FieldId, Ioc, Value};
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -82,35 +82,72 @@ fn may_hold_links(file: &SegmentFile) -> bool {
     abouts(file).is_none_or(|abouts| abouts.iter().any(may))
 }
 
-/// Names of records that CP links are known to follow; a bound for hostile logs.
+/// Names of records that links are known to lead to; a bound for hostile logs.
 const MAX_SOURCES: usize = 100_000;
 
 /// The names of the records that the CP links in the logs follow: one pass over the few blocks that hold links.
 pub fn cp_sources(logs: &Logs) -> HashSet<String> {
+    sources(logs, None)
+}
+
+/// The input links of all records, and the names of the records that these and CP links lead to.
+pub fn all_inputs(logs: &Logs) -> (InputLinks, HashSet<String>) {
+    let mut links = InputLinks::default();
+    let mut names = sources(logs, Some(&mut links));
+    for pv in links.pvs() {
+        let record = Pv::new(&pv).record;
+        if names.len() < MAX_SOURCES && !names.contains(record) {
+            names.insert(record.to_owned());
+        }
+    }
+    (links, names)
+}
+
+/// The sources of CP links; takes all links, too, if these are wanted.
+fn sources(logs: &Logs, mut links: Option<&mut InputLinks>) -> HashSet<String> {
     let mut names = HashSet::new();
-    let choose = |about: &About| match about.classes {
-        Some(classes) if !classes.readings() => Choice::Pass,
+    let with_definitions = links.is_some();
+    let choose = move |about: &About| match about.classes {
+        Some(classes) if !(classes.readings() || with_definitions && about.defines) => Choice::Pass,
         // what was read in the IOC's memory is no hit
         _ => Choice::Only(Arc::new(|_| false)),
     };
-    for files in logs.runs() {
+    let choose = Arc::new(choose);
+    for (number, files) in (0..).zip(logs.runs()) {
         let mut scan = Scan::new(files, Blocks::All);
         if logs.uses_index() {
-            scan.choose(Arc::new(choose));
+            scan.choose(Arc::clone(&choose) as Arc<Choose>);
         }
+        let run = Run::new(None);
         for part in scan {
             let Part::Block(block) = part else { continue };
             for event in &block.events {
-                let Fact::FieldValue(FieldValue { value: Value::Text(link), .. }) = &event.fact else {
-                    continue;
+                let held = match &event.fact {
+                    Fact::FieldValue(held) => held,
+                    Fact::Field(_) | Fact::Menu(_) if with_definitions => {
+                        run.apply(event.time, &event.fact);
+                        continue;
+                    }
+                    _ => continue,
                 };
+                if let Some(links) = &mut links {
+                    let of = (number, held.record);
+                    named(&run, held.field, &held.value, &mut |name, dbf, word| match dbf {
+                        Dbf::InLink => links.link(of, event.time, name, text_of(&held.value)),
+                        Dbf::Device if name == "DTYP" => {
+                            word.into_iter().for_each(|word| links.device(of, event.time, word));
+                        }
+                        _ => {}
+                    });
+                }
+                let Value::Text(link) = &held.value else { continue };
                 if names.len() < MAX_SOURCES && is_cp(link) {
-                    let mut text = String::new();
-                    value::push_lossy(&mut text, link);
+                    let text = text_of(&held.value).unwrap_or_default();
                     names.insert(Pv::new(link_target(&text)).record.to_owned());
                 }
             }
         }
+        links.iter_mut().for_each(|links| links.close());
     }
     names
 }
@@ -183,6 +220,11 @@ fn take(logs: &Logs, files: &[SegmentFile], place: &Place, search: &mut Search) 
 
 fn field(run: &Run, time: u64, field: FieldId, held: &Value, search: &mut Search) {
     let wall = run.wall(time);
+    named(run, field, held, &mut |name, dbf, word| search.field(wall, name, dbf, held, word));
+}
+
+/// Gives the name and type of a field that was read, and the word for its value if that is an index.
+fn named(run: &Run, field: FieldId, held: &Value, take: &mut dyn FnMut(&str, Dbf, Option<&str>)) {
     let context = run.context();
     let Some(field) = context.field(field) else { return };
     let index = match held {
@@ -192,5 +234,5 @@ fn field(run: &Run, time: u64, field: FieldId, held: &Value, search: &mut Search
     };
     let choices = field.menu.and_then(|menu| context.menu(menu)).map(|menu| &menu.choices);
     let word = index.zip(choices).and_then(|(index, choices)| choices.get(index)).map(String::as_str);
-    search.field(wall, &field.name, field.dbf, held, word);
+    take(&field.name, field.dbf, word);
 }

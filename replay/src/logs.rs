@@ -5,7 +5,7 @@ use crate::chains::Chains;
 use crate::clocks::{self, HostClock, Offsets};
 use crate::events::Events;
 use crate::filter::{Filter, Pattern};
-use crate::inputs::cp_sources;
+use crate::inputs::all_inputs;
 use crate::model::course::Course;
 use crate::model::names::address;
 use crate::model::origins::Origins;
@@ -426,12 +426,9 @@ impl Logs {
     /// What makes changes of alarms of chains, of these processes.
     pub(crate) fn changes<'a>(&self, filter: &'a Filter, processes: Rc<Processes>) -> Changes<'a> {
         let until = filter.until.map(|until| self.even(until));
-        Changes::new(
-            filter,
-            processes,
-            (until, self.end()),
-            Origins::of_sources(cause::of_root, cp_sources(self)),
-        )
+        let (links, sources) = all_inputs(self);
+        let origins = Origins::of_sources(cause::of_root, sources).with_inputs(links);
+        Changes::new(filter, processes, (until, self.end()), origins)
     }
 
     /// All chains in the filter's time range.

@@ -18,6 +18,8 @@ const TSEL: u32 = 21;
 const INPA: u32 = 22;
 const INPB: u32 = 23;
 const HIHI: u32 = 24;
+/// HIHI of calc.
+const OWN_HIHI: u32 = 25;
 /// Another calc.
 const SUM: u32 = 9;
 
@@ -28,6 +30,7 @@ fn begin() -> Vec<(u64, Fact)> {
     let links = [(SDIS, "SDIS"), (TSEL, "TSEL"), (INPA, "INPA"), (INPB, "INPB")];
     let mut facts: Vec<_> = links.map(|(id, name)| field(id, "calc", name, Dbf::InLink)).into();
     facts.push(field(HIHI, "ao", "HIHI", Dbf::Double));
+    facts.push(field(OWN_HIHI, "calc", "HIHI", Dbf::Double));
     let (name, rtype) = ("T:SUM".into(), "calc".into());
     facts.push((0, Fact::from(Record { id: SUM, ioc: 1, address: 9, name, rtype })));
     facts.push((0, Fact::Alias(Alias { record: 1, name: "T:OLDNAME".into() })));
@@ -205,6 +208,156 @@ fn other_fields_and_aliases_are_followed() {
     let (why, text) = with("@asyn(PORT1)", vec![]);
     assert_eq!(why["sources"][0]["kind"], "device", "{why:#}");
     assert!(text.contains("T:SUM.INPA reads a device, @asyn(PORT1)"), "{text}");
+}
+
+/// The same with an alarm.
+fn alarming(time: u64, value: f64) -> [(u64, Fact); 2] {
+    [(time, process(OTHER, -100, 2, SUM)), (time + 20_000, complete(OTHER, -150, SUM, value, 2))]
+}
+
+/// What `alarms` says of the last alarm of T:SUM, and what `why --alarm` says of it.
+fn alarm(events: Vec<(u64, Fact)>, more: &[&str]) -> (Json, String, Json) {
+    let log = tempfile::tempdir().unwrap();
+    let mut events = [begin(), events].concat();
+    events.sort_by_key(|event| event.0);
+    write_events(&log.path().join("log"), "box1", 7, events);
+    let ask = |words: &[&str]| {
+        let (code, out, err) = run(log.path(), &[words, &["log", "--utc"]].concat());
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let of_sum = [&["alarms", "--pv", "T:SUM"], more].concat();
+    let lines = ask(&[&of_sum[..], &["--format", "jsonl"]].concat());
+    let lines: Vec<Json> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = lines.iter().rfind(|line| line["what"] == "change");
+    let text = ask(&of_sum);
+    let csv = ask(&[&of_sum[..], &["--format", "csv"]].concat());
+    let inputs = line.map(|line| line["inputs"].clone()).unwrap_or_default();
+    for told in inputs.as_array().into_iter().flatten() {
+        let told = told.as_str().unwrap();
+        assert!(text.contains(told) && csv.contains(told), "{told}: {text}{csv}");
+    }
+    let why = serde_json::from_str(&ask(&["why", "--alarm", "--json", "T:SUM"])).unwrap();
+    (line.cloned().unwrap_or_default(), text, why)
+}
+
+#[test]
+fn alarms_follow_inputs_as_why_does() {
+    let begin = |inputs: &[(u32, &str)]| {
+        let processed = scan(OTHER, 10 * SECOND, SUM, 7.0).to_vec();
+        [links(SECOND, SUM, inputs), scan(SCAN, 9 * SECOND, 2, 5.0).into(), processed].concat()
+    };
+    let both = [(INPA, "T:SP NPP NMS"), (INPB, "T:CALC NPP NMS")];
+    let put = |time| written(time, (1, 1), 1.0, 2.0).to_vec();
+    let one = |text: Json| json!([text]);
+
+    // the one that changed; what came later was none of its causes
+    let events = [begin(&both), put(10500 * MS), alarming(11 * SECOND, 8.0).into()].concat();
+    let events = [events, written(11500 * MS, (1, 1), 2.0, 3.0).to_vec()].concat();
+    let (line, text, why) = alarm(events, &[]);
+    assert_eq!((&line["cause"], &line["by"]), (&json!("scan 1 second"), &Json::Null), "{line:#}");
+    let told = line["inputs"][0].as_str().unwrap();
+    assert!(
+        told.starts_with("T:SUM.INPA reads T:SP, which changed 500.0") && told.contains(" T:SP 1 -> 2 "),
+        "{told}"
+    );
+    assert!(!told.contains("T:CALC") && !told.contains("2 -> 3"), "{told}");
+    assert!(text.contains(&format!("scan 1 second; {told}")), "{text}");
+    assert_eq!(why["sources"][0]["link"], "T:SUM.INPA", "{why:#}");
+    assert_eq!(
+        (&why["sources"][0]["since_last"], &why["sources"][1]["since_last"]),
+        (&json!(true), &json!(false))
+    );
+    // of several none is picked, the latest first
+    let several = [put(10500 * MS), scan(SCAN, 10700 * MS, 2, 6.0).into(), alarming(11 * SECOND, 8.0).into()];
+    let (line, _, why) = alarm([begin(&both), several.concat()].concat(), &[]);
+    let told = line["inputs"][0].as_str().unwrap();
+    assert!(
+        told.starts_with(
+            "any of 2 inputs of T:SUM may have been it, the latest first: (T:SUM.INPB reads T:CALC, "
+        ) && told.contains("; (T:SUM.INPA reads T:SP, which changed 500.0"),
+        "{told}"
+    );
+    assert_eq!(line["by"], Json::Null);
+    assert_eq!(why["sources"][0]["link"], "T:SUM.INPB");
+
+    // none of them
+    let (line, _, why) = alarm([begin(&both), alarming(11 * SECOND, 8.0).into()].concat(), &[]);
+    assert_eq!(
+        line["inputs"],
+        one(json!("no input of T:SUM is known to have changed since it processed before")),
+        "{why:#}"
+    );
+    // a limit of its own
+    let limit = written(10800 * MS, (SUM, OWN_HIHI), 9.0, 2.0).to_vec();
+    let (line, ..) = alarm([begin(&both), limit, alarming(11 * SECOND, 7.0).into()].concat(), &[]);
+    let told = line["inputs"][0].as_str().unwrap();
+    assert!(told.contains("T:SUM.HIHI was written 200.0"), "{told}");
+    // devices, and what is elsewhere
+    let (line, ..) = alarm([begin(&[(INPA, "@asyn(P1)")]), alarming(11 * SECOND, 8.0).into()].concat(), &[]);
+    assert_eq!(line["inputs"], one(json!("T:SUM.INPA reads a device, @asyn(P1)")));
+    let (line, ..) =
+        alarm([begin(&[(INPA, "R:NOWHERE NPP NMS")]), alarming(11 * SECOND, 8.0).into()].concat(), &[]);
+    assert_eq!(line["inputs"], one(json!("T:SUM.INPA reads R:NOWHERE, which is not in these logs")));
+    // by another name
+    let alias = begin(&[(INPA, "T:OLDNAME NPP NMS")]);
+    let (line, ..) = alarm([alias, put(10500 * MS), alarming(11 * SECOND, 8.0).into()].concat(), &[]);
+    let told = line["inputs"][0].as_str().unwrap();
+    assert!(told.starts_with("T:SUM.INPA reads T:OLDNAME, which changed 500.0"), "{told}");
+    // a limit of the source
+    let limit = written(10500 * MS, (1, HIHI), 1.0, 2.0).to_vec();
+    let of_limit = begin(&[(INPA, "T:SP.HIHI NPP NMS")]);
+    let (line, ..) = alarm([of_limit.clone(), limit, alarming(11 * SECOND, 8.0).into()].concat(), &[]);
+    let told = line["inputs"][0].as_str().unwrap();
+    assert!(told.starts_with("T:SUM.INPA reads T:SP.HIHI, which changed 500.0"), "{told}");
+    let (line, ..) = alarm([of_limit, put(10500 * MS), alarming(11 * SECOND, 8.0).into()].concat(), &[]);
+    assert_eq!(
+        line["inputs"],
+        one(json!("no input of T:SUM is known to have changed since it processed before"))
+    );
+    // not noted, or changed since
+    let unknown = [scan(OTHER, 10 * SECOND, SUM, 7.0), alarming(11 * SECOND, 8.0)].concat();
+    let (line, text, _) = alarm(unknown, &[]);
+    let told = "the inputs of T:SUM are not known: the log does not hold its input links";
+    assert_eq!(line["inputs"], one(json!(told)));
+    assert!(text.contains(&format!("scan 1 second; {told}")), "{text}");
+    // a put is the cause itself
+    let own = [
+        links(SECOND, SUM, &both),
+        scan(OTHER, 10 * SECOND, SUM, 7.0).into(),
+        written(10500 * MS, (1, 1), 1.0, 2.0).into(),
+        vec![
+            (11 * SECOND, common::put(PutKind::PutField, CLIENT, -1000, 1, (SUM, OWN_HIHI), 9.0, 2.0)),
+            (11 * SECOND + 10_000, common::put(PutKind::Put, CLIENT, -1200, 0, (SUM, OWN_HIHI), 9.0, 2.0)),
+            (11 * SECOND + 20_000, process(CLIENT, -1300, 0, SUM)),
+            (11 * SECOND + 30_000, complete(CLIENT, -1350, SUM, 8.0, 2)),
+        ],
+    ];
+    let (line, ..) = alarm(own.concat(), &[]);
+    assert_eq!(line["inputs"], json!([]), "{line:#}");
+    assert!(line["by"].is_string(), "{line:#}");
+}
+
+/// From one scan to the next, to the put; and where a source has changed again since, what it did then is told.
+#[test]
+fn alarms_follow_a_way_of_scans() {
+    let mut events = links(SECOND, SUM, &[(INPA, "T:CALC NPP NMS")]);
+    events.extend(links(SECOND, 2, &[(INPA, "T:SP NPP NMS")]));
+    events.extend(scan(SCAN, 9 * SECOND, 2, 5.0));
+    events.extend(scan(OTHER, 9500 * MS, SUM, 5.0));
+    events.extend(written(9700 * MS, (1, 1), 1.0, 2.0));
+    events.extend(scan(SCAN, 10 * SECOND, 2, 6.0));
+    // too late for T:CALC, though not for T:SUM
+    events.extend((0..6).flat_map(|n| written(10100 * MS + n * MS, (1, 1), 2.0 + n as f64, 3.0 + n as f64)));
+    events.extend(alarming(10500 * MS, 6.0));
+    let (line, _, why) = alarm(events, &[]);
+    let told = line["inputs"][0].as_str().unwrap();
+    assert!(told.starts_with("T:SUM.INPA reads T:CALC, which changed 500.00 ms before: scan "), "{told}");
+    assert!(
+        told.contains("; T:CALC.INPA reads T:SP, which changed 300.0") && told.contains("T:SP 1 -> 2 "),
+        "{told}"
+    );
+    assert_eq!(why["sources"][0]["change"]["sources"][0]["change"]["to"], json!(2.0), "{why:#}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub enum Form {
     None,
     /// In VAL, up to 8 bytes.
     Scalar,
-    /// In VAL, 40 bytes.
+    /// In VAL, 40 bytes or fewer.
     String,
     /// Behind a pointer: BPTR, with NORD elements of type FTVL.
     Array {

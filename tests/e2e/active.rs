@@ -53,3 +53,36 @@ fn what_finds_a_record_active_is_the_cause_of_its_processing_once_more() {
     let loops = json_lines(&rig.replay("top", &["--by", "loops", "--format", "jsonl"]).stdout);
     assert_eq!(loops, [] as [Value; 0], "nothing here feeds itself");
 }
+
+/// EPICS Base writes to RPRO for nobody: the record processes for its CP link alone, and each time for that.
+#[test]
+fn a_put_to_rpro_makes_nothing_process() {
+    let Some(rig) = Rig::new("active-rpro") else { return };
+    let mut ioc = rig.ioc("active", PORT, "active.db", &[PORT]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "ACT:READY", "both");
+    let first = client.get("ACT:AGAIN").as_f64().expect("a number");
+    for value in [1.0, 2.0] {
+        client.put("ACT:SP:AGAIN", DOUBLE, json!(value), true);
+        wait_until("the CP link", || client.get("ACT:AGAIN") == json!(first + value));
+        ioc.command("dbpf ACT:AGAIN.RPRO 1");
+        assert_eq!(client.get("ACT:AGAIN.RPRO"), json!(0), "it is refused");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(client.get("ACT:AGAIN"), json!(first + 2.0));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let values = ["values", "ACT:AGAIN", "--format", "jsonl", &rig.log()];
+    let lines = json_lines(&Command::new(iocreplay()).args(values).output().expect("iocreplay runs").stdout);
+    let causes: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["source"] == "process")
+        .map(|line| line["cause"].as_str().expect("a cause"))
+        .collect();
+    assert_eq!(causes, ["CP link ACT:AGAIN.INPA from ACT:SP:AGAIN"; 2]);
+    let puts = rig.puts(&["--pv", "ACT:AGAIN.RPRO"]);
+    assert_eq!(puts.len(), 2, "{puts:#?}");
+    for put in &puts {
+        assert!(put["new"].is_null() || put["new"] == json!(0), "{put:#}");
+    }
+}

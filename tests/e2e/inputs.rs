@@ -25,6 +25,8 @@ fn record(name: &str, options: &[&str], agent: &[&str]) -> Option<Rig> {
     put(&mut client, "IN:SET.HIHI", 77.0, ("IN:LIMIT", 77.0));
     wait_until("the CP link", || client.get("IN:FOLLOWS") == json!(78.0));
     put(&mut client, "IN:WRITER", 7.0, ("IN:WRITTEN", 70.0));
+    client.put("IN:ALONE.HIHI", DOUBLE, json!(2.0), true);
+    wait_until("the alarm by the limit", || client.get("IN:ALONE.SEVR") == json!(2));
     assert!(recorder.stop().success(), "{}", recorder.errors());
     Some(rig)
 }
@@ -160,10 +162,65 @@ fn compare(rig: &Rig) {
     assert_eq!(by, [(&json!("db_link"), &json!("IN:WRITER"))], "{puts:#?}");
 }
 
+/// `alarms` in this format, of this record.
+fn alarms(rig: &Rig, record: &str, format: &str, more: &[&str]) -> String {
+    let words = [&["alarms", "--pv", record, "--format", format], more].concat();
+    String::from_utf8(ask(rig, &words).stdout).expect("text")
+}
+
+/// The change of an alarm to this severity, and what it says of the inputs.
+fn change(rig: &Rig, record: &str, severity: &str, more: &[&str]) -> Option<(Value, String)> {
+    let lines = crate::rig::json_lines(alarms(rig, record, "jsonl", more).as_bytes());
+    let line = lines.into_iter().find(|line| line["what"] == "change" && line["severity"] == severity)?;
+    let told: Vec<&str> = line["inputs"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let told = told.join("; ");
+    Some((line, told))
+}
+
+/// Alarms of scanned records are told of as `why` tells of them: by the puts that were made, and who made them.
+fn compare_alarms(rig: &Rig) {
+    let (top, told) = change(rig, "IN:TOP", "MAJOR", &[]).expect("the alarm of IN:TOP");
+    assert_eq!((&top["value"], &top["cause"]), (&json!(42.0), &json!("scan 1 second")), "{top:#}");
+    assert!(told.starts_with("IN:TOP.INP reads IN:MIDDLE.VAL, which changed "), "{told}");
+    assert!(
+        told.contains(" before: scan .2 second; IN:MIDDLE.INPA reads IN:SET:ALIAS, which changed "),
+        "{told}"
+    );
+    assert!(told.contains(" IN:SET 1 -> 21 by "), "{told}");
+    for format in ["text", "csv"] {
+        assert!(alarms(rig, "IN:TOP", format, &[]).contains(" IN:SET 1 -> 21 by "), "{format}");
+    }
+    let of_put = &rig.puts(&["--pv", "IN:SET"])[0];
+    let user = of_put["user"].as_str().expect("a user");
+    assert!(change(rig, "IN:TOP", "MAJOR", &["--user", user]).is_some(), "{user} made the put");
+    assert!(change(rig, "IN:TOP", "MAJOR", &["--user", "somebody-else"]).is_none());
+    let why = ask(rig, &["why", "--alarm", "--json", "IN:TOP"]);
+    let why: Value = serde_json::from_slice(&why.stdout).expect("JSON");
+    assert_eq!(source(&source(&why, "IN:TOP.INP")["change"], "IN:MIDDLE.INPA")["change"]["pv"], "IN:SET");
+
+    // one of its inputs counts all the time: none is picked
+    let (_, told) = change(rig, "IN:SUM", "MINOR", &[]).expect("the alarm of IN:SUM");
+    assert!(told.starts_with("any of 2 inputs of IN:SUM may have been it, the latest first: "), "{told}");
+    assert!(told.contains("IN:SUM.INPB reads IN:COUNT, which changed "), "{told}");
+    assert!(told.contains(" IN:OTHER 0 -> 1000 by "), "{told}");
+
+    // its limit was put
+    let (_, told) = change(rig, "IN:ALONE", "MAJOR", &[]).expect("the alarm of IN:ALONE");
+    assert!(
+        told.contains("IN:ALONE.HIHI was written ") && told.contains(" IN:ALONE.HIHI 10 -> 2 by "),
+        "{told}"
+    );
+
+    // the screen of its last minute has the same
+    let last = String::from_utf8(ask(rig, &["last", "--json"]).stdout).expect("text");
+    assert!(last.contains(" IN:SET 1 -> 21 by "), "{last}");
+}
+
 #[test]
 fn scanned_records_are_followed_to_their_sources() {
     if let Some(rig) = record("inputs", &[], &[]) {
         compare(&rig);
+        compare_alarms(&rig);
         let noted = rig.facts("field_value");
         assert!(noted >= 3 * 12, "{noted}");
     }
@@ -174,6 +231,7 @@ fn scanned_records_are_followed_in_the_earliest_base_too() {
     if let Some(earliest) = epics_versions().first() {
         if let Some(rig) = record("inputs-earliest", &["--epics", earliest], &[]) {
             compare(&rig);
+            compare_alarms(&rig);
         }
     }
 }
@@ -185,4 +243,6 @@ fn without_snapshots_inputs_are_unknown() {
     assert_eq!(top["sources"], json!([]), "{top:#}");
     assert!(top["inputs"].as_str().is_some_and(|inputs| inputs.contains("snapshots")), "{top:#}");
     assert!(top["meanwhile"].as_array().is_some(), "{top:#}");
+    let (_, told) = change(&rig, "IN:TOP", "MAJOR", &[]).expect("the alarm of IN:TOP");
+    assert!(told.starts_with("the inputs of IN:TOP are not known: "), "{told}");
 }

@@ -68,3 +68,33 @@ fn a_circle_is_a_loop_if_it_makes_its_records_process() {
     }
     drop(ioc);
 }
+
+/// Turns of the circles of CP links.
+const TURNS: u64 = 200;
+
+#[test]
+fn a_circle_of_cp_links_is_a_loop_though_a_record_has_others() {
+    let Some(rig) = Rig::new("loops-cp") else { return };
+    let ioc = rig.ioc("loops", PORT, "loops.db", &[PORT]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "LOOP:READY", "both");
+    // the first processing for a CP link tells the recorder of the links
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    for (limit, first, second) in [("LOOP:LIMIT", "LOOP:P", "LOOP:Q"), ("LOOP:LIMIT2", "LOOP:R", "LOOP:S")] {
+        client.put(limit, 5, json!(TURNS), true);
+        wait_until("the circle comes to rest", || count(&mut client, second) == TURNS);
+        assert_eq!(count(&mut client, first), TURNS);
+    }
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let loops = json_lines(&rig.replay("top", &["--by", "loops", "--format", "jsonl"]).stdout);
+    let found: BTreeMap<&str, &Value> =
+        loops.iter().map(|line| (line["name"].as_str().expect("names"), line)).collect();
+    assert_eq!(found.keys().copied().collect::<Vec<_>>(), ["LOOP:P, LOOP:Q", "LOOP:R, LOOP:S"], "{loops:#?}");
+    // each was made to process by the other as often as that changed
+    for line in found.values() {
+        let turns = line["count"].as_u64().expect("a number");
+        assert!(turns.abs_diff(2 * TURNS) <= 6, "{line}");
+    }
+    drop(ioc);
+}

@@ -7,8 +7,9 @@ use crate::filter::Filter;
 use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Ending, Place, Source, State, Until, What};
 use crate::model::asides::{Aside, What as Beside};
 use crate::model::base_types::collects;
-use crate::model::chain::{Chain, Outcome as End, SpanKind};
-use crate::model::origins::{is_value, Cause, Number, Origins};
+use crate::model::chain::{Chain, Outcome as End, PutSpan, SpanKind};
+use crate::model::history::processes;
+use crate::model::origins::{self, is_value, Cause, Inputs, Number, Origins};
 use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
 use crate::model::run::{has_value, Run};
 use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
@@ -47,6 +48,8 @@ struct Last {
     /// When it last began to process and was not seen to complete, which may have changed its alarm.
     open: Option<i64>,
     process: Option<u32>,
+    /// When it last began to process.
+    began: Option<i64>,
     /// Whether it was read last where its processing is not recorded.
     is_blind: bool,
 }
@@ -59,6 +62,7 @@ impl Last {
 }
 
 /// A record's state, or the acknowledgement of its alarm.
+#[allow(clippy::large_enum_variant)] // each waits in a box of its own, and nearly all are states
 enum Waiting {
     State(Number, Shown, State),
     Acknowledged(Option<Number>, Box<PutLine>),
@@ -185,11 +189,12 @@ impl<'a> Changes<'a> {
             What::Acknowledged => line.put.as_ref(),
             _ => line.cause.as_ref().and_then(|cause| cause.put.as_ref()),
         };
+        let by_input = || line.inputs.iter().flat_map(Inputs::causes).any(|cause| who(cause.put.as_ref()));
         severe
             && (line.what == What::Still || self.filter.time(line.time))
             && self.filter.place(host, ioc)
             && self.filter.field(record, "VAL")
-            && who(put)
+            && (who(put) || by_input())
     }
 
     /// The number of a record, and what is known of it.
@@ -322,8 +327,10 @@ impl<'a> Changes<'a> {
                     acknowledges |= outcome::acknowledges(&context, put);
                     if let Some(record) = put.record.filter(|_| is_value(&context, put)) {
                         drop(context);
-                        let time = chain.run.even(put.written.unwrap_or(span.end));
-                        self.written(top, chain, record, time, cause);
+                        self.written(top, (chain, place), (put, record), cause);
+                    } else if self.origins.follows_inputs() {
+                        drop(context);
+                        self.field_written(top, (chain, place), put, cause);
                     }
                 }
                 SpanKind::Link(link) => {
@@ -384,6 +391,7 @@ impl<'a> Changes<'a> {
             (last.seen, last.shown) = (Some(time), Shown::by(chain));
         }
         last.is_blind = false;
+        let began = last.began.replace(begun);
         let before = last.taken;
         let as_before = before.is_some_and(|(taken, before, source)| {
             taken <= time && before == Some(alarm) && (source == Source::Process || begun > taken)
@@ -391,15 +399,22 @@ impl<'a> Changes<'a> {
         if !as_before {
             last.taken = Some((time, Some(alarm), Source::Process));
         }
-        if self.origins.is_followed(number) && self.origins.state(number, value, alarm) {
+        let turns = match self.origins.is_followed(number) {
+            true => self.origins.state(number, begun, value, alarm),
+            false => None,
+        };
+        if let Some(turns) = turns {
             let cause = cause.get_or_insert_with(|| self.origins.cause(top, self.root.as_deref()));
-            self.origins.changed(number, begun, time, cause);
+            let by = origins::processing(top, chain, place, turns.before);
+            self.origins.changed(number, (begun, time), origins::key(top), turns, by, cause);
         }
         if as_before {
             return;
         }
-        let cause =
-            Some(Rc::clone(cause.get_or_insert_with(|| self.origins.cause(top, self.root.as_deref()))));
+        let cause = Rc::clone(cause.get_or_insert_with(|| self.origins.cause(top, self.root.as_deref())));
+        let own = origins::processing(top, chain, place, began);
+        let inputs = self.origins.behind(&cause, own.as_ref());
+        let cause = Some(cause);
         let context = chain.run.context();
         let (value, text) = match has_value(&context, record) {
             true => (value.clone(), enum_strings::state(&context, record, at, value)),
@@ -413,26 +428,64 @@ impl<'a> Changes<'a> {
             Some(Ids { trace, span: *ids.get(place)? })
         });
         let unprocessed = false;
-        let state =
-            State { time, ahead, begun, alarm, value, text, cause, source, seen, gap, unprocessed, span };
+        let state = State {
+            time,
+            ahead,
+            begun,
+            alarm,
+            value,
+            text,
+            cause,
+            inputs,
+            source,
+            seen,
+            gap,
+            unprocessed,
+            span,
+        };
         self.wait(time, Waiting::State(number, Shown::by(chain), state));
     }
 
-    /// A put to a record's value did not make it process, but others may follow it by CP links.
+    /// A put to a record's value, which others may follow by CP links or read.
     fn written(
         &mut self,
         top: &Chain,
-        chain: &Chain,
-        record: RecordId,
-        time: i64,
+        (chain, place): (&Chain, usize),
+        (put, record): (&PutSpan, RecordId),
         cause: &mut Option<Rc<Cause>>,
     ) {
         let Some((number, _)) = self.record(&chain.run, record) else { return };
         if !self.origins.is_followed(number) {
             return;
         }
+        let end = chain.spans.get(place).map_or(0, |span| span.end);
+        let time = chain.run.even(put.written.unwrap_or(end));
+        let dbf = put.field.and_then(|field| chain.run.context().field(field).map(|field| field.dbf));
+        let turns = self.origins.written(number, put, dbf, processes(chain, place, put, "VAL"));
         let cause = cause.get_or_insert_with(|| self.origins.cause(top, self.root.as_deref()));
-        self.origins.changed(number, time, time, cause);
+        self.origins.changed(number, (time, time), origins::key(top), turns, None, cause);
+    }
+
+    /// A put to another field of a record than its value.
+    fn field_written(
+        &mut self,
+        top: &Chain,
+        (chain, place): (&Chain, usize),
+        put: &PutSpan,
+        cause: &mut Option<Rc<Cause>>,
+    ) {
+        let context = chain.run.context();
+        let Some(field) = put.field.and_then(|field| context.field(field)) else { return };
+        // a put to a link shows no `dbPut`
+        let has_written = (put.wrote || field.dbf.is_link()) && !put.only_processes;
+        let Some(record) = put.record.filter(|_| has_written && field.name != "PROC") else { return };
+        let (name, dbf) = (field.name.clone(), field.dbf);
+        drop(context);
+        let number = self.record(&chain.run, record).map(|(number, _)| number);
+        let end = chain.spans.get(place).map_or(0, |span| span.end);
+        let at = put.written.unwrap_or(end);
+        let cause = cause.get_or_insert_with(|| self.origins.cause(top, self.root.as_deref()));
+        self.origins.field_written((chain, number), (record, at), (&name, dbf), put, cause);
     }
 
     fn disabled(&mut self, chain: &Chain, record: RecordId, (time, ahead): (i64, i64)) {
@@ -497,10 +550,14 @@ impl<'a> Changes<'a> {
             last.shown.run = Rc::as_ptr(run) as usize;
         }
         last.is_blind = is_blind;
-        if last.taken.is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm)) {
+        let as_before = last.taken.is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm));
+        if !as_before {
+            last.taken = Some((time, Some(alarm), Source::Snapshot));
+        }
+        self.origins.read_state(number, &value, alarm);
+        if as_before {
             return;
         }
-        last.taken = Some((time, Some(alarm), Source::Snapshot));
         let text = enum_strings::state(&run.context(), record, at, &value);
         let state = State {
             alarm: Some(alarm),
@@ -657,6 +714,7 @@ fn unknown(time: i64) -> State {
         value: Value::Unknown,
         text: None,
         cause: None,
+        inputs: Vec::new(),
         source: Source::Process,
         seen: None,
         gap: None,

@@ -8,7 +8,7 @@
 //! - Changes are given in order of time, each with how long the new alarm lasted. So they are held while alarms last,
 //!   up to [`Alarms::holding`]; beyond that they are given before that is known.
 
-use super::origins::Cause;
+use super::origins::{Cause, Inputs};
 use super::putlog::PutLine;
 use super::span_ids::Ids;
 use crate::time::SECOND;
@@ -128,6 +128,8 @@ pub struct AlarmLine {
     pub text: Option<String>,
     /// What began the chain of the change.
     pub cause: Option<Rc<Cause>>,
+    /// What the inputs tell, if no put began it.
+    pub inputs: Vec<Inputs>,
     /// How the new alarm is known.
     pub source: Source,
     /// How long it lasted at least, in nanoseconds; of a summary, from the first change to the last. `None` if it is no
@@ -167,6 +169,8 @@ pub struct State {
     pub text: Option<String>,
     /// What began the chain.
     pub cause: Option<Rc<Cause>>,
+    /// What the inputs tell.
+    pub inputs: Vec<Inputs>,
     /// How it is known.
     pub source: Source,
     /// When the alarm before was last seen.
@@ -294,6 +298,7 @@ impl Alarms {
                 let by_processing = state.source == Source::Process && line.source == Source::Snapshot;
                 if by_processing && state.begun <= line.time {
                     (line.source, line.cause, line.gap) = (Source::Process, state.cause.clone(), None);
+                    line.inputs = state.inputs;
                     line.span = state.span;
                 }
             }
@@ -320,6 +325,7 @@ impl Alarms {
                 value: state.value.clone(),
                 text: state.text.clone(),
                 cause: state.cause.clone(),
+                inputs: state.inputs,
                 source: state.source,
                 lasted: None,
                 until: None,
@@ -414,6 +420,7 @@ impl Alarms {
             value,
             text,
             cause: None,
+            inputs: Vec::new(),
             source: Source::Process,
             lasted: None,
             until: None,
@@ -484,6 +491,7 @@ impl Alarms {
                 value: known.value,
                 text: known.text.take().map(String::from),
                 cause: known.cause.take(),
+                inputs: Vec::new(),
                 source: Source::Process,
                 lasted,
                 until,
@@ -562,6 +570,7 @@ mod tests {
             value: Value::Unknown,
             text: None,
             cause: None,
+            inputs: Vec::new(),
             source: Source::Process,
             seen: Some(time - 1),
             gap: None,

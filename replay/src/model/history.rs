@@ -407,7 +407,7 @@ fn is_as_put(chain: &Chain, context: &Context, span: &Span, record: RecordId, va
 /// Whether the put made its record process to the end; if so, that shows the value. Not so where another put wrote to
 /// the field before that end, nor where the record still processed for something else and did so once more: the field
 /// has had the value of this put since it was written.
-fn processes(chain: &Chain, number: usize, put: &PutSpan, field: &str) -> bool {
+pub(crate) fn processes(chain: &Chain, number: usize, put: &PutSpan, field: &str) -> bool {
     let overwritten = put.after.as_ref().and_then(|after| after.overwritten).unwrap_or(u64::MAX);
     field == "VAL"
         && chain.spans.iter().any(|span| match &span.kind {

@@ -10,7 +10,7 @@ use epics::pv::link_target;
 use iocrec_log::event::{Dbf, Value};
 
 /// Input links of one record; a bound for hostile logs. No record type of EPICS Base has more than 30.
-const MAX_LINKS: usize = 256;
+pub const MAX_LINKS: usize = 256;
 
 /// Where an input comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,17 +67,36 @@ struct Noted {
 impl Noted {
     /// Whether these are all input links.
     fn is_whole(&self) -> bool {
-        ["SDIS", "TSEL"].iter().all(|name| self.fields.iter().any(|(field, _)| field == name))
+        is_whole(self.fields.iter().map(|(field, _)| field.as_str()))
     }
 
     fn inputs(&self) -> Inputs {
-        let links = self.fields.iter().filter(|(field, _)| field != "SDIS" && field != "TSEL");
-        let link = |(field, text): &(String, Option<String>)| {
-            let from = from(text.as_deref())?;
-            Some(Input { field: field.clone(), text: text.clone(), from })
-        };
-        Inputs { links: links.filter_map(link).collect(), device: self.device.clone() }
+        let link = |(field, text): &(String, Option<String>)| Input::of(field, text.as_deref());
+        Inputs { links: self.fields.iter().filter_map(link).collect(), device: self.device.clone() }
     }
+}
+
+/// Whether the input links of a record that were noted together, by these fields, are all that it has.
+pub fn is_whole<'a>(fields: impl Iterator<Item = &'a str> + Clone) -> bool {
+    ["SDIS", "TSEL"].iter().all(|name| fields.clone().any(|field| field == *name))
+}
+
+impl Input {
+    /// The input that a field with this text is; `None` if it is a constant, and for SDIS and TSEL.
+    pub fn of(field: &str, text: Option<&str>) -> Option<Input> {
+        if matches!(field, "SDIS" | "TSEL") {
+            return None;
+        }
+        Some(Input { field: field.to_owned(), text: text.map(str::to_owned), from: from(text)? })
+    }
+}
+
+/// The text of a link that was read; `None` if that is not in the log.
+pub fn text_of(held: &Value) -> Option<String> {
+    let Value::Text(text) = held else { return None };
+    let mut lossy = String::new();
+    value::push_lossy(&mut lossy, text);
+    Some(lossy)
 }
 
 /// Where a link of this text leads; `None` if it is a constant.
@@ -126,15 +145,7 @@ impl Search {
             self.current.device = word.map(str::to_owned);
         }
         if dbf == Dbf::InLink && self.current.fields.len() < MAX_LINKS {
-            let text = match held {
-                Value::Text(text) => {
-                    let mut lossy = String::new();
-                    value::push_lossy(&mut lossy, text);
-                    Some(lossy)
-                }
-                _ => None,
-            };
-            self.current.fields.push((name.to_owned(), text));
+            self.current.fields.push((name.to_owned(), text_of(held)));
         }
     }
 

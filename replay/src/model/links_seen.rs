@@ -7,18 +7,24 @@
 //! processed once more for the put when that was done, it is fed. That a circle exists does not mean that it never rests: the count says how often its records
 //! processed because of each other.
 //!
+//! Nothing shows for which of its CP links a record with several was processed. It was the one whose source changed since
+//! it was last processed for one, if only one did; if several did, that the record is fed by the last of them is counted as
+//! a perhaps.
+//!
 //! A bo with HIGH processes once more, by the callback that it asked for, to return to zero: that ends there. A record
 //! that is processed by its own callback feeds itself only if it asks for another one then.
 
 use super::base_types::{has_processed, is_sequence};
-use super::chain::{Chain, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
+use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use super::naming::{Name, Naming};
 use super::numbered::Keyed;
+use super::origins;
 use super::outcome;
 use super::run::record_name;
+use super::value;
 use crate::filter::Filter;
 use epics::pv::{link_target, Pv};
-use iocrec_log::event::{ScanListId, ThreadId};
+use iocrec_log::event::{ScanListId, ThreadId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -52,6 +58,15 @@ impl Hash for Link {
 /// What the wording of a chain's cause depends on: run, its definitions, trigger, thread, list, whether for a link.
 type RootKey = (usize, u64, &'static str, Option<ThreadId>, Option<ScanListId>, bool);
 
+/// A record that CP links follow.
+#[derive(Default)]
+struct Source {
+    /// Its value and alarm, once seen.
+    held: Option<(Value, (u16, u16))>,
+    /// Wall-clock time of its last change.
+    changed: i64,
+}
+
 /// Links, and how often they were followed.
 #[derive(Default)]
 pub struct LinksSeen {
@@ -61,6 +76,13 @@ pub struct LinksSeen {
     once_more: Keyed<usize, u64>,
     /// Puts of links that made nothing process.
     idle: Keyed<Link, u64>,
+    /// How often a record with several CP links processed for one of them, and several of their sources had changed: by the
+    /// link whose source had changed last.
+    perhaps: Keyed<Link, u64>,
+    /// The sources of such links: what each held last, and when it last changed.
+    sources_of_several: Keyed<usize, Source>,
+    /// When records with several were last processed for one.
+    last_of_several: Keyed<usize, i64>,
     /// How often each record processed, by number.
     pub processed: Vec<u64>,
     /// Causes of chains: the number of the kind of cause, and the record.
@@ -92,6 +114,7 @@ impl LinksSeen {
                     }
                     let to = naming.of(chain, span, process.record);
                     self.has_processed(to);
+                    self.has_changed(chain, span, process, to);
                     match source(chain, span, naming) {
                         // The put has counted the link.
                         Some(_) if is_written(process) && is_by_put(chain, span) => {}
@@ -110,6 +133,9 @@ impl LinksSeen {
                 SpanKind::Put(put) if put.only_processes && span.parent.is_some() => {}
                 SpanKind::Put(put) => {
                     let Some(to) = put.record.map(|record| naming.of(chain, span, record)) else { continue };
+                    if let Some(source) = self.sources_of_several.get_mut(&to).filter(|_| put.wrote) {
+                        source.changed = source.changed.max(chain.run.wall(put.written.unwrap_or(span.end)));
+                    }
                     if let Some((from, _)) = source(chain, span, naming) {
                         let kind = written_by(chain, span).name();
                         // processing for another reason has a link of its own
@@ -160,10 +186,6 @@ impl LinksSeen {
 
     /// Adds a link; whether it is counted.
     fn add(&mut self, link: Link, filter: &Filter, naming: &Naming) -> bool {
-        let wanted = |number| {
-            let name = naming.name(number);
-            filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc)
-        };
         if let Some(count) = self.links.get_mut(&link) {
             *count += 1;
             return true;
@@ -172,22 +194,26 @@ impl LinksSeen {
             self.left_out += 1;
             return false;
         }
-        let wanted = wanted(link.from) || wanted(link.to);
+        let wanted = self.wants(&link, filter, naming);
         if wanted {
             self.links.insert(link, 1);
         }
         wanted
     }
 
+    fn wants(&self, link: &Link, filter: &Filter, naming: &Naming) -> bool {
+        let wanted = |number| {
+            let name = naming.name(number);
+            filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc)
+        };
+        wanted(link.from) || wanted(link.to)
+    }
+
     /// Adds the cause of a chain that no record caused.
     fn add_root(&mut self, chain: &Chain, span: &Span, to: usize, filter: &Filter, naming: &mut Naming) {
         if let SpanKind::Process(process) = &span.kind {
-            if process.for_link {
-                if let Some((_, source)) = chain.run.cp_link(span.start, process.record) {
-                    let from = self.source_of_link(&source, to, naming);
-                    self.add(Link { from, to, kind: "CP" }, filter, naming);
-                    return;
-                }
+            if process.for_link && self.add_cp_link(chain, (span, process), to, filter, naming) {
+                return;
             }
         }
         let name = naming.name(to);
@@ -198,6 +224,80 @@ impl LinksSeen {
             } else if self.roots.len() < MAX_LINKS {
                 self.roots.insert((label, to), 1);
             }
+        }
+    }
+
+    /// Adds a CP link for which a record was processed. Returns whether it is known which one that was.
+    fn add_cp_link(
+        &mut self,
+        chain: &Chain,
+        (span, process): (&Span, &ProcessSpan),
+        to: usize,
+        filter: &Filter,
+        naming: &mut Naming,
+    ) -> bool {
+        let links = chain.run.cp_links(span.start, process.record);
+        let mut sources: Vec<usize> = links
+            .iter()
+            .map(|(_, source)| self.source_of_link((chain, process), source, to, naming))
+            .collect();
+        sources.sort_unstable();
+        sources.dedup();
+        if let [from] = sources.as_slice() {
+            self.add(Link { from: *from, to, kind: "CP" }, filter, naming);
+            return true;
+        }
+        let (begin, prompt) = (chain.run.wall(span.start), origins::prompt(span.start, process));
+        let mut recent = Vec::new();
+        for from in sources {
+            if self.sources_of_several.len() < MAX_LINKS || self.sources_of_several.contains_key(&from) {
+                let source = self.sources_of_several.entry(from).or_default();
+                if source.changed >= begin.saturating_sub(prompt) {
+                    recent.push((source.changed, from));
+                }
+            }
+        }
+        // what changed before it was last processed for a link was mostly served by that
+        let last = self.last_of_several.get(&to).copied().unwrap_or(i64::MIN);
+        if self.last_of_several.len() < MAX_LINKS || self.last_of_several.contains_key(&to) {
+            self.last_of_several.insert(to, begin);
+        }
+        if recent.iter().any(|(changed, _)| *changed > last) {
+            recent.retain(|(changed, _)| *changed > last);
+        }
+        match recent.as_slice() {
+            [] => false,
+            [(_, from)] => {
+                self.add(Link { from: *from, to, kind: "CP" }, filter, naming);
+                true
+            }
+            several => {
+                let last = several.iter().max().map(|(_, from)| Link { from: *from, to, kind: "CP" });
+                if let Some(link) = last.filter(|link| self.wants(link, filter, naming)) {
+                    if self.perhaps.len() < MAX_LINKS || self.perhaps.contains_key(&link) {
+                        *self.perhaps.entry(link).or_default() += 1;
+                    }
+                }
+                false
+            }
+        }
+    }
+
+    /// Notes a change of a record that CP links of a record with several follow.
+    fn has_changed(&mut self, chain: &Chain, span: &Span, process: &ProcessSpan, record: usize) {
+        if self.sources_of_several.is_empty() {
+            return;
+        }
+        let Some(source) = self.sources_of_several.get_mut(&record) else { return };
+        let Outcome::Completed(done) = &process.outcome else { return };
+        let held = (done.value.clone(), (done.severity, done.status));
+        let is_same = source
+            .held
+            .as_ref()
+            .is_some_and(|before| before.1 == held.1 && value::same(&before.0, &held.0) == Some(true));
+        source.held = Some(held);
+        if !is_same {
+            source.changed = source.changed.max(chain.run.wall(span.end));
         }
     }
 
@@ -246,16 +346,30 @@ impl LinksSeen {
         number
     }
 
-    /// The record that a CP link names: one of the same IOC if it has one of that name, else of any.
-    fn source_of_link(&mut self, source: &str, to: usize, naming: &mut Naming) -> usize {
+    /// The record that a CP link of a record of a chain names: one of the same IOC if it has one of that name, else of any.
+    fn source_of_link(
+        &mut self,
+        (chain, process): (&Chain, &ProcessSpan),
+        source: &str,
+        to: usize,
+        naming: &mut Naming,
+    ) -> usize {
         if let Some(number) = self.sources.get(&(source.to_owned(), to)) {
             return *number;
         }
         let record = Pv::new(source).record;
-        let own = Name { record: record.into(), ..naming.name(to) };
-        let found = naming.find(&own).or_else(|| naming.only(record));
-        let number =
-            found.unwrap_or_else(|| naming.number(Name { record: record.into(), ..Name::default() }));
+        let context = chain.run.context();
+        let ioc = context.record(process.record).map(|record| record.ioc);
+        // one that was not seen to process yet has no number
+        let named = context.records().find(|other| Some(other.ioc) == ioc && other.name == record);
+        let named = named.or_else(|| context.by_alias(ioc?, record)).map(|record| record.name.into());
+        let number = match named {
+            Some(record) => naming.number(Name { record, ..naming.name(to) }),
+            None => {
+                let found = naming.only(record);
+                found.unwrap_or_else(|| naming.number(Name { record: record.into(), ..Name::default() }))
+            }
+        };
         if self.sources.len() < MAX_LINKS {
             self.sources.insert((source.to_owned(), to), number);
         }
@@ -376,14 +490,18 @@ pub struct Loop {
     pub processed: u64,
     /// Puts of links among them that made nothing process.
     pub idle: u64,
+    /// How often, of `count`, another CP link of the record may have been the reason.
+    pub perhaps: u64,
 }
 
 /// The circles among the links, those that turn most first.
 pub fn loops(seen: &LinksSeen) -> Vec<Loop> {
     let mut next: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut links: Vec<&Link> = seen.links.keys().collect();
-    links.sort();
     links.retain(|link| seen.feeding(link) > 0);
+    links.extend(seen.perhaps.keys());
+    links.sort();
+    links.dedup();
     for link in links {
         next.entry(link.from).or_default().push(link.to);
         next.entry(link.to).or_default();
@@ -395,8 +513,10 @@ pub fn loops(seen: &LinksSeen) -> Vec<Loop> {
             let count: u64 =
                 seen.links.keys().filter(|link| inside(link)).map(|link| seen.feeding(link)).sum();
             let idle = seen.idle.iter().filter(|(link, _)| inside(link)).map(|(_, count)| count).sum();
+            let perhaps = seen.perhaps.iter().filter(|(link, _)| inside(link)).map(|(_, count)| count).sum();
             let processed = records.iter().filter_map(|record| seen.processed.get(*record)).sum();
-            (count > 0).then_some(Loop { records, count, processed, idle })
+            let count = count.saturating_add(perhaps);
+            (count > 0).then_some(Loop { records, count, processed, idle, perhaps })
         })
         .collect();
     loops.sort_by_key(|found| (std::cmp::Reverse(found.count), found.records.first().copied()));

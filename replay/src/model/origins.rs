@@ -5,17 +5,24 @@
 //! source's name does, if the log holds it ([`links`](super::links)), together with the time: the last change before,
 //! and not more than [`prompt`] before. Anything else is said to be unknown, not guessed.
 
+mod reads;
+
+pub use self::reads::{key, processing, ChainKey, Inputs, Processing, Read};
+
 use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, SpanKind, Trigger};
+use super::input_links::InputLinks;
 use super::numbered::{Keyed, OfRecords};
 use super::outcome;
 use super::putlog::{root_put, PutLine};
 use super::run::{field_name, record_name, Run};
+use super::value;
+use super::weighing::Part;
 use super::who::Clients;
 use crate::room;
 use crate::time::{duration, SECOND};
 use epics::Pv;
 use iocrec_log::context::Context;
-use iocrec_log::event::{RecordId, Value};
+use iocrec_log::event::{Dbf, RecordId, Value};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::{Rc, Weak};
@@ -25,8 +32,15 @@ use std::rc::{Rc, Weak};
 const PROMPT: i64 = SECOND as i64;
 /// Disorder among times of one host: the end of a record's processing is noted after its monitors are posted.
 const SKEW: i64 = SECOND as i64 / 1000;
-/// Changes remembered of a record: a record may complete again before a chain that its change set off is looked at.
+/// Changes remembered of a record at least: a record may complete again before a chain that its change set off is looked
+/// at. More are remembered for what reads it and is scanned more slowly, as long as there are few.
 const MAX_CHANGES: usize = 4;
+const MANY_CHANGES: usize = 16;
+/// Changes of all records up to which each has [`MANY_CHANGES`].
+const FEW_IN_ALL: usize = 100_000;
+/// Fields of a record, apart from its value, of which the last puts are remembered, and records of which one is.
+const MAX_FIELDS: usize = 16;
+const MAX_OWN_PUTS: usize = 100_000;
 /// Records remembered, and records of the same name; bounds for hostile logs.
 const MAX_RECORDS: usize = 500_000;
 const MAX_NAMESAKES: usize = 16;
@@ -57,6 +71,8 @@ pub struct Cause {
     pub through: Vec<Rc<str>>,
     /// Whether the root is known: `text` names what began it all.
     pub known: bool,
+    /// If CP links were followed to a change that no put made: the processing in which that was.
+    pub behind: Option<Box<Processing>>,
 }
 
 /// What makes the causes of two chains the same, if they are no puts and not for a link.
@@ -69,12 +85,79 @@ struct Common {
     asked: Option<(u32, u32)>,
 }
 
-/// A change of a record.
+/// Whether something changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    /// It is as it was.
+    #[default]
+    No,
+    /// It was processed or written; what it was before or since is not known.
+    Perhaps,
+    /// It is known to have changed.
+    Yes,
+}
+
+/// What of a record changed: its value and its alarm.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turns {
+    /// The value.
+    pub value: Turn,
+    /// The alarm.
+    pub alarm: Turn,
+    /// When the record began to process the time before.
+    pub before: Option<i64>,
+}
+
+/// A change of a record, or a put to one of its fields.
 struct Change {
     /// Wall-clock times of the begin and end of its processing.
     begin: i64,
     end: i64,
     cause: Rc<Cause>,
+    by: By,
+    chain: ChainKey,
+    turns: (Turn, Turn),
+}
+
+/// What made a change.
+enum By {
+    /// A put.
+    Put,
+    /// The record's own processing: its monotonic time, its begin the time before, and whether it was for a CP link.
+    Own { at: u64, before: i64, for_link: bool },
+    /// That of another record, which wrote to it.
+    Other(Box<Processing>),
+}
+
+const _: () = assert!(std::mem::size_of::<Change>() <= 80);
+
+impl Change {
+    /// The processing that made it, of the record with this number; `None` if a put did.
+    fn processing(&self, of: (usize, RecordId)) -> Option<Processing> {
+        match &self.by {
+            By::Put => None,
+            By::Own { at, before, for_link } => {
+                Some(Processing::of(of, *at, (*before, self.begin, self.end), self.chain, *for_link))
+            }
+            By::Other(other) => Some((**other).clone()),
+        }
+    }
+
+    /// Whether it is one of this part of the record.
+    fn is_of(&self, part: Part) -> bool {
+        self.turn(part) != Turn::No
+    }
+
+    fn is_certain(&self, part: Part) -> bool {
+        self.turn(part) == Turn::Yes
+    }
+
+    fn turn(&self, part: Part) -> Turn {
+        match part {
+            Part::Alarm => self.turns.1,
+            Part::Value | Part::Setting | Part::Other => self.turns.0,
+        }
+    }
 }
 
 /// A record of a run.
@@ -85,12 +168,23 @@ struct Seen {
 }
 
 /// What is remembered of a record that is followed.
-#[derive(Default)]
 struct Followed {
+    /// Its run, as an address, and its number.
+    of: (usize, RecordId),
     /// Its value and alarm, if known.
-    state: Option<Fingerprint>,
+    value: Option<Fingerprint>,
+    alarm: Option<(u16, u16)>,
+    /// When it last began to process.
+    began: Option<i64>,
     changes: VecDeque<Change>,
+    /// Whether there were more changes.
+    forgot: bool,
+    /// The last put to each of its fields but the value.
+    fields: Vec<(Rc<str>, Change)>,
 }
+
+/// A put to a field of a record: when, to which, and its cause.
+type OwnPut = (i64, Rc<str>, Rc<Cause>);
 
 /// A record's number here.
 pub type Number = usize;
@@ -111,6 +205,15 @@ pub struct Origins {
     /// Who made puts, if that is all that is kept of them.
     clients: Option<Clients>,
     followed: Keyed<(usize, RecordId), Option<Number>>,
+    /// The input links of all records, if inputs are followed, too; and when a put last changed one, by run and record.
+    links: Option<Rc<InputLinks>>,
+    links_changed: Keyed<(usize, RecordId), u64>,
+    /// The last put to a field of a record but its value: when, to which, and its cause.
+    own_puts: Keyed<(usize, RecordId), OwnPut>,
+    /// Whether records of these names were in the logs, and how much was defined then.
+    recorded: HashMap<String, (u64, bool)>,
+    /// Number of changes remembered.
+    remembered: usize,
 }
 
 /// Whether the put writes to the record's value.
@@ -135,6 +238,11 @@ impl Origins {
             sources: HashSet::new(),
             clients: None,
             followed: Keyed::default(),
+            links: None,
+            links_changed: Keyed::default(),
+            own_puts: Keyed::default(),
+            recorded: HashMap::new(),
+            remembered: 0,
         }
     }
 
@@ -151,6 +259,11 @@ impl Origins {
     /// The same for [`Origins::take`], which looks at records of these names: those that CP links follow.
     pub fn of_sources(wording: Wording, sources: HashSet<String>) -> Self {
         Origins { sources, ..Origins::new(wording) }
+    }
+
+    /// Follows inputs, too, to the records that were given as sources.
+    pub fn with_inputs(self, links: InputLinks) -> Self {
+        Origins { links: Some(Rc::new(links)), ..self }
     }
 
     /// Takes the changes of the sources in a chain, and in those that its CA links led to, in the order in which chains
@@ -180,12 +293,14 @@ impl Origins {
                 }
             };
             let Some(number) = self.source(&chain.run, record) else { continue };
-            if done.is_some_and(|done| !self.state(number, &done.value, (done.severity, done.status))) {
-                continue;
-            }
-            let begin = if done.is_some() { span.start } else { end };
+            let begin = chain.run.wall(if done.is_some() { span.start } else { end });
+            let turns = match done {
+                Some(done) => self.state(number, begin, &done.value, (done.severity, done.status)),
+                None => Some(Turns::default()),
+            };
+            let Some(turns) = turns else { continue };
             let cause = cause.get_or_insert_with(|| self.cause(top, None));
-            self.changed(number, chain.run.wall(begin), chain.run.wall(end), cause);
+            self.changed(number, (begin, chain.run.wall(end)), key(top), turns, None, cause);
         }
     }
 
@@ -217,14 +332,25 @@ impl Origins {
         }
         self.runs.entry(key.0).or_insert_with(|| Rc::downgrade(run));
         let name: Rc<str> = record_name(&run.context(), record).into();
-        if *self.names.entry(Rc::clone(&name)).or_insert(number as u32) != number as u32 {
-            let namesakes = self.namesakes.entry(Rc::clone(&name)).or_default();
-            if namesakes.len() + 1 < MAX_NAMESAKES {
-                namesakes.push(number);
-            }
-        }
+        self.also_named(Rc::clone(&name), number);
         room::for_one_more(&mut self.records);
-        let followed = self.sources.contains(&*name).then(Box::default);
+        let aliases: Vec<Rc<str>> =
+            run.context().aliases(record).iter().map(|alias| (**alias).into()).collect();
+        let aliases: Vec<Rc<str>> =
+            aliases.into_iter().filter(|alias| self.sources.contains(&**alias)).collect();
+        let is_followed = self.sources.contains(&*name) || !aliases.is_empty();
+        let followed = is_followed.then(|| {
+            Box::new(Followed {
+                of: key,
+                value: None,
+                alarm: None,
+                began: None,
+                changes: VecDeque::new(),
+                forgot: false,
+                fields: Vec::new(),
+            })
+        });
+        aliases.into_iter().for_each(|alias| self.also_named(alias, number));
         self.records.push(Seen { name, followed });
         self.numbers.insert(key.0, record, number as u32);
         Some(number)
@@ -241,25 +367,116 @@ impl Origins {
         self.records.get(number).map(|record| Rc::clone(&record.name)).unwrap_or_default()
     }
 
-    /// Takes the state of a record that is followed at the end of its processing, or after a put. Returns whether it may
-    /// have changed; if so, call [`Origins::changed`].
-    pub fn state(&mut self, number: Number, value: &Value, alarm: (u16, u16)) -> bool {
-        let Some(record) = self.records.get_mut(number) else { return false };
-        let Some(followed) = &mut record.followed else { return false };
-        let state = fingerprint(value, alarm);
-        let same = state.is_some() && state == followed.state;
-        followed.state = state;
-        !same
+    fn also_named(&mut self, name: Rc<str>, number: Number) {
+        if *self.names.entry(Rc::clone(&name)).or_insert(number as u32) != number as u32 {
+            let namesakes = self.namesakes.entry(name).or_default();
+            if namesakes.len() + 1 < MAX_NAMESAKES {
+                namesakes.push(number);
+            }
+        }
     }
 
-    /// Notes the cause of a record's change, and the wall-clock times of the begin and end of its processing.
-    pub fn changed(&mut self, number: Number, begin: i64, end: i64, cause: &Rc<Cause>) {
+    /// Takes the state of a record that is followed at the end of its processing, which began then. Returns what may have
+    /// changed, if anything has; if so, call [`Origins::changed`].
+    pub fn state(&mut self, number: Number, begin: i64, value: &Value, alarm: (u16, u16)) -> Option<Turns> {
+        let followed = self.records.get_mut(number)?.followed.as_mut()?;
+        let (value, before) = (fingerprint(value), followed.began.replace(begin));
+        let value_turn = match (followed.value, value) {
+            (Some(was), Some(is)) if was == is => Turn::No,
+            (Some(_), Some(_)) => Turn::Yes,
+            _ => Turn::Perhaps,
+        };
+        let is_other = followed.alarm.map_or(alarm.0 > 0, |was| was != alarm);
+        let alarm_turn = if is_other { Turn::Yes } else { Turn::No };
+        let same = value_turn == Turn::No && followed.alarm == Some(alarm);
+        (followed.value, followed.alarm) = (value, Some(alarm));
+        (!same).then_some(Turns { value: value_turn, alarm: alarm_turn, before })
+    }
+
+    /// Takes what the recorder read of a record that is followed.
+    pub fn read_state(&mut self, number: Number, value: &Value, alarm: (u16, u16)) {
+        let Some(followed) = self.records.get_mut(number).and_then(|record| record.followed.as_mut()) else {
+            return;
+        };
+        followed.value = fingerprint(value).or(followed.value);
+        followed.alarm = Some(alarm);
+    }
+
+    /// Takes what a put to a record's value left in it. Returns whether that is another value. `processes`: whether the
+    /// record processed for it, the end of which shows its value.
+    pub fn written(&mut self, number: Number, put: &PutSpan, dbf: Option<Dbf>, processes: bool) -> Turns {
         let followed = self.records.get_mut(number).and_then(|record| record.followed.as_mut());
-        let Some(Followed { changes, .. }) = followed.map(|followed| &mut **followed) else { return };
-        if changes.len() >= MAX_CHANGES {
-            changes.pop_front();
+        let Some(followed) = followed else { return Turns::default() };
+        if processes {
+            followed.value = followed.value.or(fingerprint(&put.old));
+            return Turns::default();
         }
-        changes.push_back(Change { begin, end, cause: Rc::clone(cause) });
+        let new = dbf.map_or_else(|| put.requested.clone(), |dbf| value::convert(&put.requested, dbf));
+        followed.value = fingerprint(&new);
+        Turns { value: turn(&put.old, &new), ..Turns::default() }
+    }
+
+    /// Notes the cause of a record's change, and the wall-clock times of the begin and end of its processing. `by`: that
+    /// processing, if no put began it.
+    pub fn changed(
+        &mut self,
+        number: Number,
+        (begin, end): (i64, i64),
+        chain: ChainKey,
+        turns: Turns,
+        by: Option<Processing>,
+        cause: &Rc<Cause>,
+    ) {
+        let followed = self.records.get_mut(number).and_then(|record| record.followed.as_mut());
+        let Some(Followed { changes, forgot, of, .. }) = followed.map(|followed| &mut **followed) else {
+            return;
+        };
+        let many = self.links.is_some() && self.remembered < FEW_IN_ALL;
+        if changes.len() >= if many { MANY_CHANGES } else { MAX_CHANGES } {
+            changes.pop_front();
+            self.remembered = self.remembered.saturating_sub(1);
+            *forgot = true;
+        }
+        self.remembered += 1;
+        let turns = (turns.value, turns.alarm);
+        let by = by.map_or(By::Put, |by| by.compact(*of, begin));
+        changes.push_back(Change { begin, end, cause: Rc::clone(cause), by, chain, turns });
+    }
+
+    /// Whether puts to other fields than the value are to be noted.
+    pub fn follows_inputs(&self) -> bool {
+        self.links.is_some()
+    }
+
+    /// Notes a put to another field of a record than its value.
+    pub fn field_written(
+        &mut self,
+        (chain, number): (&Chain, Option<Number>),
+        (record, at): (RecordId, u64),
+        (field, dbf): (&str, Dbf),
+        put: &PutSpan,
+        cause: &Rc<Cause>,
+    ) {
+        let of = (Rc::as_ptr(&chain.run) as usize, record);
+        if dbf.is_link() && (self.links_changed.len() < MAX_RECORDS || self.links_changed.contains_key(&of)) {
+            self.links_changed.insert(of, at);
+        }
+        let (field, time): (Rc<str>, i64) = (field.into(), chain.run.even(at));
+        if self.own_puts.len() < MAX_OWN_PUTS || self.own_puts.contains_key(&of) {
+            self.own_puts.insert(of, (time, Rc::clone(&field), Rc::clone(cause)));
+        }
+        let turns = (turn(&put.old, &value::convert(&put.requested, dbf)), Turn::No);
+        let followed = number.and_then(|number| self.records.get_mut(number)?.followed.as_mut());
+        let Some(followed) = followed.filter(|_| turns.0 != Turn::No) else { return };
+        let change =
+            Change { begin: time, end: time, cause: Rc::clone(cause), by: By::Put, chain: key(chain), turns };
+        let place = followed.fields.iter().position(|(name, _)| *name == field);
+        if let Some(place) = place {
+            followed.fields.remove(place);
+        }
+        if followed.fields.len() < MAX_FIELDS {
+            followed.fields.push((field, change));
+        }
     }
 
     /// The cause of a chain, with the put that is its root, if that is at hand. Takes chains in the order in which they
@@ -275,7 +492,7 @@ impl Origins {
                     Some(clients) => put.or(made.as_ref()).map(|put| clients.of(put)),
                     None => made.or_else(|| put.cloned()).map(Rc::new),
                 };
-                return Rc::new(Cause { text, put, through: Vec::new(), known: true });
+                return Rc::new(Cause { text, put, known: true, ..Cause::default() });
             }
             SpanKind::Link(_) => return Rc::new(self.plain(chain, true)),
         };
@@ -320,19 +537,22 @@ impl Origins {
             return unknown("the change of which is not followed".to_owned());
         }
         let prompt = prompt(start, process);
-        match self.before(pv.record, begin, prompt).as_slice() {
+        let found = self.before(pv.record, begin, prompt);
+        match found.as_slice() {
             [] => unknown("no change of which is in the log".to_owned()),
-            [change] if begin.saturating_sub(change.end) > prompt => {
+            [(change, _)] if begin.saturating_sub(change.end) > prompt => {
                 let age = duration(u64::try_from(begin.saturating_sub(change.end)).unwrap_or(0));
                 unknown(format!("which last changed {age} before"))
             }
-            [change] => {
+            [(change, of)] => {
                 let mut through = change.cause.through.clone();
                 if through.len() < MAX_HOPS {
                     through.push(record.as_str().into());
                 }
-                let Cause { text, put, known, .. } = &*change.cause;
-                Cause { text: Rc::clone(text), put: put.clone(), through, known: *known }
+                let Cause { text, put, known, behind, .. } = &*change.cause;
+                let first = behind.clone().or_else(|| change.processing(*of).map(Box::new));
+                let behind = first.filter(|_| put.is_none());
+                Cause { text: Rc::clone(text), put: put.clone(), through, known: *known, behind }
             }
             several => unknown(format!("which is in {} IOCs", several.len())),
         }
@@ -340,29 +560,40 @@ impl Origins {
 
     /// The last change before a time of each record of this name. Of several, those that are too old don't count if
     /// one is not.
-    fn before(&self, name: &str, begin: i64, prompt: i64) -> Vec<&Change> {
+    fn before(&self, name: &str, begin: i64, prompt: i64) -> Vec<(&Change, (usize, RecordId))> {
         let last = |number: Number| {
-            let changes = self.records.get(number)?.followed.iter().flat_map(|followed| &followed.changes);
-            let earlier =
-                changes.filter(|change| change.begin <= begin && change.end <= begin.saturating_add(SKEW));
-            earlier.max_by_key(|change| change.begin)
+            let followed = self.records.get(number)?.followed.as_ref()?;
+            let earlier = followed
+                .changes
+                .iter()
+                .filter(|change| change.begin <= begin && change.end <= begin.saturating_add(SKEW));
+            Some((earlier.max_by_key(|change| change.begin)?, followed.of))
         };
-        let mut found: Vec<&Change> = self.named(name).filter_map(last).collect();
-        if found.iter().any(|change| begin.saturating_sub(change.end) <= prompt) {
-            found.retain(|change| begin.saturating_sub(change.end) <= prompt);
+        let mut found: Vec<_> = self.named(name).filter_map(last).collect();
+        if found.iter().any(|(change, _)| begin.saturating_sub(change.end) <= prompt) {
+            found.retain(|(change, _)| begin.saturating_sub(change.end) <= prompt);
         } else if found.len() > 1 {
-            found.sort_by_key(|change| change.end);
+            found.sort_by_key(|(change, _)| change.end);
             found.drain(..found.len() - 1);
         }
         found
     }
 }
 
-/// What two states share if they are the same: alarm, kind of value, and a number's bits or a hash.
-type Fingerprint = ((u16, u16), u8, u64);
+/// What two values share if they are the same: the kind of value, and a number's bits or a hash.
+type Fingerprint = (u8, u64);
 
-/// That of a state; `None` if the value is unknown.
-fn fingerprint(value: &Value, alarm: (u16, u16)) -> Option<Fingerprint> {
+/// Whether a value has become another.
+fn turn(old: &Value, new: &Value) -> Turn {
+    match value::same(old, new) {
+        Some(true) => Turn::No,
+        Some(false) => Turn::Yes,
+        None => Turn::Perhaps,
+    }
+}
+
+/// That of a value; `None` if it is unknown.
+fn fingerprint(value: &Value) -> Option<Fingerprint> {
     let hash = |hashed: &dyn Fn(&mut DefaultHasher)| {
         let mut hasher = DefaultHasher::new();
         hashed(&mut hasher);
@@ -377,5 +608,5 @@ fn fingerprint(value: &Value, alarm: (u16, u16)) -> Option<Fingerprint> {
         Value::Text(text) => (4, hash(&|hasher| text.hash(hasher))),
         Value::Array(array) => (5, hash(&|hasher| (array.count, &array.bytes).hash(hasher))),
     };
-    Some((alarm, kind, bits))
+    Some((kind, bits))
 }

@@ -2,6 +2,7 @@
 
 use super::rows::Row;
 use super::wording::counted;
+use super::wording::inputs::{push_all, words};
 use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine, Source, Until, What};
 use crate::model::enum_strings::{self, severity_name, status_name};
@@ -44,6 +45,9 @@ pub struct Line<'a> {
     client: Option<&'a str>,
     /// The records whose CP links were followed from there.
     through: Vec<&'a str>,
+    /// What is known of the inputs, in words, if no put began it: each that may have been the cause with what changed its
+    /// source.
+    inputs: Vec<String>,
     /// `process`, or `snapshot` if the recorder found the alarm.
     source: &'static str,
     /// Seconds that the alarm lasted, at least; null if it was not over when the line was written, and for NO_ALARM.
@@ -90,6 +94,7 @@ impl Row for AlarmLine {
             client_host: by.and_then(|put| put.client_host.as_deref()),
             client: by.and_then(|put| put.client.as_deref()),
             through: cause.into_iter().flat_map(|cause| cause.through.iter().map(|name| &**name)).collect(),
+            inputs: self.inputs.iter().map(words).collect(),
             source: match self.source {
                 Source::Process => "process",
                 Source::Snapshot => "snapshot",
@@ -245,7 +250,7 @@ fn cause_of(text: &mut String, line: &AlarmLine) {
         (Source::Snapshot, _) => text.push_str("  found so by the recorder: since when and why is not known"),
         (Source::Process, Some(cause)) => {
             text.push_str("  ");
-            push_cause(text, cause);
+            push_all(text, cause, &line.inputs);
         }
         (Source::Process, None) => text.push_str("  cause not known"),
     }

@@ -2,11 +2,11 @@
 
 mod json;
 
-use super::alarms::push_cause;
 use super::clients::slow_words;
 use super::console::said;
 use super::net::of_device;
 use super::wording::counted;
+use super::wording::inputs::push_all;
 use super::wording::put::{change, who};
 use crate::between::NO_LOG;
 use crate::model::alarms::{Alarm, AlarmLine};
@@ -269,7 +269,7 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         };
         if let Some(cause) = &line.cause {
             text.push_str("  ");
-            push_cause(&mut text, cause);
+            push_all(&mut text, cause, &line.inputs);
         }
         text
     };

@@ -19,7 +19,7 @@ const DBF_STRING: u16 = 0;
 /// Range of the numbers of links, in any version.
 const DBF_LINKS: std::ops::RangeInclusive<u16> = 12..=16;
 /// Size of a string field, bytes.
-const STRING_BYTES: i16 = epics::limits::MAX_STRING_SIZE as i16;
+const STRING_BYTES: u32 = epics::limits::MAX_STRING_SIZE as u32;
 
 impl Layout {
     /// Reads all record types of the dbBase at this address, the value of `pdbbase`.
@@ -56,7 +56,7 @@ impl Layout {
             let links = fields.values().filter(|field| DBF_LINKS.contains(&field.dbf));
             let mut links: Vec<FieldAt> = links.cloned().collect();
             links.sort_by_key(|link| link.offset);
-            let form = form(&fields, memory.width());
+            let form = form(&fields, record_bytes, memory.width());
             let inside = |name: &str, size: i16| {
                 let field = fields.get(name).filter(|field| field.size == size)?;
                 let end = u32::from(field.offset) + u32::from(size.unsigned_abs());
@@ -130,7 +130,7 @@ fn fields(
 }
 
 /// Location of the value of a record type.
-fn form(fields: &HashMap<String, FieldAt>, width: Width) -> Form {
+fn form(fields: &HashMap<String, FieldAt>, record_bytes: u32, width: Width) -> Form {
     let offset = |name: &str| fields.get(name).map(|field| field.offset);
     let Some(value) = fields.get("VAL") else { return Form::None };
     if let (Some(pointer), Some(count), Some(element)) = (offset("BPTR"), offset("NORD"), offset("FTVL")) {
@@ -143,7 +143,10 @@ fn form(fields: &HashMap<String, FieldAt>, width: Width) -> Form {
     }
     match value.size {
         1..=8 => Form::Scalar,
-        STRING_BYTES.. if value.dbf == DBF_STRING => Form::String,
+        // A shorter text (state has 20 bytes) ends within its field, and what lies behind that is the record's, too.
+        _ if value.dbf == DBF_STRING && u32::from(value.offset) + STRING_BYTES <= record_bytes => {
+            Form::String
+        }
         _ => Form::None,
     }
 }

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 const MOMENTS: [&str; 4] = ["T0", "T1", "T2", "T3"];
-/// Types whose value the recorder does not read: it has no meaning, or lies where no other type has it; `state` has a
-/// shorter text than any. A `sub` without a function is active for ever.
-const NOT_READ: [&str; 6] = ["fanout", "seq", "compress", "histogram", "state", "sub"];
+/// Types whose value the recorder does not read: it has no meaning, or lies where no other type has it. A `sub` without a
+/// function is active for ever.
+const NOT_READ: [&str; 5] = ["fanout", "seq", "compress", "histogram", "sub"];
 /// Types that tell nobody of a change of their alarm.
 const SILENT: [&str; 2] = ["permissive", "aSub"];
 

@@ -9,6 +9,7 @@ use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::output::clients::slow_json;
 use crate::output::rows::Row;
+use crate::output::wording::inputs::words;
 use crate::output::wording::put::who;
 use crate::output::{console, net, stuck};
 use crate::time::{Zone, SECOND};
@@ -118,6 +119,8 @@ struct AlarmKeys<'a> {
     severity: Option<&'static str>,
     status: Option<&'static str>,
     cause: Option<&'a str>,
+    /// What is known of the inputs, in words, if no put began it.
+    inputs: Vec<String>,
     changes: u64,
 }
 
@@ -235,6 +238,7 @@ fn alarm_keys<'a>(line: &'a AlarmLine, zone: &Zone) -> AlarmKeys<'a> {
         severity: line.to.map(|to| severity_name(to.0)),
         status: line.to.map(|to| status_name(to.1)),
         cause: line.cause.as_ref().map(|cause| &*cause.text),
+        inputs: line.inputs.iter().map(words).collect(),
         changes: line.changes,
     }
 }

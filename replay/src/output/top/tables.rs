@@ -14,6 +14,7 @@ use crate::Logs;
 use iocrec_log::event::Fact;
 use std::cmp::Reverse;
 use std::collections::btree_map::{BTreeMap, OccupiedEntry};
+use std::fmt::Write as _;
 
 /// The earliest put that waits.
 type First<'a> = OccupiedEntry<'a, (i64, u64), PutLine>;
@@ -177,19 +178,23 @@ impl Tables {
                 count: found.count,
                 per_second: names.first().and_then(|name| self.rate(found.count, name)),
                 share: (found.processed > 0).then(|| (found.count as f64 / found.processed as f64).min(1.0)),
-                detail: match found.idle {
-                    0 => format!("their records processed {} times in all", found.processed),
-                    idle => format!(
-                        "their records processed {} times in all; {} of links among them made nothing process",
-                        found.processed,
-                        counted(idle, "put")
-                    ),
-                },
+                detail: of_loop(&found),
                 ..of_record(Section::Loops, names.first().unwrap_or(&Name::default()))
             }
         };
         loops(&self.links).into_iter().map(line).collect()
     }
+}
+
+fn of_loop(found: &Loop) -> String {
+    let mut detail = format!("their records processed {} times in all", found.processed);
+    if found.perhaps > 0 {
+        let _ = write!(detail, "; {} of these turns may have been for another CP link", found.perhaps);
+    }
+    if found.idle > 0 {
+        let _ = write!(detail, "; {} of links among them made nothing process", counted(found.idle, "put"));
+    }
+    detail
 }
 
 fn of_puts<'a>(section: Section, all: impl Iterator<Item = (String, &'a Puts)>) -> Vec<TopLine> {

@@ -3,26 +3,16 @@
 //! Nothing in EPICS Base shows which input changed a record's value. So an input whose source changed since the record
 //! processed before *may* have been the cause; one whose source did not change since then was none. All are shown.
 
-use super::sources::LOOK_BACK;
 use super::{Answer, Ask};
 use crate::filter::{Filter, Pattern};
 use crate::inputs::Place;
 use crate::model::inputs::{From, Known};
+use crate::model::weighing::{self, remark, Part, Reading, Weighed};
 use crate::out::{line, Out};
-use crate::time::{duration, SECOND};
+use crate::time::SECOND;
 use epics::Pv;
 use serde::Serialize;
 use std::io;
-
-/// Fields that only puts change: alarm and display limits, and what people configure.
-const ONLY_PUTS: [&str; 21] = [
-    "HIHI", "HIGH", "LOW", "LOLO", "HHSV", "HSV", "LSV", "LLSV", "HYST", "HOPR", "LOPR", "DRVH", "DRVL",
-    "EGU", "PREC", "DESC", "SCAN", "ADEL", "MDEL", "DISV", "PRIO",
-];
-/// Fields that are the record's alarm.
-const ALARM: [&str; 2] = ["SEVR", "STAT"];
-/// A source's chain is noted some microseconds before or after it has changed.
-const SKEW: i64 = SECOND as i64 / 1000;
 
 /// An input link of a record.
 #[derive(Serialize)]
@@ -99,7 +89,7 @@ impl Source {
 
     /// Whether it may have been the cause.
     fn may_be_the_cause(&self) -> bool {
-        self.change.is_some() && self.since_last != Some(false) && !self.circle
+        self.change.is_some() && self.times().may_be_the_cause() && !self.circle
     }
 
     /// What is known of it, in words.
@@ -109,10 +99,7 @@ impl Source {
                 "which was not looked for: too many inputs lead here".to_owned()
             }
             ("pv", Some(false), _) => "which is not in these logs".to_owned(),
-            ("pv", _, None) => match self.since_last {
-                Some(false) => "which is not known to have changed since it processed before".to_owned(),
-                _ => "no change of which is in the log in the minute before".to_owned(),
-            },
+            ("pv", _, None) => self.times().without_change().to_owned(),
             ("pv", _, Some(change)) => self.when(change),
             _ => String::new(),
         }
@@ -120,27 +107,16 @@ impl Source {
 
     /// When its source changed.
     fn when(&self, change: &Answer) -> String {
-        let before = duration((self.before_s.unwrap_or(0.0) * SECOND as f64) as u64);
-        let changed = match (self.certain, self.of_value) {
-            (true, true) => {
-                format!("a field that processing may change; {} last changed {before} before", change.pv)
-            }
-            (false, true) => {
-                format!("a field that processing may change; {} last processed {before} before", change.pv)
-            }
-            (true, false) => format!("which changed {before} before"),
-            (false, false) => {
-                format!("which was processed or written {before} before; whether it changed is not known")
-            }
-        };
-        let when = match self.since_last {
-            Some(false) => ", not since it processed before",
-            None => "; when it processed before is not known",
-            Some(true) if self.meanwhile => ", while it processed: it may have been read before that",
-            Some(true) => "",
-        };
+        let age = (self.before_s.unwrap_or(0.0) * SECOND as f64) as i64;
+        let when = self.times().when(&change.pv, age);
         let circle = if self.circle { ", and is followed already: they feed each other" } else { "" };
-        format!("{changed}{when}{circle}")
+        format!("{when}{circle}")
+    }
+
+    /// What its times tell.
+    fn times(&self) -> Weighed {
+        let Source { time, certain, of_value, since_last, meanwhile, .. } = *self;
+        Weighed { time, certain, of_value, since_last, meanwhile }
     }
 }
 
@@ -221,10 +197,14 @@ impl Answer {
     /// The wall-clock times in which changes of sources are looked for: from when the record processed before, and a
     /// minute at least, to the end of its processing.
     pub fn reach(&self) -> (i64, i64) {
-        let Some(own) = &self.lead.own else { return (0, 0) };
-        let since = own.start.saturating_sub(LOOK_BACK);
-        let processed = self.lead.processed.map_or(since, |processed| processed.saturating_sub(SKEW));
-        (since.min(processed), own.end.saturating_add(1))
+        let Some(reading) = self.reading() else { return (0, 0) };
+        (reading.since(), reading.end.saturating_add(1))
+    }
+
+    /// The processing whose inputs are weighed.
+    fn reading(&self) -> Option<Reading> {
+        let own = self.lead.own.as_ref()?;
+        Some(Reading { before: self.lead.processed, start: own.start, end: own.end })
     }
 
     /// What to search for, for a source: of a field that processing may change, its puts and the record's value.
@@ -239,43 +219,35 @@ impl Answer {
             (filter.ioc, filter.host) = (place(ioc), place(host));
         }
         let record = source.neighbour.clone().unwrap_or_else(|| name.record.to_owned());
-        let field = name.field;
-        if field == "VAL" {
-            return vec![(record, filter, Ask::Value)];
+        let of_field = (format!("{record}.{}", name.field), filter.clone(), Ask::Value);
+        match Part::of(name.field) {
+            Part::Value => vec![(record, filter, Ask::Value)],
+            Part::Alarm => vec![(record, filter, Ask::Alarm)],
+            Part::Setting => vec![of_field],
+            Part::Other => vec![of_field, (record, filter, Ask::Value)],
         }
-        if ALARM.contains(&field) {
-            return vec![(record, filter, Ask::Alarm)];
-        }
-        let mut searches = vec![(format!("{record}.{field}"), filter.clone(), Ask::Value)];
-        if !ONLY_PUTS.contains(&field) {
-            searches.push((record, filter, Ask::Value));
-        }
-        searches
     }
 
     /// Weighs what was found for a source.
     pub fn weigh(&self, source: &mut Source, found: Vec<Change>) {
-        let (Some(own), true) = (&self.lead.own, source.kind == "pv") else { return };
-        let processed = self.lead.processed;
-        let since = |time: i64| processed.map(|processed| time > processed);
+        let (Some(reading), "pv") = (self.reading(), source.kind) else { return };
         let mut found = found.into_iter().map(|change| {
             let (time, certain) = change.as_ref().and_then(Answer::last_change)?;
-            Some((change?, time, certain))
+            let change = change?;
+            let same_chain = change.lead.is_of(&self.lead);
+            Some((change, weighing::Change { time, certain, same_chain }))
         });
         let (of_field, of_value) = (found.next().flatten(), found.next().flatten());
-        let is_recent = |(_, time, _): &(Answer, i64, bool)| since(*time) != Some(false);
-        source.of_value = of_value.is_some() && !of_field.as_ref().is_some_and(is_recent);
-        let found = if source.of_value { of_value } else { of_field };
-        source.certain = found.as_ref().is_some_and(|(_, _, certain)| *certain);
-        let (change, time) = found.map(|(change, time, _)| (change, time)).unzip();
-        source.before_s = time.map(|time| own.end.saturating_sub(time).max(0) as f64 / SECOND as f64);
-        // where nothing was found, nothing has changed in all of the time looked at
-        source.since_last = time.map_or(processed.map(|_| false), since);
-        let same_chain = change.as_ref().is_some_and(|change| change.lead.is_of(&self.lead));
-        source.meanwhile = !same_chain && time.is_some_and(|time| time > own.start.saturating_sub(SKEW));
+        let times = |found: &Option<(Answer, weighing::Change)>| found.as_ref().map(|(_, change)| *change);
+        let weighed = reading.weigh(times(&of_field), times(&of_value));
+        let change = if weighed.of_value { of_value } else { of_field }.map(|(change, _)| change);
+        source.before_s = weighed.time.map(|time| reading.age(time) as f64 / SECOND as f64);
+        let Weighed { time, certain, of_value, since_last, meanwhile } = weighed;
+        (source.time, source.certain, source.of_value) = (time, certain, of_value);
+        (source.since_last, source.meanwhile) = (since_last, meanwhile);
         source.circle = source.neighbour.as_deref() == Some(Pv::new(&self.pv).record)
             && source.pv().is_some_and(|pv| Pv::new(pv).field == "VAL");
-        (source.time, source.change) = (time, change.filter(|_| !source.circle).map(Box::new));
+        source.change = change.filter(|_| !source.circle).map(Box::new);
     }
 
     /// Adds its sources: first those that may have been the cause, the latest first.
@@ -319,7 +291,9 @@ impl Answer {
                 ("pv", Some(_)) if source.circle && source.change.is_none() => {
                     line!(out, "{link} reads the record itself")?;
                 }
-                ("pv", Some(pv)) => line!(out, "{link} reads {pv}, {}{}", source.weighed(), remark(link))?,
+                ("pv", Some(pv)) => {
+                    line!(out, "{link} reads {pv}, {}{}", source.weighed(), remark(Pv::new(link).field))?
+                }
                 ("json", _) => {
                     let text = source.text.as_deref().unwrap_or("?");
                     line!(out, "{link} is {text}, which is not followed")?;
@@ -345,14 +319,5 @@ impl Answer {
             }
         }
         Ok(())
-    }
-}
-
-/// When a link is read, if that is not always.
-fn remark(link: &str) -> &'static str {
-    match Pv::new(link).field {
-        "DOL" => " (read in closed loop only)",
-        "SIOL" => " (read in simulation only)",
-        _ => "",
     }
 }

@@ -12,6 +12,7 @@ use crate::model::origins;
 use crate::model::putlog::PutLine;
 use crate::model::run::{field_name, record_name, Run};
 use crate::model::value;
+use crate::model::weighing::{own, LOOK_BACK, SKEW};
 use crate::out::{line, Out};
 use crate::output::wording::put::{change, who};
 use crate::time::{duration, Zone, SECOND};
@@ -24,10 +25,6 @@ use std::rc::Rc;
 pub const MAX_SOURCES: usize = 24;
 /// Puts that are listed as made meanwhile.
 const MAX_MEANWHILE: usize = 5;
-/// How far back the last change of a source is looked for.
-pub(super) const LOOK_BACK: i64 = 60 * SECOND as i64;
-/// A source's monitors are posted before the end of its processing is noted.
-const SKEW: i64 = SECOND as i64 / 1000;
 
 /// A CP link that may have made a record process.
 #[derive(Serialize)]
@@ -129,17 +126,8 @@ impl Own {
     /// The processing of span `number` of a chain, or of the record that wrote to it, unless a put began the chain: that is
     /// the cause then.
     fn of(chain: &Rc<Chain>, number: usize) -> Option<Own> {
-        let by_put = matches!(&chain.root()?.kind, SpanKind::Put(put) if !put.only_processes);
-        let mut span = chain.spans.get(number).filter(|_| !by_put)?;
-        let mut is_writer = false;
-        // parents come before their children
-        while let Some(put) = span.parent.and_then(|put| chain.spans.get(put)) {
-            if !matches!(put.kind, SpanKind::Put(_)) {
-                break;
-            }
-            span = chain.spans.get(put.parent?)?;
-            is_writer = true;
-        }
+        let (number, is_writer) = own(chain, number)?;
+        let span = chain.spans.get(number)?;
         let SpanKind::Process(process) = &span.kind else { return None };
         let (start, end) = (chain.run.wall(span.start), chain.run.wall(span.end));
         Some(Own { run: Rc::clone(&chain.run), record: process.record, is_writer, start, end })

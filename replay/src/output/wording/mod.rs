@@ -3,6 +3,7 @@
 pub mod age;
 pub mod alarm;
 pub mod cause;
+pub mod inputs;
 pub mod origin;
 pub mod put;
 
