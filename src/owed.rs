@@ -43,6 +43,11 @@ impl Owed {
         self.is_full || self.numbers.iter().any(|known| known.number == number)
     }
 
+    /// Whether any answer is owed.
+    pub fn is_any(&self) -> bool {
+        self.is_full || !self.numbers.is_empty()
+    }
+
     /// An answer came. If it was owed: what it is for, if all asked for the same.
     pub fn take(&mut self, number: u32) -> Option<Option<Box<str>>> {
         let is_full = self.is_full;

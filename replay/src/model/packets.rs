@@ -13,7 +13,7 @@ use crate::time::SECOND;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Longest wait of a message for its hit: a server that is busy for longer is stuck.
 const HIT_WAIT: u64 = 10 * SECOND;
@@ -197,6 +197,8 @@ pub struct Packets {
     records: Numbered<ChannelId, RecordId>,
     /// Puts that may still be answered.
     asked: Numbered<Request, Asked>,
+    /// Answers to come for numbers that several puts with callback had at once, of which none is known to be whose.
+    owed: HashMap<Request, usize>,
     /// Number of puts in [`Packets::asked`], dead ones included, and the number at which dead ones are removed.
     asked_count: usize,
     asked_limit: usize,
@@ -250,6 +252,33 @@ impl Packets {
             return queue.messages.pop_front().map(|old| old.at);
         }
         None
+    }
+
+    /// Takes an answer for a put with callback if others wait with the same number: servers answer puts to several channels
+    /// in any order. Returns those that wait.
+    pub fn take_doubtful(&mut self, chains: &OpenChains, request: Request) -> Vec<SpanRef> {
+        let owed = self.owed.remove(&request).unwrap_or_default();
+        let open = |at: &SpanRef| chains.put(*at).is_some();
+        let waiting = match self.asked.get_mut(&request) {
+            Some(Asked::More(all)) => {
+                all.retain(open);
+                all.len()
+            }
+            Some(Asked::One(_)) => 1,
+            None => 0,
+        };
+        if owed + waiting <= 1 {
+            return Vec::new();
+        }
+        if self.owed.len() >= MAX_ASKED {
+            self.owed.clear();
+        }
+        self.owed.insert(request, owed + waiting - 1);
+        match self.asked.remove(&request) {
+            Some(Asked::More(all)) => all.into_iter().collect(),
+            Some(Asked::One(at)) => vec![at],
+            None => Vec::new(),
+        }
     }
 
     /// Takes an answer. Returns the put that it answers.
