@@ -406,6 +406,15 @@ impl Session {
                 let numbers = (free.then_some(cid), Some(sid));
                 self.add(time, numbers, pv, Origin::MidStream, (dbr, count), context);
             }
+            // memory was read later than this came, and knows which of several channels it is
+            (Some((closed, asked)), Some((place, held)))
+                if held.origin == Origin::Memory && time <= self.seeded =>
+            {
+                if asked.pv == held.pv {
+                    context.close(time, closed, ChannelReason::Replaced);
+                    context.replace(time, place, Channel { cid: Some(cid), dbr, count, ..held });
+                }
+            }
             // Puts were seen between the request and this answer: they were for this channel.
             (Some((closed, asked)), Some((place, held))) if held.pv.is_empty() && held.id > asked.id => {
                 context.close(time, closed, ChannelReason::Replaced);

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::wire::*;
+use iocrec::ca::SeedChannel;
 use iocrec_log::event::Fact;
 use proptest::prelude::*;
 
@@ -60,6 +61,34 @@ fn two_channels_that_wait_for_one_number() {
     w.server(&[created(7, 1), created(7, 2)].concat());
     w.client(&[put(true, 1, 1, &[1.0]), put(true, 2, 2, &[2.0])].concat());
     assert_eq!(names(&mut w), ["A", "A"]);
+}
+
+/// The server's memory is read, and then packets that came before that are processed.
+#[test]
+fn memory_tells_which_of_two_channels_is_which() {
+    let seed = |sid: u32, pv: &str| SeedChannel { cid: Some(7), sid, pv: pv.into(), dbr: None, count: None };
+    let orders = [[seed(1, "A"), seed(2, "B")], [seed(2, "B"), seed(1, "A")]];
+    for (is_first, seeds) in
+        [false, true].into_iter().flat_map(|is_first| orders.clone().map(|seeds| (is_first, seeds)))
+    {
+        let mut w = opened();
+        let later = w.time + 5000 * MS;
+        let read = |w: &mut Wire| {
+            w.decoder.seed(0, later, CLIENT, SERVER, "op", "console", 13, &seeds, &mut w.out);
+        };
+        if is_first {
+            read(&mut w);
+        }
+        w.client(&[create(7, "A"), create(7, "B")].concat());
+        if !is_first {
+            read(&mut w);
+        }
+        w.server(&[created(7, 1), created(7, 2)].concat());
+        w.client(&[put(true, 1, 1, &[1.0]), put(true, 2, 2, &[2.0])].concat());
+        let names = names(&mut w);
+        let is_true = |(told, truth): (&String, &str)| told.is_empty() || told == truth;
+        assert!(names.iter().zip(["A", "B"]).all(is_true), "{is_first}: {names:?}");
+    }
 }
 
 #[test]

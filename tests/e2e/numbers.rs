@@ -175,3 +175,34 @@ fn numbers_of_channel_access_and_qsrv_by_packets() {
 fn numbers_of_channel_access_and_pvxs_by_packets() {
     truth("pvxs", "packet");
 }
+
+/// Two puts without callback in one segment, of which the first is no number. RSRV says that one failed, by the number that
+/// both have.
+#[test]
+fn which_of_two_failed() {
+    let Some(rig) = Rig::new("numbers-failed") else { return };
+    let ioc = rig.ioc("numbers", PORT, "pvaccess.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PVA:READY", "both");
+    let (mut raw, _) = rig.raw_client(PORT);
+    let mut ask = |command: Value| {
+        raw.send(&command.to_string());
+        raw.line_as_json()
+    };
+    let sid = ask(json!({"do": "open", "create": ["PVA:SP"], "priority": 0}))["sids"][0].clone();
+    let puts = json!([[4, 0, 1, sid, 1, "no number"], [4, 0, 1, sid, 1, "17.5"]]);
+    let answer = ask(json!({"do": "send_all", "messages": puts, "until": [11]}))["answer"].clone();
+    assert_eq!(answer[4], 160, "one has failed");
+    assert_eq!(client.get("PVA:SP"), json!(17.5));
+    wait_until("both are told", || rig.puts(&["--pv", "PVA:SP"]).len() == 2);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = rig.puts(&["--pv", "PVA:SP"]);
+    let told = |put: &Value| (put["requested"].clone(), put["status"].clone(), put["new"].clone());
+    let [first, second] = [0, 1].map(|number| told(&puts[number]));
+    assert_eq!((&first.0, &second.0), (&json!("no number"), &json!("17.5")));
+    assert!(first.1 != "ok" && first.2 != 17.5, "{first:?}");
+    assert!(second.1 == "ok" || second.1 == "unknown", "{second:?}");
+    assert_eq!(second.2, 17.5, "{second:?}");
+}

@@ -10,7 +10,7 @@ use super::numbered::Numbered;
 use super::open_chains::{OpenChains, SpanRef};
 use super::{run, value};
 use crate::time::SECOND;
-use epics::{Dbr, Pv};
+use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -279,6 +279,21 @@ impl Packets {
             Some(Asked::One(at)) => vec![at],
             None => Vec::new(),
         }
+    }
+
+    /// The puts without callback of which one was refused, if it is not known which: RSRV repeats the number alone, which
+    /// clients use for all puts to a channel. Access is refused to all of a channel.
+    pub fn any_refused(&self, chains: &OpenChains, request: Request, status: u32) -> Vec<SpanRef> {
+        let Some(Asked::More(all)) = self.asked.get(&request) else { return Vec::new() };
+        let open = |at: &&SpanRef| chains.put(**at).is_some();
+        let open: Vec<SpanRef> = all.iter().filter(open).copied().collect();
+        let channel = |at: &SpanRef| chains.put(*at).and_then(|put| Some(put.packet.as_ref()?.channel));
+        let first = open.first().and_then(channel);
+        let is_of_one = open.iter().all(|at| channel(at) == first);
+        if open.len() <= 1 || status == eca::NOWTACCESS && is_of_one {
+            return Vec::new();
+        }
+        open
     }
 
     /// Takes an answer. Returns the put that it answers.

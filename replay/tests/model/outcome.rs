@@ -392,3 +392,30 @@ fn puts_of_one_number_to_several_channels() {
     let told: Vec<&str> = puts.iter().map(|put| &*put.status).collect();
     assert_eq!(told, ["unknown", "unknown", "ok"], "{puts:#?}");
 }
+
+/// RSRV says that a put without callback failed by the number that the client gave it, which libca gives to all puts of a
+/// channel. Of two in one segment the first failed (seen: a text that is no number, and a number).
+#[test]
+fn one_of_several_puts_without_callback_was_refused() {
+    for (status, second, expected) in
+        [(160, 1, ["unknown", "ok"]), (376, 5, ["unknown"; 2]), (376, 1, ["denied"; 2])]
+    {
+        let mut story = story();
+        for (time, channel, v) in [(SECOND, 1, 1.0), (SECOND + MS, second, 2.0)] {
+            let (circuit, notify, payload) = (1, false, f64::to_be_bytes(v).to_vec());
+            let put = CaPut { circuit, channel, notify, dbr: 6, count: 1, ioid: 9, length: 8, payload };
+            story.push(time, Fact::CaPut(put));
+        }
+        if expected[1] == "ok" {
+            story.write(SECOND + 2 * MS, CLIENT, SP, 2.0);
+        }
+        for time in 0..if expected[0] == "denied" { 2 } else { 1 } {
+            let (circuit, ioid, notify, text) = (1, 9, false, String::new());
+            let time = SECOND + (5 + time) * MS;
+            story.push(time, Fact::CaAnswer(CaAnswer { circuit, ioid, notify, status, text }));
+        }
+        let puts = story.puts();
+        let told: Vec<&str> = puts.iter().map(|put| &*put.status).collect();
+        assert_eq!(told, expected, "{status} {second}: {puts:#?}");
+    }
+}

@@ -80,17 +80,20 @@ impl Engine {
     pub(super) fn answer(&mut self, time: u64, answer: &CaAnswer) {
         let request = (answer.circuit, answer.ioid, answer.notify);
         let status = answer.status;
-        if answer.notify {
-            let doubtful = self.packets.take_doubtful(&self.chains, request);
-            for at in &doubtful {
-                if let Some(packet) = self.chains.put_mut(*at).and_then(|put| put.packet.as_mut()) {
-                    packet.is_doubtful = true;
-                }
+        let doubtful = match answer.notify {
+            true => self.packets.take_doubtful(&self.chains, request),
+            false => self.packets.any_refused(&self.chains, request, status),
+        };
+        for at in &doubtful {
+            if let Some(packet) = self.chains.put_mut(*at).and_then(|put| put.packet.as_mut()) {
+                packet.is_doubtful = true;
+            }
+            if answer.notify {
                 self.chains.release(*at);
             }
-            if !doubtful.is_empty() {
-                return;
-            }
+        }
+        if !doubtful.is_empty() {
+            return;
         }
         let Some(at) = self.packets.answer(&mut self.chains, request, Answer { time, status }) else {
             return;
