@@ -104,6 +104,13 @@ impl Session {
             self.identity(time, user, host, 0, context.out);
             return;
         }
+        // memory was read later than this came: the channels may be later, too
+        if time <= self.seeded {
+            let other = |new: Option<String>, old: &str| new.filter(|new| new != old).map(|_| String::new());
+            let (user, host) = (other(user, &self.circuit.user), other(host, &self.circuit.host));
+            self.identity(time, user, host, 0, context.out);
+            return;
+        }
         let (old_user, old_host) = before.map_or((None, None), |before| (before.user, before.host));
         let (user, host) = (user.or(old_user), host.or(old_host));
         self.claim = Some(Box::new(Claim { user, host, left, last }));

@@ -91,6 +91,22 @@ fn memory_tells_which_of_two_channels_is_which() {
     }
 }
 
+/// Memory shows the channel that came behind another name before the packets of both are processed.
+#[test]
+fn memory_is_ahead_of_a_name() {
+    let mut w = opened();
+    w.client(&create(1, "A"));
+    w.server(&created(1, 1));
+    let later = w.time + 5000 * MS;
+    let seeds = [SeedChannel { cid: Some(2), sid: 2, pv: "B".into(), dbr: None, count: None }];
+    w.decoder.seed(0, later, CLIENT, SERVER, "other", "console", 13, &seeds, &mut w.out);
+    w.client(&[message(12, 0, 0, 1, 1, b""), named(20, 0, 0, "other"), create(2, "B")].concat());
+    w.server(&[message(12, 0, 0, 1, 1, b""), created(2, 2)].concat());
+    w.client(&put(true, 2, 1, &[1.0]));
+    let (pv, user) = told(&mut w)[&1].clone();
+    assert!(pv == "B" && ["", "other"].contains(&&*user), "{pv} {user}");
+}
+
 #[test]
 fn the_number_of_an_open_channel_for_another() {
     let mut w = opened();
