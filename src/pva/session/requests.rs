@@ -127,14 +127,10 @@ impl Session {
                 self.value(time, Side::Client, of, true, cursor, length, context)
             }
         };
-        let request = self.requests.get_mut(&ioid);
-        let options = match request
-            .map(|request| {
-                request.waits = true;
-                request
-            })
-            .filter(|_| !is_nobodys)
-        {
+        if let Some(request) = self.requests.get_mut(&ioid) {
+            request.waits = true;
+        }
+        let options = match self.requests.get(&ioid).filter(|_| !is_nobodys) {
             Some(request) => {
                 let (of, others, big_endian, length, bytes) = &request.options;
                 let mut types = vec![context.types.number(time, *of, context.out)];
