@@ -8,7 +8,7 @@
 //!
 //! * [`linux`]: processes, memory, ELF files, sockets, users, capabilities, clocks. No EPICS.
 //! * [`net`]: packet capture, the socket filter, TCP streams. No EPICS.
-//! * [`ca`]: Channel Access; [`protocols`]: the list of protocols. [`ioc`]: EPICS Base seen from outside.
+//! * `owed`: answers that can't be told apart. [`ca`]: Channel Access; [`protocols`]: the list of protocols. [`ioc`]: EPICS Base seen from outside.
 //! * [`health`]: what IOCs use of the machine. [`bpf`]: BPF objects, maps, transports and hits. [`deaths`]: signals and crashes. [`files`]: files and devices. [`probes`]: where and how probes are placed.
 //! * [`inspector`]: the threads that examine processes. [`directory`] and [`control`]: the log directory, and
 //!   requests to a running recorder.
@@ -36,6 +36,7 @@ pub mod net;
 #[cfg(test)]
 #[path = "../tests/rig/not_run.rs"]
 mod not_run;
+mod owed;
 pub mod probes;
 pub mod protocols;
 pub mod pva;

@@ -203,6 +203,11 @@ impl Protocol for ChannelAccess {
         }
         self.frame(circuit, side, out, |framer, sink| framer.gap(time, length, cause, sink));
         self.count(circuit, time, side, length.into(), false);
+        if let (Side::Server, Gap::Lost | Gap::Unseen, Some(traffic), Some(id)) =
+            (side, cause, &mut self.traffic, circuit.id())
+        {
+            traffic.unseen(id, time, out);
+        }
         circuit.sides.count(side, Some(cause));
     }
 

@@ -9,6 +9,7 @@ use crate::ca::message::{
 };
 use crate::net::circuit::Circuit;
 use crate::net::protocol::Ends;
+use crate::owed::Owed;
 use iocrec_log::event::{
     CaAnswer, CaPut, Channel, ChannelClosed, ChannelId, ChannelReason, CircuitId, Event, Fact, Origin,
 };
@@ -50,6 +51,8 @@ pub struct Session {
     seeded: u64,
     /// A name that counts if there is no channel yet.
     claim: Option<Box<Claim>>,
+    /// Answers to requests for channels, by the client's numbers.
+    owed: Owed,
 }
 
 /// A name that the client gave while its requests for channels were not answered: it counts if all are refused.
@@ -65,7 +68,7 @@ struct Claim {
 impl Session {
     /// A session of which only the ends are known.
     pub fn new(ends: &Ends, reports_ends: bool) -> Session {
-        Session { circuit: Circuit::new(ends, reports_ends), seeded: 0, claim: None }
+        Session { circuit: Circuit::new(ends, reports_ends), seeded: 0, claim: None, owed: Owed::default() }
     }
 
     /// The circuit was closed.
@@ -85,15 +88,26 @@ impl Session {
         self.circuit.end(time, fact, out);
         self.seeded = 0;
         self.claim = None;
+        self.owed = Owed::default();
     }
 
     /// Takes a name of the client, its user or its host. Servers ignore them once there are channels.
     fn claim(&mut self, time: u64, user: Option<String>, host: Option<String>, context: &mut Context) {
+        // whether all channels are gone is not known then
+        let [user, host] =
+            [user, host].map(|name| name.map(|name| if self.owed.is_full { String::new() } else { name }));
         let channels = &context.shared.channels;
         let left = self.circuit.id().map_or(0, |id| channels.count(id));
         let last = channels.last_id();
         let before = self.claim.take().filter(|_| left > 0);
-        if left == 0 {
+        if left == 0 || self.owed.is_full {
+            self.identity(time, user, host, 0, context.out);
+            return;
+        }
+        // memory was read later than this came: the channels may be later, too
+        if time <= self.seeded {
+            let other = |new: Option<String>, old: &str| new.filter(|new| new != old).map(|_| String::new());
+            let (user, host) = (other(user, &self.circuit.user), other(host, &self.circuit.host));
             self.identity(time, user, host, 0, context.out);
             return;
         }
@@ -142,11 +156,11 @@ impl Session {
             CLEAR_CHANNEL => {
                 let (sid, cid) = (header.p1, header.p2);
                 let channels = &context.shared.channels;
-                let found = [channels.by_cid(circuit, cid), channels.by_sid(circuit, sid)];
-                let meant = |c: Channel| c.sid.is_none_or(|s| s == sid) && c.cid.is_none_or(|c| c == cid);
-                let meant = |place: &Place| channels.get(*place).is_some_and(meant);
-                if let Some(place) = found.into_iter().flatten().find(meant) {
-                    context.close(time, place, ChannelReason::Cleared);
+                // servers go by their own number alone; the answer that tells it may not be seen yet
+                let waits = |place: &Place| channels.get(*place).is_some_and(|c| c.sid.is_none());
+                let found = channels.by_sid(circuit, sid);
+                if let Some(place) = found.or_else(|| channels.by_cid(circuit, cid).filter(waits)) {
+                    self.close(time, place, ChannelReason::Cleared, context);
                 }
             }
             WRITE | WRITE_NOTIFY => {
@@ -177,12 +191,21 @@ impl Session {
                 self.settle_claim(time, header.p1, false, context);
                 self.created(time, header, context);
             }
-            CREATE_CH_FAIL | SERVER_DISCONN => {
-                self.settle_claim(time, header.p1, header.command == CREATE_CH_FAIL, context);
+            CREATE_CH_FAIL => {
+                // those that were refused before the last of several change nothing yet
+                self.owed.take(header.p1);
+                if self.owed.has(header.p1) {
+                    return;
+                }
+                self.settle_claim(time, header.p1, true, context);
                 if let Some(place) = context.shared.channels.by_cid(circuit, header.p1) {
-                    let refused = header.command == CREATE_CH_FAIL;
-                    let reason = if refused { ChannelReason::Refused } else { ChannelReason::Disconnected };
-                    context.close(time, place, reason);
+                    context.close(time, place, ChannelReason::Refused);
+                }
+            }
+            SERVER_DISCONN => {
+                self.settle_claim(time, header.p1, false, context);
+                if let Some(place) = context.shared.channels.by_cid(circuit, header.p1) {
+                    self.close(time, place, ChannelReason::Disconnected, context);
                 }
             }
             // The request has closed it already, unless the request was not seen. The ids may be in use again by now,
@@ -323,12 +346,37 @@ impl Session {
         if let Some(place) = context.shared.channels.by_cid(circuit, cid) {
             // It may be known from memory before its packet is processed.
             let seeded = |c: &Channel| c.origin == Origin::Memory && c.pv == pv && time <= self.seeded;
-            if context.shared.channels.get(place).is_some_and(|channel| seeded(&channel)) {
+            let Some(channel) = context.shared.channels.get(place) else { return };
+            if seeded(&channel) {
                 return;
             }
-            context.close(time, place, ChannelReason::Replaced);
+            // A channel that has the server's number stays open beside the new one. Of two that wait for it, nobody
+            // can tell which gets which.
+            if channel.sid.is_none() {
+                self.owe(cid, &channel.pv);
+                self.owed.add(cid, Some(&pv));
+                return;
+            }
+        }
+        if self.owed.has(cid) {
+            self.owed.add(cid, Some(&pv));
         }
         self.add(time, (Some(cid), None), pv, Origin::Opened, (None, None), context);
+    }
+
+    /// The answer to the request for a channel that waits for it is to come.
+    fn owe(&mut self, cid: u32, pv: &str) {
+        if !self.owed.has(cid) {
+            self.owed.add(cid, Some(pv));
+        }
+    }
+
+    /// A channel is closed. If it was not answered yet, that answer is to come.
+    fn close(&mut self, time: u64, place: Place, reason: ChannelReason, context: &mut Context) {
+        if let Some(Channel { cid: Some(cid), sid: None, pv, .. }) = context.shared.channels.get(place) {
+            self.owe(cid, &pv);
+        }
+        context.close(time, place, reason);
     }
 
     /// Takes the server's answer that it has made a channel.
@@ -336,18 +384,46 @@ impl Session {
         let circuit = self.number(time, context);
         let (cid, sid) = (header.p1, header.p2);
         let (dbr, count) = (Some(header.dbr), Some(header.count));
+        let owed = self.owed.take(cid);
         let channels = &context.shared.channels;
         let known = |place: Place| channels.get(place).map(|channel| (place, channel));
         let asked = channels.by_cid(circuit, cid).and_then(known);
         let held = channels.by_sid(circuit, sid).and_then(known);
-        match (asked, held) {
+        let waiting = asked
+            .filter(|(place, asked)| asked.sid.is_none() || channels.by_sid(circuit, sid) == Some(*place));
+        let pv = owed.clone().flatten().map_or(String::new(), String::from);
+        let is_doubtful = owed.is_some() && pv.is_empty();
+        match (waiting, held) {
             (Some((asked, _)), Some((place, held))) if asked == place => {
                 context.replace(time, place, Channel { dbr, count, ..held });
             }
-            // Puts were seen between the request and this answer: they were for this channel.
+            // one of several channels, nobody can tell which
+            (waiting, held) if is_doubtful => {
+                if let Some((place, _)) = waiting.filter(|_| !self.owed.has(cid)) {
+                    context.close(time, place, ChannelReason::Replaced);
+                }
+                // a put came before this answer, or memory tells which it is
+                if held.as_ref().is_some_and(|(_, held)| held.pv.is_empty() || time <= self.seeded) {
+                    return;
+                }
+                if let Some((held, _)) = held {
+                    context.close(time, held, ChannelReason::Replaced);
+                }
+                let free = context.shared.channels.by_cid(circuit, cid).is_none();
+                let numbers = (free.then_some(cid), Some(sid));
+                self.add(time, numbers, pv, Origin::MidStream, (dbr, count), context);
+            }
+            // memory was read later than this came, and knows which of several channels it is
             (Some((closed, asked)), Some((place, held)))
-                if held.pv.is_empty() && held.id > asked.id && asked.sid.is_none() =>
+                if held.origin == Origin::Memory && time <= self.seeded =>
             {
+                if asked.pv == held.pv {
+                    context.close(time, closed, ChannelReason::Replaced);
+                    context.replace(time, place, Channel { cid: Some(cid), dbr, count, ..held });
+                }
+            }
+            // Puts were seen between the request and this answer: they were for this channel.
+            (Some((closed, asked)), Some((place, held))) if held.pv.is_empty() && held.id > asked.id => {
                 context.close(time, closed, ChannelReason::Replaced);
                 context.replace(time, place, Channel { cid: Some(cid), pv: asked.pv, dbr, count, ..held });
             }
@@ -360,12 +436,13 @@ impl Session {
             (None, Some((place, held))) if held.origin == Origin::Memory && time <= self.seeded => {
                 context.replace(time, place, Channel { cid: Some(cid), dbr, count, ..held });
             }
+            // the request was not seen, or is one of several for the same
             (None, held) => {
                 if let Some((held, _)) = held {
                     context.close(time, held, ChannelReason::Replaced);
                 }
-                let numbers = (Some(cid), Some(sid));
-                self.add(time, numbers, String::new(), Origin::MidStream, (dbr, count), context);
+                let origin = if pv.is_empty() { Origin::MidStream } else { Origin::Opened };
+                self.add(time, (Some(cid), Some(sid)), pv, origin, (dbr, count), context);
             }
         }
     }

@@ -17,6 +17,7 @@ mod forged;
 mod fuzz;
 mod golden;
 mod namespaces;
+mod numbers;
 mod orders;
 mod properties;
 mod stateful;

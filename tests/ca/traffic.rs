@@ -292,6 +292,44 @@ fn echoes_of_a_circuit_that_is_older_than_the_recorder() {
     }
 }
 
+/// An answer that was not captured is no late one, nor are those behind it that are not understood.
+#[test]
+fn echoes_whose_answers_were_not_captured() {
+    for filtered in [false, true] {
+        let mut w = Wire::with(Limits { filtered, ..Limits::default() });
+        w.decoder.count_traffic();
+        w.handshake();
+        w.client(&[version(), named(18, 5, 13, "A")].concat());
+        w.server(&[version(), message(18, 6, 1, 5, 7, b"")].concat());
+        let echo = message(23, 0, 0, 0, 0, b"");
+        for number in 0..8 {
+            w.client(&echo);
+            w.wait(1);
+            if number == 2 {
+                w.lose(false, 16);
+                // the next shows that something is missing
+                w.wait(100);
+                w.server(&message(22, 0, 0, 5, 3, b""));
+            } else {
+                w.server(&echo);
+            }
+            w.wait(15_000);
+        }
+        w.decoder.finish(w.time, &mut w.out);
+        let facts = noted(&mut w);
+        assert!(!facts.iter().any(|fact| matches!(fact, Fact::EchoLate(_))), "each was answered: {facts:?}");
+        // one that is not seen to be answered until it is late was answered by when something is seen to be missing
+        w.client(&echo);
+        w.lose(false, 16);
+        w.wait(7000);
+        w.server(&message(22, 0, 0, 5, 3, b""));
+        w.wait(15_000);
+        let late = |fact: &Fact| if let Fact::EchoLate(of) = fact { Some(of.is_answered) } else { None };
+        let late: Vec<bool> = noted(&mut w).iter().filter_map(late).collect();
+        assert_eq!(late, [false, true], "filtered {filtered}");
+    }
+}
+
 #[test]
 fn messages_and_bytes_are_counted() {
     let mut w = counted(0);

@@ -42,6 +42,7 @@ mod loops;
 mod moving;
 mod namesakes;
 mod namespaces;
+mod numbers;
 mod odd_streams;
 mod optimized;
 mod other_users;

@@ -227,7 +227,8 @@ fn links() {
     rig.wait_until_recording(&mut client, "LINK:READY", "both");
     rig.wait_until_recording(&mut client, "PUT:DOUBLE", "both");
     // until the link has connected its puts go nowhere
-    let mut value = 100.0;
+    // no number that was put while waiting for the recorder
+    let mut value = 100.5;
     wait_until("the link writes", || {
         value += 1.0;
         client.put("LINK:OUT", 6, json!(value), false);

@@ -7,6 +7,7 @@ mod fuzz;
 mod messages;
 #[path = "../rig/not_run.rs"]
 mod not_run;
+mod numbers;
 mod orders;
 #[path = "../rig/packets.rs"]
 mod packets;

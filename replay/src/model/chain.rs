@@ -171,6 +171,8 @@ pub struct Packet {
     pub is_endless: bool,
     /// The server's answer.
     pub answer: Option<Answer>,
+    /// Whether several requests waited with one number of the client's: which of the answers is this one's is not known.
+    pub is_doubtful: bool,
     /// What PVAccess adds; `None` if it came over Channel Access.
     pub pva: Option<Box<PvaRequest>>,
 }

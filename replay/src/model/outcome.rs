@@ -170,7 +170,7 @@ fn is_taken(
     }
     let Some((value, alone)) = evidence else { return false };
     // Sent without a request for an answer: the server would have answered only to refuse.
-    let not_refused = put.packet.as_ref().is_some_and(|packet| !packet.notify);
+    let not_refused = put.packet.as_ref().is_some_and(|packet| !packet.notify && !packet.is_doubtful);
     let holds = holds(asked, value, link);
     // a text that was cut may be the same
     let cut = |old: &Value| matches!(old, Value::Text(_)) && is_cut(old, true) == Some(true);

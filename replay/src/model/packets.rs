@@ -10,10 +10,10 @@ use super::numbered::Numbered;
 use super::open_chains::{OpenChains, SpanRef};
 use super::{run, value};
 use crate::time::SECOND;
-use epics::{Dbr, Pv};
+use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Longest wait of a message for its hit: a server that is busy for longer is stuck.
 const HIT_WAIT: u64 = 10 * SECOND;
@@ -197,6 +197,8 @@ pub struct Packets {
     records: Numbered<ChannelId, RecordId>,
     /// Puts that may still be answered.
     asked: Numbered<Request, Asked>,
+    /// Answers to come for numbers that several puts with callback had at once, of which none is known to be whose.
+    owed: HashMap<Request, usize>,
     /// Number of puts in [`Packets::asked`], dead ones included, and the number at which dead ones are removed.
     asked_count: usize,
     asked_limit: usize,
@@ -250,6 +252,48 @@ impl Packets {
             return queue.messages.pop_front().map(|old| old.at);
         }
         None
+    }
+
+    /// Takes an answer for a put with callback if others wait with the same number: servers answer puts to several channels
+    /// in any order. Returns those that wait.
+    pub fn take_doubtful(&mut self, chains: &OpenChains, request: Request) -> Vec<SpanRef> {
+        let owed = self.owed.remove(&request).unwrap_or_default();
+        let open = |at: &SpanRef| chains.put(*at).is_some();
+        let waiting = match self.asked.get_mut(&request) {
+            Some(Asked::More(all)) => {
+                all.retain(open);
+                all.len()
+            }
+            Some(Asked::One(_)) => 1,
+            None => 0,
+        };
+        if owed + waiting <= 1 {
+            return Vec::new();
+        }
+        if self.owed.len() >= MAX_ASKED {
+            self.owed.clear();
+        }
+        self.owed.insert(request, owed + waiting - 1);
+        match self.asked.remove(&request) {
+            Some(Asked::More(all)) => all.into_iter().collect(),
+            Some(Asked::One(at)) => vec![at],
+            None => Vec::new(),
+        }
+    }
+
+    /// The puts without callback of which one was refused, if it is not known which: RSRV repeats the number alone, which
+    /// clients use for all puts to a channel. Access is refused to all of a channel.
+    pub fn any_refused(&self, chains: &OpenChains, request: Request, status: u32) -> Vec<SpanRef> {
+        let Some(Asked::More(all)) = self.asked.get(&request) else { return Vec::new() };
+        let open = |at: &&SpanRef| chains.put(**at).is_some();
+        let open: Vec<SpanRef> = all.iter().filter(open).copied().collect();
+        let channel = |at: &SpanRef| chains.put(*at).and_then(|put| Some(put.packet.as_ref()?.channel));
+        let first = open.first().and_then(channel);
+        let is_of_one = open.iter().all(|at| channel(at) == first);
+        if open.len() <= 1 || status == eca::NOWTACCESS && is_of_one {
+            return Vec::new();
+        }
+        open
     }
 
     /// Takes an answer. Returns the put that it answers.

@@ -57,7 +57,8 @@ pub(super) struct Circuit {
     pub(super) sent: Sent,
     pub(super) messages: [u32; KINDS],
     pub(super) off: Option<Box<Off>>,
-    /// Whether a message of the server was understood: of a circuit that is older than the recorder, not all are.
+    /// Whether a message of the server was understood: of a circuit that is older than the recorder, not all are, nor of one
+    /// of which bytes are missing.
     pub(super) is_heard: bool,
     /// When the ECHO was sent that has no answer yet, and whether that was noted.
     pub(super) echo: Option<(u64, bool)>,

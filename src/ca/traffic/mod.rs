@@ -12,7 +12,7 @@ mod stall;
 
 use std::collections::HashMap;
 
-use iocrec_log::event::{Address, ChannelId, ChannelTraffic, CircuitId, Event, Fact};
+use iocrec_log::event::{Address, ChannelId, ChannelTraffic, CircuitId, EchoLate, Event, Fact};
 
 use crate::ca::datagrams::FACTS;
 
@@ -98,6 +98,17 @@ impl Traffic {
                 circuit.sent.bytes(count, looked_at);
                 circuit.complete &= looked_at;
             }
+        }
+    }
+
+    /// Bytes of the server were not captured: an answer to an ECHO may be among them, and it is not certain from which
+    /// message on the server is understood again.
+    pub fn unseen(&mut self, id: CircuitId, time: u64, out: &mut Vec<Event>) {
+        let Some(circuit) = self.circuits.get_mut(&id) else { return };
+        circuit.is_heard = false;
+        if let Some((since, true)) = circuit.echo.take() {
+            let fact = EchoLate { circuit: id, since, is_answered: true };
+            out.push(Event { time, fact: Fact::EchoLate(fact) });
         }
     }
 

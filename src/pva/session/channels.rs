@@ -6,26 +6,97 @@ use super::context::Context;
 use super::Session;
 
 impl Session {
-    /// Takes the client's request for a channel.
+    /// Takes the client's request for a channel. Of two that wait with one number, nobody can tell which gets which; one
+    /// that is open stays open beside the new one.
     pub(super) fn create(&mut self, time: u64, cid: u32, pv: String, context: &mut Context) {
         if self.is_seeded(cid, &pv) {
             return;
         }
-        if let Some(id) = self.by_cid.get(&cid).copied() {
-            self.close(time, id, context);
+        if let Some(waiting) = self.waiting(cid) {
+            self.owe(waiting);
+            self.owed.add(cid, Some(&pv));
+            return;
+        }
+        if self.owed.has(cid) {
+            self.owed.add(cid, Some(&pv));
         }
         self.add(time, Some(cid), None, pv, Origin::Opened, context);
     }
 
+    /// The channel with this number of the client's that the server has not answered yet.
+    pub(super) fn waiting(&self, cid: u32) -> Option<ChannelId> {
+        let waits = |id: &ChannelId| self.channels.get(id).is_some_and(|channel| channel.sid.is_none());
+        self.by_cid.get(&cid).copied().filter(waits)
+    }
+
+    /// The answer to the request for a channel that waits for it is to come.
+    fn owe(&mut self, id: ChannelId) {
+        let Some(Channel { cid: Some(cid), pv, .. }) = self.channels.get(&id) else { return };
+        if !self.owed.has(*cid) {
+            self.owed.add(*cid, Some(pv));
+        }
+        // who asked for which channel is not known any more
+        if !self.said.is_empty() {
+            self.said = vec![(ChannelId::MAX, String::new(), String::new())];
+        }
+    }
+
+    /// The client ends a channel. Servers go by their own number alone; the answer that tells it may not be seen yet.
+    pub(super) fn destroy(&mut self, time: u64, sid: u32, cid: u32, context: &mut Context) {
+        let waiting = self.waiting(cid);
+        if let Some(&channel) = self.by_sid.get(&sid) {
+            self.close(time, channel, context);
+        } else if let Some(channel) = waiting {
+            self.owe(channel);
+            self.close(time, channel, context);
+        }
+    }
+
     /// Takes the server's answer that it has made a channel.
     pub(super) fn created(&mut self, time: u64, cid: u32, sid: u32, context: &mut Context) {
-        if let Some(held) = self.by_sid.get(&sid).copied().filter(|held| self.by_cid.get(&cid) != Some(held))
-        {
-            self.close(time, held, context);
+        let owed = self.owed.take(cid);
+        let is_doubtful = owed == Some(None);
+        let held = self.by_sid.get(&sid).and_then(|id| self.channels.get(id)).cloned();
+        let asked = self.waiting(cid).and_then(|id| self.channels.get(&id)).cloned();
+        if let Some(asked) = asked.as_ref().filter(|_| is_doubtful && !self.owed.has(cid)) {
+            self.close(time, asked.id, context);
         }
-        match self.by_cid.get(&cid).and_then(|id| self.channels.get(id)).cloned() {
-            Some(asked) => self.replace(time, Channel { sid: Some(sid), ..asked }, context),
-            None => _ = self.add(time, Some(cid), Some(sid), String::new(), Origin::MidStream, context),
+        let asked = asked.filter(|_| !is_doubtful);
+        let free = !self.by_cid.contains_key(&cid) || asked.is_some() || !is_doubtful;
+        let pv = owed.flatten().map(String::from).or(asked.as_ref().map(|asked| asked.pv.clone()));
+        match held {
+            // requests came before this answer
+            Some(held) if held.pv.is_empty() && asked.as_ref().is_none_or(|asked| held.id > asked.id) => {
+                if let Some(asked) = asked {
+                    self.close(time, asked.id, context);
+                }
+                let cid = free.then_some(cid).or(held.cid);
+                self.replace(time, Channel { cid, pv: pv.unwrap_or_default(), ..held }, context);
+            }
+            Some(held) if held.cid == Some(cid) && asked.is_none() && !is_doubtful => {}
+            held => {
+                if let Some(held) = held {
+                    // what was prepared for it may be the new one's
+                    self.mixes |= self.of_channel.range((held.id, 0)..=(held.id, u32::MAX)).next().is_some();
+                    self.close(time, held.id, context);
+                }
+                match asked {
+                    Some(asked) => self.replace(time, Channel { sid: Some(sid), ..asked }, context),
+                    None => {
+                        let origin = if pv.is_some() { Origin::Opened } else { Origin::MidStream };
+                        let pv = pv.unwrap_or_default();
+                        self.add(time, free.then_some(cid), Some(sid), pv, origin, context);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The server refuses a channel.
+    pub(super) fn refused(&mut self, time: u64, cid: u32, context: &mut Context) {
+        self.owed.take(cid);
+        if let Some(channel) = self.waiting(cid).filter(|_| !self.owed.has(cid)) {
+            self.close(time, channel, context);
         }
     }
 

@@ -48,13 +48,12 @@ impl Session {
             }
             DESTROY_CHANNEL => {
                 let (sid, cid) = (cursor.u32()?, cursor.u32()?);
-                let found = self.by_sid.get(&sid).or_else(|| self.by_cid.get(&cid)).copied();
-                if let Some(channel) = found {
-                    self.close(time, channel, context);
-                }
+                self.destroy(time, sid, cid, context);
             }
             DESTROY_REQUEST | CANCEL_REQUEST => {
-                let (_, ioid) = (cursor.u32()?, cursor.u32()?);
+                let (sid, ioid) = (cursor.u32()?, cursor.u32()?);
+                self.mixes |=
+                    self.requests.get(&ioid).is_some_and(|of| self.by_sid.get(&sid) != Some(&of.channel));
                 self.give_up(time, ioid, message.header.command == DESTROY_REQUEST, context);
             }
             command @ (GET..=MONITOR | PROCESS | RPC) => {
@@ -87,8 +86,8 @@ impl Session {
                 let asked = self.by_cid.get(&cid).copied();
                 if self.judge(time, command, asked, cursor, context).is_ok() {
                     self.created(time, cid, sid, context);
-                } else if let Some(channel) = asked {
-                    self.close(time, channel, context);
+                } else {
+                    self.refused(time, cid, context);
                 }
             }
             DESTROY_CHANNEL => {

@@ -16,10 +16,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use epics::pva::cursor::text;
 use epics::pva::{Cursor, Read};
-use iocrec_log::event::{Channel, ChannelId, CircuitId, Event, Fact, PvaCircuit, PvaKind, PvaMessage};
+use iocrec_log::event::{
+    Channel, ChannelId, CircuitId, Event, Fact, Origin, PvaCircuit, PvaKind, PvaMessage,
+};
 
 use crate::net::circuit::Circuit;
 use crate::net::protocol::{Ends, Side};
+use crate::owed::Owed;
 use crate::pva::framer::Message;
 use crate::pva::message::{PROCESS, PUT, PUT_GET, RPC};
 use crate::pva::types::{Known, Types};
@@ -54,6 +57,11 @@ pub struct Session {
     channels: BTreeMap<ChannelId, Channel>,
     by_sid: HashMap<u32, ChannelId>,
     by_cid: HashMap<u32, ChannelId>,
+    /// Answers to requests for channels, by the client's numbers.
+    owed: Owed,
+    /// Whether the client has used a request's number for several channels, or before there was one: then it is not known
+    /// which of them a number of a request means.
+    mixes: bool,
     requests: BTreeMap<u32, Request>,
     /// Channels of the monitors that run.
     monitors: BTreeMap<u32, ChannelId>,
@@ -79,6 +87,8 @@ impl Session {
             channels: BTreeMap::new(),
             by_sid: HashMap::new(),
             by_cid: HashMap::new(),
+            owed: Owed::default(),
+            mixes: false,
             requests: BTreeMap::new(),
             monitors: BTreeMap::new(),
             of_channel: BTreeSet::new(),
@@ -130,6 +140,8 @@ impl Session {
     /// a later channel, so that nothing that came in the packet before it is told by it.
     fn identity(&mut self, time: u64, method: String, claims: Claims, context: &mut Context) {
         let circuit = &self.circuit;
+        // which name which channel was asked for by is not known
+        let claims = if self.owed.is_any() { Claims::default() } else { claims };
         let known = self.said.last().map_or((&circuit.user, &circuit.host), |(_, user, host)| (user, host));
         let is_other = (&claims.user, &claims.host) != known;
         if is_other && self.channels.is_empty() {
@@ -154,9 +166,15 @@ impl Session {
 
     /// Reports who a channel is used by: servers believe who the client said to be when it asked for the channel.
     fn speak_as(&mut self, time: u64, channel: ChannelId, out: &mut Vec<Event>) {
-        let Some((_, user, host)) = self.said.iter().find(|said| channel <= said.0) else { return };
-        if (user, host) != (&self.circuit.user, &self.circuit.host) {
-            (self.circuit.user, self.circuit.host) = (user.clone(), host.clone());
+        if self.said.is_empty() {
+            return;
+        }
+        // when a channel was asked for that was not seen to be, is not known
+        let is_seen = self.channels.get(&channel).is_some_and(|channel| channel.origin != Origin::MidStream);
+        let said = self.said.iter().find(|said| channel <= said.0).filter(|_| is_seen);
+        let (user, host) = said.map(|(_, user, host)| (user.clone(), host.clone())).unwrap_or_default();
+        if (&user, &host) != (&self.circuit.user, &self.circuit.host) {
+            (self.circuit.user, self.circuit.host) = (user, host);
             self.circuit.report(time, out);
         }
     }

@@ -2,7 +2,7 @@
 
 use epics::pva::cursor::text;
 use epics::pva::{Cursor, Read};
-use iocrec_log::event::{ChannelId, Fact, PvaAnswer, PvaKind, PvaPut, PvaTypeId, PvaValue};
+use iocrec_log::event::{ChannelId, Fact, Origin, PvaAnswer, PvaKind, PvaPut, PvaTypeId, PvaValue};
 
 use super::context::{Context, Ids};
 use super::{kind, Session, KEPT_TEXT};
@@ -40,7 +40,7 @@ impl Session {
         cursor: &mut Cursor<'_>,
         context: &mut Context,
     ) -> Read<()> {
-        self.forget_request(ioid, context.ids);
+        self.mixes |= self.forget_request(ioid, context.ids);
         // whatever the request: the types that it defines may come again in another
         let of = self.from_client.read(cursor, context.types);
         let Some(kind) = kind(command) else { return Ok(()) };
@@ -101,9 +101,16 @@ impl Session {
         length: u64,
         context: &mut Context,
     ) -> Read<()> {
-        // QSRV2 looks at the request's number alone, QSRV1 refuses what does not fit
+        // QSRV2 looks at the request's number alone, QSRV1 refuses what does not fit, unless it fits what was prepared
+        // for that channel with the same number
+        let named = self.by_sid.get(&sid).copied();
         let prepared = self.requests.get(&ioid).map(|request| request.channel);
-        let channel = prepared.unwrap_or_else(|| self.channel_of(time, sid, context));
+        let is_nobodys = self.mixes && (prepared.is_none() || named != prepared);
+        let channel = match prepared.filter(|_| !is_nobodys) {
+            Some(prepared) => prepared,
+            None if is_nobodys => self.add(time, None, None, String::new(), Origin::MidStream, context),
+            None => self.channel_of(time, sid, context),
+        };
         self.speak_as(time, channel, context.out);
         let circuit = self.number(time, context);
         let value = match kind {
@@ -115,13 +122,16 @@ impl Session {
                 self.value(time, Side::Client, of.ok().flatten(), false, cursor, length, context)
             }
             _ => {
-                let of = self.requests.get(&ioid).and_then(|request| request.to_put);
+                let request = self.requests.get(&ioid).filter(|_| !is_nobodys);
+                let of = request.and_then(|request| request.to_put);
                 self.value(time, Side::Client, of, true, cursor, length, context)
             }
         };
-        let options = match self.requests.get_mut(&ioid) {
+        if let Some(request) = self.requests.get_mut(&ioid) {
+            request.waits = true;
+        }
+        let options = match self.requests.get(&ioid).filter(|_| !is_nobodys) {
             Some(request) => {
-                request.waits = true;
                 let (of, others, big_endian, length, bytes) = &request.options;
                 let mut types = vec![context.types.number(time, *of, context.out)];
                 types.extend(others);
@@ -131,6 +141,9 @@ impl Session {
         };
         let put = PvaPut { circuit, channel, ioid, kind, options, value };
         context.emit(time, Fact::PvaPut(Box::new(put)));
+        if is_nobodys {
+            self.close(time, channel, context);
+        }
         Ok(())
     }
 

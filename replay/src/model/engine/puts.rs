@@ -36,6 +36,7 @@ impl Engine {
             dbr: put.dbr,
             is_endless: is_endless(&put),
             answer: None,
+            is_doubtful: false,
             pva: None,
         };
         let request = (put.circuit, put.ioid, put.notify);
@@ -79,6 +80,21 @@ impl Engine {
     pub(super) fn answer(&mut self, time: u64, answer: &CaAnswer) {
         let request = (answer.circuit, answer.ioid, answer.notify);
         let status = answer.status;
+        let doubtful = match answer.notify {
+            true => self.packets.take_doubtful(&self.chains, request),
+            false => self.packets.any_refused(&self.chains, request, status),
+        };
+        for at in &doubtful {
+            if let Some(packet) = self.chains.put_mut(*at).and_then(|put| put.packet.as_mut()) {
+                packet.is_doubtful = true;
+            }
+            if answer.notify {
+                self.chains.release(*at);
+            }
+        }
+        if !doubtful.is_empty() {
+            return;
+        }
         let Some(at) = self.packets.answer(&mut self.chains, request, Answer { time, status }) else {
             return;
         };

@@ -37,6 +37,8 @@ const WAIT: u64 = 10 * SECOND;
 const SETTLED: u64 = SECOND / 10;
 /// Time that hits are remembered, to find the records of channels without names.
 const REMEMBERED: u64 = SECOND;
+/// Status of a request whose answer the client did not wait for.
+const CANCELLED: u16 = 4;
 /// Time after which a hit that fits requests of several clients is given up; later ones may show whose thread it is.
 const CONTESTED: u64 = SECOND * 8 / 10;
 /// Times that it is tried until then.
@@ -103,6 +105,10 @@ pub(super) struct Requests {
     hits: VecDeque<Hit>,
     /// Requests that may still be answered.
     asked: Numbered<(CircuitId, u32), VecDeque<SpanRef>>,
+    /// Those numbers of requests whose answers can't be told apart: a request came while another with its number waited, or
+    /// the client did not wait for its answer, which may have come all the same. QSRV1 refuses the second, before or after
+    /// it answers the first, and QSRV2 passes it over.
+    doubtful: HashSet<(CircuitId, u32)>,
     /// Values that clients fetched before they put.
     before: Numbered<(CircuitId, u32), Sent>,
     /// Fields of channels whose names were never seen: those that are left, one if it is known.
@@ -159,6 +165,7 @@ impl Engine {
             unsay(&mut sent);
         }
         let key = (put.circuit, put.ioid);
+        let is_doubtful = self.pva.doubtful.contains(&key);
         let (dbf, count) = shape(sent.main());
         let requested = sent.main().filter(|_| changed).cloned().unwrap_or(Value::Unknown);
         let request = PvaRequest {
@@ -186,6 +193,7 @@ impl Engine {
             dbr: 0,
             is_endless: false,
             answer: None,
+            is_doubtful,
             pva: Some(Box::new(request)),
         };
         let at = self.chains.begin(Span {
@@ -213,8 +221,11 @@ impl Engine {
         self.chains.hold(at); // for its hits
         self.chains.hold(at); // for its answer
         self.chains.hold_until(at, time.saturating_add(SECOND));
-        let asked = self.pva.asked.entry(key).or_default();
-        asked.push_back(at);
+        if is_doubtful {
+            self.chains.release(at);
+        } else {
+            self.pva.asked.entry(key).or_default().push_back(at);
+        }
         let (circuit, channel) = (put.circuit, put.channel);
         self.pva.waiting.push_back(Waiting {
             time,
@@ -251,27 +262,28 @@ impl Engine {
             }
             return;
         }
-        let Some(asked) = self.pva.asked.get_mut(&key) else { return };
-        let mut found = None;
-        while let Some(at) = asked.pop_front() {
-            if self.chains.put(at).is_some() {
-                found = Some(at);
-                break;
+        let Some(mut asked) = self.pva.asked.remove(&key) else { return };
+        asked.retain(|at| self.chains.put(*at).is_some());
+        let is_cancelled = answer.status == CANCELLED;
+        if is_cancelled || asked.len() > 1 {
+            if self.pva.doubtful.len() >= MAX_WAITING {
+                self.pva.doubtful.clear();
             }
+            self.pva.doubtful.insert(key);
         }
-        if asked.is_empty() {
-            self.pva.asked.remove(&key);
-        }
-        let Some(at) = found else { return };
-        if let Some(packet) = self.chains.put_mut(at).and_then(|put| put.packet.as_mut()) {
-            packet.answer = Some(Answer { time, status: epics::eca::NORMAL });
-            if let Some(request) = &mut packet.pva {
-                request.status = Some(answer.status);
-                request.text.clone_from(&answer.text);
-                request.result = Some(value).filter(|value| !value.fields.is_empty());
+        let is_known = is_cancelled || asked.len() == 1;
+        for at in asked {
+            if let Some(packet) = self.chains.put_mut(at).and_then(|put| put.packet.as_mut()) {
+                packet.is_doubtful = !is_known;
+                packet.answer = is_known.then_some(Answer { time, status: epics::eca::NORMAL });
+                if let Some(request) = packet.pva.as_mut().filter(|_| is_known) {
+                    request.status = Some(answer.status);
+                    request.text.clone_from(&answer.text);
+                    request.result = Some(value.clone()).filter(|value| !value.fields.is_empty());
+                }
             }
+            self.chains.release(at);
         }
-        self.chains.release(at);
     }
 
     /// A server's thread put to a field, or made a record process, and nothing on its stack did it.

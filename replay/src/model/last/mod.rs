@@ -484,7 +484,9 @@ impl Last {
 
     /// Notes a put with callback that was not answered by the end.
     fn unanswered(&mut self, chain: &Chain, span: &Span, put: &PutSpan, link: Option<&str>) {
-        let Some(packet) = put.packet.as_ref().filter(|packet| packet.notify) else { return };
+        let Some(packet) = put.packet.as_ref().filter(|packet| packet.notify && !packet.is_doubtful) else {
+            return;
+        };
         let answered = packet.answer.as_ref().is_some_and(|answer| chain.run.wall(answer.time) <= self.end);
         let begun = chain.run.wall(span.start) <= self.end;
         if !answered && begun && self.unanswered.len() < MAX_ITEMS {

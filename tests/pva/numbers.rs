@@ -1,0 +1,262 @@
+//! A client that uses its numbers as it likes, against servers that do as QSRV1 and QSRV2 do (seen with pvAccessCPP 7.1 and
+//! pvxs 1.5): both give a channel to each request, whatever the client's number, and answer in order; both end channels by
+//! their own number. QSRV1 has the requests of each channel apart; QSRV2 hangs up if a request's number comes twice. No put
+//! is told under a name that the server did not write, or as of a user that it did not believe.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::wire::*;
+use iocrec_log::event::Fact;
+use proptest::prelude::*;
+
+/// What a put was, in the server or in the log: the PV's name, and the user.
+type Put = (String, String);
+
+/// What the log tells of each put, by the number that it puts. Channels may be named later than put to.
+fn told(w: &mut Wire) -> BTreeMap<u32, Put> {
+    let (mut user, mut names, mut puts) = (String::new(), HashMap::new(), Vec::new());
+    for event in w.out.drain(..) {
+        match event.fact {
+            Fact::Circuit(circuit) => user = circuit.user,
+            Fact::Channel(channel) => _ = names.insert(channel.id, channel.pv),
+            Fact::PvaPut(put) => {
+                let bytes: [u8; 8] = put.value.bytes[2..].try_into().expect("a double");
+                puts.push((f64::from_le_bytes(bytes) as u32, put.channel, user.clone()));
+            }
+            _ => {}
+        }
+    }
+    puts.into_iter().map(|(number, channel, user)| (number, (names[&channel].clone(), user))).collect()
+}
+
+fn names(w: &mut Wire) -> Vec<String> {
+    told(w).into_values().map(|(pv, _)| pv).collect()
+}
+
+fn prepare(sid: u32, ioid: u32) -> Vec<u8> {
+    request(11, sid, ioid, 8, NO_OPTIONS)
+}
+
+fn prepared(ioid: u32) -> Vec<u8> {
+    answer(11, ioid, 8, &[&[0xff], SCALAR].concat())
+}
+
+fn put(sid: u32, ioid: u32, number: u32) -> Vec<u8> {
+    request(11, sid, ioid, 0, &[&[1, 2][..], &f64::from(number).to_le_bytes()].concat())
+}
+
+fn pair(command: u8, first: u32, second: u32) -> Vec<u8> {
+    message(0, command, &[first.to_le_bytes(), second.to_le_bytes()].concat())
+}
+
+fn refused(cid: u32) -> Vec<u8> {
+    message(0x40, 7, &[&cid.to_le_bytes()[..], &[0; 4], &hex("02 02 4e4f 00")].concat())
+}
+
+fn opened() -> Wire {
+    let mut w = Wire::open();
+    w.client(&identity("op", "console"));
+    w
+}
+
+/// Channels A and B, sids 1 and 2, cids 5 and 6.
+fn with_two() -> Wire {
+    let mut w = opened();
+    w.client(&[create(5, "A"), create(6, "B")].concat());
+    w.server(&[created(5, 1), created(6, 2)].concat());
+    w
+}
+
+#[test]
+fn two_channels_that_wait_for_one_number() {
+    let mut w = opened();
+    w.client(&[create(7, "A"), create(7, "B")].concat());
+    w.server(&[created(7, 1), created(7, 2)].concat());
+    w.client(&[prepare(1, 1), prepare(2, 2), put(1, 1, 1), put(2, 2, 2)].concat());
+    // the number is free again, and then that of an open channel
+    w.client(&create(7, "C"));
+    w.server(&created(7, 3));
+    w.client(&create(7, "D"));
+    w.server(&created(7, 4));
+    w.client(&[prepare(3, 3), prepare(4, 4), put(3, 3, 3), put(4, 4, 4)].concat());
+    assert_eq!(names(&mut w), ["", "", "C", "D"]);
+}
+
+#[test]
+fn a_channel_is_destroyed_by_the_number_of_the_server() {
+    let mut w = with_two();
+    w.facts();
+    w.client(&pair(8, 77, 5));
+    assert_eq!(w.facts(), [""; 0]);
+    w.client(&pair(8, 1, 6));
+    assert_eq!(w.facts(), ["channel 1 ends"]);
+}
+
+/// QSRV1 has both requests, QSRV2 hangs up.
+#[test]
+fn a_request_of_two_channels() {
+    let mut w = with_two();
+    w.client(&[prepare(1, 9), prepare(2, 9)].concat());
+    w.server(&[prepared(9), prepared(9)].concat());
+    w.client(&[put(1, 9, 1), put(2, 9, 2)].concat());
+    assert_eq!(names(&mut w), ["", "B"]);
+    // QSRV1 does not end the request, QSRV2 does
+    let mut w = with_two();
+    w.client(&[prepare(1, 9), pair(15, 2, 9), prepare(2, 9)].concat());
+    w.server(&[prepared(9), prepared(9)].concat());
+    w.client(&[put(1, 9, 1), put(2, 9, 2)].concat());
+    assert_eq!(names(&mut w), ["", "B"]);
+}
+
+#[test]
+fn who_asked_for_which_channel_is_not_known() {
+    let mut w = opened();
+    w.client(&[create(7, "A"), create(7, "B"), identity("other", "console")].concat());
+    w.server(&[created(7, 1), created(7, 2)].concat());
+    w.client(&[prepare(1, 1), put(1, 1, 1)].concat());
+    let user = told(&mut w)[&1].1.clone();
+    assert!(user.is_empty() || user == "op", "{user}");
+}
+
+/// What a client does. Numbers of the server are counted back from the next to be given.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Create(u32, usize),
+    Destroy(u32, u32),
+    Prepare(u32, u32),
+    Put(u32, u32),
+    EndRequest(u32, u32),
+    Name(usize),
+    /// So many of the server's answers are seen.
+    Answers(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (sid, cid, ioid) = (|| 0u32..5, || 0u32..3, || 0u32..3);
+    let step = prop_oneof![
+        4 => (cid(), 0usize..4).prop_map(|(cid, pv)| Step::Create(cid, pv)),
+        1 => (sid(), cid()).prop_map(|(sid, cid)| Step::Destroy(sid, cid)),
+        4 => (sid(), ioid()).prop_map(|(sid, ioid)| Step::Prepare(sid, ioid)),
+        6 => (sid(), ioid()).prop_map(|(sid, ioid)| Step::Put(sid, ioid)),
+        2 => (sid(), ioid()).prop_map(|(sid, ioid)| Step::EndRequest(sid, ioid)),
+        1 => (0usize..3).prop_map(Step::Name),
+        6 => (1usize..5).prop_map(Step::Answers),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+const PVS: [&str; 4] = ["A", "B", "C", "NONE"];
+const USERS: [&str; 3] = ["first", "second", "third"];
+
+/// A server, and what it did.
+#[derive(Default)]
+struct Server {
+    is_qsrv2: bool,
+    channels: BTreeMap<u32, (&'static str, String)>,
+    /// Channel and number of each request.
+    requests: Vec<(u32, u32)>,
+    last: u32,
+    user: String,
+    answers: VecDeque<Vec<u8>>,
+    puts: BTreeMap<u32, Put>,
+}
+
+impl Server {
+    fn find(&self, sid: u32, ioid: u32) -> Option<usize> {
+        self.requests.iter().position(|own| own.1 == ioid && (self.is_qsrv2 || own.0 == sid))
+    }
+
+    /// Takes a request, and whether the circuit goes on.
+    fn take(&mut self, step: Step, number: u32) -> bool {
+        match step {
+            Step::Create(cid, pv) if PVS[pv] == "NONE" => self.answers.push_back(refused(cid)),
+            Step::Create(cid, pv) => {
+                self.last += 1;
+                self.channels.insert(self.last, (PVS[pv], self.user.clone()));
+                self.answers.push_back(created(cid, self.last));
+            }
+            Step::Destroy(sid, cid) => {
+                if self.channels.remove(&sid).is_some() {
+                    self.requests.retain(|own| own.0 != sid);
+                    self.answers.push_back(pair(8, sid, cid).tap(|m| m[2] = 0x40));
+                }
+            }
+            Step::Prepare(sid, ioid) => {
+                if self.find(sid, ioid).is_some() {
+                    return false;
+                }
+                if self.channels.contains_key(&sid) {
+                    self.requests.push((sid, ioid));
+                    self.answers.push_back(prepared(ioid));
+                }
+            }
+            Step::Put(sid, ioid) => {
+                if let Some(own) = self.find(sid, ioid) {
+                    let (pv, user) = self.channels[&self.requests[own].0].clone();
+                    self.puts.insert(number, (pv.into(), user));
+                    self.answers.push_back(answer(11, ioid, 0, &[0xff]));
+                }
+            }
+            Step::EndRequest(sid, ioid) => {
+                if let Some(own) = self.find(sid, ioid) {
+                    self.requests.remove(own);
+                }
+            }
+            Step::Name(user) => self.user = USERS[user].into(),
+            Step::Answers(_) => {}
+        }
+        true
+    }
+}
+
+/// Changes a message in place.
+trait Tap: Sized {
+    fn tap(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+impl Tap for Vec<u8> {}
+
+proptest! {
+    #[test]
+    fn no_put_is_told_under_another_name(steps in steps(), is_qsrv2: bool) {
+        let mut w = opened();
+        let mut server = Server { is_qsrv2, user: "op".into(), ..Server::default() };
+        for (number, step) in (1..).zip(steps) {
+            let sid = |back: u32| (server.last + 2).saturating_sub(back);
+            let step = match step {
+                Step::Destroy(back, cid) => Step::Destroy(sid(back), cid),
+                Step::Prepare(back, ioid) => Step::Prepare(sid(back), ioid),
+                Step::Put(back, ioid) => Step::Put(sid(back), ioid),
+                Step::EndRequest(back, ioid) => Step::EndRequest(sid(back), ioid),
+                step => step,
+            };
+            let request = match step {
+                Step::Create(cid, pv) => create(cid, PVS[pv]),
+                Step::Destroy(sid, cid) => pair(8, sid, cid),
+                Step::Prepare(sid, ioid) => prepare(sid, ioid),
+                Step::Put(sid, ioid) => put(sid, ioid, number),
+                Step::EndRequest(sid, ioid) => pair(15, sid, ioid),
+                Step::Name(user) => identity(USERS[user], "console"),
+                Step::Answers(count) => {
+                    let count = count.min(server.answers.len());
+                    server.answers.drain(..count).for_each(|answer| w.server(&answer));
+                    continue;
+                }
+            };
+            w.client(&request);
+            if !server.take(step, number) {
+                break;
+            }
+        }
+        server.answers.drain(..).for_each(|answer| w.server(&answer));
+        let told = told(&mut w);
+        for (number, (pv, user)) in &server.puts {
+            let (as_pv, by) = &told[number];
+            prop_assert!(as_pv.is_empty() || as_pv == pv, "put {number} to {pv} is told as one to {as_pv}");
+            prop_assert!(by.is_empty() || by == user, "put {number} by {user} is told as by {by}");
+        }
+    }
+}
