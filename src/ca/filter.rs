@@ -183,7 +183,7 @@ const OF_CLIENTS: Beginnings = Beginnings {
 /// end. X is the same afterwards.
 fn continuation(p: &mut Program, bulk: u32, of: &Beginnings, end: impl FnOnce(&mut Program)) {
     let (mut others, mut data) = (Vec::new(), Vec::new());
-    let is_bit_x = |p: &mut Program, bits: u32| {
+    let bit_of_command = |p: &mut Program, bits: u32| {
         p.op(BPF_LD | BPF_IMM, bits);
         p.op(BPF_ALU | BPF_RSH | BPF_X, 0);
     };
@@ -212,7 +212,7 @@ fn continuation(p: &mut Program, bulk: u32, of: &Beginnings, end: impl FnOnce(&m
     p.jump(BPF_JGT, LAST_COMMAND.into(), 0, 1);
     data.push(p.open());
     p.op(BPF_MISC | BPF_TAX, 0);
-    is_bit_x(p, of.bare);
+    bit_of_command(p, of.bare);
     p.when(BPF_JSET, 1, |p| {
         p.op(BPF_LDX | BPF_W | BPF_MEM, PAYLOAD);
         p.op(BPF_LD | BPF_H | BPF_IND, 2);
@@ -220,7 +220,7 @@ fn continuation(p: &mut Program, bulk: u32, of: &Beginnings, end: impl FnOnce(&m
         data.push(p.open());
         others.push(p.open());
     });
-    is_bit_x(p, of.sized);
+    bit_of_command(p, of.sized);
     p.when(BPF_JSET, 1, |p| {
         p.op(BPF_LDX | BPF_W | BPF_MEM, PAYLOAD);
         p.op(BPF_LD | BPF_H | BPF_IND, 2);
