@@ -13,6 +13,7 @@ use std::io;
 use std::path::Path;
 
 use crate::linux::ports::{Port, Ports};
+use crate::linux::proc::PROC;
 use crate::linux::process::contents;
 
 /// The default port on which servers listen for searches (EPICS_CA_SERVER_PORT).
@@ -63,12 +64,12 @@ pub struct Server {
 /// Finds the servers, in order of their process ids. `is_ioc` returns whether a process is known to be an IOC. Fails
 /// only if /proc itself can't be read.
 pub fn find(is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
-    find_in(Path::new("/proc"), is_ioc)
+    find_in(Path::new(PROC), is_ioc)
 }
 
 /// The servers among these IOCs, without reading any other process.
 pub fn of(iocs: &[u32]) -> Vec<Server> {
-    let Ok(ports) = Ports::read(Path::new("/proc")) else { return Vec::new() };
+    let Ok(ports) = Ports::read(Path::new(PROC)) else { return Vec::new() };
     iocs.iter().filter_map(|&pid| server(&ports, pid, true)).collect()
 }
 

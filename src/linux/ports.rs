@@ -1,4 +1,5 @@
-//! The ports that processes listen on (TCP) or are bound to (UDP), from /proc.
+//! The ports that processes listen on (TCP) or are bound to (UDP). Those of the recorder's own network namespace are asked of
+//! the kernel ([`crate::linux::sock_diag`]): its tables in /proc have all connections, too, also those of the last minute.
 //!
 //! Nothing here blocks; processes that vanish or may not be inspected hold no ports.
 
@@ -7,11 +8,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::linux::proc::{contents, living_in};
+use crate::linux::proc::{contents, living_in, PROC};
+use crate::linux::sock_diag::{Diag, CLOSE, ESTABLISHED, LISTEN};
 use crate::linux::sockets;
 
 /// State of a listening socket in /proc/net/tcp (TCP_LISTEN).
-const LISTEN: &str = "0A";
+const LISTENING: &str = "0A";
 
 /// A socket's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,8 @@ impl Ports<'_> {
     /// # Errors
     /// /proc can't be read.
     pub fn read(proc: &Path) -> io::Result<Ports<'_>> {
-        let sockets = bound(&proc.join("self/net"))?;
+        let told = if proc == Path::new(PROC) { told() } else { None };
+        let sockets = told.map_or_else(|| bound(&proc.join("self/net")), Ok)?;
         Ok(Ports { proc, sockets, namespace: fs::read_link(proc.join("self/ns/net")).ok() })
     }
 
@@ -62,6 +65,27 @@ impl Ports<'_> {
     }
 }
 
+/// What [`bound`] finds of this thread's namespace; `None` if the kernel doesn't tell.
+fn told() -> Option<HashMap<u64, Port>> {
+    let mut diag = Diag::open()?;
+    let mut sockets = HashMap::new();
+    for (protocol, states) in [(libc::IPPROTO_TCP, &[LISTEN][..]), (libc::IPPROTO_UDP, &[CLOSE, ESTABLISHED])]
+    {
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let told = diag.each(family, protocol, states, &mut |row| {
+                let [port, _] = row.ports;
+                sockets
+                    .insert(row.inode, if row.state == LISTEN { Port::Tcp(port) } else { Port::Udp(port) });
+            });
+            // a kernel without IPv6
+            if told.is_none() && family == libc::AF_INET || !diag.is_whole {
+                return None;
+            }
+        }
+    }
+    Some(sockets)
+}
+
 /// Inodes and ports of a namespace's listening TCP and bound UDP sockets. IPv6 sockets may accept IPv4 connections too.
 fn bound(net: &Path) -> io::Result<HashMap<u64, Port>> {
     let mut sockets = HashMap::new();
@@ -80,7 +104,7 @@ fn bound(net: &Path) -> io::Result<HashMap<u64, Port>> {
             };
             match table {
                 "udp" | "udp6" => drop(sockets.insert(inode, Port::Udp(port))),
-                _ if state == LISTEN => drop(sockets.insert(inode, Port::Tcp(port))),
+                _ if state == LISTENING => drop(sockets.insert(inode, Port::Tcp(port))),
                 _ => {}
             }
         }
@@ -91,4 +115,40 @@ fn bound(net: &Path) -> io::Result<HashMap<u64, Port>> {
 /// The ports of those sockets that a process has open.
 fn held(process: &Path, sockets: &HashMap<u64, Port>) -> Vec<Port> {
     sockets::held(process, usize::MAX).into_iter().filter_map(|inode| sockets.get(&inode).copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsRawFd;
+
+    /// Sockets of every kind: told by the kernel and read from /proc.
+    #[test]
+    fn both_ways_find_the_same_ports() {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+        let (udp, connected) =
+            (UdpSocket::bind("0.0.0.0:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        connected.connect("127.0.0.1:9").unwrap();
+        let mut expected = vec![
+            (tcp.as_raw_fd(), Some(Port::Tcp(tcp.local_addr().unwrap().port()))),
+            (udp.as_raw_fd(), Some(Port::Udp(udp.local_addr().unwrap().port()))),
+            (connected.as_raw_fd(), Some(Port::Udp(connected.local_addr().unwrap().port()))),
+            (stream.as_raw_fd(), None),
+        ];
+        // a machine may have no IPv6
+        let (tcp6, udp6) = (TcpListener::bind("[::1]:0"), UdpSocket::bind("[::]:0"));
+        if let (Ok(tcp), Ok(udp)) = (&tcp6, &udp6) {
+            expected.push((tcp.as_raw_fd(), Some(Port::Tcp(tcp.local_addr().unwrap().port()))));
+            expected.push((udp.as_raw_fd(), Some(Port::Udp(udp.local_addr().unwrap().port()))));
+        }
+        let read = bound(Path::new("/proc/self/net")).unwrap();
+        for found in [Some(read), told()].into_iter().flatten() {
+            for (descriptor, port) in &expected {
+                let inode = sockets::inode(std::process::id(), descriptor.cast_unsigned()).unwrap();
+                assert_eq!(found.get(&inode), port.as_ref(), "{found:?}");
+            }
+        }
+    }
 }

@@ -12,6 +12,8 @@ use nix::errno::Errno;
 
 use crate::linux::text::printable;
 
+/// Where the files are.
+pub const PROC: &str = "/proc";
 /// Bytes of the first read. A /proc file has no length, and a short read makes the kernel format it anew: the standard
 /// library's first reads, of 32 bytes, made it walk through all sockets seven times for a table of two.
 const FIRST_READ: usize = 16 << 10;
@@ -47,7 +49,7 @@ pub(super) fn never_blocks(path: &Path) -> bool {
 /// # Errors
 /// /proc cannot be read.
 pub fn pids() -> io::Result<Vec<u32>> {
-    let entries = fs::read_dir("/proc").map_err(|e| io::Error::new(e.kind(), format!("/proc: {e}")))?;
+    let entries = fs::read_dir(PROC).map_err(|e| io::Error::new(e.kind(), format!("{PROC}: {e}")))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
@@ -108,7 +110,7 @@ pub fn thread_name(pid: u32, tid: u32) -> String {
 /// namespaces. It is the first thread, whose id is the process's, or another one if the first has ended:
 /// epicsThreadExitMain ends it alone, and /proc/PID is then empty.
 pub fn living(pid: u32) -> u32 {
-    living_in(Path::new("/proc"), pid)
+    living_in(Path::new(PROC), pid)
 }
 
 /// The same with another mount point of /proc.

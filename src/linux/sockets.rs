@@ -123,6 +123,11 @@ pub fn connections(pid: u32) -> Vec<Connection> {
 /// The established TCP connections in a process's network namespace, of both IP versions, whose own end has one of these
 /// ports.
 pub fn served_connections(pid: u32, ports: &[u16]) -> Vec<AnyConnection> {
+    own(pid).and_then(|mut diag| served(&mut diag, ports)).unwrap_or_else(|| read_served(pid, ports))
+}
+
+/// The same, from /proc.
+fn read_served(pid: u32, ports: &[u16]) -> Vec<AnyConnection> {
     let mut found = Vec::new();
     for table in ["net/tcp", "net/tcp6"] {
         let text = process::text(process::directory(pid).join(table)).unwrap_or_default();
@@ -172,27 +177,55 @@ pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
     sockets
 }
 
-/// A way to ask the kernel for the sockets of a process's network namespace, if that is the recorder's own, named by its
-/// own process, and the kernel answers.
+/// A way to ask the kernel for the sockets of a process's network namespace, if that is the recorder's own and the kernel
+/// answers.
 fn own(pid: u32) -> Option<Diag> {
-    (pid == std::process::id()).then(Diag::open).flatten()
+    let own = std::process::id();
+    let is_own =
+        || process::namespace(pid).ok().is_some_and(|there| process::namespace(own).ok() == Some(there));
+    (pid == own || is_own()).then(Diag::open).flatten()
 }
 
-/// The established connections; `None` if the kernel doesn't tell.
+/// The established connections; `None` if the kernel doesn't tell of all.
 fn established(diag: &mut Diag) -> Option<Vec<Connection>> {
     let mut connections = Vec::new();
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        let told = diag.each(family, libc::IPPROTO_TCP, &[sock_diag::ESTABLISHED], &mut |row| {
-            if let (Some(local), Some(remote)) = (row.v4(0), row.v4(1)) {
-                connections.push(Connection { local, remote, inode: row.inode });
+    each_established(diag, &mut |row| {
+        if let (Some(local), Some(remote)) = (row.v4(0), row.v4(1)) {
+            connections.push(Connection { local, remote, inode: row.inode });
+        }
+    })?;
+    Some(connections)
+}
+
+/// The same of both IP versions, with one of these ports as their own.
+fn served(diag: &mut Diag, ports: &[u16]) -> Option<Vec<AnyConnection>> {
+    let mut connections = Vec::new();
+    each_established(diag, &mut |row| {
+        let end = |at: usize| {
+            let (ip, port) = (row.addresses.get(at)?, *row.ports.get(at)?);
+            let v4 = (i32::from(row.family) == libc::AF_INET).then(|| row.v4(at)).flatten();
+            let v4 = v4.map(|v4| standing_for(Ipv4Addr::from(v4.ip)));
+            Some((v4.unwrap_or(u128::from_be_bytes(*ip)), port))
+        };
+        if let (Some(local), Some(remote)) = (end(0), end(1)) {
+            if ports.contains(&local.1) {
+                connections.push(AnyConnection { local, remote, inode: row.inode });
             }
-        });
+        }
+    })?;
+    Some(connections)
+}
+
+/// Calls `each` for the established connections; `None` if the kernel doesn't tell of all.
+fn each_established(diag: &mut Diag, each: &mut dyn FnMut(sock_diag::Row)) -> Option<()> {
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let told = diag.each(family, libc::IPPROTO_TCP, &[sock_diag::ESTABLISHED], each);
         // a kernel without IPv6
-        if told.is_none() && family == libc::AF_INET {
+        if told.is_none() && family == libc::AF_INET || !diag.is_whole {
             return None;
         }
     }
-    Some(connections)
+    Some(())
 }
 
 /// What [`look`] finds, without the local addresses; `None` if the kernel doesn't tell. A connection is looked for where
@@ -383,6 +416,7 @@ fn address6(text: &str) -> Option<(u128, u16)> {
 mod tests {
     use super::*;
     use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn both_ends_of_a_connection_of_our_own() {
@@ -418,10 +452,35 @@ mod tests {
         assert_eq!(local_end(&connections, client, &[server.port], &HashSet::new()), None, "another's");
         let found = connections.into_iter().find(|c| c.local == client).unwrap();
         assert_eq!(found.remote, server);
-        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&stream).cast_unsigned();
+        let descriptor = stream.as_raw_fd().cast_unsigned();
         assert_eq!(inode(pid, descriptor), Some(found.inode));
         assert_eq!(inode(pid, u32::MAX), None);
         assert_eq!(holders(&HashSet::from([found.inode]))[&pid], [found.inode]);
+    }
+
+    /// Connections of IPv4, of IPv6, and of IPv4 on an IPv6 socket: told by the kernel and read from /proc.
+    #[test]
+    fn both_ways_find_the_same_connections() {
+        for (listens, connects) in [("127.0.0.1", "127.0.0.1"), ("[::1]", "[::1]"), ("[::]", "127.0.0.1")] {
+            // a machine may have no IPv6
+            let Ok(listener) = TcpListener::bind(format!("{listens}:0")) else { continue };
+            let port = listener.local_addr().unwrap().port();
+            let stream = TcpStream::connect(format!("{connects}:{port}")).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            let pid = std::process::id();
+            let found = read_served(pid, &[port]);
+            let [connection] = found[..] else { panic!("{found:?}") };
+            assert_eq!(
+                (connection.local.1, connection.remote.1),
+                (port, stream.local_addr().unwrap().port())
+            );
+            assert_eq!(Some(connection.inode), inode(pid, accepted.as_raw_fd().cast_unsigned()));
+            let ip = if connects == "[::1]" { 1 } else { standing_for(Ipv4Addr::LOCALHOST) };
+            assert_eq!((connection.local.0, connection.remote.0), (ip, ip));
+            let Some(mut diag) = Diag::open() else { continue };
+            assert_eq!(served(&mut diag, &[port]), Some(found));
+            assert_eq!(served(&mut diag, &[1]), Some(Vec::new()));
+        }
     }
 
     #[test]
