@@ -97,13 +97,20 @@ mod tests {
         let before = own.used().unwrap();
         let begin = crate::linux::clock::thread();
         while crate::linux::clock::thread() - begin < 50_000_000 {}
-        let memory = vec![1_u8; 32 << 20];
         let after = own.used().unwrap();
         assert!(after.cpu.unwrap() >= before.cpu.unwrap() + 50_000_000);
-        // other tests run at the same time
-        let grown = after.resident.unwrap().saturating_sub(before.resident.unwrap());
-        assert!(grown > 30 << 10, "{grown} KiB for {}", memory.len());
-        assert!(after.minor_faults > before.minor_faults + 30 && after.threads >= 1);
+        // other tests run at the same time, and give back memory
+        let grows = |_| {
+            let before = own.used().unwrap();
+            let memory = std::hint::black_box(vec![1_u8; 32 << 20]);
+            let after = own.used().unwrap();
+            let grown = after.resident.unwrap().saturating_sub(before.resident.unwrap());
+            drop(memory);
+            (30 << 10..).contains(&grown)
+                && after.minor_faults > before.minor_faults + 30
+                && after.threads >= 1
+        };
+        assert!((0..20).any(grows), "{:?}", own.used());
         assert!(Process::open(pid, start + 1).is_none(), "an earlier process of this number");
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
