@@ -23,13 +23,14 @@ use nix::errno::Errno;
 
 use crate::bpf::load::LoadError;
 use crate::linux::aside;
-use crate::net::connects::{Connects, Untold};
+use crate::net::connects::{self, Connects, Untold};
 use crate::net::counts::Counts;
 use crate::net::filter::MAX_PORTS;
 use crate::net::merge::pass_on;
 pub use crate::net::merge::HANDED_OVER;
 use crate::net::protocol::Side;
 pub use crate::net::ring::BLOCKS;
+use crate::net::ring::{RETIRE, RETIRE_SOON};
 use crate::net::service::Ports;
 use crate::net::stateful::{self, Stateful};
 use crate::net::tap::Tap;
@@ -168,7 +169,8 @@ impl Capture {
         let indices = indices(&interfaces)?;
         let mut taps = [Tap::new(Side::Client)?, Tap::new(Side::Server)?];
         set_filter(&taps, None, &indices, ports)?;
-        make_rings(&mut taps, blocks)?;
+        let is_told = filtering == Filtering::Stateful && connects::may_be_told();
+        make_rings(&mut taps, blocks, if is_told { RETIRE } else { RETIRE_SOON })?;
         taps.iter().try_for_each(Tap::begin)?;
         let mut loading = None;
         if filtering == Filtering::Stateful && indices.len() <= stateful::INTERFACES {
@@ -296,11 +298,12 @@ pub(super) fn placed<'a>(packet: Packet<'a>, programs: Option<&Stateful>) -> Pac
 
 /// Makes both rings at the same time, so that the kernel's timers hand over the blocks of both at the same time, and wake
 /// the recorder once. One after the other they would be 10 ms apart, since the kernel waits once it has made one.
-fn make_rings([requests, answers]: &mut [Tap; 2], blocks: usize) -> Result<(), CaptureError> {
+fn make_rings([requests, answers]: &mut [Tap; 2], blocks: usize, retire: u32) -> Result<(), CaptureError> {
     thread::scope(|scope| {
-        let other =
-            thread::Builder::new().name("ring".into()).spawn_scoped(scope, || answers.make_ring(blocks));
-        let made = requests.make_ring(blocks);
+        let other = thread::Builder::new()
+            .name("ring".into())
+            .spawn_scoped(scope, || answers.make_ring(blocks, retire));
+        let made = requests.make_ring(blocks, retire);
         match other {
             Ok(other) => made.and(other.join().unwrap_or(Err(CaptureError::System("thread", Errno::EAGAIN)))),
             // without a thread to spare: at different times
@@ -310,7 +313,7 @@ fn make_rings([requests, answers]: &mut [Tap; 2], blocks: usize) -> Result<(), C
     if answers.has_ring() {
         Ok(())
     } else {
-        answers.make_ring(blocks)
+        answers.make_ring(blocks, retire)
     }
 }
 

@@ -5,6 +5,7 @@
 //! is known that is gone before its packets are handed over. Whatever can't be proven is not told.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -97,6 +98,11 @@ impl fmt::Display for Untold {
             Untold::NoMemory => "there is no memory to spare",
         })
     }
+}
+
+/// Whether the processes that connect may be told here, as far as can be seen at once.
+pub(super) fn may_be_told() -> bool {
+    process::is_first_pid_namespace() && Path::new(btf::KERNEL).exists()
 }
 
 /// Where the running kernel has these members, or why that is not known.

@@ -1,8 +1,8 @@
 //! The ring of a packet socket (TPACKET_V3): memory that the kernel writes packets to, block by block.
 //!
 //! A block must hold the longest packet, 64 KiB on loopback and wherever the network stack joins segments; longer ones
-//! are cut and the rest counts as missing. The kernel hands a block over when it is full, or [`RETIRE`] after it was
-//! begun, so that a lone packet is seen soon. A block that is handed over early is used up all the same: a reader that
+//! are cut and the rest counts as missing. The kernel hands a block over when it is full, or some time after it was begun
+//! ([`RETIRE`]), so that a lone packet is seen soon. A block that is handed over early is used up all the same: a reader that
 //! stays away for longer than [`BLOCKS`] times that can lose packets even if there are few. So there are many small
 //! blocks rather than a few large ones.
 
@@ -18,9 +18,11 @@ use crate::net::capture::{CaptureError, Packet};
 
 /// Blocks of a ring: a reader may stay away for 640 ms.
 pub const BLOCKS: usize = 16;
-/// Milliseconds until a block that isn't full is handed over. Each block wakes the recorder; but the later a packet comes,
-/// the likelier the processes at its ends are gone, and unknown.
-pub const RETIRE: u32 = 40;
+/// Milliseconds until a block that isn't full is handed over. Each block wakes the recorder.
+pub const RETIRE: u32 = 100;
+/// The same where only a look at the sockets tells which process a client is: the later its packets come, the likelier it
+/// is gone, and unknown.
+pub const RETIRE_SOON: u32 = 40;
 /// Least size of a block: larger than the longest IP packet with its header in the ring.
 const LEAST_BLOCK: usize = 80 << 10;
 /// TPACKET_V3 packs packets whatever the frame size, but checks that it divides the blocks.
@@ -51,8 +53,8 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Gives the socket a ring of so many blocks.
-    pub fn new(socket: &OwnedFd, blocks: usize) -> Result<Ring, CaptureError> {
+    /// Gives the socket a ring of so many blocks. One that isn't full is handed over after `retire` milliseconds.
+    pub fn new(socket: &OwnedFd, blocks: usize, retire: u32) -> Result<Ring, CaptureError> {
         let system = |call: &'static str| move |errno| CaptureError::System(call, errno);
         let version = libc::tpacket_versions::TPACKET_V3 as c_int;
         set_option(socket, SOL_PACKET, libc::PACKET_VERSION, &version).map_err(system("PACKET_VERSION"))?;
@@ -64,7 +66,7 @@ impl Ring {
             tp_block_nr: blocks as u32,
             tp_frame_size: FRAME as u32,
             tp_frame_nr: (blocks * size / FRAME) as u32,
-            tp_retire_blk_tov: RETIRE,
+            tp_retire_blk_tov: retire,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };

@@ -107,9 +107,9 @@ impl Tap {
         attached.map_err(|errno| CaptureError::System("SO_ATTACH_BPF", errno))
     }
 
-    /// Gives it a ring of so many blocks.
-    pub fn make_ring(&mut self, blocks: usize) -> Result<(), CaptureError> {
-        self.ring = Some(Ring::new(&self.socket, blocks)?);
+    /// Gives it a ring of so many blocks, which are handed over after so many milliseconds.
+    pub fn make_ring(&mut self, blocks: usize, retire: u32) -> Result<(), CaptureError> {
+        self.ring = Some(Ring::new(&self.socket, blocks, retire)?);
         Ok(())
     }
 

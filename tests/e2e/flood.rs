@@ -15,7 +15,7 @@ const FLOOD: usize = 1000;
 const HITS: usize = 3;
 /// Time for the flood to fill the buffer, at 300 bytes a record.
 const STALL: Duration = Duration::from_millis(1000);
-/// How long the capture keeps packets: 16 blocks of 40 ms (src/net/ring.rs), less some for the recorder to wake up.
+/// How long the capture keeps packets: 16 blocks of at least 40 ms (src/net/ring.rs), less some for the recorder to wake up.
 const BRIDGED: Duration = Duration::from_millis(600);
 /// How often the scene is repeated where the machine is too busy for it.
 const ATTEMPTS: usize = 5;

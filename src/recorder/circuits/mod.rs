@@ -35,9 +35,9 @@ use crate::recorder::circuits::server_threads::ServerThreads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
-/// Longest delay between a hit and the packets that caused it, nanoseconds: the packet ring hands over a block after
-/// some 10 ms. After this time only memory can name the circuit.
-const PACKETS_LAG: u64 = 300_000_000;
+/// Longest delay between a hit and the packets that caused it, nanoseconds: the kernel may keep them for a fifth of a second
+/// ([`crate::net::capture::HANDED_OVER`]). After this time only memory can name the circuit.
+const PACKETS_LAG: u64 = 400_000_000;
 
 /// See the module.
 pub struct Circuits {
