@@ -15,7 +15,8 @@ use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
 
 /// Time after the last packet for which rounds go on, nanoseconds: longer than the decoder waits for a missing packet.
 const LULL: u64 = 1_000_000_000;
-/// Interval of these rounds, unless something waits: the decoder's times are seconds.
+/// Interval of these rounds, unless something waits, and of the decoder's work that becomes due with time: its times are
+/// seconds, and it looks at all connections of the last minute.
 const TICK: Duration = Duration::from_millis(200);
 /// Interval between looks at the network namespaces of the processes, nanoseconds: a process hardly ever changes its own.
 /// A namespace that could not be captured is tried again, too.
@@ -29,6 +30,8 @@ pub struct ChannelAccess {
     lost: [u64; 2],
     /// Time of the last packet, monotonic.
     last_packet: u64,
+    /// Time when work of the decoder is due.
+    next_tick: u64,
     /// Time when the namespaces of all processes are looked at again, though nothing is known to have changed.
     look_again: u64,
     /// At the end: the time by which the kernel has handed over the last packets. They wait for no others then.
@@ -44,6 +47,7 @@ impl ChannelAccess {
             captures,
             lost: [0; 2],
             last_packet: 0,
+            next_tick: 0,
             look_again: 0,
             handed_over: None,
             is_settled: true,
@@ -141,7 +145,12 @@ impl Source for ChannelAccess {
             let refused = captures.take_refused();
             cx.env.messages.extend(refused.map(|why| format!("{}: {why}", Filtering::REFUSED)));
         }
-        cx.circuits.tick(&mut cx.env, now);
+        if now >= self.next_tick {
+            self.next_tick = now.saturating_add(TICK.as_nanos() as u64);
+            cx.circuits.tick(&mut cx.env, now);
+        } else {
+            cx.circuits.hand_over(&mut cx.env);
+        }
         self.find_ends(cx, now, false);
         false
     }
