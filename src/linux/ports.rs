@@ -71,17 +71,10 @@ fn told() -> Option<HashMap<u64, Port>> {
     let mut sockets = HashMap::new();
     for (protocol, states) in [(libc::IPPROTO_TCP, &[LISTEN][..]), (libc::IPPROTO_UDP, &[CLOSE, ESTABLISHED])]
     {
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            let told = diag.each(family, protocol, states, &mut |row| {
-                let [port, _] = row.ports;
-                sockets
-                    .insert(row.inode, if row.state == LISTEN { Port::Tcp(port) } else { Port::Udp(port) });
-            });
-            // a kernel without IPv6
-            if told.is_none() && family == libc::AF_INET || !diag.is_whole {
-                return None;
-            }
-        }
+        diag.each(protocol, states, &mut |row| {
+            let [port, _] = row.ports;
+            sockets.insert(row.inode, if row.state == LISTEN { Port::Tcp(port) } else { Port::Udp(port) });
+        })?;
     }
     Some(sockets)
 }

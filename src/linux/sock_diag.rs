@@ -197,19 +197,16 @@ impl Diag {
         Some(Diag { socket, sequence: 0, room: vec![0; ROOM], is_whole: true })
     }
 
-    /// Calls `each` for the sockets of a family and protocol that are in one of these states. `None` if the kernel
+    /// Calls `each` for the sockets of a protocol, of IPv4 and IPv6, that are in one of these states. `None` if the kernel
     /// doesn't tell.
-    pub fn each(
-        &mut self,
-        family: i32,
-        protocol: i32,
-        states: &[u8],
-        each: &mut dyn FnMut(Row),
-    ) -> Option<()> {
-        self.list(family, protocol, states, 0, each)
+    pub fn each(&mut self, protocol: i32, states: &[u8], each: &mut dyn FnMut(Row)) -> Option<()> {
+        self.list(libc::AF_INET, protocol, states, 0, each)?;
+        // a kernel without IPv6
+        let _ = self.list(libc::AF_INET6, protocol, states, 0, each);
+        Some(())
     }
 
-    /// The same for TCP, with what they have sent again. A list of sockets that change meanwhile may lack some that
+    /// The same for TCP and one family, with what they have sent again. A list of sockets that change meanwhile may lack some that
     /// have not changed; [`Diag::again`] tells.
     pub fn connections(&mut self, family: i32, states: &[u8], each: &mut dyn FnMut(Row)) -> Option<()> {
         self.list(family, libc::IPPROTO_TCP, states, WITH_INFO, each)
@@ -404,7 +401,7 @@ mod tests {
         let (accepted, _) = listener.accept().unwrap();
         let (client, server) = (v4(stream.local_addr().unwrap()), v4(listener.local_addr().unwrap()));
         let mut rows = Vec::new();
-        diag.each(libc::AF_INET, libc::IPPROTO_TCP, &[LISTEN], &mut |row| rows.push(row)).unwrap();
+        diag.each(libc::IPPROTO_TCP, &[LISTEN], &mut |row| rows.push(row)).unwrap();
         assert!(rows.iter().all(|row| row.state == LISTEN));
         let found = rows.iter().find(|row| row.v4(0) == Some(server)).unwrap();
         assert_eq!((found.v4(1), found.interface), (Some(Address::new([0; 4].into(), 0)), 0));
@@ -443,8 +440,7 @@ mod tests {
         let Some(mut diag) = Diag::open() else { return };
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let (mut found, own) = (false, v4(socket.local_addr().unwrap()));
-        let told =
-            diag.each(libc::AF_INET, libc::IPPROTO_UDP, &[CLOSE], &mut |row| found |= row.v4(0) == Some(own));
+        let told = diag.each(libc::IPPROTO_UDP, &[CLOSE], &mut |row| found |= row.v4(0) == Some(own));
         assert_eq!(found, told.is_some());
     }
 

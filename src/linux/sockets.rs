@@ -186,10 +186,10 @@ fn own(pid: u32) -> Option<Diag> {
     (pid == own || is_own()).then(Diag::open).flatten()
 }
 
-/// The established connections; `None` if the kernel doesn't tell of all.
+/// The established connections; `None` if the kernel doesn't tell.
 fn established(diag: &mut Diag) -> Option<Vec<Connection>> {
     let mut connections = Vec::new();
-    each_established(diag, &mut |row| {
+    diag.each(libc::IPPROTO_TCP, &[sock_diag::ESTABLISHED], &mut |row| {
         if let (Some(local), Some(remote)) = (row.v4(0), row.v4(1)) {
             connections.push(Connection { local, remote, inode: row.inode });
         }
@@ -200,7 +200,7 @@ fn established(diag: &mut Diag) -> Option<Vec<Connection>> {
 /// The same of both IP versions, with one of these ports as their own.
 fn served(diag: &mut Diag, ports: &[u16]) -> Option<Vec<AnyConnection>> {
     let mut connections = Vec::new();
-    each_established(diag, &mut |row| {
+    diag.each(libc::IPPROTO_TCP, &[sock_diag::ESTABLISHED], &mut |row| {
         let end = |at: usize| {
             let (ip, port) = (row.addresses.get(at)?, *row.ports.get(at)?);
             let v4 = (i32::from(row.family) == libc::AF_INET).then(|| row.v4(at)).flatten();
@@ -216,18 +216,6 @@ fn served(diag: &mut Diag, ports: &[u16]) -> Option<Vec<AnyConnection>> {
     Some(connections)
 }
 
-/// Calls `each` for the established connections; `None` if the kernel doesn't tell of all.
-fn each_established(diag: &mut Diag, each: &mut dyn FnMut(sock_diag::Row)) -> Option<()> {
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        let told = diag.each(family, libc::IPPROTO_TCP, &[sock_diag::ESTABLISHED], each);
-        // a kernel without IPv6
-        if told.is_none() && family == libc::AF_INET || !diag.is_whole {
-            return None;
-        }
-    }
-    Some(())
-}
-
 /// What [`look`] finds, without the local addresses; `None` if the kernel doesn't tell. A connection is looked for where
 /// its socket is bound to no interface, or to one that a listening socket is bound to, too.
 fn asked_of(diag: &mut Diag, asked: &HashSet<(Address, Address)>) -> Option<Sockets> {
@@ -238,25 +226,19 @@ fn asked_of(diag: &mut Diag, asked: &HashSet<(Address, Address)>) -> Option<Sock
     } else {
         &[sock_diag::LISTEN]
     };
-    for family in [libc::AF_INET, libc::AF_INET6] {
-        let told = diag.each(family, libc::IPPROTO_TCP, states, &mut |row| {
-            if row.state != sock_diag::LISTEN {
-                sockets.connections.extend(wanted(&row, asked));
-                return;
-            }
-            if !interfaces.contains(&row.interface) && interfaces.len() <= MAX_INTERFACES {
-                interfaces.push(row.interface);
-            }
-            sockets.listeners.extend(row.v4(0).map(|at| (at, row.inode)));
-            if let (libc::AF_INET6, [ip, _], [port, _]) = (i32::from(row.family), row.addresses, row.ports) {
-                sockets.listeners6.push((u128::from_be_bytes(ip), port, row.inode));
-            }
-        });
-        // a kernel without IPv6
-        if told.is_none() && family == libc::AF_INET {
-            return None;
+    diag.each(libc::IPPROTO_TCP, states, &mut |row| {
+        if row.state != sock_diag::LISTEN {
+            sockets.connections.extend(wanted(&row, asked));
+            return;
         }
-    }
+        if !interfaces.contains(&row.interface) && interfaces.len() <= MAX_INTERFACES {
+            interfaces.push(row.interface);
+        }
+        sockets.listeners.extend(row.v4(0).map(|at| (at, row.inode)));
+        if let (libc::AF_INET6, [ip, _], [port, _]) = (i32::from(row.family), row.addresses, row.ports) {
+            sockets.listeners6.push((u128::from_be_bytes(ip), port, row.inode));
+        }
+    })?;
     if asked.len() <= FEW {
         for &(local, remote) in asked {
             for &interface in &interfaces {
