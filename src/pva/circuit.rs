@@ -122,6 +122,9 @@ impl PvAccess {
             session.message(side, time, &message, &mut context);
         });
         self.held = self.held.saturating_sub(before) + framer.held();
+        if let Some(order) = session.order.take() {
+            sides.of(Side::Client).order = Some(order);
+        }
     }
 }
 
@@ -208,6 +211,7 @@ impl Protocol for PvAccess {
         if closing == Closing::Forgotten && connection.id().is_some() {
             self.losses.add(Kind::Circuits, 1, time, client, server);
         }
+        self.frame(connection, Side::Client, out, |framer, _, sink| framer.end(time, sink));
         connection.session.circuit.report_closing(time, closing, out);
         for side in [Side::Client, Side::Server] {
             let framer = connection.sides.of(side);

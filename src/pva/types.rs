@@ -29,6 +29,9 @@ pub struct TypeRef {
     generation: u32,
 }
 
+/// What a number stands for that has been defined as two: nothing.
+const UNCERTAIN: TypeRef = TypeRef { slot: u16::MAX, generation: 0 };
+
 #[derive(Debug, Default)]
 struct Slot {
     generation: u32,
@@ -170,6 +173,8 @@ impl Registry for Defining<'_> {
         }
         self.types.ids += usize::from(!has);
         let kept = self.types.keep(description);
+        // QSRV1 goes by the newer one, pvxs by the older
+        let kept = if has && self.known.0.get(&id) != Some(&kept) { UNCERTAIN } else { kept };
         self.known.0.insert(id, kept);
     }
 

@@ -14,6 +14,10 @@ use crate::pva::message::{
     DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, RPC,
 };
 
+/// Size of the buffer that a server of pvAccessCPP says to have, as no other does: it goes by the byte order of the
+/// connection, and passes over the flag of each message.
+const PVACCESSCPP: u32 = 0x4400;
+
 /// Longest name of a channel: QSRV1 accepts no longer ones.
 pub(super) const LONGEST_NAME: usize = 500;
 
@@ -79,7 +83,10 @@ impl Session {
         let command = message.header.command;
         match command {
             // once, at the beginning: if the old connection's end was missed, its types are not those of this one
-            CONNECTION_VALIDATION => self.from_server.forget(context.types),
+            CONNECTION_VALIDATION => {
+                self.from_server.forget(context.types);
+                self.order = (cursor.u32()? == PVACCESSCPP).then(|| cursor.is_big_endian());
+            }
             CONNECTION_VALIDATED => self.judge(time, command, None, cursor, context)?,
             CREATE_CHANNEL => {
                 let (cid, sid) = (cursor.u32()?, cursor.u32()?);
