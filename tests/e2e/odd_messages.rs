@@ -4,7 +4,7 @@
 
 use crate::pva_messages::{message, request};
 use crate::rig::pva_client::PvaClient;
-use crate::rig::Rig;
+use crate::rig::{wait_until, Rig};
 use serde_json::{json, Value};
 use std::time::Duration;
 
@@ -126,6 +126,38 @@ fn truth(server: &str, tier: &str) {
             assert_eq!(is_ok, None, "{what}, {other}, of {server}, which holds {held}");
         }
     }
+}
+
+/// Servers take names to their first NUL: so does the log, and nobody hides what he puts behind one.
+fn names(server: &str) {
+    let Some(rig) = Rig::new(&format!("odd-names-{server}")) else { return };
+    let ioc = rig.ioc_with("odd", PORT, "pvaccess.db", &["--pva", server]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PVA:READY", "both");
+    let mut pva = PvaClient::connect(PVA, "operator\0of nothing", "console-7\0x");
+    let sid = pva.channel("PVA:SP\0.DESC");
+    assert_eq!(pva.put(sid, NONE, 2, &3.5f64.to_le_bytes()), 0);
+    assert_eq!(client.get("PVA:SP"), json!(3.5));
+    let told = || rig.puts(&["--pv", "PVA:SP"]);
+    wait_until("the put is told", || !told().is_empty());
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = told();
+    let [put] = &puts[..] else { panic!("one put: {puts:#?}") };
+    let told = ["pv", "user", "client_host", "new", "status"].map(|key| put[key].clone());
+    let truth = [json!("PVA:SP"), json!("operator"), json!("console-7"), json!(3.5), json!("ok")];
+    assert_eq!(told, truth, "{put}");
+}
+
+#[test]
+fn odd_names_to_qsrv() {
+    names("qsrv");
+}
+
+#[test]
+fn odd_names_to_pvxs() {
+    names("pvxs");
 }
 
 #[test]

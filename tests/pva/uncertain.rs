@@ -154,3 +154,39 @@ fn a_number_that_is_defined_as_two_types() {
     let put = of(&mut w);
     assert!(!put.contains("options [0]") && put.contains("options ["), "{put}");
 }
+
+/// Who the client says to be, as a type and a value.
+fn claim(kind_and_value: &[u8]) -> Vec<u8> {
+    message(0, 1, &[&hex("00440000 ff7f 0000 02 6361")[..], kind_and_value].concat())
+}
+
+/// Both servers take names to their first NUL, and believe no user that is no text. Of one in an any, QSRV1 believes
+/// nothing, and pvxs only where the any is the field itself.
+#[test]
+fn names_end_at_their_first_nul_and_are_texts() {
+    let member = |name: &str, kind: &[u8]| [&string(name)[..], kind].concat();
+    let host = member("host", b"\x60");
+    let user = |kind: &[u8], value: &[u8]| {
+        [b"\x80\x00\x02", &host[..], &member("user", kind), &string("console"), value].concat()
+    };
+    let any = user(b"\x82", &[b"\x60", &string("op")[..]].concat());
+    for (what, who) in [
+        (user(b"\x60", &string("op")), "op@console"),
+        (user(b"\x60", &string("op\0other")), "op@console"),
+        (user(b"\x22", b"ops\0"), "@console"),
+        (any.clone(), "@console"),
+        ([b"\x82", &user(b"\x60", &string("op"))[..]].concat(), "@"),
+    ] {
+        let mut w = Wire::open();
+        w.server(&message(0x40, 1, &hex(PVXS)));
+        w.client(&claim(&what));
+        let facts = w.facts();
+        let told = facts.iter().rfind(|fact| fact.starts_with("circuit 1 ")).expect("a circuit");
+        assert_eq!(told.rsplit(' ').next(), Some(who), "{what:?}");
+    }
+    let mut w = Wire::open();
+    w.client(&[create(1, "A\0B"), create(2, "\0"), create(3, "C")].concat());
+    let facts = w.facts();
+    let channels: Vec<&String> = facts.iter().filter(|fact| fact.starts_with("channel")).collect();
+    assert_eq!(channels, ["channel 1 A cid Some(1) sid None", "channel 2 C cid Some(3) sid None"]);
+}

@@ -5,7 +5,7 @@ use epics::pva::value;
 use epics::pva::{Cursor, Read};
 use iocrec_log::event::PvaKind;
 
-use super::claims::Claims;
+use super::claims::{name, Claims};
 use super::context::Context;
 use super::{kind, Session, FETCH, INIT, LAST};
 use crate::pva::framer::Message;
@@ -44,9 +44,10 @@ impl Session {
             CREATE_CHANNEL => {
                 for _ in 0..cursor.u16()? {
                     let cid = cursor.u32()?;
-                    let name = cursor.string()?;
-                    if !name.is_empty() && name.len() <= LONGEST_NAME {
-                        self.create(time, cid, text(name), context);
+                    let sent = cursor.string()?;
+                    let pv = name(sent);
+                    if !pv.is_empty() && sent.len() <= LONGEST_NAME {
+                        self.create(time, cid, pv, context);
                     }
                 }
             }
