@@ -11,7 +11,7 @@ use crate::net::sides::{Direction, Sides, Unframed};
 use crate::net::stream::Gap;
 use crate::net::Namespace;
 use crate::pva::filter;
-use crate::pva::framer::{Framer, Message, KEPT};
+use crate::pva::framer::{Framer, Sink, KEPT};
 use crate::pva::losses::Kind;
 use crate::pva::message::{Header, FROM_SERVER};
 use crate::pva::name_servers::{Asked, NameServers};
@@ -107,7 +107,7 @@ impl PvAccess {
         connection: &mut Connection,
         side: Side,
         out: &mut Vec<Event>,
-        piece: &mut dyn FnMut(&mut Framer, usize, &mut dyn FnMut(u64, Message)),
+        piece: &mut dyn FnMut(&mut Framer, usize, &mut Sink),
     ) {
         let Connection { namespace, session, sides } = connection;
         let (client, server) = (session.circuit.client, session.circuit.server);
