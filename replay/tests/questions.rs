@@ -203,7 +203,7 @@ fn alarms_with_their_causes() {
     for part in [
         "T:RB                  NO_ALARM -> MAJOR HIHI        = 20          demo        3.000 s     ca_write T:SP 1 -> 2 \
          by alice@console3 10.0.0.5:41001, by CP link of T:RB",
-        "acknowledged alarm (severity MAJOR)",
+        "asked to acknowledge alarm (severity MAJOR)",
         "flaps: 45 changes, 23 alarms in 4.400 s; the last is MAJOR HIHI",
         "9.000 s, IOC ended",
         "not all before it was recorded (17 hits lost",

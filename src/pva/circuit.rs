@@ -11,7 +11,7 @@ use crate::net::sides::{Direction, Sides, Unframed};
 use crate::net::stream::Gap;
 use crate::net::Namespace;
 use crate::pva::filter;
-use crate::pva::framer::{Framer, Message, KEPT};
+use crate::pva::framer::{Framer, Sink, KEPT};
 use crate::pva::losses::Kind;
 use crate::pva::message::{Header, FROM_SERVER};
 use crate::pva::name_servers::{Asked, NameServers};
@@ -107,7 +107,7 @@ impl PvAccess {
         connection: &mut Connection,
         side: Side,
         out: &mut Vec<Event>,
-        piece: impl FnOnce(&mut Framer, usize, &mut dyn FnMut(u64, Message)),
+        piece: &mut dyn FnMut(&mut Framer, usize, &mut Sink),
     ) {
         let Connection { namespace, session, sides } = connection;
         let (client, server) = (session.circuit.client, session.circuit.server);
@@ -122,6 +122,9 @@ impl PvAccess {
             session.message(side, time, &message, &mut context);
         });
         self.held = self.held.saturating_sub(before) + framer.held();
+        if let Some(order) = session.order.take() {
+            sides.of(Side::Client).order = Some(order);
+        }
     }
 }
 
@@ -153,7 +156,7 @@ impl Protocol for PvAccess {
         if connection.sides.is_foreign() {
             return;
         }
-        self.frame(connection, side, out, |framer, most, sink| {
+        self.frame(connection, side, out, &mut |framer, most, sink| {
             if let Some(before) = bytes.place {
                 framer.place(before, sink);
             }
@@ -177,7 +180,7 @@ impl Protocol for PvAccess {
         if side == Side::Client && cause == Gap::Lost && length > FAR {
             connection.sides.of(Side::Server).miss();
         }
-        self.frame(connection, side, out, |framer, _, sink| framer.gap(time, length, cause, sink));
+        self.frame(connection, side, out, &mut |framer, _, sink| framer.gap(time, length, cause, sink));
         connection.sides.count(side, Some(cause));
     }
 
@@ -208,6 +211,7 @@ impl Protocol for PvAccess {
         if closing == Closing::Forgotten && connection.id().is_some() {
             self.losses.add(Kind::Circuits, 1, time, client, server);
         }
+        self.frame(connection, Side::Client, out, &mut |framer, _, sink| framer.end(time, sink));
         connection.session.circuit.report_closing(time, closing, out);
         for side in [Side::Client, Side::Server] {
             let framer = connection.sides.of(side);

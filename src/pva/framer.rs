@@ -10,7 +10,9 @@
 use crate::net::protocol::{Bytes, Side};
 use crate::net::sides::Direction;
 use crate::net::stream::Gap;
-use crate::pva::message::{Header, FIRST, GET, HEADER, LAST, MAGIC, MONITOR, PUT, PUT_GET, SEGMENTS};
+use crate::pva::message::{
+    Header, BIG_ENDIAN, FIRST, GET, HEADER, LAST, MAGIC, MONITOR, PUT, PUT_GET, SEGMENTS, SET_ENDIANNESS,
+};
 
 /// Payload bytes to keep, as the socket filter does (PVA_KEPT of bpf/messages.h). Types of large groups take tens of
 /// kilobytes.
@@ -93,6 +95,8 @@ pub struct Framer {
     followed: bool,
     /// Bytes that are missing: lost, unless the filter tells the place of the next ones.
     doubtful: u64,
+    /// Whether the other side takes numbers for big-endian, if it goes by the connection's order and not by each message's.
+    pub order: Option<bool>,
 }
 
 impl Direction for Framer {
@@ -135,6 +139,7 @@ impl Framer {
             missed: false,
             followed: false,
             doubtful: 0,
+            order: None,
         }
     }
 
@@ -240,6 +245,13 @@ impl Framer {
         }
     }
 
+    /// No more comes of a message: passes it on. QSRV1 has carried it out if what it needs has come.
+    pub fn end(&mut self, time: u64, sink: &mut Sink) {
+        if self.framing == Framing::Certain {
+            self.pass(time, sink);
+        }
+    }
+
     /// Types may have been missed.
     pub fn miss(&mut self) {
         self.missed = true;
@@ -276,7 +288,7 @@ impl Framer {
             return used;
         }
         if self.head_length == 0 {
-            if let Some(header) = Header::parse(rest) {
+            if let Some(header) = self.header(rest) {
                 return self.begin(time, header, rest, most, sink);
             }
         }
@@ -293,16 +305,29 @@ impl Framer {
         self.head_length = end;
         self.unsettled += used as u64;
         if end == HEADER {
-            match Header::parse(&self.head).filter(|header| self.accepts(header)) {
+            let head = self.head;
+            match self.header(&head).filter(|header| self.accepts(header)) {
                 Some(header) => {
                     self.head_length = 0;
-                    self.open(header, sink);
+                    self.open(time, header, sink);
                     self.complete(time, sink);
                 }
                 None => return 0,
             }
         }
         used
+    }
+
+    /// A message's header as the other side takes it. Where the flag says otherwise, the socket filter may have gone by that,
+    /// and left out what follows.
+    fn header(&mut self, bytes: &[u8]) -> Option<Header> {
+        let mut header = Header::parse(bytes)?;
+        if !header.is_control() && self.order.is_some_and(|order| order != header.is_big_endian()) {
+            header.flags ^= BIG_ENDIAN;
+            header.size = header.size.swap_bytes();
+            self.lost += HEADER as u64;
+        }
+        Some(header)
     }
 
     /// A message begins with these bytes: takes all of it, or its header if the rest has not come yet.
@@ -324,7 +349,7 @@ impl Framer {
             }
             return end;
         }
-        self.open(header, sink);
+        self.open(time, header, sink);
         self.unsettled += HEADER as u64;
         self.complete(time, sink);
         HEADER
@@ -347,7 +372,7 @@ impl Framer {
     }
 
     /// A segment's header has come.
-    fn open(&mut self, header: Header, sink: &mut Sink) {
+    fn open(&mut self, time: u64, header: Header, sink: &mut Sink) {
         if self.held.is_some() {
             self.confirm(sink);
         }
@@ -358,13 +383,20 @@ impl Framer {
         // control messages may stand between segments
         if header.is_control() {
             self.completes = false;
+            if header.command == SET_ENDIANNESS {
+                self.order = self.order.map(|_| header.is_big_endian());
+            }
             return;
         }
         let segment = header.flags & SEGMENTS;
         self.completes = segment == 0 || segment == LAST;
         if segment == 0 || segment == FIRST {
+            self.end(time, sink);
             self.kept.clear();
             self.whole = Some(Whole { header, length: 0, keeps: true });
+        } else if let Some(whole) = &mut self.whole {
+            // pvxs goes by the last segment
+            whole.header.flags = header.flags;
         }
     }
 

@@ -64,10 +64,12 @@ pub const RPC: u8 = 20;
 pub const CANCEL_REQUEST: u8 = 21;
 /// What follows in a datagram was sent to this address before.
 pub const ORIGIN_TAG: u8 = 22;
+/// Control message: the byte order from now on is that of its flags.
+pub const SET_ENDIANNESS: u8 = 2;
 /// Highest command.
 const LAST_COMMAND: u8 = 22;
 /// Highest command of a control message.
-const LAST_CONTROL: u8 = 2;
+const LAST_CONTROL: u8 = SET_ENDIANNESS;
 
 /// Largest plausible payload while resynchronizing: 256 MiB, as for Channel Access.
 const MAX_PLAUSIBLE: u32 = 256 << 20;

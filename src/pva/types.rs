@@ -29,6 +29,9 @@ pub struct TypeRef {
     generation: u32,
 }
 
+/// What a number stands for that has been defined as two: nothing.
+const UNCERTAIN: TypeRef = TypeRef { slot: u16::MAX, generation: 0 };
+
 #[derive(Debug, Default)]
 struct Slot {
     generation: u32,
@@ -163,14 +166,18 @@ struct Defining<'a> {
 
 impl Registry for Defining<'_> {
     fn define(&mut self, id: u16, description: &[u8]) {
-        let has = self.known.0.contains_key(&id);
-        if !has && (self.known.0.len() >= MOST_IDS || self.types.ids >= MOST_ALL_IDS) {
-            self.types.forgotten += 1;
-            return;
-        }
-        self.types.ids += usize::from(!has);
         let kept = self.types.keep(description);
-        self.known.0.insert(id, kept);
+        if let Some(known) = self.known.0.get_mut(&id) {
+            // QSRV1 goes by the newer one, pvxs by the older
+            if *known != kept {
+                *known = UNCERTAIN;
+            }
+        } else if self.known.0.len() >= MOST_IDS || self.types.ids >= MOST_ALL_IDS {
+            self.types.forgotten += 1;
+        } else {
+            self.types.ids += 1;
+            self.known.0.insert(id, kept);
+        }
     }
 
     fn find(&self, id: u16) -> Option<&[u8]> {

@@ -43,6 +43,7 @@ mod moving;
 mod namesakes;
 mod namespaces;
 mod numbers;
+mod odd_messages;
 mod odd_streams;
 mod optimized;
 mod other_users;

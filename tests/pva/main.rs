@@ -13,4 +13,5 @@ mod orders;
 mod packets;
 mod properties;
 mod stateful;
+mod uncertain;
 mod wire;

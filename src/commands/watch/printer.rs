@@ -262,7 +262,7 @@ impl<W: Write> Printer<W> {
             (Dbr::PUT_ACKT, _) => format!("ACKT={}", text(&value)),
             (Dbr::PUT_ACKS, Value::Int(severity)) => {
                 let severity = u16::try_from(*severity).ok().and_then(severity_name);
-                format!("acknowledged alarm (severity {})", severity.unwrap_or("?"))
+                format!("asked to acknowledge alarm (severity {})", severity.unwrap_or("?"))
             }
             _ => text(&value),
         };

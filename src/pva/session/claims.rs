@@ -1,11 +1,17 @@
 //! What a client claims of itself.
 
 use epics::pva::cursor::text;
-use epics::pva::value::{self, Visitor};
-use epics::pva::{Cursor, Leaf, Read};
+use epics::pva::types::Scalar;
+use epics::pva::value::Visitor;
+use epics::pva::{Cursor, Fault, Leaf, Read};
 
 /// Longest user or host name, as in Channel Access.
 const LONGEST_USER: usize = 512;
+
+/// A name as servers take it: to its first NUL.
+pub(super) fn name(bytes: &[u8]) -> String {
+    text(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+}
 
 /// What a client claims of itself.
 #[derive(Debug, Default)]
@@ -25,17 +31,18 @@ impl Visitor for Claims {
     }
 
     fn leaf(&mut self, leaf: Leaf<'_>) {
-        let Leaf::One(_, bytes) = leaf else { return };
-        let [name] = self.path.as_slice() else { return };
-        let claim = match name.as_slice() {
+        let Leaf::One(Scalar::STRING, bytes) = leaf else { return };
+        let [field] = self.path.as_slice() else { return };
+        let claim = match field.as_slice() {
             b"user" => &mut self.user,
             b"host" => &mut self.host,
             _ => return,
         };
-        *claim = text(bytes.get(..LONGEST_USER).unwrap_or(bytes));
+        *claim = name(bytes.get(..LONGEST_USER).unwrap_or(bytes));
     }
 
-    fn any(&mut self, value: &mut Cursor<'_>, out: &mut Vec<u8>) -> Read<bool> {
-        value::any_alone(value, out)
+    /// pvxs believes what is in one, QSRV1 does not.
+    fn any(&mut self, _: &mut Cursor<'_>, _: &mut Vec<u8>) -> Read<bool> {
+        Err(Fault::Wrong)
     }
 }

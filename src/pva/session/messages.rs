@@ -5,7 +5,7 @@ use epics::pva::value;
 use epics::pva::{Cursor, Read};
 use iocrec_log::event::PvaKind;
 
-use super::claims::Claims;
+use super::claims::{name, Claims};
 use super::context::Context;
 use super::{kind, Session, FETCH, INIT, LAST};
 use crate::pva::framer::Message;
@@ -13,6 +13,10 @@ use crate::pva::message::{
     CANCEL_REQUEST, CONNECTION_VALIDATED, CONNECTION_VALIDATION, CREATE_CHANNEL, DESTROY_CHANNEL,
     DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, RPC,
 };
+
+/// Size of the buffer that a server of pvAccessCPP says to have, as no other does: it goes by the byte order of the
+/// connection, and passes over the flag of each message.
+const PVACCESSCPP: u32 = 0x4400;
 
 /// Longest name of a channel: QSRV1 accepts no longer ones.
 pub(super) const LONGEST_NAME: usize = 500;
@@ -40,9 +44,10 @@ impl Session {
             CREATE_CHANNEL => {
                 for _ in 0..cursor.u16()? {
                     let cid = cursor.u32()?;
-                    let name = cursor.string()?;
-                    if !name.is_empty() && name.len() <= LONGEST_NAME {
-                        self.create(time, cid, text(name), context);
+                    let sent = cursor.string()?;
+                    let pv = name(sent);
+                    if !pv.is_empty() && sent.len() <= LONGEST_NAME {
+                        self.create(time, cid, pv, context);
                     }
                 }
             }
@@ -79,7 +84,10 @@ impl Session {
         let command = message.header.command;
         match command {
             // once, at the beginning: if the old connection's end was missed, its types are not those of this one
-            CONNECTION_VALIDATION => self.from_server.forget(context.types),
+            CONNECTION_VALIDATION => {
+                self.from_server.forget(context.types);
+                self.order = (cursor.u32()? == PVACCESSCPP).then(|| cursor.is_big_endian());
+            }
             CONNECTION_VALIDATED => self.judge(time, command, None, cursor, context)?,
             CREATE_CHANNEL => {
                 let (cid, sid) = (cursor.u32()?, cursor.u32()?);

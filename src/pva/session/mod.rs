@@ -52,6 +52,8 @@ pub struct Session {
     pub circuit: Circuit,
     method: String,
     version: u8,
+    /// The order of the numbers of all messages to the server, once it shows that it goes by that.
+    pub order: Option<bool>,
     /// Who the client said to be, each with the last channel that it asked for as such; empty if it has not changed that.
     said: Vec<(ChannelId, String, String)>,
     channels: BTreeMap<ChannelId, Channel>,
@@ -83,6 +85,7 @@ impl Session {
             circuit,
             method: String::new(),
             version: 0,
+            order: None,
             said: Vec::new(),
             channels: BTreeMap::new(),
             by_sid: HashMap::new(),

@@ -29,7 +29,7 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{
     ChannelId, CircuitId, Dbf, FieldId, IocId, Linkage, PvaAnswer, PvaKind, PvaPut, RecordId, ThreadId, Value,
 };
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Longest wait of a message for its hit and its answer: a server that is busy for longer is stuck.
 const WAIT: u64 = 10 * SECOND;
@@ -107,8 +107,9 @@ pub(super) struct Requests {
     asked: Numbered<(CircuitId, u32), VecDeque<SpanRef>>,
     /// Those numbers of requests whose answers can't be told apart: a request came while another with its number waited, or
     /// the client did not wait for its answer, which may have come all the same. QSRV1 refuses the second, before or after
-    /// it answers the first, and QSRV2 passes it over.
-    doubtful: HashSet<(CircuitId, u32)>,
+    /// it answers the first, and QSRV2 passes it over. With how many answers may still come: once all have, later ones can be
+    /// told again.
+    doubtful: HashMap<(CircuitId, u32), u32>,
     /// Values that clients fetched before they put.
     before: Numbered<(CircuitId, u32), Sent>,
     /// Fields of channels whose names were never seen: those that are left, one if it is known.
@@ -165,7 +166,9 @@ impl Engine {
             unsay(&mut sent);
         }
         let key = (put.circuit, put.ioid);
-        let is_doubtful = self.pva.doubtful.contains(&key);
+        let owed = self.pva.doubtful.get_mut(&key);
+        let is_doubtful = owed.is_some();
+        owed.into_iter().for_each(|owed| *owed = owed.saturating_add(1));
         let (dbf, count) = shape(sent.main());
         let requested = sent.main().filter(|_| changed).cloned().unwrap_or(Value::Unknown);
         let request = PvaRequest {
@@ -262,14 +265,23 @@ impl Engine {
             }
             return;
         }
-        let Some(mut asked) = self.pva.asked.remove(&key) else { return };
-        asked.retain(|at| self.chains.put(*at).is_some());
         let is_cancelled = answer.status == CANCELLED;
-        if is_cancelled || asked.len() > 1 {
+        let Some(mut asked) = self.pva.asked.remove(&key) else {
+            if let Some(owed) = self.pva.doubtful.get_mut(&key).filter(|_| !is_cancelled) {
+                *owed -= 1;
+                if *owed == 0 {
+                    self.pva.doubtful.remove(&key);
+                }
+            }
+            return;
+        };
+        asked.retain(|at| self.chains.put(*at).is_some());
+        let owed = asked.len().saturating_sub(usize::from(!is_cancelled));
+        if owed > 0 {
             if self.pva.doubtful.len() >= MAX_WAITING {
                 self.pva.doubtful.clear();
             }
-            self.pva.doubtful.insert(key);
+            self.pva.doubtful.insert(key, u32::try_from(owed).unwrap_or(u32::MAX));
         }
         let is_known = is_cancelled || asked.len() == 1;
         for at in asked {

@@ -214,13 +214,14 @@ fn acknowledgement(field: &str, put: &PutLine) -> String {
         );
     }
     let severity = enum_strings::severity_name(asked);
-    match number(&put.new).filter(|left| *left > 0 && !put.inexact) {
-        // The record accepts an acknowledgement only if it is at least as severe as its own alarm.
+    // The record accepts an acknowledgement only if it is at least as severe as its own alarm.
+    match number(&put.new).filter(|_| !put.inexact) {
+        Some(0) => format!("acknowledged alarm (severity {severity})"),
         Some(left) => format!(
             "asked to acknowledge alarm (severity {severity}), {} is left to acknowledge",
             enum_strings::severity_name(left)
         ),
-        None => format!("acknowledged alarm (severity {severity})"),
+        None => format!("asked to acknowledge alarm (severity {severity})"),
     }
 }
 
@@ -330,7 +331,7 @@ mod tests {
             ..put()
         };
         let text = |field, asked, new| change(&acknowledge(field, asked, new));
-        assert_eq!(text("ACKS", 2, Value::Unknown), "acknowledged alarm (severity MAJOR)");
+        assert_eq!(text("ACKS", 2, Value::Unknown), "asked to acknowledge alarm (severity MAJOR)");
         assert_eq!(text("ACKS", 2, Value::Int(0)), "acknowledged alarm (severity MAJOR)");
         assert_eq!(
             text("ACKS", 1, Value::Int(2)),
