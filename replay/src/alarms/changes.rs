@@ -607,11 +607,13 @@ impl<'a> Changes<'a> {
                     self.fold.take(number, place, state);
                 }
                 Waiting::Acknowledged(number, put) => {
-                    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+                    let text = |text: Option<&str>| Rc::from(text.unwrap_or_default());
                     let last = number.and_then(|number| self.last.get(number));
                     let (process, lasts) =
                         (last.and_then(Last::process), !last.is_some_and(|last| last.is_blind));
-                    let (host, ioc, record) = (text(&put.host), text(&put.ioc), text(&put.record));
+                    let (host, ioc, record) =
+                        (put.host.as_deref(), put.ioc.as_deref(), put.record.as_deref());
+                    let (host, ioc, record) = (text(host), text(ioc), text(record));
                     self.fold.acknowledge(number, Place { host, ioc, record, process }, *put, lasts);
                 }
             }

@@ -62,6 +62,7 @@ pub mod selection;
 pub mod series;
 pub mod set_by_processing;
 pub mod setting;
+mod shared_texts;
 pub mod silence;
 pub mod source;
 pub mod span_ids;

@@ -14,7 +14,7 @@ const MAX_CLIENTS: usize = 10_000;
 /// The clients that made puts.
 #[derive(Default)]
 pub struct Clients {
-    known: Keyed<(Option<String>, Option<String>), Rc<PutLine>>,
+    known: Keyed<(Option<Rc<str>>, Option<Rc<str>>), Rc<PutLine>>,
     /// The client of the latest put: many puts of one come together.
     latest: Option<Rc<PutLine>>,
 }
@@ -74,7 +74,7 @@ fn made_by(put: &PutLine) -> PutLine {
         client: put.client.clone(),
         server: put.server.clone(),
         via: put.via,
-        dbr: String::new(),
+        dbr: "".into(),
         count: 0,
         requested: Value::Unknown,
         old: Value::Unknown,
