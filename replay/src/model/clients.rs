@@ -623,7 +623,8 @@ impl Clients {
             *count += 1;
         } else if line.written.len() < MAX_NAMES && self.names < MAX_ALL_NAMES && pv.len() <= MAX_LENGTH {
             self.names += 1;
-            line.written.insert(pv.into(), 1);
+            let name = line.names.get(pv).map_or_else(|| pv.into(), Rc::clone);
+            line.written.insert(name, 1);
         }
     }
 
