@@ -76,3 +76,4 @@ pub mod unseen;
 pub mod value;
 pub mod weighing;
 pub mod who;
+pub mod words;
