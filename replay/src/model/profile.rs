@@ -97,13 +97,14 @@ impl Profile {
 
     /// All stacks with their nanoseconds, in the order of their frames' names.
     pub fn stacks(&self) -> impl Iterator<Item = (Vec<&str>, u64)> {
-        let names = |stack: &'_ [u32]| {
-            let names = stack.to_owned().into_iter();
-            names.map(|frame| self.frames.get(frame as usize).map_or("", |name| &**name))
-        };
         let mut all: Vec<(&[u32], u64)> = self.times.iter().map(|(stack, time)| (&**stack, *time)).collect();
-        all.sort_by(|(a, _), (b, _)| names(a).cmp(names(b)));
-        all.into_iter().map(move |(stack, time)| (names(stack).collect(), time))
+        all.sort_by(|(a, _), (b, _)| self.names(a).cmp(self.names(b)));
+        all.into_iter().map(|(stack, time)| (self.names(stack).collect(), time))
+    }
+
+    /// The names of frames.
+    fn names<'a>(&'a self, stack: &'a [u32]) -> impl Iterator<Item = &'a str> + 'a {
+        stack.iter().map(|frame| self.frames.get(*frame as usize).map_or("", |name| &**name))
     }
 }
 
