@@ -179,7 +179,7 @@ impl Filter {
 
     /// Whether the put is selected.
     pub fn put(&self, put: &PutLine) -> bool {
-        let of = |name: &Option<String>| name.clone().unwrap_or_default();
+        let [host, ioc] = [&put.host, &put.ioc].map(|name| name.as_deref().unwrap_or_default());
         let pv = |glob: &Pattern| {
             let (record, field) = (put.record.as_deref(), put.field.as_deref());
             let of_member = |member: &PutLine| {
@@ -189,7 +189,7 @@ impl Filter {
                 || names(glob, record.unwrap_or_default(), field)
                 || put.members().iter().any(of_member)
         };
-        self.time(put.time) && self.place(&of(&put.host), &of(&put.ioc)) && self.name(pv) && self.who(put)
+        self.time(put.time) && self.place(host, ioc) && self.name(pv) && self.who(put)
     }
 
     /// Whether the chain is selected, as a unit: by the time when it began, and by any record, PV, IOC or host in it or

@@ -83,7 +83,7 @@ pub enum What {
 
 impl From<PutLine> for Happened {
     fn from(put: PutLine) -> Happened {
-        let shared = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+        let shared = |text: &Option<Rc<str>>| text.clone().unwrap_or_default();
         let (time, even, host, ioc) = (put.time, put.even, shared(&put.host), shared(&put.ioc));
         Happened { time, even, host, ioc, pid: None, what: What::Put(Box::new(put)) }
     }

@@ -6,9 +6,11 @@
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::chain::Chain;
+use crate::model::numbered::Keyed;
 use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
 use crate::model::replay::Replay;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The puts of logs that match a filter, in order of time.
 pub struct Puts<'a> {
@@ -105,7 +107,18 @@ const MAX_RECORDS: usize = 10_000;
 /// older than that of another carried out before it. The later one still follows, or their old values would contradict
 /// each other. Holds the last place of each record that was put to, by IOC and record.
 #[derive(Default)]
-struct PutOrder(HashMap<(Option<String>, Option<String>), i64>);
+struct PutOrder {
+    places: Keyed<Option<Rc<str>>, Places>,
+    /// Number of places.
+    count: usize,
+}
+
+/// The last places of an IOC's records, and of what has no record.
+#[derive(Default)]
+struct Places {
+    named: Keyed<String, i64>,
+    unnamed: Option<i64>,
+}
 
 impl PutOrder {
     /// The time that determines the place of a put from a chain that began at `began`.
@@ -113,11 +126,35 @@ impl PutOrder {
         if put.even != began {
             return put.even;
         }
-        if self.0.len() > MAX_RECORDS {
-            self.0.retain(|_, last| *last > began);
+        if self.count > MAX_RECORDS {
+            self.forget(began);
         }
-        let last = self.0.entry((put.ioc.clone(), put.record.clone())).or_insert(began);
-        *last = (*last).max(began);
-        *last
+        let places = self.places.entry(put.ioc.clone()).or_default();
+        let known = match &put.record {
+            Some(record) => places.named.get_mut(record),
+            None => places.unnamed.as_mut(),
+        };
+        if let Some(last) = known {
+            *last = (*last).max(began);
+            return *last;
+        }
+        self.count += 1;
+        match &put.record {
+            Some(record) => _ = places.named.insert(record.clone(), began),
+            None => places.unnamed = Some(began),
+        }
+        began
+    }
+
+    /// Forgets places that no longer matter.
+    fn forget(&mut self, began: i64) {
+        self.count = 0;
+        self.places.retain(|_, Places { named, unnamed }| {
+            named.retain(|_, last| *last > began);
+            *unnamed = unnamed.filter(|last| *last > began);
+            let left = named.len() + usize::from(unnamed.is_some());
+            self.count += left;
+            left > 0
+        });
     }
 }

@@ -368,7 +368,7 @@ fn obstacle(
         return Some(Obstacle::CommandField);
     }
     if let Some(after) = after {
-        return Some(Obstacle::WrittenLater(after.who.user.clone()));
+        return Some(Obstacle::WrittenLater(after.who.user.as_deref().map(str::to_owned)));
     }
     let changed = now.is_some_and(|now| {
         let read_after = now.seen.as_ref().is_some_and(|seen| seen.even >= last.even);

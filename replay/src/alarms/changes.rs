@@ -40,21 +40,50 @@ const MAX_LOSSES: usize = 10_000;
 /// What is known of a record's alarm before it is sorted.
 #[derive(Clone, Copy, Default)]
 struct Last {
-    /// Time and alarm of the last state that was taken.
-    taken: Option<(i64, Option<Alarm>, Source)>,
+    /// Time and alarm of the last state that was taken, and how it is known.
+    taken: Moment,
+    alarm: Option<Alarm>,
+    source: Source,
     /// When its alarm was last seen, and by what.
-    seen: Option<i64>,
+    seen: Moment,
     shown: Shown,
     /// When it last began to process and was not seen to complete, which may have changed its alarm.
-    open: Option<i64>,
+    open: Moment,
     process: Option<u32>,
     /// When it last began to process.
-    began: Option<i64>,
+    began: Moment,
     /// Whether it was read last where its processing is not recorded.
     is_blind: bool,
 }
 
+const _: () = assert!(size_of::<Last>() <= 72);
+
+/// A time, if there is one: a hundred thousand records have some each.
+#[derive(Clone, Copy)]
+struct Moment(i64);
+
+impl Moment {
+    fn get(self) -> Option<i64> {
+        Some(self.0).filter(|time| *time != i64::MIN)
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Moment(i64::MIN)
+    }
+}
+
 impl Last {
+    /// Time and alarm of the last state that was taken, and how it is known.
+    fn taken(&self) -> Option<(i64, Option<Alarm>, Source)> {
+        Some((self.taken.get()?, self.alarm, self.source))
+    }
+
+    fn take(&mut self, time: i64, alarm: Option<Alarm>, source: Source) {
+        (self.taken, self.alarm, self.source) = (Moment(time), alarm, source);
+    }
+
     /// The process that it belongs to, if known.
     fn process(&self) -> Option<usize> {
         usize::try_from(self.process?).ok()
@@ -207,7 +236,7 @@ impl<'a> Changes<'a> {
             let process = process.and_then(|process| u32::try_from(process).ok());
             if number >= self.last.capacity() {
                 // a hundred thousand records have one, so not twice as many
-                let more = number + 1 - self.last.len() + self.last.len() / 4;
+                let more = number + 1 - self.last.len() + self.last.len() / 8;
                 self.last.reserve_exact(more);
             }
             self.last.resize_with(number + 1, || Last { process, ..Last::default() });
@@ -225,7 +254,7 @@ impl<'a> Changes<'a> {
 
     /// Whether it has seen anything of the alarm of this process's record.
     pub fn has_seen(&self, process: usize, record: &str) -> bool {
-        let is_seen = |last: &Last| last.process() == Some(process) && last.taken.is_some();
+        let is_seen = |last: &Last| last.process() == Some(process) && last.taken().is_some();
         self.origins.named(record).any(|number| self.last.get(number).is_some_and(is_seen))
     }
 
@@ -314,7 +343,7 @@ impl<'a> Changes<'a> {
                         // what it did is not known
                         End::Open | End::Entered { .. } => {
                             if let Some((_, last)) = self.record(&chain.run, process.record) {
-                                last.open = last.open.max(Some(begun));
+                                last.open = Moment(last.open.0.max(begun));
                             }
                         }
                         // It may have another alarm then: DISABLE, with the severity of its DISS.
@@ -386,18 +415,18 @@ impl<'a> Changes<'a> {
         cause: &mut Option<Rc<Cause>>,
     ) {
         let Some((number, last)) = self.record(&chain.run, record) else { return };
-        let seen = last.seen;
-        if last.seen <= Some(time) {
-            (last.seen, last.shown) = (Some(time), Shown::by(chain));
+        let seen = last.seen.get();
+        if last.seen.0 <= time {
+            (last.seen, last.shown) = (Moment(time), Shown::by(chain));
         }
         last.is_blind = false;
-        let began = last.began.replace(begun);
-        let before = last.taken;
+        let began = std::mem::replace(&mut last.began, Moment(begun)).get();
+        let before = last.taken();
         let as_before = before.is_some_and(|(taken, before, source)| {
             taken <= time && before == Some(alarm) && (source == Source::Process || begun > taken)
         });
         if !as_before {
-            last.taken = Some((time, Some(alarm), Source::Process));
+            last.take(time, Some(alarm), Source::Process);
         }
         let turns = match self.origins.is_followed(number) {
             true => self.origins.state(number, begun, value, alarm),
@@ -417,7 +446,10 @@ impl<'a> Changes<'a> {
         let cause = Some(cause);
         let context = chain.run.context();
         let (value, text) = match has_value(&context, record) {
-            true => (value.clone(), enum_strings::state(&context, record, at, value)),
+            true => {
+                let text = enum_strings::state(&context, record, at, value);
+                (value.clone(), text.map(String::into_boxed_str))
+            }
             false => (Value::Unknown, None),
         };
         drop(context);
@@ -425,7 +457,7 @@ impl<'a> Changes<'a> {
         let trace = self.with_ids.then(|| trace_id(top)).flatten();
         let span = trace.and_then(|trace| {
             let ids = ids.get_or_insert_with(|| span_ids(chain));
-            Some(Ids { trace, span: *ids.get(place)? })
+            Some(Box::new(Ids { trace, span: *ids.get(place)? }))
         });
         let unprocessed = false;
         let state = State {
@@ -492,11 +524,11 @@ impl<'a> Changes<'a> {
         let Some((number, last)) = self.record(&chain.run, record) else { return };
         // It has the alarm DISABLE until it processes: dbProcess gives it once, with the severity of its DISS then.
         let is_known = |alarm: Option<Alarm>| alarm.is_none_or(|(_, status)| status == DISABLE);
-        if last.taken.is_some_and(|(taken, alarm, _)| taken <= time && is_known(alarm)) {
+        if last.taken().is_some_and(|(taken, alarm, _)| taken <= time && is_known(alarm)) {
             return;
         }
-        let seen = last.seen;
-        last.taken = Some((time, None, Source::Process));
+        let seen = last.seen.get();
+        last.take(time, None, Source::Process);
         let state = State { seen, ahead, ..unknown(time) };
         self.wait(time, Waiting::State(number, Shown::by(chain), state));
     }
@@ -543,22 +575,22 @@ impl<'a> Changes<'a> {
         let alarm = (severity, status);
         let is_blind = is_blind(run, record);
         let Some((number, last)) = self.record(run, record) else { return };
-        let seen = last.seen;
-        if last.seen <= Some(time) {
-            last.seen = Some(time);
+        let seen = last.seen.get();
+        if last.seen.0 <= time {
+            last.seen = Moment(time);
             // what it processes in is what it was seen in before
             last.shown.run = Rc::as_ptr(run) as usize;
         }
         last.is_blind = is_blind;
-        let as_before = last.taken.is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm));
+        let as_before = last.taken().is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm));
         if !as_before {
-            last.taken = Some((time, Some(alarm), Source::Snapshot));
+            last.take(time, Some(alarm), Source::Snapshot);
         }
         self.origins.read_state(number, &value, alarm);
         if as_before {
             return;
         }
-        let text = enum_strings::state(&run.context(), record, at, &value);
+        let text = enum_strings::state(&run.context(), record, at, &value).map(String::into_boxed_str);
         let state = State {
             alarm: Some(alarm),
             value,
@@ -607,11 +639,13 @@ impl<'a> Changes<'a> {
                     self.fold.take(number, place, state);
                 }
                 Waiting::Acknowledged(number, put) => {
-                    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+                    let text = |text: Option<&str>| Rc::from(text.unwrap_or_default());
                     let last = number.and_then(|number| self.last.get(number));
                     let (process, lasts) =
                         (last.and_then(Last::process), !last.is_some_and(|last| last.is_blind));
-                    let (host, ioc, record) = (text(&put.host), text(&put.ioc), text(&put.record));
+                    let (host, ioc, record) =
+                        (put.host.as_deref(), put.ioc.as_deref(), put.record.as_deref());
+                    let (host, ioc, record) = (text(host), text(ioc), text(record));
                     self.fold.acknowledge(number, Place { host, ioc, record, process }, *put, lasts);
                 }
             }
@@ -634,12 +668,14 @@ impl<'a> Changes<'a> {
                 Some(ended) => (ended, Until::IocEnd),
                 None => (process.and_then(|process| process.until).unwrap_or(end).min(until), Until::LogEnd),
             };
-            let last = self.last.get(number).and_then(|last| Some((last.seen?, last)));
+            let last = self.last.get(number).and_then(|last| Some((last.seen.get()?, last)));
             let Some((seen, last)) = last else { return Ending { time, until, gap: None } };
             let lasts = time.saturating_sub(LETTING_GO);
             let gap = match last.is_blind {
                 true => Some(BLIND.into()),
-                false if last.open.is_some_and(|open| seen < open && open < lasts) => Some(UNFINISHED.into()),
+                false if last.open.get().is_some_and(|open| seen < open && open < lasts) => {
+                    Some(UNFINISHED.into())
+                }
                 false => known.missed_between(place.process, last.shown, seen, lasts),
             };
             match gap {

@@ -49,7 +49,7 @@ impl Command for Profile {
             let text = format!("{} processings without a known time are not in the profile", profile.untimed);
             Terminal.report(&text);
         }
-        let is_empty = profile.stacks.is_empty();
+        let is_empty = profile.is_empty();
         if is_empty {
             Terminal.report(&explain(Kind::Chains, &logs.without_notices(), &filter, false, &zone));
         }

@@ -108,10 +108,10 @@ impl Timed for PutLine {
     }
 
     fn name(&self) -> String {
-        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
         // others of its name may come to light while the log grows
         let ioc = own_name(self.ioc.as_deref().unwrap_or_default()).to_owned();
-        [part(&self.host), ioc, part(&self.pv), part(&self.client)].join("\n")
+        [part(self.host.as_deref()), ioc, part(self.pv.as_deref()), part(self.client.as_deref())].join("\n")
     }
 }
 

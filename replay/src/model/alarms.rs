@@ -15,6 +15,7 @@ use crate::time::SECOND;
 use iocrec_log::event::Value;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 /// Rises to the same severity within [`FLAP_WINDOW`] that make a record flap, as ISA-18.2 counts chattering alarms.
@@ -86,9 +87,10 @@ impl Until {
 }
 
 /// How an alarm is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// The record has processed.
+    #[default]
     Process,
     /// The recorder read it; it may have been so earlier.
     Snapshot,
@@ -125,7 +127,7 @@ pub struct AlarmLine {
     /// The record's value.
     pub value: Value,
     /// The enum string that it stands for.
-    pub text: Option<String>,
+    pub text: Option<Box<str>>,
     /// What began the chain of the change.
     pub cause: Option<Rc<Cause>>,
     /// What the inputs tell, if no put began it.
@@ -150,7 +152,7 @@ pub struct AlarmLine {
     /// The put of an acknowledgement.
     pub put: Option<Rc<PutLine>>,
     /// The ids of the span in which it changed, or of that put, if they were asked for.
-    pub span: Option<Ids>,
+    pub span: Option<Box<Ids>>,
 }
 
 /// A state of a record's alarm, as it becomes known.
@@ -166,7 +168,7 @@ pub struct State {
     /// The record's value.
     pub value: Value,
     /// The enum string that it stands for.
-    pub text: Option<String>,
+    pub text: Option<Box<str>>,
     /// What began the chain.
     pub cause: Option<Rc<Cause>>,
     /// What the inputs tell.
@@ -180,7 +182,7 @@ pub struct State {
     /// Whether the record has never processed.
     pub unprocessed: bool,
     /// The ids of the span that shows it, if they were asked for.
-    pub span: Option<Ids>,
+    pub span: Option<Box<Ids>>,
 }
 
 /// The end of what a log tells of a record's alarm.
@@ -211,14 +213,50 @@ struct Known {
     cause: Option<Rc<Cause>>,
     acknowledged: Option<Rc<PutLine>>,
     unprocessed: bool,
-    /// The serial number of the line of the present alarm.
-    line: Option<u64>,
-    /// Severities and times of the last rises, at most [`FLAPS`] to each: in most records to one.
-    rises: Vec<(u16, i64)>,
+    /// The serial number of the line of the present alarm, one more than it is.
+    line: Option<NonZeroU64>,
+    rises: Rises,
     /// While it flaps: the line of the summary, and the time of the last change.
     flapping: Option<Box<(u64, i64)>>,
     /// Whether it is in [`Alarms::flapping`].
     is_queued: bool,
+}
+
+const _: () = assert!(size_of::<Known>() <= 120);
+
+impl Known {
+    /// The serial number of the line of the present alarm.
+    fn line(&self) -> Option<u64> {
+        Some(self.line?.get() - 1)
+    }
+}
+
+/// Severities and times of the last rises, at most [`FLAPS`] to each: in most records one.
+#[derive(Default)]
+enum Rises {
+    #[default]
+    None,
+    One(u16, i64),
+    #[allow(clippy::box_collection)] // two words fewer for every record
+    More(Box<Vec<(u16, i64)>>),
+}
+
+impl Rises {
+    fn all(&self) -> impl Iterator<Item = (u16, i64)> + '_ {
+        let (one, more) = match self {
+            Rises::None => (None, [].as_slice()),
+            Rises::One(severity, time) => (Some((*severity, *time)), [].as_slice()),
+            Rises::More(all) => (None, all.as_slice()),
+        };
+        one.into_iter().chain(more.iter().copied())
+    }
+
+    /// Those that are given here, in their order.
+    fn of(mut rises: impl Iterator<Item = (u16, i64)>) -> Rises {
+        let Some((severity, time)) = rises.next() else { return Rises::None };
+        let Some(second) = rises.next() else { return Rises::One(severity, time) };
+        Rises::More(Box::new([(severity, time), second].into_iter().chain(rises).collect()))
+    }
 }
 
 impl Default for Known {
@@ -233,7 +271,7 @@ impl Default for Known {
             acknowledged: None,
             unprocessed: false,
             line: None,
-            rises: Vec::new(),
+            rises: Rises::None,
             flapping: None,
             is_queued: false,
         }
@@ -294,7 +332,7 @@ impl Alarms {
         };
         if known.alarm == Some(alarm) {
             // The recorder read the alarm while the record was being processed, which then set it.
-            if let Some(line) = known.line.and_then(|line| self.line(line)) {
+            if let Some(line) = known.line().and_then(|line| self.line(line)) {
                 let by_processing = state.source == Source::Process && line.source == Source::Snapshot;
                 if by_processing && state.begun <= line.time {
                     (line.source, line.cause, line.gap) = (Source::Process, state.cause.clone(), None);
@@ -303,7 +341,7 @@ impl Alarms {
                 }
             }
             known.unprocessed &= state.unprocessed;
-            (known.value, known.text) = (state.value, state.text.map(String::into_boxed_str));
+            (known.value, known.text) = (state.value, state.text);
             return;
         }
         let until = if state.gap.is_some() { Until::Gap } else { Until::Left };
@@ -343,7 +381,7 @@ impl Alarms {
         known.unprocessed = state.unprocessed;
         // the cause is asked for at the end, if the alarm still lasts
         known.cause = state.cause.filter(|_| alarm.0 > 0);
-        (known.value, known.text) = (state.value, state.text.map(String::into_boxed_str));
+        (known.value, known.text) = (state.value, state.text);
     }
 
     /// Adds a change, to a summary if the record flaps.
@@ -379,12 +417,13 @@ impl Alarms {
         }
         let lasts = line.to.is_some_and(|to| to.0 > 0);
         let serial = self.hold(line, !lasts);
-        known.line = Some(serial).filter(|_| lasts);
+        known.line = NonZeroU64::new(serial.saturating_add(1)).filter(|_| lasts);
     }
 
     /// The present alarm of a record is over.
     fn leave(&mut self, known: &mut Known, time: i64, until: Until, state: &State) {
-        let Some(serial) = known.line.take() else { return };
+        let Some(serial) = known.line() else { return };
+        known.line = None;
         let over = match until {
             Until::Gap => state.seen.unwrap_or(time).max(known.since),
             _ => time,
@@ -404,7 +443,7 @@ impl Alarms {
         if let Some(known) = known {
             if lasts {
                 (alarm, value) = (known.alarm, known.value.clone());
-                text = known.text.as_deref().map(str::to_owned);
+                text = known.text.clone();
             }
             if put.acknowledges == Some("ACKS") {
                 known.acknowledged = Some(Rc::clone(&put));
@@ -428,7 +467,7 @@ impl Alarms {
             changes: 0,
             rises: 0,
             unprocessed: false,
-            span: put.span,
+            span: put.span.map(Box::new),
             put: Some(put),
         };
         self.hold(line, true);
@@ -474,7 +513,7 @@ impl Alarms {
             let place = place(number);
             let Ending { time, until, gap } = end(number, &place);
             let (lasted, until) = (Some(time.saturating_sub(known.since).max(0)), Some(until));
-            let line = known.line.and_then(|serial| {
+            let line = known.line().and_then(|serial| {
                 let held = usize::try_from(serial.checked_sub(self.first)?).ok()?;
                 self.held.get_mut(held)
             });
@@ -489,7 +528,7 @@ impl Alarms {
                 from: None,
                 to: Some(alarm),
                 value: known.value,
-                text: known.text.take().map(String::from),
+                text: known.text.take(),
                 cause: known.cause.take(),
                 inputs: Vec::new(),
                 source: Source::Process,
@@ -538,15 +577,12 @@ fn rises(known: &mut Known, from: Option<Alarm>, to: Alarm, time: i64) -> usize 
     if usize::from(to.0) >= SEVERITIES {
         return 0;
     }
-    known.rises.retain(|(_, rise)| time.saturating_sub(*rise) <= FLAP_WINDOW);
+    let recent = || known.rises.all().filter(|(_, rise)| time.saturating_sub(*rise) <= FLAP_WINDOW);
+    let count = recent().filter(|(severity, _)| *severity == to.0).count();
     // Enough to know that it flaps.
-    let count = known.rises.iter().filter(|(severity, _)| *severity == to.0).count();
-    if count >= FLAPS {
-        let first = known.rises.iter().position(|(severity, _)| *severity == to.0);
-        first.into_iter().for_each(|first| _ = known.rises.remove(first));
-    }
-    known.rises.reserve_exact(1); // of a hundred thousand records
-    known.rises.push((to.0, time));
+    let first = recent().position(|(severity, _)| severity == to.0).filter(|_| count >= FLAPS);
+    let kept = recent().enumerate().filter(|(place, _)| Some(*place) != first).map(|(_, rise)| rise);
+    known.rises = Rises::of(kept.chain([(to.0, time)]));
     (count + 1).min(FLAPS)
 }
 
@@ -715,8 +751,8 @@ mod tests {
         alarms.finish(|_| place("A"), |_, _| ending(3 * S, Until::LogEnd));
         let line = alarms.next_line(0).unwrap();
         assert_eq!(
-            (line.source, line.cause.as_ref().map(|cause| &*cause.text)),
-            (Source::Process, Some("scan"))
+            (line.source, line.cause.as_ref().map(|cause| cause.text.text())),
+            (Source::Process, Some("scan".into()))
         );
     }
 

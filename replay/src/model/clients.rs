@@ -206,7 +206,7 @@ impl ClientLine {
 pub struct Clients {
     lines: Vec<ClientLine>,
     /// By host, client's and server's address: the circuits with these ends, in order of time.
-    by_ends: HashMap<(Rc<str>, String, String), Vec<usize>>,
+    by_ends: HashMap<[Rc<str>; 3], Vec<usize>>,
     names: usize,
     /// Whether no names are kept.
     without_names: bool,
@@ -389,7 +389,7 @@ impl Clients {
                         // over IPv6: now its addresses are known
                         [line.client, line.server] = ends.clone();
                         let [client, server] = ends;
-                        let ends = (Rc::clone(&reading.host), client, server);
+                        let ends = [Rc::clone(&reading.host), client.into(), server.into()];
                         self.by_ends.entry(ends).or_default().push(number);
                     }
                     line.is_pva = true;
@@ -454,6 +454,8 @@ impl Clients {
                 let [client, server] = reading.context.addresses(circuit.id).map(Option::unwrap_or_default);
                 let ends = (Rc::clone(&reading.host), client, server);
                 self.lines.push(ClientLine::new(&ends, circuit, seen, opened));
+                let (host, client, server) = ends;
+                let ends = [host, client.into(), server.into()];
                 self.by_ends.entry(ends).or_default().push(number);
                 reading.open.insert(circuit.id, number);
                 reading.circuits.push((number, circuit.id));
@@ -566,13 +568,12 @@ impl Clients {
 
     /// Counts a put.
     pub fn put(&mut self, put: &PutLine) {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let (Some(client), Some(server)) = (&put.client, &put.server) else {
             self.without_circuit += u64::from(put.via.is_from_outside());
             return;
         };
-        let host: Rc<str> = text(&put.host).into();
-        let of_ends = self.by_ends.get(&(host, client.clone(), server.clone()));
+        let host = put.host.clone().unwrap_or_default();
+        let of_ends = self.by_ends.get(&[host, Rc::clone(client), Rc::clone(server)]);
         let mut lines = of_ends.into_iter().flatten().rev();
         // The latest with these ends that had begun; a put may come on it while it is being noted.
         let begun = |line: &&usize| self.lines.get(**line).is_some_and(|line| line.seen <= put.time);
@@ -584,9 +585,9 @@ impl Clients {
         line.puts += 1;
         if let (true, Some(ioc)) = (line.ioc.is_empty(), &put.ioc) {
             // The thread that carried the put out shows whose circuit it is.
-            line.ioc.clone_from(ioc);
+            line.ioc = ioc.as_ref().to_owned();
             let lived = |life: &&Life| (life.began..=life.ended).contains(&put.time);
-            let of = |life: &&Life| life.ioc == *ioc && life.host == line.host;
+            let of = |life: &&Life| *life.ioc == **ioc && life.host == line.host;
             let mut lives = self.lives.iter().filter(of).filter(lived);
             if let (Some(life), None) = (lives.next(), lives.next()) {
                 line.ioc_pid = Some(life.pid);
@@ -609,15 +610,21 @@ impl Clients {
         if self.without_names {
             return;
         }
-        let pv = text(&put.pv);
-        if line.last_put.as_ref().is_none_or(|(time, _)| *time <= put.time) {
-            line.last_put = Some((put.time, pv.clone()));
+        let pv = put.pv.as_deref().unwrap_or_default();
+        match &mut line.last_put {
+            Some((time, _)) if *time > put.time => {}
+            Some((time, last)) => {
+                *time = put.time;
+                pv.clone_into(last);
+            }
+            none => *none = Some((put.time, pv.to_owned())),
         }
-        if let Some(count) = line.written.get_mut(pv.as_str()) {
+        if let Some(count) = line.written.get_mut(pv) {
             *count += 1;
         } else if line.written.len() < MAX_NAMES && self.names < MAX_ALL_NAMES && pv.len() <= MAX_LENGTH {
             self.names += 1;
-            line.written.insert(pv.into(), 1);
+            let name = line.names.get(pv).map_or_else(|| pv.into(), Rc::clone);
+            line.written.insert(name, 1);
         }
     }
 

@@ -146,8 +146,8 @@ impl User {
     /// The user of a put.
     pub fn of(put: &PutLine) -> User {
         match (&put.user, put.via) {
-            (Some(user), _) if !user.is_empty() => User::Claimed(user.clone()),
-            (_, Via::Dbpf) => User::Shell(put.ioc.clone().unwrap_or_default()),
+            (Some(user), _) if !user.is_empty() => User::Claimed(user.as_ref().to_owned()),
+            (_, Via::Dbpf) => User::Shell(put.ioc.as_deref().unwrap_or_default().to_owned()),
             _ => User::Unknown,
         }
     }
@@ -347,14 +347,14 @@ mod tests {
     fn what_is_no_fight() {
         let programs: Vec<PutLine> = (0..8)
             .map(|turn| PutLine {
-                client: Some(format!("10.0.0.5:{}", 5000 + turn % 2)),
+                client: Some(format!("10.0.0.5:{}", 5000 + turn % 2).into()),
                 ..by("ops", turn, turn as f64)
             })
             .collect();
         assert_eq!(fights(&programs), [(7, vec!["ops".into(), "ops".into()])], "two programs of one user");
         let script: Vec<PutLine> = (0..8)
             .map(|turn| PutLine {
-                client: Some(format!("10.0.0.5:{}", 5000 + turn)),
+                client: Some(format!("10.0.0.5:{}", 5000 + turn).into()),
                 ..by("ops", turn, turn as f64)
             })
             .collect();

@@ -59,7 +59,12 @@ impl Identities {
     }
 
     /// User and host of a circuit at a time, when a put came on this channel.
-    pub fn at(&self, time: u64, channel: Option<ChannelId>, circuit: &Circuit) -> (String, String) {
+    pub fn at<'a>(
+        &'a self,
+        time: u64,
+        channel: Option<ChannelId>,
+        circuit: &'a Circuit,
+    ) -> (&'a str, &'a str) {
         let earlier = self.of.get(&circuit.id).map(Vec::as_slice).unwrap_or_default();
         let is_before = |earlier: &&Earlier| {
             let is_at_once = time == earlier.until && channel.is_some_and(|channel| channel <= earlier.last);
@@ -68,7 +73,7 @@ impl Identities {
         let valid = || earlier.iter().filter(is_before);
         let user = valid().find_map(|earlier| earlier.user.as_ref());
         let host = valid().find_map(|earlier| earlier.host.as_ref());
-        (user.unwrap_or(&circuit.user).clone(), host.unwrap_or(&circuit.host).clone())
+        (user.unwrap_or(&circuit.user), host.unwrap_or(&circuit.host))
     }
 }
 
@@ -83,7 +88,7 @@ mod tests {
         Circuit { id: 7, client, server, user, host, minor: 13, origin: Origin::Opened }
     }
 
-    fn at(identities: &Identities, time: u64, now: &Circuit) -> [String; 2] {
+    fn at<'a>(identities: &'a Identities, time: u64, now: &'a Circuit) -> [&'a str; 2] {
         identities.at(time, None, now).into()
     }
 

@@ -42,7 +42,7 @@ pub struct Kind {
     /// See `old_cut`.
     pub new_cut: Option<bool>,
     /// Record type.
-    pub rtype: Option<Box<str>>,
+    pub rtype: Option<Rc<str>>,
     requested_cut: Option<bool>,
     status: Cow<'static, str>,
     source: &'static str,
@@ -72,7 +72,7 @@ impl Keeper {
         let kind = Kind {
             old_cut: put.old_cut,
             new_cut: put.new_cut,
-            rtype: short(put.rtype),
+            rtype: put.rtype,
             requested_cut: put.requested_cut,
             status: put.status,
             source: put.source,
@@ -138,7 +138,7 @@ impl KeptPut {
             inexact: kind.inexact,
             as_asked: kind.as_asked,
             wrote: kind.wrote,
-            rtype: kind.rtype.as_deref().map(str::to_owned),
+            rtype: kind.rtype.clone(),
             dbf: kind.dbf,
             pva: self.pva.clone(),
             ..PutLine::clone(&self.who)

@@ -18,6 +18,7 @@ use super::run::{field_name, record_name, Run};
 use super::value;
 use super::weighing::Part;
 use super::who::Clients;
+use super::words::{Ends, Words};
 use crate::room;
 use crate::time::{duration, SECOND};
 use epics::Pv;
@@ -64,11 +65,11 @@ pub type Wording = fn(&Chain, Option<&PutLine>) -> String;
 #[derive(Debug, Default)]
 pub struct Cause {
     /// In words.
-    pub text: Rc<str>,
+    pub text: Words,
     /// The put at the root, if it is one; only who made it, if [`Origins::naming_clients`] asked for no more.
     pub put: Option<Rc<PutLine>>,
     /// The records whose CP links were followed to get there, from the root on.
-    pub through: Vec<Rc<str>>,
+    pub through: Box<[Rc<str>]>,
     /// Whether the root is known: `text` names what began it all.
     pub known: bool,
     /// If CP links were followed to a change that no put made: the processing in which that was.
@@ -204,6 +205,8 @@ pub struct Origins {
     sources: HashSet<String>,
     /// Who made puts, if that is all that is kept of them.
     clients: Option<Clients>,
+    /// What the words of their causes end with.
+    ends: Ends,
     followed: Keyed<(usize, RecordId), Option<Number>>,
     /// The input links of all records, if inputs are followed, too; and when a put last changed one, by run and record.
     links: Option<Rc<InputLinks>>,
@@ -237,6 +240,7 @@ impl Origins {
             common: Keyed::default(),
             sources: HashSet::new(),
             clients: None,
+            ends: Ends::default(),
             followed: Keyed::default(),
             links: None,
             links_changed: Keyed::default(),
@@ -487,7 +491,7 @@ impl Origins {
             SpanKind::Process(process) => process,
             SpanKind::Put(_) => {
                 let made = if put.is_none() { root_put(chain, None) } else { None };
-                let text = (self.wording)(chain, put.or(made.as_ref())).into();
+                let text = self.ends.share(&(self.wording)(chain, put.or(made.as_ref())));
                 let put = match &mut self.clients {
                     Some(clients) => put.or(made.as_ref()).map(|put| clients.of(put)),
                     None => made.or_else(|| put.cloned()).map(Rc::new),
@@ -545,14 +549,15 @@ impl Origins {
                 unknown(format!("which last changed {age} before"))
             }
             [(change, of)] => {
-                let mut through = change.cause.through.clone();
+                let mut through = change.cause.through.to_vec();
                 if through.len() < MAX_HOPS {
                     through.push(record.as_str().into());
                 }
                 let Cause { text, put, known, behind, .. } = &*change.cause;
                 let first = behind.clone().or_else(|| change.processing(*of).map(Box::new));
                 let behind = first.filter(|_| put.is_none());
-                Cause { text: Rc::clone(text), put: put.clone(), through, known: *known, behind }
+                let (text, through) = (text.clone(), through.into());
+                Cause { text, put: put.clone(), through, known: *known, behind }
             }
             several => unknown(format!("which is in {} IOCs", several.len())),
         }

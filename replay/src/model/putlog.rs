@@ -14,6 +14,7 @@ use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, PvaKind, RecordId, Value};
 use std::borrow::Cow;
+use std::rc::Rc;
 
 /// The way by which a put reached its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +70,9 @@ pub struct PutLine {
     /// Its place in the order of time ([`Run::even`](super::run::Run::even)).
     pub even: i64,
     /// Host that recorded it.
-    pub host: Option<String>,
+    pub host: Option<Rc<str>>,
     /// IOC.
-    pub ioc: Option<String>,
+    pub ioc: Option<Rc<str>>,
     /// PV as the client named it; otherwise record and field.
     pub pv: Option<String>,
     /// Record.
@@ -79,17 +80,17 @@ pub struct PutLine {
     /// Field.
     pub field: Option<String>,
     /// User name that the client claims.
-    pub user: Option<String>,
+    pub user: Option<Rc<str>>,
     /// Host name that the client claims.
-    pub client_host: Option<String>,
+    pub client_host: Option<Rc<str>>,
     /// The client's address.
-    pub client: Option<String>,
+    pub client: Option<Rc<str>>,
     /// The server's address.
-    pub server: Option<String>,
+    pub server: Option<Rc<str>>,
     /// The way it came.
     pub via: Via,
     /// Type of the request.
-    pub dbr: String,
+    pub dbr: Cow<'static, str>,
     /// Element count of the request.
     pub count: u32,
     /// The requested value.
@@ -107,7 +108,7 @@ pub struct PutLine {
     /// Milliseconds from a put with callback to its answer.
     pub callback_ms: Option<f64>,
     /// Name of the thread that carried it out.
-    pub thread: Option<String>,
+    pub thread: Option<Rc<str>>,
     /// Seen as `packet`, by a `probe`, or `both`.
     pub source: &'static str,
     /// `new` is not certain to be the result of the put: it is the requested value, converted to the field's type, or
@@ -127,7 +128,7 @@ pub struct PutLine {
     /// acknowledged (`ACKT`).
     pub acknowledges: Option<&'static str>,
     /// The recorded IOC whose process is the client.
-    pub client_ioc: Option<String>,
+    pub client_ioc: Option<Rc<str>>,
     /// Wall-clock time at which it was done: a put with callback when it was answered, another when the IOC's function
     /// returned. `time` if the end was not seen.
     pub ended: i64,
@@ -135,7 +136,7 @@ pub struct PutLine {
     /// time stamp; `None` if it made none process.
     pub processed: Option<i64>,
     /// Record type.
-    pub rtype: Option<String>,
+    pub rtype: Option<Rc<str>>,
     /// Type of the field.
     pub dbf: Option<Dbf>,
     /// Whether the IOC's function that writes fields was seen to be reached.
@@ -645,11 +646,9 @@ fn line(
     let process = circuit_id
         .and_then(|circuit| process(&chain.run, (circuit, cid), pv.as_deref(), time, cause))
         .map(Box::new);
-    let client_ioc = match own_ioc {
-        Some(ioc) => Some(ioc.name.clone()),
-        None => process.as_ref().and_then(|process| process.ioc.as_ref()).map(|(name, ..)| name.clone()),
-    };
-    let via = match (via, &client_ioc) {
+    let by_process = || Some(process.as_ref()?.ioc.as_ref()?.0.as_str());
+    let by_ioc = own_ioc.map(|ioc| ioc.name.as_str()).or_else(by_process);
+    let via = match (via, by_ioc) {
         // by the log of the client's host
         (Via::CaWrite | Via::CaWriteNotify, Some(_)) => Via::CaLink,
         (Via::Pva, Some(_)) => Via::PvaLink,
@@ -661,38 +660,41 @@ fn line(
         enum_strings::word(context, put.record, put.field, put.time(), value).or(sent).or(before)
     };
     let sent_choice = packet_pva.map(|pva| &pva.sent);
-    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let text = |text: &str| chain.run.share(text);
     let came = put.packet.as_ref().map_or(span.start, |packet| packet.time);
     // of PVAccess, each channel has its own name, which is noted before the put
     let of_packet = put.packet.as_ref().filter(|packet| packet.pva.is_none()).map(|packet| packet.channel);
-    let (user, client_host) =
+    let [user, client_host] =
         circuit.map(|circuit| chain.run.identity(came, of_packet, circuit)).unwrap_or_default();
-    let [client_end, server_end] = circuit.map_or([None, None], |circuit| context.addresses(circuit.id));
+    let [client_end, server_end] = circuit.map(|circuit| chain.run.addresses(circuit.id)).unwrap_or_default();
     PutLine {
         time,
         span: None,
         even: chain.run.even(span.start),
-        host: text(&chain.run.host()),
+        host: context.host().and_then(|host| text(&host.name)),
         ioc: ioc.and_then(|ioc| text(&ioc.name)),
         pv,
         record,
         field,
-        user: text(&user),
-        client_host: text(&client_host),
+        user,
+        client_host,
         client: client_end,
         server: server_end,
         via,
         dbr: match &put.packet {
             Some(packet) => match &packet.pva {
                 Some(pva) if pva.sent.kind.is_empty() && put.kind.is_some() && put.dbf != Dbf::NoAccess => {
-                    put.dbf.request_name().to_owned()
+                    put.dbf.request_name().into()
                 }
-                Some(pva) if pva.is_group || pva.kind == PvaKind::Rpc => "structure".to_owned(),
-                Some(pva) if pva.sent.kind.is_empty() => "none".to_owned(),
-                Some(pva) => pva.sent.kind.clone(),
-                None => Dbr(packet.dbr).to_string(),
+                Some(pva) if pva.is_group || pva.kind == PvaKind::Rpc => "structure".into(),
+                Some(pva) if pva.sent.kind.is_empty() => "none".into(),
+                Some(pva) => pva.sent.kind.clone().into(),
+                None => match Dbr(packet.dbr).name() {
+                    Some(name) => name.into(),
+                    None => Dbr(packet.dbr).to_string().into(),
+                },
             },
-            None => put.dbf.request_name().to_owned(),
+            None => put.dbf.request_name().into(),
         },
         count: put.count,
         requested_cut: asked_cut.or_else(|| outcome::is_cut(&put.requested, false)),
@@ -717,9 +719,9 @@ fn line(
         },
         inexact,
         as_asked,
-        cause_record: cause.and_then(text),
+        cause_record: cause.map(str::to_owned).filter(|cause| !cause.is_empty()),
         acknowledges,
-        client_ioc: client_ioc.filter(|ioc| !ioc.is_empty()),
+        client_ioc: by_ioc.and_then(text),
         ended: chain.run.wall(answered.unwrap_or(span.end).max(span.start)),
         processed: processed(chain, number, put).map(|time| chain.run.wall(time)),
         rtype: put.record.and_then(|record| text(context.record(record)?.rtype)),

@@ -11,6 +11,7 @@ use super::links::Links;
 use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
+use super::shared_texts::SharedTexts;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{
     Address, CaClientPut, ChannelId, Circuit, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocId, Properties,
@@ -59,6 +60,8 @@ pub struct Run {
     client_channels: RefCell<HashMap<(IocId, u64), u32>>,
     /// Who clients were before they said to be somebody else.
     identities: RefCell<Identities>,
+    /// Texts that puts have in common.
+    texts: RefCell<SharedTexts>,
     /// All runs that are read together, and the number of this one among them.
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
     /// Where its clock was set back.
@@ -223,9 +226,23 @@ impl Run {
         self.meanings.get()
     }
 
-    /// User and host that the client of a circuit said to have at a time, when a put came on this channel.
-    pub fn identity(&self, time: u64, channel: Option<ChannelId>, circuit: &Circuit) -> (String, String) {
-        self.identities.borrow().at(time, channel, circuit)
+    /// User and host that the client of a circuit said to have at a time, when a put came on this channel; `None` if it said
+    /// nothing.
+    pub fn identity(&self, time: u64, channel: Option<ChannelId>, circuit: &Circuit) -> [Option<Rc<str>>; 2] {
+        let identities = self.identities.borrow();
+        let (user, host) = identities.at(time, channel, circuit);
+        let mut texts = self.texts.borrow_mut();
+        [user, host].map(|text| texts.share(text))
+    }
+
+    /// A text that many puts have in common; `None` if it is empty.
+    pub fn share(&self, text: &str) -> Option<Rc<str>> {
+        self.texts.borrow_mut().share(text)
+    }
+
+    /// The addresses of client and server of an open circuit, as [`Context::addresses`] has them.
+    pub fn addresses(&self, circuit: CircuitId) -> [Option<Rc<str>>; 2] {
+        self.texts.borrow_mut().addresses(&self.context(), circuit)
     }
 
     /// The definitions.

@@ -2,7 +2,7 @@
 
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value as shared;
-pub use iocrec_log::value::{elements, from_channel_access, push_lossy, text};
+pub use iocrec_log::value::{elements, from_channel_access, push_lossy};
 use shared::{not_finite, until_nul};
 
 /// Appends `value` for people, as [`shared::push_text`] does. Most values are floating-point numbers with many digits: these
@@ -23,6 +23,16 @@ pub fn push_text(out: &mut String, value: &Value) {
         }
         _ => shared::push_text(out, value),
     }
+}
+
+/// Room for the text of most numbers.
+const NUMBER: usize = 24;
+
+/// `value` for people; see [`push_text`].
+pub fn text(value: &Value) -> String {
+    let mut text = String::with_capacity(NUMBER);
+    push_text(&mut text, value);
+    text
 }
 
 /// Bytes that a value takes beside itself on the heap.

@@ -11,10 +11,13 @@ use std::rc::Rc;
 /// Clients whose lines are shared; a bound for hostile logs. A big IOC has some thousand circuits.
 const MAX_CLIENTS: usize = 10_000;
 
+/// An IOC, and a client's address.
+type Circuit = (Option<Rc<str>>, Option<Rc<str>>);
+
 /// The clients that made puts.
 #[derive(Default)]
 pub struct Clients {
-    known: Keyed<(Option<String>, Option<String>), Rc<PutLine>>,
+    known: Keyed<Circuit, Rc<PutLine>>,
     /// The client of the latest put: many puts of one come together.
     latest: Option<Rc<PutLine>>,
 }
@@ -74,7 +77,7 @@ fn made_by(put: &PutLine) -> PutLine {
         client: put.client.clone(),
         server: put.server.clone(),
         via: put.via,
-        dbr: String::new(),
+        dbr: "".into(),
         count: 0,
         requested: Value::Unknown,
         old: Value::Unknown,

@@ -14,6 +14,7 @@ use crate::output::rows;
 use crate::time::{Zone, SECOND};
 use iocrec_log::event::Value;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// The formats.
@@ -37,7 +38,7 @@ pub struct Line<'a> {
     /// The enum string of the value.
     text: Option<&'a str>,
     /// What began the chain of the change, in words; null where it is not known.
-    cause: Option<&'a str>,
+    cause: Option<Cow<'a, str>>,
     /// Who made the put that began it, or who acknowledged.
     by: Option<String>,
     user: Option<&'a str>,
@@ -88,7 +89,7 @@ impl Row for AlarmLine {
             status: self.to.map(|to| status_name(to.1)),
             value: value::json(&self.value),
             text: self.text.as_deref(),
-            cause: cause.map(|cause| &*cause.text),
+            cause: cause.map(|cause| cause.text.text()),
             by: by.map(who),
             user: by.and_then(|put| put.user.as_deref()),
             client_host: by.and_then(|put| put.client_host.as_deref()),
@@ -261,7 +262,7 @@ fn cause_of(text: &mut String, line: &AlarmLine) {
 
 /// A cause, and the CP links that led on from it.
 pub fn push_cause(text: &mut String, cause: &Cause) {
-    text.push_str(&cause.text);
+    cause.text.push_to(text);
     if cause.through.is_empty() {
         return;
     }

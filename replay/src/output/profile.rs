@@ -34,18 +34,18 @@ struct StackLine<'a> {
     record: Option<&'a str>,
     time_ns: u64,
     /// The records from the first to that one; of all that there were too many of, what folded stacks have.
-    stack: &'a [String],
+    stack: &'a [&'a str],
 }
 
 impl Writer<Profile> for Rows {
     fn write(&mut self, out: &mut Out, profile: &Profile) -> io::Result<()> {
-        for (number, (stack, time)) in profile.stacks.iter().enumerate() {
+        for (number, (stack, time)) in profile.stacks().enumerate() {
             let (ioc, cause, stack) = match stack.as_slice() {
-                [ioc, cause, stack @ ..] if !stack.is_empty() => (Some(&**ioc), Some(&**cause), stack),
+                [ioc, cause, stack @ ..] if !stack.is_empty() => (Some(*ioc), Some(*cause), stack),
                 stack => (None, None, stack),
             };
-            let record = stack.last().filter(|_| ioc.is_some()).map(String::as_str);
-            let line = StackLine { ioc, cause, record, time_ns: *time, stack };
+            let record = stack.last().copied().filter(|_| ioc.is_some());
+            let line = StackLine { ioc, cause, record, time_ns: time, stack };
             write_row(out, self.0, number == 0, &line)?;
         }
         Ok(())
@@ -56,7 +56,7 @@ struct Folded;
 
 impl Writer<Profile> for Folded {
     fn write(&mut self, out: &mut Out, profile: &Profile) -> io::Result<()> {
-        for (stack, time) in &profile.stacks {
+        for (stack, time) in profile.stacks() {
             let frames: Vec<String> = stack.iter().map(|frame| frame.replace(';', ":")).collect();
             line!(out, "{} {time}", frames.join(";"))?;
         }
@@ -70,18 +70,18 @@ impl Writer<Profile> for Speedscope {
     fn write(&mut self, out: &mut Out, profile: &Profile) -> io::Result<()> {
         let (mut frames, mut numbers) = (Vec::new(), HashMap::new());
         let mut iocs: BTreeMap<&str, (Vec<Vec<usize>>, Vec<u64>)> = BTreeMap::new();
-        for (stack, time) in &profile.stacks {
+        for (stack, time) in profile.stacks() {
             let Some((ioc, stack)) = stack.split_first() else { continue };
             let sample = stack.iter().map(|frame| {
-                *numbers.entry(frame.as_str()).or_insert_with(|| {
+                *numbers.entry(*frame).or_insert_with(|| {
                     frames.push(json!({ "name": frame }));
                     frames.len() - 1
                 })
             });
             let sample = sample.collect();
-            let (samples, weights) = iocs.entry(ioc).or_default();
+            let (samples, weights) = iocs.entry(*ioc).or_default();
             samples.push(sample);
-            weights.push(*time);
+            weights.push(time);
         }
         let profiles: Vec<serde_json::Value> = iocs
             .into_iter()
@@ -111,7 +111,7 @@ mod tests {
     fn written(number: usize) -> String {
         let mut profile = Profile::default();
         for (stack, time) in [(["demo", "scan 1 second", "A"], 500), (["demo", "put", "B;x\n"], 7)] {
-            profile.stacks.insert(stack.map(str::to_owned).to_vec(), time);
+            profile.add(&stack, time);
         }
         let (zone, mut bytes) = (Zone::utc(), Vec::new());
         (FORMATS[number].writer)(&zone).write(&mut Out::new(&mut bytes), &profile).unwrap();

@@ -27,7 +27,7 @@ fn denied_puts_are_the_iocs_whose_socket_it_was() {
     story.answer(SECOND + MS, 0, 376).answer(2 * SECOND + MS, 1, 376);
     let puts: Vec<_> =
         story.puts().into_iter().map(|put| (put.ioc.unwrap_or_default(), put.status)).collect();
-    assert_eq!(puts, [("second".to_owned(), "denied".into()), ("demo".to_owned(), "denied".into())]);
+    assert_eq!(puts, [("second".into(), "denied".into()), ("demo".into(), "denied".into())]);
 }
 
 /// The same put to a record of that name in another IOC, whose message alone was seen.
@@ -38,7 +38,7 @@ fn a_hit_takes_no_message_of_another_ioc() {
     let mut puts: Vec<_> =
         story.puts().into_iter().map(|put| (put.ioc.unwrap_or_default(), put.source)).collect();
     puts.sort();
-    assert_eq!(puts, [("demo".to_owned(), "probe"), ("second".to_owned(), "packet")]);
+    assert_eq!(puts, [("demo".into(), "probe"), ("second".into(), "packet")]);
 }
 
 /// Puts in the logs of two recorders, on circuits between the same addresses and ports.

@@ -73,12 +73,12 @@ fn put(story: &mut Story, time: u64, record: RecordId, old: f64, number: f64) {
 }
 
 fn short(line: &PutLine) -> String {
-    let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+    let (pv, user) = (line.pv.as_deref().unwrap_or("?"), line.user.as_deref().unwrap_or("?"));
     let old = iocreplay::model::value::text(&line.old);
     let new = iocreplay::model::value::text(&line.new);
     let members: Vec<String> = line.members().iter().map(short).collect();
     let members = if members.is_empty() { String::new() } else { format!(" [{}]", members.join(", ")) };
-    format!("{} {old} -> {new} {} {} {}{members}", or(&line.pv), line.status, or(&line.user), line.source)
+    format!("{pv} {old} -> {new} {} {user} {}{members}", line.status, line.source)
 }
 
 fn lines(story: &mut Story) -> Vec<String> {
@@ -120,8 +120,8 @@ fn each_channel_has_its_user() {
         story.answers(time + MS, 81, PvaKind::Put, 2, "Put not permitted");
     }
     story.events.sort_by_key(|event| event.time);
-    let users: Vec<Option<String>> = story.puts().into_iter().map(|put| put.user).collect();
-    assert_eq!(users, ["first", "first", "second"].map(|user| Some(user.to_owned())));
+    let users: Vec<_> = story.puts().into_iter().map(|put| put.user).collect();
+    assert_eq!(users, ["first", "first", "second"].map(|user| Some(user.into())));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::output::{console, net, stuck};
 use crate::time::{Zone, SECOND};
 use crate::values::RESTARTED;
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// Items of a list in JSON.
 const MOST: usize = 1000;
@@ -118,7 +119,7 @@ struct AlarmKeys<'a> {
     from_status: Option<&'static str>,
     severity: Option<&'static str>,
     status: Option<&'static str>,
-    cause: Option<&'a str>,
+    cause: Option<Cow<'a, str>>,
     /// What is known of the inputs, in words, if no put began it.
     inputs: Vec<String>,
     changes: u64,
@@ -237,7 +238,7 @@ fn alarm_keys<'a>(line: &'a AlarmLine, zone: &Zone) -> AlarmKeys<'a> {
         from_status: line.from.map(|from| status_name(from.1)),
         severity: line.to.map(|to| severity_name(to.0)),
         status: line.to.map(|to| status_name(to.1)),
-        cause: line.cause.as_ref().map(|cause| &*cause.text),
+        cause: line.cause.as_ref().map(|cause| cause.text.text()),
         inputs: line.inputs.iter().map(words).collect(),
         changes: line.changes,
     }

@@ -71,7 +71,7 @@ pub(super) fn record(happened: &Happened) -> LogRecord {
                 OfAlarm::Acknowledged => "epics.alarm.acknowledge",
                 _ => "epics.alarm.change",
             };
-            (event, of_alarm(line), line.span)
+            (event, of_alarm(line), line.span.as_deref().copied())
         }
         What::Said(row) => {
             describe_said(&mut attributes, row);
@@ -149,7 +149,7 @@ fn describe_alarm(attributes: &mut Vec<Attribute>, line: &AlarmLine) {
     any(attributes, "epics.record.value", &line.value);
     known(attributes, "epics.record.value_text", line.text.as_deref());
     let cause = line.cause.as_deref();
-    known(attributes, "epics.cause", cause.map(|cause| &*cause.text));
+    known(attributes, "epics.cause", cause.map(|cause| cause.text.text()).as_deref());
     if let Some(put) = line.put.as_deref().or(cause.and_then(|cause| cause.put.as_deref())) {
         describe_client(attributes, put);
     }

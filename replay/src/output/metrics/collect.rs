@@ -76,8 +76,8 @@ impl Collector {
     }
 
     fn put(&mut self, put: &PutLine) -> Result<(), TooMany> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let Some(of) = self.of(&text(&put.host), &text(&put.ioc), None, put.time) else { return Ok(()) };
+        let [host, ioc] = [&put.host, &put.ioc].map(|text| text.as_deref().unwrap_or_default());
+        let Some(of) = self.of(host, ioc, None, put.time) else { return Ok(()) };
         let labels = vec![("via", put.via.name().to_owned()), ("status", put.status.to_string())];
         self.table.take(Metric::Puts, &of, labels, put.time, 1.0)
     }

@@ -12,7 +12,7 @@ pub use self::jsonl::{detail, process};
 use super::format::{UnknownFormat, Writer};
 use super::rows::{self, Row};
 use crate::model::putlog::PutLine;
-use crate::out::{add, line, Out};
+use crate::out::Out;
 use crate::terminal::style::Style;
 use crate::time::Zone;
 use caputlog::{CaPutLog, Level};
@@ -94,16 +94,20 @@ impl Row for PutLine {
     }
 
     fn text(&self, zone: &Zone) -> String {
-        text::parts(self, zone).concat()
+        let mut line = String::new();
+        text::push_before(&mut line, self, zone);
+        text::push_status(&mut line, self);
+        text::push_after(&mut line, self);
+        line
     }
 
     fn write_text(&self, out: &mut Out, zone: &Zone) -> io::Result<()> {
-        let [before, status, after] = text::parts(self, zone);
-        add!(out, "{before}");
+        text::push_before(out.text(), self, zone);
         out.style(Style::of_status(&self.status));
-        add!(out, "{status}");
+        text::push_status(out.text(), self);
         out.style(Style::Plain);
-        line!(out, "{after}")
+        text::push_after(out.text(), self);
+        out.end()
     }
 }
 

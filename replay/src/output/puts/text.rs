@@ -1,24 +1,43 @@
 //! Puts as text, a line each.
 
 use crate::model::putlog::PutLine;
-use crate::output::wording::put::{change, who};
+use crate::output::wording::put::{push_change, push_who};
 use crate::time::Zone;
 use std::fmt::Write as _;
 
-/// The line before the status, the status, and the line after it:
+/// Appends the line before the status:
 /// `TIME  PV  OLD -> NEW  by USER@HOST from ADDRESS  IOC  STATUS  VIA`: parts of varying length are padded to their
 /// usual width.
-pub fn parts(put: &PutLine, zone: &Zone) -> [String; 3] {
-    let mut line = zone.format(put.time, 6);
-    let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
-    let _ = write!(line, "  {pv:<20}  {:<16}  {:<32}", change(put), who(put));
-    let ioc = put.ioc.as_deref().unwrap_or("-");
-    let _ = write!(line, "  {ioc:<10}  ");
-    let mut after = format!("  {}", put.via.name());
+pub fn push_before(line: &mut String, put: &PutLine, zone: &Zone) {
+    zone.push(line, put.time, 6);
+    push_padded(line, 20, |line| line.push_str(put.pv.as_deref().unwrap_or("(unnamed channel)")));
+    push_padded(line, 16, |line| push_change(line, put));
+    push_padded(line, 32, |line| push_who(line, put));
+    push_padded(line, 10, |line| line.push_str(put.ioc.as_deref().unwrap_or("-")));
+    line.push_str("  ");
+}
+
+/// Appends the status.
+pub fn push_status(line: &mut String, put: &PutLine) {
+    let _ = write!(line, "{:<7}", put.status);
+}
+
+/// Appends the line after the status.
+pub fn push_after(line: &mut String, put: &PutLine) {
+    line.push_str("  ");
+    line.push_str(put.via.name());
     if let Some(milliseconds) = put.callback_ms {
-        let _ = write!(after, " {milliseconds:.1} ms");
+        let _ = write!(line, " {milliseconds:.1} ms");
     }
-    [line, format!("{:<7}", put.status), after]
+}
+
+/// Appends two spaces, and a part with spaces up to a width in characters.
+fn push_padded(line: &mut String, width: usize, push: impl FnOnce(&mut String)) {
+    line.push_str("  ");
+    let from = line.len();
+    push(line);
+    let length = line.get(from..).map_or(0, |part| part.chars().count());
+    line.extend(std::iter::repeat_n(' ', width.saturating_sub(length)));
 }
 
 #[cfg(test)]
@@ -28,8 +47,12 @@ mod tests {
 
     #[test]
     fn a_line_for_people() {
+        let mut line = String::new();
+        push_before(&mut line, &put(), &Zone::utc());
+        push_status(&mut line, &put());
+        push_after(&mut line, &put());
         assert_eq!(
-            parts(&put(), &Zone::utc()).concat(),
+            line,
             "2026-09-21T14:13:20.123456+00:00  T:SP                  1.5 -> 10 (asked for 12)  \
              alice@console3 10.0.0.5:41022     demo        ok       ca_write_notify 3.2 ms"
         );

@@ -15,6 +15,7 @@ use crate::time::Zone;
 use iocrec_log::context::Context;
 use serde::Serialize;
 use std::io;
+use std::rc::Rc;
 
 /// Depth to which chains that CA links lead to are written.
 const MAX_DEPTH: usize = 16;
@@ -178,7 +179,9 @@ impl<'a> At<'a> {
         line.field = line.field.take().or(put.field);
         line.pv = put.pv;
         line.via = Some(put.via.name());
-        (line.user, line.client_host, line.client) = (put.user, put.client_host, put.client);
+        let text = |text: Option<Rc<str>>| text.as_deref().map(str::to_owned);
+        (line.user, line.client_host, line.client) =
+            (text(put.user), text(put.client_host), text(put.client));
     }
 }
 

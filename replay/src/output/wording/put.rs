@@ -2,7 +2,7 @@
 
 mod who;
 
-pub use self::who::{process_name, who};
+pub use self::who::{process_name, push_who, who};
 
 use crate::model::putlog::PutLine;
 use crate::model::{enum_strings, outcome, value};
@@ -22,10 +22,16 @@ const READ_LATER: &str = "read later, perhaps another's";
 /// `OLD -> NEW`, and the requested value if it is different. What was asked for never looks like a result: it is said
 /// where the value afterwards is not known, or only follows from the request.
 pub fn change(put: &PutLine) -> String {
-    let Change { old, new, asked, others, unchanged, doubt, acknowledges } = parts(put);
     let mut change = String::new();
+    push_change(&mut change, put);
+    change
+}
+
+/// Appends what [`change`] returns.
+pub fn push_change(change: &mut String, put: &PutLine) {
+    let Change { old, new, asked, others, unchanged, doubt, acknowledges } = parts(put);
     if acknowledges {
-        return new;
+        return change.push_str(&new);
     }
     if let Some(old) = old {
         change.push_str(&old);
@@ -49,7 +55,6 @@ pub fn change(put: &PutLine) -> String {
         change.push_str(&others);
         change.push(')');
     }
-    change
 }
 
 /// The parts of a change.

@@ -34,7 +34,7 @@ fn push(export: &mut Export, line: &AlarmLine) {
         row.push(line.from.map(|from| status_name(from.1)).into());
         push_alarm(row, line.to);
         row.extend(&of_value(&line.value, line.text.as_deref().map(Cow::from), None));
-        row.push(cause.map(|cause| &*cause.text).into());
+        row.push(cause.map(|cause| cause.text.text().into_owned()).into());
         row.push(put.map(who).into());
         row.push(put.and_then(|put| put.user.as_deref()).into());
         row.push(put.and_then(|put| put.client_host.as_deref()).into());

@@ -217,15 +217,15 @@ fn add_chain(export: &mut Export, chain: &Chain, id: &str) {
     let thread = root.thread.and_then(|thread| context.thread(thread));
     let at = At { run: run(chain), time, host, ioc: ioc_name(&context, root) };
     export.add(Of::Chains, at, |row| {
-        let text = |text: Option<&Option<String>>| Cell::from(text.and_then(Clone::clone));
+        let text = |text: Option<&str>| Cell::from(text.map(str::to_owned));
         row.push(id.into());
         row.push(trigger.into());
         row.push(Some(record).filter(|record| !record.is_empty()).into());
-        row.push(text(put.map(|put| &put.pv)));
+        row.push(text(put.and_then(|put| put.pv.as_deref())));
         row.push(cause.into());
-        row.push(text(put.map(|put| &put.user)));
-        row.push(text(put.map(|put| &put.client_host)));
-        row.push(text(put.map(|put| &put.client)));
+        row.push(text(put.and_then(|put| put.user.as_deref())));
+        row.push(text(put.and_then(|put| put.client_host.as_deref())));
+        row.push(text(put.and_then(|put| put.client.as_deref())));
         row.push(known(thread.map_or("", |thread| thread.name.as_str())));
         row.push(counts.spans.into());
         row.push(counts.processed.into());

@@ -27,14 +27,16 @@ pub fn add(export: &mut Export, filter: &Filter, chain: &Chain, id: &str) {
 }
 
 fn push<'a>(row: &mut Row, id: &'a str, put: &'a PutLine, is_outside: bool) {
-    let text = |text: &'a Option<String>| Cell::from(text.as_deref());
+    let text = |text: Option<&'a str>| Cell::from(text);
     let state = |text: &'a Option<String>| text.as_deref().map(Cow::from);
     row.push(id.into());
-    row.extend(&[&put.pv, &put.record, &put.field, &put.rtype].map(text));
-    row.extend(&[&put.user, &put.client_host, &put.client, &put.server].map(text));
+    row.extend(&[&put.pv, &put.record, &put.field].map(|text| Cell::from(text.as_deref())));
+    row.extend(
+        &[&put.rtype, &put.user, &put.client_host, &put.client, &put.server].map(|of| text(of.as_deref())),
+    );
     row.push(put.via.name().into());
     row.push(is_outside.into());
-    row.push(put.dbr.as_str().into());
+    row.push((&*put.dbr).into());
     row.push(put.count.into());
     row.extend(&of_value(&put.requested, None, put.requested_cut));
     row.extend(&of_value(&put.old, state(&put.old_text), put.old_cut));
@@ -43,10 +45,10 @@ fn push<'a>(row: &mut Row, id: &'a str, put: &'a PutLine, is_outside: bool) {
     row.push((&*put.status).into());
     row.push(put.pva.as_ref().and_then(|pva| pva.message.as_deref()).into());
     row.push(put.callback_ms.into());
-    row.push(text(&put.thread));
+    row.push(text(put.thread.as_deref()));
     row.push(put.source.into());
-    row.push(text(&put.cause_record));
-    row.push(text(&put.client_ioc));
+    row.push(text(put.cause_record.as_deref()));
+    row.push(text(put.client_ioc.as_deref()));
     row.push(put.protocol.into());
     row.push(put.pva.as_ref().map(|pva| pva.request).into());
     let process = put.process.as_deref();

@@ -21,6 +21,7 @@ use burst::{Burst, Line};
 use message::{message, Message};
 use std::collections::BTreeMap;
 use std::io;
+use std::rc::Rc;
 
 /// Puts that may wait for the end of others; a bound for hostile logs.
 const MAX_WAITING: usize = 100_000;
@@ -61,7 +62,7 @@ pub struct CaPutLog<'a> {
 }
 
 /// A host and an IOC on it.
-type Place = (Option<String>, Option<String>);
+type Place = (Option<Rc<str>>, Option<Rc<str>>);
 
 impl<'a> CaPutLog<'a> {
     /// An empty log.

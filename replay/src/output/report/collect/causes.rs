@@ -45,7 +45,8 @@ impl Cause {
             }
             let through = strings.add(&through);
             let Some(put) = &origin.put else {
-                let (kind, what) = kind_of(&origin.text);
+                let text = origin.text.text();
+                let (kind, what) = kind_of(&text);
                 return Cause { kind, what: strings.add(what), value: 0, who: 0, through };
             };
             return Cause { through, ..Cause::of_put(put, strings) };

@@ -93,7 +93,7 @@ pub fn writer(put: &PutLine) -> String {
         (Via::CaLink, None, Some(record), _) => format!("CA link of {record}"),
         (Via::CaLink, None, None, _) => "CA link".to_owned(),
         (Via::Dbpf, ..) => "IOC shell".to_owned(),
-        (_, _, _, Some(user)) => user.clone(),
+        (_, _, _, Some(user)) => user.as_ref().to_owned(),
         (Via::Pva, ..) => "PVA client".to_owned(),
         (Via::Python, ..) => "Python".to_owned(),
         _ => "not known".to_owned(),

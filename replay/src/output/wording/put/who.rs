@@ -4,6 +4,7 @@ use crate::model::caller;
 use crate::model::client::Holder;
 use crate::model::putlog::{ProcessLine, PutLine, Via};
 use crate::time::duration;
+use std::fmt::Write as _;
 
 /// What may have made a put, of which so many are named in a line.
 const MOST: usize = 3;
@@ -12,10 +13,16 @@ const NOTABLE: u64 = 20_000_000;
 
 /// Who made the put, and from where; for puts within IOCs, the link or code that made it.
 pub fn who(put: &PutLine) -> String {
-    let who = claimed(put);
-    match put.process.as_deref().and_then(|of| by(of, put.cause_record.is_some())) {
-        Some(by) => format!("{who} ({by})"),
-        None => who,
+    let mut who = String::new();
+    push_who(&mut who, put);
+    who
+}
+
+/// Appends what [`who`] returns.
+pub fn push_who(who: &mut String, put: &PutLine) {
+    push_claimed(who, put);
+    if let Some(by) = put.process.as_deref().and_then(|of| by(of, put.cause_record.is_some())) {
+        let _ = write!(who, " ({by})");
     }
 }
 
@@ -83,33 +90,57 @@ fn on_host(of: &ProcessLine) -> String {
 }
 
 /// Who made the put, by what the client claims and by the circuit.
-fn claimed(put: &PutLine) -> String {
-    let person = match (put.user.as_deref(), put.client_host.as_deref()) {
-        (Some(user), Some(host)) => Some(format!("{user}@{host}")),
-        (Some(user), None) => Some(user.to_owned()),
-        (None, Some(host)) => Some(format!("?@{host}")),
-        (None, None) => None,
-    };
-    match (person, put.client.as_deref(), put.cause_record.as_deref()) {
-        (_, _, Some(record)) if put.via == Via::DbLink => format!("link of {record}"),
-        (_, _, Some(record)) => format!("CA link of {record}"),
+fn push_claimed(text: &mut String, put: &PutLine) {
+    let is_named = put.user.is_some() || put.client_host.is_some();
+    let _ = match (put.client.as_deref(), put.cause_record.as_deref()) {
+        (_, Some(record)) if put.via == Via::DbLink => write!(text, "link of {record}"),
+        (_, Some(record)) => write!(text, "CA link of {record}"),
         // shown with the claimed user: any program can look like an IOC
-        (person, Some(address), None) if matches!(put.via, Via::CaLink | Via::PvaLink) => {
-            let ioc = put.client_ioc.as_deref().map_or("an IOC".to_owned(), |ioc| format!("IOC {ioc}"));
-            let person = person.map_or(String::new(), |person| format!(" ({person})"));
-            format!("{ioc}{person} {address}")
+        (Some(address), None) if matches!(put.via, Via::CaLink | Via::PvaLink) => {
+            match put.client_ioc.as_deref() {
+                Some(ioc) => ["IOC ", ioc].into_iter().for_each(|part| text.push_str(part)),
+                None => text.push_str("an IOC"),
+            }
+            if is_named {
+                text.push_str(" (");
+                push_person(text, put);
+                text.push(')');
+            }
+            write!(text, " {address}")
         }
-        (Some(person), Some(address), _) => format!("{person} {address}"),
-        (None, Some(address), _) => format!("? {address}"),
-        (Some(person), None, _) => person,
-        (None, None, _) => match put.via {
-            Via::Dbpf => "IOC shell".to_owned(),
-            Via::DbLink => "a record's link".to_owned(),
-            Via::CaLink => "a CA link".to_owned(),
-            Via::PvaLink => "a PVA link".to_owned(),
-            Via::Python => "Python".to_owned(),
-            _ => "?".to_owned(),
-        },
+        (Some(address), None) => {
+            match is_named {
+                true => push_person(text, put),
+                false => text.push('?'),
+            }
+            text.push(' ');
+            text.push_str(address);
+            Ok(())
+        }
+        (None, None) if is_named => {
+            push_person(text, put);
+            Ok(())
+        }
+        (None, None) => {
+            text.push_str(match put.via {
+                Via::Dbpf => "IOC shell",
+                Via::DbLink => "a record's link",
+                Via::CaLink => "a CA link",
+                Via::PvaLink => "a PVA link",
+                Via::Python => "Python",
+                _ => "?",
+            });
+            Ok(())
+        }
+    };
+}
+
+/// The person whom the client claims: `alice@console3`.
+fn push_person(text: &mut String, put: &PutLine) {
+    text.push_str(put.user.as_deref().unwrap_or("?"));
+    if let Some(host) = put.client_host.as_deref() {
+        text.push('@');
+        text.push_str(host);
     }
 }
 
