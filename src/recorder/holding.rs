@@ -91,9 +91,9 @@ impl Sink for Holding<'_> {
         !self.awaited.is_empty()
     }
 
-    fn rest(&self) -> Duration {
+    fn rest(&self, now: u64) -> Duration {
         let own = if self.awaited.is_empty() { UNTIL_WOKEN } else { ROUND };
-        own.min(self.sink.rest())
+        own.min(self.sink.rest(now))
     }
 
     fn patience(&self) -> Duration {

@@ -297,7 +297,7 @@ impl Loop {
             return ROUND;
         }
         let left = |until: u64| Duration::from_nanos(until.saturating_sub(now));
-        let longest = sink.rest().min(left(second));
+        let longest = sink.rest(now).min(left(second));
         let resting = Resting { now, patience: sink.patience(), iocs: &self.iocs, circuits: &self.circuits };
         self.resting.clear();
         let rests = self.sources.iter_mut().map(|source| {

@@ -14,8 +14,8 @@ pub trait Sink {
     /// Called with the monotonic time after each round of the loop, at least as often as [`Sink::rest`] asks for.
     fn tick(&mut self, now: u64);
 
-    /// Longest time until it wants the next tick, if no event comes.
-    fn rest(&self) -> Duration {
+    /// Longest time from `now` on until it wants the next tick, if no event comes.
+    fn rest(&self, _now: u64) -> Duration {
         UNTIL_WOKEN
     }
 

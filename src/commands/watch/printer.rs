@@ -434,7 +434,7 @@ impl<W: Write> Sink for Printer<W> {
         }
     }
 
-    fn rest(&self) -> Duration {
+    fn rest(&self, _now: u64) -> Duration {
         if self.waiting.is_empty() && self.inside.is_empty() && self.pva.is_empty() {
             UNTIL_WOKEN
         } else {
