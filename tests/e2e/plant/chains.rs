@@ -74,9 +74,12 @@ fn causes_of_scanned_records_are_only_possible() {
             };
             puts().filter(is_between).count()
         };
+        // the earliest of many are only counted
+        let more = why["meanwhile_more"].as_u64().expect("a number") as usize;
         for pv in puts().map(|put| &put["pv"]).chain(found.iter().copied()) {
             let told = found.iter().filter(|told| **told == pv).count();
-            assert!((count(pv, true)..=count(pv, false)).contains(&told), "{told} puts of {pv}: {why}");
+            let is_true = told <= count(pv, false) && told + more >= count(pv, true);
+            assert!(is_true, "{told} puts of {pv}, and {more} of any: {why}");
         }
         let it = meanwhile.iter().find(|line| line["pv"] == put["pv"]).expect("the put");
         assert_eq!(it["same_value"], true, "{why}");
