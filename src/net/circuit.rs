@@ -70,7 +70,8 @@ impl Circuit {
         circuit
     }
 
-    /// Reports what is known now, if the circuit has a number.
+    /// Reports what is known now, if the circuit has a number. Clients open a circuit with several messages in one packet:
+    /// what was reported at the same time, and nothing refers to yet, is replaced.
     pub fn report(&self, time: u64, out: &mut Vec<Event>) {
         let Some(id) = self.id else { return };
         let fact = Fact::from(event::Circuit {
@@ -82,7 +83,13 @@ impl Circuit {
             minor: self.minor,
             origin: self.origin,
         });
-        out.push(Event { time, fact });
+        let is_ends = |event: &Event| matches!(&event.fact, Fact::CircuitEnds(ends) if ends.circuit == id);
+        let is_same =
+            |event: &Event| event.time == time && matches!(&event.fact, Fact::Circuit(old) if old.id == id);
+        match out.iter_mut().rev().find(|event| !is_ends(event)).filter(|event| is_same(event)) {
+            Some(before) => before.fact = fact,
+            None => out.push(Event { time, fact }),
+        }
     }
 
     /// Reports how its connection ended, as far as packets show.

@@ -70,8 +70,6 @@ fn a_real_exchange_is_seen_once_and_whole() {
     let lengths = collect(&mut capture, &mut decoder, &mut out, 8);
     let facts: Vec<_> = out.iter().map(|e| words(&e.fact)).collect();
     let starts = [
-        "circuit 1 Opened user= host= minor=0",
-        "circuit 1 Opened user= host= minor=13",
         "circuit 1 Opened user=op host= minor=13",
         "channel 1 on 1 Opened cid=1 sid=- pv=A",
         "channel 2 on 1 MidStream cid=- sid=7",

@@ -66,7 +66,7 @@ fn a_flood_of_resets_ends_nothing_and_the_real_one_does() {
         w.handshake();
         w.client(&[version(), put(false, 7, 1, &[1.0])].concat());
         let facts = w.facts();
-        assert_eq!(facts[0], "circuit 2 Opened user= host= minor=0");
+        assert_eq!(facts[0], "circuit 2 Opened user= host= minor=13");
         assert!(
             facts.iter().any(|f| f.starts_with("channel 2 on 2 MidStream cid=- sid=7 pv= ")),
             "{facts:?}"
@@ -116,7 +116,7 @@ fn openings_that_nobody_answers_change_nothing() {
     w.seq = [123, 456];
     w.handshake();
     w.client(&version());
-    assert_eq!(w.facts()[..2], ["end of circuit 1", "circuit 2 Opened user= host= minor=0"]);
+    assert_eq!(w.facts()[..2], ["end of circuit 1", "circuit 2 Opened user= host= minor=13"]);
     // The server is the first to speak.
     w.seq = [1_000_123, 2_000_456];
     w.handshake();
@@ -149,7 +149,7 @@ fn a_client_opens_in_a_flood_of_openings() {
         w.client(&[version(), named(18, 5, 13, "A")].concat());
     }
     let facts = w.facts();
-    let opened = facts.iter().filter(|f| f.ends_with("Opened user= host= minor=0")).count();
+    let opened = facts.iter().filter(|f| f.ends_with("Opened user= host= minor=13")).count();
     assert_eq!(opened, 40, "{:?}", facts.iter().take(5).collect::<Vec<_>>());
     assert_eq!(facts.iter().filter(|f| f.starts_with("forgotten")).count(), 0);
 }

@@ -159,7 +159,12 @@ fn by_circuit(out: &[Event]) -> HashMap<Address, Vec<Fact>> {
             }
             other => panic!("{other:?}"),
         };
-        facts.entry(client).or_default().push(fact);
+        let facts = facts.entry(client).or_default();
+        // messages of one packet are told at once
+        if matches!((&fact, facts.last()), (Fact::Circuit(_), Some(Fact::Circuit(_)))) {
+            facts.pop();
+        }
+        facts.push(fact);
     }
     facts
 }
