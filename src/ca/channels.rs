@@ -7,8 +7,9 @@
 //!
 //! A channel takes about 130 bytes here, its name included.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use crate::keyed::KeyedMap;
 use iocrec_log::event::{Channel, ChannelId, CircuitId, Event, Fact, Origin};
 
 /// No channel.
@@ -72,9 +73,9 @@ pub struct Channels {
     limits: ChannelLimits,
     slots: Vec<Slot>,
     free: u32,
-    by_sid: HashMap<(CircuitId, u32), u32>,
-    by_cid: HashMap<(CircuitId, u32), u32>,
-    circuits: HashMap<CircuitId, OfCircuit>,
+    by_sid: KeyedMap<(CircuitId, u32), u32>,
+    by_cid: KeyedMap<(CircuitId, u32), u32>,
+    circuits: KeyedMap<CircuitId, OfCircuit>,
     /// The circuits by their numbers of channels.
     by_count: BTreeSet<(usize, CircuitId)>,
     /// Number of all channels.
@@ -139,9 +140,9 @@ impl Channels {
             limits,
             slots: Vec::new(),
             free: NONE,
-            by_sid: HashMap::new(),
-            by_cid: HashMap::new(),
-            circuits: HashMap::new(),
+            by_sid: KeyedMap::default(),
+            by_cid: KeyedMap::default(),
+            circuits: KeyedMap::default(),
             by_count: BTreeSet::new(),
             open: 0,
             last_id: 0,

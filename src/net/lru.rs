@@ -4,8 +4,10 @@
 //! been used for longest. Finding, using, adding and removing take constant time, however full the table is: who floods
 //! it costs the recorder no more than who does not.
 
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::hash::Hash;
+
+use crate::keyed::KeyedMap;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -13,7 +15,9 @@ const NONE: u32 = u32::MAX;
 /// See the module. `CLASSES` is the number of classes; 0 is the cheapest.
 #[derive(Debug)]
 pub struct Lru<K, V, const CLASSES: usize> {
-    index: HashMap<K, u32>,
+    index: KeyedMap<K, u32>,
+    /// The slot that was found last: a packet's connection is looked up several times.
+    found: Cell<u32>,
     slots: Vec<Slot<K, V>>,
     /// Empty slots, linked by `next`.
     free: u32,
@@ -38,7 +42,13 @@ struct Slot<K, V> {
 impl<K: Copy + Eq + Hash, V, const CLASSES: usize> Default for Lru<K, V, CLASSES> {
     fn default() -> Self {
         let empty = List { first: NONE, last: NONE };
-        Lru { index: HashMap::new(), slots: Vec::new(), free: NONE, lists: [empty; CLASSES] }
+        Lru {
+            index: KeyedMap::default(),
+            found: Cell::new(NONE),
+            slots: Vec::new(),
+            free: NONE,
+            lists: [empty; CLASSES],
+        }
     }
 }
 
@@ -53,21 +63,34 @@ impl<K: Copy + Eq + Hash, V, const CLASSES: usize> Lru<K, V, CLASSES> {
         self.index.is_empty()
     }
 
+    /// The slot of this key.
+    fn find(&self, key: &K) -> Option<u32> {
+        let found = self.found.get();
+        let entry = self.slots.get(found as usize).and_then(|slot| slot.entry.as_ref());
+        if entry.is_some_and(|(of, _)| of == key) {
+            return Some(found);
+        }
+        let at = *self.index.get(key)?;
+        self.found.set(at);
+        Some(at)
+    }
+
     /// The entry of this key, as it is.
     pub fn get(&self, key: &K) -> Option<&V> {
-        let slot = self.slots.get(*self.index.get(key)? as usize)?;
+        let slot = self.slots.get(self.find(key)? as usize)?;
         slot.entry.as_ref().map(|(_, value)| value)
     }
 
     /// The entry of this key. This is no use of it.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        let slot = self.slots.get_mut(*self.index.get(key)? as usize)?;
+        let at = self.find(key)?;
+        let slot = self.slots.get_mut(at as usize)?;
         slot.entry.as_mut().map(|(_, value)| value)
     }
 
     /// Uses an entry: it becomes the last of this class to be given up.
     pub fn touch(&mut self, key: &K, class: u8) {
-        let Some(&at) = self.index.get(key) else { return };
+        let Some(at) = self.find(key) else { return };
         let is_last = self.lists.get(usize::from(class)).is_some_and(|list| list.last == at);
         if !is_last {
             self.unlink(at);

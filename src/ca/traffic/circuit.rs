@@ -1,6 +1,6 @@
 //! The counts of one circuit, and how they are noted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use iocrec_log::event::{
     AccessRights, CaError, ChannelId, CircuitId, CircuitTraffic, EchoLate, Event, EventsOff, Fact, Message,
@@ -11,6 +11,7 @@ use super::sent::Sent;
 use super::stall::Stall;
 use super::SECOND;
 use crate::ca::message::{self, Header};
+use crate::keyed::KeyedMap;
 
 /// Time after which libca calls a server unresponsive that does not answer an ECHO (CA_ECHO_TIMEOUT).
 pub(super) const PATIENCE: u64 = 5 * SECOND;
@@ -69,7 +70,7 @@ pub(super) struct Circuit {
     /// Channels whose clients may not both read and write.
     pub(super) restricted: BTreeMap<ChannelId, u16>,
     /// Subscriptions, by the client's numbers.
-    pub(super) subscriptions: HashMap<u32, Subscription>,
+    pub(super) subscriptions: KeyedMap<u32, Subscription>,
     /// Where their updates are counted; `None` before the first.
     pub(super) place: Option<Place>,
     /// The client's closed window.
@@ -94,7 +95,7 @@ impl Circuit {
             errors: Vec::new(),
             priority: 0,
             restricted: BTreeMap::new(),
-            subscriptions: HashMap::new(),
+            subscriptions: KeyedMap::default(),
             place: None,
             stall: None,
             complete: true,

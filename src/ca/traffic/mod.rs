@@ -10,11 +10,10 @@ mod messages;
 mod sent;
 mod stall;
 
-use std::collections::HashMap;
-
 use iocrec_log::event::{Address, ChannelId, ChannelTraffic, CircuitId, EchoLate, Event, Fact};
 
 use crate::ca::datagrams::FACTS;
+use crate::keyed::KeyedMap;
 
 use crate::net::protocol::Side;
 use crate::net::udp::searches::{self, Searches};
@@ -64,8 +63,8 @@ struct Channel {
 /// See the module.
 #[derive(Debug)]
 pub struct Traffic {
-    circuits: HashMap<CircuitId, Circuit>,
-    channels: HashMap<ChannelId, Channel>,
+    circuits: KeyedMap<CircuitId, Circuit>,
+    channels: KeyedMap<ChannelId, Channel>,
     /// Counts of updates, by namespace.
     sources: Vec<Source>,
     /// Searches on circuits to name servers.
@@ -78,8 +77,8 @@ impl Default for Traffic {
     fn default() -> Traffic {
         let searches = Searches::new(searches::Limits::default(), FACTS);
         Traffic {
-            circuits: HashMap::new(),
-            channels: HashMap::new(),
+            circuits: KeyedMap::default(),
+            channels: KeyedMap::default(),
             sources: Vec::new(),
             searches,
             noted: 0,
