@@ -2,8 +2,8 @@
 //!
 //! A CA link that writes makes a put in the target's IOC, be it the same IOC, another one on the host, or one on
 //! another host. Nothing in Channel Access joins the two, so they are joined only if they fit and nothing else does:
-//! the same PV, a value that can have become the other, in order and within `LINK_WAIT`, and no other link's put that
-//! could have become it. A chain is given out when all puts that its links can have made are known, and all chains that
+//! the same PV, a value that can have become the other, in order and within `LINK_WAIT`, no other client's circuit, and no
+//! other link's put that could have become it, or an earlier one that this link can have made as well. A chain is given out when all puts that its links can have made are known, and all chains that
 //! began earlier have ended. Until then it is held: up to `MAX_HELD` spans; beyond that the earliest chain is given
 //! out, and chains that began before it come late.
 
@@ -13,7 +13,7 @@ use super::peers::{self, Ends, Peers};
 use super::run;
 use super::value;
 use epics::pv::{link_target, Pv};
-use iocrec_log::event::{IocId, RecordId, Value};
+use iocrec_log::event::{IocId, RecordId, SocketHolder, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -462,6 +462,8 @@ impl Order {
         let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
         // those of them on circuits whose client is known to be the link's IOC
         let mut certain: HashSet<Key> = HashSet::new();
+        // the first put that this link or another can have made
+        let mut doubtful: Option<Key> = None;
         let senders = self.sent.get(&target)?;
         let puts = self.puts.get(&target)?;
         let near = self.differences(own).into_iter().flat_map(|ahead| {
@@ -480,7 +482,8 @@ impl Order {
             let differs = value::same_through_link(&link.value, &put.requested) == Some(false);
             let client =
                 if address(chain) == own { client(chain) } else { self.client_elsewhere(own, chain) };
-            let others = client.is_some_and(|client| Some(client) != ioc);
+            let others = client.is_some_and(|client| Some(client) != ioc)
+                || address(chain) == own && ioc.is_some_and(|ioc| is_from_elsewhere(chain, ioc));
             if put_at < time.saturating_sub(skew) || differs || others {
                 continue;
             }
@@ -488,6 +491,8 @@ impl Order {
             if !has_rival(senders, mine, time, &at, skew, &put.requested) {
                 found.push((*key, ends(chain), put.kind.is_some()));
                 certain.extend(client.map(|_| *key));
+            } else if doubtful.is_none_or(|first| *key < first) {
+                doubtful = Some(*key);
             }
         }
         if !certain.is_empty() {
@@ -498,7 +503,9 @@ impl Order {
             found.retain(|(_, ends, _)| known(ends));
         }
         let (first, ends, _) = *found.iter().min_by_key(|(key, ..)| *key)?;
-        if found.iter().any(|(_, other, _)| *other != ends) {
+        // an earlier put may be this link's, and this one anybody's
+        let is_doubtful = certain.is_empty() && doubtful.is_some_and(|earlier| earlier < first);
+        if is_doubtful || found.iter().any(|(_, other, _)| *other != ends) {
             return None;
         }
         if self.link_circuits.len() < MAX_HELD {
@@ -588,6 +595,27 @@ fn waits_until(chain: &Chain, most: i64, depth: usize) -> i64 {
 fn client(chain: &Chain) -> Option<IocId> {
     let packet = chain.root()?.packet()?;
     chain.run.context().circuit_ends(packet.circuit)?.client
+}
+
+/// Whether a put of the run in which this IOC is recorded came on a circuit that no link of the IOC uses. Links to the
+/// IOC's own records have none: its client library asks the process's own database first (`dbContext::createChannel`).
+/// And other circuits belong to whoever holds the client's socket.
+fn is_from_elsewhere(chain: &Chain, ioc: IocId) -> bool {
+    let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return false };
+    let Some(packet) = &put.packet else { return false };
+    let context = chain.run.context();
+    let is_own = |record| context.record(record).is_some_and(|record| record.ioc == ioc);
+    if put.record.is_some_and(is_own) {
+        return true;
+    }
+    let Some(of) = context.ioc(ioc) else { return false };
+    context.circuit_process(packet.circuit).is_some_and(|process| {
+        let is_another = |holder: &SocketHolder| (holder.pid, holder.start) != (of.pid, of.start);
+        process.is_whole
+            && process.more == 0
+            && !process.holders.is_empty()
+            && process.holders.iter().all(is_another)
+    })
 }
 
 /// The ends of the circuit on which the chain's first put arrived.

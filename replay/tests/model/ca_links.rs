@@ -137,3 +137,63 @@ fn a_ca_link_that_writes_the_same_twice_at_once() {
          T:SP put = 2\nput T:SP 2\n  T:SP put = 2\n"
     );
 }
+
+/// A put that came in on a circuit is no link's of the IOC that has the record, since links to own records have no circuit;
+/// even if what the link wrote was never seen, or another link may have written it.
+#[test]
+fn what_clients_write_is_no_ca_link_of_the_same_ioc() {
+    let mut story = story();
+    story
+        .process(SECOND, SCAN, -100, "scanList", CALC)
+        .link(SECOND + 1, SCAN, -300, CALC, "T:SP", 2.0)
+        .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
+        .packet(SECOND + 500 * MS, 1, 1, false, 2.0)
+        .write(SECOND + 501 * MS, CLIENT, SP, 2.0);
+    assert_eq!(story.sketch(), "T:CALC scan = 2\n  link to T:SP\nput T:SP 2 circuit 1\n  T:SP put = 2\n");
+}
+
+/// The first of two puts may be either link's. The second came too late for one of them, but the other may have written the
+/// first: then the second is anybody's.
+#[test]
+fn a_ca_link_behind_a_put_that_may_be_its_own() {
+    let mut story = story();
+    for (time, record) in [(SECOND, SP), (SECOND + 300 * MS, CALC)] {
+        story
+            .process(time, SCAN, -100, "scanList", record)
+            .link(time + 1, SCAN, -300, record, "R:FAR", 2.0)
+            .complete(time + 2, SCAN, -200, record, 2.0);
+    }
+    story.packet(SECOND + 301 * MS, 3, 4, false, 2.0).packet(SECOND + 1100 * MS, 3, 4, false, 2.0);
+    let links = "T:SP scan = 2\n  link to R:FAR\nT:CALC scan = 2\n  link to R:FAR\n";
+    let puts = "put - 2 circuit 3\nput - 2 circuit 3\n";
+    assert_eq!(story.sketch(), format!("{links}{puts}"));
+}
+
+/// Who holds a client's socket is that client.
+#[test]
+fn what_another_process_writes_is_no_ca_link() {
+    for (pid, is_whole, is_links) in [(100, true, true), (4711, true, false), (4711, false, true)] {
+        let mut story = story();
+        let holder = SocketHolder {
+            pid,
+            start: 1,
+            program: "python".into(),
+            command: Vec::new(),
+            is_cut: false,
+            user: "op".into(),
+        };
+        let behind = CircuitProcess { circuit: 3, holders: vec![holder], more: 0, is_whole };
+        story.run.apply(0, &Fact::CircuitProcess(behind));
+        story
+            .process(SECOND, SCAN, -100, "scanList", CALC)
+            .link(SECOND + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+            .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
+            .packet(SECOND + MS, 3, 4, false, 2.0);
+        let put = if is_links { "    put - 2 circuit 3\n" } else { "put - 2 circuit 3\n" };
+        assert_eq!(
+            story.sketch(),
+            format!("T:CALC scan = 2\n  link to R:FAR\n{put}"),
+            "pid {pid}, {is_whole}"
+        );
+    }
+}
