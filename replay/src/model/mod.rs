@@ -64,6 +64,7 @@ pub mod set_by_processing;
 pub mod setting;
 mod shared_texts;
 pub mod silence;
+pub mod small_value;
 pub mod source;
 pub mod span_ids;
 pub mod spans;
