@@ -68,12 +68,31 @@ pub struct Cause {
     pub text: Words,
     /// The put at the root, if it is one; only who made it, if [`Origins::naming_clients`] asked for no more.
     pub put: Option<Rc<PutLine>>,
-    /// The records whose CP links were followed to get there, from the root on.
-    pub through: Box<[Rc<str>]>,
     /// Whether the root is known: `text` names what began it all.
     pub known: bool,
+    /// Boxed: most causes have none, and a hundred thousand records one each.
+    pub(super) links: Option<Box<Through>>,
+}
+
+const _: () = assert!(std::mem::size_of::<Cause>() <= 56);
+
+/// CP links that were followed to a cause.
+#[derive(Debug)]
+pub(super) struct Through {
+    through: Box<[Rc<str>]>,
+    behind: Option<Box<Processing>>,
+}
+
+impl Cause {
+    /// The records whose CP links were followed to get there, from the root on.
+    pub fn through(&self) -> &[Rc<str>] {
+        self.links.as_ref().map_or(&[], |links| &links.through)
+    }
+
     /// If CP links were followed to a change that no put made: the processing in which that was.
-    pub behind: Option<Box<Processing>>,
+    pub fn behind(&self) -> Option<&Processing> {
+        self.links.as_ref()?.behind.as_deref()
+    }
 }
 
 /// What makes the causes of two chains the same, if they are no puts and not for a link.
@@ -549,15 +568,15 @@ impl Origins {
                 unknown(format!("which last changed {age} before"))
             }
             [(change, of)] => {
-                let mut through = change.cause.through.to_vec();
+                let mut through = change.cause.through().to_vec();
                 if through.len() < MAX_HOPS {
                     through.push(record.as_str().into());
                 }
-                let Cause { text, put, known, behind, .. } = &*change.cause;
-                let first = behind.clone().or_else(|| change.processing(*of).map(Box::new));
-                let behind = first.filter(|_| put.is_none());
-                let (text, through) = (text.clone(), through.into());
-                Cause { text, put: put.clone(), through, known: *known, behind }
+                let Cause { text, put, known, .. } = &*change.cause;
+                let first = change.cause.behind().cloned().or_else(|| change.processing(*of));
+                let behind = first.filter(|_| put.is_none()).map(Box::new);
+                let links = Some(Box::new(Through { through: through.into(), behind }));
+                Cause { text: text.clone(), put: put.clone(), known: *known, links }
             }
             several => unknown(format!("which is in {} IOCs", several.len())),
         }
