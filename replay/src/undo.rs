@@ -435,7 +435,7 @@ fn obstacle(
     }
     let changed = now.is_some_and(|now| {
         let read_after = now.seen.as_ref().is_some_and(|seen| seen.even >= last.even());
-        read_after && now.is_certain() && same(now.value(), new) == Some(false)
+        read_after && now.is_certain() && same(&now.value(), new) == Some(false)
     });
     if changed {
         return Some(Obstacle::ChangedSince);
