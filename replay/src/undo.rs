@@ -344,7 +344,7 @@ fn name_with([host, ioc, field]: [&Rc<str>; 3], record: &str) -> Name {
 
 /// Whole values of fields directly before their series, for those whose first put does not show it.
 fn values_before(logs: &Logs, filter: &Filter, all: &All) -> HashMap<Name, Value> {
-    let lacks = |series: &Box<Series>| series.first.kind.old_cut != Some(false);
+    let lacks = |series: &Series| series.first.kind.old_cut != Some(false);
     let wanted: HashMap<&Name, i64> = all
         .iter()
         .filter(|(_, series)| lacks(series))
@@ -388,7 +388,7 @@ fn values_before(logs: &Logs, filter: &Filter, all: &All) -> HashMap<Name, Value
     }
     // what the put itself found may be another value
     before.retain(|name, value| {
-        all.get(name).is_some_and(|series| same(value, &series.first.old()) != Some(false))
+        all.get(name).is_some_and(|series| same(value, &series.first.old_value()) != Some(false))
     });
     before
 }
@@ -405,11 +405,11 @@ fn judge(
     let of = now.as_ref().map(setting).unwrap_or_default();
     let (first, last) = (&series.first, series.last());
     let old = match first.kind.old_cut {
-        Some(false) => Some(first.old()),
+        Some(false) => Some(first.old_value()),
         _ => before.cloned(),
     };
     let old = as_field(old.unwrap_or(Value::Unknown), field, &of);
-    let new = as_field(last.new(), field, &of);
+    let new = as_field(last.new_value(), field, &of);
     if same(&old, &new) == Some(true) && series.after.is_none() && series.count == 1 {
         return None;
     }
@@ -456,7 +456,7 @@ fn is_other_type(first: &KeptPut, last: &KeptPut) -> bool {
     if types.is_some_and(|(first, last)| first != last) {
         return true;
     }
-    match (&first.old(), &last.old()) {
+    match (&first.old_value(), &last.old_value()) {
         (Value::Unknown, _) | (_, Value::Unknown) => false,
         (Value::Array(first), Value::Array(last)) => is_text(first) != is_text(last),
         // a long text (lso, or a field by its name with $) is characters to one client and a string to another

@@ -132,12 +132,12 @@ impl KeptPut {
     }
 
     /// The value of the field before.
-    pub fn old(&self) -> Value {
+    pub fn old_value(&self) -> Value {
         self.old.value()
     }
 
     /// The value of the field afterwards.
-    pub fn new(&self) -> Value {
+    pub fn new_value(&self) -> Value {
         self.new.value()
     }
 
@@ -159,13 +159,13 @@ impl KeptPut {
             even: self.even(),
             // of the name, only whether it asks for a long text matters
             pv: kind.is_long.then(|| "$".to_owned()),
-            old: self.old(),
+            old: self.old_value(),
             old_text: self.old_text().map(str::to_owned),
             old_cut: kind.old_cut,
-            new: self.new(),
+            new: self.new_value(),
             new_text: self.new_text().map(str::to_owned),
             new_cut: kind.new_cut,
-            requested: requested.unwrap_or_else(|| self.new()),
+            requested: requested.unwrap_or_else(|| self.new_value()),
             requested_cut: kind.requested_cut,
             status: kind.status.clone(),
             source: kind.source,
