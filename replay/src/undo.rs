@@ -8,6 +8,7 @@ use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::course::Course;
 use crate::model::kept_put::{Keeper, KeptPut};
+use crate::model::numbered::Keyed;
 use crate::model::obstacle::Obstacle;
 use crate::model::putlog::PutLine;
 use crate::model::setting::Setting;
@@ -32,19 +33,54 @@ const COMMANDS: [&str; 18] = [
     "CMND", "CNT", "RLV", "PAUS", "ABRT",
 ];
 
-/// Host, IOC, record, field: few of which differ, but for the record.
-type Name = [Rc<str>; 4];
+/// What of a field's name many have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct Common {
+    host: Rc<str>,
+    ioc: Rc<str>,
+    field: Rc<str>,
+}
 
-/// The latest series of selected puts to a field.
+/// The name of a field: its record, and what it has in common with others.
+#[derive(PartialEq, Eq, Hash)]
+struct Name {
+    common: Rc<Common>,
+    record: Box<str>,
+}
+
+/// Host, IOC, record.
+type Place<'a> = [&'a str; 3];
+
+impl Name {
+    fn place(&self) -> Place<'_> {
+        [&self.common.host, &self.common.ioc, &self.record]
+    }
+}
+
+/// The latest series of selected puts to a field. There may be very many.
 struct Series {
-    first: Rc<KeptPut>,
-    last: Rc<KeptPut>,
+    first: KeptPut,
+    /// `None`: the first is the last.
+    last: Option<KeptPut>,
     count: u64,
     /// The put of somebody else before the series, but after earlier selected puts.
-    before: Option<Rc<KeptPut>>,
+    before: Option<Box<KeptPut>>,
     /// The put of somebody else after it.
-    after: Option<Rc<KeptPut>>,
+    after: Option<Box<KeptPut>>,
 }
+
+impl Series {
+    fn beginning_with(first: KeptPut, before: Option<Box<KeptPut>>) -> Box<Series> {
+        Box::new(Series { first, last: None, count: 1, before, after: None })
+    }
+
+    fn last(&self) -> &KeptPut {
+        self.last.as_ref().unwrap_or(&self.first)
+    }
+}
+
+/// All series.
+type All = Keyed<Name, Box<Series>>;
 
 /// A field that was written. There may be very many.
 pub struct Undo {
@@ -57,14 +93,7 @@ pub struct Undo {
     pub value: Value,
     /// The value that the puts left: it must still be there.
     pub left: Value,
-    /// The first put of the series.
-    pub first: Rc<KeptPut>,
-    /// The last put of the series.
-    pub last: Rc<KeptPut>,
-    /// Number of puts in the series.
-    pub count: u64,
-    /// A put of somebody else before the series: earlier puts are not undone.
-    pub before: Option<Rc<KeptPut>>,
+    series: Box<Series>,
     /// Why it can't be undone; `None` if it can.
     pub obstacle: Option<Obstacle>,
     /// Why the field may no longer have the value that the series left.
@@ -92,7 +121,7 @@ pub struct Plan {
 /// Finds what would undo the puts that the filter selects.
 pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     let mut plan = Plan::default();
-    let mut all: HashMap<Name, Series> = HashMap::new();
+    let mut all = All::default();
     let (mut keeper, mut texts) = (Keeper::default(), Texts::default());
     // puts of others, and later ones, may have changed the fields again
     let wider = Filter { until: None, user: None, client: None, ..filter.clone() };
@@ -106,14 +135,14 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     let fields = Filter { since: None, ..wider };
     let mut now = states::at(&logs.without_notices(), &fields, i64::MAX).into_fields(&fields);
     let owners = now.iter().map(|FieldState { key: (process, record, _), .. }| (&**record, process));
-    let places = all.keys().map(|[host, ioc, record, _]| (&**record, [&**host, &**ioc]));
+    let places = all.keys().map(|name| (&*name.record, [&*name.common.host, &*name.common.ioc]));
     let mut several = with_several(owners);
     several.extend(with_several(places));
     let before = values_before(logs, &fields, &all);
     // fields that the puts left as they were, which to put back others of their record may change
     let mut same_again: Vec<Undo> = Vec::new();
     plan.fields.reserve_exact(all.len());
-    let mut add = |name: Name, series: Series, now: Option<FieldState>| {
+    let mut add = |name: Name, series: Box<Series>, now: Option<FieldState>| {
         let before = before.get(&name);
         match judge(name, series, now, before, &mut texts) {
             Some(undo) if undo.is_unchanged() => same_again.push(undo),
@@ -133,17 +162,22 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     }
     all.into_iter().for_each(|(name, series)| add(name, series, None));
     let may_be_needed = |undo: &Undo| undo.obstacle.is_none() && !several.contains(undo.record());
-    let needed: HashSet<[Rc<str>; 3]> =
-        same_again.iter().filter(|undo| may_be_needed(undo)).map(Undo::place).collect();
-    let places = plan.fields.iter().map(Undo::place);
-    let records: HashSet<[Rc<str>; 3]> = places.filter(|place| needed.contains(place)).collect();
-    for undo in same_again {
-        match may_be_needed(&undo) && records.contains(&undo.place()) {
+    let needed: HashSet<Place> =
+        same_again.iter().filter(|undo| may_be_needed(undo)).map(|undo| undo.name.place()).collect();
+    let places = plan.fields.iter().map(|undo| undo.name.place());
+    let records: HashSet<Place> = places.filter(|place| needed.contains(place)).collect();
+    let is_needed = |undo: &Undo| may_be_needed(undo) && records.contains(&undo.name.place());
+    let are_needed: Vec<bool> = same_again.iter().map(is_needed).collect();
+    for (undo, is_needed) in same_again.into_iter().zip(are_needed) {
+        match is_needed {
             true => plan.fields.push(undo),
             false => plan.unchanged += 1,
         }
     }
-    plan.fields.sort_by(|a, b| b.first.even.cmp(&a.first.even).then_with(|| a.pv().cmp(&b.pv())));
+    plan.fields.sort_by(|a, b| {
+        let (first, second) = (a.first().even(), b.first().even());
+        second.cmp(&first).then_with(|| a.pv().cmp(&b.pv()))
+    });
     plan
 }
 
@@ -154,24 +188,44 @@ impl Undo {
             && same(&self.left, &self.value) == Some(true)
     }
 
+    /// The first put of the series.
+    pub fn first(&self) -> &KeptPut {
+        &self.series.first
+    }
+
+    /// The last put of the series.
+    pub fn last(&self) -> &KeptPut {
+        self.series.last()
+    }
+
+    /// Number of puts in the series.
+    pub fn count(&self) -> u64 {
+        self.series.count
+    }
+
+    /// A put of somebody else before the series: earlier puts are not undone.
+    pub fn before(&self) -> Option<&KeptPut> {
+        self.series.before.as_deref()
+    }
+
     /// Its host; empty if unknown.
     pub fn host(&self) -> &str {
-        &self.name[0]
+        &self.name.common.host
     }
 
     /// Its IOC; empty if unknown.
     pub fn ioc(&self) -> &str {
-        &self.name[1]
+        &self.name.common.ioc
     }
 
     /// Its record.
     pub fn record(&self) -> &str {
-        &self.name[2]
+        &self.name.record
     }
 
     /// The field.
     pub fn field(&self) -> &str {
-        &self.name[3]
+        &self.name.common.field
     }
 
     /// The PV: the record for VAL, or `record.FIELD`.
@@ -181,25 +235,46 @@ impl Undo {
             (record, field) => format!("{record}.{field}"),
         }
     }
-
-    fn place(&self) -> [Rc<str>; 3] {
-        let [host, ioc, record, _] = &self.name;
-        [host, ioc, record].map(Rc::clone)
-    }
 }
 
 /// Texts that many fields share.
 #[derive(Default)]
-struct Texts(HashSet<Rc<str>>);
+struct Texts {
+    known: HashSet<Rc<str>>,
+    common: HashSet<Rc<Common>>,
+    /// That of the last put: many puts to fields that share it come together.
+    latest: Option<Rc<Common>>,
+}
 
 impl Texts {
+    fn common(&mut self, host: &str, ioc: &str, field: &str) -> Rc<Common> {
+        let is_it =
+            |common: &&Rc<Common>| *common.field == *field && *common.ioc == *ioc && *common.host == *host;
+        if let Some(latest) = self.latest.as_ref().filter(is_it) {
+            return Rc::clone(latest);
+        }
+        let [host, ioc, field] = [host, ioc, field].map(|text| self.shared(text));
+        let common = Rc::new(Common { host, ioc, field });
+        let common = match self.common.get(&common) {
+            Some(known) => Rc::clone(known),
+            None => {
+                if self.common.len() < MAX_TEXTS {
+                    self.common.insert(Rc::clone(&common));
+                }
+                common
+            }
+        };
+        self.latest = Some(Rc::clone(&common));
+        common
+    }
+
     fn shared(&mut self, text: &str) -> Rc<str> {
-        if let Some(known) = self.0.get(text) {
+        if let Some(known) = self.known.get(text) {
             return Rc::clone(known);
         }
         let text: Rc<str> = text.into();
-        if self.0.len() < MAX_TEXTS {
-            self.0.insert(Rc::clone(&text));
+        if self.known.len() < MAX_TEXTS {
+            self.known.insert(Rc::clone(&text));
         }
         text
     }
@@ -208,7 +283,7 @@ impl Texts {
 /// Takes the next put.
 fn take(
     plan: &mut Plan,
-    all: &mut HashMap<Name, Series>,
+    all: &mut All,
     (keeper, texts): (&mut Keeper, &mut Texts),
     put: PutLine,
     filter: &Filter,
@@ -226,27 +301,22 @@ fn take(
         plan.unnamed += u64::from(selected);
         return;
     };
-    let [host, ioc] = [&put.host, &put.ioc].map(|name| texts.shared(name.as_deref().unwrap_or_default()));
-    let name = [host, ioc, record.as_str().into(), texts.shared(field)];
-    let (held, put) = (all.len(), Rc::new(keeper.keep(put)));
+    let [host, ioc] = [&put.host, &put.ioc].map(|name| name.as_deref().unwrap_or_default());
+    let name = Name { common: texts.common(host, ioc, field), record: record.as_str().into() };
+    let (held, put) = (all.len(), keeper.keep(put));
     match all.get_mut(&name) {
-        Some(series) if !selected => series.after = Some(put),
+        Some(series) if !selected => series.after = Some(Box::new(put)),
         Some(series) if series.after.is_none() => {
             series.count += 1;
-            series.last = put;
+            series.last = Some(put);
         }
         Some(series) => {
             let before = series.after.take();
-            *series = Series { first: Rc::clone(&put), last: put, count: 1, before, after: None };
+            *series = Series::beginning_with(put, before);
         }
         None if !selected => {}
         None if held >= MAX_FIELDS => plan.full = true,
-        None => {
-            all.insert(
-                name,
-                Series { first: Rc::clone(&put), last: put, count: 1, before: None, after: None },
-            );
-        }
+        None => _ = all.insert(name, Series::beginning_with(put, None)),
     }
 }
 
@@ -264,16 +334,21 @@ fn with_several<'a, P: PartialEq>(places: impl Iterator<Item = (&'a str, P)>) ->
 
 fn name_of(field: &FieldState) -> Name {
     let (process, record, name) = &field.key;
-    [Rc::clone(&process.host), Rc::clone(&process.ioc), Rc::clone(record), Rc::clone(name)]
+    name_with([&process.host, &process.ioc, name], record)
+}
+
+fn name_with([host, ioc, field]: [&Rc<str>; 3], record: &str) -> Name {
+    let [host, ioc, field] = [host, ioc, field].map(Rc::clone);
+    Name { common: Rc::new(Common { host, ioc, field }), record: record.into() }
 }
 
 /// Whole values of fields directly before their series, for those whose first put does not show it.
-fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> HashMap<Name, Value> {
+fn values_before(logs: &Logs, filter: &Filter, all: &All) -> HashMap<Name, Value> {
     let lacks = |series: &Series| series.first.kind.old_cut != Some(false);
     let wanted: HashMap<&Name, i64> = all
         .iter()
         .filter(|(_, series)| lacks(series))
-        .map(|(name, series)| (name, series.first.even))
+        .map(|(name, series)| (name, series.first.even()))
         .collect();
     let mut before: HashMap<Name, Value> = HashMap::new();
     let lacking = all.values().filter(|series| lacks(series));
@@ -281,13 +356,13 @@ fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> H
     let logs = logs.without_notices();
     let is_even = !logs.courses().iter().any(Course::is_set_back);
     let filter = if is_even { filter.until(last) } else { filter.clone() };
+    let value_field: Rc<str> = "VAL".into();
     for entry in logs.history(&filter) {
         let line = match entry {
             Entry::Value(line) => line,
             Entry::Begun { time, completed: false, process, record, .. } => {
                 // until the next value, this one is not certain
-                let [host, ioc] = [&process.host, &process.ioc].map(Rc::clone);
-                let name = [host, ioc, record, Rc::from("VAL")];
+                let name = name_with([&process.host, &process.ioc, &value_field], &record);
                 if wanted.get(&name).is_some_and(|until| time < *until) {
                     before.remove(&name);
                 }
@@ -300,7 +375,7 @@ fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> H
             before.retain(|name, _| wanted.get(name).is_some_and(|time| *time <= unseen.even.0));
             continue;
         }
-        let name = [&*line.host, &*line.ioc, &*line.record, &*line.field].map(Rc::from);
+        let name = name_with([&line.host, &line.ioc, &line.field], &line.record);
         if wanted.get(&name).is_none_or(|time| line.even >= *time) {
             continue;
         }
@@ -313,7 +388,7 @@ fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> H
     }
     // what the put itself found may be another value
     before.retain(|name, value| {
-        all.get(name).is_some_and(|series| same(value, &series.first.old) != Some(false))
+        all.get(name).is_some_and(|series| same(value, &series.first.old_value()) != Some(false))
     });
     before
 }
@@ -321,39 +396,27 @@ fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> H
 /// What would undo a series; `None` if it left the field as it was.
 fn judge(
     name: Name,
-    series: Series,
+    series: Box<Series>,
     now: Option<FieldState>,
     before: Option<&Value>,
     texts: &mut Texts,
 ) -> Option<Undo> {
-    let [.., field] = &name;
+    let field = &*name.common.field;
     let of = now.as_ref().map(setting).unwrap_or_default();
-    let Series { first, last, count, before: foreign, after } = series;
+    let (first, last) = (&series.first, series.last());
     let old = match first.kind.old_cut {
-        Some(false) => Some(&first.old),
-        _ => before,
+        Some(false) => Some(first.old_value()),
+        _ => before.cloned(),
     };
-    let old = as_field(old.cloned().unwrap_or(Value::Unknown), field, &of);
-    let new = as_field(last.new.clone(), field, &of);
-    if same(&old, &new) == Some(true) && after.is_none() && count == 1 {
+    let old = as_field(old.unwrap_or(Value::Unknown), field, &of);
+    let new = as_field(last.new_value(), field, &of);
+    if same(&old, &new) == Some(true) && series.after.is_none() && series.count == 1 {
         return None;
     }
-    let obstacle = obstacle(field, &old, &new, &last, after.as_deref(), now.as_ref())
-        .or_else(|| is_other_type(&first, &last).then_some(Obstacle::OtherType));
+    let obstacle = obstacle(field, &old, &new, last, series.after.as_deref(), now.as_ref())
+        .or_else(|| is_other_type(first, last).then_some(Obstacle::OtherType));
     let (rtype, doubt) = (texts.shared(&of.rtype), now.and_then(|now| now.doubt));
-    Some(Undo {
-        name,
-        rtype,
-        dbf: of.dbf,
-        value: old,
-        left: new,
-        first,
-        last,
-        count,
-        before: foreign,
-        obstacle,
-        doubt,
-    })
+    Some(Undo { name, rtype, dbf: of.dbf, value: old, left: new, series, obstacle, doubt })
 }
 
 fn obstacle(
@@ -371,8 +434,8 @@ fn obstacle(
         return Some(Obstacle::WrittenLater(after.who.user.as_deref().map(str::to_owned)));
     }
     let changed = now.is_some_and(|now| {
-        let read_after = now.seen.as_ref().is_some_and(|seen| seen.even >= last.even);
-        read_after && now.is_certain() && same(now.value(), new) == Some(false)
+        let read_after = now.seen.as_ref().is_some_and(|seen| seen.even >= last.even());
+        read_after && now.is_certain() && same(&now.value(), new) == Some(false)
     });
     if changed {
         return Some(Obstacle::ChangedSince);
@@ -393,7 +456,7 @@ fn is_other_type(first: &KeptPut, last: &KeptPut) -> bool {
     if types.is_some_and(|(first, last)| first != last) {
         return true;
     }
-    match (&first.old, &last.old) {
+    match (&first.old_value(), &last.old_value()) {
         (Value::Unknown, _) | (_, Value::Unknown) => false,
         (Value::Array(first), Value::Array(last)) => is_text(first) != is_text(last),
         // a long text (lso, or a field by its name with $) is characters to one client and a string to another

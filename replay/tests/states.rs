@@ -186,14 +186,14 @@ fn told(field: &FieldState) -> String {
         let changed = seen.changed.as_ref().map(|last| (last.time, last.since, format!("{:?}", last.value)));
         format!(
             "{:?} {} {:?} {:?} {} {:?} {} {changed:?} {:?} {:?} {}",
-            seen.value,
+            seen.value(),
             seen.time,
             seen.source,
-            seen.set,
+            seen.set(),
             seen.first,
             seen.alarm,
             seen.changes,
-            seen.text,
+            seen.text(),
             seen.root,
             seen.inexact
         )

@@ -7,9 +7,10 @@
 
 use super::base_types::has_processed;
 use super::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
+use super::finder::Finder;
 use super::naming::Naming;
-use super::numbered::Keyed;
 use crate::filter::Filter;
+use crate::room;
 
 /// Steps for each doubling of a duration: quantiles are exact to 3 %.
 const STEPS: f64 = 24.0;
@@ -103,7 +104,8 @@ pub struct Activity {
     /// By number of the record.
     records: Vec<OfRecord>,
     /// By number of the record that a chain begins with, and the kind of cause.
-    pub chains: Keyed<(usize, &'static str), OfChain>,
+    chains: Vec<(usize, &'static str, OfChain)>,
+    found: Finder,
     /// Whether each record is selected, by number, as far as that was looked at.
     wanted: Vec<Option<bool>>,
     /// Own times of a chain, whose memory is used again.
@@ -154,8 +156,8 @@ impl Activity {
             self.wanted.resize(record + 1, None);
             self.records.resize(record + 1, OfRecord::default());
         }
-        let name = naming.name(record);
-        let wanted = filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc);
+        let name = naming.named(record);
+        let wanted = filter.field(name.record, "VAL") && filter.place(name.host, name.ioc);
         if let Some(known) = self.wanted.get_mut(record) {
             *known = Some(wanted);
         }
@@ -165,6 +167,11 @@ impl Activity {
     /// The records that processed, by number.
     pub fn records(&self) -> impl Iterator<Item = (usize, &OfRecord)> {
         self.records.iter().enumerate().filter(|(_, of)| of.count > 0)
+    }
+
+    /// Chains: the number of the record that they begin with, and the kind of cause.
+    pub fn chains(&self) -> impl Iterator<Item = (usize, &'static str, &OfChain)> {
+        self.chains.iter().map(|(record, kind, of)| (*record, *kind, of))
     }
 
     fn take_chain(&mut self, chain: &Chain, naming: &mut Naming) {
@@ -179,11 +186,19 @@ impl Activity {
         let processed = chain.spans.iter().filter(processed).count() as u64;
         drop(context);
         let Some(record) = record.filter(|_| processed > 0) else { return };
-        let key = (naming.of(chain, root, record), kind);
-        if self.chains.len() >= MAX_CHAINS && !self.chains.contains_key(&key) {
-            return;
+        let record = naming.of(chain, root, record);
+        let is = |known: &(usize, &str, OfChain)| known.0 == record && known.1 == kind;
+        let place = self.found.find((record, kind), |place| self.chains.get(place).is_some_and(is));
+        if place.is_none() {
+            if self.chains.len() >= MAX_CHAINS {
+                return;
+            }
+            self.found.add((record, kind), self.chains.iter().map(|(record, kind, _)| (*record, *kind)));
+            room::for_one_more(&mut self.chains);
+            self.chains.push((record, kind, OfChain::default()));
         }
-        let of = self.chains.entry(key).or_default();
+        let place = place.unwrap_or(self.chains.len() - 1);
+        let Some((.., of)) = self.chains.get_mut(place) else { return };
         of.records += processed;
         let timed = !chain.open && chain.spans.iter().all(is_timed);
         match chain.spans.iter().map(|span| span.end).max().filter(|_| timed) {

@@ -10,13 +10,16 @@
 
 use super::origins::{Cause, Inputs};
 use super::putlog::PutLine;
+use super::small_value::SmallValue;
 use super::span_ids::Ids;
+use crate::room;
 use crate::time::SECOND;
 use iocrec_log::event::Value;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::num::NonZeroU64;
 use std::rc::Rc;
+use std::vec;
 
 /// Rises to the same severity within [`FLAP_WINDOW`] that make a record flap, as ISA-18.2 counts chattering alarms.
 pub const FLAPS: usize = 3;
@@ -204,76 +207,92 @@ impl AlarmLine {
 }
 
 /// What is known of a record.
+#[derive(Default)]
 struct Known {
     alarm: Option<Alarm>,
+    unprocessed: bool,
+    /// Whether it is in [`Alarms::flapping`].
+    is_queued: bool,
     since: i64,
     ahead: i64,
-    value: Value,
+    value: SmallValue,
     text: Option<Box<str>>,
     cause: Option<Rc<Cause>>,
     acknowledged: Option<Rc<PutLine>>,
-    unprocessed: bool,
-    /// The serial number of the line of the present alarm, one more than it is.
-    line: Option<NonZeroU64>,
+    /// The serial number of the line of the present alarm.
+    line: Serial,
     rises: Rises,
-    /// While it flaps: the line of the summary, and the time of the last change.
-    flapping: Option<Box<(u64, i64)>>,
-    /// Whether it is in [`Alarms::flapping`].
-    is_queued: bool,
+    /// While it flaps: the serial number of the line of the summary, and the time of the last change.
+    summary: Serial,
+    last_change: i64,
 }
 
-const _: () = assert!(size_of::<Known>() <= 120);
+// there may be a hundred thousand, in one piece of memory
+const _: () = assert!(size_of::<Option<Known>>() <= 128);
 
 impl Known {
-    /// The serial number of the line of the present alarm.
-    fn line(&self) -> Option<u64> {
-        Some(self.line?.get() - 1)
+    /// While it flaps: the serial number of the line of the summary, and the time of the last change.
+    fn flapping(&self) -> Option<(u64, i64)> {
+        Some((self.summary.get()?, self.last_change))
+    }
+
+    fn flaps(&mut self, summary: u64, last_change: i64) {
+        (self.summary, self.last_change) = (Serial::of(summary), last_change);
     }
 }
 
-/// Severities and times of the last rises, at most [`FLAPS`] to each: in most records one.
-#[derive(Default)]
+/// The serial number of a line, if there is one.
+#[derive(Clone, Copy, Default)]
+struct Serial(Option<NonZeroU64>);
+
+impl Serial {
+    fn of(serial: u64) -> Serial {
+        Serial(NonZeroU64::new(serial.saturating_add(1)))
+    }
+
+    fn get(self) -> Option<u64> {
+        Some(self.0?.get() - 1)
+    }
+}
+
+/// Severities and times of the last rises, at most [`FLAPS`] to each severity.
 enum Rises {
-    #[default]
-    None,
-    One(u16, i64),
+    /// Those of nearly all records.
+    Few { count: u8, severities: [u8; FLAPS], times: [i64; FLAPS] },
     #[allow(clippy::box_collection)] // two words fewer for every record
     More(Box<Vec<(u16, i64)>>),
 }
 
-impl Rises {
-    fn all(&self) -> impl Iterator<Item = (u16, i64)> + '_ {
-        let (one, more) = match self {
-            Rises::None => (None, [].as_slice()),
-            Rises::One(severity, time) => (Some((*severity, *time)), [].as_slice()),
-            Rises::More(all) => (None, all.as_slice()),
-        };
-        one.into_iter().chain(more.iter().copied())
-    }
-
-    /// Those that are given here, in their order.
-    fn of(mut rises: impl Iterator<Item = (u16, i64)>) -> Rises {
-        let Some((severity, time)) = rises.next() else { return Rises::None };
-        let Some(second) = rises.next() else { return Rises::One(severity, time) };
-        Rises::More(Box::new([(severity, time), second].into_iter().chain(rises).collect()))
+impl Default for Rises {
+    fn default() -> Self {
+        Rises::Few { count: 0, severities: [0; FLAPS], times: [0; FLAPS] }
     }
 }
 
-impl Default for Known {
-    fn default() -> Self {
-        Known {
-            alarm: None,
-            since: 0,
-            ahead: 0,
-            value: Value::Unknown,
-            text: None,
-            cause: None,
-            acknowledged: None,
-            unprocessed: false,
-            line: None,
-            rises: Rises::None,
-            flapping: None,
-            is_queued: false,
+impl Rises {
+    fn all(&self) -> impl Iterator<Item = (u16, i64)> + '_ {
+        let (count, severities, times, more) = match self {
+            Rises::Few { count, severities, times } => (*count, *severities, *times, [].as_slice()),
+            Rises::More(all) => (0, [0; FLAPS], [0; FLAPS], all.as_slice()),
+        };
+        let few = severities.into_iter().map(u16::from).zip(times).take(usize::from(count));
+        few.chain(more.iter().copied())
+    }
+
+    /// Those that are given here, in their order. Their severities are below [`SEVERITIES`].
+    fn of(mut rises: impl Iterator<Item = (u16, i64)>) -> Rises {
+        let (mut count, mut severities, mut times) = (0, [0; FLAPS], [0; FLAPS]);
+        for (place, (severity, time)) in rises.by_ref().take(FLAPS).enumerate() {
+            let severity = u8::try_from(severity).unwrap_or(u8::MAX);
+            if let (Some(of), Some(at)) = (severities.get_mut(place), times.get_mut(place)) {
+                (*of, *at) = (severity, time);
+                count += 1;
+            }
+        }
+        let few = Rises::Few { count, severities, times };
+        match rises.next() {
+            Some(more) => Rises::More(Box::new(few.all().chain([more]).chain(rises).collect())),
+            None => few,
         }
     }
 }
@@ -285,10 +304,22 @@ struct Held {
     settled: bool,
 }
 
+/// An alarm that lasts at the end: its line is made of this and of what is known of its record when it is given, since
+/// there may be very many.
+struct Still {
+    number: usize,
+    place: Place,
+    lasted: i64,
+    until: Until,
+    gap: Option<Rc<str>>,
+}
+
 /// The alarms of all records.
 pub struct Alarms {
-    records: Vec<Option<Box<Known>>>,
+    records: Vec<Option<Known>>,
     held: VecDeque<Held>,
+    /// What comes after all that is held.
+    still: vec::IntoIter<Still>,
     /// Serial number of the first held.
     first: u64,
     most: usize,
@@ -303,7 +334,7 @@ impl Alarms {
     /// An empty one. `all`: gives all changes, also of records that flap.
     pub fn new(all: bool) -> Self {
         let (records, held, flapping) = (Vec::new(), VecDeque::new(), BinaryHeap::new());
-        Alarms { records, held, first: 0, most: HELD, all, flapping }
+        Alarms { records, held, still: Vec::new().into_iter(), first: 0, most: HELD, all, flapping }
     }
 
     /// Holds at most this many lines.
@@ -313,8 +344,9 @@ impl Alarms {
 
     /// Takes the next state of the record with this number, in order of time. `place` tells which one that is.
     pub fn take(&mut self, number: usize, place: impl FnOnce() -> Place, state: State) {
-        if self.records.len() <= number {
-            self.records.resize_with(number + 1, || None);
+        while self.records.len() <= number {
+            room::for_one_more(&mut self.records);
+            self.records.push(None);
         }
         let Some(entry) = self.records.get_mut(number) else { return };
         let mut known = entry.take().unwrap_or_default();
@@ -327,12 +359,12 @@ impl Alarms {
     fn step(&mut self, number: usize, known: &mut Known, place: impl FnOnce() -> Place, state: State) {
         let Some(alarm) = state.alarm else {
             self.leave(known, state.time, Until::Disabled, &state);
-            (known.alarm, known.line) = (None, None);
+            (known.alarm, known.line) = (None, Serial::default());
             return;
         };
         if known.alarm == Some(alarm) {
             // The recorder read the alarm while the record was being processed, which then set it.
-            if let Some(line) = known.line().and_then(|line| self.line(line)) {
+            if let Some(line) = known.line.get().and_then(|line| self.line(line)) {
                 let by_processing = state.source == Source::Process && line.source == Source::Snapshot;
                 if by_processing && state.begun <= line.time {
                     (line.source, line.cause, line.gap) = (Source::Process, state.cause.clone(), None);
@@ -341,7 +373,7 @@ impl Alarms {
                 }
             }
             known.unprocessed &= state.unprocessed;
-            (known.value, known.text) = (state.value, state.text);
+            (known.value, known.text) = (state.value.into(), state.text);
             return;
         }
         let until = if state.gap.is_some() { Until::Gap } else { Until::Left };
@@ -351,7 +383,7 @@ impl Alarms {
         let began = known.unprocessed && alarm.0 == 0 && !self.all;
         let is_news = from.is_some() && !began || alarm.0 > 0 && !state.unprocessed;
         let rises = if is_news { rises(known, from, alarm, state.time) } else { 0 };
-        known.line = None;
+        known.line = Serial::default();
         if is_news {
             let line = AlarmLine {
                 what: What::Change,
@@ -381,14 +413,14 @@ impl Alarms {
         known.unprocessed = state.unprocessed;
         // the cause is asked for at the end, if the alarm still lasts
         known.cause = state.cause.filter(|_| alarm.0 > 0);
-        (known.value, known.text) = (state.value, state.text);
+        (known.value, known.text) = (state.value.into(), state.text);
     }
 
     /// Adds a change, to a summary if the record flaps.
     fn add(&mut self, number: usize, known: &mut Known, line: AlarmLine) {
         let time = line.time;
         if !self.all {
-            if let Some((summary, last)) = known.flapping.as_deref().copied() {
+            if let Some((summary, last)) = known.flapping() {
                 let quiet = time.saturating_sub(last) > FLAP_WINDOW;
                 match self.line(summary).filter(|_| !quiet) {
                     Some(whole) => {
@@ -397,18 +429,18 @@ impl Alarms {
                         (whole.to, whole.value, whole.text) = (line.to, line.value, line.text);
                         whole.gap = whole.gap.take().or(line.gap);
                         whole.rises += usize::from(line.rises > 0);
-                        known.flapping = Some(Box::new((summary, time)));
+                        known.last_change = time;
                         return;
                     }
                     None => {
                         self.settle(summary);
-                        known.flapping = None;
+                        known.summary = Serial::default();
                     }
                 }
             }
             if line.rises >= FLAPS {
                 let line = AlarmLine { what: What::Flapping, lasted: Some(0), rises: 1, ..line };
-                known.flapping = Some(Box::new((self.hold(line, false), time)));
+                known.flaps(self.hold(line, false), time);
                 if !std::mem::replace(&mut known.is_queued, true) {
                     self.flapping.push(Reverse((time, number)));
                 }
@@ -417,13 +449,13 @@ impl Alarms {
         }
         let lasts = line.to.is_some_and(|to| to.0 > 0);
         let serial = self.hold(line, !lasts);
-        known.line = NonZeroU64::new(serial.saturating_add(1)).filter(|_| lasts);
+        known.line = if lasts { Serial::of(serial) } else { Serial::default() };
     }
 
     /// The present alarm of a record is over.
     fn leave(&mut self, known: &mut Known, time: i64, until: Until, state: &State) {
-        let Some(serial) = known.line() else { return };
-        known.line = None;
+        let Some(serial) = known.line.get() else { return };
+        known.line = Serial::default();
         let over = match until {
             Until::Gap => state.seen.unwrap_or(time).max(known.since),
             _ => time,
@@ -442,7 +474,7 @@ impl Alarms {
         let (mut alarm, mut value, mut text) = (None, Value::Unknown, None);
         if let Some(known) = known {
             if lasts {
-                (alarm, value) = (known.alarm, known.value.clone());
+                (alarm, value) = (known.alarm, known.value.value());
                 text = known.text.clone();
             }
             if put.acknowledges == Some("ACKS") {
@@ -475,17 +507,17 @@ impl Alarms {
 
     /// Gives the next line, in order of time: if it is settled, or if more are held than allowed.
     pub fn next_line(&mut self, now: i64) -> Option<AlarmLine> {
-        let first = self.held.front()?;
+        let Some(first) = self.held.front() else { return self.next_still() };
         if !first.settled {
             // Who flapped is quiet again.
             let over = |last: i64| now.saturating_sub(last) > FLAP_WINDOW;
             while self.flapping.peek().is_some_and(|Reverse((last, _))| over(*last)) {
                 let Some(Reverse((_, number))) = self.flapping.pop() else { break };
                 let Some(known) = self.records.get_mut(number).and_then(Option::as_mut) else { continue };
-                match known.flapping.as_deref().copied() {
+                match known.flapping() {
                     Some((_, last)) if !over(last) => self.flapping.push(Reverse((last, number))),
                     flapping => {
-                        (known.flapping, known.is_queued) = (None, false);
+                        (known.summary, known.is_queued) = (Serial::default(), false);
                         flapping.into_iter().for_each(|(summary, _)| self.settle(summary));
                     }
                 }
@@ -507,45 +539,60 @@ impl Alarms {
     /// record a number means. Call [`Alarms::next_line`] for the rest: what is still held, then the alarms that last.
     pub fn finish(&mut self, place: impl Fn(usize) -> Place, end: impl Fn(usize, &Place) -> Ending) {
         let mut still = Vec::new();
-        for (number, known) in self.records.iter_mut().enumerate() {
-            let Some(mut known) = known.take() else { continue };
-            let Some(alarm) = known.alarm.filter(|alarm| alarm.0 > 0) else { continue };
+        for (number, entry) in self.records.iter_mut().enumerate() {
+            let Some(known) = entry.as_ref().filter(|known| known.alarm.is_some_and(|alarm| alarm.0 > 0))
+            else {
+                *entry = None;
+                continue;
+            };
             let place = place(number);
             let Ending { time, until, gap } = end(number, &place);
-            let (lasted, until) = (Some(time.saturating_sub(known.since).max(0)), Some(until));
-            let line = known.line().and_then(|serial| {
+            let lasted = time.saturating_sub(known.since).max(0);
+            let line = known.line.get().and_then(|serial| {
                 let held = usize::try_from(serial.checked_sub(self.first)?).ok()?;
                 self.held.get_mut(held)
             });
             if let Some(held) = line {
-                (held.line.lasted, held.line.until) = (lasted, until);
+                (held.line.lasted, held.line.until) = (Some(lasted), Some(until));
             }
-            still.push(Box::new(AlarmLine {
-                what: What::Still,
-                time: known.since,
-                ahead: known.ahead,
-                place,
-                from: None,
-                to: Some(alarm),
-                value: known.value,
-                text: known.text.take(),
-                cause: known.cause.take(),
-                inputs: Vec::new(),
-                source: Source::Process,
-                lasted,
-                until,
-                gap,
-                changes: 0,
-                rises: 0,
-                unprocessed: known.unprocessed,
-                put: known.acknowledged.take(),
-                span: None,
-            }));
+            room::for_one_more(&mut still);
+            still.push(Still { number, place, lasted, until, gap });
         }
         self.held.iter_mut().for_each(|held| held.settled = true);
         // The worst first.
-        still.sort_by_key(|line| (Reverse(line.to.map(|to| to.0)), line.time, Rc::clone(&line.place.record)));
-        self.held.extend(still.into_iter().map(|line| Held { line, settled: true }));
+        let of = |still: &Still| {
+            let known = self.records.get(still.number).and_then(Option::as_ref);
+            known.map(|known| (Reverse(known.alarm.map(|alarm| alarm.0)), known.since))
+        };
+        still.sort_by(|a, b| of(a).cmp(&of(b)).then_with(|| a.place.record.cmp(&b.place.record)));
+        self.still = still.into_iter();
+    }
+
+    /// The line of the next alarm that lasts at the end.
+    fn next_still(&mut self) -> Option<AlarmLine> {
+        let Still { number, place, lasted, until, gap } = self.still.next()?;
+        let known = self.records.get_mut(number)?.take()?;
+        Some(AlarmLine {
+            what: What::Still,
+            time: known.since,
+            ahead: known.ahead,
+            place,
+            from: None,
+            to: known.alarm,
+            value: known.value.value(),
+            text: known.text,
+            cause: known.cause,
+            inputs: Vec::new(),
+            source: Source::Process,
+            lasted: Some(lasted),
+            until: Some(until),
+            gap,
+            changes: 0,
+            rises: 0,
+            unprocessed: known.unprocessed,
+            put: known.acknowledged,
+            span: None,
+        })
     }
 
     fn hold(&mut self, line: AlarmLine, settled: bool) -> u64 {

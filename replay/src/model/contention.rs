@@ -9,9 +9,11 @@
 //! programs of one operator can fight, too. A script that opens a circuit for each put overrides once on each, so it
 //! does not fight with itself.
 
-use super::numbered::Keyed;
+use super::finder::Finder;
 use super::putlog::{PutLine, Via};
+use super::small_value::SmallValue;
 use super::value;
+use crate::room;
 use crate::time::SECOND;
 use iocrec_log::event::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -92,8 +94,11 @@ impl Puts {
 /// A PV with puts of clients; small, since there may be a hundred thousand.
 #[derive(Clone, Debug)]
 struct Contended {
+    /// The number of its place, and its name.
+    place: u32,
+    pv: Box<str>,
     /// The last put: its time, the circuit that it came by, and the requested value.
-    last: (i64, Rc<Writer>, Value),
+    last: (i64, Rc<Writer>, SmallValue),
     /// `None` as long as there are none: few PVs have any.
     overrides: Option<Box<Overrides>>,
 }
@@ -170,8 +175,8 @@ pub struct Contention {
     pub users: HashMap<User, Puts>,
     /// By client.
     pub clients: HashMap<Writer, Puts>,
-    /// By number of its place, and name.
-    pvs: Keyed<(u32, Box<str>), Contended>,
+    pvs: Vec<Contended>,
+    found: Finder,
     /// Hosts and IOCs, with their numbers.
     places: HashMap<(String, String), u32>,
     /// The place that was asked for last.
@@ -196,18 +201,21 @@ impl Contention {
             return;
         }
         let Some(pv) = &put.pv else { return };
-        let key = (self.place(put), pv.as_str().into());
-        let is_full = self.pvs.len() >= MAX_PVS;
-        let Some(contended) = self.pvs.get_mut(&key) else {
-            if !is_full {
-                let last = (put.time, self.shared(circuit), put.requested.clone());
-                self.pvs.insert(key, Contended { last, overrides: None });
+        let place = self.place(put);
+        let is = |known: &Contended| known.place == place && *known.pv == **pv;
+        let found = self.found.find((place, pv.as_str()), |at| self.pvs.get(at).is_some_and(is));
+        let Some(contended) = found.and_then(|at| self.pvs.get_mut(at)) else {
+            if self.pvs.len() < MAX_PVS {
+                let last = (put.time, self.shared(circuit), put.requested.clone().into());
+                self.found.add((place, pv.as_str()), self.pvs.iter().map(|known| (known.place, &*known.pv)));
+                room::for_one_more(&mut self.pvs);
+                self.pvs.push(Contended { place, pv: pv.as_str().into(), last, overrides: None });
             }
             return;
         };
         let (time, other, requested) = &contended.last;
         let soon = put.time.saturating_sub(*time) <= WINDOW;
-        let differs = value::same(requested, &put.requested) == Some(false);
+        let differs = value::same(&requested.value(), &put.requested) == Some(false);
         let is_other = **other != circuit;
         if is_other && soon && differs {
             let none = || Box::new(Overrides { by: Default::default(), span: (put.time, put.time) });
@@ -219,10 +227,11 @@ impl Contention {
             }
             note_override(circuits, circuit.clone(), &put.requested);
         }
-        (contended.last.0, contended.last.2) = (put.time, put.requested.clone());
+        (contended.last.0, contended.last.2) = (put.time, put.requested.clone().into());
         if is_other {
             let circuit = self.shared(circuit);
-            self.pvs.entry(key).and_modify(|contended| contended.last.1 = circuit);
+            let known = found.and_then(|at| self.pvs.get_mut(at));
+            known.into_iter().for_each(|contended| contended.last.1 = Rc::clone(&circuit));
         }
     }
 
@@ -265,12 +274,13 @@ impl Contention {
         let mut fights: Vec<Fight> = self
             .pvs
             .iter()
-            .filter_map(|((place, pv), contended)| {
+            .filter_map(|contended| {
                 let overrides = contended.overrides.as_ref()?;
                 let mut sides = overrides.by.iter().map(sides).find(|sides| sides.len() >= 2)?;
                 sides.sort_by_key(|(_, side)| std::cmp::Reverse(side.overrides));
-                let (host, ioc) = places.get(place).map(|place| (*place).clone()).unwrap_or_default();
-                Some(Fight { host, ioc, pv: pv.to_string(), sides, span: overrides.span })
+                let (host, ioc) =
+                    places.get(&contended.place).map(|place| (*place).clone()).unwrap_or_default();
+                Some(Fight { host, ioc, pv: contended.pv.to_string(), sides, span: overrides.span })
             })
             .collect();
         fights.sort_by_key(|fight| (std::cmp::Reverse(fight.overrides()), fight.pv.clone()));

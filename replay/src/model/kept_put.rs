@@ -5,6 +5,7 @@
 //! the names of the server, its thread and the type.
 
 use super::putlog::{PutLine, PvaLine};
+use super::small_value::{is_identical, SmallValue};
 use super::who::Clients;
 use iocrec_log::event::{Dbf, Value};
 use std::borrow::Cow;
@@ -22,15 +23,23 @@ pub struct KeptPut {
     pub kind: Rc<Kind>,
     /// Wall-clock time, nanoseconds since 1970 UTC.
     pub time: i64,
-    /// Its place in the order of time.
-    pub even: i64,
-    /// The value of the field before.
-    pub old: Value,
-    /// The value of the field afterwards.
-    pub new: Value,
-    requested: Value,
-    /// The texts for `old` and `new`; few fields have any.
-    texts: Option<Box<[Option<Box<str>>; 2]>>,
+    old: SmallValue,
+    new: SmallValue,
+    /// What few puts have.
+    rare: Option<Box<Rare>>,
+}
+
+const _: () = assert!(size_of::<KeptPut>() <= 64);
+
+/// What few puts have.
+#[derive(Default)]
+struct Rare {
+    /// Its place in the order of time, if that is not its time.
+    even: Option<i64>,
+    /// The requested value, if it is not `new`.
+    requested: Option<Value>,
+    /// The texts for `old` and `new`.
+    texts: [Option<Box<str>>; 2],
     pva: Option<Box<PvaLine>>,
 }
 
@@ -68,7 +77,12 @@ impl Keeper {
         let put = PutLine { host: None, ioc: None, server: None, thread: None, ..put };
         let who = self.clients.of(&put);
         let short = |text: Option<String>| text.map(String::into_boxed_str);
-        let texts = [short(put.old_text), short(put.new_text)];
+        let rare = Rare {
+            even: Some(put.even).filter(|even| *even != put.time),
+            requested: (!is_identical(&put.requested, &put.new)).then_some(put.requested),
+            texts: [short(put.old_text), short(put.new_text)],
+            pva: put.pva,
+        };
         let kind = Kind {
             old_cut: put.old_cut,
             new_cut: put.new_cut,
@@ -86,12 +100,9 @@ impl Keeper {
             who,
             kind: self.shared(kind),
             time: put.time,
-            even: put.even,
-            old: put.old,
-            new: put.new,
-            requested: put.requested,
-            texts: texts.iter().any(Option::is_some).then(|| Box::new(texts)),
-            pva: put.pva,
+            old: put.old.into(),
+            new: put.new.into(),
+            rare: rare.is_any().then(|| Box::new(rare)),
         }
     }
 
@@ -107,31 +118,54 @@ impl Keeper {
     }
 }
 
+impl Rare {
+    fn is_any(&self) -> bool {
+        let Rare { even, requested, texts, pva } = self;
+        even.is_some() || requested.is_some() || texts.iter().any(Option::is_some) || pva.is_some()
+    }
+}
+
 impl KeptPut {
+    /// Its place in the order of time.
+    pub fn even(&self) -> i64 {
+        self.rare.as_ref().and_then(|rare| rare.even).unwrap_or(self.time)
+    }
+
+    /// The value of the field before.
+    pub fn old_value(&self) -> Value {
+        self.old.value()
+    }
+
+    /// The value of the field afterwards.
+    pub fn new_value(&self) -> Value {
+        self.new.value()
+    }
+
     /// The text for the value of the field before.
     pub fn old_text(&self) -> Option<&str> {
-        self.texts.as_ref().and_then(|texts| texts[0].as_deref())
+        self.rare.as_ref().and_then(|rare| rare.texts[0].as_deref())
     }
 
     fn new_text(&self) -> Option<&str> {
-        self.texts.as_ref().and_then(|texts| texts[1].as_deref())
+        self.rare.as_ref().and_then(|rare| rare.texts[1].as_deref())
     }
 
     /// The put, to be said in words.
     pub fn line(&self) -> PutLine {
         let kind = &*self.kind;
+        let requested = self.rare.as_ref().and_then(|rare| rare.requested.clone());
         PutLine {
             time: self.time,
-            even: self.even,
+            even: self.even(),
             // of the name, only whether it asks for a long text matters
             pv: kind.is_long.then(|| "$".to_owned()),
-            old: self.old.clone(),
+            old: self.old_value(),
             old_text: self.old_text().map(str::to_owned),
             old_cut: kind.old_cut,
-            new: self.new.clone(),
+            new: self.new_value(),
             new_text: self.new_text().map(str::to_owned),
             new_cut: kind.new_cut,
-            requested: self.requested.clone(),
+            requested: requested.unwrap_or_else(|| self.new_value()),
             requested_cut: kind.requested_cut,
             status: kind.status.clone(),
             source: kind.source,
@@ -140,7 +174,7 @@ impl KeptPut {
             wrote: kind.wrote,
             rtype: kind.rtype.clone(),
             dbf: kind.dbf,
-            pva: self.pva.clone(),
+            pva: self.rare.as_ref().and_then(|rare| rare.pva.clone()),
             ..PutLine::clone(&self.who)
         }
     }
@@ -168,6 +202,9 @@ mod tests {
             PutLine { inexact: true, as_asked: true, ..put() },
             PutLine { old_cut: Some(true), old: text("cut"), new_cut: Some(true), new: text("new"), ..put() },
             PutLine { requested: Value::Int(5), requested_cut: Some(false), ..put() },
+            PutLine { requested: Value::Double(-0.0), new: Value::Double(0.0), inexact: true, ..put() },
+            PutLine { requested: Value::Double(f64::NAN), new: Value::Double(f64::NAN), ..put() },
+            PutLine { even: put().even - 5, ..put() },
         ];
         for other in others {
             let kept = keeper.keep(other.clone()).line();

@@ -86,7 +86,7 @@ pub struct LinksSeen {
     /// How often each record processed, by number.
     pub processed: Vec<u64>,
     /// Causes of chains: the number of the kind of cause, and the record.
-    roots: Keyed<(usize, usize), u64>,
+    roots: Keyed<(u32, u32), u64>,
     /// Kinds of causes, and their numbers by name and by what is known before they are worded.
     labels: Vec<String>,
     label_numbers: Keyed<String, usize>,
@@ -203,8 +203,8 @@ impl LinksSeen {
 
     fn wants(&self, link: &Link, filter: &Filter, naming: &Naming) -> bool {
         let wanted = |number| {
-            let name = naming.name(number);
-            filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc)
+            let name = naming.named(number);
+            filter.field(name.record, "VAL") && filter.place(name.host, name.ioc)
         };
         wanted(link.from) || wanted(link.to)
     }
@@ -216,9 +216,9 @@ impl LinksSeen {
                 return;
             }
         }
-        let name = naming.name(to);
-        if filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc) {
-            let label = self.label(chain, span);
+        let name = naming.named(to);
+        if filter.field(name.record, "VAL") && filter.place(name.host, name.ioc) {
+            let (label, to) = (self.label(chain, span) as u32, to as u32);
             if let Some(count) = self.roots.get_mut(&(label, to)) {
                 *count += 1;
             } else if self.roots.len() < MAX_LINKS {
@@ -313,7 +313,8 @@ impl LinksSeen {
     /// Causes of chains and how often they were: the kind of cause, and the record.
     pub fn roots(&self) -> BTreeMap<(&str, usize), u64> {
         let label = |number: usize| self.labels.get(number).map_or("", String::as_str);
-        self.roots.iter().map(|((number, record), count)| ((label(*number), *record), *count)).collect()
+        let roots = self.roots.iter();
+        roots.map(|((number, record), count)| ((label(*number as usize), *record as usize), *count)).collect()
     }
 
     /// The number of the kind of a chain's cause.

@@ -2,9 +2,10 @@
 //!
 //! Also remembers which fields a filter selects: patterns are compared once for each field, not for each value.
 
-use super::numbered::Keyed;
+use super::numbered::{Keyed, OfRecords};
 use super::run::{record_name, Run};
 use crate::filter::Filter;
+use crate::room;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId};
 use std::hash::{Hash, Hasher};
@@ -15,6 +16,9 @@ const MAX_NAMES: usize = 500_000;
 
 /// Fields remembered of a record; likewise. A record of EPICS Base has at most some 200.
 const MAX_FIELDS: usize = 1000;
+
+/// The name of value fields.
+const VALUE: &str = "VAL";
 
 /// Names of fields that are shared; likewise. All record types of EPICS Base together have fewer.
 const MAX_SHARED: usize = 10_000;
@@ -52,23 +56,28 @@ type Wanted = (Rc<str>, bool);
 struct Record {
     name: Rc<str>,
     process: Rc<IocProcess>,
-    /// The field that was asked for first: most have no other.
-    first: Option<Wanted>,
+    /// Whether its VAL is, if that was asked for: for most records nothing else is.
+    value: Option<bool>,
     #[allow(clippy::box_collection)] // two words fewer for every record
     others: Option<Box<Vec<Wanted>>>,
 }
 
+const _: () = assert!(size_of::<Record>() <= 40);
+
 impl Record {
-    /// A field that was asked for, and whether it is wanted.
-    fn field(&self, field: &str) -> Option<&Wanted> {
-        let others = self.others.iter().flat_map(|others| others.iter());
-        self.first.iter().chain(others).find(|(name, _)| **name == *field)
+    /// A field that was asked for, and whether it is wanted. `value`: the name of VAL.
+    fn field(&self, field: &str, value: &Rc<str>) -> Option<Wanted> {
+        if *field == **value {
+            return Some((Rc::clone(value), self.value?));
+        }
+        let found = self.others.iter().flat_map(|others| others.iter()).find(|(name, _)| **name == *field);
+        found.cloned()
     }
 
     /// Remembers a field, as long as there are not too many.
     fn add(&mut self, field: Wanted) {
-        if self.first.is_none() {
-            self.first = Some(field);
+        if &*field.0 == VALUE {
+            self.value = Some(field.1);
             return;
         }
         let others = self.others.get_or_insert_default();
@@ -79,14 +88,29 @@ impl Record {
 }
 
 /// Names by run and number.
-#[derive(Default)]
 pub struct Names {
     /// The runs seen. As long as one is held here, no other has its address.
     runs: Keyed<usize, Machine>,
     processes: Keyed<(usize, IocId), Rc<IocProcess>>,
-    records: Keyed<(usize, RecordId), Record>,
+    /// Records, and their numbers here.
+    numbers: OfRecords<u32>,
+    records: Vec<Record>,
     /// Names of fields: a hundred thousand records have the same few.
     fields: Keyed<Rc<str>, ()>,
+    value: Rc<str>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names {
+            runs: Keyed::default(),
+            processes: Keyed::default(),
+            numbers: OfRecords::default(),
+            records: Vec::new(),
+            fields: Keyed::default(),
+            value: VALUE.into(),
+        }
+    }
 }
 
 /// A field that the filter selects.
@@ -151,7 +175,8 @@ impl Names {
     /// The name of a record; `None` if the log does not name it.
     pub fn record(&mut self, run: &Rc<Run>, context: &Context, id: RecordId) -> Option<Rc<str>> {
         context.record(id)?;
-        self.look(run, context, id, || None).map(|record| Rc::clone(&record.name))
+        let number = self.look(run, context, id, || None)?;
+        self.records.get(number).map(|record| Rc::clone(&record.name))
     }
 
     /// The field of a record, if the filter selects it. `ioc`: its IOC, if the log does not name the record. The filter
@@ -165,15 +190,15 @@ impl Names {
         ioc: impl FnOnce() -> Option<&'a Ioc>,
         filter: &Filter,
     ) -> Option<Named> {
-        self.look(run, context, id, ioc)?;
-        let Names { records, fields: shared, .. } = self;
-        let known = records.get_mut(&(address(run), id))?;
-        let (field, wanted) = match known.field(field) {
-            Some((field, wanted)) => (Rc::clone(field), *wanted),
+        let number = self.look(run, context, id, ioc)?;
+        let Names { records, fields: shared, value, .. } = self;
+        let known = records.get_mut(number)?;
+        let (field, wanted) = match known.field(field, value) {
+            Some(known) => known,
             None => {
                 let wanted =
                     filter.field(&known.name, field) && filter.place(&known.process.host, &known.process.ioc);
-                let field = share(shared, field);
+                let field = if *field == **value { Rc::clone(value) } else { share(shared, field) };
                 known.add((Rc::clone(&field), wanted));
                 (field, wanted)
             }
@@ -181,27 +206,43 @@ impl Names {
         wanted.then(|| Named { process: Rc::clone(&known.process), record: Rc::clone(&known.name), field })
     }
 
+    /// The number of a record here.
     fn look<'a>(
         &mut self,
         run: &Rc<Run>,
         context: &'a Context,
         id: RecordId,
         ioc: impl FnOnce() -> Option<&'a Ioc>,
-    ) -> Option<&mut Record> {
-        let at = (address(run), id);
+    ) -> Option<usize> {
         let record = context.record(id);
-        let is_same = |known: &Record| record.is_some_and(|record| record.name == &*known.name);
-        if !self.records.get(&at).is_some_and(is_same) {
-            let ioc = match record {
-                Some(record) => context.ioc(record.ioc),
-                None => ioc(),
-            };
-            let process = self.process(run, context, ioc);
-            make_room(&mut self.records);
-            let name = record_name(context, id).into();
-            self.records.insert(at, Record { name, process, first: None, others: None });
+        let number = self.numbers.get(address(run), id).map(|number| number as usize);
+        if let Some((number, known)) = number.and_then(|number| Some((number, self.records.get(number)?))) {
+            if record.is_some_and(|record| record.name == &*known.name) {
+                return Some(number);
+            }
         }
-        self.records.get_mut(&at)
+        let ioc = match record {
+            Some(record) => context.ioc(record.ioc),
+            None => ioc(),
+        };
+        let process = self.process(run, context, ioc);
+        let name = record_name(context, id).into();
+        let named = Record { name, process, value: None, others: None };
+        // it may have made room
+        let number = self.numbers.get(address(run), id).map(|number| number as usize);
+        if let Some((number, known)) = number.and_then(|number| Some((number, self.records.get_mut(number)?)))
+        {
+            *known = named;
+            return Some(number);
+        }
+        if self.records.len() >= MAX_NAMES {
+            (self.numbers, self.records) = (OfRecords::default(), Vec::new());
+        }
+        let number = self.records.len();
+        room::for_one_more(&mut self.records);
+        self.records.push(named);
+        self.numbers.insert(address(run), id, u32::try_from(number).ok()?);
+        Some(number)
     }
 }
 

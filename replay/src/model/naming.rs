@@ -3,9 +3,12 @@
 //! A record has the same number in all runs in which it has the same host, IOC and name.
 
 use super::chain::{Chain, Span};
+use super::finder::Finder;
 use super::numbered::{Keyed, OfRecords};
+use super::packed_texts::PackedTexts;
 use super::putlog::ioc_of_span;
 use super::run::{record_name, Run};
+use crate::room;
 use iocrec_log::event::RecordId;
 use std::rc::{Rc, Weak};
 
@@ -23,15 +26,27 @@ pub struct Name {
     pub record: Rc<str>,
 }
 
+/// The same, borrowed. In the same order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named<'a> {
+    /// Host; empty if unknown.
+    pub host: &'a str,
+    /// IOC; empty if unknown.
+    pub ioc: &'a str,
+    /// Record.
+    pub record: &'a str,
+}
+
 /// Numbers of records.
 #[derive(Default)]
 pub struct Naming {
     /// Host and IOC, each pair once: a hundred thousand records have the same.
     places: Vec<(Rc<str>, Rc<str>)>,
     place_numbers: Keyed<(Rc<str>, Rc<str>), u32>,
-    /// The number of the place, and the record.
-    names: Vec<(u32, Rc<str>)>,
-    numbers: Keyed<(u32, Rc<str>), u32>,
+    /// The record's name, and the number of its place.
+    names: PackedTexts,
+    place_of: Vec<u32>,
+    numbers: Finder,
     /// By run and number in it. The run is held weakly, so that its address is not used again.
     known: OfRecords<u32>,
     runs: Keyed<*const Run, Weak<Run>>,
@@ -70,13 +85,15 @@ impl Naming {
         } else {
             Name { record: "(other records)".into(), ..Name::default() }
         };
-        let key = (self.place(name.host, name.ioc), name.record);
-        let next = self.names.len();
-        let number = *self.numbers.entry(key.clone()).or_insert(next as u32) as usize;
-        if number == next {
-            self.names.push(key);
+        let (place, record) = (self.place(name.host, name.ioc), name.record);
+        if let Some(number) = self.find_in(place, &record) {
+            return number;
         }
-        number
+        self.numbers.add((place, &*record), self.place_of.iter().copied().zip(self.names.iter()));
+        room::for_one_more(&mut self.place_of);
+        self.place_of.push(place);
+        self.names.push(&record);
+        self.names.len() - 1
     }
 
     /// The number of a host and IOC. There are no more of them than names.
@@ -92,20 +109,35 @@ impl Naming {
     /// The number of a name that has one.
     pub fn find(&self, name: &Name) -> Option<usize> {
         let place = self.place_numbers.get(&(Rc::clone(&name.host), Rc::clone(&name.ioc)))?;
-        self.numbers.get(&(*place, Rc::clone(&name.record))).map(|number| *number as usize)
+        self.find_in(*place, &name.record)
+    }
+
+    fn find_in(&self, place: u32, record: &str) -> Option<usize> {
+        let is = |number| self.place_of.get(number) == Some(&place) && self.names.get(number) == Some(record);
+        self.numbers.find((place, record), is)
     }
 
     /// The number of the only record of that name, on whichever host and IOC; `None` if there are several.
     pub fn only(&self, record: &str) -> Option<usize> {
-        let mut found = self.names.iter().enumerate().filter(|(_, (_, name))| &**name == record);
+        let mut found = self.names.iter().enumerate().filter(|(_, name)| *name == record);
         let (number, _) = found.next()?;
         found.next().is_none().then_some(number)
     }
 
     /// The name of a number.
     pub fn name(&self, number: usize) -> Name {
-        let Some((place, record)) = self.names.get(number) else { return Name::default() };
-        let (host, ioc) = self.places.get(*place as usize).cloned().unwrap_or_default();
-        Name { host, ioc, record: Rc::clone(record) }
+        let Some(record) = self.names.get(number) else { return Name::default() };
+        let (host, ioc) = self.place_of(number).cloned().unwrap_or_default();
+        Name { host, ioc, record: record.into() }
+    }
+
+    /// The same, borrowed.
+    pub fn named(&self, number: usize) -> Named<'_> {
+        let (host, ioc) = self.place_of(number).map(|(host, ioc)| (&**host, &**ioc)).unwrap_or_default();
+        Named { host, ioc, record: self.names.get(number).unwrap_or_default() }
+    }
+
+    fn place_of(&self, number: usize) -> Option<&(Rc<str>, Rc<str>)> {
+        self.places.get(*self.place_of.get(number)? as usize)
     }
 }

@@ -10,9 +10,11 @@ mod reads;
 pub use self::reads::{key, processing, ChainKey, Inputs, Processing, Read};
 
 use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, SpanKind, Trigger};
+use super::finder::Finder;
 use super::input_links::InputLinks;
 use super::numbered::{Keyed, OfRecords};
 use super::outcome;
+use super::packed_texts::PackedTexts;
 use super::putlog::{root_put, PutLine};
 use super::run::{field_name, record_name, Run};
 use super::value;
@@ -68,12 +70,31 @@ pub struct Cause {
     pub text: Words,
     /// The put at the root, if it is one; only who made it, if [`Origins::naming_clients`] asked for no more.
     pub put: Option<Rc<PutLine>>,
-    /// The records whose CP links were followed to get there, from the root on.
-    pub through: Box<[Rc<str>]>,
     /// Whether the root is known: `text` names what began it all.
     pub known: bool,
+    /// Boxed: most causes have none, and a hundred thousand records one each.
+    pub(super) links: Option<Box<Through>>,
+}
+
+const _: () = assert!(std::mem::size_of::<Cause>() <= 56);
+
+/// CP links that were followed to a cause.
+#[derive(Debug)]
+pub(super) struct Through {
+    through: Box<[Rc<str>]>,
+    behind: Option<Box<Processing>>,
+}
+
+impl Cause {
+    /// The records whose CP links were followed to get there, from the root on.
+    pub fn through(&self) -> &[Rc<str>] {
+        self.links.as_ref().map_or(&[], |links| &links.through)
+    }
+
     /// If CP links were followed to a change that no put made: the processing in which that was.
-    pub behind: Option<Box<Processing>>,
+    pub fn behind(&self) -> Option<&Processing> {
+        self.links.as_ref()?.behind.as_deref()
+    }
 }
 
 /// What makes the causes of two chains the same, if they are no puts and not for a link.
@@ -163,7 +184,6 @@ impl Change {
 
 /// A record of a run.
 struct Seen {
-    name: Rc<str>,
     /// `None` if it is not followed: few records are.
     followed: Option<Box<Followed>>,
 }
@@ -196,10 +216,12 @@ pub struct Origins {
     /// The runs whose addresses are used as keys; they keep the addresses from being used again.
     runs: HashMap<usize, Weak<Run>>,
     numbers: OfRecords<u32>,
-    names: Keyed<Rc<str>, u32>,
-    /// The further records of a name, where IOCs share it; few do.
-    namesakes: Keyed<Rc<str>, Vec<Number>>,
+    /// By number, as their names and places are.
     records: Vec<Seen>,
+    names: PackedTexts,
+    found: Finder,
+    /// The further records of a name, where IOCs share it or it is an alias; few do.
+    namesakes: Keyed<Box<str>, Vec<Number>>,
     common: Keyed<Common, Rc<Cause>>,
     /// The records that [`Origins::take`] looks at, and those of a run as they were looked up.
     sources: HashSet<String>,
@@ -234,9 +256,10 @@ impl Origins {
             wording,
             runs: HashMap::new(),
             numbers: OfRecords::default(),
-            names: Keyed::default(),
-            namesakes: Keyed::default(),
             records: Vec::new(),
+            names: PackedTexts::default(),
+            found: Finder::default(),
+            namesakes: Keyed::default(),
             common: Keyed::default(),
             sources: HashSet::new(),
             clients: None,
@@ -335,13 +358,15 @@ impl Origins {
             return None;
         }
         self.runs.entry(key.0).or_insert_with(|| Rc::downgrade(run));
-        let name: Rc<str> = record_name(&run.context(), record).into();
-        self.also_named(Rc::clone(&name), number);
+        let name = record_name(&run.context(), record);
+        self.also_named(&name, number);
+        self.found.add(&*name, self.names.iter());
+        self.names.push(&name);
         room::for_one_more(&mut self.records);
-        let aliases: Vec<Rc<str>> =
-            run.context().aliases(record).iter().map(|alias| (**alias).into()).collect();
-        let aliases: Vec<Rc<str>> =
-            aliases.into_iter().filter(|alias| self.sources.contains(&**alias)).collect();
+        let context = run.context();
+        let aliases = context.aliases(record).iter().filter(|alias| self.sources.contains(&***alias));
+        let aliases: Vec<Box<str>> = aliases.map(|alias| (**alias).into()).collect();
+        drop(context);
         let is_followed = self.sources.contains(&*name) || !aliases.is_empty();
         let followed = is_followed.then(|| {
             Box::new(Followed {
@@ -354,29 +379,37 @@ impl Origins {
                 fields: Vec::new(),
             })
         });
-        aliases.into_iter().for_each(|alias| self.also_named(alias, number));
-        self.records.push(Seen { name, followed });
+        aliases.iter().for_each(|alias| self.also_named(alias, number));
+        self.records.push(Seen { followed });
         self.numbers.insert(key.0, record, number as u32);
         Some(number)
     }
 
     /// The numbers of the records of a name.
     pub fn named<'a>(&'a self, name: &str) -> impl Iterator<Item = Number> + 'a {
-        let first = self.names.get(name).map(|number| *number as Number);
-        first.into_iter().chain(self.namesakes.get(name).into_iter().flatten().copied())
+        self.find(name).into_iter().chain(self.namesakes.get(name).into_iter().flatten().copied())
     }
 
     /// The name of a record.
     pub fn name(&self, number: Number) -> Rc<str> {
-        self.records.get(number).map(|record| Rc::clone(&record.name)).unwrap_or_default()
+        self.names.get(number).unwrap_or_default().into()
     }
 
-    fn also_named(&mut self, name: Rc<str>, number: Number) {
-        if *self.names.entry(Rc::clone(&name)).or_insert(number as u32) != number as u32 {
-            let namesakes = self.namesakes.entry(name).or_default();
-            if namesakes.len() + 1 < MAX_NAMESAKES {
-                namesakes.push(number);
-            }
+    /// The first record of a name.
+    fn find(&self, name: &str) -> Option<Number> {
+        self.found.find(name, |number| self.names.get(number) == Some(name))
+    }
+
+    /// Notes a further record of a name: the first is found by that.
+    fn also_named(&mut self, name: &str, number: Number) {
+        let known = self.find(name);
+        if known == Some(number) || known.is_none() && number == self.names.len() {
+            return;
+        }
+        match self.namesakes.get_mut(name) {
+            Some(numbers) if numbers.contains(&number) || numbers.len() + 1 >= MAX_NAMESAKES => {}
+            Some(numbers) => numbers.push(number),
+            None => _ = self.namesakes.insert(name.into(), vec![number]),
         }
     }
 
@@ -549,15 +582,15 @@ impl Origins {
                 unknown(format!("which last changed {age} before"))
             }
             [(change, of)] => {
-                let mut through = change.cause.through.to_vec();
+                let mut through = change.cause.through().to_vec();
                 if through.len() < MAX_HOPS {
                     through.push(record.as_str().into());
                 }
-                let Cause { text, put, known, behind, .. } = &*change.cause;
-                let first = behind.clone().or_else(|| change.processing(*of).map(Box::new));
-                let behind = first.filter(|_| put.is_none());
-                let (text, through) = (text.clone(), through.into());
-                Cause { text, put: put.clone(), through, known: *known, behind }
+                let Cause { text, put, known, .. } = &*change.cause;
+                let first = change.cause.behind().cloned().or_else(|| change.processing(*of));
+                let behind = first.filter(|_| put.is_none()).map(Box::new);
+                let links = Some(Box::new(Through { through: through.into(), behind }));
+                Cause { text: text.clone(), put: put.clone(), known: *known, links }
             }
             several => unknown(format!("which is in {} IOCs", several.len())),
         }

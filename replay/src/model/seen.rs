@@ -2,6 +2,7 @@
 //! field's key says already, and without the chain that led to the value.
 
 use super::history::{Of, Origin, ValueLine, ValueSource};
+use super::small_value::SmallValue;
 use super::state::Key;
 use iocrec_log::event::Value;
 use std::mem::size_of;
@@ -16,12 +17,11 @@ pub struct Seen {
     pub even: i64,
     /// When it was first seen to have this value.
     pub first: i64,
-    /// When it got this value; `None` if that was not seen.
-    pub set: Option<i64>,
-    /// The value.
-    pub value: Value,
-    /// The enum string or menu choice that it stands for.
-    pub text: Option<Box<str>>,
+    /// When it got this value.
+    pub(super) set: MaybeTime,
+    pub(super) value: SmallValue,
+    /// The enum string or menu choice that it stands for. Boxed twice: few fields have any.
+    pub(super) text: Option<Box<Text>>,
     /// The record with which the chain began that showed it, if processing began it.
     pub root: Option<Rc<str>>,
     /// The field in its run; `None` if the log does not know the record.
@@ -46,7 +46,20 @@ pub struct Seen {
     pub unprocessed: bool,
 }
 
-const _: () = assert!(size_of::<Seen>() <= 152);
+const _: () = assert!(size_of::<Seen>() <= 120);
+
+#[derive(Clone)]
+pub(super) struct Text(Box<str>);
+
+/// A time, if there is one.
+#[derive(Clone, Copy)]
+pub(super) struct MaybeTime(i64);
+
+impl From<Option<i64>> for MaybeTime {
+    fn from(time: Option<i64>) -> MaybeTime {
+        MaybeTime(time.unwrap_or(i64::MIN))
+    }
+}
 
 /// A change of a field.
 pub struct Changed {
@@ -82,6 +95,59 @@ impl Changed {
 }
 
 impl Seen {
+    /// What a line shows of a field without a past.
+    pub(super) fn of(line: ValueLine) -> Seen {
+        let ValueLine { time, even, value, text, cut, source, inexact, by_put, alarm, root, of, .. } = line;
+        Seen {
+            time,
+            even,
+            first: time,
+            set: None.into(),
+            value: value.into(),
+            text: text.map(|text| Box::new(Text(text.into_boxed_str()))),
+            root,
+            of,
+            changed: None,
+            changes: 0,
+            alarm,
+            source,
+            cut,
+            inexact,
+            at_least: false,
+            by_put,
+            unprocessed: false,
+        }
+    }
+
+    /// The value.
+    pub fn value(&self) -> Value {
+        self.value.value()
+    }
+
+    /// Whether the value is known.
+    pub fn is_known(&self) -> bool {
+        self.value.is_known()
+    }
+
+    /// When it got this value; `None` if that was not seen.
+    pub fn set(&self) -> Option<i64> {
+        Some(self.set.0).filter(|time| *time != i64::MIN)
+    }
+
+    pub(super) fn was_set(&mut self, time: Option<i64>) {
+        self.set = time.into();
+    }
+
+    /// The enum string or menu choice that the value stands for.
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_ref().map(|text| &*text.0)
+    }
+
+    /// The value is gone with the IOC.
+    pub(super) fn forget_value(&mut self) {
+        (self.value, self.text, self.set, self.alarm) = (SmallValue::default(), None, None.into(), None);
+    }
+
     /// As the line of a history, of the field with this key.
     pub fn line(&self, (process, record, field): &Key) -> ValueLine {
         ValueLine {
@@ -91,8 +157,8 @@ impl Seen {
             ioc: Rc::clone(&process.ioc),
             record: Rc::clone(record),
             field: Rc::clone(field),
-            value: self.value.clone(),
-            text: self.text.as_deref().map(str::to_owned),
+            value: self.value(),
+            text: self.text().map(str::to_owned),
             cut: self.cut,
             alarm: self.alarm,
             source: self.source,

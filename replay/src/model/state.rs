@@ -90,14 +90,19 @@ impl FieldState {
     }
 
     /// The value; unknown if it is not known. It may be in doubt.
-    pub fn value(&self) -> &Value {
-        self.seen.as_ref().map_or(&Value::Unknown, |seen| &seen.value)
+    pub fn value(&self) -> Value {
+        self.seen.as_ref().map_or(Value::Unknown, |seen| seen.value())
+    }
+
+    /// Whether the value is known; it may be in doubt.
+    pub fn is_known(&self) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.is_known())
     }
 
     /// Whether the value is known for certain.
     pub fn is_certain(&self) -> bool {
         let inexact = self.seen.as_ref().is_some_and(|seen| seen.inexact);
-        *self.value() != Value::Unknown && self.doubt.is_none() && !inexact
+        self.is_known() && self.doubt.is_none() && !inexact
     }
 }
 
@@ -320,7 +325,7 @@ impl State {
             self.full = true;
             return;
         }
-        let equal = before.and_then(|before| same(&before.value, &line.value));
+        let equal = before.and_then(|before| same(&before.value(), &line.value));
         let read = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
         let of = self.processes.get(&key.0);
         let is_set_since = self.set_by_processing.is_over(&key).is_some();
@@ -330,13 +335,13 @@ impl State {
         let kept = equal == Some(true) && was_certain;
         let (first, set) = match (equal, before) {
             // as it was, and it can't have been another in between
-            (Some(true), Some(before)) if was_certain => (before.first, before.set),
+            (Some(true), Some(before)) if was_certain => (before.first, before.set()),
             _ => (line.time, (changed_now || line.source == ValueSource::Put).then_some(line.time)),
         };
         let from = self.even.get(&key.0.boot).map_or(self.count_from, |(_, from)| *from);
         let counted = from.is_some_and(|from| line.even > from);
         let change = counted && equal != Some(true);
-        let had_other = before.filter(|before| before.value != Value::Unknown);
+        let had_other = before.filter(|before| before.is_known());
         let since = match had_other {
             _ if set == Some(line.time) || line.by_put => Since::Then,
             Some(before) => Since::After(before.time),
@@ -362,27 +367,9 @@ impl State {
             self.unfinished.remove(&(Rc::clone(&key.0), Rc::clone(&key.1)));
         }
         self.set_by_processing.take(&key, &line);
-        let ValueLine { time, even, value, text, cut, source, inexact, root, of, .. } = line;
-        let text = text.map(String::into_boxed_str);
-        let seen = Seen {
-            time,
-            even,
-            value,
-            text,
-            cut,
-            source,
-            inexact,
-            root,
-            of,
-            set,
-            first,
-            alarm,
-            changed,
-            changes,
-            at_least,
-            by_put,
-            unprocessed,
-        };
+        let mut seen =
+            Seen { first, alarm, changed, changes, at_least, by_put, unprocessed, ..Seen::of(line) };
+        seen.was_set(set);
         match self.fields.get_mut(&key) {
             Some(known) => **known = seen,
             None => _ = self.fields.insert(key, Box::new(seen)),
@@ -424,8 +411,7 @@ impl State {
                 (of.ended, of.lived.1) = (Some(ended), Some(over));
                 for ((of, ..), seen) in &mut self.fields {
                     if of == process {
-                        seen.value = Value::Unknown;
-                        (seen.text, seen.alarm, seen.set) = (None, None, None);
+                        seen.forget_value();
                     }
                 }
             }
@@ -468,15 +454,15 @@ impl State {
         let mut shared: HashSet<Rc<str>> = HashSet::new();
         for (key, seen) in std::mem::take(&mut self.fields) {
             let ended = self.processes.get(&key.0).and_then(|process| process.ended.as_ref());
-            let doubt = match (&seen.value, ended) {
+            let doubt = match (seen.is_known(), ended) {
                 (_, Some((_, ended))) => Some(ended.clone()),
-                (Value::Unknown, None) if seen.source == ValueSource::Process => {
+                (false, None) if seen.source == ValueSource::Process => {
                     Some("its record has processed since, and its value was not recorded".to_owned())
                 }
-                (Value::Unknown, None) if seen.source == ValueSource::Snapshot => {
+                (false, None) if seen.source == ValueSource::Snapshot => {
                     Some("the recorder could not read it".to_owned())
                 }
-                (Value::Unknown, None) => Some("a put with an unknown result wrote it".to_owned()),
+                (false, None) => Some("a put with an unknown result wrote it".to_owned()),
                 (_, None) => {
                     let blind = self.processes.get(&key.0).and_then(|process| process.blind(&seen));
                     let set = self.set_by_processing.is_over(&key);

@@ -3,7 +3,7 @@
 use super::setting::Setting;
 use super::state::FieldState;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Dbf, Field, RecordId, Value};
+use iocrec_log::event::{Dbf, Field, RecordId};
 
 /// Fields that show what the record does, and that nobody writes to restore it.
 const READ_ONLY: [&str; 7] = ["STAT", "SEVR", "NSTA", "NSEV", "PACT", "NAME", "RTYP"];
@@ -42,12 +42,12 @@ pub fn setting(field: &FieldState) -> Setting {
         pv: field.pv(),
         record: record.to_string(),
         field: name.to_string(),
-        value: field.value().clone(),
-        text: seen.and_then(|seen| seen.text.as_deref().map(str::to_owned)),
+        value: field.value(),
+        text: seen.and_then(|seen| seen.text().map(str::to_owned)),
         cut: seen.and_then(|seen| seen.cut),
-        inexact: *field.value() != Value::Unknown && !field.is_certain(),
+        inexact: field.is_known() && !field.is_certain(),
         alarm: seen.and_then(|seen| seen.alarm),
-        time: seen.map(|seen| seen.set.unwrap_or(seen.time)),
+        time: seen.map(|seen| seen.set().unwrap_or(seen.time)),
         remark: field.doubt.as_deref().map(str::to_owned),
         process: (process.start, process.pid),
         by_put: seen.is_some_and(|seen| seen.by_put),

@@ -94,7 +94,7 @@ impl Row for AlarmLine {
             user: by.and_then(|put| put.user.as_deref()),
             client_host: by.and_then(|put| put.client_host.as_deref()),
             client: by.and_then(|put| put.client.as_deref()),
-            through: cause.into_iter().flat_map(|cause| cause.through.iter().map(|name| &**name)).collect(),
+            through: cause.into_iter().flat_map(|cause| cause.through().iter().map(|name| &**name)).collect(),
             inputs: self.inputs.iter().map(words).collect(),
             source: match self.source {
                 Source::Process => "process",
@@ -263,12 +263,12 @@ fn cause_of(text: &mut String, line: &AlarmLine) {
 /// A cause, and the CP links that led on from it.
 pub fn push_cause(text: &mut String, cause: &Cause) {
     cause.text.push_to(text);
-    if cause.through.is_empty() {
+    if cause.through().is_empty() {
         return;
     }
     text.push_str(", by CP link of ");
-    text.push_str(&cause.through.join(", "));
-    if cause.through.len() >= MAX_HOPS {
+    text.push_str(&cause.through().join(", "));
+    if cause.through().len() >= MAX_HOPS {
         text.push_str(" and more");
     }
 }

@@ -7,7 +7,6 @@ use crate::model::state::{FieldState, Seen};
 use crate::model::value;
 use crate::output::format::Format;
 use crate::time::Zone;
-use iocrec_log::event::Value;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -52,8 +51,8 @@ pub struct Line {
 
 /// `yes`, `doubt` or `no`.
 pub fn known(field: &FieldState) -> &'static str {
-    match (field.value(), field.is_certain()) {
-        (Value::Unknown, _) => "no",
+    match (field.is_known(), field.is_certain()) {
+        (false, _) => "no",
         (_, true) => "yes",
         (_, false) => "doubt",
     }
@@ -66,7 +65,7 @@ impl Row for AtRow {
         let field = &self.field;
         let (process, record, name) = &field.key;
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let seen = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown);
+        let seen = field.seen.as_ref().filter(|_| field.is_known());
         let properties = field.properties(self.time);
         let time = |time: i64| zone.format(time, 9);
         Line {
@@ -76,16 +75,16 @@ impl Row for AtRow {
             pv: field.pv(),
             record: record.to_string(),
             field: name.to_string(),
-            value: value::json(field.value()),
-            text: seen.and_then(|seen| seen.text.as_deref().map(str::to_owned)),
+            value: value::json(&field.value()),
+            text: seen.and_then(|seen| seen.text().map(str::to_owned)),
             severity: seen.and_then(|seen| Some(severity_name(seen.alarm?.0))),
             status: seen.and_then(|seen| Some(status_name(seen.alarm?.1))),
             known: known(field),
             doubt: field.doubt.as_deref().map(str::to_owned),
-            set: seen.and_then(|seen| seen.set).map(time),
+            set: seen.and_then(|seen| seen.set()).map(time),
             first: seen.map(|seen| time(seen.first)),
             seen: seen.map(|seen| time(seen.time)),
-            age: seen.and_then(|seen| seen.set).map(|set| self.time.saturating_sub(set) as f64 / 1e9),
+            age: seen.and_then(|seen| seen.set()).map(|set| self.time.saturating_sub(set) as f64 / 1e9),
             source: seen.map(|seen| seen.source.name()),
             inexact: seen.is_some_and(|seen| seen.inexact),
             cut: seen.and_then(|seen| seen.cut),
@@ -99,7 +98,7 @@ impl Row for AtRow {
     fn text(&self, zone: &Zone) -> String {
         let field = &self.field;
         let ioc = if field.key.0.ioc.is_empty() { "-".to_owned() } else { field.place() };
-        let seen = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown);
+        let seen = field.seen.as_ref().filter(|_| field.is_known());
         let alarm = seen.and_then(|seen| seen.alarm);
         let alarm = alarm.map_or(String::new(), |(severity, status)| enum_strings::alarm(severity, status));
         let age = seen.map_or(String::new(), |seen| self.age(seen));
@@ -118,7 +117,7 @@ impl Row for AtRow {
 impl AtRow {
     /// For how long the field had had its value.
     fn age(&self, seen: &Seen) -> String {
-        match seen.set {
+        match seen.set() {
             Some(set) => age(self.time.saturating_sub(set)),
             // It was there when it was first seen; nobody knows for how long.
             None => format!("over {}", age(self.time.saturating_sub(seen.first))),
@@ -136,7 +135,7 @@ pub fn between((since, by): (i64, i64), zone: &Zone) -> String {
 
 /// The value with its text and units; `unknown` if it is not known, with a question mark if it is in doubt.
 pub fn shown(field: &FieldState) -> String {
-    let Some(seen) = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown) else {
+    let Some(seen) = field.seen.as_ref().filter(|_| field.is_known()) else {
         return "unknown".to_owned();
     };
     let mut text = super::values::text::shown(&seen.line(&field.key));

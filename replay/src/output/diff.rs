@@ -107,8 +107,7 @@ impl DiffRow {
 
     /// What is different.
     pub fn difference(&self) -> Difference {
-        let value =
-            |field: &Option<FieldState>| field.as_ref().map_or(Value::Unknown, |field| field.value().clone());
+        let value = |field: &Option<FieldState>| field.as_ref().map_or(Value::Unknown, FieldState::value);
         let certain = |field: &Option<FieldState>| field.as_ref().is_some_and(FieldState::is_certain);
         match (value(&self.before), value(&self.after)) {
             (Value::Unknown, Value::Unknown) => Difference::Nothing,
@@ -125,7 +124,9 @@ impl DiffRow {
 
     /// Whether its state has another name: the same number means something else.
     fn has_other_text(&self) -> bool {
-        let text = |field: &Option<FieldState>| field.as_ref()?.seen.as_ref()?.text.clone();
+        fn text(field: &Option<FieldState>) -> Option<&str> {
+            field.as_ref()?.seen.as_ref()?.text()
+        }
         text(&self.before).zip(text(&self.after)).is_some_and(|(before, after)| before != after)
     }
 
@@ -201,10 +202,9 @@ impl Row for DiffRow {
 
     fn line<'a>(&'a self, zone: &'a Zone) -> Line {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let text =
-            |field: &Option<FieldState>| field.as_ref()?.seen.as_ref()?.text.as_deref().map(str::to_owned);
+        let text = |field: &Option<FieldState>| field.as_ref()?.seen.as_ref()?.text().map(str::to_owned);
         let json = |field: &Option<FieldState>| {
-            field.as_ref().map_or(serde_json::Value::Null, |field| value::json(field.value()))
+            field.as_ref().map_or(serde_json::Value::Null, |field| value::json(&field.value()))
         };
         let doubt = |field: &Option<FieldState>| field.as_ref()?.doubt.as_deref().map(str::to_owned);
         let known = |field: &Option<FieldState>| field.as_ref().map_or("no", known);

@@ -135,7 +135,7 @@ pub fn rows(out: &mut Out, plan: &Plan, shape: Shape, zone: &Zone) -> io::Result
     let mut left_out = Vec::new();
     for (number, undo) in plan.fields.iter().enumerate() {
         let known = |text: &'_ str| !text.is_empty();
-        let (pv, last) = (undo.pv(), undo.last.line());
+        let (pv, last) = (undo.pv(), undo.last().line());
         let reason = undo.obstacle.clone().map_or_else(|| command(undo), Err).err();
         let line = UndoLine {
             host: Some(undo.host()).filter(|host| known(host)),
@@ -147,12 +147,12 @@ pub fn rows(out: &mut Out, plan: &Plan, shape: Shape, zone: &Zone) -> io::Result
             reason: reason.as_ref().map(ToString::to_string),
             from: value::json(&undo.left),
             to: value::json(&undo.value),
-            text: undo.first.old_text(),
-            count: undo.count,
-            first: zone.format(undo.first.time, 9),
-            last: zone.format(undo.last.time, 9),
+            text: undo.first().old_text(),
+            count: undo.count(),
+            first: zone.format(undo.first().time, 9),
+            last: zone.format(undo.last().time, 9),
             by: who(&last),
-            before: undo.before.as_ref().map(|put| zone.format(put.time, 9)),
+            before: undo.before().map(|put| zone.format(put.time, 9)),
             doubt: undo.doubt.as_deref(),
         };
         write_row(out, shape, number == 0, &line)?;
@@ -187,16 +187,16 @@ fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> 
         format!("{} {}: {}", zone.format(put.time, 3), who(&put), change(&put))
     };
     line!(out, "# {pv} of {}", if ioc.is_empty() { "an unknown IOC" } else { ioc })?;
-    line!(out, "# {}", about(&undo.first))?;
-    match undo.count {
+    line!(out, "# {}", about(undo.first()))?;
+    match undo.count() {
         0 | 1 => {}
-        2 => line!(out, "# {}", about(&undo.last))?,
+        2 => line!(out, "# {}", about(undo.last()))?,
         count => {
             line!(out, "# ... {}", counted(count - 2, "more put"))?;
-            line!(out, "# {}", about(&undo.last))?;
+            line!(out, "# {}", about(undo.last()))?;
         }
     }
-    if let Some(before) = &undo.before {
+    if let Some(before) = undo.before() {
         line!(out, "# earlier puts are not undone: {} came between", about(before))?;
     }
     if let Some(doubt) = &undo.doubt {

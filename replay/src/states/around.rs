@@ -243,7 +243,7 @@ fn behind(hole: &Hole, state: &State, filter: &Filter) -> (Vec<Key>, Vec<(String
             continue;
         }
         let is_new = known.insert(name);
-        let value = &seen.value;
+        let value = &seen.value();
         match &shown.value {
             // It may be in several processes: then it is the one or the other's.
             _ if !is_new => own.push(name.clone()),

@@ -172,7 +172,7 @@ impl Origins {
         way: &mut Vec<(usize, RecordId)>,
         left: &mut usize,
     ) -> Vec<Inputs> {
-        let all = cause.behind.as_deref().into_iter().chain(own);
+        let all = cause.behind().into_iter().chain(own);
         all.filter_map(|of| self.inputs(of, way, left)).collect()
     }
 

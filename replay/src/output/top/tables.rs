@@ -76,8 +76,8 @@ impl Tables {
     /// The first rows of a table.
     pub fn lines(&self, section: Section, rows: usize) -> Vec<TopLine> {
         let mut lines = match section {
-            Section::Records | Section::Time => self.of_records(section),
-            Section::Chains => self.of_chains(),
+            Section::Records | Section::Time => self.of_records(section, rows),
+            Section::Chains => self.of_chains(rows),
             Section::Users => {
                 let users = self.contention.users.iter();
                 of_puts(section, users.map(|(user, puts)| (user.text(), puts)))
@@ -98,34 +98,43 @@ impl Tables {
         self.recorded.seconds(&name.host, &name.ioc).map(|seconds| count as f64 / seconds)
     }
 
-    fn of_records(&self, section: Section) -> Vec<TopLine> {
+    fn of_records(&self, section: Section, rows: usize) -> Vec<TopLine> {
         let all: Vec<(usize, &OfRecord)> = self.activity.records().collect();
         let by = |of: &OfRecord| if section == Section::Time { of.time } else { of.count };
         let sum: u64 = all.iter().map(|(_, of)| by(of)).sum();
-        let mut all: Vec<_> =
-            all.into_iter().map(|(n, of)| (Reverse(by(of)), self.naming.name(n), n, of)).collect();
-        all.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-        let line = |(_, name, _, of): (_, Name, usize, &OfRecord)| TopLine {
-            count: of.count,
-            per_second: self.rate(of.count, &name),
-            share: (sum > 0).then(|| by(of) as f64 / sum as f64),
-            time: (of.count > of.untimed).then_some(of.time),
-            without: of.untimed,
-            ..of_record(section, &name)
+        let mut all = all;
+        all.retain(|(_, of)| by(of) > 0);
+        all.sort_by(|(a, of), (b, other)| {
+            by(other).cmp(&by(of)).then_with(|| self.naming.named(*a).cmp(&self.naming.named(*b)))
+        });
+        let line = |(number, of): (usize, &OfRecord)| {
+            let name = self.naming.name(number);
+            TopLine {
+                count: of.count,
+                per_second: self.rate(of.count, &name),
+                share: (sum > 0).then(|| by(of) as f64 / sum as f64),
+                time: (of.count > of.untimed).then_some(of.time),
+                without: of.untimed,
+                ..of_record(section, &name)
+            }
         };
-        all.into_iter().filter(|(by, ..)| by.0 > 0).map(line).collect()
+        all.into_iter().take(rows).map(line).collect()
     }
 
-    fn of_chains(&self) -> Vec<TopLine> {
+    fn of_chains(&self, rows: usize) -> Vec<TopLine> {
         // by what the row shows: of chains whose end was not seen, where too many were open, the time is that of the others
         let total = |of: &OfChain| {
             let count = of.durations.count().saturating_add(of.untimed);
             of.durations.quantile(0.5).unwrap_or(0).saturating_mul(count)
         };
-        let mut all: Vec<_> = self.activity.chains.iter().collect();
-        all.sort_by_key(|((number, kind), of)| (Reverse(total(of)), self.naming.name(*number), *kind));
-        let line = |((number, kind), of): (&(usize, &str), &OfChain)| {
-            let name = self.naming.name(*number);
+        let chains = self.activity.chains();
+        let mut all: Vec<_> = chains.map(|(number, kind, of)| (total(of), number, kind, of)).collect();
+        all.sort_by(|(total, a, kind, _), (most, b, other, _)| {
+            let by_name = || self.naming.named(*a).cmp(&self.naming.named(*b));
+            most.cmp(total).then_with(by_name).then_with(|| kind.cmp(other))
+        });
+        let line = |(_, number, kind, of): (u64, usize, &str, &OfChain)| {
+            let name = self.naming.name(number);
             let count = of.durations.count() + of.untimed;
             let records = of.records as f64 / count.max(1) as f64;
             TopLine {
@@ -139,7 +148,7 @@ impl Tables {
                 ..of_record(Section::Chains, &name)
             }
         };
-        all.into_iter().map(line).collect()
+        all.into_iter().take(rows).map(line).collect()
     }
 
     fn of_fights(&self) -> Vec<TopLine> {

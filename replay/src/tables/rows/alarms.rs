@@ -39,7 +39,7 @@ fn push(export: &mut Export, line: &AlarmLine) {
         row.push(put.and_then(|put| put.user.as_deref()).into());
         row.push(put.and_then(|put| put.client_host.as_deref()).into());
         row.push(put.and_then(|put| put.client.as_deref()).into());
-        row.push(texts(cause.into_iter().flat_map(|cause| cause.through.iter().map(|name| &**name))));
+        row.push(texts(cause.into_iter().flat_map(|cause| cause.through().iter().map(|name| &**name))));
         row.push(match line.source {
             Source::Process => "process".into(),
             Source::Snapshot => "snapshot".into(),

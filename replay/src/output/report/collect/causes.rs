@@ -38,9 +38,9 @@ pub struct Cause {
 impl Cause {
     /// The cause of a chain; `followed`: what began it all, if it began by a CP link.
     pub fn of(chain: &Chain, followed: Option<&origins::Cause>, strings: &mut Strings) -> Cause {
-        if let Some(origin) = followed.filter(|origin| !origin.through.is_empty()) {
-            let mut through = origin.through.join(", ");
-            if origin.through.len() >= MAX_HOPS {
+        if let Some(origin) = followed.filter(|origin| !origin.through().is_empty()) {
+            let mut through = origin.through().join(", ");
+            if origin.through().len() >= MAX_HOPS {
                 through.push_str(" and more");
             }
             let through = strings.add(&through);

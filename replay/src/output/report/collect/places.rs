@@ -6,6 +6,8 @@
 use super::counts::Counts;
 use super::notes::RunNotes;
 use super::records::{Lately, RecordInfo};
+use crate::model::finder::Finder;
+use crate::model::packed_texts::PackedTexts;
 use crate::model::run::{has_value, record_name, Run};
 use crate::output::report::strings::Strings;
 use crate::room;
@@ -73,7 +75,9 @@ pub struct Places {
     /// Records that there was no room for.
     pub refused: u64,
     by_process: HashMap<(String, u32, u64), u32>,
-    by_name: HashMap<(u32, Box<str>), u32>,
+    found: Finder,
+    /// The names of records as they are in the log.
+    names: PackedTexts,
     /// What was seen of each run.
     pub extents: Vec<Extent>,
     runs: Vec<Meaning>,
@@ -206,9 +210,9 @@ impl Places {
             Some(record) => self.ioc_of(context, record.ioc),
             None => NONE,
         };
-        let key = (ioc, record_name(context, id).into_boxed_str());
-        if let Some(number) = self.by_name.get(&key) {
-            return *number;
+        let name = record_name(context, id);
+        if let Some(number) = self.by_name(ioc, &name) {
+            return number;
         }
         if self.records.len() >= MAX_RECORDS {
             self.refused += 1;
@@ -217,9 +221,13 @@ impl Places {
         let number = u32::try_from(self.records.len()).unwrap_or(NONE);
         room::for_one_more(&mut self.records);
         room::for_one_more(&mut self.lately);
-        self.records.push(RecordInfo::new(context, id, &key.1, ioc, self.records.len(), strings));
+        self.records.push(RecordInfo::new(context, id, &name, ioc, self.records.len(), strings));
         self.lately.push(Lately { ioc, has_value: has_value(context, id), ..Lately::default() });
-        self.by_name.insert(key, number);
+        let names = &self.names;
+        let key =
+            |(number, record): (usize, &RecordInfo)| (record.ioc, names.get(number).unwrap_or_default());
+        self.found.add((ioc, &*name), self.records.iter().enumerate().map(key));
+        self.names.push(&name);
         number
     }
 
@@ -236,6 +244,10 @@ impl Places {
 
     /// A record by its name in an IOC; in any if that is not known.
     pub fn by_name(&self, ioc: u32, name: &str) -> Option<u32> {
-        self.by_name.get(&(ioc, name.into())).copied()
+        let is = |number: usize| {
+            self.records.get(number).is_some_and(|record| record.ioc == ioc)
+                && self.names.get(number) == Some(name)
+        };
+        self.found.find((ioc, name), is).and_then(|number| u32::try_from(number).ok())
     }
 }
