@@ -29,6 +29,7 @@ mod flood;
 mod following;
 mod forged;
 mod forked;
+mod half_closed;
 mod harmless;
 mod health;
 mod hostile;
