@@ -41,6 +41,7 @@ mod linkage;
 mod live;
 mod loops;
 mod moving;
+mod named_ports;
 mod namesakes;
 mod namespaces;
 mod numbers;
