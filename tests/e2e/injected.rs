@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 const PORT: u16 = 5074;
 /// Kinds of which packets do not show whether the IOC took them: an acknowledgement of bytes that the IOC has not sent, but
 /// that may have been left out of the capture; and an urgent byte, without which the IOC finds no more messages.
-const UNCERTAIN: [&str; 2] = ["future-ack", "urgent"];
+const UNCERTAIN: [&str; 3] = ["future-ack", "future-ack-answered", "urgent"];
 
 /// What an injected segment led to.
 #[derive(Debug)]

@@ -24,6 +24,7 @@ import time
 FIN, SYN, RST, PSH, ACK, URG = 1, 2, 4, 8, 16, 32
 OUTGOING = 4  # linux/if_packet.h: PACKET_OUTGOING
 HEADER = 16
+WRITE, WRITE_NOTIFY = 4, 19
 
 
 def message(command, dbr=0, count=0, p1=0, p2=0, payload=b""):
@@ -70,6 +71,8 @@ class Watched:
 
 
 class Injector:
+    command = WRITE
+
     def __init__(self, port, pv):
         self.pv = pv
         self.server = ("127.0.0.1", port)
@@ -102,7 +105,7 @@ class Injector:
         return struct.unpack(">i", self.answer(self.other, 15)[0][:4])[0]
 
     def of(self, value):
-        return message(4, 5, 1, self.sid, 1, struct.pack(">i", value))
+        return message(self.command, 5, 1, self.sid, 1, struct.pack(">i", value))
 
     def put(self, value, asks=True):
         self.circuit.sendall(self.of(value))
@@ -120,6 +123,8 @@ class Injector:
         return {"took": self.took() if asks else 0}
 
     def inject(self, kind, value):
+        if kind.endswith("answered"):
+            self.command = WRITE_NOTIFY
         payload = self.of(value)
         for change in KINDS[kind]:
             self.send(payload, **change)
@@ -176,6 +181,8 @@ KINDS = {
     "ip-checksum": [{"bad_ip": True}],
     "no-ack": [{"flags": PSH}],
     "future-ack": [{"ack": 1 << 24}],
+    # the client's own puts from then on, too
+    "future-ack-answered": [{"ack": 1 << 24}],
     "old-ack": [{"ack": -(1 << 28)}],
     "old-stamp": [{"stamp": -5000}],
     "no-stamp": [{"stamps": False}],
