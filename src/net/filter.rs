@@ -113,8 +113,7 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec
     p.0
 }
 
-/// Bytes to pass of what shows no ports, a later fragment or a segment behind several headers: of either side, beside what
-/// clients send.
+/// Bytes to pass of a fragment that has no ports: of either side, beside what clients send.
 fn later_fragment(side: Side) -> u32 {
     match side {
         Side::Client => ALL,
@@ -128,13 +127,16 @@ fn ip6(p: &mut Program, side: Side) -> Vec<usize> {
     const TCP: u32 = libc::IPPROTO_TCP as u32;
     const HEADER: u32 = 40;
     const FRAGMENT: u32 = 44;
+    const AUTHENTICATION: u32 = 51;
     let byte = |p: &mut Program, at| p.op(BPF_LD | BPF_B | BPF_ABS, at);
     // what is behind further headers only the recorder finds
     let only_tcp = |p: &mut Program| {
         byte(p, HEADER);
-        for further in [0, 43, FRAGMENT, 51, 60] {
-            p.jump(BPF_JEQ, further, 0, 1);
-            p.ret(later_fragment(side));
+        if side == Side::Client {
+            for (further, jump) in [0, 43, FRAGMENT, AUTHENTICATION, 60].into_iter().zip((0..5).rev()) {
+                p.jump(BPF_JEQ, further, jump, u8::from(jump == 0));
+            }
+            p.ret(ALL);
         }
         p.jump(BPF_JEQ, TCP, 1, 0);
         p.ret(0);
@@ -154,8 +156,10 @@ fn ip6(p: &mut Program, side: Side) -> Vec<usize> {
         p.op(BPF_LDX | BPF_IMM, HEADER + 8);
         found.push(p.open());
     });
-    p.jump(BPF_JEQ, 51, 0, 1);
-    p.ret(later_fragment(side));
+    if side == Side::Client {
+        p.jump(BPF_JEQ, AUTHENTICATION, 0, 1);
+        p.ret(ALL);
+    }
     // options, a route, or options for the destination: of eight bytes and as many times eight as it says
     p.jump(BPF_JEQ, 0, 3, 0);
     p.jump(BPF_JEQ, 43, 2, 0);

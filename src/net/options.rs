@@ -2,7 +2,7 @@
 //!
 //! Whoever puts something in there that makes the receiver drop the packet has sent nothing. The rules are Linux's
 //! (net/ipv6/exthdrs.c, net/ipv4/ip_options.c), with the settings that it starts with. Of what depends on more than the packet
-//! (routes, authentication, most options of IPv4), nobody knows here whether it is taken: it is not decoded, and counted.
+//! (routes, authentication), nobody knows here whether it is taken: it is not decoded, and counted.
 
 /// Headers of options for each hop, which only come first; of a route; of options for the destination.
 pub(super) const HOP_BY_HOP: u8 = 0;
@@ -62,12 +62,41 @@ fn are_sound(mut rest: &[u8], may_be_large: bool) -> bool {
 }
 
 /// Whether these options of IPv4 are passed over.
-pub(super) fn pass_ipv4(options: &[u8]) -> bool {
-    match *options {
-        // their end
-        [] | [0, ..] => true,
-        [1, ref rest @ ..] => pass_ipv4(rest),
-        [148, 4, _, _, ref rest @ ..] => pass_ipv4(rest),
-        _ => false,
+pub(super) fn pass_ipv4(mut rest: &[u8]) -> bool {
+    const END: u8 = 0;
+    const NOTHING: u8 = 1;
+    const RECORD: u8 = 7;
+    const STAMPS: u8 = 68;
+    const ALERT: u8 = 148;
+    // a way that the sender chooses, loosely or strictly, and security that nobody has set up
+    const REFUSED: [u8; 3] = [131, 137, 134];
+    let mut noted = [false; 2];
+    loop {
+        let (kind, length) = match *rest {
+            [] | [END, ..] => return true,
+            [NOTHING, ref behind @ ..] => {
+                rest = behind;
+                continue;
+            }
+            [kind, length, ..] if length >= 2 => (kind, usize::from(length)),
+            _ => return false,
+        };
+        let Some((option, behind)) = rest.split_at_checked(length) else { return false };
+        rest = behind;
+        // where the next address or time is noted, from 1 on, and how
+        let (next, how) = (usize::from(*option.get(2).unwrap_or(&0)), *option.get(3).unwrap_or(&0));
+        let has = |bytes: usize| next + bytes - 1 <= length;
+        let is_taken = match kind {
+            RECORD => next >= 4 && (next > length || has(4)) && !std::mem::replace(&mut noted[0], true),
+            STAMPS => {
+                let fits = if next > length { how < 0xf0 } else { has(if how & 1 == 0 { 4 } else { 8 }) };
+                next >= 5 && length >= 4 && fits && !std::mem::replace(&mut noted[1], true)
+            }
+            ALERT => length >= 4,
+            kind => !REFUSED.contains(&kind),
+        };
+        if !is_taken {
+            return false;
+        }
     }
 }

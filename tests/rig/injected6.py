@@ -152,7 +152,7 @@ AT_ITS_END, UNDER_WAY = b"\0\x04\0" + bytes(4), b"\0\x04\x01" + bytes(4)
 # a fragment that is all there is
 WHOLE = struct.pack("!xHI", 0, 99)
 
-KINDS = {name: kind for name, kind in injected.KINDS.items() if name != "ip-checksum"}
+KINDS = {name: kind for name, kind in injected.KINDS.items() if not name.startswith("ip-")}
 # the value is at another place in a put of PVAccess: 19 bytes before it, 8 of it
 for name, kind in {
     "replaced-later": [{"at": 19, "cut": (19, 23), "fill": 77777}, {"at": 19, "cut": (19, 27)}, {"cut": (0, 19)}],
