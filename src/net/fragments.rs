@@ -303,7 +303,7 @@ fn part(namespace: Namespace, packet: &[u8], length: usize) -> Option<Part<'_>> 
     // all but the last are of eight bytes each
     let sound = !bytes.is_empty()
         // options for each hop come before a fragment's header
-        && !(key.is_ipv6 && key.protocol == HOP_BY_HOP)
+        && (!key.is_ipv6 || key.protocol != HOP_BY_HOP)
         && (is_last || bytes.len().is_multiple_of(8))
         && at + bytes.len() + IPV6_HEADER <= LONGEST;
     sound.then_some(Part { key, at, is_last, header, bytes })
