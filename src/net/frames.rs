@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(kind(&more), (false, Some(Strange::Unsound)));
         // what a receiver refuses, or may refuse
         for (of, header) in [
-            (AUTHENTICATION, vec![TCP, 4, 0, 0, 0, 0, 0, 0].repeat(3)),
+            (AUTHENTICATION, [TCP, 4, 0, 0, 0, 0, 0, 0].repeat(3)),
             (0, vec![0, 0, 1, 4, 0, 0, 0, 0, TCP, 0, 1, 4, 0, 0, 0, 0]),
             (60, vec![0, 0, 1, 4, 0, 0, 0, 0, TCP, 0, 1, 4, 0, 0, 0, 0]),
             (60, vec![TCP, 0, 0x5e, 4, 0, 0, 0, 0]),
