@@ -118,6 +118,7 @@ struct put {
 	__u8 old[STRING_BYTES];
 };
 
+/* The same up to the values. */
 struct put_array {
 	struct hit hit;
 	__u64 field;

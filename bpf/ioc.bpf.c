@@ -155,9 +155,10 @@ INLINE int is_link(struct process_layout *process, __s16 dbf)
 
 /*
  * The text of a link before it is changed: dbPutField frees it. The agent assembles it from its parts and the link's
- * kind. Offsets are those of link.h in units of pointers, the same for 4 and 8 bytes.
+ * kind. Offsets are those of link.h in units of pointers, the same for 4 and 8 bytes. `old`: that of the put, which may be
+ * one of an array, with more room there: a long string.
  */
-INLINE void read_link(struct put *put, struct process_layout *process, __u64 link)
+INLINE void read_link(struct put *put, __u8 *old, struct process_layout *process, __u64 link)
 {
 	int since_3_16 = process->link_record != NO_OFFSET;
 	__u16 parts[2] = { 0xf, 0 }; /* its kind; since 3.16 its flags */
@@ -179,10 +180,11 @@ INLINE void read_link(struct put *put, struct process_layout *process, __u64 lin
 		if (!text && since_3_16 && kind == 0)
 			text = read_pointer(link + 3 * sizeof(__pointer));
 	}
-	put->old[0] = 0;
-	if (!text || bpf_probe_read_user(put->old, STRING_BYTES, (void *)text) == 0)
+	old[0] = 0;
+	put->old_bytes = 0;
+	if (!text || bpf_probe_read_user(old, STRING_BYTES, (void *)text) == 0)
 		put->old_bytes = STRING_BYTES;
-	else if (bpf_probe_read_user(put->old, 8, (void *)text) == 0)
+	else if (bpf_probe_read_user(old, 8, (void *)text) == 0)
 		put->old_bytes = 8;
 }
 
@@ -228,7 +230,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 				put->requested_bytes = 8;
 		}
 		if (is_link(process, address.field_type)) {
-			read_link(put, process, address.pfield);
+			read_link(put, put->old, process, address.pfield);
 		} else if (address.field_size > 8) {
 			if (bpf_probe_read_user(put->old, STRING_BYTES, (void *)(__u64)address.pfield) == 0)
 				put->old_bytes = STRING_BYTES;
@@ -257,7 +259,10 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		put->link = NO_LINK;
 		put->requested_bytes = read_array(put->requested, requested, count * element_bytes(process, dbr));
 		put->old_count = old_count;
-		put->old_bytes = read_array(put->old, (void *)old, (__u64)old_count * (__u16)address.field_size);
+		if (is_link(process, address.field_type))
+			read_link((struct put *)put, put->old, process, address.pfield);
+		else
+			put->old_bytes = read_array(put->old, (void *)old, (__u64)old_count * (__u16)address.field_size);
 		SEND_PUT(regs, put, &put->hit, outside);
 	}
 	return 0;

@@ -1,7 +1,7 @@
 //! The protocols above TCP that are decoded from packets. Each has a room of its own; this is the list.
 //!
-//! All share one capture, so each packet goes to one decoder: the first that serves its port, else the first in the
-//! list, which may recognize it by its content.
+//! All share one capture, so each packet goes to one decoder: the one that serves its port, else the first in the
+//! list, which may recognize it by its content. Of a port that servers of both may have, the connection's bytes tell.
 
 pub mod datagrams;
 
@@ -33,6 +33,8 @@ pub struct Protocols {
     /// Whether nobody has left out payloads on purpose: what is missing is lost. So it is in a capture file, whose
     /// packets were cut to some length.
     cuts_are_losses: bool,
+    /// Ports that servers of both protocols may have.
+    shared: Vec<(Namespace, u16)>,
     fragments: Fragments,
     /// Packets of kinds that are not decoded, and when the first of them came; not yet reported.
     strange: [(u64, u64); Strange::ALL.len()],
@@ -49,6 +51,7 @@ impl Default for Protocols {
             ca: ca::Decoder::new(ca::Limits::default()),
             pva: pva::Decoder::new(pva::Limits::default()),
             cuts_are_losses: false,
+            shared: Vec::new(),
             fragments: Fragments::default(),
             strange: [(0, 0); Strange::ALL.len()],
             reported: None,
@@ -133,13 +136,25 @@ impl Protocols {
 
     /// Takes a segment.
     fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
+        let ports = [segment.source.port, segment.destination.port];
+        let is_shared = self.shared.iter().any(|(at, port)| *at == namespace && ports.contains(port));
         let mut all = self.all();
-        let at = all.iter().position(|decoder| decoder.serves(namespace, segment)).unwrap_or(0);
+        let at = if !is_shared {
+            all.iter().position(|decoder| decoder.serves(namespace, segment))
+        } else if segment.length == 0 {
+            // openings and ends, of whatever it is
+            return all.into_iter().for_each(|decoder| decoder.segment(namespace, time, segment, out));
+        } else {
+            Some(usize::from(all[1].claim(namespace, segment) > all[0].claim(namespace, segment)))
+        };
         let is_ip6 = segment.source.v4().is_none() || segment.destination.v4().is_none();
-        if is_ip6 && at == 0 {
-            return self.note_strange(Strange::Ip6, time);
+        match at {
+            Some(0) if is_ip6 => return self.note_strange(Strange::Ip6, time),
+            // behind several headers, no filter has looked at its ports
+            None if is_ip6 => return,
+            _ => {}
         }
-        if let Some(decoder) = all.get_mut(at) {
+        if let Some(decoder) = all.get_mut(at.unwrap_or(0)) {
             decoder.segment(namespace, time, segment, out);
         }
     }
@@ -176,6 +191,11 @@ impl Protocols {
     /// Sets the servers of each captured network namespace. Connections in namespaces that are no longer among them are
     /// closed.
     pub fn set_served(&mut self, now: u64, served: &[Served], out: &mut Vec<Event>) {
+        let shared = |of: &Served| {
+            let both = of.ports.get(&pva::SERVICE).iter().filter(|port| of.ports.has(&ca::SERVICE, **port));
+            both.map(|port| (of.namespace, *port)).collect::<Vec<_>>()
+        };
+        self.shared = served.iter().flat_map(shared).collect();
         for decoder in self.all() {
             decoder.set_served(now, served.to_vec(), out);
         }

@@ -261,6 +261,9 @@ impl Protocol for ChannelAccess {
             Unbelieved::Reset => Kind::ForgedResets,
             Unbelieved::Opening => Kind::ForgedOpenings,
         };
+        if what == Unbelieved::Changed {
+            circuit.session.doubt();
+        }
         if !circuit.sides.is_foreign() {
             self.losses.add(kind, 1, time, circuit.end.client, circuit.end.server);
         }

@@ -57,6 +57,8 @@ pub struct Server {
     pub ports: Vec<u16>,
     /// The port on which a process that is no IOC serves PVAccess.
     pub pva_port: Option<u16>,
+    /// The UDP port on which it is searched for then.
+    pub pva_search: Option<u16>,
     /// UDP ports that it is bound to.
     pub udp: Vec<u16>,
 }
@@ -102,14 +104,16 @@ fn server(ports: &Ports, pid: u32, is_ioc: bool) -> Option<Server> {
     if !listens(&held) {
         return None;
     }
-    let pva_port = if is_ioc { None } else { serving_pva(&process, &held) };
+    let pva = if is_ioc { None } else { serving_pva(&process, &held) };
+    let (pva_port, pva_search) = pva.unzip();
     let served = if is_ioc { listening(&held) } else { serving(&process, &held, pva_port) };
     let udp = |port: &Port| match port {
         Port::Udp(port) => Some(*port),
         Port::Tcp(_) => None,
     };
     let serves = !served.is_empty() || pva_port.is_some();
-    serves.then(|| Server { pid, ports: served, pva_port, udp: held.iter().filter_map(udp).collect() })
+    let udp = held.iter().filter_map(udp).collect();
+    serves.then_some(Server { pid, ports: served, pva_port, pva_search, udp })
 }
 
 /// TCP ports that a process listens on.
@@ -137,15 +141,15 @@ fn serving(process: &Path, held: &[Port], pva_port: Option<u16>) -> Vec<u16> {
     ports.into_iter().filter(|port| udp(*port)).collect()
 }
 
-/// The TCP port on which such a process serves PVAccess, if it listens where it is configured to, and for searches. Clients
+/// The TCP port on which such a process serves PVAccess, and the UDP port on which it is searched for, if it listens where it is configured to, and for searches. Clients
 /// also hold the socket for searches, so another port proves nothing.
-fn serving_pva(process: &Path, held: &[Port]) -> Option<u16> {
+fn serving_pva(process: &Path, held: &[Port]) -> Option<(u16, u16)> {
     if !held.iter().any(|port| matches!(port, Port::Udp(_))) {
         return None;
     }
     let search = variable(process, &PVA_SEARCH_VARIABLES).unwrap_or(PVA_SEARCH_PORT);
     let serve = variable(process, &PVA_PORT_VARIABLES).unwrap_or(PVA_PORT);
-    (held.contains(&Port::Udp(search)) && held.contains(&Port::Tcp(serve))).then_some(serve)
+    (held.contains(&Port::Udp(search)) && held.contains(&Port::Tcp(serve))).then_some((serve, search))
 }
 
 /// A port in the environment of a process, under the first of these names that is there.

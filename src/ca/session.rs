@@ -53,6 +53,10 @@ pub struct Session {
     claim: Option<Box<Claim>>,
     /// Answers to requests for channels, by the client's numbers.
     owed: Owed,
+    /// Number of the last put with callback.
+    notified: Option<u32>,
+    /// Number of one whose answer may be that to another put.
+    doubtful: Option<u32>,
 }
 
 /// A name that the client gave while its requests for channels were not answered: it counts if all are refused.
@@ -68,7 +72,19 @@ struct Claim {
 impl Session {
     /// A session of which only the ends are known.
     pub fn new(ends: &Ends, reports_ends: bool) -> Session {
-        Session { circuit: Circuit::new(ends, reports_ends), seeded: 0, claim: None, owed: Owed::default() }
+        Session {
+            circuit: Circuit::new(ends, reports_ends),
+            seeded: 0,
+            claim: None,
+            owed: Owed::default(),
+            notified: None,
+            doubtful: None,
+        }
+    }
+
+    /// The last put may have come twice, with other bytes: which of them is answered is not known.
+    pub fn doubt(&mut self) {
+        self.doubtful = self.notified;
     }
 
     /// The circuit was closed.
@@ -164,6 +180,9 @@ impl Session {
                 }
             }
             WRITE | WRITE_NOTIFY => {
+                if header.command == WRITE_NOTIFY {
+                    self.notified = Some(header.p2);
+                }
                 let channel = self.channel_of(time, circuit, header.p1, context);
                 context.emit(
                     time,
@@ -217,6 +236,7 @@ impl Session {
                     context.close(time, place, ChannelReason::Cleared);
                 }
             }
+            WRITE_NOTIFY if self.doubtful.take_if(|number| *number == header.p2).is_some() => {}
             WRITE_NOTIFY => context.emit(
                 time,
                 Fact::CaAnswer(CaAnswer {

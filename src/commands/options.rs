@@ -24,7 +24,7 @@ option_group! { $
         #[argh(option, arg_name = "name")]
         iface: Vec<String>,
 
-        /// TCP port of a CA server, in addition to those of local servers, which are found automatically; repeatable
+        /// TCP port of a server of Channel Access or PVAccess, in addition to those of local servers, which are found automatically; repeatable
         #[argh(option, arg_name = "port")]
         port: Vec<u16>,
 

@@ -51,6 +51,9 @@ pub struct Wanted {
     pub pid: u32,
     /// TCP ports of the servers in it.
     pub ports: Ports,
+    /// Those of which it is not known what serves there; to the filter, which passes whole what is not of a port's protocol,
+    /// they are of Channel Access.
+    pub unknown: Vec<u16>,
 }
 
 /// Why a network namespace is not captured.
@@ -406,7 +409,10 @@ mod tests {
         let apart = |child: &Child| loop {
             let namespace = process::namespace(child.id()).expect("it lives");
             if namespace != here {
-                return (namespace, Wanted { pid: child.id(), ports: Ports::of(&SERVICE, &[5064]) });
+                return (
+                    namespace,
+                    Wanted { pid: child.id(), ports: Ports::of(&SERVICE, &[5064]), ..Wanted::default() },
+                );
             }
             assert!(begin.elapsed() < Duration::from_secs(20), "unshare takes its time");
             std::thread::sleep(Duration::from_millis(5));
@@ -457,7 +463,7 @@ mod tests {
     fn a_process_that_is_gone_is_not_a_reason() {
         let Ok(own) = Capture::open(&[], &Ports::default()) else { return };
         let mut captures = Captures::new(own, Filtering::Stateless);
-        let gone = Wanted { pid: u32::MAX, ports: Ports::of(&SERVICE, &[5064]) };
+        let gone = Wanted { pid: u32::MAX, ports: Ports::of(&SERVICE, &[5064]), ..Wanted::default() };
         let all = BTreeMap::from([(1, gone)]);
         captures.follow(0, &all);
         let begin = Instant::now();

@@ -51,6 +51,10 @@ impl<P: Protocol> protocol::Decoder for Decoder<P> {
         serves(segment.source) || serves(segment.destination)
     }
 
+    fn claim(&self, namespace: Namespace, segment: &Segment) -> u8 {
+        self.connections.claim(namespace, segment)
+    }
+
     fn expect_confirmation(&mut self) {
         self.connections.expect_confirmation();
     }

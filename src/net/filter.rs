@@ -4,9 +4,9 @@
 //! are unrolled. Offsets count from the IP header, as in an AF_PACKET socket of type SOCK_DGRAM. A read beyond the
 //! packet's end drops the packet. The filter passes:
 //!
-//! - TCP from or to one of the ports, over IPv4 and IPv6, whatever the IP options (of IPv6: one header of them);
+//! - TCP from or to one of the ports, over IPv4 and IPv6, whatever the IP options;
 //! - beside what clients send, later fragments of TCP, which carry no ports: they are rare, and the decoder puts them
-//!   together ([`crate::net::fragments`]). Fragments of tunnels are not among them: a tunnel's own interface shows what was
+//!   together ([`crate::net::fragments`]); and segments of IPv6 behind several headers. Fragments of tunnels are not among them: a tunnel's own interface shows what was
 //!   in them;
 //! - beside what clients send, such segments of both sides that are carried by a tag that the kernel left in place, GRE or
 //!   IP in IP (of usual form: without options), whole;
@@ -127,9 +127,17 @@ fn ip6(p: &mut Program, side: Side) -> Vec<usize> {
     const TCP: u32 = libc::IPPROTO_TCP as u32;
     const HEADER: u32 = 40;
     const FRAGMENT: u32 = 44;
+    const AUTHENTICATION: u32 = 51;
     let byte = |p: &mut Program, at| p.op(BPF_LD | BPF_B | BPF_ABS, at);
+    // what is behind further headers only the recorder finds
     let only_tcp = |p: &mut Program| {
         byte(p, HEADER);
+        if side == Side::Client {
+            for (further, jump) in [0, 43, FRAGMENT, AUTHENTICATION, 60].into_iter().zip((0..5).rev()) {
+                p.jump(BPF_JEQ, further, jump, u8::from(jump == 0));
+            }
+            p.ret(ALL);
+        }
         p.jump(BPF_JEQ, TCP, 1, 0);
         p.ret(0);
     };
@@ -148,6 +156,10 @@ fn ip6(p: &mut Program, side: Side) -> Vec<usize> {
         p.op(BPF_LDX | BPF_IMM, HEADER + 8);
         found.push(p.open());
     });
+    if side == Side::Client {
+        p.jump(BPF_JEQ, AUTHENTICATION, 0, 1);
+        p.ret(ALL);
+    }
     // options, a route, or options for the destination: of eight bytes and as many times eight as it says
     p.jump(BPF_JEQ, 0, 3, 0);
     p.jump(BPF_JEQ, 43, 2, 0);

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use crate::net::frames::{option, Frame, Strange, FRAGMENT};
+use crate::net::options::HOP_BY_HOP;
 use crate::net::Namespace;
 
 /// Packets that are being put together.
@@ -301,6 +302,8 @@ fn part(namespace: Namespace, packet: &[u8], length: usize) -> Option<Part<'_>> 
     let bytes = packet.get(begin..end).filter(|_| end <= length)?;
     // all but the last are of eight bytes each
     let sound = !bytes.is_empty()
+        // options for each hop come before a fragment's header
+        && (!key.is_ipv6 || key.protocol != HOP_BY_HOP)
         && (is_last || bytes.len().is_multiple_of(8))
         && at + bytes.len() + IPV6_HEADER <= LONGEST;
     sound.then_some(Part { key, at, is_last, header, bytes })

@@ -5,12 +5,14 @@
 //! | IPv4 | decoded |
 //! | tags of VLANs that the kernel left in place (802.1Q, 802.1ad), up to [`MAX_LAYERS`] | passed over |
 //! | GRE and IP in IP, with IPv4 or IPv6 inside | decoded |
-//! | IPv6, also with headers of options and routes; addresses that stand for IPv4 ones (::ffff:0:0/96) are those | decoded |
+//! | IPv6, also with headers of options; addresses that stand for IPv4 ones (::ffff:0:0/96) are those | decoded |
+//! | options that a receiver may refuse (`options.rs`) | counted |
 //! | fragments of IP | put together ([`fragments`](crate::net::fragments)); what can't be is counted |
 //!
 //! A packet socket says which protocol a packet belongs to, but not in the packet, and leaves a second tag in place. Tag
 //! and IPv4 header are told apart by what they hold.
 
+use crate::net::options::{passes, DESTINATION, HOP_BY_HOP, ROUTE};
 use crate::net::packet::{Ends, Segment, TCP};
 
 /// Tags and tunnels that may lie around a segment.
@@ -28,9 +30,9 @@ pub(super) const GRE: u8 = 47;
 pub(super) const FRAGMENT: u8 = 44;
 pub(super) const AUTHENTICATION: u8 = 51;
 /// Those of options, of routes, for the destination, and the one above.
-const OPTIONS: [u8; 4] = [0, 43, 60, AUTHENTICATION];
-/// How many of them are passed over: each comes once, but for that for the destination.
-const MAX_OPTIONS: usize = 5;
+const OPTIONS: [u8; 4] = [HOP_BY_HOP, ROUTE, DESTINATION, AUTHENTICATION];
+/// How many of them are passed over.
+const MAX_OPTIONS: usize = 16;
 
 /// A packet of a kind that is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,11 +179,13 @@ fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
         if !OPTIONS.contains(&next) {
             break;
         }
-        let Some([then, length]) = packet.get(at..).and_then(|rest| rest.first_chunk().copied()) else {
+        let rest = packet.get(at..).unwrap_or_default();
+        let header = rest.get(1).and_then(|length| rest.get(..option(next, *length))).unwrap_or_default();
+        if !passes(next, header, at == HEADER, ip[4..6] == [0, 0]) {
             return strange(Strange::Unsound);
-        };
-        at += option(next, length);
-        next = then;
+        }
+        at += header.len();
+        next = header.first().copied().unwrap_or(next);
     }
     match next {
         TCP => {}
@@ -299,11 +303,12 @@ mod tests {
 
     #[test]
     fn ipv6_has_ends_of_its_own() {
-        let options = [&[TCP, 1][..], &[0; 14], &tcp(b"a put")].concat();
+        let options = [&[TCP, 1, 1, 4, 0, 0, 0, 0, 0x1e, 6], &[7; 6][..], &tcp(b"a put")].concat();
         let headers = |nexts: &[u8]| {
             let each = nexts.iter().flat_map(|next| [*next, 0, 1, 4, 0, 0, 0, 0]);
             each.chain(tcp(b"a put")).collect::<Vec<u8>>()
         };
+        let route = [&[TCP, 0, 0, 0, 0, 0, 0, 0], &tcp(b"a put")[..]].concat();
         let plain = ipv6_of(TCP, false, &tcp(b"a put"));
         let mut joined = plain.clone();
         joined[4..6].copy_from_slice(&[0, 0]);
@@ -311,8 +316,8 @@ mod tests {
             plain.clone(),
             joined,
             ipv6_of(60, false, &options),
-            ipv6_of(AUTHENTICATION, false, &[&[TCP, 4][..], &[0; 22], &tcp(b"a put")].concat()),
-            ipv6_of(0, false, &headers(&[60, 43, AUTHENTICATION, 60, TCP])),
+            ipv6_of(ROUTE, false, &route),
+            ipv6_of(0, false, &headers(&[60, 60, 60, 60, 60, 60, TCP])),
             tagged(2, 0x86dd, &plain),
             ipv4(IPV6_IN_IP, 0, &plain),
             ipv4(GRE, 0, &[&[0, 0, 0x86, 0xdd], &plain[..]].concat()),
@@ -346,6 +351,58 @@ mod tests {
         assert_eq!(kind(&part(60)), (false, Some(Strange::Fragment)), "it may be of a segment");
         let more = ipv6_of(60, false, &[60, 0, 1, 4, 0, 0, 0, 0].repeat(MAX_OPTIONS));
         assert_eq!(kind(&more), (false, Some(Strange::Unsound)));
+        // what a receiver refuses, or may refuse
+        for (of, header) in [
+            (AUTHENTICATION, [TCP, 4, 0, 0, 0, 0, 0, 0].repeat(3)),
+            (0, vec![0, 0, 1, 4, 0, 0, 0, 0, TCP, 0, 1, 4, 0, 0, 0, 0]),
+            (60, vec![0, 0, 1, 4, 0, 0, 0, 0, TCP, 0, 1, 4, 0, 0, 0, 0]),
+            (60, vec![TCP, 0, 0x5e, 4, 0, 0, 0, 0]),
+            (60, vec![TCP, 0, 1, 20, 0, 0, 0, 0]),
+            (60, vec![TCP, 0, 1, 4, 0, 0, 0, 1]),
+            (60, vec![TCP, 0, 0x1e, 3, 0, 0, 0, 1]),
+            (60, [&[TCP, 1, 1, 12][..], &[0; 12]].concat()),
+            (60, [&[TCP, 2, 1, 2, 0, 0][..], &[0x1e, 0].repeat(9)].concat()),
+            (0, vec![TCP, 0, 5, 1, 0, 0, 0, 0]),
+            (0, vec![TCP, 0, 0xc2, 4, 0, 1, 0, 0]),
+            (ROUTE, vec![TCP, 0, 0, 1, 0, 0, 0, 0]),
+            (ROUTE, vec![TCP, 0, 4, 0, 0, 0, 0, 0]),
+        ] {
+            let packet = ipv6_of(of, false, &[&header[..], &whole].concat());
+            assert_eq!(kind(&packet), (false, Some(Strange::Unsound)), "{of} {header:?}");
+        }
+        let optional = |options: &[u8]| {
+            let mut packet = ipv4(TCP, 0, &[options, &whole].concat());
+            packet[0] += options.len() as u8 / 4;
+            kind(&packet)
+        };
+        for good in [
+            &[1, 1, 1, 0][..],
+            &[148, 4, 0, 0],
+            &[0, 7, 7, 7],
+            &[158, 4, 0, 0],
+            &[7, 7, 4, 0, 0, 0, 0, 0],
+            &[7, 7, 8, 0, 0, 0, 0, 0],
+            &[68, 8, 5, 0, 0, 0, 0, 0],
+            &[68, 4, 5, 0xe0],
+        ] {
+            assert_eq!(optional(good), (true, None), "{good:?}");
+        }
+        for bad in [
+            &[7, 255, 4, 0][..],
+            &[131, 3, 4, 0],
+            &[137, 3, 4, 0],
+            &[134, 4, 0, 0],
+            &[1, 1, 1, 148],
+            &[148, 3, 0, 0],
+            &[158, 1, 0, 0],
+            &[7, 7, 3, 0, 0, 0, 0, 0],
+            &[7, 7, 5, 0, 0, 0, 0, 0],
+            &[7, 3, 4, 7, 3, 4, 0, 0],
+            &[68, 8, 5, 1, 0, 0, 0, 0],
+            &[68, 4, 5, 0xf0],
+        ] {
+            assert_eq!(optional(bad), (false, Some(Strange::Unsound)), "{bad:?}");
+        }
         assert_eq!(kind(&ipv4(GRE, 0x2000, &whole)), (false, Some(Strange::Fragment)));
         assert_eq!(kind(&ipv4(TCP, 0x2000, &whole)), (true, Some(Strange::Fragment)));
         assert_eq!(kind(&ipv4(TCP, 3, &whole)), (false, Some(Strange::Fragment)));

@@ -20,6 +20,7 @@ pub mod losses;
 pub mod lru;
 mod merge;
 pub mod openings;
+mod options;
 pub mod packet;
 pub mod program;
 pub mod protocol;

@@ -5,6 +5,8 @@ use std::net::Ipv6Addr;
 
 use iocrec_log::event::Address;
 
+use crate::net::options::pass_ipv4;
+
 /// TCP's protocol number.
 pub(super) const TCP: u8 = 6;
 /// ::ffff:0:0.
@@ -144,6 +146,9 @@ impl<'a> Segment<'a> {
         };
         if total > original_length {
             // Its end is missing on the wire: the receiver drops it.
+            return None;
+        }
+        if ip_length > ip.len() && !pass_ipv4(packet.get(ip.len()..ip_length)?) {
             return None;
         }
         let at = |i: usize| {

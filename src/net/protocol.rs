@@ -238,6 +238,10 @@ pub trait Decoder {
     /// Whether the segment comes from or goes to a port of this protocol's servers.
     fn serves(&self, namespace: Namespace, segment: &Segment) -> bool;
 
+    /// How certain it is that a segment with data is of this protocol: see
+    /// [`Connections::claim`](crate::net::connections::Connections::claim).
+    fn claim(&self, namespace: Namespace, segment: &Segment) -> u8;
+
     /// From now on, what a client is said to send on a connection whose opening was not seen waits for a sign that the
     /// connection exists.
     fn expect_confirmation(&mut self);

@@ -223,6 +223,9 @@ impl Protocol for PvAccess {
     }
 
     fn on_unbelieved(&mut self, connection: &mut Connection, time: u64, what: Unbelieved) {
+        if what == Unbelieved::Changed {
+            connection.session.doubt();
+        }
         if !connection.sides.is_foreign() {
             let (client, server) = connection.ends();
             let kind = if what == Unbelieved::Unconfirmed { Kind::Unconfirmed } else { Kind::Unbelieved };

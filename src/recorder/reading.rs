@@ -11,6 +11,7 @@ use crate::net::flows::Flows;
 use crate::net::service::Ports;
 use crate::protocols::datagrams::Selection;
 use crate::protocols::MARKS;
+use crate::pva;
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::env::{Machine, Run};
 use crate::recorder::options::Options;
@@ -32,6 +33,9 @@ pub fn read(
     let outcome = Rc::new(RefCell::new(Outcome::default()));
     let mut ports = Ports::of(&ca::SERVICE, &ca::servers::usual_ports());
     ports.add(&ca::SERVICE, &options.ports);
+    // servers of either protocol may have them
+    let both = ports.get(&ca::SERVICE).to_vec();
+    ports.add(&pva::SERVICE, &both);
     let named = options.ports.iter().map(|port| ("EPICS_CAS_SERVER_PORT", port.to_string()));
     let named: Vec<_> = named.chain(ca::servers::port_variables()).collect();
     let selected = Selection::of(named.iter().map(|(name, value)| (*name, value.as_str())));

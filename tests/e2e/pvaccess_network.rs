@@ -172,3 +172,21 @@ fn searches_over_ipv6_and_on_circuits() {
     assert_eq!((&put["client"], &put["server"]), (&json!(on_six), &json!(name_servers[1])), "{put}");
     assert_eq!(put["process"]["pid"], of_other.pid(), "{put}");
 }
+
+/// A server without records on a port of its own for searches, and no IOC that has the same.
+#[test]
+fn searches_on_the_port_of_a_server_without_records() {
+    let Some(rig) = Rig::new("pvaccess-other-search") else { return };
+    let server = rig.pva_server(OTHER, SEARCH, "PVA:SP");
+    let mut recorder = rig.record(&["--pid", &server.pid().to_string()]);
+    let mut client = rig.client("p4p", &[PORT], &[]);
+    wait_until("a search is recorded", || {
+        let missing = client.tries(json!({"do": "get", "pv": "PVA:NOBODY"}));
+        assert!(missing["error"].as_str().is_some_and(|error| error.contains("Timeout")), "{missing}");
+        net(&rig, &[]).iter().any(|line| line["pv"] == "PVA:NOBODY")
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let lines = net(&rig, &[]);
+    let of_it: Vec<&Value> = lines.iter().filter(|line| line["pv"] == "PVA:NOBODY").collect();
+    assert!(of_it.iter().any(|line| line["kind"] == "unanswered"), "{lines:#?}");
+}

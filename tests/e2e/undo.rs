@@ -42,6 +42,9 @@ fn puts() -> Vec<(&'static str, u16, Value, Value)> {
         ("PUT:DOUBLES", DOUBLE, json!([0.1, 0.0, 2.5]), json!([1.0, 2.0])),
         ("PUT:TEXTS", STRING, json!(["a b", "", "c"]), json!(["d", "e"])),
         ("PUT:OTHERNAME", DOUBLE, json!(4.0), json!(5.0)),
+        // links as long strings
+        ("PUT:SLOW.INPB$", CHAR, characters("PUT:LONG.PHAS CA"), characters("PUT:DOUBLE.VAL CP MSS")),
+        ("PUT:SLOW.INPC$", CHAR, characters("PUT:LONG.PHAS"), characters("{\"const\":5}")),
     ]
 }
 

@@ -104,6 +104,17 @@ impl Rig {
     pub fn injector(&self, port: u16, pv: &str) -> (Talk, Value) {
         let mut command = python("injected.py");
         command.arg(port.to_string()).arg(pv);
+        self.injector_by(command)
+    }
+
+    /// The same over PVAccess and IPv6, with ioc.py's ports: injected6.py.
+    pub fn injector_over_ipv6(&self, port: u16, pv: &str) -> (Talk, Value) {
+        let mut command = python("injected6.py");
+        command.args([(port + 1000).to_string(), port.to_string()]).arg(pv);
+        self.injector_by(command)
+    }
+
+    fn injector_by(&self, mut command: Command) -> (Talk, Value) {
         let mut talk = Talk::start("injected", &mut command, &self.dir);
         let first = talk.line_as_json();
         (talk, first)

@@ -24,6 +24,7 @@ import time
 FIN, SYN, RST, PSH, ACK, URG = 1, 2, 4, 8, 16, 32
 OUTGOING = 4  # linux/if_packet.h: PACKET_OUTGOING
 HEADER = 16
+WRITE, WRITE_NOTIFY = 4, 19
 
 
 def message(command, dbr=0, count=0, p1=0, p2=0, payload=b""):
@@ -70,6 +71,8 @@ class Watched:
 
 
 class Injector:
+    command = WRITE
+
     def __init__(self, port, pv):
         self.pv = pv
         self.server = ("127.0.0.1", port)
@@ -102,7 +105,7 @@ class Injector:
         return struct.unpack(">i", self.answer(self.other, 15)[0][:4])[0]
 
     def of(self, value):
-        return message(4, 5, 1, self.sid, 1, struct.pack(">i", value))
+        return message(self.command, 5, 1, self.sid, 1, struct.pack(">i", value))
 
     def put(self, value, asks=True):
         self.circuit.sendall(self.of(value))
@@ -120,6 +123,8 @@ class Injector:
         return {"took": self.took() if asks else 0}
 
     def inject(self, kind, value):
+        if kind.endswith("answered"):
+            self.command = WRITE_NOTIFY
         payload = self.of(value)
         for change in KINDS[kind]:
             self.send(payload, **change)
@@ -139,6 +144,7 @@ class Injector:
         bad=False,
         bad_ip=False,
         short=0,
+        ip_options=b"",
     ):
         """`at`: distance from the next sequence number; `cut`: the payload's part; `fill`: a value instead."""
         payload = (payload if fill is None else self.of(fill))[slice(*cut)]
@@ -158,8 +164,11 @@ class Injector:
         tcp += options + payload
         total = checksum(addresses + struct.pack("!HH", socket.IPPROTO_TCP, len(tcp)) + tcp)
         tcp = tcp[:16] + struct.pack("!H", total ^ (0x5555 if bad else 0)) + tcp[18:]
-        ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(tcp) + short, 1, 0x4000, 63, socket.IPPROTO_TCP, 0)
-        ip = ip[:10] + struct.pack("!H", checksum(ip + addresses) ^ (0x5555 if bad_ip else 0)) + addresses
+        words = 5 + len(ip_options) // 4
+        length = words * 4 + len(tcp) + short
+        ip = struct.pack("!BBHHHBBH", 0x40 | words, 0, length, 1, 0x4000, 63, socket.IPPROTO_TCP, 0)
+        total = checksum(ip + addresses + ip_options) ^ (0x5555 if bad_ip else 0)
+        ip = ip[:10] + struct.pack("!H", total) + addresses + ip_options
         self.sends.sendto(bytes(12) + b"\x08\0" + ip + tcp, ("lo", 0x0800))
 
     def close(self, reset, asks=True):
@@ -174,8 +183,17 @@ KINDS = {
     "plain": [{}],
     "checksum": [{"bad": True}],
     "ip-checksum": [{"bad_ip": True}],
+    "ip-nothing": [{"ip_options": b"\1\1\1\0"}],
+    "ip-router-alert": [{"ip_options": b"\x94\4\0\0"}],
+    "ip-record-route": [{"ip_options": b"\7\7\4" + bytes(5)}],
+    "ip-record-route-cut": [{"ip_options": b"\7\xff\4\0"}],
+    "ip-source-route": [{"ip_options": b"\x83\3\4\0"}],
+    "ip-unknown": [{"ip_options": b"\x9e\4\0\0"}],
+    "ip-security": [{"ip_options": b"\x86\4\0\0"}],
     "no-ack": [{"flags": PSH}],
     "future-ack": [{"ack": 1 << 24}],
+    # the client's own puts from then on, too
+    "future-ack-answered": [{"ack": 1 << 24}],
     "old-ack": [{"ack": -(1 << 28)}],
     "old-stamp": [{"stamp": -5000}],
     "no-stamp": [{"stamps": False}],

@@ -1,7 +1,7 @@
 """A softIoc from PyPI's epicscorelibs, on loopback only.
 
     ioc.py NAME PORT DATABASE [--macros M] [--find PORT,...] [--epics VERSION] [--pva qsrv|pvxs]
-           [--access FILE] [--address A] [--reach A,...] [--routines LIBRARY]
+           [--access FILE] [--address A] [--six] [--reach A,...] [--routines LIBRARY]
 
 Serves the records of DATABASE over Channel Access on TCP and UDP PORT. Prints "ready" on stdout once it serves, then
 carries out each line of stdin as an iocsh command and prints "done" after it. Exits at the end of stdin, after the
@@ -13,6 +13,7 @@ EPICS exit handlers.
 --pva      serves PVAccess as well, on PORT+1000 (UDP: PORT+2000)
 --access   an access security file
 --address  the address to serve on, instead of 127.0.0.1
+--six      serves PVAccess over IPv6 as well, on ::1 (pvxs)
 --reach    further addresses where its CA links look
 --routines a library with subroutines for its records (routines.c)
 """
@@ -135,11 +136,15 @@ def main():
     parser.add_argument("--pva", choices=PVA)
     parser.add_argument("--access", metavar="FILE")
     parser.add_argument("--address", default="127.0.0.1")
+    parser.add_argument("--six", action="store_true")
     parser.add_argument("--reach", default=[], type=lambda text: text.split(","))
     parser.add_argument("--routines", metavar="LIBRARY")
     args = parser.parse_args()
 
-    restart_with(environment(args.name, args.port, args.find, args.address, args.reach))
+    wanted = environment(args.name, args.port, args.find, args.address, args.reach)
+    if args.six:
+        wanted["EPICS_PVAS_INTF_ADDR_LIST"] += " ::1"
+    restart_with(wanted)
     libraries = Libraries(args.epics)
     libraries.start(args.database, args.macros, args.pva, args.access, args.routines)
     # iocsh commands write through C's stdio.

@@ -7,6 +7,7 @@
 //!
 //! A test that cannot run here reports what it needs ([`not_run`]).
 
+pub mod ca_client;
 mod child;
 mod client;
 mod ioc;

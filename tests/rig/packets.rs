@@ -38,11 +38,14 @@ pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8,
 /// to be this long.
 pub fn over_ipv6(packet: &[u8], header: Option<(u8, u8)>) -> Vec<u8> {
     const TCP: u8 = 6;
-    const AUTHENTICATION: u8 = 51;
+    const ROUTE: u8 = 43;
+    // an option that a receiver does not know, and passes over
+    const ANY: u8 = 0x1e;
     let (ip, tcp) = packet.split_at(20);
     let header = header.map(|(kind, length)| {
-        let unit = if kind == AUTHENTICATION { 4 } else { 8 };
-        (kind, [&[TCP, length][..], &vec![0; 6 + unit * usize::from(length)]].concat())
+        let rest = vec![0; 4 + 8 * usize::from(length)];
+        let begins = if kind == ROUTE { [0, 0] } else { [ANY, rest.len() as u8] };
+        (kind, [&[TCP, length][..], &begins, &rest].concat())
     });
     let (next, between) = header.unwrap_or((TCP, Vec::new()));
     let mut p = vec![0x60, 0, 0, 0];

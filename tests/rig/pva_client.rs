@@ -2,7 +2,7 @@
 
 use crate::pva_messages::{create, identity, message, request};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 /// Channels have these ids of the client, in the order in which they are made.
@@ -96,6 +96,21 @@ impl PvaClient {
         } else {
             status[0]
         }
+    }
+}
+
+impl PvaClient {
+    /// Prepares a put, puts the fields of `bits`, and ends the connection at once (FIN). Returns whether the answer came before
+    /// the server ended it, too.
+    pub fn put_and_end(&mut self, sid: u32, options: &[u8], bits: u8, value: &[u8]) -> bool {
+        let (ioid, _) = self.prepare(11, sid, options);
+        self.say(&request(11, sid, ioid, 0, &[&[1, bits], value].concat()));
+        self.stream.shutdown(Shutdown::Write).expect("it is open");
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).expect("the server ends it");
+        let answer = message(0x40, 11, &[&ioid.to_le_bytes()[..], &[0, 0xff]].concat());
+        assert!(rest.is_empty() || rest == answer, "{rest:x?}");
+        !rest.is_empty()
     }
 }
 

@@ -118,6 +118,17 @@ impl<P: Protocol> Connections<P> {
         (connection.client == client).then(|| (&connection.state, connection.closed_at()))
     }
 
+    /// How certain it is that a segment with data is of this protocol: 3 if its connection has shown a message, 2 if it begins
+    /// as a message does, 1 if its connection is open, else 0.
+    pub fn claim(&self, namespace: Namespace, segment: &Segment) -> u8 {
+        let known = self.table.get(&Key::new(namespace, segment.source, segment.destination));
+        match known.map_or(CLOSED, |known| known.class(&self.protocol)) {
+            RECOGNIZED => 3,
+            _ if self.protocol.sender(segment.payload).is_some() => 2,
+            class => class,
+        }
+    }
+
     /// Takes a packet captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds, monotonic).
     /// `original_length` is its length before the capture cut anything off. Events go to `out`; their times are those
     /// of the packets that completed them, which may be older than `time`.

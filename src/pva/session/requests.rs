@@ -28,6 +28,8 @@ pub(super) struct Request {
     pub(super) to_get: Option<TypeRef>,
     /// Whether an answer is awaited.
     pub(super) waits: bool,
+    /// Whether it is not certain that the server was asked for this.
+    pub(super) is_doubtful: bool,
 }
 
 impl Session {
@@ -56,7 +58,8 @@ impl Session {
         });
         context.ids.open += 1;
         let options = (known, others, cursor.is_big_endian(), length, bytes);
-        let request = Request { kind, channel, options, to_put: None, to_get: None, waits: false };
+        let request =
+            Request { kind, channel, options, to_put: None, to_get: None, waits: false, is_doubtful: false };
         self.requests.insert(ioid, request);
         self.of_channel.insert((channel, ioid));
         Ok(())
@@ -166,6 +169,9 @@ impl Session {
         if let Some(request) = self.requests.get_mut(&ioid) {
             request.waits = false;
             of = request.to_get;
+            if std::mem::take(&mut request.is_doubtful) {
+                return Ok(());
+            }
         }
         let value = match kind {
             _ if !status.is_success() => PvaValue::default(),
@@ -188,6 +194,13 @@ impl Session {
         let answer = PvaAnswer { circuit, ioid, kind, status, text, value };
         context.emit(time, Fact::PvaAnswer(Box::new(answer)));
         Ok(())
+    }
+
+    /// What waits for an answer has come twice, with other bytes: whose the answers are is not known.
+    pub fn doubt(&mut self) {
+        for request in self.requests.values_mut() {
+            request.is_doubtful |= request.waits;
+        }
     }
 
     /// The client ends a request, or does not wait for its answer.

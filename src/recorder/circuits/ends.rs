@@ -23,6 +23,7 @@ use crate::linux::{clock, process};
 use crate::net::packet::End;
 use crate::net::served::{Listener, Served};
 use crate::net::Namespace;
+use crate::pva;
 use crate::recorder::circuits::places::Places;
 
 /// Least time between two looks, nanoseconds.
@@ -82,9 +83,11 @@ impl Look {
             let sockets = self.sockets.get(&namespace);
             let listeners = sockets.map(|sockets| sockets.listeners.as_slice()).unwrap_or_default();
             let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has_any(at.port));
+            let mut ports = wanted.ports.clone();
+            ports.add(&pva::SERVICE, &wanted.unknown);
             Served {
                 namespace,
-                ports: wanted.ports.clone(),
+                ports,
                 listeners: of_servers
                     .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
                     .collect(),

@@ -7,7 +7,6 @@ use nix::errno::Errno;
 
 use crate::ca;
 use crate::net::captures::Wanted;
-use crate::net::service::Ports;
 use crate::net::Namespace;
 use crate::pva;
 use crate::recorder::env::Env;
@@ -32,7 +31,7 @@ impl Places {
         let named = &env.options.ports;
         let mut wanted: BTreeMap<Namespace, Wanted> = BTreeMap::new();
         if let Ok(here) = env.procfs().namespace(own) {
-            wanted.insert(here, Wanted { pid: own, ports: Ports::of(&ca::SERVICE, named) });
+            wanted.insert(here, Wanted { pid: own, ..Wanted::default() });
         }
         let (mut recorded, mut pva) = (Vec::new(), BTreeMap::new());
         for ioc in iocs.iter_mut() {
@@ -47,7 +46,7 @@ impl Places {
             }
             let Ok(namespace) = ioc.namespace else { continue };
             let pid = ioc.pid;
-            let new = || Wanted { pid, ports: Ports::of(&ca::SERVICE, named) };
+            let new = || Wanted { pid, ..Wanted::default() };
             let place = wanted.entry(namespace).or_insert_with(new);
             place.ports.add(&ca::SERVICE, &ioc.about.ca_ports);
             place.ports.add(&pva::SERVICE, &ioc.about.pva_ports);
@@ -55,6 +54,10 @@ impl Places {
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
         }
         recorded.sort_unstable();
+        for place in wanted.values_mut() {
+            place.unknown = named.iter().copied().filter(|port| !place.ports.has_any(*port)).collect();
+            place.ports.add(&ca::SERVICE, &place.unknown);
+        }
         Places { wanted, recorded, pva }
     }
 

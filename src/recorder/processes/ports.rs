@@ -189,7 +189,10 @@ impl PortSearch {
             let Some(ioc) = cx.iocs.get_mut(pid) else { continue };
             let (ca_ports, pva_ports) = match &ioc.process {
                 Some(process) => ports::divide(process, &server),
-                None => (server.ports, server.pva_port.into_iter().collect()),
+                None => {
+                    ioc.pva_search = server.pva_search;
+                    (server.ports, server.pva_port.into_iter().collect())
+                }
             };
             if ioc.about.ca_ports == ca_ports && ioc.about.pva_ports == pva_ports {
                 continue;

@@ -201,7 +201,8 @@ fn what_is_missing_is_announced_and_taken_back() {
 fn a_server_may_come_to_be_an_ioc() {
     let mut bed = bed();
     let server = |ports: &[u16]| {
-        let server = Server { pid: PID, ports: ports.to_vec(), pva_port: None, udp: Vec::new() };
+        let server =
+            Server { pid: PID, ports: ports.to_vec(), pva_port: None, pva_search: None, udp: Vec::new() };
         Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
     };
     // it may be an IOC: it is inspected first
@@ -220,7 +221,8 @@ fn a_server_may_come_to_be_an_ioc() {
 fn a_server_that_could_not_be_read_may_be_an_ioc() {
     let mut bed = bed();
     let server = || {
-        let server = Server { pid: PID, ports: vec![5064], pva_port: None, udp: Vec::new() };
+        let server =
+            Server { pid: PID, ports: vec![5064], pva_port: None, pva_search: None, udp: Vec::new() };
         Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
     };
     for is_read in [false, true] {

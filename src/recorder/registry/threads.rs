@@ -154,7 +154,8 @@ impl Threads {
         let known = KnownThread {
             id,
             stack: sp,
-            serves: matches!(name.as_str(), "PVXTCP" | "TCP-rx") || name.starts_with("python"),
+            // one without a name has ended: it may have been QSRV1's for a circuit
+            serves: matches!(name.as_str(), "" | "PVXTCP" | "TCP-rx") || name.starts_with("python"),
             follows_links: matches!(name.as_str(), "dbCaLink" | "CAC-event" | "scanOnce"),
             begun: begun(place, step),
         };

@@ -69,6 +69,8 @@ pub struct TracedIoc {
     pub shortfalls: Shortfalls,
     /// The container that it runs in, until the log has it.
     pub container: Option<Container>,
+    /// The UDP port on which a process that is no IOC is searched for over PVAccess, where it is known.
+    pub pva_search: Option<u16>,
     /// The fact as the log has it.
     announced: Option<Ioc>,
     /// The IOC as last inspected; `None`: a CA server that is not EPICS Base.
@@ -146,6 +148,7 @@ impl TracedIoc {
             about,
             shortfalls: Shortfalls::default(),
             container: None,
+            pva_search: None,
             announced: None,
             process,
             database_is_gone: false,

@@ -77,6 +77,9 @@ impl Datagrams {
                 // of other servers only the ports are known, which are mostly the same for UDP
                 let ports = ioc.about.ca_ports.iter();
                 environment.extend(ports.map(|port| ("EPICS_CAS_SERVER_PORT".to_owned(), port.to_string())));
+                let search = ioc.pva_search.iter();
+                environment
+                    .extend(search.map(|port| ("EPICS_PVAS_BROADCAST_PORT".to_owned(), port.to_string())));
             }
         }
         self.wanted.clear();

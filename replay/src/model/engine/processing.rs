@@ -70,7 +70,7 @@ impl Engine {
             Some(parent) => self.chains.add(parent, span),
             None => self.chains.begin(span),
         };
-        if parent.is_none() && role == Role::PvaServer {
+        if parent.is_none() && self.serves_pva(thread, caller, role) {
             self.pva_hit(thread, time, at);
         }
         if process.active {

@@ -280,8 +280,10 @@ impl Engine {
         let Some(put) = self.chains.put(at) else { return };
         let seen_both = put.packet.is_some();
         let nothing_known = put.kind == Some(PutKind::Notify) && !put.wrote && !last;
+        let is_notify = put.kind == Some(PutKind::Notify);
         let (caller, role) = self.ask(thread, put.site);
-        if role == Role::PvaServer && !seen_both {
+        let serves_pva = role == Role::PvaServer || !is_notify && self.serves_pva(thread, caller, role);
+        if serves_pva && !seen_both {
             self.pva_hit(thread, time, at);
             return;
         }

@@ -18,6 +18,7 @@ mod own_threads;
 use self::fit::{fits, has_value, is_of, is_within, Fit};
 use self::own_threads::OwnThreads;
 use super::{Engine, MAX_RECORDS};
+use crate::model::caller::{Caller, Role};
 use crate::model::chain::{Answer, Packet, PutSpan, PvaRequest, Span, SpanKind, Trigger};
 use crate::model::numbered::Numbered;
 use crate::model::open_chains::SpanRef;
@@ -298,6 +299,13 @@ impl Engine {
         }
     }
 
+    /// Whether what a thread does is what a client of PVAccess asked for. A thread of QSRV1 whose circuit lasted for
+    /// milliseconds had ended before its name was read.
+    pub(super) fn serves_pva(&self, thread: ThreadId, caller: Caller, role: Role) -> bool {
+        let has_no_name = || self.run.context().thread(thread).is_some_and(|thread| thread.name.is_empty());
+        role == Role::PvaServer || role == Role::Other && caller == Caller::ChannelPut && has_no_name()
+    }
+
     /// A server's thread put to a field, or made a record process, and nothing on its stack did it.
     pub(super) fn pva_hit(&mut self, thread: ThreadId, time: u64, at: SpanRef) {
         self.chains.hold_until(at, time.saturating_add(REMEMBERED));
@@ -406,7 +414,9 @@ impl Engine {
             })
             .find(|found| !found.is_empty())
             .unwrap_or_default();
-        let is_own = context.thread(hit.thread).is_some_and(|thread| thread.name == OWN_THREAD);
+        let is_own = context
+            .thread(hit.thread)
+            .is_some_and(|thread| thread.name == OWN_THREAD || thread.name.is_empty());
         drop(context);
         if is_own && !found.is_empty() {
             let mut circuits: Vec<CircuitId> = found.iter().map(|(.., circuit, _)| *circuit).collect();

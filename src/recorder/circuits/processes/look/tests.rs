@@ -1,6 +1,5 @@
 use super::*;
 use crate::net::captures::Wanted;
-use crate::net::service::Ports;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
@@ -35,7 +34,7 @@ fn asked(circuit: CircuitId, pair: &Pair) -> Asked {
 fn places(recorded: &[u32]) -> Places {
     let pid = std::process::id();
     let namespace = process::namespace(pid).unwrap_or_default();
-    let wanted = BTreeMap::from([(namespace, Wanted { pid, ports: Ports::default() })]);
+    let wanted = BTreeMap::from([(namespace, Wanted { pid, ..Wanted::default() })]);
     let recorded = recorded.iter().map(|pid| (1, *pid, true)).collect();
     Places { wanted, recorded, ..Places::default() }
 }
