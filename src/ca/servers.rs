@@ -141,8 +141,8 @@ fn serving(process: &Path, held: &[Port], pva_port: Option<u16>) -> Vec<u16> {
     ports.into_iter().filter(|port| udp(*port)).collect()
 }
 
-/// The TCP port on which such a process serves PVAccess, and the UDP port on which it is searched for, if it listens where it is configured to, and for searches. Clients
-/// also hold the socket for searches, so another port proves nothing.
+/// The TCP port on which such a process serves PVAccess, and the UDP port on which it is searched for, if it listens on both
+/// where it is configured to. Clients also hold the socket for searches, so another port proves nothing.
 fn serving_pva(process: &Path, held: &[Port]) -> Option<(u16, u16)> {
     if !held.iter().any(|port| matches!(port, Port::Udp(_))) {
         return None;
