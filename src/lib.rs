@@ -7,8 +7,8 @@
 //! The rooms, each of which uses only those above it:
 //!
 //! * [`linux`]: processes, memory, ELF files, sockets, users, capabilities, clocks. No EPICS.
-//! * [`net`]: packet capture, the socket filter, TCP streams. No EPICS.
-//! * `owed`: answers that can't be told apart. `keyed`: maps whose keys others choose. [`ca`]: Channel Access; [`protocols`]: the list of protocols. [`ioc`]: EPICS Base seen from outside.
+//! * `keyed`: maps whose keys others choose. [`net`]: packet capture, the socket filter, TCP streams. No EPICS.
+//! * `owed`: answers that can't be told apart. [`ca`]: Channel Access; [`protocols`]: the list of protocols. [`ioc`]: EPICS Base seen from outside.
 //! * [`health`]: what IOCs use of the machine. [`bpf`]: BPF objects, maps, transports and hits. [`deaths`]: signals and crashes. [`files`]: files and devices. [`probes`]: where and how probes are placed.
 //! * [`inspector`]: the threads that examine processes. [`directory`] and [`control`]: the log directory, and
 //!   requests to a running recorder.

@@ -3,8 +3,8 @@
     injected6.py PORT CA_PORT PV
 
 The PVAccess server is at [::1]:PORT; the same IOC serves Channel Access at 127.0.0.1:CA_PORT, where PV, a 64-bit
-integer, is read. Commands are those of injected.py. KINDS has what is odd about an injected packet: that of injected.py,
-and what IPv6 adds. Needs root.
+integer, is read. Commands are those of injected.py. KINDS has what is odd about an injected packet: that of
+injected.py, and what IPv6 adds. Needs root.
 """
 
 import json
@@ -108,7 +108,7 @@ class Injector(injected.Injector):
         headers=(),
         pieces=(),
     ):
-        """`headers`: those between IPv6's and TCP's, with kinds. `pieces`: fragments, from and to, or with other bytes."""
+        """`headers`: between IPv6's and TCP's, with kinds. `pieces`: fragments, from and to, or with other bytes."""
         payload = (payload if fill is None else self.of(fill))[slice(*cut)]
         if stamps and self.watched.stamps:
             value, echo = self.watched.stamps
