@@ -6,8 +6,8 @@
 //!
 //! - TCP from or to one of the ports, over IPv4 and IPv6, whatever the IP options;
 //! - beside what clients send, later fragments of TCP, which carry no ports: they are rare, and the decoder puts them
-//!   together ([`crate::net::fragments`]); and segments of IPv6 behind several headers. Fragments of tunnels are not among them: a tunnel's own interface shows what was
-//!   in them;
+//!   together ([`crate::net::fragments`]); and segments of IPv6 behind several headers. Fragments of tunnels are not among
+//!   them: a tunnel's own interface shows what was in them;
 //! - beside what clients send, such segments of both sides that are carried by a tag that the kernel left in place, GRE or
 //!   IP in IP (of usual form: without options), whole;
 //! - on the loopback interface each packet once. The kernel shows it twice: the outgoing one is in order, while the
