@@ -109,11 +109,13 @@ impl Inspector {
         state.silent.remove(&pid);
     }
 
-    /// Whether an inspection of the process that began after `since` has ended. If not, one begins soon.
+    /// Whether an inspection of the process that began after `since` has ended, and its reports were taken. If not, one begins
+    /// soon.
     pub fn has_inspected(&self, pid: u32, since: Instant) -> bool {
         let mut state = self.common.lock();
         if state.queue.inspected(pid).is_some_and(|inspected| inspected >= since) {
-            return true;
+            // the report that is worked on now may have overtaken what the inspection has found
+            return !state.reports_on(pid);
         }
         if let Some(known) = state.queue.hurry(pid, Instant::now()) {
             known.forget_size();
@@ -142,6 +144,12 @@ impl Inspector {
         } else {
             state.silent.insert(pid);
         }
+    }
+
+    /// Adds a report, as a thread does.
+    #[cfg(test)]
+    pub(crate) fn put_report(&self, report: Report) {
+        self.common.put_report(report);
     }
 
     /// Whether all processes that existed at the start have been inspected, and all requests answered.

@@ -125,6 +125,11 @@ impl State {
         self.reports.is_empty()
     }
 
+    /// Whether reports on this process wait.
+    pub fn reports_on(&self, pid: u32) -> bool {
+        self.reports.iter().any(|report| report.pid == pid)
+    }
+
     /// Takes the waiting request of the user who has cost the least so far.
     pub fn next_request(&mut self) -> Option<(User, Request)> {
         let spent = |(_, (user, _)): &(usize, &(User, Request))| self.queue.spent(*user);

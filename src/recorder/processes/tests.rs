@@ -239,6 +239,25 @@ fn a_server_that_could_not_be_read_may_be_an_ioc() {
     }
 }
 
+/// The search for servers may answer between an inspection's report and the loop that takes it.
+#[test]
+fn an_ioc_whose_report_still_waits_is_no_other_server() {
+    let mut bed = bed();
+    let server = || {
+        let server =
+            Server { pid: PID, ports: vec![5064], pva_port: None, pva_search: None, udp: Vec::new() };
+        Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
+    };
+    assert_eq!(bed.report(0, server()), []);
+    bed.processes.inspector.put_report(Report { pid: PID, start: 1, finding: bed.found() });
+    bed.processes.inspector.set_inspected(PID, 1, true);
+    assert_eq!(bed.report(0, server()), [], "its report comes behind this one");
+    bed.processes.take(&mut bed.bench.context());
+    let facts = bed.facts();
+    assert_eq!(only_ioc(&facts).linkage, bed.ioc.process.linkage);
+    assert_eq!(bed.report(0, server()).iter().filter(|fact| matches!(fact, Fact::IocEnd(_))).count(), 0);
+}
+
 #[test]
 fn a_start_without_what_was_asked_for_says_why() {
     let mut bed = bed();
