@@ -4,8 +4,10 @@
 //! none: it is only remembered, and counts once data continue it. The memory is a table of fixed size, in which a new
 //! opening takes the place of the oldest one of its row. A flood of openings therefore costs the connections nothing.
 
+use std::hash::BuildHasher;
+
+use crate::keyed::Secret;
 use crate::net::packet::Segment;
-use std::hash::{BuildHasher, RandomState};
 
 /// Openings in a row: as many must come with the same hash before the data of the first to push it out.
 const WAYS: usize = 8;
@@ -45,17 +47,11 @@ struct Entry {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Openings {
-    hasher: RandomState,
+    hasher: Secret,
     /// Empty until the first opening comes.
     rows: Vec<[Option<Entry>; WAYS]>,
-}
-
-impl Default for Openings {
-    fn default() -> Openings {
-        Openings { hasher: RandomState::new(), rows: Vec::new() }
-    }
 }
 
 impl Openings {

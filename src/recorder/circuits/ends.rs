@@ -17,6 +17,7 @@ use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
+use crate::keyed::KeyedMap;
 use crate::linux::aside;
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
@@ -178,7 +179,7 @@ pub struct EndFinder {
     searcher: Option<Searcher>,
     busy: bool,
     next_look: u64,
-    open: HashMap<CircuitId, Open>,
+    open: KeyedMap<CircuitId, Open>,
     /// Circuits in the look that is under way.
     asked: Vec<CircuitId>,
     /// Connections of which nothing but their clients' packets shows that they exist, with the looks still to be made.

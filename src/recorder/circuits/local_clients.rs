@@ -13,6 +13,7 @@ use iocrec_log::event::{CircuitId, Event, Fact};
 
 use crate::ca::{Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
+use crate::keyed::KeyedMap;
 use crate::linux::aside;
 use crate::linux::reader::{self, Inspection};
 use crate::linux::sockets::{self, Connection};
@@ -74,7 +75,7 @@ pub struct LocalClients {
     /// Started when first needed.
     searcher: Option<Searcher>,
     /// Circuits with channels that have no name, and how often their clients were read for one.
-    unnamed: HashMap<CircuitId, u32>,
+    unnamed: KeyedMap<CircuitId, u32>,
     /// Whether to read all clients, even if no channel without a name has been seen.
     all: bool,
     next_look: u64,
@@ -171,7 +172,7 @@ impl LocalClients {
         }
         self.read.retain(|&pid, _| process::start(pid).is_some());
         // forget those without a client here
-        let mut again = HashMap::new();
+        let mut again = KeyedMap::default();
         if !wanted.is_empty() {
             for (pid, held) in sockets::holders(&wanted.keys().copied().collect()) {
                 let is_due = self.read.get(&pid).is_none_or(|read| now >= read.saturating_add(PAUSE));

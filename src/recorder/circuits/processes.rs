@@ -20,6 +20,7 @@ use iocrec_log::event::{Address, CircuitId, CircuitProcess, Event, Fact, IocId, 
 
 use self::connected::{push, Connected, Pair};
 use self::look::{Found, Look};
+use crate::keyed::KeyedMap;
 use crate::linux::aside;
 use crate::net::connects::Connects;
 use crate::net::Namespace;
@@ -98,12 +99,12 @@ struct Open {
 /// See the module.
 #[derive(Default)]
 pub struct ClientProcesses {
-    open: HashMap<CircuitId, Open>,
+    open: KeyedMap<CircuitId, Open>,
     waiting: VecDeque<Asked>,
     /// Circuits in the look that is under way.
     asked: HashSet<CircuitId>,
     /// When those of them ended that have.
-    ended: HashMap<CircuitId, u64>,
+    ended: KeyedMap<CircuitId, u64>,
     searcher: Option<Searcher>,
     busy: bool,
     next: u64,

@@ -4,13 +4,14 @@
 //! server is read when its port becomes known, and again when a channel without a name is seen on a circuit whose
 //! beginning was not captured. Its heap is copied for that, on a thread of its own.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::Duration;
 
 use iocrec_log::event::{Address, CircuitId, Event, Fact, Origin};
 
 use crate::ioc::pva_channels::{Libraries, OpenCircuit};
+use crate::keyed::KeyedMap;
 use crate::linux::aside;
 use crate::linux::process;
 use crate::linux::reader::{self, Inspection};
@@ -69,9 +70,9 @@ pub struct PvaServers {
     /// Started when first needed.
     searcher: Option<Searcher>,
     /// Open circuits: client, server, and whether the opening was captured.
-    open: HashMap<CircuitId, (Address, Address, bool)>,
+    open: KeyedMap<CircuitId, (Address, Address, bool)>,
     /// Circuits with channels that have no name, and how often their servers were read for one.
-    unnamed: HashMap<CircuitId, u32>,
+    unnamed: KeyedMap<CircuitId, u32>,
     /// Whether to read all servers, even if no channel without a name has been seen.
     all: bool,
     /// Processes to read, one at a time.
