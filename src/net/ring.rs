@@ -103,6 +103,12 @@ impl Ring {
         Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(self.next * self.size), self.size) })
     }
 
+    /// Whether the kernel has handed over the next block because its time was over, not because it is full.
+    pub fn has_timed_out(&self) -> bool {
+        let both = libc::TP_STATUS_USER | libc::TP_STATUS_BLK_TMO;
+        self.status().load(Ordering::Acquire) & both == both
+    }
+
     /// Whether no packet waits in it: neither in a block that was handed over nor in the one that the kernel fills, which
     /// counts a packet before it writes it.
     pub fn is_empty(&self) -> bool {

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use libc::{socklen_t, SOL_PACKET, SOL_SOCKET};
 use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags};
 
 use crate::net::capture::{CaptureError, Packet};
 use crate::net::filter::{self, DEPTHS};
@@ -16,6 +17,10 @@ use crate::net::service::Ports;
 
 /// Bytes of packets that may wait for older ones: beyond it they are passed on all the same. As much as a ring holds.
 const HELD: usize = 1 << 20;
+
+/// Longest wait for the block of one ring when that of the other has timed out, milliseconds: their timers were started
+/// together, mostly within 0.1 ms, and some milliseconds apart on a busy machine.
+const TOGETHER: u8 = 5;
 
 /// Packets for which there is always room.
 const FEW: usize = 16;
@@ -135,6 +140,17 @@ impl Tap {
             libc::bind(self.fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as socklen_t)
         };
         Errno::result(bound).map(drop).map_err(|errno| CaptureError::System("bind", errno))
+    }
+
+    /// Waits until the ring hands over its block, if the other one's has just timed out: the timers of both go together, and
+    /// else the recorder would wake up twice for the packets of one moment.
+    pub fn wait_with(&self, other: &Tap) {
+        let (Some(ring), Some(other)) = (&self.ring, &other.ring) else { return };
+        if other.has_timed_out() && ring.block().is_none() && !ring.is_empty() {
+            let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+            // what does not come now comes with the next wake-up
+            let _ = poll(&mut polled, TOGETHER);
+        }
     }
 
     /// Begins a round: [`Tap::take`] passes on at most a ringful in it.

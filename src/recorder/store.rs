@@ -33,8 +33,9 @@ const MAX_WAITING: usize = 60_000;
 const UNDER_WAY: usize = 2;
 /// Events of a batch, some 100 KiB. A smaller batch is handed to the writer at the next tick.
 const BATCH: usize = 1024;
-/// Least time between two batches that are not full, and an eighth of the flush interval if that is less, nanoseconds. So one
-/// goes whenever the kernel hands over packets, every 100 ms, and the loop need not wake up again for it.
+/// Least time between two batches that are not full, and an eighth of the flush interval if that is less, nanoseconds. A batch
+/// goes with the first round after that, and the loop wakes up for it alone only when twice the time is over: it is woken
+/// every 100 ms while the kernel hands over packets.
 const PACE: u64 = 95_000_000;
 /// Longest time that the first hit after a rest may wait in the kernel where it can't wake the recorder. A quarter of the
 /// flush interval if that is less.
@@ -361,6 +362,11 @@ impl Store {
         Ok((status, self.notices.try_iter().collect()))
     }
 
+    /// Least time between two batches that are not full, nanoseconds.
+    fn between_batches(&self) -> u64 {
+        PACE.min(self.flush.as_nanos() as u64 / 8)
+    }
+
     /// Hands the waiting events to the writer, if it can take them.
     fn hand_over(&mut self) {
         if self.waiting.is_empty() {
@@ -418,7 +424,7 @@ impl Sink for Store {
             self.note_dropped(now);
         }
         if now >= self.next && !self.waiting.is_empty() {
-            self.next = now.saturating_add(PACE.min(self.flush.as_nanos() as u64 / 8));
+            self.next = now.saturating_add(self.between_batches());
             self.hand_over();
         }
     }
@@ -428,7 +434,8 @@ impl Sink for Store {
         if self.waiting.is_empty() {
             UNTIL_WOKEN
         } else {
-            Duration::from_nanos(self.next.saturating_sub(now)).max(ROUND)
+            let latest = self.next.saturating_add(self.between_batches());
+            Duration::from_nanos(latest.saturating_sub(now)).max(ROUND)
         }
     }
 
