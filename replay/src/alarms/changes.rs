@@ -80,8 +80,11 @@ impl Last {
         Some((self.taken.get()?, self.alarm, self.source))
     }
 
+    /// Notes that a state was taken. What comes after a later one, of a chain that lasted longer, is not the last.
     fn take(&mut self, time: i64, alarm: Option<Alarm>, source: Source) {
-        (self.taken, self.alarm, self.source) = (Moment(time), alarm, source);
+        if self.taken.0 <= time {
+            (self.taken, self.alarm, self.source) = (Moment(time), alarm, source);
+        }
     }
 
     /// The process that it belongs to, if known.
@@ -130,6 +133,8 @@ pub struct Changes<'a> {
     processes: Rc<Processes>,
     /// The next chain, and when it began: all earlier alarms can be taken.
     chain: Option<Begun>,
+    /// When the chain after the one that is being taken began: what is to come is not earlier.
+    coming: i64,
     /// Facts beside the chains, by their place in the order of time.
     asides: BTreeMap<(i64, u64), Aside>,
     taken: u64,
@@ -167,6 +172,7 @@ impl<'a> Changes<'a> {
             with_ids: false,
             processes,
             chain: None,
+            coming: i64::MIN,
             asides: BTreeMap::new(),
             taken: 0,
             root: None,
@@ -305,6 +311,7 @@ impl<'a> Changes<'a> {
 
     /// Takes the alarms of the last chain, and the facts beside it: the next one begins then.
     fn pass(&mut self, until: i64) {
+        self.coming = until;
         if let Some(Begun { began, chain, root }) = self.chain.take() {
             self.root = root;
             self.walk(&chain, &chain, &mut None);
@@ -414,6 +421,8 @@ impl<'a> Changes<'a> {
         value: &Value,
         cause: &mut Option<Rc<Cause>>,
     ) {
+        // otherwise a chain that is still to come may change the alarm before
+        let is_next = time < self.coming;
         let Some((number, last)) = self.record(&chain.run, record) else { return };
         let seen = last.seen.get();
         if last.seen.0 <= time {
@@ -425,6 +434,7 @@ impl<'a> Changes<'a> {
         let as_before = before.is_some_and(|(taken, before, source)| {
             taken <= time && before == Some(alarm) && (source == Source::Process || begun > taken)
         });
+        let as_before = as_before && is_next;
         if !as_before {
             last.take(time, Some(alarm), Source::Process);
         }
@@ -521,10 +531,11 @@ impl<'a> Changes<'a> {
     }
 
     fn disabled(&mut self, chain: &Chain, record: RecordId, (time, ahead): (i64, i64)) {
+        let is_next = time < self.coming;
         let Some((number, last)) = self.record(&chain.run, record) else { return };
         // It has the alarm DISABLE until it processes: dbProcess gives it once, with the severity of its DISS then.
         let is_known = |alarm: Option<Alarm>| alarm.is_none_or(|(_, status)| status == DISABLE);
-        if last.taken().is_some_and(|(taken, alarm, _)| taken <= time && is_known(alarm)) {
+        if last.taken().is_some_and(|(taken, alarm, _)| is_next && taken <= time && is_known(alarm)) {
             return;
         }
         let seen = last.seen.get();

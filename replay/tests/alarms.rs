@@ -1,0 +1,123 @@
+//! Alarms change when their records are seen to complete with another, whatever chains these are in, and in which order
+//! the chains began.
+
+mod common;
+
+use common::{complete, process, put, run, write_events, MS, SCAN, SECOND};
+use iocrec_log::event::*;
+use iocrec_testing::chance::{fuzz, Random};
+use serde_json::Value as Json;
+
+/// Records of the common log: one that is scanned, and one that writes to it after a delay.
+const CALC: u32 = 2;
+const SLOW: u32 = 3;
+const CB_LOW: u32 = 4;
+const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+
+/// What a story's record had at which time, nanoseconds, and what the recorder saw of it.
+#[derive(Default)]
+struct Story {
+    alarms: Vec<(u64, u16)>,
+    facts: Vec<(u64, Fact)>,
+}
+
+impl Story {
+    /// The record is scanned, and has this alarm.
+    fn scanned(&mut self, time: u64, severity: u16) {
+        self.completes(time, SCAN, -100, severity);
+    }
+
+    fn completes(&mut self, time: u64, thread: u32, sp: i64, severity: u16) {
+        let site = if thread == SCAN { 2 } else { 0 };
+        self.facts.push((time - 1000, process(thread, sp, site, CALC)));
+        self.facts.push((time, complete(thread, sp - 100, CALC, time as f64, severity)));
+        self.alarms.push((time, severity));
+    }
+
+    /// A chain begins that goes on after a delay, and processes the record then.
+    fn delayed(&mut self, time: u64, delay: u64, severity: u16) {
+        self.facts.push((time, process(SCAN, -100, 2, SLOW)));
+        let kind = CauseKind::CallbackRequestProcessDelayed;
+        let cause = Cause { thread: SCAN, sp: -200, site: 0, kind, object: 7, record: Some(SLOW) };
+        self.facts.push((time + 1000, Fact::Cause(cause)));
+        let then = time + delay;
+        self.facts.push((then, put(PutKind::Put, CB_LOW, -500, 0, (CALC, 2), 0.0, 1.0)));
+        self.completes(then + 2000, CB_LOW, -520, severity);
+        self.facts.push((then + 3000, complete(CB_LOW, -200, SLOW, 1.0, 0)));
+    }
+
+    /// Its changes: time since the beginning, and the severity since then.
+    fn changes(&self) -> Vec<(u64, String)> {
+        let mut alarms = self.alarms.clone();
+        alarms.sort_unstable();
+        let mut before = 0;
+        alarms.retain(|(_, severity)| std::mem::replace(&mut before, *severity) != *severity);
+        let named = |severity: u16| SEVERITIES[usize::from(severity)].to_string();
+        alarms.into_iter().map(|(time, severity)| (time, named(severity))).collect()
+    }
+
+    /// The changes that `alarms --all` tells of it.
+    fn told(&self) -> Vec<(u64, String)> {
+        let directory = tempfile::tempdir().unwrap();
+        let here = directory.path();
+        let mut facts = self.facts.clone();
+        facts.sort_by_key(|(time, _)| *time);
+        write_events(&here.join("log"), "box1", 7, facts);
+        let command = ["alarms", "log", "--all", "--utc", "--pv", "T:CALC", "--format", "jsonl"];
+        let (code, out, err) = run(here, &command);
+        assert_eq!(code, 0, "{err}");
+        let rows = out.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+        let changes = rows.filter(|row| row["what"] == "change" && row["from_severity"] != Json::Null);
+        changes
+            .map(|row| (nanoseconds(row["time"].as_str().unwrap()), row["severity"].as_str().unwrap().into()))
+            .collect()
+    }
+}
+
+/// Nanoseconds since the minute in which the common logs begin.
+fn nanoseconds(time: &str) -> u64 {
+    let (_, clock) = time.split_once('T').unwrap();
+    let part = |range: std::ops::Range<usize>| clock[range].parse::<u64>().unwrap();
+    (part(3..5) * 60 + part(6..8)) * SECOND + part(9..18)
+}
+
+/// A chain that waits in its middle shows an alarm between two that a scan shows, which are alike.
+#[test]
+fn an_alarm_between_two_alike() {
+    let mut story = Story::default();
+    story.scanned(SECOND, 0);
+    story.scanned(SECOND + 100 * MS, 2);
+    story.delayed(SECOND + 150 * MS, 100 * MS, 0);
+    story.scanned(SECOND + 200 * MS, 2);
+    story.scanned(SECOND + 300 * MS, 2);
+    let began = nanoseconds("2026-09-21T14:13:20.000000000Z");
+    let told: Vec<(u64, String)> =
+        story.told().into_iter().map(|(time, severity)| (time - began, severity)).collect();
+    assert_eq!(told, story.changes());
+}
+
+#[test]
+fn changes_are_those_of_the_completions_in_order_of_time() {
+    let began = nanoseconds("2026-09-21T14:13:20.000000000Z");
+    fuzz(60, |random: &mut Random| {
+        let mut story = Story::default();
+        story.scanned(SECOND, 0);
+        let (mut time, mut free) = (SECOND, 0);
+        for _ in 0..40 {
+            time += MS * (1 + random.below(100) as u64);
+            let severity = random.below(4) as u16;
+            match random.below(3) {
+                // the record is busy until its delay is over
+                0 if time > free => {
+                    let delay = MS / 2 + MS * random.below(300) as u64;
+                    free = time + delay + MS;
+                    story.delayed(time, delay, severity);
+                }
+                _ => story.scanned(time + MS / 4, severity),
+            }
+        }
+        let told: Vec<(u64, String)> =
+            story.told().into_iter().map(|(time, severity)| (time - began, severity)).collect();
+        assert_eq!(told, story.changes());
+    });
+}
