@@ -124,6 +124,29 @@ fn each_channel_has_its_user() {
     assert_eq!(users, ["first", "first", "second"].map(|user| Some(user.into())));
 }
 
+/// QSRV2 writes links as arrays of characters: of an empty text, that is its end alone.
+#[test]
+fn a_link_that_is_emptied() {
+    let mut story = told();
+    let (text, link, channel) = (3, 9, 14);
+    let define = |fact: Fact| story.run.apply(0, &fact);
+    define(Fact::PvaType(PvaType { id: text, description: b"\x80\x00\x01\x05value\x60".to_vec() }));
+    let (rtype, name, dbf) = ("ao".into(), "FLNK".into(), Dbf::FwdLink);
+    define(Fact::from(Field { id: link, ioc: 1, rtype, name, dbf, menu: None }));
+    let (cid, sid, origin) = (Some(channel), Some(channel), Origin::Opened);
+    let pv = "T:SP.FLNK".into();
+    define(Fact::from(Channel { id: channel, circuit: 81, cid, sid, pv, dbr: None, count: None, origin }));
+    let empty = PvaValue { types: vec![text], big_endian: false, length: 3, bytes: vec![1, 2, 0] };
+    story.asks(SECOND, channel, PvaKind::Put, empty);
+    story.put(SECOND + 100 * US, PutKind::PutField, PVA, 0, "dbChannelPut", SP, 0.0);
+    if let Some(Event { fact: Fact::Put(put), .. }) = story.events.last_mut() {
+        let old = Value::Text(b"T:OUT".to_vec());
+        **put = Put { field: Some(link), dbf: Dbf::Char, requested: Value::Int(0), old, ..**put };
+    }
+    story.answers(SECOND + 200 * US, 81, PvaKind::Put, 0, "");
+    assert_eq!(lines(&mut story), ["T:SP.FLNK \"T:OUT\" -> \"\" ok user81 both"]);
+}
+
 #[test]
 fn what_is_not_between_request_and_answer_is_not_the_put() {
     let mut story = told();

@@ -54,6 +54,8 @@ fn is_same(sent: &Value, given: &Value) -> Option<bool> {
     match (sent, given) {
         // a field has room for less
         (Value::Text(sent), Value::Text(given)) => Some(sent.starts_with(given)),
+        // a link is written as an array of characters: of an empty text that is its end alone, one number
+        (Value::Text(sent), Value::Int(0) | Value::UInt(0)) if sent.is_empty() => Some(true),
         _ => value::same(sent, given),
     }
 }
