@@ -58,19 +58,24 @@ impl Story {
 
     /// The changes that `alarms --all` tells of it.
     fn told(&self) -> Vec<(u64, String)> {
+        let rows = self.rows(&["--all"]);
+        let changes = rows.iter().filter(|row| row["what"] == "change" && row["from_severity"] != Json::Null);
+        changes
+            .map(|row| (nanoseconds(row["time"].as_str().unwrap()), row["severity"].as_str().unwrap().into()))
+            .collect()
+    }
+
+    /// What `alarms` tells of it.
+    fn rows(&self, options: &[&str]) -> Vec<Json> {
         let directory = tempfile::tempdir().unwrap();
         let here = directory.path();
         let mut facts = self.facts.clone();
         facts.sort_by_key(|(time, _)| *time);
         write_events(&here.join("log"), "box1", 7, facts);
-        let command = ["alarms", "log", "--all", "--utc", "--pv", "T:CALC", "--format", "jsonl"];
-        let (code, out, err) = run(here, &command);
+        let command = ["alarms", "log", "--utc", "--pv", "T:CALC", "--format", "jsonl"];
+        let (code, out, err) = run(here, &[&command, options].concat());
         assert_eq!(code, 0, "{err}");
-        let rows = out.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
-        let changes = rows.filter(|row| row["what"] == "change" && row["from_severity"] != Json::Null);
-        changes
-            .map(|row| (nanoseconds(row["time"].as_str().unwrap()), row["severity"].as_str().unwrap().into()))
-            .collect()
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
@@ -94,6 +99,26 @@ fn an_alarm_between_two_alike() {
     let told: Vec<(u64, String)> =
         story.told().into_iter().map(|(time, severity)| (time - began, severity)).collect();
     assert_eq!(told, story.changes());
+}
+
+/// All records begin with the alarm UDF, and some still have it when they have processed. Then it is an alarm like others.
+#[test]
+fn an_alarm_that_processing_leaves_as_it_began() {
+    let mut story = Story::default();
+    let (value, udf) = (Value::Double(0.0), 17);
+    let read = Snapshot { record: CALC, value, severity: 3, status: udf, stamp: None };
+    story.facts.push((MS, Fact::Snapshot(read)));
+    story.scanned(SECOND, 3);
+    if let Some((_, Fact::Complete(complete))) = story.facts.last_mut() {
+        complete.status = udf;
+    }
+    let lasts = story.rows(&[]);
+    let [row] = &lasts[..] else { panic!("{lasts:?}") };
+    assert_eq!((&row["what"], &row["severity"]), (&"still".into(), &"INVALID".into()));
+    story.scanned(2 * SECOND, 0);
+    let changes = story.rows(&[]);
+    let [row] = &changes[..] else { panic!("{changes:?}") };
+    assert_eq!((&row["from_severity"], &row["severity"]), (&"INVALID".into(), &"NO_ALARM".into()));
 }
 
 #[test]

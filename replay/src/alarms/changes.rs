@@ -432,7 +432,9 @@ impl<'a> Changes<'a> {
         let began = std::mem::replace(&mut last.began, Moment(begun)).get();
         let before = last.taken();
         let as_before = before.is_some_and(|(taken, before, source)| {
-            taken <= time && before == Some(alarm) && (source == Source::Process || begun > taken)
+            // that it processed at all is news of an alarm that records begin with
+            let is_later = source == Source::Process || begun > taken && alarm.1 != UDF;
+            taken <= time && before == Some(alarm) && is_later
         });
         let as_before = as_before && is_next;
         if !as_before {
