@@ -7,6 +7,7 @@ use common::{complete, process, put, run, write_events, MS, SCAN, SECOND};
 use iocrec_log::event::*;
 use iocrec_testing::chance::{fuzz, Random};
 use serde_json::Value as Json;
+use std::path::Path;
 
 /// Records of the common log: one that is scanned, and one that writes to it after a delay.
 const CALC: u32 = 2;
@@ -72,11 +73,16 @@ impl Story {
         let mut facts = self.facts.clone();
         facts.sort_by_key(|(time, _)| *time);
         write_events(&here.join("log"), "box1", 7, facts);
-        let command = ["alarms", "log", "--utc", "--pv", "T:CALC", "--format", "jsonl"];
-        let (code, out, err) = run(here, &[&command, options].concat());
-        assert_eq!(code, 0, "{err}");
-        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        told(here, options)
     }
+}
+
+/// What `alarms` tells of the record.
+fn told(here: &Path, options: &[&str]) -> Vec<Json> {
+    let command = ["alarms", "log", "--utc", "--pv", "T:CALC", "--format", "jsonl"];
+    let (code, out, err) = run(here, &[&command, options].concat());
+    assert_eq!(code, 0, "{err}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Nanoseconds since the minute in which the common logs begin.
@@ -119,6 +125,34 @@ fn an_alarm_that_processing_leaves_as_it_began() {
     let changes = story.rows(&[]);
     let [row] = &changes[..] else { panic!("{changes:?}") };
     assert_eq!((&row["from_severity"], &row["severity"]), (&"INVALID".into(), &"NO_ALARM".into()));
+}
+
+/// The recorder was started anew while the IOC went on: its records are the same, and nothing lasts that was seen to end.
+#[test]
+fn another_run_of_the_recorder_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let (mut first, mut second) = (Story::default(), Story::default());
+    first.scanned(SECOND, 0);
+    first.scanned(2 * SECOND, 3);
+    write_events(&here.join("log"), "box1", 7, first.facts);
+    let read = Snapshot { record: CALC, value: Value::Double(0.0), severity: 0, status: 0, stamp: Some(1) };
+    second.facts.push((20 * SECOND, Fact::Snapshot(read)));
+    second.scanned(21 * SECOND, 2);
+    write_events(&here.join("log"), "box1", 8, second.facts);
+    let rows = told(here, &["--all"]);
+    let changes: Vec<(&str, &str, &str)> = rows
+        .iter()
+        .map(|row| ["what", "from_severity", "severity"].map(|key| row[key].as_str().unwrap_or("?")))
+        .map(|[what, from, to]| (what, from, to))
+        .collect();
+    let expected = [
+        ("change", "NO_ALARM", "INVALID"),
+        ("change", "INVALID", "NO_ALARM"),
+        ("change", "NO_ALARM", "MAJOR"),
+        ("still", "?", "MAJOR"),
+    ];
+    assert_eq!(changes, expected);
 }
 
 #[test]

@@ -40,6 +40,9 @@ const MAX_LOSSES: usize = 10_000;
 /// What is known of a record's alarm before it is sorted.
 #[derive(Clone, Copy, Default)]
 struct Last {
+    /// The number by which its alarms go, plus 1: that of the same record in an earlier run, if there is one. 0 until it
+    /// was asked for.
+    own: u32,
     /// Time and alarm of the last state that was taken, and how it is known.
     taken: Moment,
     alarm: Option<Alarm>,
@@ -232,22 +235,43 @@ impl<'a> Changes<'a> {
             && (who(put) || by_input())
     }
 
-    /// The number of a record, and what is known of it.
-    fn record(&mut self, run: &Rc<Run>, record: RecordId) -> Option<(Number, &mut Last)> {
+    /// The number of a record for the origins of its alarms, that for the alarms themselves, and what is known of it.
+    fn record(&mut self, run: &Rc<Run>, record: RecordId) -> Option<(Number, Number, &mut Last)> {
         let number = self.origins.number(run, record)?;
-        if self.last.len() <= number {
-            let context = run.context();
-            let ioc = context.record(record).map(|record| record.ioc);
-            let process = ioc.and_then(|ioc| self.processes.number(&context, ioc));
-            let process = process.and_then(|process| u32::try_from(process).ok());
+        if number >= self.last.len() {
             if number >= self.last.capacity() {
                 // a hundred thousand records have one, so not twice as many
                 let more = number + 1 - self.last.len() + self.last.len() / 8;
                 self.last.reserve_exact(more);
             }
-            self.last.resize_with(number + 1, || Last { process, ..Last::default() });
+            self.last.resize_with(number + 1, Last::default);
         }
-        Some((number, self.last.get_mut(number)?))
+        let mut own = self.last.get(number)?.own;
+        if own == 0 {
+            let context = run.context();
+            let ioc = context.record(record).map(|record| record.ioc);
+            let process = ioc.and_then(|ioc| self.processes.number(&context, ioc));
+            drop(context);
+            let before = process.and_then(|process| self.before(process, number));
+            own = u32::try_from(before.unwrap_or(number)).ok()?.checked_add(1)?;
+            let last = self.last.get_mut(number)?;
+            (last.own, last.process) = (own, process.and_then(|process| u32::try_from(process).ok()));
+        }
+        let own = usize::try_from(own).ok()?.checked_sub(1)?;
+        Some((number, own, self.last.get_mut(own)?))
+    }
+
+    /// The number of the same record of a process as an earlier run of a recorder knew it. A process that became another
+    /// program has ended before.
+    fn before(&self, process: usize, number: Number) -> Option<Number> {
+        let end = self.processes.get(process)?.end.as_ref().and_then(|end| end.wall);
+        if end.is_some_and(|end| end < self.now) {
+            return None;
+        }
+        let is_same = |earlier: &Number| {
+            *earlier < number && self.last.get(*earlier).is_some_and(|last| last.process() == Some(process))
+        };
+        self.origins.named(&self.origins.name(number)).find(is_same)
     }
 
     fn wait(&mut self, time: i64, waiting: Waiting) {
@@ -349,7 +373,7 @@ impl<'a> Changes<'a> {
                         }
                         // what it did is not known
                         End::Open | End::Entered { .. } => {
-                            if let Some((_, last)) = self.record(&chain.run, process.record) {
+                            if let Some((.., last)) = self.record(&chain.run, process.record) {
                                 last.open = Moment(last.open.0.max(begun));
                             }
                         }
@@ -388,7 +412,7 @@ impl<'a> Changes<'a> {
                     _ => None,
                 });
                 let number = match acknowledged {
-                    Some(record) => self.record(&chain.run, record).map(|(number, _)| number),
+                    Some(record) => self.record(&chain.run, record).map(|(_, own, _)| own),
                     None => self.named(&put),
                 };
                 self.wait(put.even, Waiting::Acknowledged(number, Box::new(put)));
@@ -423,7 +447,7 @@ impl<'a> Changes<'a> {
     ) {
         // otherwise a chain that is still to come may change the alarm before
         let is_next = time < self.coming;
-        let Some((number, last)) = self.record(&chain.run, record) else { return };
+        let Some((number, own_number, last)) = self.record(&chain.run, record) else { return };
         let seen = last.seen.get();
         if last.seen.0 <= time {
             (last.seen, last.shown) = (Moment(time), Shown::by(chain));
@@ -487,7 +511,7 @@ impl<'a> Changes<'a> {
             unprocessed,
             span,
         };
-        self.wait(time, Waiting::State(number, Shown::by(chain), state));
+        self.wait(time, Waiting::State(own_number, Shown::by(chain), state));
     }
 
     /// A put to a record's value, which others may follow by CP links or read.
@@ -498,7 +522,7 @@ impl<'a> Changes<'a> {
         (put, record): (&PutSpan, RecordId),
         cause: &mut Option<Rc<Cause>>,
     ) {
-        let Some((number, _)) = self.record(&chain.run, record) else { return };
+        let Some((number, ..)) = self.record(&chain.run, record) else { return };
         if !self.origins.is_followed(number) {
             return;
         }
@@ -525,7 +549,7 @@ impl<'a> Changes<'a> {
         let Some(record) = put.record.filter(|_| has_written && field.name != "PROC") else { return };
         let (name, dbf) = (field.name.clone(), field.dbf);
         drop(context);
-        let number = self.record(&chain.run, record).map(|(number, _)| number);
+        let number = self.record(&chain.run, record).map(|(number, ..)| number);
         let end = chain.spans.get(place).map_or(0, |span| span.end);
         let at = put.written.unwrap_or(end);
         let cause = cause.get_or_insert_with(|| self.origins.cause(top, self.root.as_deref()));
@@ -534,7 +558,7 @@ impl<'a> Changes<'a> {
 
     fn disabled(&mut self, chain: &Chain, record: RecordId, (time, ahead): (i64, i64)) {
         let is_next = time < self.coming;
-        let Some((number, last)) = self.record(&chain.run, record) else { return };
+        let Some((_, number, last)) = self.record(&chain.run, record) else { return };
         // It has the alarm DISABLE until it processes: dbProcess gives it once, with the severity of its DISS then.
         let is_known = |alarm: Option<Alarm>| alarm.is_none_or(|(_, status)| status == DISABLE);
         if last.taken().is_some_and(|(taken, alarm, _)| is_next && taken <= time && is_known(alarm)) {
@@ -587,7 +611,7 @@ impl<'a> Changes<'a> {
         let Snapshot { record, value, severity, status, stamp } = snapshot;
         let alarm = (severity, status);
         let is_blind = is_blind(run, record);
-        let Some((number, last)) = self.record(run, record) else { return };
+        let Some((number, own, last)) = self.record(run, record) else { return };
         let seen = last.seen.get();
         if last.seen.0 <= time {
             last.seen = Moment(time);
@@ -618,7 +642,7 @@ impl<'a> Changes<'a> {
             ..unknown(time)
         };
         let shown = Shown { run: Rc::as_ptr(run) as usize, root: None };
-        self.wait(time, Waiting::State(number, shown, state));
+        self.wait(time, Waiting::State(own, shown, state));
     }
 
     /// Passes what waits to the fold: what is older than `before`, and, where too much waits, the first of it.
