@@ -11,9 +11,10 @@ use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
 use super::peers::{self, Ends, Peers};
 use super::run;
+use super::small_value::SmallValue;
 use super::value;
 use epics::pv::{link_target, Pv};
-use iocrec_log::event::{IocId, RecordId, SocketHolder, Value};
+use iocrec_log::event::{IocId, RecordId, SocketHolder};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -44,6 +45,8 @@ const MAX_HELD: usize = 300_000;
 /// Spans that may be held however small the logs are, and for each MiB of them: a small log has no chains that long.
 const HELD: u64 = 120_000;
 const HELD_PER_MIB: u64 = 6_250;
+/// Links' puts from which on old ones are forgotten more often: a record that feeds itself makes 100,000 a second.
+const MANY_SENT: usize = 20_000;
 /// Depth to which links are followed: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
@@ -62,7 +65,7 @@ struct Sent {
     /// The chain that contains it.
     chain: Key,
     /// The value sent.
-    value: Value,
+    value: SmallValue,
 }
 
 /// Puts through the links to one target, link by link.
@@ -105,6 +108,9 @@ pub struct Order {
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
     sent: HashMap<Target, Senders>,
     sent_count: usize,
+    /// The most of them that are remembered, and the latest time of those that were forgotten because there were more.
+    most_sent: usize,
+    forgot: i64,
     /// When old entries of `sent` were last removed.
     cleared: i64,
     /// Circuits learned to belong to an IOC's links.
@@ -148,6 +154,8 @@ impl Order {
             notes_puts: false,
             sent: HashMap::new(),
             sent_count: 0,
+            most_sent: MAX_HELD,
+            forgot: i64::MIN,
             cleared: 0,
             link_circuits: HashSet::new(),
             runs: HashMap::new(),
@@ -155,6 +163,11 @@ impl Order {
             most_ahead: 0,
             latest_run: 0,
         }
+    }
+
+    /// Remembers at most this many of the links' puts.
+    pub fn remembering(self, most_sent: usize) -> Self {
+        Order { most_sent, ..self }
     }
 
     /// Number of chains given out after others that began later.
@@ -201,16 +214,24 @@ impl Order {
                 let place = (chain.run.even(span.start), 0, self.count);
                 self.count += 1;
                 let of = (address(&chain), link.record.unwrap_or(u32::MAX));
-                let sent = Sent { chain: key, value: link.value.clone() };
+                let sent = Sent { chain: key, value: link.value.clone().into() };
                 self.sent_count += 1;
                 self.sent.entry(link_key(link)).or_default().entry(of).or_default().insert(place, sent);
             }
         }
-        if self.sent_count > MAX_HELD {
-            self.sent.clear(); // a hostile log: its links are not followed
-            self.sent_count = 0;
+        if self.sent_count > self.most_sent {
+            self.forget_sent();
         }
         self.hold(key, chain);
+    }
+
+    /// Forgets what links have sent: there is more of it than any IOC sends. Who else can have made a put of that time is not
+    /// known any more.
+    fn forget_sent(&mut self) {
+        let last = self.sent.values().flat_map(HashMap::values).filter_map(BTreeMap::last_key_value);
+        self.forgot = last.map(|((time, ..), _)| *time).max().unwrap_or(i64::MIN).max(self.forgot);
+        self.sent.clear();
+        self.sent_count = 0;
     }
 
     /// Notes the run of a chain.
@@ -314,10 +335,14 @@ impl Order {
                 ready.push_back(chain);
             }
         }
-        if until.saturating_sub(LINK_WAIT) > self.cleared {
+        let pause = if self.sent_count > MANY_SENT { LINK_WAIT / 4 } else { LINK_WAIT };
+        if until.saturating_sub(pause) > self.cleared {
             self.cleared = until;
+            // No chain that comes or is held began earlier. What its links sent went out later, and the puts that they can
+            // have made came at most [`HOST_SKEW`] earlier by any clock; what other links sent can be as much older.
             let oldest = self.first().map_or(until, |key| key.0.min(until));
-            let keep = oldest.saturating_sub(2 * LINK_WAIT + self.most_ahead);
+            let ahead = self.most_ahead.saturating_mul(2);
+            let keep = oldest.saturating_sub(ahead.saturating_add(LINK_WAIT + 2 * HOST_SKEW));
             self.sent.retain(|_, senders| {
                 senders.retain(|_, sent| {
                     *sent = sent.split_off(&(keep, 0, 0));
@@ -462,6 +487,11 @@ impl Order {
 
     /// The put that the link made, if only one fits. `ioc`: the link's IOC, in its own run.
     fn target(&mut self, own: usize, ioc: Option<IocId>, time: i64, link: &LinkSpan) -> Option<Key> {
+        let earliest =
+            time.saturating_sub(self.most_ahead.saturating_mul(2).saturating_add(LINK_WAIT + HOST_SKEW));
+        if earliest <= self.forgot {
+            return None;
+        }
         let target = link_key(link);
         let mine = (own, link.record.unwrap_or(u32::MAX));
         let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();

@@ -5,6 +5,7 @@
 //! next: no put is looked for again from the start.
 
 use super::{Key, LinkOf, Senders, Sent, LINK_WAIT, MAX_SENDERS, MAX_UNDER_WAY, OWN_SKEW};
+use crate::model::small_value::SmallValue;
 use crate::model::value;
 use iocrec_log::event::Value;
 use std::collections::btree_map::Range;
@@ -51,7 +52,7 @@ pub(super) struct Rivals<'a> {
     /// Those of other links; `None` if there are too many links to distinguish.
     others: Option<Vec<Other<'a>>>,
     /// Later ones of the same link, as far as they were looked at: times and values.
-    own: Vec<(i64, &'a Value)>,
+    own: Vec<(i64, &'a SmallValue)>,
     rest: Option<Range<'a, Key, Sent>>,
     /// The first of `own` with the very same value: what is no other value than this one's is none than that one's.
     again: Option<i64>,
@@ -98,7 +99,9 @@ impl<'a> Rivals<'a> {
             return Rival::SomeForAllLater;
         }
         let mut before = self.own.iter().take(before);
-        match before.any(|(_, sent)| value::same_through_link(sent, requested) != Some(false)) {
+        match before
+            .any(|(_, sent)| sent.with(|sent| value::same_through_link(sent, requested) != Some(false)))
+        {
             true => Rival::Some,
             false => Rival::None,
         }
@@ -112,7 +115,7 @@ impl<'a> Rivals<'a> {
         {
             let Some(((time, ..), sent)) = rest.next() else { return self.rest = None };
             self.own.push((*time, &sent.value));
-            if sent.value == *self.value {
+            if sent.value.with(|value| value == self.value) {
                 self.again = Some(*time);
             }
         }
@@ -128,7 +131,7 @@ mod tests {
     fn senders(all: &[(LinkOf, i64, Value)]) -> Senders {
         let mut senders = Senders::new();
         for (number, (of, time, value)) in all.iter().enumerate() {
-            let sent = Sent { chain: (*time, 0, 0), value: value.clone() };
+            let sent = Sent { chain: (*time, 0, 0), value: value.clone().into() };
             senders.entry(*of).or_default().insert((*time, 0, number as u64), sent);
         }
         senders
@@ -139,7 +142,7 @@ mod tests {
         let others = senders.iter().filter(|(of, _)| **of != MINE).flat_map(|(_, sent)| sent.keys());
         let own = senders.get(&MINE).into_iter().flatten();
         let later: Vec<_> = own.filter(|((at, ..), _)| *at > time && *at <= put.max(time + 1)).collect();
-        let is_same = |sent: &Sent| value::same_through_link(&sent.value, requested) != Some(false);
+        let is_same = |sent: &Sent| value::same_through_link(&sent.value.value(), requested) != Some(false);
         senders.len() > MAX_SENDERS
             || others.into_iter().any(|(at, ..)| (put - LINK_WAIT..=put + skew).contains(at))
             || later.len() > MAX_UNDER_WAY
@@ -158,7 +161,7 @@ mod tests {
             let (links, values) = ([1, 1, 2, 4, 18][turn % 5], [1, 2, 5, 1000][turn / 5 % 4]);
             // from a flood to a few in the longest time that counts
             let span = [2_000_000, 400_000_000, 3_000_000_000][turn / 20 % 3];
-            let mut value = |random: &mut dyn FnMut(u64) -> u64| match random(values + 1) {
+            let value = |random: &mut dyn FnMut(u64) -> u64| match random(values + 1) {
                 0 if values > 1 => Value::Unknown,
                 number if number % 2 == 0 => Value::Double(number as f64 / 2.0),
                 number => Value::Int(number as i64 / 2),
