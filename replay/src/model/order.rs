@@ -11,12 +11,16 @@ use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
 use super::peers::{self, Ends, Peers};
 use super::run;
+use super::small_value::SmallValue;
 use super::value;
 use epics::pv::{link_target, Pv};
-use iocrec_log::event::{IocId, RecordId, SocketHolder, Value};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use iocrec_log::event::{IocId, RecordId, SocketHolder};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
+
+mod rivals;
+use rivals::{Rival, Rivals};
 
 const SECOND: i64 = crate::time::SECOND as i64;
 /// Longest time that a link's put takes to reach its target.
@@ -41,6 +45,8 @@ const MAX_HELD: usize = 300_000;
 /// Spans that may be held however small the logs are, and for each MiB of them: a small log has no chains that long.
 const HELD: u64 = 120_000;
 const HELD_PER_MIB: u64 = 6_250;
+/// Links' puts from which on old ones are forgotten more often: a record that feeds itself makes 100,000 a second.
+const MANY_SENT: usize = 20_000;
 /// Depth to which links are followed: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
@@ -59,7 +65,7 @@ struct Sent {
     /// The chain that contains it.
     chain: Key,
     /// The value sent.
-    value: Value,
+    value: SmallValue,
 }
 
 /// Puts through the links to one target, link by link.
@@ -94,13 +100,17 @@ pub struct Order {
     /// Puts that are roots of held chains, for each record in the order in which they were carried out (monotonic time
     /// of the run, a number for equal times).
     written: BTreeMap<(RecordOf, (u64, u64)), Key>,
-    /// Puts that a link can have made: the roots of held chains.
-    puts: HashMap<Target, BTreeSet<Key>>,
+    /// Puts that a link can have made: the roots of held chains, and the number that was requested, if it was one, else not a
+    /// number. A link that feeds its own record has hundreds under way, most of which the number rules out.
+    puts: HashMap<Target, BTreeMap<Key, f64>>,
     /// Whether they are noted: not before the first link, or a second run, which may hold copies.
     notes_puts: bool,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
     sent: HashMap<Target, Senders>,
     sent_count: usize,
+    /// The most of them that are remembered, and the latest time of those that were forgotten because there were more.
+    most_sent: usize,
+    forgot: i64,
     /// When old entries of `sent` were last removed.
     cleared: i64,
     /// Circuits learned to belong to an IOC's links.
@@ -144,6 +154,8 @@ impl Order {
             notes_puts: false,
             sent: HashMap::new(),
             sent_count: 0,
+            most_sent: MAX_HELD,
+            forgot: i64::MIN,
             cleared: 0,
             link_circuits: HashSet::new(),
             runs: HashMap::new(),
@@ -151,6 +163,11 @@ impl Order {
             most_ahead: 0,
             latest_run: 0,
         }
+    }
+
+    /// Remembers at most this many of the links' puts.
+    pub fn remembering(self, most_sent: usize) -> Self {
+        Order { most_sent, ..self }
     }
 
     /// Number of chains given out after others that began later.
@@ -197,16 +214,24 @@ impl Order {
                 let place = (chain.run.even(span.start), 0, self.count);
                 self.count += 1;
                 let of = (address(&chain), link.record.unwrap_or(u32::MAX));
-                let sent = Sent { chain: key, value: link.value.clone() };
+                let sent = Sent { chain: key, value: link.value.clone().into() };
                 self.sent_count += 1;
                 self.sent.entry(link_key(link)).or_default().entry(of).or_default().insert(place, sent);
             }
         }
-        if self.sent_count > MAX_HELD {
-            self.sent.clear(); // a hostile log: its links are not followed
-            self.sent_count = 0;
+        if self.sent_count > self.most_sent {
+            self.forget_sent();
         }
         self.hold(key, chain);
+    }
+
+    /// Forgets what links have sent: there is more of it than any IOC sends. Who else can have made a put of that time is not
+    /// known any more.
+    fn forget_sent(&mut self) {
+        let last = self.sent.values().flat_map(HashMap::values).filter_map(BTreeMap::last_key_value);
+        self.forgot = last.map(|((time, ..), _)| *time).max().unwrap_or(i64::MIN).max(self.forgot);
+        self.sent.clear();
+        self.sent_count = 0;
     }
 
     /// Notes the run of a chain.
@@ -310,10 +335,14 @@ impl Order {
                 ready.push_back(chain);
             }
         }
-        if until.saturating_sub(LINK_WAIT) > self.cleared {
+        let pause = if self.sent_count > MANY_SENT { LINK_WAIT / 4 } else { LINK_WAIT };
+        if until.saturating_sub(pause) > self.cleared {
             self.cleared = until;
+            // No chain that comes or is held began earlier. What its links sent went out later, and the puts that they can
+            // have made came at most [`HOST_SKEW`] earlier by any clock; what other links sent can be as much older.
             let oldest = self.first().map_or(until, |key| key.0.min(until));
-            let keep = oldest.saturating_sub(2 * LINK_WAIT + self.most_ahead);
+            let ahead = self.most_ahead.saturating_mul(2);
+            let keep = oldest.saturating_sub(ahead.saturating_add(LINK_WAIT + 2 * HOST_SKEW));
             self.sent.retain(|_, senders| {
                 senders.retain(|_, sent| {
                     *sent = sent.split_off(&(keep, 0, 0));
@@ -384,6 +413,7 @@ impl Order {
         let near = this.differences(own).into_iter().flat_map(|ahead| {
             let near = around(key.0.saturating_add(ahead), HOST_SKEW, HOST_SKEW);
             let near = keys.into_iter().flat_map(move |keys| keys.range(near.clone()).take(MAX_COPIES));
+            let near = near.map(|(key, _)| key);
             near.filter(move |other| {
                 let other = this.chains.get(other).map(|held| address(&held.chain));
                 other.is_some_and(|other| this.ahead(other, own) == ahead)
@@ -457,6 +487,11 @@ impl Order {
 
     /// The put that the link made, if only one fits. `ioc`: the link's IOC, in its own run.
     fn target(&mut self, own: usize, ioc: Option<IocId>, time: i64, link: &LinkSpan) -> Option<Key> {
+        let earliest =
+            time.saturating_sub(self.most_ahead.saturating_mul(2).saturating_add(LINK_WAIT + HOST_SKEW));
+        if earliest <= self.forgot {
+            return None;
+        }
         let target = link_key(link);
         let mine = (own, link.record.unwrap_or(u32::MAX));
         let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
@@ -466,11 +501,19 @@ impl Order {
         let mut doubtful: Option<Key> = None;
         let senders = self.sent.get(&target)?;
         let puts = self.puts.get(&target)?;
-        let near = self.differences(own).into_iter().flat_map(|ahead| {
+        let differences = self.differences(own);
+        // with one clock they come in order of time
+        let in_order = differences.len() == 1 && self.most_ahead == 0;
+        let near = differences.into_iter().flat_map(|ahead| {
             let in_time = around(time.saturating_add(ahead), HOST_SKEW, LINK_WAIT);
-            puts.range(in_time).take(MAX_UNDER_WAY).map(move |key| (ahead, key))
+            puts.range(in_time).take(MAX_UNDER_WAY).map(move |(key, number)| (ahead, key, *number))
         });
-        for (ahead, key) in near {
+        let mut rivals = Rivals::new(senders, mine, time, &link.value);
+        let given = value::number(&link.value);
+        for (ahead, key, number) in near {
+            if given.is_some_and(|given| !value::can_become(given, number)) {
+                continue;
+            }
             let chain = &self.chains.get(key)?.chain;
             if self.ahead(address(chain), own) != ahead {
                 continue;
@@ -479,20 +522,29 @@ impl Order {
             let put_at = key.0.saturating_sub(ahead);
             let skew = if address(chain) == own { OWN_SKEW } else { HOST_SKEW };
             let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { continue };
-            let differs = value::same_through_link(&link.value, &put.requested) == Some(false);
+            if put_at < time.saturating_sub(skew)
+                || value::same_through_link(&link.value, &put.requested) == Some(false)
+            {
+                continue;
+            }
             let client =
                 if address(chain) == own { client(chain) } else { self.client_elsewhere(own, chain) };
             let others = client.is_some_and(|client| Some(client) != ioc)
                 || address(chain) == own && ioc.is_some_and(|ioc| is_from_elsewhere(chain, ioc));
-            if put_at < time.saturating_sub(skew) || differs || others {
+            if others {
                 continue;
             }
             let at = |run: usize| key.0.saturating_sub(self.ahead(address(chain), run));
-            if !has_rival(senders, mine, time, &at, skew, &put.requested) {
+            let rival = rivals.of(&at, skew, &put.requested);
+            if rival == Rival::None {
                 found.push((*key, ends(chain), put.kind.is_some()));
                 certain.extend(client.map(|_| *key));
             } else if doubtful.is_none_or(|first| *key < first) {
                 doubtful = Some(*key);
+            }
+            // none of the rest is found, and none is the first doubtful one
+            if rival == Rival::SomeForAllLater && in_order {
+                break;
             }
         }
         if !certain.is_empty() {
@@ -516,32 +568,6 @@ impl Order {
         let copies = found.iter().filter(|(key, ..)| key.0 <= latest);
         copies.filter(|(.., inside)| *inside).map(|(key, ..)| *key).min().or(Some(first))
     }
-}
-
-/// Whether another put of a link can have made the put `requested`, which link `mine` can have made at `time`. `put`: the
-/// time of that put by the clock of a run. A put of another link makes it doubtful; a later one of the same link explains
-/// it better if it sent the same value.
-fn has_rival(
-    senders: &Senders,
-    mine: LinkOf,
-    time: i64,
-    put: &dyn Fn(usize) -> i64,
-    skew: i64,
-    requested: &Value,
-) -> bool {
-    let mut others = senders.iter().filter(|(of, _)| **of != mine);
-    let can_have = |(of, sent): (&LinkOf, &BTreeMap<Key, Sent>)| {
-        sent.range(around(put(of.0), LINK_WAIT, skew)).next().is_some()
-    };
-    if senders.len() > MAX_SENDERS || others.any(can_have) {
-        return true;
-    }
-    let put = put(mine.0);
-    let Some(own) = senders.get(&mine) else { return false };
-    let later = (time.saturating_add(1), 0, 0)..=(put.max(time.saturating_add(1)), u64::MAX, u64::MAX);
-    let same = |sent: &Sent| value::same_through_link(&sent.value, requested) != Some(false);
-    let mut looked = own.range(later).take(MAX_UNDER_WAY + 1).enumerate();
-    looked.any(|(number, (_, sent))| number == MAX_UNDER_WAY || same(sent))
 }
 
 /// From `before` earlier than `time` to `after` later than it.
@@ -638,9 +664,9 @@ fn weight(chain: &Chain, depth: usize) -> usize {
 }
 
 /// Notes the put that the chain begins with, if a link can have made it.
-fn note_put(puts: &mut HashMap<Target, BTreeSet<Key>>, key: Key, chain: &Chain) {
-    if let Some(target) = put_target(chain) {
-        puts.entry(target).or_default().insert(key);
+fn note_put(puts: &mut HashMap<Target, BTreeMap<Key, f64>>, key: Key, chain: &Chain) {
+    if let (Some(target), Some(Span { kind: SpanKind::Put(put), .. })) = (put_target(chain), chain.root()) {
+        puts.entry(target).or_default().insert(key, value::number(&put.requested).unwrap_or(f64::NAN));
     }
 }
 

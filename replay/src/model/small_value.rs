@@ -34,6 +34,14 @@ impl SmallValue {
         }
     }
 
+    /// What `look` tells of the value, which is not copied.
+    pub fn with<Answer>(&self, look: impl FnOnce(&Value) -> Answer) -> Answer {
+        match &self.0 {
+            Small::Other(value) => look(value),
+            _ => look(&self.value()),
+        }
+    }
+
     /// Whether the value is known.
     pub fn is_known(&self) -> bool {
         !matches!(self.0, Small::Unknown)

@@ -45,7 +45,7 @@ pub fn heap(value: &Value) -> usize {
 }
 
 /// A number as a double; `None` for text and arrays.
-fn number(value: &Value) -> Option<f64> {
+pub fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Int(v) => Some(*v as f64),
         Value::UInt(v) => Some(*v as f64),
@@ -105,6 +105,11 @@ pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
         (_, Value::Text(_)) if number(given).is_some() => None,
         _ => same(given, sent),
     }
+}
+
+/// Whether [`same_through_link`] can hold for these numbers, whatever their types are; always if the one sent is not a number.
+pub fn can_become(given: f64, sent: f64) -> bool {
+    given == sent || given.trunc() == sent || f64::from(given as f32) == sent || sent.is_nan()
 }
 
 /// `value` as a field of type `dbf` would hold it, as far as the reader can know; otherwise unchanged.

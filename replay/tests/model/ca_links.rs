@@ -82,6 +82,38 @@ fn a_ca_link_that_could_have_been_another() {
     );
 }
 
+/// Of more puts of links than are remembered, some are forgotten. What is left of them looks like the only one that can have
+/// made a put, and is not.
+#[test]
+fn a_ca_link_beside_others_that_are_forgotten() {
+    let mut story = story();
+    for n in 0..4 {
+        let (time, record) = (SECOND + n * MS, if n == 1 { SP } else { CALC });
+        story
+            .process(time, SCAN, -100, "scanList", record)
+            .link(time + 1, SCAN, -300, record, "R:FAR", 2.0)
+            .complete(time + 2, SCAN, -200, record, 2.0);
+    }
+    story.packet(SECOND + 5 * MS, 3, 4, false, 2.0);
+    // and one that none of them can have made
+    let later = 4 * SECOND;
+    story
+        .process(later, SCAN, -100, "scanList", CALC)
+        .link(later + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+        .complete(later + 2, SCAN, -200, CALC, 2.0)
+        .packet(later + MS, 3, 4, false, 2.0);
+    let mut order = Order::default().remembering(2);
+    story.chains().into_iter().for_each(|chain| order.insert(chain));
+    let mut chains = VecDeque::new();
+    order.release(i64::MAX, &mut chains);
+    let text: String = chains.iter().map(|chain| sketch(chain, 0)).collect();
+    assert_eq!(
+        text,
+        "T:CALC scan = 2\n  link to R:FAR\nT:SP scan = 2\n  link to R:FAR\nT:CALC scan = 2\n  link to R:FAR\n\
+         T:CALC scan = 2\n  link to R:FAR\nput - 2 circuit 3\nT:CALC scan = 2\n  link to R:FAR\n    put - 2 circuit 3\n"
+    );
+}
+
 #[test]
 fn a_ca_link_that_writes_the_same_again_and_again() {
     let mut story = story();
