@@ -205,3 +205,18 @@ fn an_alarm_before_processing_without_an_end_may_have_ended() {
         "{text}"
     );
 }
+
+/// A record that processes anew, and is not still active, is through with what it had begun: it was disabled, or its
+/// completion was not seen.
+#[test]
+fn what_was_begun_before_a_record_processed_anew_is_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let begins = |time: u64| (time * SECOND, process(SCAN, -100, 2, CALC));
+    record(&log, 7, 9, [10, 15, 20].map(begins).to_vec(), 25);
+    let (json, text) = last(here);
+    let begun: Vec<&str> =
+        json["begun"].as_array().unwrap().iter().map(|line| line["time"].as_str().unwrap()).collect();
+    assert_eq!(begun.len(), 1, "{text}");
+    assert!(begun[0].contains("14:13:40"), "the last one may still be on its way: {begun:?}");
+}

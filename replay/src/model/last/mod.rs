@@ -521,7 +521,15 @@ impl Last {
         // It completed only after the time asked for.
         let later = matches!(process.outcome, End::Completed(_)) && end > self.end;
         let open = matches!(process.outcome, End::Open | End::Waiting) || later;
+        let key = (Rc::as_ptr(&chain.run) as usize, process.record);
+        let again = !matches!(process.outcome, End::Active | End::Entered { again: true });
+        // it could not process anew before that was over
+        if again && walk.has_begun(key) {
+            let record = record_name(&chain.run.context(), process.record);
+            self.begun.retain(|begun| begun.time >= start || *begun.record != *record);
+        }
         if open {
+            walk.begins(key);
             let delayed = |kind: CauseKind| {
                 matches!(kind, CauseKind::CallbackRequestProcessDelayed | CauseKind::CallbackRequestDelayed)
             };

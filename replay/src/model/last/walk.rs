@@ -5,13 +5,15 @@ use crate::model::origins::Wording;
 use crate::model::run::{ioc_of_circuit, record_name, Run};
 use crate::processes::Processes;
 use iocrec_log::event::{IocId, RecordId, ThreadId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 /// Threads remembered; a bound for hostile logs.
 const MAX_THREADS: usize = 10_000;
 /// Names of records at hand; with more, they are looked up again. There may be 100,000 records.
 const MAX_NAMES: usize = 5_000;
+/// Records remembered that were not seen to complete; a bound for hostile logs.
+const MAX_BEGUN: usize = 100_000;
 
 /// What the threads of one name did.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +41,8 @@ pub(super) struct Walk<'a> {
     threads: HashMap<(usize, ThreadId), Did>,
     /// Names of records: the definitions may have ended when they are printed.
     names: HashMap<(usize, RecordId), Rc<str>>,
+    /// Records that began to process and were not seen to complete.
+    begun: HashSet<(usize, RecordId)>,
     pub(super) wording: Wording,
 }
 
@@ -55,7 +59,19 @@ impl<'a> Walk<'a> {
     /// A walk in which nothing was met yet. `number`: the process, of all of them.
     pub(super) fn new(processes: &'a Processes, number: usize, wording: Wording) -> Self {
         let (owners, threads, names) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Walk { processes, number, owners, threads, names, wording }
+        Walk { processes, number, owners, threads, names, begun: HashSet::new(), wording }
+    }
+
+    /// Notes that a record of a run has begun and was not seen to complete.
+    pub(super) fn begins(&mut self, record: (usize, RecordId)) {
+        if self.begun.len() < MAX_BEGUN {
+            self.begun.insert(record);
+        }
+    }
+
+    /// Whether it ever did.
+    pub(super) fn has_begun(&self, record: (usize, RecordId)) -> bool {
+        self.begun.contains(&record)
     }
 
     fn is_process(&mut self, run: &Rc<Run>, ioc: IocId) -> bool {
