@@ -78,6 +78,7 @@ mod states;
 mod streams;
 mod stuck;
 mod thinning;
+mod third_host;
 mod time_links;
 mod toolchain;
 mod traffic;
