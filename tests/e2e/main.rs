@@ -13,6 +13,7 @@ mod attaching;
 mod attacks;
 mod bulk;
 mod capture_files;
+mod capture_ports;
 mod chains;
 mod changing;
 mod channels;
