@@ -66,6 +66,7 @@ mod pvaccess_clients;
 mod pvaccess_memory;
 mod pvaccess_network;
 mod pvaccess_records;
+mod pvaccess_types;
 mod pvaccess_values;
 mod queues;
 mod records;
