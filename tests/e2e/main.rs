@@ -67,6 +67,7 @@ mod pvaccess_memory;
 mod pvaccess_network;
 mod pvaccess_records;
 mod pvaccess_types;
+mod pvaccess_unended;
 mod pvaccess_values;
 mod queues;
 mod records;
