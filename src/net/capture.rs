@@ -49,6 +49,8 @@ pub struct Packet<'a> {
     pub place: Option<u32>,
     /// Whether its checksums are complete, and nobody has verified them ([`checksum`](crate::net::checksum)).
     pub unverified: bool,
+    /// Whom it is for, as the kernel sees it: PACKET_HOST and others.
+    pub kind: u8,
 }
 
 /// How packets are filtered.

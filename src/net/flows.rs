@@ -3,7 +3,8 @@
 //! A live capture asks the kernel for the ports of servers that it finds on the machine. A file has the packets of all
 //! connections, and nobody knows the servers. So a connection is one of ours if one of its ends has a known port, or if
 //! it begins as the protocol does ([`Mark`]). A server recognized by a mark is remembered, with its address, and all
-//! its connections count from then on; so do those of servers that datagrams name. The packets that opened a connection wait for the mark, so that it is decoded
+//! its connections count from then on, unless one begins as another protocol does: then the port is of both; so do those of
+//! servers that datagrams name. The packets that opened a connection wait for the mark, so that it is decoded
 //! from its first byte.
 //!
 //! Bounds: [`MAX_SERVERS`] servers; the openings of the last 4096 to 8192 connections, some 2 MiB.
@@ -119,27 +120,39 @@ impl Flows {
     /// Judges a segment, which was captured at `time` in this packet.
     pub fn judge(&mut self, time: u64, packet: &[u8], segment: &Segment) -> Verdict {
         let ends = [segment.source, segment.destination];
-        if ends.iter().any(|end| self.is_server(*end)) {
+        if ends.iter().any(|end| self.known.has_any(end.port)) {
             return Verdict::Known;
         }
+        // another server may have its place by now
+        let is_server = ends.iter().any(|end| self.servers.contains(end));
+        let otherwise = |other| if is_server { Verdict::Known } else { other };
         let key = (ends[0].min(ends[1]), ends[0].max(ends[1]));
         if segment.syn {
             let server = if segment.acknowledged.is_some() { ends[0] } else { ends[1] };
             self.opens(key, server, time, packet);
-            return Verdict::Opens;
+            return otherwise(Verdict::Opens);
         }
         if segment.payload.is_empty() {
-            let Some((_, started)) = self.new.get_mut(&key) else { return Verdict::Other };
+            let Some((_, started)) = self.new.get_mut(&key) else { return otherwise(Verdict::Other) };
             started.packets += 1;
-            return Verdict::Opens;
+            return otherwise(Verdict::Opens);
         }
         let opening = self.new.remove(&key).or_else(|| self.old.remove(&key));
+        if is_server && opening.is_none() {
+            return Verdict::Known;
+        }
         let at = if opening.is_some() { Beginning::Certain } else { Beginning::MidStream };
         let Some(mark) = self.marks.iter().find(|mark| (mark.begins)(segment.payload, at)) else {
-            return Verdict::Other;
+            return otherwise(Verdict::Other);
         };
-        let (server, started) = opening.unwrap_or((segment.destination, Started::default()));
-        if self.servers.len() >= MAX_SERVERS {
+        if is_server && ends.iter().any(|end| self.ports.has(mark.service, end.port)) {
+            return Verdict::Known;
+        }
+        let (server, mut started) = opening.unwrap_or((segment.destination, Started::default()));
+        if is_server {
+            // they counted as its own
+            started.packets = 0;
+        } else if self.servers.len() >= MAX_SERVERS {
             return Verdict::Other;
         }
         self.servers.insert(server);

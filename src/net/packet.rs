@@ -71,6 +71,17 @@ impl End {
     }
 }
 
+/// Source and destination of a packet, without ports.
+pub fn addresses(packet: &[u8]) -> Option<[End; 2]> {
+    let v4 = |ip: &[u8; 4]| Address::new((*ip).into(), 0).into();
+    let v6 = |ip: &[u8; 16]| End::v6(u128::from_be_bytes(*ip), 0);
+    match packet.first()? >> 4 {
+        4 => Some([v4(packet.get(12..)?.first_chunk()?), v4(packet.get(16..)?.first_chunk()?)]),
+        6 => Some([v6(packet.get(8..)?.first_chunk()?), v6(packet.get(24..)?.first_chunk()?)]),
+        _ => None,
+    }
+}
+
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.v4() {

@@ -27,6 +27,9 @@ pub const RETIRE_SOON: u32 = 40;
 const LEAST_BLOCK: usize = 80 << 10;
 /// TPACKET_V3 packs packets whatever the frame size, but checks that it divides the blocks.
 const FRAME: usize = 2048;
+/// Place of a packet's kind in its header: a sockaddr_ll follows, aligned (TPACKET_ALIGN).
+const KIND: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT)
+    + std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype);
 
 /// Sets an option of a socket.
 pub(super) fn set_option<T>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> Result<(), Errno> {
@@ -191,7 +194,8 @@ impl Walk {
         let status = field(std::mem::offset_of!(libc::tpacket3_hdr, tp_status))?;
         let unverified = status & (libc::TP_STATUS_CSUMNOTREADY | libc::TP_STATUS_CSUM_VALID) == 0;
         let wall = i64::from(sec) * 1_000_000_000 + i64::from(nsec);
-        Some(Packet { wall, bytes, length, place: None, unverified })
+        let kind = *block.get(self.at.checked_add(KIND)?)?;
+        Some(Packet { wall, bytes, length, place: None, unverified, kind })
     }
 
     /// Goes on to the packet after the next one.

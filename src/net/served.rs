@@ -52,6 +52,18 @@ impl Served {
         }
     }
 
+    /// Whether the namespace takes no packet of this kind with these addresses, though an interface shows it: it is for another
+    /// host's hardware address, or for many; or says to be from here and comes from outside. If an interface of its own takes
+    /// it, as with a bridge, it is captured there once more, unless only some are: then `all` is false.
+    pub fn refuses(&self, kind: u8, [source, destination]: [End; 2], all: bool) -> bool {
+        match kind {
+            libc::PACKET_HOST => self.has(source) && !self.has(destination),
+            libc::PACKET_BROADCAST | libc::PACKET_MULTICAST => self.has(destination),
+            libc::PACKET_OTHERHOST => all && self.has(destination),
+            _ => false,
+        }
+    }
+
     /// Whether this end of a connection captured in another namespace is a server in this one. Never true for loopback
     /// addresses: each namespace has its own.
     pub fn is_home(&self, service: &Service, end: End) -> bool {
@@ -154,5 +166,27 @@ mod tests {
         assert!(served.is_home(&SERVICE, six(7, 5064)) && !served.is_home(&SERVICE, six(1, 5064)));
         let shut = Served { captured: None, ..served };
         assert!(!shut.is_home(&SERVICE, at([10, 0, 0, 1], 5064)), "nobody else would take its packets");
+    }
+
+    #[test]
+    fn what_its_host_does_not_take() {
+        use libc::{PACKET_BROADCAST, PACKET_HOST, PACKET_MULTICAST, PACKET_OTHERHOST, PACKET_OUTGOING};
+        let local = vec![LocalAddress { ip: 0x0a00_0001, bits: 32 }];
+        let served = Served { local, local6: vec![7], ..Served::default() };
+        let (own, other) = (at([10, 0, 0, 1], 0), at([10, 0, 0, 2], 0));
+        let (own6, other6) = (End::v6(7, 0), End::v6(8, 0));
+        for (to, from) in [([other, own], [own, other]), ([other6, own6], [own6, other6])] {
+            let refused = |kind, ends, all| served.refuses(kind, ends, all);
+            assert!(!refused(PACKET_HOST, to, true) && !refused(PACKET_OUTGOING, from, true));
+            assert!(!refused(PACKET_HOST, [own, own], true), "to itself");
+            assert!(refused(PACKET_HOST, from, true), "it says to be from here");
+            assert!(refused(PACKET_BROADCAST, to, false) && refused(PACKET_MULTICAST, to, false));
+            assert!(refused(PACKET_OTHERHOST, to, true));
+            assert!(!refused(PACKET_OTHERHOST, to, false), "no interface above it shows it again");
+            let passes =
+                if to == [other, own] { [other, at([10, 0, 0, 3], 0)] } else { [other6, End::v6(9, 0)] };
+            let kinds = [PACKET_HOST, PACKET_BROADCAST, PACKET_MULTICAST, PACKET_OTHERHOST];
+            assert!(!kinds.iter().any(|kind| refused(*kind, passes, true)), "it passes, or is mirrored");
+        }
     }
 }

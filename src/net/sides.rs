@@ -57,6 +57,14 @@ impl<F: Direction> Sides<F> {
         }
     }
 
+    /// One direction, and the other.
+    pub fn both(&mut self, side: Side) -> (&mut F, &mut F) {
+        match side {
+            Side::Client => (&mut self.client, &mut self.server),
+            Side::Server => (&mut self.server, &mut self.client),
+        }
+    }
+
     /// Whether the stream begins with another protocol.
     pub fn is_foreign(&self) -> bool {
         self.is_foreign

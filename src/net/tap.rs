@@ -33,6 +33,7 @@ struct Held {
     bytes: Vec<u8>,
     length: usize,
     unverified: bool,
+    kind: u8,
 }
 
 /// See the module.
@@ -200,9 +201,9 @@ impl Tap {
 
     /// Passes on the next packet, which [`Tap::next`] has found.
     pub fn take(&mut self, f: &mut dyn FnMut(Packet)) {
-        if let Some(Held { wall, bytes, length, unverified, .. }) = self.held.pop_front() {
+        if let Some(Held { wall, bytes, length, unverified, kind, .. }) = self.held.pop_front() {
             self.held_bytes = self.held_bytes.saturating_sub(bytes.len() + size_of::<Held>());
-            f(Packet { wall, bytes: &bytes, length, place: None, unverified });
+            f(Packet { wall, bytes: &bytes, length, place: None, unverified, kind });
         } else if let (Some(block), Some(walk)) = (self.ring.as_ref().and_then(Ring::block), &mut self.walk) {
             if let Some(packet) = walk.peek(block) {
                 f(packet);
@@ -214,9 +215,9 @@ impl Tap {
     /// Takes the next packet out of the ring, which [`Tap::next_in_ring`] has found.
     fn hold_next(&mut self, since: Instant) {
         if let (Some(block), Some(walk)) = (self.ring.as_ref().and_then(Ring::block), &mut self.walk) {
-            if let Some(Packet { wall, bytes, length, unverified, .. }) = walk.peek(block) {
+            if let Some(Packet { wall, bytes, length, unverified, kind, .. }) = walk.peek(block) {
                 self.held_bytes += bytes.len() + size_of::<Held>();
-                self.held.push_back(Held { since, wall, bytes: bytes.to_vec(), length, unverified });
+                self.held.push_back(Held { since, wall, bytes: bytes.to_vec(), length, unverified, kind });
             }
             walk.advance(block);
         }

@@ -113,15 +113,20 @@ impl PvAccess {
         let (client, server) = (session.circuit.client, session.circuit.server);
         let asked = Asked { namespace: *namespace, client, server };
         let name_servers = &mut self.name_servers;
-        let framer = sides.of(side);
+        let (framer, other) = sides.both(side);
         let most = if self.held < ALL_HELD { KEPT } else { FEW };
         let mut context = Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
-        let before = framer.held();
+        let before = framer.held() + other.held();
         piece(framer, most, &mut |time, message| {
+            if let Some(ioid) = session.unasked(side, &message) {
+                // QSRV1 carries a put out once all that it needs has come, whatever is still to come
+                other
+                    .answered(ioid, &mut |time, put| session.message(Side::Client, time, &put, &mut context));
+            }
             name_servers.message(asked, side, time, &message, context.out);
             session.message(side, time, &message, &mut context);
         });
-        self.held = self.held.saturating_sub(before) + framer.held();
+        self.held = self.held.saturating_sub(before) + framer.held() + other.held();
         if let Some(order) = session.order.take() {
             sides.of(Side::Client).order = Some(order);
         }

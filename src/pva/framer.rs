@@ -66,6 +66,8 @@ struct Whole {
     length: u64,
     /// Whether more is to be kept.
     keeps: bool,
+    /// When its last segment that has come was complete.
+    time: u64,
 }
 
 /// The state of one direction. See the module.
@@ -252,6 +254,16 @@ impl Framer {
         }
     }
 
+    /// The server has answered the put of this number: if it is the one that is put together, no more of it matters.
+    pub fn answered(&mut self, ioid: &[u8], sink: &mut Sink) {
+        let is_between = self.is_between();
+        let is_it =
+            |whole: &&Whole| is_between && whole.header.command == PUT && self.kept.get(4..8) == Some(ioid);
+        if let Some(time) = self.whole.as_ref().filter(is_it).map(|whole| whole.time) {
+            self.end(time, sink);
+        }
+    }
+
     /// Types may have been missed.
     pub fn miss(&mut self) {
         self.missed = true;
@@ -393,7 +405,7 @@ impl Framer {
         if segment == 0 || segment == FIRST {
             self.end(time, sink);
             self.kept.clear();
-            self.whole = Some(Whole { header, length: 0, keeps: true });
+            self.whole = Some(Whole { header, length: 0, keeps: true, time });
         } else if let Some(whole) = &mut self.whole {
             // pvxs goes by the last segment
             whole.header.flags = header.flags;
@@ -431,6 +443,7 @@ impl Framer {
             self.unsettled = 0;
         }
         if !self.completes {
+            self.whole.iter_mut().for_each(|whole| whole.time = time);
             return;
         }
         match self.framing {

@@ -25,7 +25,7 @@ pub use child::{run, run_within, Talk};
 pub use client::Client;
 pub use ioc::Ioc;
 pub use mounts::{enter_mounts_with_tracefs, enter_private_mounts, mount_small};
-pub use network::{beside, join_networks, join_networks_by};
+pub use network::{beside, join_by_switch, join_networks, join_networks_by};
 pub use not_run::{not_run, Needs};
 pub use programs::{check_script, environment, epics_versions, iocreplay, python, rig_file, IOCREC};
 pub use recorder::{json_lines, Running, FLUSH};

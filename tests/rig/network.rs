@@ -49,3 +49,26 @@ pub fn join_networks_by(cable: &str, pid: u32, here: &str, there: &str) {
     inside(&["address", "add", &format!("{there}/24"), "dev", cable]);
     inside(&["link", "set", cable, "up"]);
 }
+
+/// Joins this thread's network namespace with those of processes by a switch, a bridge in the namespace of one more. In each
+/// the interface is called `cable`; the hosts are 10.99.0.1 and fd99::1 here, then 2 and so on.
+pub fn join_by_switch(switch: u32, others: &[u32]) {
+    let ip = |pid: Option<u32>, line: &str| {
+        let mut command = Command::new("ip");
+        command.args(line.split(' '));
+        own_program::succeed(&mut match pid {
+            Some(pid) => beside(pid, command),
+            None => command,
+        });
+    };
+    ip(Some(switch), "link add switch type bridge");
+    ip(Some(switch), "link set switch up");
+    let hosts = std::iter::once(None).chain(others.iter().copied().map(Some));
+    for (number, host) in (1..).zip(hosts) {
+        ip(host, &format!("link add cable type veth peer name port{number} netns {switch}"));
+        ip(Some(switch), &format!("link set port{number} master switch up"));
+        ip(host, &format!("address add 10.99.0.{number}/24 dev cable"));
+        ip(host, &format!("address add fd99::{number}/64 dev cable nodad"));
+        ip(host, "link set cable up");
+    }
+}

@@ -116,6 +116,12 @@ impl<S> Connection<S> {
         self.end_half_closed(now, SECOND, shared);
     }
 
+    /// Whether all that waits of a side is believed in time: of a client, whose address others may use, once the server has
+    /// ended, too.
+    fn trusts(&self, side: Side) -> bool {
+        side == Side::Server || self.from_server.ended.is_some()
+    }
+
     fn give_up_missing<P: Protocol<Connection = S>>(&mut self, shared: &mut Shared<P>) {
         if self.closed.is_some() {
             return;
@@ -123,7 +129,8 @@ impl<S> Connection<S> {
         self.give_up_awaited(u64::MAX, self.last, shared);
         self.wait_no_longer(shared);
         for side in [Side::Client, Side::Server] {
-            self.deliver(side, shared, |stream, pieces| stream.flush(pieces));
+            let all = self.trusts(side);
+            self.deliver(side, shared, |stream, pieces| stream.flush(all, pieces));
         }
     }
 
@@ -156,7 +163,8 @@ impl<S> Connection<S> {
         if self.from_client.stream.buffered() + self.from_server.stream.buffered() > 0 {
             let before = now.saturating_sub(shared.limits.wait);
             for side in [Side::Client, Side::Server] {
-                self.deliver(side, shared, |stream, pieces| stream.give_up_before(before, pieces));
+                let all = self.trusts(side);
+                self.deliver(side, shared, |stream, pieces| stream.give_up_before(before, all, pieces));
                 self.reset_reached(side, now, shared);
             }
             self.finish(shared);

@@ -68,7 +68,7 @@ impl<S> Connection<S> {
     }
 
     /// Whether an acknowledgement fits what this side has sent.
-    fn acknowledges(&self, side: Side, acknowledged: Option<u32>) -> Evidence {
+    pub(super) fn acknowledges(&self, side: Side, acknowledged: Option<u32>) -> Evidence {
         let stream = self.stream_of(side);
         let Some(acknowledged) = acknowledged else { return Evidence::None };
         let before = stream.last_acknowledged();

@@ -223,7 +223,9 @@ impl<S> Connection<S> {
             (_, true) => self.evidence(side, time, segment, filtered).min(Evidence::Likely),
         };
         if evidence == Evidence::Sure {
-            if let Some(sequence) = segment.acknowledged {
+            // a time stamp says nothing of what is acknowledged
+            let is_known = expected || self.acknowledges(side.peer(), segment.acknowledged) != Evidence::None;
+            if let Some(sequence) = segment.acknowledged.filter(|_| is_known) {
                 self.deliver(side.peer(), shared, |stream, pieces| stream.acknowledged(sequence, pieces));
             }
             if let Some(stamp) = segment.stamp().filter(|_| expected) {

@@ -52,7 +52,8 @@ impl<P: Protocol> Connections<P> {
         others.find(|served| served.is_home(P::SERVICE, server)).map_or(namespace, |served| served.namespace)
     }
 
-    pub(super) fn served(&self, namespace: Namespace) -> Option<&Served> {
+    /// The servers of a namespace.
+    pub fn served(&self, namespace: Namespace) -> Option<&Served> {
         self.served.iter().find(|served| served.namespace == namespace)
     }
 

@@ -101,6 +101,8 @@ pub(super) struct Waiting {
     pub(super) fin: bool,
     pub(super) place: Option<u32>,
     pub(super) follows: bool,
+    /// Whether the stream has gone on before it for a while: the sender has not come to it yet, whoever sent it.
+    pub(super) early: bool,
 }
 
 impl Arrival<'_> {

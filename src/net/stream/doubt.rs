@@ -50,7 +50,7 @@ impl Stream {
             return Verdict::Unbelieved;
         }
         self.doubt = None;
-        self.flush(out);
+        self.flush(true, out);
         if !(-NEAR..=0).contains(&self.ahead(arrival.sequence)) {
             let missed = self.next.map_or(0, |next| arrival.sequence.wrapping_sub(next));
             self.clock = self.clock.max(arrival.time);

@@ -30,6 +30,9 @@ const NEAR: i32 = 1 << 20;
 /// Highest distance of an acknowledgement that releases waiting segments.
 const MAX_DISTANCE: i32 = 64 << 20;
 
+/// Time within which segments overtake each other, nanoseconds.
+const OVERTAKING: u64 = 50_000_000;
+
 /// One direction of a connection. See the module.
 #[derive(Debug, Default)]
 pub struct Stream {
@@ -51,6 +54,8 @@ pub struct Stream {
     turn: u8,
     /// Whether `next` and `sent` are those of a copy of the connection, and nothing has shown yet that it was one.
     resumed: bool,
+    /// Where it was when missing bytes were given up by time, and the receiver has not said that it has them.
+    left: Option<u32>,
     doubt: Option<Doubt>,
     over: bool,
 }
@@ -122,6 +127,10 @@ impl Stream {
         if self.over {
             return Verdict::Taken;
         }
+        if self.left == Some(arrival.sequence) && arrival.evidence == Evidence::Sure && !arrival.refused {
+            // they come now: what came before them was not the sender's
+            self.next = self.left.take();
+        }
         let mut next = *self.next.get_or_insert(arrival.sequence);
         let is_old = (arrival.sequence.wrapping_sub(next) as i32) < 0;
         if self.resumed && !arrival.refused && arrival.evidence >= Evidence::Likely {
@@ -137,6 +146,8 @@ impl Stream {
         let verdict = if changed { Verdict::Changed } else { Verdict::Taken };
         if ahead == 0 && !arrival.refused {
             self.doubt = None;
+            let since = arrival.time.saturating_sub(OVERTAKING);
+            self.waiting.iter_mut().for_each(|waiting| waiting.early |= waiting.time < since);
             self.hand_on(arrival, out);
             self.catch_up(out);
             return verdict;
@@ -177,6 +188,9 @@ impl Stream {
         if self.acknowledged.is_none_or(|before| sequence.wrapping_sub(before) as i32 > 0) {
             self.acknowledged = Some(sequence);
         }
+        if self.left.is_some_and(|left| sequence.wrapping_sub(left) as i32 > 0) {
+            self.left = None;
+        }
         while let Some(first) = self.waiting.front() {
             let had = sequence.wrapping_sub(first.sequence) as i32;
             if !(0..=MAX_DISTANCE).contains(&had) {
@@ -186,17 +200,26 @@ impl Stream {
         }
     }
 
-    /// Gives up missing bytes awaited since before `time`.
-    pub fn give_up_before(&mut self, time: u64, out: &mut Pieces) {
-        while self.waiting.front().is_some_and(|first| first.time < time) {
+    /// Gives up missing bytes awaited since before `time`. Unless `all`, the stream's end, and what its sender has not come
+    /// to, wait until the receiver acknowledges them: time makes neither true.
+    pub fn give_up_before(&mut self, time: u64, all: bool, out: &mut Pieces) {
+        let is_due = |first: &Waiting| first.time < time && (all || !first.early && !first.fin);
+        while self.waiting.front().is_some_and(is_due) {
+            self.left = self.left.or(self.next);
             self.skip(out);
         }
     }
 
-    /// Gives up all missing bytes.
-    pub fn flush(&mut self, out: &mut Pieces) {
-        while !self.waiting.is_empty() {
-            self.skip(out);
+    /// Gives up all missing bytes; unless `all`, believes neither in the stream's end behind them nor in what its sender has
+    /// not come to.
+    pub fn flush(&mut self, all: bool, out: &mut Pieces) {
+        while let Some(first) = self.waiting.front_mut() {
+            first.fin &= all;
+            if all || !first.early {
+                self.skip(out);
+            } else if let Some(first) = self.take_first() {
+                out(self.clock, Piece::Gap { length: first.length, cause: Gap::Lost });
+            }
         }
     }
 
@@ -233,6 +256,7 @@ impl Stream {
                     fin: arrival.fin,
                     place: arrival.place,
                     follows: arrival.follows,
+                    early: false,
                 },
             );
         }

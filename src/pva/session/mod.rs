@@ -139,6 +139,16 @@ impl Session {
         };
     }
 
+    /// The number of the request whose put a server's message answers, if the client has not asked for it yet, as far as is
+    /// known.
+    pub fn unasked<'a>(&self, side: Side, message: &Message<'a>) -> Option<&'a [u8]> {
+        let mut cursor = Cursor::new(message.payload, message.header.is_big_endian());
+        let is_answer = side == Side::Server && message.header.command == PUT;
+        let (ioid, subcommand) = (cursor.u32().ok().filter(|_| is_answer)?, cursor.u8().ok()?);
+        let request = self.requests.get(&ioid)?;
+        (subcommand & (INIT | FETCH) == 0 && !request.waits).then(|| message.payload.get(..4))?
+    }
+
     /// The client's identity. If it has channels, these keep the name before: the new one is reported with the first put on
     /// a later channel, so that nothing that came in the packet before it is told by it.
     fn identity(&mut self, time: u64, method: String, claims: Claims, context: &mut Context) {

@@ -21,6 +21,7 @@ use crate::linux::version;
 use crate::net::capture::{Filtering, Packet, Told};
 use crate::net::checksum;
 use crate::net::frames::{Frame, Strange};
+use crate::net::packet::addresses;
 use crate::net::served::Served;
 use crate::net::service::Ports;
 use crate::net::Namespace;
@@ -130,9 +131,13 @@ impl Circuits {
         self.protocols.frame(namespace, time, frame, None, &mut self.events);
     }
 
-    /// The same for one that a capture has filtered.
-    pub fn captured(&mut self, namespace: Namespace, time: u64, packet: &Packet) {
-        let Packet { bytes, length, place, unverified, .. } = *packet;
+    /// The same for one that a capture has filtered. `all`: it is of all interfaces.
+    pub fn captured(&mut self, namespace: Namespace, time: u64, packet: &Packet, all: bool) {
+        let Packet { bytes, length, place, unverified, kind, .. } = *packet;
+        let served = self.protocols.pva.connections.served(namespace);
+        if served.zip(addresses(bytes)).is_some_and(|(served, ends)| served.refuses(kind, ends, all)) {
+            return;
+        }
         // Before Linux 4.1 the kernel does not say what the hardware has verified, and put together.
         if unverified && checksum::is_wrong(bytes) && !version::running().is_before(4, 1) {
             return self.protocols.note_strange(Strange::Damaged, time);

@@ -137,9 +137,10 @@ impl Source for ChannelAccess {
             }
             // before the packets of what they tell
             circuits.take_connects(now);
+            let all = cx.env.options.interfaces.iter().all(|name| name == "any");
             captures.drain(&mut |namespace, packet| {
                 *last = now;
-                circuits.captured(namespace, stamps.time(Some(packet.wall)), &packet);
+                circuits.captured(namespace, stamps.time(Some(packet.wall)), &packet, all);
             });
             circuits.name_channels(now);
             let refused = captures.take_refused();
