@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{complete, process, put, run, write_events, MS, SCAN, SECOND};
+use common::{complete, definitions, process, put, run, write_events, MS, SCAN, SECOND};
 use iocrec_log::event::*;
 use iocrec_testing::chance::{fuzz, Random};
 use serde_json::Value as Json;
@@ -153,6 +153,34 @@ fn another_run_of_the_recorder_goes_on() {
         ("still", "?", "MAJOR"),
     ];
     assert_eq!(changes, expected);
+}
+
+/// An IOC that executes itself anew keeps its process, and has other records of the same names.
+#[test]
+fn what_a_process_was_before_it_became_another_is_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let mut story = Story::default();
+    story.scanned(SECOND, 0);
+    story.scanned(2 * SECOND, 3);
+    let how = "its process runs another program".into();
+    story.facts.push((3 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how })));
+    let log = &mut definitions("box1");
+    let ioc = log.iter_mut().find_map(|fact| match fact {
+        Fact::Ioc(ioc) => Some(&mut **ioc),
+        _ => None,
+    });
+    let anew = Ioc { id: 9, ..ioc.unwrap().clone() };
+    let (id, name, rtype) = (90, "T:CALC".into(), "calc".into());
+    story.facts.push((3 * SECOND + 500 * MS, Fact::from(anew)));
+    story.facts.push((3 * SECOND + 500 * MS, Fact::from(Record { id, ioc: 9, address: 1, name, rtype })));
+    let read = Snapshot { record: id, value: Value::Double(0.0), severity: 0, status: 0, stamp: Some(1) };
+    story.facts.push((4 * SECOND, Fact::Snapshot(read)));
+    write_events(&here.join("log"), "box1", 7, story.facts);
+    let rows = told(here, &["--all"]);
+    let [change, still] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&change["severity"], &change["until"]), (&"INVALID".into(), &"ioc_end".into()));
+    assert_eq!((&still["what"], &still["severity"]), (&"still".into(), &"INVALID".into()));
 }
 
 #[test]

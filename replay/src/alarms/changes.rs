@@ -252,7 +252,7 @@ impl<'a> Changes<'a> {
             let ioc = context.record(record).map(|record| record.ioc);
             let process = ioc.and_then(|ioc| self.processes.number(&context, ioc));
             drop(context);
-            let before = process.and_then(|process| self.before(process, number));
+            let before = process.and_then(|process| self.before(run, process, number));
             own = u32::try_from(before.unwrap_or(number)).ok()?.checked_add(1)?;
             let last = self.last.get_mut(number)?;
             (last.own, last.process) = (own, process.and_then(|process| u32::try_from(process).ok()));
@@ -261,16 +261,16 @@ impl<'a> Changes<'a> {
         Some((number, own, self.last.get_mut(own)?))
     }
 
-    /// The number of the same record of a process as an earlier run of a recorder knew it. A process that became another
-    /// program has ended before.
-    fn before(&self, process: usize, number: Number) -> Option<Number> {
+    /// The number of the same record of a process as an earlier run of a recorder knew it. Within a run, a process whose
+    /// record has another number has become another program, whose records are others.
+    fn before(&self, run: &Rc<Run>, process: usize, number: Number) -> Option<Number> {
         let end = self.processes.get(process)?.end.as_ref().and_then(|end| end.wall);
         if end.is_some_and(|end| end < self.now) {
             return None;
         }
-        let is_same = |earlier: &Number| {
-            *earlier < number && self.last.get(*earlier).is_some_and(|last| last.process() == Some(process))
-        };
+        let here = Rc::as_ptr(run) as usize;
+        let is_before = |last: &Last| last.process() == Some(process) && last.shown.run != here;
+        let is_same = |earlier: &Number| *earlier < number && self.last.get(*earlier).is_some_and(is_before);
         self.origins.named(&self.origins.name(number)).find(is_same)
     }
 
