@@ -69,6 +69,13 @@ impl Bed {
     }
 }
 
+/// The process serves Channel Access at these ports.
+fn serves(ports: &[u16]) -> Finding {
+    let server =
+        Server { pid: PID, ports: ports.to_vec(), pva_port: None, pva_search: None, udp: Vec::new() };
+    Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
+}
+
 fn found_record(address: u64, name: &str) -> FoundRecord {
     let (name, rtype, states) = (name.into(), "calc".into(), Vec::new());
     FoundRecord { address, name, rtype, alias: false, states, node: 1 }
@@ -200,31 +207,22 @@ fn what_is_missing_is_announced_and_taken_back() {
 #[test]
 fn a_server_may_come_to_be_an_ioc() {
     let mut bed = bed();
-    let server = |ports: &[u16]| {
-        let server =
-            Server { pid: PID, ports: ports.to_vec(), pva_port: None, pva_search: None, udp: Vec::new() };
-        Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
-    };
     // it may be an IOC: it is inspected first
-    assert_eq!(bed.report(0, server(&[5064])), []);
+    assert_eq!(bed.report(0, serves(&[5064])), []);
     assert!(!bed.bench.iocs.has(PID) && !bed.processes.is_through());
     let found = bed.found();
     assert_eq!(only_ioc(&bed.report(1, found)).id, 1);
-    let facts = bed.report(0, server(&[5064]));
+    let facts = bed.report(0, serves(&[5064]));
     assert_eq!(only_ioc(&facts).ca_ports, [5064]);
-    assert_eq!(bed.report(0, server(&[5064])), [], "nothing new");
-    assert_eq!(only_ioc(&bed.report(0, server(&[5066]))).ca_ports, [5066]);
+    assert_eq!(bed.report(0, serves(&[5064])), [], "nothing new");
+    assert_eq!(only_ioc(&bed.report(0, serves(&[5066]))).ca_ports, [5066]);
 }
 
 /// On a busy machine reading it takes longer than is allowed: then nothing is known of it.
 #[test]
 fn a_server_that_could_not_be_read_may_be_an_ioc() {
     let mut bed = bed();
-    let server = || {
-        let server =
-            Server { pid: PID, ports: vec![5064], pva_port: None, pva_search: None, udp: Vec::new() };
-        Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
-    };
+    let server = || serves(&[5064]);
     for is_read in [false, true] {
         assert_eq!(bed.report(0, server()), []);
         bed.processes.inspector.set_inspected(PID, 1, is_read);
@@ -243,11 +241,7 @@ fn a_server_that_could_not_be_read_may_be_an_ioc() {
 #[test]
 fn an_ioc_whose_report_still_waits_is_no_other_server() {
     let mut bed = bed();
-    let server = || {
-        let server =
-            Server { pid: PID, ports: vec![5064], pva_port: None, pva_search: None, udp: Vec::new() };
-        Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
-    };
+    let server = || serves(&[5064]);
     assert_eq!(bed.report(0, server()), []);
     bed.processes.inspector.put_report(Report { pid: PID, start: 1, finding: bed.found() });
     bed.processes.inspector.set_inspected(PID, 1, true);
