@@ -12,7 +12,7 @@ use nix::poll::{poll, PollFd, PollFlags};
 use crate::net::capture::{CaptureError, Packet};
 use crate::net::filter::{self, DEPTHS};
 use crate::net::protocol::Side;
-use crate::net::ring::{set_option, Ring, Walk};
+use crate::net::ring::{set_option, Ring, Walk, BLOCKS};
 use crate::net::service::Ports;
 
 /// Bytes of packets that may wait for older ones: beyond it they are passed on all the same. As much as a ring holds.
@@ -144,10 +144,12 @@ impl Tap {
     }
 
     /// Waits until the ring hands over its block, if the other one's has just timed out: the timers of both go together, and
-    /// else the recorder would wake up twice for the packets of one moment.
+    /// else the recorder would wake up twice for the packets of one moment. Only of a ring of full length, as the recorder's own
+    /// namespace has: the short ones of many namespaces can't wait for each other.
     pub fn wait_with(&self, other: &Tap) {
         let (Some(ring), Some(other)) = (&self.ring, &other.ring) else { return };
-        if other.has_timed_out() && ring.block().is_none() && !ring.is_empty() {
+        let is_long = ring.blocks() >= BLOCKS;
+        if is_long && other.has_timed_out() && ring.block().is_none() && !ring.is_empty() {
             let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
             // what does not come now comes with the next wake-up
             let _ = poll(&mut polled, TOGETHER);
