@@ -87,6 +87,9 @@ struct shared {
 	__u32 kept;
 	/* Whether to take the incoming packets of the loopback interface, not the outgoing ones: for tests. */
 	__u32 incoming;
+	/* Whether the sockets are a group (src/net/group.rs): what it can't tell apart comes to requests(). */
+	__u32 grouped;
+	__u32 unused;
 	/* Milliseconds since the machine's start, at most, until which a window may be closed. 0: none is. */
 	__u64 closed_until;
 	struct connect_state connects;
@@ -616,8 +619,11 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 			return NOTHING;
 	} else {
 		protocol = protocol_of(BIG16(tcp, 0), where >> 63);
-		if (from_client || protocol >= PROTOCOLS)
+		if (protocol >= PROTOCOLS)
 			return NOTHING;
+		/* what the group could not tell apart */
+		if (from_client)
+			return shared.grouped && is_watched(skb->ifindex) ? ALL : NOTHING;
 	}
 	if (!is_watched(skb->ifindex))
 		return NOTHING;

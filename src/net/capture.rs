@@ -1,7 +1,8 @@
 //! Takes packets off the network: two AF_PACKET sockets, each with a ring that the kernel writes.
 //!
 //! One socket captures what clients send to servers, the other what servers send: so whatever servers send in bulk, no
-//! put is lost for want of room. The packets of both are passed on in the order of their times (`merge.rs`).
+//! put is lost for want of room. With one for datagrams they are a group where the kernel can have that
+//! ([`group`](crate::net::group)). The packets of both are passed on in the order of their times (`merge.rs`).
 //!
 //! One capture watches all interfaces, so that one ring keeps the packets of all of them in the order in which they were
 //! seen; the filter picks out named interfaces by their index. The sockets are "cooked" (SOCK_DGRAM): packets begin with
@@ -13,7 +14,7 @@
 //! they have fewer blocks ([`crate::net::captures`]). [`Capture::losses`] counts lost packets.
 
 use std::fmt;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::sync::Weak;
 use std::thread;
@@ -26,6 +27,7 @@ use crate::linux::aside;
 use crate::net::connects::{self, Connects, Untold};
 use crate::net::counts::Counts;
 use crate::net::filter::MAX_PORTS;
+use crate::net::group;
 use crate::net::merge::pass_on;
 pub use crate::net::merge::HANDED_OVER;
 use crate::net::protocol::Side;
@@ -34,6 +36,8 @@ use crate::net::ring::{RETIRE, RETIRE_SOON};
 use crate::net::service::Ports;
 use crate::net::stateful::{self, Stateful};
 use crate::net::tap::Tap;
+use crate::net::udp::places::ALL;
+use crate::net::udp::{Selected, Socket};
 
 /// A packet.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +127,10 @@ impl std::error::Error for CaptureError {}
 pub struct Capture {
     /// From clients, from servers.
     taps: [Tap; 2],
+    /// Whether the kernel shows each packet to one socket alone ([`group`]).
+    grouped: bool,
+    /// The group's socket for datagrams, until it is taken.
+    datagrams: Option<Socket>,
     /// The programs of the filter; `None` if it is stateless.
     stateful: Option<Stateful>,
     /// The programs on their way: verifying them takes the kernel a tenth of a second, or ten on a slow machine.
@@ -169,11 +177,23 @@ impl Capture {
         let all = interfaces.iter().any(|name| name == "any");
         let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
         let indices = indices(&interfaces)?;
-        let mut taps = [Tap::new(Side::Client)?, Tap::new(Side::Server)?];
-        set_filter(&taps, None, &indices, ports)?;
         let is_told = filtering == Filtering::Stateful && connects::may_be_told();
-        make_rings(&mut taps, blocks, if is_told { RETIRE } else { RETIRE_SOON })?;
-        taps.iter().try_for_each(Tap::begin)?;
+        let retire = if is_told { RETIRE } else { RETIRE_SOON };
+        let mut taps = open_taps(&indices, ports, blocks, retire)?;
+        // none is second best, not an error
+        let mut datagrams = Socket::open(Selected::default(), &indices, ALL).ok();
+        let sockets: Vec<&OwnedFd> =
+            taps.iter().map(Tap::socket).chain(datagrams.as_ref().map(Socket::socket)).collect();
+        let joined = group::join(&sockets, ports);
+        let grouped = joined == sockets.len();
+        if grouped {
+            set_filter(&taps, None, &indices, ports, true)?;
+        } else {
+            datagrams = None;
+            if joined > 0 {
+                taps = open_taps(&indices, ports, blocks, retire)?;
+            }
+        }
         let mut loading = None;
         if filtering == Filtering::Stateful && indices.len() <= stateful::INTERFACES {
             // smaller captures are those of further namespaces
@@ -184,7 +204,17 @@ impl Capture {
             loading = aside::start("filter", Box::new(load)).ok().map(|_| receiver);
         }
         let ports = ports.clone();
-        Ok(Capture { taps, stateful: None, loading, refused: None, ports, interfaces, tells: false })
+        Ok(Capture {
+            taps,
+            grouped,
+            datagrams,
+            stateful: None,
+            loading,
+            refused: None,
+            ports,
+            interfaces,
+            tells: false,
+        })
     }
 
     /// Makes the stateful filter replace the stateless one, once it is there.
@@ -216,12 +246,13 @@ impl Capture {
             Some(Ok(mut programs)) => {
                 let Ok(indices) = indices(&self.interfaces) else { return };
                 programs.watch(&self.ports, &indices);
+                programs.set_grouped(self.grouped);
                 if self.taps.iter().all(|tap| programs.attach(tap).is_ok()) {
                     self.stateful = Some(programs);
                     self.tells = true;
                 } else {
                     // one may have it: both must be alike
-                    let _ = set_filter(&self.taps, None, &indices, &self.ports);
+                    let _ = set_filter(&self.taps, None, &indices, &self.ports, self.grouped);
                 }
             }
             Some(Err(why)) => self.refused = Some(why),
@@ -235,7 +266,8 @@ impl Capture {
     /// # Errors
     /// The old filter stays.
     pub fn set_ports(&mut self, ports: &Ports) -> Result<(), CaptureError> {
-        set_filter(&self.taps, self.stateful.as_mut(), &indices(&self.interfaces)?, ports)?;
+        let indices = indices(&self.interfaces)?;
+        set_filter(&self.taps, self.stateful.as_mut(), &indices, ports, self.grouped)?;
         self.ports = ports.clone();
         Ok(())
     }
@@ -262,6 +294,11 @@ impl Capture {
     /// Why the filter, though it is stateful, does not tell which processes connect.
     pub fn no_connects(&self) -> Option<&Untold> {
         self.stateful.as_ref()?.no_connects()
+    }
+
+    /// The group's socket for datagrams; once.
+    pub fn take_datagrams(&mut self) -> Option<Socket> {
+        self.datagrams.take()
     }
 
     /// Descriptors that poll as readable when [`Capture::drain`] has something to do.
@@ -301,6 +338,15 @@ pub(super) fn placed<'a>(packet: Packet<'a>, programs: Option<&Stateful>) -> Pac
     Packet { place: programs.and_then(|programs| programs.place(packet.bytes)), ..packet }
 }
 
+/// Both sockets, which receive what passes a stateless filter.
+fn open_taps(indices: &[u32], ports: &Ports, blocks: usize, retire: u32) -> Result<[Tap; 2], CaptureError> {
+    let mut taps = [Tap::new(Side::Client)?, Tap::new(Side::Server)?];
+    set_filter(&taps, None, indices, ports, false)?;
+    make_rings(&mut taps, blocks, retire)?;
+    taps.iter().try_for_each(Tap::begin)?;
+    Ok(taps)
+}
+
 /// Makes both rings at the same time, so that the kernel's timers hand over the blocks of both at the same time, and wake
 /// the recorder once. One after the other they would be 10 ms apart, since the kernel waits once it has made one.
 fn make_rings([requests, answers]: &mut [Tap; 2], blocks: usize, retire: u32) -> Result<(), CaptureError> {
@@ -328,16 +374,20 @@ fn set_filter(
     stateful: Option<&mut Stateful>,
     indices: &[u32],
     ports: &Ports,
+    grouped: bool,
 ) -> Result<(), CaptureError> {
     if ports.len() > MAX_PORTS {
         return Err(CaptureError::TooManyPorts(ports.len()));
+    }
+    if grouped {
+        group::direct(taps[0].socket(), ports)?;
     }
     match stateful {
         Some(programs) => {
             programs.watch(ports, indices);
             Ok(())
         }
-        None => taps.iter().try_for_each(|tap| tap.filter(indices, ports)),
+        None => taps.iter().try_for_each(|tap| tap.filter(indices, ports, grouped)),
     }
 }
 

@@ -32,6 +32,7 @@ use crate::net::capture::{placed, Capture, CaptureError, Filtering, Packet, Told
 use crate::net::merge::pass_on;
 use crate::net::ring::BLOCKS;
 use crate::net::service::Ports;
+use crate::net::udp::Socket;
 use crate::net::Namespace;
 
 /// Number of other namespaces with rings of four blocks: no packet is lost while the recorder drains them every 160 ms.
@@ -154,6 +155,11 @@ impl Captures {
     /// Why the recorder's own capture has no stateful filter, though that was wanted; once.
     pub fn take_refused(&mut self) -> Option<LoadError> {
         self.own.take_refused()
+    }
+
+    /// The socket for datagrams that is in a group with those of the recorder's own namespace; once.
+    pub fn take_datagrams(&mut self) -> Option<Socket> {
+        self.own.take_datagrams()
     }
 
     /// What the captures' filters tell beside packets, of those that were opened since the last call.

@@ -45,8 +45,9 @@ pub const BULK_REQUEST: u32 = 32 << 10;
 
 /// Builds the filter for segments that this side sends: from or to these ports and, if any are given, only on these
 /// interfaces. `depth` is the number of messages that rules may inspect; 0 passes all segments whole. A segment between
-/// two of the ports counts as sent to a server.
-pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec<sock_filter> {
+/// two of the ports counts as sent to a server. If the socket belongs to a [group](crate::net::group), what servers send is
+/// passed whole, too, where it comes here.
+pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize, grouped: bool) -> Vec<sock_filter> {
     let mut p = Program::default();
     p.ancillary(libc::SKF_AD_PROTOCOL);
     p.when(BPF_JEQ, libc::ETH_P_IPV6 as u32, |p| {
@@ -106,6 +107,13 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec
         p.ports(at, ports, |p| {
             p.tcp(side == Side::Client);
             rule(p, depth);
+            p.ret(ALL);
+        });
+    }
+    if grouped && side == Side::Client {
+        // what the group could not tell apart
+        p.ports(source, &all, |p| {
+            p.tcp(false);
             p.ret(ALL);
         });
     }

@@ -16,6 +16,7 @@ pub mod filter;
 pub mod flows;
 pub mod fragments;
 pub mod frames;
+pub mod group;
 pub mod losses;
 pub mod lru;
 mod merge;

@@ -51,6 +51,8 @@ struct Memory {
     interfaces: [u32; INTERFACES],
     kept: u32,
     incoming: u32,
+    grouped: u32,
+    _unused: u32,
     closed_until: u64,
     /// `struct connect_state` of bpf/connects.h.
     connects: [u64; 4],
@@ -154,6 +156,12 @@ impl Stateful {
     pub fn take_incoming(&mut self) {
         // SAFETY: as above.
         unsafe { (&raw mut (*self.memory.as_ptr()).incoming).write_volatile(1) };
+    }
+
+    /// Whether the sockets are a [group](crate::net::group).
+    pub(super) fn set_grouped(&mut self, grouped: bool) {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*self.memory.as_ptr()).grouped).write_volatile(grouped.into()) };
     }
 
     /// What is told of the processes that connect; once.

@@ -85,15 +85,20 @@ impl Tap {
         self.side
     }
 
+    /// Its socket.
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
     /// Its descriptor.
     pub fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
     /// Puts a stateless filter in place, instead of the previous one if there is one.
-    pub fn filter(&self, indices: &[u32], ports: &Ports) -> Result<(), CaptureError> {
+    pub fn filter(&self, indices: &[u32], ports: &Ports, grouped: bool) -> Result<(), CaptureError> {
         let attach = |depth: usize| {
-            let mut program = filter::build(self.side, ports, indices, depth);
+            let mut program = filter::build(self.side, ports, indices, depth, grouped);
             let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
             set_option(&self.socket, SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
         };

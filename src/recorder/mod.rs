@@ -95,7 +95,7 @@ impl Recorder {
         let mut no_packets = None;
         let filtering = Filtering::of(choice.tier);
         let open = || Capture::with(&options.interfaces, &Ports::default(), filtering, BLOCKS);
-        let captures = match options.puts.then(open).unwrap_or(Err(CaptureError::NoPacketSockets)) {
+        let mut captures = match options.puts.then(open).unwrap_or(Err(CaptureError::NoPacketSockets)) {
             _ if !options.puts => None,
             Ok(capture) => Some(Captures::new(capture, filtering)),
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(StartError::Capture(error)),
@@ -136,7 +136,9 @@ impl Recorder {
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
         let run = Run { no_deaths, new_records: leaves_out.any().then(Vec::new), ..Run::default() };
         let (snapshots, resources) = (options.snapshots, options.resources);
-        let datagrams = options.net.then(|| Datagrams::new(&options.interfaces));
+        let datagrams = options.net.then(|| {
+            Datagrams::new(&options.interfaces, captures.as_mut().and_then(Captures::take_datagrams))
+        });
         let mut recorder = Loop::new(options, machine, maps, run);
         if let Ends::Connector(connector) = ends {
             recorder.listen(connector);

@@ -5,10 +5,13 @@ use crate::wire::{message, named, put, serve, version, words};
 use iocrec::ca::{Decoder, Limits, SERVICE};
 use iocrec::net::capture::{Capture, CaptureError};
 use iocrec::net::service::Ports;
+use iocrec::net::udp::places::ALL;
+use iocrec::net::udp::Selected;
 use iocrec_log::event::{Address, Event, Fact};
+use nix::errno::Errno;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::BorrowedFd;
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -225,4 +228,101 @@ fn a_slow_machine_loses_answers_but_no_puts() {
     assert!(answers > 0, "nothing is tested");
     assert_eq!(requests, 0, "{answers} from the server were lost");
     assert!(puts.iter().copied().eq((0..PUTS).map(f64::from)), "{} of {PUTS}, or not in order", puts.len());
+}
+
+/// Tries to make a socket of somebody else one of a group for so many sockets, or for as many as it is for.
+fn intrude(id: u32, members: u32) -> Result<OwnedFd, Errno> {
+    const CBPF: u32 = 6;
+    // SAFETY: no pointers are passed.
+    let fd = Errno::result(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0) })?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all zeroes are a valid address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: the address lives until the call returns, and its size is passed.
+    let bound = unsafe { libc::bind(fd, (&raw const address).cast(), size_of_val(&address) as u32) };
+    Errno::result(bound)?;
+    let arguments = [CBPF << 16 | id, members];
+    // SAFETY: the arguments live until the call returns, and their size is passed.
+    let joined = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_PACKET,
+            PACKET_FANOUT,
+            arguments.as_ptr().cast(),
+            size_of_val(&arguments) as u32,
+        )
+    };
+    Errno::result(joined).map(|_| socket)
+}
+
+const PACKET_FANOUT: i32 = 18;
+
+/// The number of a capture's group.
+fn group_of(capture: &Capture) -> Option<u32> {
+    let (mut word, mut length) = (0u32, 4u32);
+    let [fd, _] = capture.fds();
+    // SAFETY: the kernel writes at most `length` bytes to `word`.
+    let read = unsafe {
+        libc::getsockopt(fd, libc::SOL_PACKET, PACKET_FANOUT, (&raw mut word).cast(), &raw mut length)
+    };
+    assert_eq!(read, 0);
+    (word != 0).then_some(word & 0xffff)
+}
+
+/// A client of its own puts once and is answered: what a capture makes of that, and datagrams' socket of a question.
+fn see_an_exchange(capture: &mut Capture) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let server = listener.local_addr().expect("address");
+    capture.set_ports(&Ports::of(&SERVICE, &[server.port()])).expect("set");
+    let mut datagrams = capture.take_datagrams();
+    let asked = Selected { asked: vec![server.port()], ..Selected::default() };
+    if let Some(socket) = &mut datagrams {
+        socket.select(&asked, ALL).expect("select");
+    }
+    let mut decoder = Decoder::new(Limits::default());
+    serve(&mut decoder, &[server.port()]);
+    let mut client = TcpStream::connect(server).expect("connect");
+    let (mut served, _) = listener.accept().expect("accept");
+    let put = put(true, 7, 2, &[2.0]);
+    client.write_all(&[version(), put].concat()).expect("write");
+    served.read_exact(&mut [0; 40]).expect("read");
+    served.write_all(&message(19, 6, 1, 1, 2, b"")).expect("write");
+    UdpSocket::bind("127.0.0.1:0").expect("bind").send_to(b"question", server).expect("send");
+    let mut out = Vec::new();
+    collect(capture, &mut decoder, &mut out, 4);
+    let facts: Vec<_> = out.iter().map(|e| words(&e.fact)).collect();
+    for start in ["put with answer on 1", "answer on 1 ioid=2 notify=true status=1"] {
+        assert_eq!(facts.iter().filter(|fact| fact.starts_with(start)).count(), 1, "{start}: {facts:#?}");
+    }
+    let seen = datagrams.map(|mut socket| socket.drain(10, &mut |_| ()));
+    assert!(seen.is_none_or(|count| count == 1), "{seen:?}");
+}
+
+/// The sockets of a capture share the packets among them, and nobody else gets any of them.
+#[test]
+fn nobody_else_joins_its_group() {
+    let Some(capture) = open("any", &[]) else { return };
+    let has_groups = group_of(&capture).is_some();
+    drop(capture);
+    if !has_groups {
+        return not_run("ca::capture::nobody_else_joins_its_group", Needs::Kernel("Linux 5.12".into()));
+    }
+    let apart = std::thread::spawn(|| {
+        // a network namespace of this thread alone
+        // SAFETY: no pointers; the call affects this thread alone.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
+        assert!(up.success());
+        let mut capture = open("any", &[]).expect("it was allowed");
+        let id = group_of(&capture).expect("a group");
+        for members in [0, 3] {
+            assert_eq!(intrude(id, members).err(), Some(Errno::ENOSPC), "{members}");
+        }
+        assert_eq!(intrude(id, 256).err(), Some(Errno::EINVAL));
+        see_an_exchange(&mut capture);
+    });
+    apart.join().expect("it ends");
 }

@@ -4,6 +4,7 @@ use crate::wire::*;
 use iocrec::ca::SERVICE;
 use iocrec::net::filter::{self, DEPTHS, MAX_PORTS};
 use iocrec::net::frames::Frame;
+use iocrec::net::group;
 use iocrec::net::protocol::Side;
 use iocrec::net::service::Ports;
 use iocrec_log::event::Address;
@@ -12,18 +13,50 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// The filters for Channel Access alone: for clients' segments, for servers'.
-struct Filter([Vec<sock_filter>; 2]);
-
-fn build(ports: &[u16], interfaces: &[u32], depth: usize) -> Filter {
-    let ports = Ports::of(&SERVICE, ports);
-    Filter([Side::Client, Side::Server].map(|side| filter::build(side, &ports, interfaces, depth)))
+struct Filter {
+    alone: [Vec<sock_filter>; 2],
+    /// Those of a group's sockets, and what tells to which of them a packet goes.
+    grouped: [Vec<sock_filter>; 2],
+    member_of: Vec<sock_filter>,
 }
 
-/// How many bytes of a packet the filters let through: at most one of the two passes it.
+impl Filter {
+    fn longest(&self) -> usize {
+        let all = self.alone.iter().chain(&self.grouped).chain([&self.member_of]);
+        all.map(Vec::len).max().expect("five")
+    }
+}
+
+fn build(ports: &[u16], interfaces: &[u32], depth: usize) -> Filter {
+    let ports = &Ports::of(&SERVICE, ports);
+    let both = |grouped| {
+        [Side::Client, Side::Server].map(|side| filter::build(side, ports, interfaces, depth, grouped))
+    };
+    Filter { alone: both(false), grouped: both(true), member_of: group::member_of(ports) }
+}
+
+/// How many bytes of a packet the filters let through: at most one of the two passes it. A group takes the same, and
+/// as much of it.
 fn run(filter: &Filter, packet: &[u8], meta: &Meta) -> u32 {
-    let [requests, answers] = filter.0.each_ref().map(|program| interpret(program, packet, meta));
+    let both = |programs: &[Vec<sock_filter>; 2]| {
+        programs.each_ref().map(|program| interpret(program, packet, meta))
+    };
+    let [requests, answers] = both(&filter.alone);
     assert!(requests == 0 || answers == 0, "it is in both rings");
-    requests.max(answers)
+    let member = member(filter, packet, meta);
+    let passed = both(&filter.grouped).get(member).copied().unwrap_or(0);
+    let may_be_whole = member == 0 && answers > 0 && passed == u32::MAX;
+    assert!(
+        passed == requests.max(answers) || may_be_whole,
+        "{requests} {answers}, but {passed} at {member}"
+    );
+    passed
+}
+
+/// The member of a group that gets a packet. To its program an outgoing one begins with the interface's header.
+fn member(filter: &Filter, packet: &[u8], meta: &Meta) -> usize {
+    let header: &[u8] = if meta.outgoing { &[0xff; 14] } else { &[] };
+    interpret_from(header.len(), &filter.member_of, &[header, packet].concat(), meta) as usize
 }
 
 /// What the kernel knows of a packet besides its bytes.
@@ -40,9 +73,18 @@ const ETHERNET: Meta = Meta { protocol: 0x0800, outgoing: false, interface: 2, h
 
 /// Runs a program as the kernel does: how many bytes it lets through.
 fn interpret(program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
+    interpret_from(0, program, packet, meta)
+}
+
+/// The same for a packet whose IP header begins at `ip`.
+fn interpret_from(ip: usize, program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
     let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [0u32; 16], 0usize);
     let read = |at: u32, width: usize| -> Option<u32> {
-        let bytes = packet.get(at as usize..(at as usize).checked_add(width)?)?;
+        let at = match at.checked_sub(libc::SKF_NET_OFF as u32) {
+            Some(from_ip) => ip + from_ip as usize,
+            None => at as usize,
+        };
+        let bytes = packet.get(at..at.checked_add(width)?)?;
         Some(bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b)))
     };
     loop {
@@ -261,7 +303,7 @@ proptest! {
     #[test]
     fn any_bytes_are_filtered(bytes in vec(any::<u8>(), 0..200), ports in vec(any::<u16>(), 0..MAX_PORTS)) {
         let program = build(&ports, &[1, 2], DEPTHS[0]);
-        prop_assert!(program.0.iter().all(|program| program.len() <= 4096));
+        prop_assert!(program.longest() <= 4096);
         run(&program, &bytes, &ETHERNET);
     }
 }
@@ -362,7 +404,7 @@ fn acknowledgements_are_dropped_and_ends_are_kept() {
 #[test]
 fn the_program_fits_into_a_small_sockets_memory() {
     let filter = build(&[5064, 5065], &[], DEPTHS[1]);
-    let sizes = filter.0.each_ref().map(|program| program.len() * 8);
+    let sizes = filter.grouped.each_ref().map(|program| program.len() * 8);
     assert!(sizes.iter().all(|size| *size < 5000), "{sizes:?}");
 }
 
@@ -435,9 +477,10 @@ fn ipv6_and_fragments() {
         ] {
             let plain = packet(from, to, 1, Some(1), 0, payload);
             let each = |packet: &[u8], meta: &Meta| {
-                filter.0.each_ref().map(|program| interpret(program, packet, meta))
+                filter.alone.each_ref().map(|program| interpret(program, packet, meta))
             };
             let expected = each(&plain, &ETHERNET);
+            run(&filter, &plain, &ETHERNET);
             let longer =
                 |passed: u32, by: u32| if matches!(passed, 0 | u32::MAX) { passed } else { passed + by };
             for (meta, packet, by) in [
@@ -446,6 +489,12 @@ fn ipv6_and_fragments() {
                 (&IPV6, ipv6(60, &[&[6, 0, 1, 2, 3, 4, 5, 6][..], &plain[20..]].concat()), 28),
                 (&IPV6, ipv6(0, &[&[6, 1][..], &[0; 14], &plain[20..]].concat()), 36),
             ] {
+                // behind further headers a group does not tell a server's segment from a client's
+                if packet[6] == 6 {
+                    run(&filter, &packet, meta);
+                } else {
+                    assert_eq!(member(&filter, &packet, meta), 0);
+                }
                 assert_eq!(
                     each(&packet, meta),
                     expected.map(|passed| longer(passed, by)),

@@ -68,7 +68,7 @@ fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
 fn program(side: Side, depth: usize, own: &[u16], others: &[u16]) -> Vec<sock_filter> {
     let mut ports = Ports::of(&ca::SERVICE, others);
     ports.add(&pva::SERVICE, own);
-    filter::build(side, &ports, &[], depth)
+    filter::build(side, &ports, &[], depth, false)
 }
 
 /// Bytes of a server's segment that pass; `None` if all of it does.

@@ -10,6 +10,7 @@ use std::sync::mpsc::{channel, Receiver, TryRecvError};
 
 use super::{Received, Selected, Socket, Taking};
 use crate::linux::aside;
+use crate::net::capture::CaptureError;
 use crate::net::captures::{enter, NamespaceError, MAX_OTHERS};
 use crate::net::Namespace;
 
@@ -67,6 +68,8 @@ pub struct Places {
     /// The recorder's own namespace, and interfaces to listen on there; none for all.
     here: Namespace,
     interfaces: Vec<u32>,
+    /// A socket that listens there already, to nothing.
+    ready: Option<Socket>,
     places: HashMap<Namespace, Place>,
     /// Namespaces of which it was said that they are refused.
     told: HashSet<Namespace>,
@@ -74,8 +77,9 @@ pub struct Places {
 
 impl Places {
     /// No sockets yet. `interfaces`: indices of those to listen on in the recorder's own namespace; none for all.
-    pub fn new(here: Namespace, interfaces: Vec<u32>) -> Places {
-        Places { here, interfaces, places: HashMap::new(), told: HashSet::new() }
+    /// `ready`: a socket in that namespace which takes nothing yet.
+    pub fn new(here: Namespace, interfaces: Vec<u32>, ready: Option<Socket>) -> Places {
+        Places { here, interfaces, ready, places: HashMap::new(), told: HashSet::new() }
     }
 
     /// Listens in these namespaces from now on, and in no others. Call it repeatedly: opening takes a moment.
@@ -104,22 +108,28 @@ impl Places {
                     Err(TryRecvError::Disconnected) => Place::Refused(again),
                 },
                 Some(Place::Refused(later)) if now < later => Place::Refused(later),
-                _ if namespace == self.here => {
-                    match Socket::open(wanted.selected.clone(), &self.interfaces, ALL) {
-                        Ok(socket) => Place::Open(Open { socket, asked: 0 }),
-                        Err(error) => {
-                            let error = NamespaceError::Capture(error);
-                            failures.extend(self.told.insert(namespace).then_some(error));
-                            Place::Refused(again)
-                        }
+                _ if namespace == self.here => match self.listen(wanted.selected.clone()) {
+                    Ok(socket) => Place::Open(Open { socket, asked: 0 }),
+                    Err(error) => {
+                        let error = NamespaceError::Capture(error);
+                        failures.extend(self.told.insert(namespace).then_some(error));
+                        Place::Refused(again)
                     }
-                }
+                },
                 _ if self.places.len() > MAX_OTHERS => Place::Refused(again),
                 _ => Place::Opening(open_in(namespace, wanted)),
             };
             self.places.insert(namespace, place);
         }
         failures
+    }
+
+    /// A socket in the recorder's own namespace.
+    fn listen(&mut self, selected: Selected) -> Result<Socket, CaptureError> {
+        match self.ready.take() {
+            Some(mut socket) => socket.select(&selected, ALL).map(|()| socket),
+            None => Socket::open(selected, &self.interfaces, ALL),
+        }
     }
 
     /// The namespaces that are listened in.

@@ -99,6 +99,11 @@ impl Socket {
         self.attach().inspect_err(|_| (self.selected, self.taking) = before)
     }
 
+    /// The descriptor, to be made one of a group.
+    pub(in crate::net) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
     /// A descriptor that polls as readable when datagrams wait.
     pub fn raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()

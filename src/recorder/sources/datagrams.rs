@@ -10,7 +10,7 @@ use nix::net::if_::if_nametoindex;
 use crate::linux::process;
 use crate::net::udp::datagram::Datagram;
 use crate::net::udp::places::{Places, Wanted};
-use crate::net::udp::Seen;
+use crate::net::udp::{Seen, Socket};
 use crate::net::Namespace;
 use crate::protocols::datagrams::{Datagrams as Counts, Selection};
 use crate::recorder::context::Context;
@@ -35,15 +35,15 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Listens on these interfaces of the recorder's own namespace; `any` means all.
-    pub fn new(interfaces: &[String]) -> Datagrams {
+    /// Listens on these interfaces of the recorder's own namespace; `any` means all. `ready`: see [`Places::new`].
+    pub fn new(interfaces: &[String], ready: Option<Socket>) -> Datagrams {
         let here = process::namespace(std::process::id()).unwrap_or_default();
         let all = interfaces.iter().any(|name| name == "any");
         // one that does not exist has ended the start before
         let indices =
             interfaces.iter().filter(|_| !all).filter_map(|name| if_nametoindex(name.as_str()).ok());
         Datagrams {
-            places: Places::new(here, indices.collect()),
+            places: Places::new(here, indices.collect(), ready),
             wanted: BTreeMap::new(),
             selected: HashMap::new(),
             counts: Counts::default(),
