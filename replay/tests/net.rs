@@ -3,7 +3,7 @@
 mod common;
 
 use common::network::{address, channel, circuit, log_of, rows, searched, works, NAMESPACE, SERVER};
-use common::SECOND;
+use common::{definitions, SECOND};
 use iocrec_log::event::*;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -285,4 +285,54 @@ fn an_answer_that_was_not_seen() {
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
+}
+
+/// Two servers had an address one after the other: a beacon is of the one that was alive, and of nobody before and between.
+#[test]
+fn beacons_of_servers_that_had_an_address_one_after_the_other() {
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(*ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    let ioc = |id: u32, name: &str, start: u64| {
+        let ioc = Ioc { id, pid: id, start: start * SECOND, name: name.into(), ..demo.clone() };
+        (start * SECOND, Fact::from(ioc))
+    };
+    let served = |at: u64, id: u32, by: u32| {
+        let mut facts = circuit(at, id, address(5, 42_000 + id as u16));
+        for (_, fact) in &mut facts {
+            if let Fact::CircuitEnds(ends) = fact {
+                ends.server = Some(by);
+            }
+        }
+        facts
+    };
+    let mut events = vec![
+        ioc(21, "early", 20),
+        ioc(22, "late", 60),
+        (40 * SECOND, Fact::IocEnd(IocEnd { ioc: 21, how: "exit status 0".into() })),
+        // of a third, which was never found
+        beacons(12, SERVER, BeaconsNoted::First, (1, 1), 0),
+        beacons(30, SERVER, BeaconsNoted::OutOfStep, (9, 6), 15),
+        // no later beacon of the early one has come
+        beacons(50, SERVER, BeaconsNoted::OutOfStep, (0, 12), 15),
+        beacons(61, SERVER, BeaconsNoted::OutOfStep, (0, 3), 15),
+        (120 * SECOND, Fact::Mark("end".into())),
+    ];
+    events.extend(served(25, 31, 21));
+    events.extend(served(65, 32, 22));
+    let directory = log_of(events);
+    let told: Vec<String> = rows(directory.path(), &["--all"])
+        .iter()
+        .filter(|row| row["text"].as_str().is_some_and(|text| text.starts_with("beacon number")))
+        .map(|row| format!("{} {} {}", &row["time"].as_str().unwrap()[14..19], row["kind"], row["ioc"]))
+        .collect();
+    let expected = [
+        r#"13:32 "server_started" null"#,
+        r#"13:50 "beacons_irregular" "early""#,
+        r#"14:10 "server_restarted" null"#,
+        r#"14:21 "server_restarted" "late""#,
+    ];
+    assert_eq!(told, expected);
 }

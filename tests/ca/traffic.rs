@@ -68,6 +68,20 @@ fn each_end_has_its_reason_and_its_side() {
     assert_eq!(half, (CloseReason::HalfClosed, client));
     assert_eq!(ended(&|w| w.raw(true, w.seq[0], None, RST, b"")), (CloseReason::Reset, client));
     assert_eq!(ended(&|w| w.raw(false, w.seq[1], None, RST, b"")), (CloseReason::Reset, server));
+    // what the server still sent to a client that had closed is left out by the filter; the client's machine refuses it
+    let refused = ended(&|w| {
+        fin(w, true);
+        w.raw(true, w.seq[0], None, RST, b"");
+    });
+    assert_eq!(refused, (CloseReason::Reset, client));
+    // the same, but the end waits for data that were captured late
+    let refused = ended(&|w| {
+        let at = w.seq[0];
+        w.raw(true, at + 16, None, FIN, b"");
+        w.raw(true, at + 17, None, RST, b"");
+        w.client(&message(23, 0, 0, 0, 0, b""));
+    });
+    assert_eq!(refused, (CloseReason::Reset, client));
 }
 
 /// The answer to an end may be under way when recording ends.

@@ -98,6 +98,44 @@ fn a_client_that_fetched_a_value_last_is_gone_when_it_is() {
     assert_eq!(end, (&json!(1), &json!("closed"), &json!("client")), "{line}");
 }
 
+/// A client may have EPICS Base's record support in it, as pvaPy's has. Without records it has no links, and is no IOC.
+#[test]
+fn a_client_made_with_base_is_no_ioc() {
+    let Some(rig) = Rig::new("pvaccess-client-base") else { return };
+    let ioc = rig.ioc_with("pvac", PORT, "pvaccess.db", &["--pva", "pvxs"]);
+    let mut clients = ["libca", "p4p"].map(|library| rig.client(library, &[PORT], &["--base"]));
+    let pids = clients.each_ref().map(|client| client.pid().to_string());
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--pid", &pids[0], "--pid", &pids[1]]);
+    let mut ca = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut ca, "PVA:READY", "both");
+    let json = |command| json_lines(&rig.replay(command, &["--format", "jsonl"]).stdout);
+    wait_until("the recorder has looked at the clients", || {
+        let looked_at = json("iocs").iter().map(|line| line["pid"].to_string()).collect::<Vec<String>>();
+        pids.iter().all(|pid| looked_at.contains(pid))
+    });
+    for (client, value) in clients.iter_mut().zip([2.5, 3.5]) {
+        client.put("PVA:SP", 6, json!(value), true);
+    }
+    wait_until("their circuits' ends are known", || {
+        let lines = json("clients");
+        let known: Vec<String> = lines.iter().map(|line| line["process"]["pid"].to_string()).collect();
+        pids.iter().all(|pid| known.contains(pid))
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let puts = rig.puts(&["--pv", "PVA:SP"]);
+    let told: Vec<Value> = puts
+        .iter()
+        .map(|put| {
+            json!([put["new"], put["via"], put["client_ioc"], put["process"]["ioc"], put["process"]["pid"]])
+        })
+        .collect();
+    let [by_ca, by_pva] = clients.each_ref().map(|client| json!(client.pid()));
+    let expected =
+        [json!([2.5, "ca_write_notify", null, null, by_ca]), json!([3.5, "pva", null, null, by_pva])];
+    assert_eq!(told, expected, "{puts:#?}");
+    drop(ioc);
+}
+
 /// What the client asked for beside values, in what other programs read.
 fn exported(rig: &Rig, server: &str) {
     let block = json!({"block": "true", "process": "true"});

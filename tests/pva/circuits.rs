@@ -512,3 +512,31 @@ fn searches_on_a_circuit() {
     let facts = w.facts();
     assert_eq!(facts.iter().filter(|fact| fact.starts_with("Put ")).count(), 2, "{facts:#?}");
 }
+
+/// PUT_GET as pvaPy carries it out: it fetches both structures before, which puts nothing.
+#[test]
+fn a_put_get_that_fetches_first() {
+    let mut w = Wire::ready();
+    w.client(&request(12, 2, 5, 8, NO_OPTIONS));
+    // what it puts to is a double, what it sends back a structure with an int
+    w.server(&answer(12, 5, 8, &hex("ff fe0100 80 00 01 01 6e 22")));
+    w.client(&request(12, 2, 5, 0x40, b""));
+    w.server(&answer(12, 5, 0x40, &hex("ff 0102 07000000")));
+    w.client(&request(12, 2, 5, 0x80, b""));
+    w.server(&answer(12, 5, 0x80, &[hex("ff 0102"), double(1.5)].concat()));
+    w.client(&request(12, 2, 5, 0, &[hex("0102"), double(2.5)].concat()));
+    w.server(&answer(12, 5, 0, &hex("ff 0102 08000000")));
+    let facts: Vec<String> = w.facts().into_iter().filter(|fact| fact.contains("Get")).collect();
+    let values: Vec<&str> = facts.iter().map(|fact| fact.rsplit_once("] ").unwrap().1).collect();
+    assert_eq!(
+        values,
+        ["6 010207000000", "10 0102000000000000f83f", "10 01020000000000000440", "6 010208000000"]
+    );
+    let kinds: Vec<&str> = facts.iter().map(|fact| fact.split(':').next().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        ["Get answered 0 \"\"", "Get answered 0 \"\"", "PutGet to 1", "PutGet answered 0 \"\""]
+    );
+    let types: Vec<&str> = facts.iter().map(|fact| fact.split(['[', ']']).nth(1).unwrap()).collect();
+    assert!(types[0] == types[3] && types[1] == types[2] && types[0] != types[1], "{facts:#?}");
+}

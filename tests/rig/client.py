@@ -1,7 +1,7 @@
 """A Channel Access or PVAccess client that obeys commands, one JSON object per line.
 
     client.py libca|caproto|p4p PORT[,PORT...] [--user NAME] [--uid NUMBER] [--host NAME] [--address A]
-              [--name-server A:PORT]
+              [--name-server A:PORT] [--base]
 
 Commands on stdin, answers on stdout:
 
@@ -25,6 +25,7 @@ its own type) and "get", and knows no "address". It also takes
 --user and --host are what the client claims to be (libca: the user is that of --uid; the host name
 is set in a UTS namespace of its own, which needs root). --address is where the servers are, instead
 of 127.0.0.1: [::1] for PVAccess over IPv6. With --name-server, p4p asks that server alone, on a circuit.
+--base loads EPICS Base's record support, and no database: clients like pvaPy do.
 """
 
 import argparse
@@ -258,7 +259,13 @@ def main():
     parser.add_argument("--host")
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--name-server")
+    parser.add_argument("--base", action="store_true")
     args = parser.parse_args()
+    if args.base:
+        import epicscorelibs.path
+
+        for name in ("Com", "ca", "dbCore"):
+            ctypes.CDLL(epicscorelibs.path.get_lib(name), mode=ctypes.RTLD_GLOBAL)
 
     os.environ["EPICS_CA_ADDR_LIST"] = " ".join(f"{args.address}:{port}" for port in args.ports.split(","))
     os.environ["EPICS_CA_AUTO_ADDR_LIST"] = "NO"

@@ -37,9 +37,10 @@ impl<S> Connection<S> {
             return self.give_up_awaited(time, time, shared);
         }
         let stream = self.stream_of(side);
-        let sequence = Some(segment.sequence);
-        let exact = [stream.next(), stream.end(), stream.last_acknowledged()].contains(&sequence);
-        if exact {
+        let sequence = segment.sequence;
+        let exact = [stream.end(), stream.last_acknowledged()].contains(&Some(sequence));
+        // after its end, too, of which the acknowledgement may not be captured
+        if exact || stream.is_next(sequence) {
             if let Some(sequence) = segment.acknowledged {
                 self.deliver(side.peer(), shared, |stream, pieces| stream.acknowledged(sequence, pieces));
             }
@@ -64,8 +65,7 @@ impl<S> Connection<S> {
     ) {
         let direction = self.direction(side);
         let Some((sequence, came)) = direction.reset else { return };
-        let next = direction.stream.next();
-        if next == Some(sequence) {
+        if direction.stream.is_next(sequence) {
             self.give_up_missing(shared);
             self.end(time, Closing::Reset(side), shared);
         } else if direction.stream.ahead(sequence) < 0 || time.saturating_sub(came) >= LINGER {

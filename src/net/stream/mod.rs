@@ -88,6 +88,11 @@ impl Stream {
         self.over
     }
 
+    /// Whether what comes next has this sequence number. The end of the stream counts like a byte.
+    pub fn is_next(&self, sequence: u32) -> bool {
+        self.next.is_some_and(|next| sequence == next || self.over && sequence == next.wrapping_add(1))
+    }
+
     /// Bytes of memory held by waiting segments.
     pub fn buffered(&self) -> usize {
         self.buffered

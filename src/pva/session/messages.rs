@@ -7,11 +7,11 @@ use iocrec_log::event::PvaKind;
 
 use super::claims::{name, Claims};
 use super::context::Context;
-use super::{kind, Session, FETCH, INIT, LAST};
+use super::{fetches, kind, Session, FETCH_PUT, INIT, LAST};
 use crate::pva::framer::Message;
 use crate::pva::message::{
     CANCEL_REQUEST, CONNECTION_VALIDATED, CONNECTION_VALIDATION, CREATE_CHANNEL, DESTROY_CHANNEL,
-    DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, RPC,
+    DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, PUT_GET, RPC,
 };
 
 /// Size of the buffer that a server of pvAccessCPP says to have, as no other does: it goes by the byte order of the
@@ -67,7 +67,7 @@ impl Session {
                     self.prepare(time, command, (sid, ioid), cursor, context)?;
                 } else if command == MONITOR {
                     self.monitor(time, subcommand, (sid, ioid), context);
-                } else if let Some(kind) = kind(command).filter(|_| subcommand & FETCH == 0) {
+                } else if let Some(kind) = kind(command).filter(|_| !fetches(command, subcommand)) {
                     let length = message.length.saturating_sub(9);
                     self.put(time, kind, (sid, ioid), cursor, length, context)?;
                 } else if let Some(request) = self.requests.get_mut(&ioid) {
@@ -123,9 +123,10 @@ impl Session {
                 if subcommand & INIT != 0 {
                     self.prepared(time, command, ioid, cursor, context)?;
                 } else if let Some(kind) = kind(command) {
-                    let fetched = command == PUT && subcommand & FETCH != 0;
+                    let fetched = matches!(command, PUT | PUT_GET) && fetches(command, subcommand);
                     let kind = if fetched { PvaKind::Get } else { kind };
-                    self.answered(time, kind, ioid, cursor, message.length, context)?;
+                    let of_put = command == PUT_GET && subcommand & FETCH_PUT != 0;
+                    self.answered(time, (kind, of_put), ioid, cursor, message.length, context)?;
                     if subcommand & LAST != 0 {
                         self.forget_request(ioid, context.ids);
                     }

@@ -40,8 +40,10 @@ const MOST_SAID: usize = 8;
 
 /// Subcommand: prepares a request.
 const INIT: u8 = 0x08;
-/// Subcommand of PUT: fetches the value.
+/// Subcommand of PUT: fetches the value; of PUT_GET: what it would send back.
 const FETCH: u8 = 0x40;
+/// Subcommand of PUT_GET: fetches the value that it puts to.
+const FETCH_PUT: u8 = 0x80;
 /// Subcommand: the request ends with this.
 const LAST: u8 = 0x10;
 
@@ -249,6 +251,15 @@ impl Session {
         });
         out.push(Event { time, fact });
     }
+}
+
+/// Whether a request only fetches values, and puts nothing.
+fn fetches(command: u8, subcommand: u8) -> bool {
+    let fetch = match command {
+        PUT_GET => FETCH | FETCH_PUT,
+        _ => FETCH,
+    };
+    subcommand & fetch != 0
 }
 
 /// The requests that are recorded.

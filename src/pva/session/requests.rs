@@ -150,11 +150,11 @@ impl Session {
         Ok(())
     }
 
-    /// The server's answer to that.
+    /// The server's answer to that; with `of_put` it sends what the request puts to.
     pub(super) fn answered(
         &mut self,
         time: u64,
-        kind: PvaKind,
+        (kind, of_put): (PvaKind, bool),
         ioid: u32,
         cursor: &mut Cursor<'_>,
         length: u64,
@@ -168,7 +168,7 @@ impl Session {
         let mut of = None;
         if let Some(request) = self.requests.get_mut(&ioid) {
             request.waits = false;
-            of = request.to_get;
+            of = if of_put { request.to_put } else { request.to_get };
             if std::mem::take(&mut request.is_doubtful) {
                 return Ok(());
             }

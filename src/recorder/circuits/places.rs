@@ -17,8 +17,8 @@ use crate::recorder::registry::Registry;
 pub struct Places {
     /// The network namespaces with their servers' ports.
     pub wanted: BTreeMap<Namespace, Wanted>,
-    /// The processes, in the order of their ids, and whether they are IOCs. A server that is not an IOC may be a
-    /// gateway, whose own puts are those of its clients.
+    /// The processes, in the order of their ids, and whether they are IOCs with records. A server that is not an IOC may be
+    /// a gateway, whose own puts are those of its clients; a client that is made with EPICS Base is its user's.
     pub recorded: Vec<(IocId, u32, bool)>,
     /// The processes that serve PVAccess, with their ports.
     pub pva: BTreeMap<u32, Vec<u16>>,
@@ -40,7 +40,7 @@ impl Places {
                 Err(Errno::ENOENT | Errno::ESRCH) => {}
                 found => ioc.namespace = found,
             }
-            recorded.push((ioc.id, ioc.pid, ioc.is_ioc()));
+            recorded.push((ioc.id, ioc.pid, ioc.has_database()));
             if !ioc.about.pva_ports.is_empty() {
                 pva.insert(ioc.pid, ioc.about.pva_ports.clone());
             }

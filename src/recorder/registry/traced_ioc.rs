@@ -14,7 +14,7 @@ use crate::health::connections::{Connections, Quota};
 use crate::health::threads::Unwatched;
 use crate::health::Health;
 use crate::inspector::{FoundRecord, ServedClient};
-use crate::ioc::{scanning, Database, IocProcess};
+use crate::ioc::{scanning, Database, IocProcess, LayoutError};
 use crate::linux::ending::Ending;
 use crate::net::Namespace;
 use crate::recorder::env::Env;
@@ -187,6 +187,13 @@ impl TracedIoc {
     /// Whether it is an IOC, and not another CA server.
     pub fn is_ioc(&self) -> bool {
         self.about.linkage != Linkage::Foreign
+    }
+
+    /// Whether it has a record database, whose links may make its puts and searches. A client or a server that is made with
+    /// EPICS Base, like pvaPy's, has none; an IOC, only before it loads one.
+    pub fn has_database(&self) -> bool {
+        let layout = self.process.as_ref().map(|process| &process.layout);
+        self.is_ioc() && !matches!(layout, Some(Err(LayoutError::NotLoaded)))
     }
 
     /// Its name and pid, for people.

@@ -164,7 +164,7 @@ impl Source for Datagrams {
         }
         for sender in self.senders.step(now) {
             let of_ioc = |ioc: &&mut crate::recorder::registry::traced_ioc::TracedIoc| ioc.pid == sender.pid;
-            let ioc = cx.iocs.iter_mut().find(of_ioc).filter(|ioc| ioc.is_ioc()).map(|ioc| ioc.id);
+            let ioc = cx.iocs.iter_mut().find(of_ioc).filter(|ioc| ioc.has_database()).map(|ioc| ioc.id);
             self.out.push(Event { time: now, fact: Fact::from(Sender { ioc, ..sender }) });
         }
         self.hand_over(cx);

@@ -1,7 +1,7 @@
 //! Beacons: servers that start, start again, and fall silent.
 
-use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading};
-use iocrec_log::event::{Address, Beacons, BeaconsNoted, Fact, Ip6, PvaBeacons, Registrations};
+use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading, Served};
+use iocrec_log::event::{Address, Beacons, BeaconsNoted, Fact, IocId, Ip6, PvaBeacons, Registrations};
 use std::collections::HashMap;
 
 /// Servers; a bound for hostile logs.
@@ -42,6 +42,8 @@ pub struct Beaconing {
     /// The note in `notes` of servers that are silent.
     silent: HashMap<(bool, Place), usize>,
     servers: HashMap<(bool, Place), ()>,
+    /// When the processes of IOCs ended: another one may have served at their places afterwards.
+    ended: HashMap<IocId, i64>,
     repeaters: Vec<(i64, i64, Registrations)>,
     left_out: u64,
 }
@@ -57,6 +59,20 @@ impl Beaconing {
             }
             _ => {}
         }
+    }
+
+    /// Takes the end of an IOC's process.
+    pub(super) fn ioc_ended(&mut self, reading: &Reading, time: u64, ioc: IocId) {
+        if reading.context.ioc(ioc).is_some() {
+            self.ended.entry(ioc).or_insert_with(|| reading.wall(time));
+        }
+    }
+
+    /// The name of the IOC that served at a place at a time: the last that had started by then, if it was alive.
+    fn sender<'a>(&self, reading: &'a Reading, served: &Served, time: i64) -> Option<&'a str> {
+        let (_, ioc) = served.range(..=time).next_back()?;
+        let was_alive = self.ended.get(ioc).is_none_or(|ended| time <= *ended);
+        reading.context.ioc(*ioc).filter(|_| was_alive).map(|ioc| ioc.name.as_str())
     }
 
     /// `pva`: the whole fact, with PVAccess.
@@ -110,16 +126,17 @@ impl Beaconing {
     }
 
     /// The lines, and how much was left out.
-    pub(super) fn lines(self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
+    pub(super) fn lines(mut self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
         let iocs = iocs_by_server(reading.context);
         let mut lines = Vec::new();
-        for note in self.notes {
+        for note in std::mem::take(&mut self.notes) {
             let mut line = NetLine::new(note.kind, reading.host, note.since);
             let of = note.beacons;
             line.servers = vec![note.server];
             // circuits over IPv6 are found by no address
-            let ioc = iocs.get(&place(of.namespace, of.server)).filter(|_| of.server.ip >= Ip6::END);
-            line.ioc = ioc.cloned().unwrap_or_default();
+            let served = iocs.get(&place(of.namespace, of.server)).filter(|_| of.server.ip >= Ip6::END);
+            let ioc = served.and_then(|served| self.sender(reading, served, note.since));
+            line.ioc = ioc.unwrap_or_default().to_owned();
             line.is_pva = note.is_pva;
             line.reason = note.reason;
             line.last = note.last;

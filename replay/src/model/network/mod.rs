@@ -20,9 +20,9 @@ use crate::namesakes::selects;
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Address, CircuitId, Fact, Ip6};
+use iocrec_log::event::{Address, CircuitId, Fact, IocId, Ip6};
 use iocrec_log::reader::{About, Choice, Classes, SegmentFile};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -354,6 +354,7 @@ impl Network {
                     let reading = Reading { context: &context, host: &host, began: 0 };
                     devices.take(&reading, time, fact);
                     circuits.ioc_ended(&reading, time, of.ioc);
+                    beaconing.ioc_ended(&reading, time, of.ioc);
                 }
                 match fact {
                     // whoever is named by it may be asked for later
@@ -435,13 +436,17 @@ fn is_loopback(address: Address) -> bool {
     address.ip >> 24 == 127 || address.ip == Ip6::LOOPBACK
 }
 
-/// The recorded IOC that serves at each place, by the circuits in these definitions.
-fn iocs_by_server(context: &Context) -> HashMap<Place, String> {
-    let mut found = HashMap::new();
+/// The recorded IOCs that served at a place, one after the other, by the time when they started.
+type Served = BTreeMap<i64, IocId>;
+
+/// The recorded IOCs that served at each place, by the circuits in these definitions.
+fn iocs_by_server(context: &Context) -> HashMap<Place, Served> {
+    let mut found: HashMap<Place, Served> = HashMap::new();
     for (id, circuit) in context.in_force().circuits.iter() {
         let Some(ends) = context.circuit_ends(id) else { continue };
         if let Some(ioc) = ends.server.and_then(|server| context.ioc(server)) {
-            found.entry(place(ends.namespace, circuit.server)).or_insert_with(|| ioc.name.clone());
+            let started = context.wall(ioc.start).unwrap_or(i64::MIN);
+            found.entry(place(ends.namespace, circuit.server)).or_default().insert(started, ioc.id);
         }
     }
     found
