@@ -130,6 +130,29 @@ fn why_does_not_look_behind_a_restart() {
     assert_eq!((&before["from"], &before["started_anew"]), (&serde_json::json!(3.0), &Json::Bool(false)));
 }
 
+/// Long after its IOC has ended, a record has its name and who wrote it; and that the value is gone is said.
+#[test]
+fn why_knows_a_process_that_ended_long_ago() {
+    let later = (10..300).flat_map(|second| {
+        let at = second * SECOND;
+        [(at, process(THREAD, -100, 0, CALC)), (at + 10, complete(THREAD, -200, CALC, second as f64, 0))]
+    });
+    let log = log_with(later.collect());
+    let pid = common::definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.name == "demo" => Some(ioc.pid),
+        _ => None,
+    });
+    let first = format!("demo pid {}", pid.expect("an IOC"));
+    let out = ask(&log, &["why", "T:SP", "--ioc", &first]);
+    assert!(out.starts_with("T:SP changed from 3 to 4 at 2026-09-21T14:13:23."), "{out}");
+    assert!(out.contains("\nIts IOC ended at 2026-09-21T14:13:24"), "{out}");
+    assert!(out.contains("T:SP 3 -> 4") && !out.contains("record #"), "{out}");
+    // not of the one that lives, nor before the end
+    assert!(!ask(&log, &["why", "T:SP"]).contains("ended at"));
+    let before = ask(&log, &["why", "T:SP", "--at", "2026-09-21T14:13:23.5Z", "--json"]);
+    assert_eq!(serde_json::from_str::<Json>(&before).unwrap()["ended"], Json::Null);
+}
+
 #[test]
 fn undo_does_not_put_a_number_where_a_text_is_now() {
     let log = log();

@@ -84,8 +84,11 @@ impl Display for ProbeError {
 
 impl std::error::Error for ProbeError {}
 
-/// Instruction at each place when it was probed, and number of probes there.
-type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], usize)>;
+/// Instruction at each place when it was probed, and the probes there.
+type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], Vec<Bound>)>;
+
+/// The thread that a probe is bound to, and its program.
+type Bound = (i32, &'static str);
 
 /// Places that have probes.
 #[derive(Default)]
@@ -110,6 +113,7 @@ pub struct Probe {
     /// `None` only while it is dropped.
     link: Option<Link>,
     place: (FileId, u64),
+    bound: Bound,
     held: Arc<Held>,
     /// Keeps the program loaded as long as the probe exists.
     _object: Arc<Object>,
@@ -155,7 +159,8 @@ impl Attacher {
             return Err(ProbeError::StillKept);
         }
         let _placing = removal::placing();
-        self.held.hold((file, offset), code)?;
+        let bound_to = (thread, planned.name);
+        self.held.hold((file, offset), code, bound_to)?;
         let attached = libbpf::listen(|| {
             if let Some(event) = self.event(opened, offset, thread) {
                 return bound(&program, event?);
@@ -184,11 +189,12 @@ impl Attacher {
             Ok(link) => Ok(Probe {
                 link: Some(link),
                 place: (file, offset),
+                bound: bound_to,
                 held: self.held.clone(),
                 _object: self.object.clone(),
             }),
             Err(failure) => {
-                self.held.release((file, offset));
+                self.held.release((file, offset), bound_to);
                 Err(ProbeError::Kernel(diagnose(step, failure)))
             }
         }
@@ -237,28 +243,34 @@ fn bound(program: &Program<'_>, event: OwnedFd) -> io::Result<Link> {
 }
 
 impl Held {
-    /// Notes a probe at a place. If the place held a different instruction, waits until it is released.
-    fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW]) -> Result<(), ProbeError> {
-        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
-        let _wanted = places.get(&place).is_some_and(|(before, _)| *before != code).then(removal::wanted);
-        let waited = self.freed.wait_timeout_while(places, RELEASE_TIMEOUT, other);
+    /// Notes a probe at a place. If the place held a different instruction, waits until it is released; likewise if it has the
+    /// same probe of a thread that has executed its program anew meanwhile: each hit would be recorded twice.
+    fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW], bound: Bound) -> Result<(), ProbeError> {
+        let is_taken = |places: &mut Places| {
+            let held = places.get(&place);
+            held.is_some_and(|(before, probes)| *before != code || probes.contains(&bound))
+        };
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let _wanted = is_taken(&mut places).then(removal::wanted);
+        let waited = self.freed.wait_timeout_while(places, RELEASE_TIMEOUT, is_taken);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return Err(ProbeError::StillHeld);
         }
-        places.entry(place).or_insert((code, 0)).1 += 1;
+        places.entry(place).or_insert((code, Vec::new())).1.push(bound);
         Ok(())
     }
 
-    fn release(&self, place: (FileId, u64)) {
+    fn release(&self, place: (FileId, u64), bound: Bound) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, probes)) = places.get_mut(&place) {
-            *probes -= 1;
-            if *probes == 0 {
-                places.remove(&place);
-                self.freed.notify_all();
+            if let Some(at) = probes.iter().position(|held| *held == bound) {
+                probes.swap_remove(at);
             }
+            if probes.is_empty() {
+                places.remove(&place);
+            }
+            self.freed.notify_all();
         }
     }
 }
@@ -267,7 +279,7 @@ impl Drop for Probe {
     fn drop(&mut self) {
         // the kernel's probe first: until it is gone the place is not free
         drop(self.link.take());
-        self.held.release(self.place);
+        self.held.release(self.place, self.bound);
     }
 }
 
@@ -275,21 +287,40 @@ impl Drop for Probe {
 mod tests {
     use super::*;
 
+    const ONE: Bound = (1, "process");
+    const TWO: Bound = (2, "process");
+
     #[test]
     fn a_place_that_held_something_else_is_waited_for() {
         let held = Arc::new(Held::default());
         let place = ((1, 2), 0x1000);
-        held.hold(place, [1; CODE_WINDOW]).unwrap();
-        held.hold(place, [1; CODE_WINDOW]).unwrap();
-        held.hold((place.0, 0x2000), [2; CODE_WINDOW]).unwrap();
+        held.hold(place, [1; CODE_WINDOW], ONE).unwrap();
+        held.hold(place, [1; CODE_WINDOW], TWO).unwrap();
+        held.hold((place.0, 0x2000), [2; CODE_WINDOW], ONE).unwrap();
         let other = held.clone();
-        let waiting = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW]));
-        held.release(place);
+        let waiting = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW], ONE));
+        held.release(place, ONE);
         assert!(!waiting.is_finished(), "one probe is still there");
-        held.release(place);
+        held.release(place, TWO);
         assert_eq!(waiting.join().unwrap(), Ok(()));
-        held.release(place);
-        held.release((place.0, 0x2000));
+        held.release(place, ONE);
+        held.release((place.0, 0x2000), ONE);
+        assert!(held.places.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_is_probed_there_is_waited_for() {
+        let held = Arc::new(Held::default());
+        let place = ((1, 2), 0x1000);
+        held.hold(place, [1; CODE_WINDOW], ONE).unwrap();
+        held.hold(place, [1; CODE_WINDOW], TWO).unwrap();
+        let other = held.clone();
+        let waiting = std::thread::spawn(move || other.hold(place, [1; CODE_WINDOW], ONE));
+        held.release(place, TWO);
+        assert!(!waiting.is_finished(), "its probe is still there");
+        held.release(place, ONE);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+        held.release(place, ONE);
         assert!(held.places.lock().unwrap().is_empty());
     }
 }

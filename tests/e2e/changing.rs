@@ -1,8 +1,9 @@
 //! IOCs that start, or change into other programs, during the recording.
 
 use crate::rig::own_program::{Build, Own};
-use crate::rig::{json_lines, rig_file, wait_until, Ioc, Rig, Running};
+use crate::rig::{iocreplay, json_lines, rig_file, wait_until, Ioc, Rig, Running};
 use serde_json::{json, Value};
+use std::process::Command;
 use std::time::Duration;
 
 const PORT: u16 = 5074;
@@ -101,4 +102,13 @@ fn becomes_another(command: &str, why: &str, word: &str) {
     let output = rig.replay("traces", &["--pv", "ONE:*"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("ONE:TICK") && !text.contains("START:"), "{text}");
+    // and is recorded once, though the kernel takes its time to remove the old probes: this record counts itself
+    let values =
+        Command::new(iocreplay()).args(["values", "--format", "jsonl", "ONE:TICK", &rig.log()]).output();
+    let ticks = json_lines(&values.expect("iocreplay runs").stdout);
+    let ticks = ticks.iter().filter(|line| line["source"] == "process");
+    let mut counts: Vec<f64> = ticks.filter_map(|line| line["value"].as_f64()).collect();
+    let all = counts.len();
+    counts.dedup();
+    assert!(all > 0 && counts.len() == all, "{all} ticks, {} of them different", counts.len());
 }

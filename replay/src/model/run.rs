@@ -14,8 +14,8 @@ use super::properties::Kept;
 use super::shared_texts::SharedTexts;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{
-    Address, CaClientPut, ChannelId, Circuit, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocId, Properties,
-    RecordId, ThreadId,
+    Address, CaClientPut, ChannelId, Circuit, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocEnd, IocId,
+    Properties, RecordId, ThreadId,
 };
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
@@ -66,6 +66,27 @@ pub struct Run {
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
     /// Where its clock was set back.
     course: RefCell<Course>,
+    /// IOCs whose definitions are held.
+    held: RefCell<HashMap<IocId, Held>>,
+}
+
+/// How often an IOC is held, and its end, which has not taken effect.
+#[derive(Default)]
+struct Held {
+    count: usize,
+    end: Option<(u64, IocEnd)>,
+}
+
+/// Keeps what is known of an IOC and its records in its run, also after its end, for who looks names up late.
+pub struct HeldIoc {
+    run: Rc<Run>,
+    ioc: IocId,
+}
+
+impl Drop for HeldIoc {
+    fn drop(&mut self) {
+        self.run.release(self.ioc);
+    }
 }
 
 impl Run {
@@ -191,8 +212,51 @@ impl Run {
         self.links.borrow().all(time, record)
     }
 
+    /// Holds an IOC until the answer is dropped.
+    pub fn hold(self: &Rc<Run>, ioc: IocId) -> HeldIoc {
+        self.held.borrow_mut().entry(ioc).or_default().count += 1;
+        HeldIoc { run: Rc::clone(self), ioc }
+    }
+
+    fn release(&self, ioc: IocId) {
+        let mut held = self.held.borrow_mut();
+        let Some(of) = held.get_mut(&ioc) else { return };
+        of.count = of.count.saturating_sub(1);
+        if of.count > 0 {
+            return;
+        }
+        let end = held.remove(&ioc).and_then(|of| of.end);
+        drop(held);
+        // who is just reading the context needs no room in it
+        let is_free = self.context.try_borrow_mut().is_ok();
+        if let Some((time, end)) = end.filter(|_| is_free) {
+            self.apply(time, &Fact::IocEnd(end));
+        }
+    }
+
+    /// Whether an end waits until the IOC is no longer held.
+    fn defers(&self, time: u64, fact: &Fact) -> bool {
+        let mut held = self.held.borrow_mut();
+        match fact {
+            Fact::IocEnd(end) => match held.get_mut(&end.ioc) {
+                Some(of) => of.end = Some((time, end.clone())),
+                None => return false,
+            },
+            // the number is another one's now
+            Fact::Ioc(ioc) => {
+                held.get_mut(&ioc.id).into_iter().for_each(|of| of.end = None);
+                return false;
+            }
+            _ => return false,
+        }
+        true
+    }
+
     /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
+        if self.defers(time, fact) {
+            return;
+        }
         if let Fact::Circuit(circuit) = fact {
             self.identities.borrow_mut().note(time, self.context().circuit(circuit.id), circuit);
         }

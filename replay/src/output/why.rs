@@ -13,7 +13,7 @@ pub use self::sources::{Lead, Link, MAX_SOURCES};
 pub use self::steps::Step;
 
 use self::life::{Life, Lines, MAX_LIVES};
-use self::moment::{Before, Moment, Reading, Seen, HELD};
+use self::moment::{hold, Before, Moment, Reading, Seen, HELD};
 use self::steps::{accepted, inputs, processes, way};
 use super::puts::process;
 use super::wording::cause::cause;
@@ -60,8 +60,8 @@ pub struct Why<'a> {
     lines: HashMap<(String, String), Lines>,
     /// Hosts and names that several IOCs share, so that they are shown with their process ids.
     shared: HashSet<(String, String)>,
-    /// Processes that have ended; a definition outlives its process, for the chains that refer to it.
-    ended: HashSet<Life>,
+    /// Processes that have ended, and when; a definition outlives its process, for the chains that refer to it.
+    ended: HashMap<Life, i64>,
 }
 
 /// A value of the PV that a chain led to.
@@ -89,7 +89,7 @@ impl<'a> Why<'a> {
             seen: HashMap::new(),
             lines: HashMap::new(),
             shared: HashSet::new(),
-            ended: HashSet::new(),
+            ended: HashMap::new(),
         }
     }
 
@@ -115,8 +115,9 @@ impl<'a> Why<'a> {
             let line = self.line(&context, &place, life.as_ref());
             let seen = self.seen.entry((place.0, place.1, line)).or_default();
             let place = seen.held.partition_point(|moment| moment.even <= even);
-            seen.held
-                .insert(place, Moment { time, even, value, alarm, chain: Rc::clone(&chain), path, life });
+            let held = hold(&chain, &path);
+            let chain = Rc::clone(&chain);
+            seen.held.insert(place, Moment { time, even, value, alarm, chain, path, life, held });
             if seen.held.len() > HELD {
                 seen.settle(self.ask);
             }
@@ -128,7 +129,9 @@ impl<'a> Why<'a> {
         let context = aside.run.context();
         if let What::Fact(Fact::IocEnd(end)) = &aside.what {
             let life = Life::of(&context, context.ioc(end.ioc));
-            self.ended.extend(life.filter(|_| self.ended.len() < MAX_LIVES));
+            let is_then = aside.time < self.filter.until.unwrap_or(i64::MAX);
+            let life = life.filter(|_| is_then && self.ended.len() < MAX_LIVES);
+            self.ended.extend(life.map(|life| (life, aside.time)));
         }
         let What::Fact(Fact::Snapshot(snapshot)) = &aside.what else { return };
         let Some(record) = context.record(snapshot.record).filter(|record| record.name == self.pv.record)
@@ -170,7 +173,7 @@ impl<'a> Why<'a> {
     /// The number of the line of processes that a process of an IOC is in.
     fn line(&mut self, context: &Context, place: &(String, String), life: Option<&Life>) -> usize {
         let Why { ended, lines, .. } = self;
-        let running = |other: &Life| !ended.contains(other) && context.iocs().any(|ioc| other.is(ioc));
+        let running = |other: &Life| !ended.contains_key(other) && context.iocs().any(|ioc| other.is(ioc));
         match lines.get_mut(place) {
             Some(lines) => lines.number(life, running),
             None => lines.entry(place.clone()).or_default().number(life, running),
@@ -265,7 +268,7 @@ impl<'a> Why<'a> {
         let named = context.records().filter(|record| record.name == self.pv.record);
         for ioc in named.filter_map(|record| context.ioc(record.ioc)) {
             let is_it = host == place.0 && life.is_some_and(|life| life.is(ioc));
-            let is_over = Life::of(&context, Some(ioc)).is_some_and(|life| self.ended.contains(&life));
+            let is_over = Life::of(&context, Some(ioc)).is_some_and(|life| self.ended.contains_key(&life));
             if !is_it && !is_over && others.len() < MAX_OTHERS {
                 others.insert(Elsewhere { host: host.clone(), ioc: ioc.name.clone(), pid: Some(ioc.pid) });
             }
@@ -296,6 +299,9 @@ impl<'a> Why<'a> {
             }
         };
         let anew = before.anew.filter(|_| changed);
+        // a process that has executed its program anew counts as the same one
+        let ended = life.as_ref().and_then(|life| self.ended.get(life)).filter(|ended| **ended >= last.time);
+        let ended = ended.map(|ended| zone.format(*ended, 9));
         let from = before.value.filter(|_| changed);
         let written_since = last.even > moment.even;
         let last_time = if written_since { last.time } else { moment.time };
@@ -315,6 +321,7 @@ impl<'a> Why<'a> {
         let (cause, put) = root_cause?;
         let mut lead = Lead::new(&moment.chain, &moment.path, moment.time, before.seen, before.processed);
         lead.doubt = seen.doubt;
+        lead.held = Some(Rc::clone(&moment.held));
         let alarm = |alarm: Option<Alarm>| alarm.map(AlarmKeys::from);
         Some(Answer {
             pv: self.name.to_owned(),
@@ -351,6 +358,7 @@ impl<'a> Why<'a> {
             begun_by: None,
             missed: None,
             missed_since: None,
+            ended,
             first_since_start: anew.is_some(),
             started_anew: seen.anew,
             inputs: None,

@@ -79,6 +79,8 @@ pub struct Answer {
     pub(super) missed: Option<String>,
     /// What may have been missed after it, so that there may be a later change.
     pub(super) missed_since: Option<String>,
+    /// When its IOC ended after that, and the value with it.
+    pub(super) ended: Option<String>,
     /// Whether its IOC was started anew in the logs: what is said here is about its last process.
     pub(super) started_anew: bool,
     /// Whether this is the record's first value, or its first alarm, in that process.
@@ -312,8 +314,15 @@ impl Answer {
         if self.changed && self.written_since {
             line!(out, "It was processed or written again, without a change, last at {last_written}.")?;
         }
+        self.write_ended(out)?;
         self.write_anew(out)?;
         self.write_missed(out)
+    }
+
+    /// Says if its IOC has ended since, so that this is not what the record has now.
+    pub(super) fn write_ended(&self, out: &mut Out) -> io::Result<()> {
+        let Some(ended) = &self.ended else { return Ok(()) };
+        line!(out, "Its IOC ended at {ended}: what the record had then is gone.")
     }
 
     /// Says which other IOCs have a PV of this name, and how to ask for them.

@@ -4,7 +4,8 @@ use super::life::Life;
 use super::Ask;
 use crate::model::alarms::Alarm;
 use crate::model::chain::{Chain, Span, SpanKind, Trigger};
-use crate::model::run::field_name;
+use crate::model::putlog;
+use crate::model::run::{field_name, HeldIoc};
 use crate::model::value;
 use iocrec_log::event::Value;
 use std::collections::VecDeque;
@@ -27,6 +28,8 @@ pub(super) struct Moment {
     pub(super) path: Vec<usize>,
     /// The process that it happened in; `None` if the log does not know it.
     pub(super) life: Option<Life>,
+    /// Keeps the names of what is on the path, also after the end of their IOCs.
+    pub(super) held: Rc<[HeldIoc]>,
 }
 
 /// What the recorder read of a record.
@@ -80,11 +83,28 @@ pub(super) struct Before {
     pub(super) anew: Option<(i64, Option<Value>)>,
 }
 
+/// Holds the IOCs of the chains on a path.
+pub(super) fn hold(chain: &Rc<Chain>, path: &[usize]) -> Rc<[HeldIoc]> {
+    let mut chain: &Chain = chain;
+    let mut held = Vec::new();
+    for number in path {
+        let Some(span) = chain.spans.get(*number) else { break };
+        let ioc = putlog::ioc(&chain.run.context(), span).map(|ioc| ioc.id);
+        held.extend(ioc.map(|ioc| chain.run.hold(ioc)));
+        if let SpanKind::Link(link) = &span.kind {
+            let Some(target) = link.target.as_deref() else { break };
+            chain = target;
+        }
+    }
+    held.into()
+}
+
 impl Moment {
     pub(super) fn clone_ref(&self) -> Moment {
-        let Moment { time, even, value, alarm, chain, path, life } = self;
+        let Moment { time, even, value, alarm, chain, path, life, held } = self;
+        let held = Rc::clone(held);
         let (value, chain, path) = (value.clone(), Rc::clone(chain), path.clone());
-        Moment { time: *time, even: *even, value, alarm: *alarm, chain, path, life: life.clone() }
+        Moment { time: *time, even: *even, value, alarm: *alarm, chain, path, life: life.clone(), held }
     }
 
     /// When the record began to process; `None` if it was not processed but written.

@@ -10,7 +10,7 @@ use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
 use crate::model::enum_strings;
 use crate::model::origins;
 use crate::model::putlog::PutLine;
-use crate::model::run::{field_name, record_name, Run};
+use crate::model::run::{field_name, record_name, HeldIoc, Run};
 use crate::model::value;
 use crate::model::weighing::{own, LOOK_BACK, SKEW};
 use crate::out::{line, Out};
@@ -109,6 +109,8 @@ pub struct Lead {
     pub(super) own: Option<Own>,
     /// The record that was processed for a CP link: its run, the monotonic time, its number.
     root: Option<(Rc<Run>, u64, RecordId)>,
+    /// Keeps the names in these runs, also after the end of the IOCs.
+    pub(super) held: Option<Rc<[HeldIoc]>>,
 }
 
 /// The processing of a record.
@@ -393,6 +395,7 @@ impl Answer {
                 )?;
             }
         }
+        self.write_ended(out)?;
         self.write_anew(out)?;
         self.write_missed(out)
     }
