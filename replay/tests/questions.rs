@@ -297,6 +297,25 @@ fn the_report_follows_cp_links_as_alarms_does() {
     assert!(page.contains("put T:SP, by CP link of T:RB, T:TWO"), "a key moment says it, too");
 }
 
+/// Of the chains that chain sampling left out, those bear on a change that begin like its own.
+#[test]
+fn why_where_chains_were_left_out() {
+    let mut story = Story::new();
+    for (time, value) in [(2, 1.0), (3, 2.0)] {
+        story.scan(time * SECOND, RB, value, NO_ALARM);
+        story.scan(time * SECOND + MS, TWO, value, NO_ALARM);
+    }
+    let left_out = ChainsLeftOut { record: RB, count: 7, since: 3 * SECOND + 100 * MS };
+    story.tell(4 * SECOND, Fact::ChainsLeftOut(left_out));
+    story.scan(5 * SECOND, OTHER, 1.0, NO_ALARM);
+    let directory = story.written();
+    let why = |pv: &str| works(directory.path(), &["why", pv, "log", "--utc"]);
+    let text = why("T:RB");
+    let missed = "since then not all was recorded: chain sampling left out chains that begin with T:RB: 7";
+    assert!(text.contains("1 -> 2") && text.contains(missed), "{text}");
+    assert!(!why("T:TWO").contains("not all was recorded"), "{}", why("T:TWO"));
+}
+
 #[test]
 fn why_of_an_alarm() {
     let directory = plant();

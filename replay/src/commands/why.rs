@@ -12,7 +12,7 @@ use crate::model::network::Network;
 use crate::model::origins::MAX_HOPS;
 use crate::model::putlog::Via;
 use crate::model::replay::Replay;
-use crate::model::run::Run;
+use crate::model::run::{record_name, Run};
 use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::notices::{Notice, Notices};
 use crate::out::Out;
@@ -102,7 +102,7 @@ impl Command for Why {
             return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone)));
         };
         let until = filter.until.unwrap_or(i64::MAX);
-        if let Some(cause) = missed.between(answer.lead().time(), until, answer.place().1) {
+        if let Some(cause) = missed.between(answer.lead().time(), until, &answer) {
             answer.add_missed_since(cause.to_owned());
         }
         let again = logs.without_notices();
@@ -189,8 +189,7 @@ fn take(replay: Replay, searches: &mut [output::why::Why], missed: &mut Missed) 
 fn conclude(search: output::why::Why, zone: &Zone, missed: &Missed) -> Option<Answer> {
     let mut answer = search.answer(zone)?;
     answer.learn_links(&missed.runs);
-    let host = answer.place().1;
-    if let Some(cause) = answer.lead().unseen().and_then(|(from, to)| missed.between(from, to, host)) {
+    if let Some(cause) = answer.lead().unseen().and_then(|(from, to)| missed.between(from, to, &answer)) {
         answer.add_missed(cause.to_owned());
     }
     Some(answer)
@@ -311,11 +310,21 @@ fn follow_inputs(
     answer.add_sources(sources);
 }
 
+/// A time in which something may have been missed, and why.
+struct Gap {
+    from: i64,
+    to: i64,
+    cause: String,
+    host: String,
+    /// If only chains are missing that begin with one record: that.
+    record: Option<String>,
+}
+
 /// What is noted beside the answers.
 #[derive(Default)]
 struct Missed {
-    /// Times in which something may have been missed, why, and of which host.
-    times: Vec<(i64, i64, String, String)>,
+    /// Times in which something may have been missed.
+    gaps: Vec<Gap>,
     /// The runs that were read first, which know the CP links of their records.
     runs: Vec<Rc<Run>>,
 }
@@ -343,28 +352,36 @@ impl Missed {
     fn take(&mut self, replay: &mut Replay, before: i64, searches: &mut [output::why::Why]) {
         while let Some(aside) = replay.aside(before) {
             searches.iter_mut().for_each(|search| search.beside(&aside));
-            let (from, cause) = match &aside.what {
-                What::Missing => (aside.time.saturating_sub(1), "a part of the log is missing".to_owned()),
+            let (from, cause, record) = match &aside.what {
+                What::Missing => (aside.time.saturating_sub(1), "a part of the log is missing".to_owned(), None),
                 What::Fact(Fact::Loss(loss))
                     if matches!(loss.source, LossSource::Hits | LossSource::Storage) =>
                 {
-                    (
-                        aside.run.wall(loss.since),
-                        format!("{} hits or events lost: {}", loss.count, loss.cause),
-                    )
+                    let cause = format!("{} hits or events lost: {}", loss.count, loss.cause);
+                    (aside.run.wall(loss.since), cause, None)
+                }
+                What::Fact(Fact::ChainsLeftOut(left)) => {
+                    let record = record_name(&aside.run.context(), left.record);
+                    let cause = format!("chain sampling left out chains that begin with {record}: {}", left.count);
+                    (aside.run.wall(left.since), cause, Some(record))
                 }
                 _ => continue,
             };
-            if self.times.len() < MAX_MISSED {
-                self.times.push((from, aside.time, cause, aside.run.host()));
+            if self.gaps.len() < MAX_MISSED {
+                self.gaps.push(Gap { from, to: aside.time, cause, host: aside.run.host(), record });
             }
         }
     }
 
-    /// Why something of this host may have been missed between two times.
-    fn between(&self, from: i64, to: i64, host: &str) -> Option<&str> {
-        let found = self.times.iter().find(|(begin, end, _, of)| *begin < to && *end > from && of == host);
-        found.map(|(_, _, cause, _)| cause.as_str())
+    /// Why something that concerns this answer may have been missed between two times. Of the chains that were left out,
+    /// those do that begin as its own chain, or with its record.
+    fn between(&self, from: i64, to: i64, answer: &Answer) -> Option<&str> {
+        let concerns = |record: &str| answer.begins_with().any(|known| known == record);
+        let found = self.gaps.iter().find(|gap| {
+            let is_then = gap.from < to && gap.to > from && gap.host == answer.place().1;
+            is_then && gap.record.as_deref().is_none_or(concerns)
+        });
+        found.map(|gap| gap.cause.as_str())
     }
 }
 

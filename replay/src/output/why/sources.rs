@@ -93,6 +93,8 @@ pub struct Lead {
     /// Whether the chain began by a CP link, which the log may not name, and the longest time from a change to that.
     by_link: bool,
     prompt: i64,
+    /// The record with which the chain began.
+    first: Option<String>,
     /// Whether no put began the chain.
     without_put: bool,
     /// Wall-clock times: of the chain's begin, of the change, and when the record was last seen before.
@@ -183,9 +185,14 @@ impl Lead {
         // that is known of the record itself only
         let is_own = own.as_ref().is_none_or(|own| !own.is_writer);
         let (seen, processed) = if is_own { (seen, processed) } else { (None, None) };
+        let first = match &root.kind {
+            SpanKind::Process(process) => Some(record_name(&chain.run.context(), process.record)),
+            SpanKind::Put(_) | SpanKind::Link(_) => None,
+        };
         let lead = Lead {
             begun,
             time,
+            first,
             seen,
             processed,
             own,
@@ -263,6 +270,11 @@ impl Answer {
     /// Where to look further.
     pub fn lead(&self) -> &Lead {
         &self.lead
+    }
+
+    /// The records with which chains that concern it begin: its own, and that of its chain.
+    pub fn begins_with(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(epics::Pv::new(&self.pv).record).chain(self.lead.first.as_deref())
     }
 
     /// The IOC, and the host.
