@@ -12,8 +12,8 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use libc::{
-    c_int, sock_filter, socklen_t, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_JEQ, BPF_JSET,
-    BPF_K, BPF_LD, BPF_LDX, BPF_MSH, SOL_PACKET,
+    c_int, sock_filter, socklen_t, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JSET,
+    BPF_K, BPF_LD, BPF_LDX, BPF_MEM, BPF_MSH, BPF_ST, BPF_W, SOL_PACKET,
 };
 use nix::errno::Errno;
 
@@ -88,70 +88,93 @@ pub(super) fn direct(socket: &OwnedFd, ports: &Ports) -> Result<(), CaptureError
     directed.map_err(|errno| CaptureError::System("PACKET_FANOUT_DATA", errno))
 }
 
+/// Scratch memory: the source port.
+const SOURCE: u32 = 0;
+/// Length of the header of Ethernet, and of the loopback interface; its last two bytes are the protocol.
+const ETHERNET: u32 = 14;
+
 /// The program: its result is a member's place. Where it can't read a packet the kernel makes that 0.
 ///
 /// The members' filters (`filter.rs`, `udp/filter.rs`) see an outgoing packet from its IP header on. To this program it begins
-/// with the interface's own header, so it counts from where the kernel knows that IP's begins.
+/// with the interface's own header: of the usual length, or it counts from where the kernel knows that IP's begins, which
+/// takes longer.
 pub fn member_of(ports: &Ports) -> Vec<sock_filter> {
     let ports: Vec<u16> = ports.iter().flat_map(|(_, ports)| ports).copied().collect();
     let mut p = Program::default();
+    // jumps to where A is the destination's port
+    let mut found = Vec::new();
     p.ancillary(libc::SKF_AD_PKTTYPE);
-    p.when(BPF_JEQ, libc::PACKET_OUTGOING.into(), |p| member_from(p, libc::SKF_NET_OFF as u32, &ports));
+    p.when(BPF_JEQ, libc::PACKET_OUTGOING.into(), |p| {
+        p.ancillary(libc::SKF_AD_HATYPE);
+        p.jump(BPF_JEQ, libc::ARPHRD_LOOPBACK.into(), 1, 0);
+        p.jump(BPF_JEQ, libc::ARPHRD_ETHER.into(), 0, 3);
+        p.op(BPF_LD | BPF_H | BPF_ABS, ETHERNET - 2);
+        p.jump(BPF_JEQ, libc::ETH_P_IP as u32, 2, 0);
+        p.jump(BPF_JEQ, libc::ETH_P_IPV6 as u32, 1, 0);
+        let elsewhere = p.open();
+        member_from(p, ETHERNET, &mut found);
+        p.land_one(elsewhere);
+        member_from(p, libc::SKF_NET_OFF as u32, &mut found);
+    });
     // the filters take only outgoing segments there
     p.ancillary(libc::SKF_AD_HATYPE);
     p.when(BPF_JEQ, libc::ARPHRD_LOOPBACK.into(), |p| p.ret(DATAGRAMS));
-    member_from(&mut p, 0, &ports);
+    member_from(&mut p, 0, &mut found);
+    for jump in found {
+        p.land_one(jump);
+    }
+    p.is_one_of(&ports, |p| p.ret(REQUESTS));
+    p.op(BPF_LD | BPF_W | BPF_MEM, SOURCE);
+    p.is_one_of(&ports, |p| p.ret(ANSWERS));
+    p.ret(DATAGRAMS);
     p.0
 }
 
-/// The same for packets whose IP header is at this offset.
-fn member_from(p: &mut Program, ip: u32, ports: &[u16]) {
+/// The same for packets whose IP header is at this offset, up to a segment's ports.
+fn member_from(p: &mut Program, ip: u32, found: &mut Vec<usize>) {
     const TCP: u32 = libc::IPPROTO_TCP as u32;
     const UDP: u32 = libc::IPPROTO_UDP as u32;
+    const IP_HEADER: u32 = 20;
     const IP6_HEADER: u32 = 40;
     let load = |p: &mut Program, size, at: u32| p.op(BPF_LD | size | BPF_ABS, ip.wrapping_add(at));
-    let version = |p: &mut Program| {
-        load(p, BPF_B, 0);
-        p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
+    let mut ports = |p: &mut Program, mode, at: u32| {
+        p.op(BPF_LD | BPF_H | mode, ip.wrapping_add(at));
+        p.op(BPF_ST, SOURCE);
+        p.op(BPF_LD | BPF_H | mode, ip.wrapping_add(at + 2));
+        found.push(p.open());
     };
-    // X = offset of the TCP header from the IP header
-    let mut found = Vec::new();
-    version(p);
+    load(p, BPF_B, 0);
+    p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
     p.when(BPF_JEQ, 0x40, |p| {
         load(p, BPF_B, 9);
         p.when(BPF_JEQ, UDP, |p| p.ret(DATAGRAMS));
         p.when(BPF_JEQ, TCP, |p| {
             load(p, BPF_H, 6);
             p.when(BPF_JSET, 0x1fff, |p| p.ret(REQUESTS));
+            load(p, BPF_B, 0);
+            p.when(BPF_JEQ, 0x45, |p| ports(p, BPF_ABS, IP_HEADER));
             p.op(BPF_LDX | BPF_B | BPF_MSH, ip);
-            found.push(p.open());
+            ports(p, BPF_IND, 0);
         });
         // tunnels
         p.ret(REQUESTS);
     });
-    p.when(BPF_JEQ, 0x60, |p| {
-        // a tag that the kernel left in place may begin like this
-        p.ancillary(libc::SKF_AD_PROTOCOL);
-        p.jump(BPF_JEQ, libc::ETH_P_IPV6 as u32, 5, 0);
-        load(p, BPF_H, 2);
-        p.jump(BPF_JEQ, libc::ETH_P_IP as u32, 2, 0);
-        p.jump(BPF_JEQ, libc::ETH_P_8021Q as u32, 1, 0);
-        p.jump(BPF_JEQ, libc::ETH_P_8021AD as u32, 0, 1);
-        p.ret(REQUESTS);
-        load(p, BPF_B, 6);
-        p.when(BPF_JEQ, UDP, |p| p.ret(DATAGRAMS));
-        p.when(BPF_JEQ, TCP, |p| {
-            p.op(BPF_LDX | BPF_IMM, IP6_HEADER);
-            found.push(p.open());
-        });
-    });
-    // tags, headers behind that of IPv6, other protocols
+    // other protocols, and tags
+    p.jump(BPF_JEQ, 0x60, 1, 0);
     p.ret(REQUESTS);
-    for jump in found {
-        p.land_one(jump);
-    }
-    let (source, destination) = (0, 2);
-    p.ports(ip.wrapping_add(destination), ports, |p| p.ret(REQUESTS));
-    p.ports(ip.wrapping_add(source), ports, |p| p.ret(ANSWERS));
-    p.ret(DATAGRAMS);
+    // one that the kernel left in place may begin like this
+    p.ancillary(libc::SKF_AD_PROTOCOL);
+    p.jump(BPF_JEQ, libc::ETH_P_IPV6 as u32, 5, 0);
+    load(p, BPF_H, 2);
+    p.jump(BPF_JEQ, libc::ETH_P_IP as u32, 2, 0);
+    p.jump(BPF_JEQ, libc::ETH_P_8021Q as u32, 1, 0);
+    p.jump(BPF_JEQ, libc::ETH_P_8021AD as u32, 0, 1);
+    p.ret(REQUESTS);
+    load(p, BPF_B, 6);
+    p.when(BPF_JEQ, UDP, |p| p.ret(DATAGRAMS));
+    // further headers, and other protocols
+    p.jump(BPF_JEQ, TCP, 1, 0);
+    p.ret(REQUESTS);
+    // The end, since the kernel takes what follows a return to have the memory from before it.
+    ports(p, BPF_ABS, IP6_HEADER);
 }

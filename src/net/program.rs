@@ -71,6 +71,11 @@ impl Program {
     /// Runs `then` for packets with one of the ports at this offset in the TCP header.
     pub(super) fn ports(&mut self, offset: u32, ports: &[u16], then: impl FnOnce(&mut Program)) {
         self.op(BPF_LD | BPF_H | BPF_IND, offset);
+        self.is_one_of(ports, then);
+    }
+
+    /// Runs `then` for packets of which A is one of these ports.
+    pub(super) fn is_one_of(&mut self, ports: &[u16], then: impl FnOnce(&mut Program)) {
         let start = self.0.len();
         for &port in ports {
             self.jump(BPF_JEQ, port.into(), 0, 1);

@@ -53,10 +53,21 @@ fn run(filter: &Filter, packet: &[u8], meta: &Meta) -> u32 {
     passed
 }
 
-/// The member of a group that gets a packet. To its program an outgoing one begins with the interface's header.
+/// The member of a group that gets a packet. To its program an outgoing one begins with the interface's header: that of
+/// Ethernet, or another one.
 fn member(filter: &Filter, packet: &[u8], meta: &Meta) -> usize {
-    let header: &[u8] = if meta.outgoing { &[0xff; 14] } else { &[] };
-    interpret_from(header.len(), &filter.member_of, &[header, packet].concat(), meta) as usize
+    let [low, high] = (meta.protocol as u16).to_be_bytes();
+    let headers: &[Vec<u8>] = match meta.outgoing {
+        true => &[[&[0xff; 12][..], &[low, high]].concat(), vec![0xff; 12], vec![0x45; 18]],
+        false => &[Vec::new()],
+    };
+    let member_behind = |header: &Vec<u8>| {
+        let frame = [header, packet].concat();
+        interpret_from(header.len(), &filter.member_of, &frame, meta) as usize
+    };
+    let members: Vec<usize> = headers.iter().map(member_behind).collect();
+    assert!(members.iter().all(|member| *member == members[0]), "{members:?}");
+    members[0]
 }
 
 /// What the kernel knows of a packet besides its bytes.
