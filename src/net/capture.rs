@@ -2,7 +2,7 @@
 //!
 //! One socket captures what clients send to servers, the other what servers send: so whatever servers send in bulk, no
 //! put is lost for want of room. With one for datagrams they are a group where the kernel can have that
-//! ([`group`](crate::net::group)). The packets of both are passed on in the order of their times (`merge.rs`).
+//! ([`group`]). The packets of both are passed on in the order of their times (`merge.rs`).
 //!
 //! One capture watches all interfaces, so that one ring keeps the packets of all of them in the order in which they were
 //! seen; the filter picks out named interfaces by their index. The sockets are "cooked" (SOCK_DGRAM): packets begin with
