@@ -311,8 +311,8 @@ fn why_where_chains_were_left_out() {
     let directory = story.written();
     let why = |pv: &str| works(directory.path(), &["why", pv, "log", "--utc"]);
     let text = why("T:RB");
-    let missed = "since then not all was recorded: chain sampling left out chains that begin with T:RB: 7";
-    assert!(text.contains("1 -> 2") && text.contains(missed), "{text}");
+    let missed = "after it, not all was recorded: chain sampling left out chains that begin with T:RB: 7";
+    assert!(text.contains("changed from 1 to 2") && text.contains(missed), "{text}");
     assert!(!why("T:TWO").contains("not all was recorded"), "{}", why("T:TWO"));
 }
 

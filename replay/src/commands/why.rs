@@ -353,7 +353,9 @@ impl Missed {
         while let Some(aside) = replay.aside(before) {
             searches.iter_mut().for_each(|search| search.beside(&aside));
             let (from, cause, record) = match &aside.what {
-                What::Missing => (aside.time.saturating_sub(1), "a part of the log is missing".to_owned(), None),
+                What::Missing => {
+                    (aside.time.saturating_sub(1), "a part of the log is missing".to_owned(), None)
+                }
                 What::Fact(Fact::Loss(loss))
                     if matches!(loss.source, LossSource::Hits | LossSource::Storage) =>
                 {
@@ -362,7 +364,8 @@ impl Missed {
                 }
                 What::Fact(Fact::ChainsLeftOut(left)) => {
                     let record = record_name(&aside.run.context(), left.record);
-                    let cause = format!("chain sampling left out chains that begin with {record}: {}", left.count);
+                    let cause =
+                        format!("chain sampling left out chains that begin with {record}: {}", left.count);
                     (aside.run.wall(left.since), cause, Some(record))
                 }
                 _ => continue,
