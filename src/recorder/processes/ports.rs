@@ -172,8 +172,8 @@ impl PortSearch {
                     self.next = self.next.min(now + SOON);
                     continue;
                 };
-                // one that ended just now may have failed
-                if inspector.is_silent(pid) {
+                // one that ended just now may have failed, and one whose files could not be opened for want of descriptors
+                if inspector.is_silent(pid) || !crate::linux::descriptors::have_room_for(1) {
                     self.leave(pid, now);
                     continue;
                 }
