@@ -63,6 +63,9 @@ def examine(guest, console, place):
         raise Wrong(f"tier {tier}, not {guest.tier}: {check}")
     if tier == "ring" and check["no_filter"]:
         raise Wrong(f"the filter of the ring tier was refused: {check['no_filter']}")
+    # it needs a helper that lockdown forbids
+    if tier == "ring" and ("lockdown=" in guest.arguments) != bool(check["no_connects"]):
+        raise Wrong(f"the processes that connect: {check['no_connects'] or 'told'}")
     (ioc,) = [ioc for ioc in check["iocs"] if ioc["name"] == "guest"]
     reasons = " ".join(map(str, ioc["not_probed"]))
     if guest.unprobed and (ioc["probes"] or guest.unprobed not in reasons):

@@ -247,12 +247,13 @@ impl Capture {
                 let Ok(indices) = indices(&self.interfaces) else { return };
                 programs.watch(&self.ports, &indices);
                 programs.set_grouped(self.grouped);
-                if self.taps.iter().all(|tap| programs.attach(tap).is_ok()) {
-                    self.stateful = Some(programs);
-                    self.tells = true;
-                } else {
+                if let Err(why) = self.taps.iter().try_for_each(|tap| programs.attach(tap)) {
                     // one may have it: both must be alike
                     let _ = set_filter(&self.taps, None, &indices, &self.ports, self.grouped);
+                    self.refused = Some(why);
+                } else {
+                    self.stateful = Some(programs);
+                    self.tells = true;
                 }
             }
             Some(Err(why)) => self.refused = Some(why),

@@ -19,8 +19,8 @@ use nix::errno::Errno;
 use crate::bpf::diagnosis::diagnose;
 use crate::bpf::failure::{Failure, Step};
 use crate::bpf::load::{load, LoadError};
+use crate::bpf::refusal::Refusal;
 use crate::bpf::shared::Shared;
-use crate::net::capture::CaptureError;
 use crate::net::connects::{self, Closing, Connects, KernelLayout, Untold};
 use crate::net::counts::Counts;
 use crate::net::frames::{option, IPV4, IPV6};
@@ -212,9 +212,15 @@ impl Stateful {
     }
 
     /// Makes its program the filter of a socket.
-    pub(super) fn attach(&self, tap: &Tap) -> Result<(), CaptureError> {
-        let missing = || CaptureError::System("SO_ATTACH_BPF", Errno::ENOENT);
-        tap.attach(self.program(tap.side()).ok_or_else(missing)?)
+    ///
+    /// # Errors
+    /// The kernel refuses it; the old filter stays.
+    pub(super) fn attach(&self, tap: &Tap) -> Result<(), LoadError> {
+        let attached = self.program(tap.side()).ok_or(Errno::ENOENT).and_then(|program| tap.attach(program));
+        attached.map_err(|errno| {
+            let complaint = "SO_ATTACH_BPF".into();
+            LoadError::Refused(Refusal::Other(Failure { errno: errno as i32, complaint }))
+        })
     }
 
     /// From now on passes these ports, on these interfaces; none for all.

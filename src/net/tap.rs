@@ -113,9 +113,8 @@ impl Tap {
     }
 
     /// Makes this BPF program its filter.
-    pub fn attach(&self, program: RawFd) -> Result<(), CaptureError> {
-        let attached = set_option(&self.socket, SOL_SOCKET, libc::SO_ATTACH_BPF, &program);
-        attached.map_err(|errno| CaptureError::System("SO_ATTACH_BPF", errno))
+    pub fn attach(&self, program: RawFd) -> Result<(), Errno> {
+        set_option(&self.socket, SOL_SOCKET, libc::SO_ATTACH_BPF, &program)
     }
 
     /// Gives it a ring of so many blocks, which are handed over after so many milliseconds.

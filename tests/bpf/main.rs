@@ -4,4 +4,5 @@
 mod contract;
 mod objects;
 mod portability;
+mod stack;
 mod verifier_model;

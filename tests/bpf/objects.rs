@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use object::read::{Object, ObjectSection, ObjectSymbol};
-use object::SymbolKind;
+use object::{RelocationTarget, SymbolKind};
 
 /// An object.
 pub struct Compiled {
@@ -37,6 +37,9 @@ pub fn of_perf_tier() -> impl Iterator<Item = &'static Compiled> {
     ALL.iter().filter(|object| !object.ring)
 }
 
+/// The operation of an [`Instruction`] that calls a function.
+pub const CALL: u8 = 0x85;
+
 /// An instruction (struct bpf_insn): operation, registers, offset, immediate.
 pub struct Instruction {
     pub code: u8,
@@ -53,6 +56,8 @@ pub struct Program {
     pub instructions: Vec<Instruction>,
     /// Which instructions load the address of a map.
     pub relocated: HashSet<usize>,
+    /// Labels of the functions that it calls.
+    pub calls: HashSet<String>,
 }
 
 /// All programs of the perf tier.
@@ -65,6 +70,20 @@ pub fn programs_of(compiled: &Compiled) -> Vec<Program> {
     let bytes = compiled.bytes();
     let object = object::File::parse(&*bytes).unwrap();
     let is_program = |symbol: &object::Symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0;
+    let label = |symbol: &object::Symbol| format!("{}: {}", compiled.label(), symbol.name().unwrap());
+    // a function that only this object knows is named by its place in the section
+    let called = |relocation: &object::Relocation, immediate: i32| {
+        let RelocationTarget::Symbol(index) = relocation.target() else { panic!("a call of no symbol") };
+        let symbol = object.symbol_by_index(index).unwrap();
+        let address = (i64::from(immediate) + 1) as u64 * 8;
+        let is_there = |other: &object::Symbol| {
+            other.section_index() == symbol.section_index() && other.address() == address
+        };
+        let of_section = symbol.kind() == SymbolKind::Section;
+        let found =
+            if of_section { object.symbols().filter(is_program).find(is_there) } else { Some(symbol) };
+        label(&found.unwrap())
+    };
     let programs: Vec<Program> = object
         .symbols()
         .filter(is_program)
@@ -78,12 +97,17 @@ pub fn programs_of(compiled: &Compiled) -> Vec<Program> {
                 offset: i16::from_le_bytes([bytes[2], bytes[3]]),
                 immediate: i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
             });
+            let instructions: Vec<Instruction> = instructions.collect();
             let own = symbol.address()..symbol.address() + symbol.size();
-            let relocations = section.relocations().map(|(at, _)| at).filter(|at| own.contains(at));
+            let relocations = section.relocations().filter(|(at, _)| own.contains(at));
+            let relocations: Vec<_> =
+                relocations.map(|(at, how)| ((at - own.start) as usize / 8, how)).collect();
+            let calls = relocations.iter().filter(|(at, _)| instructions[*at].code == CALL);
             Program {
-                label: format!("{}: {}", compiled.label(), symbol.name().unwrap()),
-                instructions: instructions.collect(),
-                relocated: relocations.map(|at| (at - own.start) as usize / 8).collect(),
+                label: label(&symbol),
+                calls: calls.map(|(at, how)| called(how, instructions[*at].immediate)).collect(),
+                relocated: relocations.iter().map(|&(at, _)| at).collect(),
+                instructions,
             }
         })
         .collect();

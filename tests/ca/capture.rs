@@ -4,7 +4,7 @@ use crate::not_run::{not_run, Needs};
 use crate::wire::{message, named, put, serve, version, words};
 use iocrec::ca::{Decoder, Limits, SERVICE};
 use iocrec::linux::version::running;
-use iocrec::net::capture::{Capture, CaptureError};
+use iocrec::net::capture::{Capture, CaptureError, Filtering};
 use iocrec::net::filter::MAX_PORTS;
 use iocrec::net::service::Ports;
 use iocrec::net::udp::places::ALL;
@@ -326,6 +326,44 @@ fn nobody_else_joins_its_group() {
             assert_eq!(intrude(id, members).err(), Some(Errno::ENOSPC), "{members}");
         }
         assert_eq!(intrude(id, 256).err(), Some(Errno::EINVAL));
+        see_an_exchange(&mut capture);
+    });
+    apart.join().expect("it ends");
+}
+
+/// Sets how much option memory sockets of this thread's own network namespace may have, where that can be set.
+fn set_option_memory(bytes: u32) -> bool {
+    std::fs::write("/proc/sys/net/core/optmem_max", bytes.to_string()).is_ok()
+}
+
+/// The programs of the filter work with the option memory that a socket has before Linux 6.8; and whoever has even less
+/// learns that they don't.
+#[test]
+fn little_option_memory_suffices() {
+    const NAME: &str = "ca::capture::little_option_memory_suffices";
+    let apart = std::thread::spawn(|| {
+        // a network namespace of this thread alone
+        // SAFETY: no pointers; the call affects this thread alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            return not_run(NAME, Needs::Root);
+        }
+        if !set_option_memory(20480) {
+            return not_run(NAME, Needs::Kernel("Linux 6.8".into()));
+        }
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
+        assert!(up.success());
+        let stateful =
+            || Capture::with(&[], &Ports::default(), Filtering::Stateful, 4).expect("a capture");
+        let mut capture = stateful();
+        capture.settle();
+        assert_eq!(capture.refused(), None);
+        assert!(capture.take_told().is_some(), "it is not stateful");
+        see_an_exchange(&mut capture);
+        let mut capture = stateful();
+        assert!(set_option_memory(64));
+        capture.settle();
+        assert!(capture.refused().is_some_and(|why| why.to_string().contains("SO_ATTACH_BPF")), "not told");
+        assert!(set_option_memory(20480));
         see_an_exchange(&mut capture);
     });
     apart.join().expect("it ends");
