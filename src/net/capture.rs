@@ -187,7 +187,7 @@ impl Capture {
         let joined = group::join(&sockets, ports);
         let grouped = joined == sockets.len();
         if grouped {
-            set_filter(&taps, None, &indices, ports, true)?;
+            set_filter(&mut taps, None, &indices, ports, true)?;
         } else {
             datagrams = None;
             if joined > 0 {
@@ -249,7 +249,7 @@ impl Capture {
                 programs.set_grouped(self.grouped);
                 if let Err(why) = self.taps.iter().try_for_each(|tap| programs.attach(tap)) {
                     // one may have it: both must be alike
-                    let _ = set_filter(&self.taps, None, &indices, &self.ports, self.grouped);
+                    let _ = set_filter(&mut self.taps, None, &indices, &self.ports, self.grouped);
                     self.refused = Some(why);
                 } else {
                     self.stateful = Some(programs);
@@ -268,7 +268,7 @@ impl Capture {
     /// The old filter stays.
     pub fn set_ports(&mut self, ports: &Ports) -> Result<(), CaptureError> {
         let indices = indices(&self.interfaces)?;
-        set_filter(&self.taps, self.stateful.as_mut(), &indices, ports, self.grouped)?;
+        set_filter(&mut self.taps, self.stateful.as_mut(), &indices, ports, self.grouped)?;
         self.ports = ports.clone();
         Ok(())
     }
@@ -342,7 +342,7 @@ pub(super) fn placed<'a>(packet: Packet<'a>, programs: Option<&Stateful>) -> Pac
 /// Both sockets, which receive what passes a stateless filter.
 fn open_taps(indices: &[u32], ports: &Ports, blocks: usize, retire: u32) -> Result<[Tap; 2], CaptureError> {
     let mut taps = [Tap::new(Side::Client)?, Tap::new(Side::Server)?];
-    set_filter(&taps, None, indices, ports, false)?;
+    set_filter(&mut taps, None, indices, ports, false)?;
     make_rings(&mut taps, blocks, retire)?;
     taps.iter().try_for_each(Tap::begin)?;
     Ok(taps)
@@ -371,7 +371,7 @@ fn make_rings([requests, answers]: &mut [Tap; 2], blocks: usize, retire: u32) ->
 
 /// Makes both filters pass these ports.
 fn set_filter(
-    taps: &[Tap; 2],
+    taps: &mut [Tap; 2],
     stateful: Option<&mut Stateful>,
     indices: &[u32],
     ports: &Ports,
@@ -388,7 +388,7 @@ fn set_filter(
             programs.watch(ports, indices);
             Ok(())
         }
-        None => taps.iter().try_for_each(|tap| tap.filter(indices, ports, grouped)),
+        None => taps.iter_mut().try_for_each(|tap| tap.filter(indices, ports, grouped)),
     }
 }
 

@@ -23,12 +23,12 @@
 //!
 //! [`crate::net::stateful`] is better where the kernel has it.
 
-use crate::net::program::{Program, ALL};
+use crate::net::program::{Program, ALL, END};
 use crate::net::protocol::Side;
 use crate::net::service::Ports;
 use libc::{
     sock_filter, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD,
-    BPF_LDX, BPF_LSH, BPF_MISC, BPF_MSH, BPF_TAX, BPF_W,
+    BPF_LDX, BPF_LSH, BPF_MEM, BPF_MISC, BPF_MSH, BPF_ST, BPF_TAX, BPF_W,
 };
 
 /// Messages of a segment that a rule may inspect: the first depth whose program the kernel accepts is used. The kernel
@@ -69,7 +69,7 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize, groupe
     p.ancillary(libc::SKF_AD_HATYPE);
     p.jump(BPF_JEQ, libc::ARPHRD_LOOPBACK.into(), 0, 1);
     p.ret(0);
-    // X = offset of the TCP header, scratch memory = length of the packet.
+    // X = offset of the TCP header; scratch memory = length of the packet, or 0: it is carried by something else than IP
     let all: Vec<u16> = ports.iter().flat_map(|(_, ports)| ports).copied().collect();
     p.op(BPF_LD | BPF_B | BPF_ABS, 0);
     p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
@@ -77,9 +77,7 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize, groupe
     p.op(BPF_LD | BPF_B | BPF_ABS, 9);
     p.jump(BPF_JEQ, libc::IPPROTO_TCP as u32, 0, 1);
     let plain = p.open();
-    if side == Side::Client {
-        carried(&mut p, &all);
-    }
+    let carried = if side == Side::Client { Some(carried(&mut p)) } else { None };
     // after the tags, some of which begin as IPv6 does
     p.op(BPF_LD | BPF_B | BPF_ABS, 0);
     p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
@@ -92,9 +90,13 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize, groupe
     p.ret(later_fragment(side));
     p.total(2, 0);
     p.op(BPF_LDX | BPF_B | BPF_MSH, 0);
-    for jump in of_ip6 {
+    for jump in of_ip6.into_iter().chain(carried) {
         p.land_one(jump);
     }
+    let carried_whole = |p: &mut Program| {
+        p.op(BPF_LD | BPF_W | BPF_MEM, END);
+        p.when(BPF_JEQ, 0, |p| p.ret(ALL));
+    };
     let (source, destination) = (0, 2);
     if side == Side::Server {
         p.ports(destination, &all, |p| p.ret(0));
@@ -105,14 +107,23 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize, groupe
             Side::Server => (source, service.rule),
         };
         p.ports(at, ports, |p| {
+            if side == Side::Client {
+                carried_whole(p);
+            }
             p.tcp(side == Side::Client);
             rule(p, depth);
             p.ret(ALL);
         });
     }
-    if grouped && side == Side::Client {
-        // what the group could not tell apart
+    if side == Side::Client {
+        if !grouped {
+            p.op(BPF_LD | BPF_W | BPF_MEM, END);
+            p.jump(BPF_JEQ, 0, 1, 0);
+            p.ret(0);
+        }
         p.ports(source, &all, |p| {
+            carried_whole(p);
+            // what the group could not tell apart
             p.tcp(false);
             p.ret(ALL);
         });
@@ -182,8 +193,9 @@ fn ip6(p: &mut Program, side: Side) -> Vec<usize> {
     found
 }
 
-/// Passes segments from and to these ports that are carried by something else than plain IPv4.
-fn carried(p: &mut Program, ports: &[u16]) {
+/// For a segment that is carried by something else than plain IPv4, sets X to the offset of the TCP header, and scratch
+/// memory to 0, and jumps: returns the open jump.
+fn carried(p: &mut Program) -> usize {
     const TCP: u32 = libc::IPPROTO_TCP as u32;
     const GRE_KEY: u32 = 0x2000_0000;
     let ip4 = libc::ETH_P_IP as u32;
@@ -223,8 +235,9 @@ fn carried(p: &mut Program, ports: &[u16]) {
     for jump in found {
         p.land_one(jump);
     }
-    for at in [0, 2] {
-        p.ports(at, ports, |p| p.ret(ALL));
-    }
+    p.op(BPF_LD | BPF_IMM, 0);
+    p.op(BPF_ST, END);
+    let carried = p.open();
     p.land_one(nothing);
+    carried
 }

@@ -74,16 +74,26 @@ impl Program {
         self.is_one_of(ports, then);
     }
 
-    /// Runs `then` for packets of which A is one of these ports.
+    /// Runs `then` for packets of which A is one of these ports: an instruction for each.
     pub(super) fn is_one_of(&mut self, ports: &[u16], then: impl FnOnce(&mut Program)) {
-        let start = self.0.len();
-        for &port in ports {
-            self.jump(BPF_JEQ, port.into(), 0, 1);
-            self.op(BPF_JMP | BPF_JA, 0);
+        // how far a conditional jump may go
+        const FAR: usize = 255;
+        let (first, last) = ports.split_at(ports.len().saturating_sub(FAR));
+        let mut found = Vec::new();
+        for ports in first.chunks(FAR - 1) {
+            for (&port, more) in ports.iter().zip((0..ports.len()).rev()) {
+                self.jump(BPF_JEQ, port.into(), more as u8 + 1, 0);
+            }
+            self.op(BPF_JMP | BPF_JA, 1);
+            found.push(self.open());
         }
-        let over = self.0.len();
-        self.op(BPF_JMP | BPF_JA, 0);
-        self.land_before(start, over);
+        for (&port, more) in last.iter().zip((0..last.len()).rev()) {
+            self.jump(BPF_JEQ, port.into(), more as u8 + 1, 0);
+        }
+        let over = self.open();
+        for jump in found {
+            self.land_one(jump);
+        }
         then(self);
         self.land_one(over);
     }

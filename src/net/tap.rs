@@ -5,15 +5,19 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use libc::{socklen_t, SOL_PACKET, SOL_SOCKET};
+use libc::{sock_filter, socklen_t, BPF_RET, SOL_PACKET, SOL_SOCKET};
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags};
 
 use crate::net::capture::{CaptureError, Packet};
 use crate::net::filter::{self, DEPTHS};
+use crate::net::program::ALL;
 use crate::net::protocol::Side;
 use crate::net::ring::{set_option, Ring, Walk, BLOCKS};
 use crate::net::service::Ports;
+
+/// The filter that passes all packets.
+const PASS_ALL: [sock_filter; 1] = [sock_filter { code: BPF_RET as u16, jt: 0, jf: 0, k: ALL }];
 
 /// Bytes of packets that may wait for older ones: beyond it they are passed on all the same. As much as a ring holds.
 const HELD: usize = 1 << 20;
@@ -41,6 +45,8 @@ struct Held {
 pub(super) struct Tap {
     side: Side,
     socket: OwnedFd,
+    /// Its stateless filter.
+    classic: Vec<sock_filter>,
     ring: Option<Ring>,
     /// The place in the ring's oldest block.
     walk: Option<Walk>,
@@ -70,6 +76,7 @@ impl Tap {
         Ok(Tap {
             side,
             socket,
+            classic: Vec::new(),
             ring: None,
             walk: None,
             blocks: 0,
@@ -96,20 +103,44 @@ impl Tap {
     }
 
     /// Puts a stateless filter in place, instead of the previous one if there is one.
-    pub fn filter(&self, indices: &[u32], ports: &Ports, grouped: bool) -> Result<(), CaptureError> {
-        let attach = |depth: usize| {
-            let mut program = filter::build(self.side, ports, indices, depth, grouped);
-            let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-            set_option(&self.socket, SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
-        };
-        for depth in DEPTHS {
-            match attach(depth) {
-                // The program exceeds the socket's option memory (net.core.optmem_max): try a shorter one.
-                Err(Errno::ENOMEM) => {}
-                other => return other.map_err(|errno| CaptureError::System("SO_ATTACH_FILTER", errno)),
+    ///
+    /// # Errors
+    /// The previous one stays.
+    pub fn filter(&mut self, indices: &[u32], ports: &Ports, grouped: bool) -> Result<(), CaptureError> {
+        let mut build = |depth: &usize| filter::build(self.side, ports, indices, *depth, grouped);
+        let mut attached = self.attach_one(&mut DEPTHS.iter().map(&mut build));
+        // where that in use leaves no room for another, all packets pass for a moment, rather than none
+        if attached.is_none() && self.attach_classic(&PASS_ALL).is_ok() {
+            attached = self.attach_one(&mut DEPTHS.iter().map(&mut build));
+            if attached.is_none() {
+                let _ = self.attach_classic(&self.classic);
             }
         }
-        Err(CaptureError::TooManyPorts(ports.len()))
+        let attached = attached.ok_or(CaptureError::TooManyPorts(ports.len()))?;
+        self.classic = attached.map_err(|errno| CaptureError::System("SO_ATTACH_FILTER", errno))?;
+        Ok(())
+    }
+
+    /// Attaches the first of these programs that the socket's option memory (net.core.optmem_max) holds beside that in use,
+    /// and returns it.
+    fn attach_one(
+        &self,
+        programs: &mut dyn Iterator<Item = Vec<sock_filter>>,
+    ) -> Option<Result<Vec<sock_filter>, Errno>> {
+        for program in programs {
+            match self.attach_classic(&program) {
+                Err(Errno::ENOMEM) => {}
+                other => return Some(other.map(|()| program)),
+            }
+        }
+        None
+    }
+
+    /// Makes this program its filter.
+    fn attach_classic(&self, program: &[sock_filter]) -> Result<(), Errno> {
+        // the kernel only reads it
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+        set_option(&self.socket, SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
     }
 
     /// Makes this BPF program its filter.

@@ -49,9 +49,15 @@ fn collect(capture: &mut Capture, decoder: &mut Decoder, out: &mut Vec<Event>, f
 
 #[test]
 fn a_real_exchange_is_seen_once_and_whole() {
+    let Some(capture) = open("lo", &[]) else { return };
+    see_it_once_and_whole(capture, &[]);
+}
+
+/// An exchange with a server, while these ports are watched, too.
+fn see_it_once_and_whole(mut capture: Capture, others: &[u16]) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let server = listener.local_addr().expect("address");
-    let Some(mut capture) = open("lo", &[server.port()]) else { return };
+    capture.set_ports(&Ports::of(&SERVICE, &[others, &[server.port()]].concat())).expect("set");
     let mut decoder = Decoder::new(Limits::default());
     serve(&mut decoder, &[server.port()]);
     let mut client = TcpStream::connect(server).expect("connect");
@@ -352,13 +358,23 @@ fn little_option_memory_suffices() {
         }
         let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
         assert!(up.success());
-        let stateful =
-            || Capture::with(&[], &Ports::default(), Filtering::Stateful, 4).expect("a capture");
+        let stateful = || Capture::with(&[], &Ports::default(), Filtering::Stateful, 4).expect("a capture");
         let mut capture = stateful();
         capture.settle();
         assert_eq!(capture.refused(), None);
         assert!(capture.take_told().is_some(), "it is not stateful");
         see_an_exchange(&mut capture);
+        // both sides' filters of classic BPF, in the place of those for as many ports; ephemeral ports are others
+        let most: Vec<u16> = (1..).take(MAX_PORTS - 1).collect();
+        let mut capture = open("any", &most).expect("it was allowed");
+        capture.set_ports(&Ports::of(&SERVICE, &most)).expect("set");
+        see_it_once_and_whole(capture, &most);
+        // 32-bit machines have less
+        assert!(set_option_memory(10240));
+        let mut capture = open("any", &most).expect("it was allowed");
+        capture.set_ports(&Ports::of(&SERVICE, &most)).expect("set");
+        see_an_exchange(&mut capture);
+        assert!(set_option_memory(20480));
         let mut capture = stateful();
         assert!(set_option_memory(64));
         capture.settle();
