@@ -261,7 +261,7 @@ impl Capture {
         }
     }
 
-    /// Captures these ports from now on. No packet passes unfiltered during the change. Interfaces that were removed
+    /// Captures these ports from now on. No packet is lost by the change. Interfaces that were removed
     /// and added again are found.
     ///
     /// # Errors
