@@ -2,7 +2,8 @@
 //!
 //! Another thread looks up in a symbol table which function a put or a cause comes from, and a definition precedes what
 //! refers to it. So events wait behind a call site's definition until its function is known, usually some milliseconds.
-//! They wait no longer than `MAX_WAIT`, and at most `MAX_EVENTS` of them wait; beyond that the function stays unknown.
+//! They wait no longer than `MAX_WAIT`, and at most `MAX_EVENTS` of them wait; beyond that the function is unknown to them. When it
+//! comes after all, as on a machine that is busy when the recorder starts, the call site is defined anew: later ones have it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
 const MAX_WAIT: u64 = 1_000_000_000;
 /// Most events that wait, some 2 MiB.
 const MAX_EVENTS: usize = 16_384;
+/// Most call sites whose function may come late: a few hundred bytes each.
+const MAX_LATE: usize = 1_000;
 
 /// Holds events back on their way to another sink.
 pub struct Holding<'a> {
@@ -24,12 +27,27 @@ pub struct Holding<'a> {
     waiting: VecDeque<Event>,
     /// Call sites whose function is not known yet, and the deadline for each.
     awaited: HashMap<CallSiteId, u64>,
+    /// Those for which nothing waits any more.
+    late: HashMap<CallSiteId, CallSite>,
 }
 
 impl<'a> Holding<'a> {
     /// Puts itself in front of this sink.
     pub fn new(sink: &'a mut dyn Sink) -> Holding<'a> {
-        Holding { sink, waiting: VecDeque::new(), awaited: HashMap::new() }
+        Holding { sink, waiting: VecDeque::new(), awaited: HashMap::new(), late: HashMap::new() }
+    }
+
+    /// Waits no longer for functions whose deadline has come.
+    fn give_up(&mut self, now: u64) {
+        for event in &self.waiting {
+            let Fact::CallSite(site) = &event.fact else { continue };
+            let is_due = self.awaited.get(&site.id).is_some_and(|until| *until <= now);
+            if is_due && self.late.len() < MAX_LATE {
+                self.late.insert(site.id, site.clone());
+            }
+        }
+        self.awaited.retain(|_, until| now < *until);
+        self.pass_on();
     }
 
     /// Passes on the events that no longer need to wait.
@@ -51,15 +69,13 @@ impl Sink for Holding<'_> {
         }
         self.waiting.push_back(event);
         if self.waiting.len() >= MAX_EVENTS {
-            self.awaited.clear();
-            self.pass_on();
+            self.give_up(u64::MAX);
         }
     }
 
     fn tick(&mut self, now: u64) {
         if !self.awaited.is_empty() {
-            self.awaited.retain(|_, until| now < *until);
-            self.pass_on();
+            self.give_up(now);
         }
         self.sink.tick(now);
     }
@@ -71,6 +87,12 @@ impl Sink for Holding<'_> {
 
     fn site(&mut self, id: CallSiteId, function: String, module: String) {
         if self.awaited.remove(&id).is_none() {
+            let late = self.late.remove(&id).filter(|_| !function.is_empty());
+            if let Some(site) = late {
+                let module = if module.is_empty() { site.module } else { module };
+                let fact = Fact::from(CallSite { function, module, ..site });
+                self.push(Event { time: clock::monotonic(), fact });
+            }
             return;
         }
         for event in &mut self.waiting {
@@ -181,12 +203,34 @@ mod tests {
         holding.push(clock(2));
         holding.tick(clock::monotonic() + 2 * MAX_WAIT);
         assert!(holding.waiting.is_empty());
-        holding.site(1, "late".into(), "late.so".into());
         holding.await_site(3, site(2));
         (0..MAX_EVENTS as u64).for_each(|time| holding.push(clock(time)));
         assert!(holding.waiting.is_empty());
         holding.await_site(9, site(3));
         drop(holding);
         assert_eq!(names(&seen).len(), 2 + 1 + MAX_EVENTS + 1);
+    }
+
+    #[test]
+    fn names_that_come_late_are_those_of_later_hits() {
+        let mut seen = Seen::default();
+        let mut holding = Holding::new(&mut seen);
+        holding.await_site(1, site(1));
+        holding.await_site(1, site(2));
+        holding.await_site(1, site(3));
+        holding.push(clock(2));
+        holding.tick(clock::monotonic() + 2 * MAX_WAIT);
+        holding.site(1, "dbpf".into(), "db.so".into());
+        holding.push(clock(3));
+        // nothing is known of it, or it was never asked for
+        holding.site(2, String::new(), "db.so".into());
+        holding.site(7, "seq".into(), "seq.so".into());
+        // not twice, and in its order behind others that wait
+        holding.site(1, "again".into(), "db.so".into());
+        holding.await_site(4, site(4));
+        holding.site(3, "dbtr".into(), "db.so".into());
+        assert_eq!(holding.waiting.len(), 2);
+        drop(holding);
+        assert_eq!(names(&seen), ["1 ", "2 ", "3 ", "2", "1 dbpf", "3", "4 ", "3 dbtr"]);
     }
 }
