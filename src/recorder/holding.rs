@@ -43,7 +43,7 @@ impl<'a> Holding<'a> {
             let Fact::CallSite(site) = &event.fact else { continue };
             let is_due = self.awaited.get(&site.id).is_some_and(|until| *until <= now);
             if is_due && self.late.len() < MAX_LATE {
-                self.late.insert(site.id, site.clone());
+                self.late.insert(site.id, CallSite::clone(site));
             }
         }
         self.awaited.retain(|_, until| now < *until);

@@ -83,6 +83,15 @@ pub fn is_other(context: &Context, site: CallSiteId) -> bool {
     })
 }
 
+/// Whether a caller may be any function of EPICS Base's database: its library is known, but not its name. So it is where the
+/// library's symbols could not be read in time.
+pub fn may_be_any_of_database(context: &Context, site: CallSiteId) -> bool {
+    context.call_site(site).is_some_and(|site| {
+        let of_database = ["libdbCore.", "libdbIoc."].iter().any(|library| site.module.starts_with(library));
+        site.function.is_empty() && of_database
+    })
+}
+
 /// The caller by its library: if `dbChannelPut` ends in a jump to `dbPut`, the caller is that of `dbChannelPut`.
 fn by_module(module: &str) -> Caller {
     let is = |library: &str| module.starts_with(library);

@@ -555,6 +555,8 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
         (_, Caller::Python) => Via::Python,
         // Before iocInit and in it, other code of this thread puts, too, such as autosave's.
         (Role::Main, _) if !caller::is_other(context, put.site) => Via::Dbpf,
+        // it may be that of `dbpf`
+        (Role::Python, _) if caller::may_be_any_of_database(context, put.site) => Via::Unknown,
         (Role::Python, _) => Via::Python,
         (_, Caller::Link) => Via::DbLink,
         _ => Via::Unknown,

@@ -138,6 +138,29 @@ fn code_in_the_first_thread_is_no_shell() {
     assert_eq!(outside, ["unknown", "dbpf"]);
 }
 
+/// The recorder could not read the names in time: in Python's thread it may have been anything, also `dbpf`.
+#[test]
+fn a_nameless_caller_in_python_is_not_known() {
+    let mut story = story();
+    let thread = 90;
+    story
+        .run
+        .apply(0, &Fact::Thread(Thread { id: thread, ioc: 1, tid: 100, name: "python3".into(), stack: 0 }));
+    for (id, module) in [(91, "libdbCore.so.7.0.10"), (92, "_extension.abi3.so")] {
+        let module = module.to_owned();
+        let site = CallSite { id, ioc: 1, address: 0, function: String::new(), module };
+        story.run.apply(0, &Fact::from(site));
+        let (kind, value) = (PutKind::PutField, Value::Text(b"12".to_vec()));
+        let (requested, old, dbf) = (value, Value::Double(0.0), Dbf::String);
+        let (sp, record, field, count) = (-70, SP, Some(VAL), 1);
+        let put = Put { thread, sp, site: id, kind, record, field, dbf, count, requested, old };
+        story.push(u64::from(id) * SECOND, Fact::from(put));
+    }
+    let mut all = Vec::new();
+    story.in_order().iter().for_each(|chain| each_put(chain, true, &mut |put| all.push(put.via.name())));
+    assert_eq!(all, ["unknown", "python"]);
+}
+
 #[test]
 fn messages_and_hits_alone() {
     let mut story = story();
