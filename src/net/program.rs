@@ -74,28 +74,33 @@ impl Program {
         self.is_one_of(ports, then);
     }
 
-    /// Runs `then` for packets of which A is one of these ports: an instruction for each.
+    /// Runs `then` for packets of which A is one of these ports.
     pub(super) fn is_one_of(&mut self, ports: &[u16], then: impl FnOnce(&mut Program)) {
+        let over = self.unless_one_of(ports);
+        then(self);
+        self.land_one(over);
+    }
+
+    /// An open jump for packets of which A is none of these ports; an instruction for each port.
+    fn unless_one_of(&mut self, ports: &[u16]) -> usize {
         // how far a conditional jump may go
         const FAR: usize = 255;
-        let (first, last) = ports.split_at(ports.len().saturating_sub(FAR));
         let mut found = Vec::new();
-        for ports in first.chunks(FAR - 1) {
-            for (&port, more) in ports.iter().zip((0..ports.len()).rev()) {
-                self.jump(BPF_JEQ, port.into(), more as u8 + 1, 0);
-            }
-            self.op(BPF_JMP | BPF_JA, 1);
-            found.push(self.open());
-        }
-        for (&port, more) in last.iter().zip((0..last.len()).rev()) {
+        let mut rest = ports.len();
+        for (at, &port) in ports.iter().enumerate() {
+            rest -= 1;
+            let more = rest.min(FAR - 1 - at % FAR);
             self.jump(BPF_JEQ, port.into(), more as u8 + 1, 0);
+            if more == 0 && rest > 0 {
+                self.op(BPF_JMP | BPF_JA, 1);
+                found.push(self.open());
+            }
         }
         let over = self.open();
         for jump in found {
             self.land_one(jump);
         }
-        then(self);
-        self.land_one(over);
+        over
     }
 
     /// Runs `then` for packets for which the comparison of A with K holds.

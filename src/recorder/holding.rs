@@ -28,13 +28,13 @@ pub struct Holding<'a> {
     /// Call sites whose function is not known yet, and the deadline for each.
     awaited: HashMap<CallSiteId, u64>,
     /// Those for which nothing waits any more.
-    late: HashMap<CallSiteId, CallSite>,
+    late: Vec<CallSite>,
 }
 
 impl<'a> Holding<'a> {
     /// Puts itself in front of this sink.
     pub fn new(sink: &'a mut dyn Sink) -> Holding<'a> {
-        Holding { sink, waiting: VecDeque::new(), awaited: HashMap::new(), late: HashMap::new() }
+        Holding { sink, waiting: VecDeque::new(), awaited: HashMap::new(), late: Vec::new() }
     }
 
     /// Waits no longer for functions whose deadline has come.
@@ -43,7 +43,7 @@ impl<'a> Holding<'a> {
             let Fact::CallSite(site) = &event.fact else { continue };
             let is_due = self.awaited.get(&site.id).is_some_and(|until| *until <= now);
             if is_due && self.late.len() < MAX_LATE {
-                self.late.insert(site.id, CallSite::clone(site));
+                self.late.push(CallSite::clone(site));
             }
         }
         self.awaited.retain(|_, until| now < *until);
@@ -87,8 +87,9 @@ impl Sink for Holding<'_> {
 
     fn site(&mut self, id: CallSiteId, function: String, module: String) {
         if self.awaited.remove(&id).is_none() {
-            let late = self.late.remove(&id).filter(|_| !function.is_empty());
-            if let Some(site) = late {
+            let Some(at) = self.late.iter().position(|site| site.id == id) else { return };
+            let site = self.late.swap_remove(at);
+            if !function.is_empty() {
                 let module = if module.is_empty() { site.module } else { module };
                 let fact = Fact::from(CallSite { function, module, ..site });
                 self.push(Event { time: clock::monotonic(), fact });
