@@ -400,6 +400,21 @@ struct Gaps {
     concerned: HashMap<Rc<IocProcess>, bool>,
     /// Where to look that up.
     runs: Vec<(Rc<IocProcess>, Rc<Run>, IocId)>,
+    /// The records of each process with which chains began that showed a value, in runs whose chains are sampled.
+    roots: HashMap<Rc<IocProcess>, HashSet<Rc<str>>>,
+}
+
+impl Gaps {
+    /// Notes with which record the chain began that showed a value, if others like it may have been left out.
+    fn note_root(&mut self, line: &ValueLine) {
+        let Some(root) = line.root.as_ref() else { return };
+        if line.of.as_ref().is_some_and(|of| of.run.is_sampled()) {
+            let of_process = self.roots.entry(Rc::clone(&line.process)).or_default();
+            if of_process.len() < MAX_FIELDS && !of_process.contains(root) {
+                of_process.insert(Rc::clone(root));
+            }
+        }
+    }
 }
 
 impl<'a> Values<'a> {
@@ -416,6 +431,9 @@ impl<'a> Values<'a> {
 
     /// Whether a line shows anything new; notes its value.
     fn is_news(&mut self, line: &ValueLine) -> bool {
+        if let Some(gaps) = &mut self.gaps {
+            gaps.note_root(line);
+        }
         let key = (Rc::clone(&line.process), Rc::clone(&line.record), Rc::clone(&line.field));
         let known = self.known.get(&key);
         let same_alarm = |known: &Option<(u16, u16)>| line.alarm.is_none() || *known == line.alarm;
@@ -438,7 +456,7 @@ impl<'a> Values<'a> {
         }
         let time = self.filter.since.is_none_or(|since| unseen.time >= since)
             && self.filter.until.is_none_or(|until| unseen.since < until);
-        let Gaps { concerned, runs, .. } = gaps;
+        let Gaps { concerned, runs, roots } = gaps;
         let filter = self.filter;
         let mut has = |process: &Rc<IocProcess>| {
             if let Some(known) = concerned.get(process) {
@@ -465,7 +483,11 @@ impl<'a> Values<'a> {
         time && match (&unseen.process, &unseen.record) {
             (process, Some(record)) => {
                 let is_there = |process: &Rc<IocProcess>| filter.place(&process.host, &process.ioc);
-                has_record(filter, record) && process.as_ref().is_none_or(is_there)
+                let is_root = |process: &Rc<IocProcess>| {
+                    roots.get(process).is_some_and(|of_process| of_process.contains(record))
+                };
+                let concerns = has_record(filter, record) || process.as_ref().is_some_and(is_root);
+                concerns && process.as_ref().is_none_or(is_there)
             }
             (Some(process), None) => has(process),
             (None, None) => {

@@ -133,6 +133,60 @@ fn chains_that_were_left_out_put_their_record_in_doubt() {
     assert_eq!(at(log.path(), "T:SP", 6 * SECOND), (Value::Double(2.0), None));
 }
 
+/// Chains of two records: sampling leaves out some of the one, after the last that was kept is one of the other.
+#[test]
+fn chains_that_were_left_out_put_all_in_doubt_that_was_seen_in_them() {
+    let (sampled, root, other, follower) =
+        (ChainSampling { chains: 1, window: SECOND, cause: "--thin".into() }, 3, 1, 2);
+    let mut events = vec![attached(1, 0, ""), (2, Fact::ChainSampling(sampled))];
+    let mut chain = |time: u64, root: u32, v: f64, severity: u16| {
+        let done = |record, sp| {
+            Fact::Complete(Complete {
+                thread: 3,
+                sp,
+                site: 0,
+                record,
+                value: Value::Double(v),
+                severity,
+                status: 0,
+            })
+        };
+        let begun = |record, sp, site| Fact::Process(Process { thread: 3, sp, site, record, active: false });
+        events.push((time, begun(root, -100, 2)));
+        events.push((time + 1000, begun(follower, -300, 0)));
+        events.push((time + 2000, done(follower, -400)));
+        events.push((time + 3000, done(root, -200)));
+    };
+    chain(SECOND, root, 1.0, 0);
+    chain(2 * SECOND, other, 2.0, 2);
+    chain(7 * SECOND, other, 3.0, 0);
+    events
+        .push((4 * SECOND, Fact::ChainsLeftOut(ChainsLeftOut { record: root, count: 2, since: 2500 * MS })));
+    events.push((9 * SECOND, Fact::Mark("later".into())));
+    events.sort_by_key(|(time, _)| *time);
+    let log = log_of(events);
+    let log = log.path();
+    let doubt = Some("may have changed since: 2 chains of T:SLOW left out by chain sampling".to_owned());
+    assert_eq!(at(log, "T:CALC", 2400 * MS), (Value::Double(2.0), None));
+    assert_eq!(at(log, "T:CALC", 2600 * MS), (Value::Double(2.0), doubt.clone()));
+    assert_eq!(at(log, "T:CALC", 6 * SECOND), (Value::Double(2.0), doubt));
+    assert_eq!(at(log, "T:SP", 6 * SECOND), (Value::Double(2.0), None), "it begins chains of its own only");
+    assert_eq!(at(log, "T:CALC", 8 * SECOND), (Value::Double(3.0), None));
+
+    let values = run(log, &["values", "T:CALC", "."]).1;
+    assert!(values.contains("left out"), "{values}");
+    let values = run(log, &["values", "T:SP", "."]).1;
+    assert!(!values.contains("left out"), "{values}");
+    let alarms = |pv| run(log, &["alarms", ".", "--pv", pv]).1;
+    assert!(alarms("T:CALC").contains("2 chains were left out"), "{}", alarms("T:CALC"));
+    assert!(!alarms("T:SP").contains("left out"), "{}", alarms("T:SP"));
+    let why = |pv| run(log, &["why", pv, "."]).1;
+    assert!(why("T:CALC").contains("chains that begin with T:SLOW: 2"), "{}", why("T:CALC"));
+    assert!(!why("T:SP").contains("left out"), "{}", why("T:SP"));
+    let last = run(log, &["last", ".", "--ioc", "demo", "--utc", "--until", "2026-09-21T14:13:23Z"]);
+    assert!(last.1.contains("chain sampling leaves out chains"), "{last:?}");
+}
+
 #[test]
 fn times_without_a_recorder() {
     let directory = tempfile::tempdir().unwrap();

@@ -9,8 +9,11 @@ use crate::model::asides::{Aside, What as Beside};
 use crate::model::base_types::collects;
 use crate::model::chain::{Chain, Outcome as End, PutSpan, SpanKind};
 use crate::model::history::processes;
+use crate::model::names::address;
+use crate::model::numbered::Keyed;
 use crate::model::origins::{self, is_value, Cause, Inputs, Number, Origins};
 use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
+use crate::model::roots::Roots;
 use crate::model::run::{has_value, Run};
 use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
 use crate::model::{enum_strings, outcome};
@@ -47,9 +50,10 @@ struct Last {
     taken: Moment,
     alarm: Option<Alarm>,
     source: Source,
-    /// When its alarm was last seen, and by what.
+    /// When its alarm was last seen.
     seen: Moment,
-    shown: Shown,
+    /// The run that showed it.
+    run: usize,
     /// When it last began to process and was not seen to complete, which may have changed its alarm.
     open: Moment,
     process: Option<u32>,
@@ -59,7 +63,7 @@ struct Last {
     is_blind: bool,
 }
 
-const _: () = assert!(size_of::<Last>() <= 72);
+const _: () = assert!(size_of::<Last>() <= 64);
 
 /// A time, if there is one: a hundred thousand records have some each.
 #[derive(Clone, Copy)]
@@ -96,10 +100,10 @@ impl Last {
     }
 }
 
-/// A record's state, or the acknowledgement of its alarm.
+/// A record's state, and the run that shows it, or the acknowledgement of its alarm.
 #[allow(clippy::large_enum_variant)] // each waits in a box of its own, and nearly all are states
 enum Waiting {
-    State(Number, Shown, State),
+    State(Number, usize, State),
     Acknowledged(Option<Number>, Box<PutLine>),
 }
 
@@ -108,13 +112,6 @@ struct Begun {
     began: i64,
     chain: Chain,
     root: Option<Rc<PutLine>>,
-}
-
-/// The run and the record with which the chain began that shows a state.
-#[derive(Clone, Copy, Default)]
-struct Shown {
-    run: usize,
-    root: Option<RecordId>,
 }
 
 /// A time in which something of a run may have been missed: chains that begin with a record, or anything.
@@ -151,6 +148,8 @@ pub struct Changes<'a> {
     /// Alarms that did not wait for losses noted after them.
     hurried: u64,
     losses: VecDeque<Loss>,
+    /// With which records of its latest run the chains of each record began, where chains are sampled.
+    roots: Keyed<Number, (usize, Roots<RecordId>)>,
     fold: Fold,
     /// Time of the last state that was taken.
     now: i64,
@@ -185,6 +184,7 @@ impl<'a> Changes<'a> {
             count: 0,
             hurried: 0,
             losses: VecDeque::new(),
+            roots: Keyed::default(),
             fold: Fold::new(false),
             now: i64::MIN,
             end,
@@ -268,8 +268,8 @@ impl<'a> Changes<'a> {
         if end.is_some_and(|end| end < self.now) {
             return None;
         }
-        let here = Rc::as_ptr(run) as usize;
-        let is_before = |last: &Last| last.process() == Some(process) && last.shown.run != here;
+        let here = address(run);
+        let is_before = |last: &Last| last.process() == Some(process) && last.run != here;
         let is_same = |earlier: &Number| *earlier < number && self.last.get(*earlier).is_some_and(is_before);
         self.origins.named(&self.origins.name(number)).find(is_same)
     }
@@ -432,6 +432,17 @@ impl<'a> Changes<'a> {
         numbers.next().filter(|_| numbers.next().is_none())
     }
 
+    /// Notes with which record a chain began in which this one processed.
+    fn note_root(&mut self, number: Number, chain: &Chain) {
+        let Some(SpanKind::Process(root)) = chain.root().map(|root| &root.kind) else { return };
+        let run = address(&chain.run);
+        let known = self.roots.entry(number).or_default();
+        if known.0 != run {
+            *known = (run, Roots::default());
+        }
+        known.1.note(root.record);
+    }
+
     /// A record has processed.
     #[allow(clippy::too_many_arguments)]
     fn completed(
@@ -450,7 +461,7 @@ impl<'a> Changes<'a> {
         let Some((number, own_number, last)) = self.record(&chain.run, record) else { return };
         let seen = last.seen.get();
         if last.seen.0 <= time {
-            (last.seen, last.shown) = (Moment(time), Shown::by(chain));
+            (last.seen, last.run) = (Moment(time), address(&chain.run));
         }
         last.is_blind = false;
         let began = std::mem::replace(&mut last.began, Moment(begun)).get();
@@ -463,6 +474,9 @@ impl<'a> Changes<'a> {
         let as_before = as_before && is_next;
         if !as_before {
             last.take(time, Some(alarm), Source::Process);
+        }
+        if chain.run.is_sampled() {
+            self.note_root(own_number, chain);
         }
         let turns = match self.origins.is_followed(number) {
             true => self.origins.state(number, begun, value, alarm),
@@ -511,7 +525,7 @@ impl<'a> Changes<'a> {
             unprocessed,
             span,
         };
-        self.wait(time, Waiting::State(own_number, Shown::by(chain), state));
+        self.wait(time, Waiting::State(own_number, address(&chain.run), state));
     }
 
     /// A put to a record's value, which others may follow by CP links or read.
@@ -567,14 +581,14 @@ impl<'a> Changes<'a> {
         let seen = last.seen.get();
         last.take(time, None, Source::Process);
         let state = State { seen, ahead, ..unknown(time) };
-        self.wait(time, Waiting::State(number, Shown::by(chain), state));
+        self.wait(time, Waiting::State(number, address(&chain.run), state));
     }
 
     /// Takes a fact beside the chains in its turn.
     fn beside(&mut self, aside: Aside) {
         let Aside { time: shown, at, run, what } = aside;
         let time = run.even(at);
-        let key = Rc::as_ptr(&run) as usize;
+        let key = address(&run);
         match what {
             Beside::Fact(Fact::Snapshot(snapshot)) => {
                 self.snapshot(&run, (time, shown.saturating_sub(time)), at, snapshot)
@@ -616,7 +630,7 @@ impl<'a> Changes<'a> {
         if last.seen.0 <= time {
             last.seen = Moment(time);
             // what it processes in is what it was seen in before
-            last.shown.run = Rc::as_ptr(run) as usize;
+            last.run = address(run);
         }
         last.is_blind = is_blind;
         let as_before = last.taken().is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm));
@@ -641,8 +655,7 @@ impl<'a> Changes<'a> {
             gap: (is_blind && seen.is_some()).then(|| BLIND.into()),
             ..unknown(time)
         };
-        let shown = Shown { run: Rc::as_ptr(run) as usize, root: None };
-        self.wait(time, Waiting::State(own, shown, state));
+        self.wait(time, Waiting::State(own, address(run), state));
     }
 
     /// Passes what waits to the fold: what is older than `before`, and, where too much waits, the first of it.
@@ -662,15 +675,15 @@ impl<'a> Changes<'a> {
             let ((time, _), waiting) = first.remove_entry();
             self.now = self.now.max(time);
             match *waiting {
-                Waiting::State(number, shown, mut state) => {
+                Waiting::State(number, run, mut state) => {
                     let known = Known {
                         processes: &self.processes,
                         origins: &self.origins,
                         last: &self.last,
                         losses: &self.losses,
+                        roots: &self.roots,
                     };
-                    let process = self.last.get(number).and_then(Last::process);
-                    let missed = state.seen.and_then(|seen| known.missed_between(process, shown, seen, time));
+                    let missed = state.seen.and_then(|seen| known.missed_between(number, run, seen, time));
                     state.gap = missed.or(state.gap);
                     let place = || known.place(number);
                     self.fold.take(number, place, state);
@@ -697,7 +710,13 @@ impl<'a> Changes<'a> {
         let until = self.until.unwrap_or(i64::MAX);
         self.settle(until);
         let (processes, end) = (&self.processes, self.end.unwrap_or(self.now));
-        let known = Known { processes, origins: &self.origins, last: &self.last, losses: &self.losses };
+        let known = Known {
+            processes,
+            origins: &self.origins,
+            last: &self.last,
+            losses: &self.losses,
+            roots: &self.roots,
+        };
         let until_when = |number: Number, place: &Place| {
             let process = place.process.and_then(|process| processes.get(process));
             let ended = process.and_then(|process| process.end.as_ref()?.wall).filter(|end| *end < until);
@@ -713,7 +732,7 @@ impl<'a> Changes<'a> {
                 false if last.open.get().is_some_and(|open| seen < open && open < lasts) => {
                     Some(UNFINISHED.into())
                 }
-                false => known.missed_between(place.process, last.shown, seen, lasts),
+                false => known.missed_between(number, last.run, seen, lasts),
             };
             match gap {
                 Some(gap) => Ending { time: seen, until: Until::Gap, gap: Some(gap) },
@@ -738,21 +757,23 @@ struct Known<'a> {
     origins: &'a Origins,
     last: &'a [Last],
     losses: &'a VecDeque<Loss>,
+    roots: &'a Keyed<Number, (usize, Roots<RecordId>)>,
 }
 
 impl Known<'_> {
-    /// What may have been missed of a process between two times.
-    fn missed_between(&self, process: Option<usize>, shown: Shown, from: i64, to: i64) -> Option<Rc<str>> {
+    /// What may have been missed of a record between two times, the later one in this run.
+    fn missed_between(&self, number: Number, run: usize, from: i64, to: i64) -> Option<Rc<str>> {
         let overlaps = |begin: i64, end: i64| begin < to && end > from;
+        let process = self.last.get(number).and_then(Last::process);
         let process = process.and_then(|process| self.processes.get(process));
         let unseen = process.into_iter().flat_map(|process| &process.unseen);
         let unseen = unseen.filter(|unseen| overlaps(unseen.from, unseen.to));
         let mut unseen = unseen.map(|unseen| format!("not recorded: {}", unseen.cause).into());
         unseen.next().or_else(|| {
+            let roots = self.roots.get(&number).filter(|(of, _)| *of == run).map(|(_, roots)| roots);
+            let concerns = |root: &RecordId| roots.is_some_and(|roots| roots.may_be(root));
             let mut lost = self.losses.iter().rev().filter(|loss| {
-                loss.run == shown.run
-                    && (loss.root.is_none() || loss.root == shown.root)
-                    && overlaps(loss.from, loss.to)
+                loss.run == run && loss.root.as_ref().is_none_or(concerns) && overlaps(loss.from, loss.to)
             });
             lost.next().map(|loss| Rc::clone(&loss.cause))
         })
@@ -764,16 +785,6 @@ impl Known<'_> {
         let (host, ioc) =
             known.map(|known| (Rc::clone(&known.host), Rc::clone(&known.ioc))).unwrap_or_default();
         Place { host, ioc, record: self.origins.name(number), process }
-    }
-}
-
-impl Shown {
-    fn by(chain: &Chain) -> Self {
-        let root = chain.root().and_then(|root| match &root.kind {
-            SpanKind::Process(process) => Some(process.record),
-            _ => None,
-        });
-        Shown { run: Rc::as_ptr(&chain.run) as usize, root }
     }
 }
 

@@ -377,12 +377,11 @@ impl Missed {
     }
 
     /// Why something that concerns this answer may have been missed between two times. Of the chains that were left out,
-    /// those do that begin as its own chain, or with its record.
+    /// those do that begin with its record, or as chains in which it was seen.
     fn between(&self, from: i64, to: i64, answer: &Answer) -> Option<&str> {
-        let concerns = |record: &str| answer.begins_with().any(|known| known == record);
         let found = self.gaps.iter().find(|gap| {
             let is_then = gap.from < to && gap.to > from && gap.host == answer.place().1;
-            is_then && gap.record.as_deref().is_none_or(concerns)
+            is_then && gap.record.as_deref().is_none_or(|record| answer.may_begin_with(record))
         });
         found.map(|gap| gap.cause.as_str())
     }

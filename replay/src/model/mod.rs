@@ -57,6 +57,7 @@ pub mod quiet;
 pub mod recorded;
 pub mod replay;
 pub mod requests;
+pub mod roots;
 pub mod run;
 pub mod said;
 mod seen;

@@ -120,6 +120,11 @@ impl Run {
         self.outputs.borrow().of(&self.context.borrow(), ioc, pv)
     }
 
+    /// Whether the recorder leaves out chains of records that begin many.
+    pub fn is_sampled(&self) -> bool {
+        self.context().chain_sampling().is_some_and(|sampling| sampling.chains > 0)
+    }
+
     /// Notes that a thread asked libca to put.
     pub fn asks_to_put(&self, time: u64, put: &CaClientPut) {
         let Some((peers, number)) = self.peers() else { return };
@@ -129,7 +134,7 @@ impl Run {
         let id = self.client_channels.borrow().get(&(thread.ioc, put.channel)).copied();
         let channel = id.and_then(|id| context.in_force().client_channels.get(id));
         let channel = channel.map(|channel| (channel.cid, channel.pv.as_str()));
-        let is_sampled = context.chain_sampling().is_some_and(|sampling| sampling.chains > 0);
+        let is_sampled = self.is_sampled();
         let by_sequencer = caller::is_sequencer(&context, put.site);
         let ask = Ask { time: wall, thread: &thread.name, channel, by_sequencer, is_sampled };
         peers.asks(number, thread.ioc, &ask);

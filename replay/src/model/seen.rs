@@ -22,8 +22,6 @@ pub struct Seen {
     pub(super) value: SmallValue,
     /// The enum string or menu choice that it stands for. Boxed twice: few fields have any.
     pub(super) text: Option<Box<Text>>,
-    /// The record with which the chain began that showed it, if processing began it.
-    pub root: Option<Rc<str>>,
     /// The field in its run; `None` if the log does not know the record.
     pub of: Option<Of>,
     /// The last change, if asked for.
@@ -46,7 +44,7 @@ pub struct Seen {
     pub unprocessed: bool,
 }
 
-const _: () = assert!(size_of::<Seen>() <= 120);
+const _: () = assert!(size_of::<Seen>() <= 104);
 
 #[derive(Clone)]
 pub(super) struct Text(Box<str>);
@@ -97,7 +95,7 @@ impl Changed {
 impl Seen {
     /// What a line shows of a field without a past.
     pub(super) fn of(line: ValueLine) -> Seen {
-        let ValueLine { time, even, value, text, cut, source, inexact, by_put, alarm, root, of, .. } = line;
+        let ValueLine { time, even, value, text, cut, source, inexact, by_put, alarm, of, .. } = line;
         Seen {
             time,
             even,
@@ -105,7 +103,6 @@ impl Seen {
             set: None.into(),
             value: value.into(),
             text: text.map(|text| Box::new(Text(text.into_boxed_str()))),
-            root,
             of,
             changed: None,
             changes: 0,
@@ -167,7 +164,7 @@ impl Seen {
             origin: None,
             process: Rc::clone(process),
             of: self.of.clone(),
-            root: self.root.clone(),
+            root: None,
             stamp: None,
             unseen: None,
         }

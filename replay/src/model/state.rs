@@ -14,8 +14,7 @@
 //! Where an IOC is not probed, as in the packet tier, its records process unseen: all that was read is in doubt.
 //!
 //! After chain sampling has left out chains that begin with a record, the value of that record is in doubt, and those of
-//! records that last processed in a chain which began there. A record that processes only in chains that were left out
-//! is not known to do so.
+//! records that were seen to process in a chain which began there ([`super::roots`]).
 //!
 //! Fields that their own record may set when it processes are in doubt after that ([`super::set_by_processing`]).
 //!
@@ -24,6 +23,7 @@
 use super::history::{Of, ValueLine, ValueSource};
 use super::names::IocProcess;
 use super::numbered::Keyed;
+use super::roots::Roots;
 use super::run::{has_value, Run};
 pub use super::seen::{Changed, Seen, Since};
 use super::set_by_processing::SetByProcessing;
@@ -160,6 +160,8 @@ pub struct State {
     processes: BTreeMap<Rc<IocProcess>, Process>,
     runs: HashMap<usize, Doubt>,
     left_out: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
+    /// The records with which the chains of each record began, in runs whose chains are sampled.
+    roots: Keyed<(Rc<IocProcess>, Rc<str>), Roots<Rc<str>>>,
     /// Records that have begun to process and were not seen to complete.
     unfinished: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
     set_by_processing: SetByProcessing,
@@ -178,6 +180,7 @@ impl State {
             processes: BTreeMap::new(),
             runs: HashMap::new(),
             left_out: Keyed::default(),
+            roots: Keyed::default(),
             unfinished: Keyed::default(),
             set_by_processing: SetByProcessing::default(),
             chains_left_out: 0,
@@ -251,6 +254,7 @@ impl State {
         self.unfinished
             .extend(other.unfinished.into_iter().filter(|((_, record), _)| records.contains(&**record)));
         self.set_by_processing.replace(records, other.set_by_processing);
+        self.roots.extend(other.roots.into_iter().filter(|((_, record), _)| records.contains(&**record)));
     }
 
     /// Number of chains that chain sampling left out before the time.
@@ -367,12 +371,22 @@ impl State {
             self.unfinished.remove(&(Rc::clone(&key.0), Rc::clone(&key.1)));
         }
         self.set_by_processing.take(&key, &line);
+        self.note_root(&key, &line);
         let mut seen =
             Seen { first, alarm, changed, changes, at_least, by_put, unprocessed, ..Seen::of(line) };
         seen.was_set(set);
         match self.fields.get_mut(&key) {
             Some(known) => **known = seen,
             None => _ = self.fields.insert(key, Box::new(seen)),
+        }
+    }
+
+    /// Notes with which record the chain began that showed a value, if other chains may have been left out.
+    fn note_root(&mut self, (process, record, _): &Key, line: &ValueLine) {
+        let Some(root) = line.root.as_ref().filter(|root| *root != record) else { return };
+        if line.of.as_ref().is_some_and(|of| of.run.is_sampled()) && self.roots.len() < MAX_FIELDS {
+            let of = (Rc::clone(process), Rc::clone(record));
+            self.roots.entry(of).or_default().note(Rc::clone(root));
         }
     }
 
@@ -433,17 +447,33 @@ impl State {
         let of = self.processes.get(process);
         let run = of.and_then(|of| of.of.as_ref()).map(|(run, _)| super::names::address(run));
         let of_run = run.and_then(|run| self.runs.get(&run));
-        let left = |record: &Rc<str>| self.left_out.get(&(Rc::clone(process), Rc::clone(record)));
-        let of_root = seen.root.as_ref().and_then(left);
+        let place = || (Rc::clone(process), Rc::clone(record));
+        let left = (!self.left_out.is_empty()).then(|| self.left_out_with(&place())).flatten();
         let may_be_unfinished = &**field == "VAL" && !self.unfinished.is_empty();
-        let unfinished = may_be_unfinished
-            .then(|| self.unfinished.get(&(Rc::clone(process), Rc::clone(record))))
-            .flatten();
-        [of.and_then(|of| of.doubt.as_ref()), of_run, left(record), of_root, unfinished]
+        let unfinished = may_be_unfinished.then(|| self.unfinished.get(&place())).flatten();
+        [of.and_then(|of| of.doubt.as_ref()), of_run, left, unfinished]
             .into_iter()
             .flatten()
             .filter(|doubt| doubt.until > seen.even)
             .max_by_key(|doubt| doubt.until)
+    }
+
+    /// The latest of the chains left out in which this record may have processed.
+    fn left_out_with(&self, place: &(Rc<IocProcess>, Rc<str>)) -> Option<&Doubt> {
+        let roots = self.roots.get(place);
+        let of_roots = match roots.filter(|roots| roots.is_full()) {
+            Some(_) => {
+                let of_process = self.left_out.iter().filter(|((process, _), _)| *process == place.0);
+                of_process.map(|(_, doubt)| doubt).max_by_key(|doubt| doubt.until)
+            }
+            None => {
+                let roots = roots.into_iter().flat_map(Roots::iter);
+                let doubts =
+                    roots.filter_map(|root| self.left_out.get(&(Rc::clone(&place.0), Rc::clone(root))));
+                doubts.max_by_key(|doubt| doubt.until)
+            }
+        };
+        [self.left_out.get(place), of_roots].into_iter().flatten().max_by_key(|doubt| doubt.until)
     }
 
     /// All fields that were seen, and the value fields of all records that the filter selects, in order of their names.

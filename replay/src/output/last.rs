@@ -163,7 +163,7 @@ fn missing(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     };
     let mut lines: Vec<String> = last.not_seen.iter().map(text).collect();
     if last.sampled {
-        lines.insert(0, "chain sampling left out chains: counts and rates are minima".to_owned());
+        lines.insert(0, "chain sampling leaves out chains: counts and rates are minima".to_owned());
     }
     match lines.is_empty() {
         true => part.line("nothing is known to be missing in this time"),

@@ -321,6 +321,7 @@ impl<'a> Why<'a> {
         let (cause, put) = root_cause?;
         let mut lead = Lead::new(&moment.chain, &moment.path, moment.time, before.seen, before.processed);
         lead.doubt = seen.doubt;
+        lead.roots = seen.roots.clone();
         lead.held = Some(Rc::clone(&moment.held));
         let alarm = |alarm: Option<Alarm>| alarm.map(AlarmKeys::from);
         Some(Answer {

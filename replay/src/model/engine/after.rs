@@ -103,9 +103,8 @@ impl Engine {
     /// Whether processing of the record may be missing in the log.
     fn processes_unseen(&self, record: RecordId) -> bool {
         let context = self.run.context();
-        let is_sampled = context.chain_sampling().is_some_and(|sampling| sampling.chains > 0);
         let ioc = context.record(record).and_then(|record| context.ioc(record.ioc));
-        is_sampled || ioc.is_some_and(Ioc::leaves_out_processing)
+        self.run.is_sampled() || ioc.is_some_and(Ioc::leaves_out_processing)
     }
 
     /// Notes a put to a field of a record: it may change its other fields, too.

@@ -42,8 +42,7 @@ impl Engine {
         self.pop(thread, process.sp, time);
         let is_after_loss = self.leave_stale_put(thread, record, time);
         let (caller, role) = self.ask(thread, process.site);
-        let thinned = self.run.context().chain_sampling().is_some_and(|thinning| thinning.chains > 0);
-        self.requests.thin(thinned);
+        self.requests.thin(self.run.is_sampled());
         let place = self.requests.place_of(record).filter(|place| self.can_be_for(thread, role, place));
         let Origin { parent, trigger, asked, for_link } = self.origin(time, process, caller, role, place);
         let scanned =

@@ -132,7 +132,7 @@ pub struct Last {
     pub not_seen: Vec<NotSeen>,
     /// Whether something was lost in the time before it: what was counted there is a minimum.
     pub lost_before: bool,
-    /// Whether chain sampling left out chains in the minute or before: counts are minima.
+    /// Whether chain sampling left out chains in the minute or before, or may have: counts are minima.
     pub sampled: bool,
     /// Clients that were connected at the end.
     pub clients: Vec<ClientLine>,
@@ -291,6 +291,7 @@ impl Last {
             if let Some(first) = chain.spans.first().filter(|_| gap.is_some() && is_of_host(&chain.run)) {
                 self.end_gap(&mut gap, chain.run.wall(first.start));
             }
+            self.sampled = self.sampled || chain.run.is_sampled() && is_of_host(&chain.run);
             let has_puts = self.chain(&mut walk, &chain, &chain, None);
             let root = self.puts_of(&chain, has_puts, minute);
             minute.push(chain, root);

@@ -5,7 +5,8 @@ use super::Ask;
 use crate::model::alarms::Alarm;
 use crate::model::chain::{Chain, Span, SpanKind, Trigger};
 use crate::model::putlog;
-use crate::model::run::{field_name, HeldIoc};
+use crate::model::roots::Roots;
+use crate::model::run::{field_name, record_name, HeldIoc};
 use crate::model::value;
 use iocrec_log::event::Value;
 use std::collections::VecDeque;
@@ -66,6 +67,8 @@ pub(super) struct Seen {
     pub(super) unknown: u64,
     /// Time of the last value that may have been a change, or is unknown.
     pub(super) doubt: Option<i64>,
+    /// The records with which its chains began.
+    pub(super) roots: Roots<String>,
     /// Whether the IOC was started anew, and only what was seen since then counts.
     pub(super) anew: bool,
 }
@@ -229,6 +232,12 @@ impl Seen {
             }
         }
         self.previous = seen;
+        if let Some(SpanKind::Process(root)) = moment.chain.root().map(|root| &root.kind) {
+            let run = &moment.chain.run;
+            if run.is_sampled() {
+                self.roots.note(record_name(&run.context(), root.record));
+            }
+        }
         self.last = Some(moment);
     }
 }

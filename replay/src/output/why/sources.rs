@@ -10,6 +10,7 @@ use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
 use crate::model::enum_strings;
 use crate::model::origins;
 use crate::model::putlog::PutLine;
+use crate::model::roots::Roots;
 use crate::model::run::{field_name, record_name, HeldIoc, Run};
 use crate::model::value;
 use crate::model::weighing::{own, LOOK_BACK, SKEW};
@@ -95,6 +96,8 @@ pub struct Lead {
     prompt: i64,
     /// The record with which the chain began.
     first: Option<String>,
+    /// Those with which the chains of the record began, in runs whose chains are sampled.
+    pub(super) roots: Roots<String>,
     /// Whether no put began the chain.
     without_put: bool,
     /// Wall-clock times: of the chain's begin, of the change, and when the record was last seen before.
@@ -272,9 +275,11 @@ impl Answer {
         &self.lead
     }
 
-    /// The records with which chains that concern it begin: its own, and that of its chain.
-    pub fn begins_with(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(epics::Pv::new(&self.pv).record).chain(self.lead.first.as_deref())
+    /// Whether a chain that begins with this record may concern it: its own record, that of its chain, and those of other
+    /// chains in which it was seen.
+    pub fn may_begin_with(&self, record: &str) -> bool {
+        let Lead { first, roots, .. } = &self.lead;
+        epics::Pv::new(&self.pv).record == record || first.as_deref() == Some(record) || roots.may_be(record)
     }
 
     /// The IOC, and the host.
