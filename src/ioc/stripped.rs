@@ -13,6 +13,7 @@ use crate::linux::memory::Memory;
 use crate::linux::opened::Opened;
 use crate::linux::process;
 use crate::linux::width::u32_at;
+use std::ffi::CStr;
 
 /// iocsh commands of every Base from 3.14 to 7.0 (dbStaticIocRegister.c, dbIocRegister.c, that of iocInit). They are
 /// searched for with a terminating NUL, so that this program's own constants are not mistaken for Base's.
@@ -48,13 +49,12 @@ pub fn has_base(opened: &Opened, elf: &Elf) -> bool {
 
 /// Whether `name` is in the text, followed by a NUL.
 fn holds(text: &[u8], name: &str) -> bool {
-    let Some((&first, rest)) = name.as_bytes().split_first() else { return false };
     let mut left = text;
-    while let Some(at) = left.iter().position(|&byte| byte == first) {
-        left = left.get(at + 1..).unwrap_or_default();
-        if left.starts_with(rest) && left.get(rest.len()) == Some(&0) {
+    while let Ok(found) = CStr::from_bytes_until_nul(left) {
+        if found.to_bytes().ends_with(name.as_bytes()) {
             return true;
         }
+        left = left.get(found.count_bytes() + 1..).unwrap_or_default();
     }
     false
 }

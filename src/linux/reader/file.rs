@@ -19,7 +19,9 @@ use crate::linux::proc::MAX_FILE;
 pub use crate::linux::reader::shared::About;
 pub use crate::linux::reader::shared::ATTRIBUTES;
 use crate::linux::reader::shared::{Request, MAX_DATA};
-use crate::linux::reader::thread::{has_reader, is_inspecting, pid_in, put_path, request, with_data};
+use crate::linux::reader::thread::{
+    has_reader, is_inspecting, pid_in, put_path, request, take_data, with_data,
+};
 
 /// A file. Cheap to keep: closing it does not involve the file system.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ pub fn read_at(path: &Path, into: &mut [u8], offset: u64) -> io::Result<usize> {
     });
     let Some(answer) = answer else { return File::open(path)?.read_at(into, offset) };
     let (have, _) = answer?;
-    with_data(|data| into.iter_mut().zip(data.iter().take(have)).for_each(|(to, from)| *to = *from));
+    take_data(into, have);
     Ok(have)
 }
 
@@ -172,7 +174,7 @@ impl Handle {
             buffer.length = into.len().min(MAX_DATA) as u64;
         });
         let (have, _) = answer.unwrap_or(Err(io::ErrorKind::Unsupported.into()))?;
-        with_data(|data| into.iter_mut().zip(data.iter().take(have)).for_each(|(to, from)| *to = *from));
+        take_data(into, have);
         Ok(have)
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use crate::linux::reader::shared::{Request, MAX_DATA, MAX_IOVECS};
-use crate::linux::reader::thread::{has_reader, pid_in, put_path, request, with_data};
+use crate::linux::reader::thread::{has_reader, pid_in, put_path, request, take_data, with_data};
 
 /// The first bytes of the reply.
 fn replied(bytes: usize) -> Vec<u8> {
@@ -100,7 +100,7 @@ fn piece(pid: u32, thread: i32, into: &mut [u8], places: &[(usize, usize)]) -> i
         put_path(buffer, Path::new(&format!("/proc/{thread}/mem")));
     });
     let (have, _) = answer.unwrap_or(Err(io::ErrorKind::Unsupported.into()))?;
-    with_data(|data| into.iter_mut().zip(data.iter().take(have)).for_each(|(to, from)| *to = *from));
+    take_data(into, have);
     Ok(have)
 }
 

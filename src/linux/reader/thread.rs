@@ -234,6 +234,16 @@ pub(super) fn with_data<T: Default>(take: impl FnOnce(&[u8]) -> T) -> T {
     })
 }
 
+/// Copies the first `have` bytes of this thread's last read, as far as there is room.
+pub(super) fn take_data(into: &mut [u8], have: usize) {
+    with_data(|data| {
+        let have = have.min(into.len()).min(data.len());
+        if let (Some(into), Some(data)) = (into.get_mut(..have), data.get(..have)) {
+            into.copy_from_slice(data);
+        }
+    });
+}
+
 /// The process in a path like /proc/PID/maps.
 pub(super) fn pid_in(path: &Path) -> Option<u32> {
     path.to_str()?.strip_prefix("/proc/")?.split('/').next()?.parse().ok()
