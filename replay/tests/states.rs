@@ -185,7 +185,7 @@ fn told(field: &FieldState) -> String {
     let seen = field.seen.as_ref().map(|seen| {
         let changed = seen.changed.as_ref().map(|last| (last.time, last.since, format!("{:?}", last.value)));
         format!(
-            "{:?} {} {:?} {:?} {} {:?} {} {changed:?} {:?} {:?} {}",
+            "{:?} {} {:?} {:?} {} {:?} {} {changed:?} {:?} {}",
             seen.value(),
             seen.time,
             seen.source,
@@ -194,7 +194,6 @@ fn told(field: &FieldState) -> String {
             seen.alarm,
             seen.changes,
             seen.text(),
-            seen.root,
             seen.inexact
         )
     });

@@ -8,6 +8,7 @@ use serde_json::{json, Value};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
+use std::sync::OnceLock;
 
 const PORT: u16 = 5860;
 const NOBODY: u32 = 65534;
@@ -21,12 +22,16 @@ struct Dying {
     whole: bool,
 }
 
-/// What `iocrec check` says is missing of deaths.
+/// What `iocrec check` says is missing of deaths. It does not change, and takes seconds.
 fn missing() -> Vec<String> {
-    let output = Command::new(IOCREC).args(["check", "--json"]).output().expect("iocrec runs");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let missing = report["no_deaths"].as_array().expect("a list").iter();
-    missing.map(|reason| reason.as_str().expect("a text").to_owned()).collect()
+    static MISSING: OnceLock<Vec<String>> = OnceLock::new();
+    let check = || {
+        let output = Command::new(IOCREC).args(["check", "--json"]).output().expect("iocrec runs");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let missing = report["no_deaths"].as_array().expect("a list").iter();
+        missing.map(|reason| reason.as_str().expect("a text").to_owned()).collect()
+    };
+    MISSING.get_or_init(check).clone()
 }
 
 impl Dying {
