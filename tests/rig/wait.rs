@@ -7,13 +7,17 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. Long, since a busy machine is no defect.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Pauses between two looks: first, and after a second.
+const SOON: Duration = Duration::from_millis(20);
+const LATER: Duration = Duration::from_millis(100);
 
 /// Waits for a condition; fails the test when it does not come.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
-        thread::sleep(Duration::from_millis(20));
+        // most conditions run the reader: asked all the time, they would take the time that they wait for
+        thread::sleep((begin.elapsed() / 10).clamp(SOON, LATER));
     }
 }
 
