@@ -34,10 +34,10 @@ impl<Root: PartialEq> Roots<Root> {
     }
 
     /// Whether a chain of the record may begin with this one.
-    pub fn may_be<As: ?Sized>(&self, root: &As) -> bool
+    pub fn may_be<As>(&self, root: &As) -> bool
     where
         Root: Borrow<As>,
-        As: PartialEq,
+        As: PartialEq + ?Sized,
     {
         self.is_full() || self.0.iter().any(|known| known.borrow() == root)
     }

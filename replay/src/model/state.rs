@@ -48,6 +48,9 @@ const PROCESSING: &str = "its record was processing";
 /// A field: its process, record, name.
 pub type Key = (Rc<IocProcess>, Rc<str>, Rc<str>);
 
+/// A record of a process.
+type Place = (Rc<IocProcess>, Rc<str>);
+
 /// What is known of a field at a time.
 pub struct FieldState {
     /// The field.
@@ -159,11 +162,11 @@ pub struct State {
     fields: Keyed<Key, Box<Seen>>,
     processes: BTreeMap<Rc<IocProcess>, Process>,
     runs: HashMap<usize, Doubt>,
-    left_out: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
+    left_out: Keyed<Place, Doubt>,
     /// The records with which the chains of each record began, in runs whose chains are sampled.
-    roots: Keyed<(Rc<IocProcess>, Rc<str>), Roots<Rc<str>>>,
+    roots: Keyed<Place, Roots<Rc<str>>>,
     /// Records that have begun to process and were not seen to complete.
-    unfinished: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
+    unfinished: Keyed<Place, Doubt>,
     set_by_processing: SetByProcessing,
     chains_left_out: u64,
     full: bool,
@@ -459,7 +462,7 @@ impl State {
     }
 
     /// The latest of the chains left out in which this record may have processed.
-    fn left_out_with(&self, place: &(Rc<IocProcess>, Rc<str>)) -> Option<&Doubt> {
+    fn left_out_with(&self, place: &Place) -> Option<&Doubt> {
         let roots = self.roots.get(place);
         let of_roots = match roots.filter(|roots| roots.is_full()) {
             Some(_) => {
@@ -569,7 +572,7 @@ impl State {
     /// Records of processes that have ended, if the same IOC was started anew since: another process of the same name on
     /// the host, which began after the end of the first and has them, too. An IOC beside it that happens to have a record
     /// of that name takes nothing over.
-    fn replaced(&self, all: &[FieldState]) -> HashSet<(Rc<IocProcess>, Rc<str>)> {
+    fn replaced(&self, all: &[FieldState]) -> HashSet<Place> {
         let mut owners: HashMap<(&str, &str, &str), Vec<&Rc<IocProcess>>> = HashMap::new();
         for FieldState { key: (process, record, _), .. } in all {
             let owners =
