@@ -485,6 +485,12 @@ impl Logs {
         ends.max().map(|(_, wall)| wall)
     }
 
+    /// Wall-clock time at which the earliest run here begins; `None` if that can't be read. Reads what the first segment of
+    /// each run begins with.
+    pub fn begin(&self) -> Option<i64> {
+        self.runs.iter().filter_map(|files| first_clock(files)).min()
+    }
+
     /// The place in the order of time of the last event of each host. Reads the last segment of each run.
     pub(crate) fn ends(&self) -> BTreeMap<String, i64> {
         let mut ends = BTreeMap::new();
@@ -611,6 +617,19 @@ pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
         for event in &block.events {
             if let Fact::Host(host) = &event.fact {
                 return Some(Host::clone(host));
+            }
+        }
+    }
+    None
+}
+
+/// What the clock showed when the first segment of a run began.
+fn first_clock(files: &[SegmentFile]) -> Option<i64> {
+    for part in Scan::one(files.first()?, Blocks::Definitions).ok()? {
+        let Part::Block(block) = part else { continue };
+        for event in &block.events {
+            if let Fact::Clock(clock) = &event.fact {
+                return Some(clock.wall);
             }
         }
     }

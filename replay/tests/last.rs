@@ -220,3 +220,14 @@ fn what_was_begun_before_a_record_processed_anew_is_over() {
     assert_eq!(begun.len(), 1, "{text}");
     assert!(begun[0].contains("14:13:40"), "the last one may still be on its way: {begun:?}");
 }
+
+/// Nothing is known of that time, so nothing is said of it.
+#[test]
+fn before_the_log_begins_nothing_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    record(&log, 7, 100, scans(100, 110, 100).collect(), 110);
+    let (code, out, err) = run(here, &["last", "demo", "log", "--utc", "--until", "2026-09-21T14:14:00Z"]);
+    assert_eq!((code, out.as_str()), (0, ""), "{err}");
+    assert!(err.contains("nothing was recorded at that time; these logs hold"), "{err}");
+}

@@ -191,3 +191,17 @@ fn what_can_not_be_put_back_is_said() {
     assert!(said.contains("no PV or record matches 'nothing'"), "{said}");
     assert!(script.starts_with("#!/bin/sh\n"));
 }
+
+/// What was written before the log begins may be much: the segments that held it are gone.
+#[test]
+fn a_time_before_the_log_is_not_said_to_be_undone() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    write(&here.join("log"), &[("T:PLAIN", "before", "after")]);
+    let (script, said) = undo(here, &[]);
+    let begin = "the log begins at 2026-09-21T14:13:20.000+00:00";
+    assert!(said.contains(&format!("{begin}: what was written before is not undone")), "{said}");
+    assert!(script.contains(&format!("since 2026-01-01T00:00:00.000+00:00 ({begin})")), "{script}");
+    let (code, script, said) = run(here, &["undo", "--since", "2026-09-21T14:13:20Z", "log", "--utc"]);
+    assert!(code == 0 && !said.contains("begins") && !script.contains("begins"), "{said}{script}");
+}

@@ -61,6 +61,12 @@ impl Command for Last {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
             return Ok(Outcome::from(&logs));
         };
+        // before the log begins nothing is known, neither that nothing happened nor that nothing is missing
+        let is_before = |until: i64| logs.begin().is_some_and(|begin| until <= begin);
+        if filter.until.is_some_and(is_before) {
+            Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
+            return Ok(Outcome::from(&logs));
+        }
         if last.others > 0 {
             let pid = last.process.pid;
             let ioc = without_pid(&last.process.ioc, pid);

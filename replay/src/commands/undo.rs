@@ -46,7 +46,13 @@ impl Command for Undo {
         let who = [("user", &self.user), ("client", &self.client)].into_iter();
         let who: String =
             who.filter_map(|(what, name)| Some(format!(", by {what} {}", name.as_ref()?))).collect();
-        let what = format!("since {}{until}{who}", zone.format(since, 3));
+        // what was written before is not known: the script must not seem to put it back
+        let begin = logs.begin().filter(|begin| since < *begin).map(|begin| zone.format(begin, 3));
+        let held = begin.as_ref().map_or(String::new(), |begin| format!(" (the log begins at {begin})"));
+        let what = format!("since {}{held}{until}{who}", zone.format(since, 3));
+        if let Some(begin) = begin {
+            Terminal.report(&format_args!("the log begins at {begin}: what was written before is not undone"));
+        }
         if plan.fields.is_empty() && plan.unchanged == 0 {
             let logs = logs.without_notices();
             match plan.refused {
