@@ -51,7 +51,8 @@ impl Command for Undo {
         let held = begin.as_ref().map_or(String::new(), |begin| format!(" (the log begins at {begin})"));
         let what = format!("since {}{held}{until}{who}", zone.format(since, 3));
         if let Some(begin) = begin {
-            Terminal.report(&format_args!("the log begins at {begin}: what was written before is not undone"));
+            Terminal
+                .report(&format_args!("the log begins at {begin}: what was written before is not undone"));
         }
         if plan.fields.is_empty() && plan.unchanged == 0 {
             let logs = logs.without_notices();
