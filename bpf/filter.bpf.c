@@ -33,7 +33,9 @@
 
 enum {
 	FLOWS = 4096,
-	PLACES = 4096,
+	/* More than the packets that wait for the recorder, mostly; those of a row are side by side, the newest first. */
+	PLACES = 8192,
+	ROW = 8,
 	INTERFACES = 16,
 	PROVEN = 4,
 	LEFT_OUT_MOST = 16 << 20,
@@ -79,7 +81,7 @@ enum {
 struct shared {
 	/* For each TCP port two bits: the protocol of its servers, plus one; 0 if it has none. */
 	__u64 ports[65536 / 32];
-	/* See place(). */
+	/* See place(). Each row is a cache line. */
 	__u64 places[PLACES];
 	/* The interfaces to watch; none for all. */
 	__u32 interfaces[INTERFACES];
@@ -178,13 +180,17 @@ INLINE int is_watched(__u32 interface)
 
 /*
  * Notes the place of a packet: the upper half identifies the packet, the lower is the number of bytes before its first
- * header. The recorder looks it up in the same way.
+ * header. The recorder looks it up in the same way. The oldest of the row is forgotten: were a row one place long, one of
+ * eight would be by the time that 1,000 packets wait, and with it the types that a server has defined. The others move from
+ * the end on, so that who looks from the beginning sees each. Two processors may overwrite each other's: then one is lost.
  */
 INLINE void place(const struct flow_key *key, __u32 sequence, __u32 before)
 {
 	__u64 hash = ((__u64)key->ports << 32 | sequence) * 0x9e3779b97f4a7c15ull;
 	__u32 source = key->source[0] ^ key->source[1] ^ key->source[2] ^ key->source[3];
 	__u32 destination = key->destination[0] ^ key->destination[1] ^ key->destination[2] ^ key->destination[3];
+	volatile __u64 *row;
+	int i;
 
 	if (before == NO_PLACE)
 		return;
@@ -192,7 +198,10 @@ INLINE void place(const struct flow_key *key, __u32 sequence, __u32 before)
 	hash += (__u64)source << 32 | destination;
 	hash *= 0xbf58476d1ce4e5b9ull;
 	hash ^= hash >> 32;
-	*(volatile __u64 *)&shared.places[hash & (PLACES - 1)] = (hash & 0xffffffff00000000ull) | before;
+	row = &shared.places[hash & (PLACES - ROW)];
+	for (i = ROW - 1; i > 0; i--)
+		row[i] = row[i - 1];
+	row[0] = (hash & 0xffffffff00000000ull) | before;
 }
 
 /* A protocol, whether the message before the next has said MESSAGE_SKIPS, and whether a client sends it. */

@@ -34,8 +34,9 @@ use crate::net::tap::Tap;
 pub const FLOWS: u32 = 4096;
 /// Most interfaces that can be named.
 pub const INTERFACES: usize = 16;
-/// PLACES of bpf/filter.bpf.c.
-const PLACES: usize = 4096;
+/// PLACES and ROW of bpf/filter.bpf.c.
+const PLACES: usize = 8192;
+const ROW: usize = 8;
 /// Words of two bits for each port.
 const WORDS: usize = 65536 / 32;
 /// The number of the protocols that the programs do not know (bpf/messages.h).
@@ -272,11 +273,13 @@ impl Stateful {
             .wrapping_add(folded(source)? << 32 | folded(destination)?)
             .wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash ^= hash >> 32;
-        let at = hash as usize % PLACES;
-        // SAFETY: the memory is there as long as the object, and `at` is below the number of places; the kernel writes
-        // them whole.
-        let found =
-            unsafe { (&raw const (*self.memory.as_ptr()).places).cast::<u64>().add(at).read_volatile() };
-        (found >> 32 == hash >> 32).then_some(found as u32)
+        let row = hash as usize & (PLACES - ROW);
+        // the first is the newest
+        let mut places = (row..row + ROW).map(|at| {
+            // SAFETY: the memory is there as long as the object, and `at` is below the number of places; the kernel writes
+            // them whole.
+            unsafe { (&raw const (*self.memory.as_ptr()).places).cast::<u64>().add(at).read_volatile() }
+        });
+        places.find(|found| found >> 32 == hash >> 32).map(|found| found as u32)
     }
 }
