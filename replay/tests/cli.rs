@@ -692,7 +692,10 @@ fn a_run_without_its_first_segment_is_sound() {
     for command in ["puts", "traces", "info", "verify"] {
         works(here, &[command, "log"]);
     }
-    works(here, &["puts", "log", "--since", "2026-09-21T14:13:22"]);
+    // what the first segment held is gone, and that is said
+    let (code, _, err) = run(here, &["puts", "log", "--since", "2026-09-21T14:13:22", "--utc"]);
+    assert!(code == 0 && err.starts_with("iocreplay: the log begins at 2026-09-21T14:15:10.000"), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
     works(here, &["puts", files[1].to_str().unwrap()]);
     assert!(works(here, &["info", "log"]).contains("the first one of the run is not here"));
 }
