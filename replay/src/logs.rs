@@ -636,12 +636,16 @@ pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
 
 /// When the first segment of a run began: monotonic time, and what the clock showed, or would have shown if it was set later.
 fn first_clock(files: &[SegmentFile]) -> Option<(u64, i64)> {
-    for part in Scan::one(files.first()?, Blocks::Definitions).ok()? {
+    let first = files.first()?;
+    for part in Scan::one(first, Blocks::Definitions).ok()? {
         let Part::Block(block) = part else { continue };
         for event in &block.events {
             if let Fact::Clock(clock) = &event.fact {
                 let set = SetLater::find(files).filter(|_| !can_be_right(clock.wall));
-                return Some((event.time, set.map_or(clock.wall, |set| set.wall(event.time))));
+                let wall = set.map_or(clock.wall, |set| set.wall(event.time));
+                // the reading may be seconds older: where segments before are gone, it is the last one of these
+                let begun = first.header.map_or(event.time, |header| header.created.max(event.time));
+                return Some((begun, wall.saturating_add(begun.wrapping_sub(event.time) as i64)));
             }
         }
     }
