@@ -6,6 +6,7 @@ use crate::clocks::{self, HostClock, Offsets};
 use crate::events::Events;
 use crate::filter::{Filter, Pattern};
 use crate::inputs::all_inputs;
+use crate::model::clock::SetLater;
 use crate::model::course::Course;
 use crate::model::names::address;
 use crate::model::origins::Origins;
@@ -24,6 +25,7 @@ use crate::recent::Recent;
 use crate::scan::{Blocks, Part, Scan};
 use crate::states::NOTED;
 use crate::values::{History, Tap, Values};
+use iocrec_log::clock::can_be_right;
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{Fact, Host};
 use iocrec_log::reader::{find, About, Choice, Limit, ReadError, Segment, SegmentFile};
@@ -485,10 +487,19 @@ impl Logs {
         ends.max().map(|(_, wall)| wall)
     }
 
-    /// Wall-clock time at which the earliest run here begins; `None` if that can't be read. Reads what the first segment of
-    /// each run begins with.
-    pub fn begin(&self) -> Option<i64> {
-        self.runs.iter().filter_map(|files| first_clock(files)).min()
+    /// Hosts whose logs begin after this wall-clock time, and when each does. Of what was before nothing is known. Empty if
+    /// that can't be read. Reads what the first segment of each run begins with. `of`: whether a host counts.
+    pub fn begins_after(&self, time: i64, of: impl Fn(&str) -> bool) -> BTreeMap<String, i64> {
+        let mut begins: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+        for (files, course) in self.runs.iter().zip(self.courses()) {
+            let Some((monotonic, wall)) = first_clock(files) else { continue };
+            let name = host(files).map(|host| host.name).unwrap_or_default();
+            let begin = (course.even(monotonic, wall), wall);
+            begins.entry(name).and_modify(|first| *first = begin.min(*first)).or_insert(begin);
+        }
+        let time = self.even(time);
+        let later = begins.into_iter().filter(|(name, (even, _))| *even > time && of(name));
+        later.map(|(name, (_, wall))| (name, wall)).collect()
     }
 
     /// The place in the order of time of the last event of each host. Reads the last segment of each run.
@@ -623,13 +634,18 @@ pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
     None
 }
 
-/// What the clock showed when the first segment of a run began.
-fn first_clock(files: &[SegmentFile]) -> Option<i64> {
-    for part in Scan::one(files.first()?, Blocks::Definitions).ok()? {
+/// When the first segment of a run began: monotonic time, and what the clock showed, or would have shown if it was set later.
+fn first_clock(files: &[SegmentFile]) -> Option<(u64, i64)> {
+    let first = files.first()?;
+    for part in Scan::one(first, Blocks::Definitions).ok()? {
         let Part::Block(block) = part else { continue };
         for event in &block.events {
             if let Fact::Clock(clock) = &event.fact {
-                return Some(clock.wall);
+                let set = SetLater::find(files).filter(|_| !can_be_right(clock.wall));
+                let wall = set.map_or(clock.wall, |set| set.wall(event.time));
+                // the reading may be seconds older: where segments before are gone, it is the last one of these
+                let begun = first.header.map_or(event.time, |header| header.created.max(event.time));
+                return Some((begun, wall.saturating_add(begun.wrapping_sub(event.time) as i64)));
             }
         }
     }

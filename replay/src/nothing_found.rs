@@ -5,6 +5,7 @@
 
 use crate::filter::{Filter, Pattern};
 use crate::logs::Logs;
+use crate::model::clock::SetLater;
 use crate::namesakes::{names_process, own_name, with_pid};
 use crate::scan::{Blocks, Part, Scan};
 use crate::suggest;
@@ -87,6 +88,7 @@ impl Held {
         let mut held = Held { packets_only: true, ..Held::default() };
         for run in logs.runs() {
             let mut context = Context::default();
+            SetLater::find(run).inspect(|set| set.apply_to(&mut context));
             for part in Scan::new(run, Blocks::All) {
                 let Part::Block(block) = part else { continue };
                 block.events.iter().for_each(|event| held.event(&mut context, event.time, &event.fact));

@@ -692,7 +692,13 @@ fn a_run_without_its_first_segment_is_sound() {
     for command in ["puts", "traces", "info", "verify"] {
         works(here, &[command, "log"]);
     }
-    works(here, &["puts", "log", "--since", "2026-09-21T14:13:22"]);
+    // what the first segment held is gone, and that is said
+    let (code, _, err) = run(here, &["puts", "log", "--since", "2026-09-21T14:13:22", "--utc"]);
+    let begin = jiff::Timestamp::from_nanosecond(second.created_wall.into()).unwrap();
+    let begin = format!("iocreplay: the log begins at {begin:.3}")
+        .replace('Z', "+00:00: what was before is not known");
+    assert!(code == 0 && err.starts_with(&begin), "{begin}, not {err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
     works(here, &["puts", files[1].to_str().unwrap()]);
     assert!(works(here, &["info", "log"]).contains("the first one of the run is not here"));
 }

@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, growing, reading, since, time, time_zone, until, with_aliases, ByPlace, ByPv, Growing,
+    by_place, by_pv, growing, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, ByPv, Growing,
     Reading, Since, TimeZone, Until,
 };
 use crate::console::Row;
@@ -56,6 +56,7 @@ impl Command for Console {
             until: time(&zone, &until.until, Boundary::End, &logs)?,
             ..ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs))
         };
+        report_begins(&zone, &logs, &filter);
         let filter = with_aliases(&logs, filter);
         let mut writer = (self.format.writer)(&zone);
         writer.begin(out)?;

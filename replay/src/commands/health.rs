@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, listing, reading, since, time, time_zone, until, ByPlace, Listing, Reading, Since, TimeZone,
+    by_place, listing, reading, report_begins, since, time, time_zone, until, ByPlace, Listing, Reading, Since, TimeZone,
     Until,
 };
 use super::values::svg_file;
@@ -49,6 +49,7 @@ impl Command for Health {
             until: time(&zone, &until.until, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter_of(&logs)
         };
+        report_begins(&zone, &logs, &filter);
         let shape = Listing::from(self).shape();
         let is_empty = if self.plot || self.svg.is_some() {
             self.draw(out, &logs, &filter, &zone)?

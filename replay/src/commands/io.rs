@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, listing, reading, since, time, time_zone, until, ByPlace, Listing, Reading, Since, TimeZone,
+    by_place, listing, reading, report_begins, since, time, time_zone, until, ByPlace, Listing, Reading, Since, TimeZone,
     Until,
 };
 use crate::failure::{Failure, UsageError};
@@ -48,6 +48,7 @@ impl Command for Io {
             until: time(&zone, &until.until, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter_of(&logs)
         };
+        report_begins(&zone, &logs, &filter);
         let for_darshan = self.darshan.is_some() || self.darshan_text.is_some();
         if for_darshan && (filter.since.is_some() || filter.until.is_some()) {
             let line = "Darshan counts a file from its opening on: leave --since and --until out";

@@ -16,6 +16,7 @@ use crate::output::wording::cause;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;
+use std::rc::Rc;
 
 command! {
     /// Show the last minute of an IOC on one screen: how it ended, what its threads were at, the last puts, alarms, rates
@@ -62,7 +63,8 @@ impl Command for Last {
             return Ok(Outcome::from(&logs));
         };
         // before the log begins nothing is known, neither that nothing happened nor that nothing is missing
-        let is_before = |until: i64| logs.begin().is_some_and(|begin| until <= begin);
+        let host = Rc::clone(&last.process.host);
+        let is_before = |until: i64| !logs.begins_after(until.saturating_sub(1), |name| *name == *host).is_empty();
         if filter.until.is_some_and(is_before) {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
             return Ok(Outcome::from(&logs));

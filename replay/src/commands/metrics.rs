@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, reading, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
+    by_place, reading, report_begins, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
 };
 use super::sending::Sending;
 use crate::collector::Address;
@@ -74,6 +74,7 @@ impl Command for Metrics {
             until: time(&zone, &until.until, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter_of(&logs)
         };
+        report_begins(&zone, &logs, &filter);
         let table = collect(&logs, &filter, self.step).map_err(Failure::TooManyPoints)?;
         let table = std::iter::once(table);
         self.sending().pass_on(out, &FORMATS[0], table, (&logs, &zone), (Kind::Metrics, &filter))

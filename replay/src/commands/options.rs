@@ -310,11 +310,53 @@ pub type Chosen = (Since, Until, ByPv, ByWho, ByPlace);
 /// The filter for these options.
 pub fn selection(zone: &Zone, logs: &Logs, chosen: &Chosen) -> Result<Filter, Failure> {
     let (since, until, by_pv, by_who, by_place) = chosen;
-    Ok(Filter {
+    let filter = Filter {
         since: time(zone, &since.since, Boundary::Start, logs)?,
         until: time(zone, &until.until, Boundary::End, logs)?,
         ..by_who.add_to(by_pv.add_to(by_place.filter_of(logs)))
-    })
+    };
+    report_begins(zone, logs, &filter);
+    Ok(filter)
+}
+
+/// Reports it if logs begin after the time from which on something is asked for.
+pub fn report_begins(zone: &Zone, logs: &Logs, filter: &Filter) {
+    if let Some(begins) = filter.since.and_then(|since| begins_after(zone, logs, filter, since)) {
+        Terminal.report(&format_args!("{begins}: what was before is not known"));
+    }
+}
+
+/// Hosts named of those whose logs begin after a time.
+const BEGINS: usize = 5;
+
+/// What is shown of a begin is cut to so many nanoseconds: who asks from then on asks for all.
+const SHOWN: i64 = 1_000_000;
+
+/// That logs begin after a time, and when: nothing that is asked for before is in them. `None` if the logs of all hosts that
+/// the filter selects begin before, and if its time range ends before any of them begins: that is explained where nothing
+/// is found.
+pub fn begins_after(zone: &Zone, logs: &Logs, filter: &Filter, time: i64) -> Option<String> {
+    let is_asked = |name: &str| filter.host.as_ref().is_none_or(|host| host.matches(name));
+    let later = logs.begins_after(time.saturating_add(SHOWN - 1), is_asked);
+    let mut hosts = logs.host_names();
+    hosts.retain(|name| is_asked(name));
+    hosts.sort_unstable();
+    hosts.dedup();
+    let first = *later.values().min()?;
+    if later.len() >= hosts.len() && filter.until.is_some_and(|until| until <= first) {
+        return None;
+    }
+    if hosts.len() < 2 {
+        return Some(format!("the log begins at {}", zone.format(first, 3)));
+    }
+    let name = |name: &str| if name.is_empty() { "a host".to_owned() } else { name.to_owned() };
+    let named = later.iter().take(BEGINS);
+    let named = named.map(|(host, begin)| format!("that of {} at {}", name(host), zone.format(*begin, 3)));
+    let more = match later.len().saturating_sub(BEGINS) {
+        0 => String::new(),
+        more => format!(", and those of {more} more hosts later"),
+    };
+    Some(format!("logs begin later: {}{more}", named.collect::<Vec<_>>().join(", ")))
 }
 
 /// A time, if given. Reports it if the clocks of the zone don't show it exactly once, and what a time that refers to the

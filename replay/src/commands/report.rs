@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, reading, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
+    by_place, reading, report_begins, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
@@ -42,6 +42,7 @@ impl Command for Report {
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter_of(&logs)
         };
+        report_begins(&zone, &logs, &filter);
         logs.report_mixed();
         let report = output::report::make(&logs, &filter, &zone);
         if report.is_empty {

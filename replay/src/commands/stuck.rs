@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, reading, since, time, time_zone, until, with_aliases, ByPlace, ByPv, Reading, Since,
+    by_place, by_pv, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, ByPv, Reading, Since,
     TimeZone, Until,
 };
 use crate::failure::Failure;
@@ -46,6 +46,7 @@ impl Command for StuckThreads {
             until: time(&zone, &until.until, Boundary::End, &logs)?,
             ..ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs))
         };
+        report_begins(&zone, &logs, &filter);
         let filter = with_aliases(&logs, filter);
         let rows = logs.hangs(&filter);
         let mut writer = (self.format.writer)(&zone);

@@ -3,7 +3,7 @@
 use super::at::report_left_out;
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv,
+    begins_after, by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv,
     ByWho, Listing, Reading, TimeZone, Until,
 };
 use crate::failure::Failure;
@@ -47,12 +47,11 @@ impl Command for Undo {
         let who: String =
             who.filter_map(|(what, name)| Some(format!(", by {what} {}", name.as_ref()?))).collect();
         // what was written before is not known: the script must not seem to put it back
-        let begin = logs.begin().filter(|begin| since < *begin).map(|begin| zone.format(begin, 3));
-        let held = begin.as_ref().map_or(String::new(), |begin| format!(" (the log begins at {begin})"));
+        let begins = begins_after(&zone, &logs, &filter, since);
+        let held = begins.as_ref().map_or(String::new(), |begins| format!(" ({begins})"));
         let what = format!("since {}{held}{until}{who}", zone.format(since, 3));
-        if let Some(begin) = begin {
-            Terminal
-                .report(&format_args!("the log begins at {begin}: what was written before is not undone"));
+        if let Some(begins) = begins {
+            Terminal.report(&format_args!("{begins}: what was written before is not undone"));
         }
         if plan.fields.is_empty() && plan.unchanged == 0 {
             let logs = logs.without_notices();

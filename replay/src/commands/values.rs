@@ -3,7 +3,7 @@
 use super::command::{Command, Outcome};
 use super::operands::{Operands, Usage};
 use super::options::{
-    by_place, growing, patterns, reading, since, time, time_zone, until, with_aliases, ByPlace, Growing,
+    by_place, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, Growing,
     Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
@@ -97,6 +97,7 @@ impl Command for Values {
             exclude: patterns(&self.exclude),
             ..ByPlace::from(self).filter_of(&logs)
         };
+        report_begins(&zone, &logs, &filter);
         let filter = with_aliases(&logs, filter);
         if self.follow {
             return self.follow(out, filter, &zone);

@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, json, reading, since, time, time_zone, ByPlace, Json, Reading, Since, TimeZone,
+    by_place, json, reading, report_begins, since, time, time_zone, ByPlace, Json, Reading, Since, TimeZone,
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
@@ -84,6 +84,7 @@ impl Command for Why {
             until: time(&zone, &self.at, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter_of(&logs)
         };
+        report_begins(&zone, &logs, &filter);
         let ask = if self.alarm { Ask::Alarm } else { Ask::Value };
         let records = aliases::records_of(&logs, &self.pv);
         records.iter().for_each(|(alias, _)| Terminal.report(alias));

@@ -535,16 +535,25 @@ impl Packets {
         let recent = ago.saturating_sub(WINDOW).max(WINDOW)..ago;
         let alike = hit.print.into_iter().flat_map(|print| waiting.with_print(print));
         let alike = alike.take_while(|place| *place < ago);
-        let mut valued = None;
+        let attached = attached(context, hit);
+        // the hit of a message from before the IOC was attached was most likely not seen: it counts only if no later one fits
+        let (mut unseen, mut valued) = (None, None);
         for place in (0..WINDOW.min(queue.len())).chain(recent).chain(alike) {
             let Some(message) = queue.get(place).filter(|message| !hit.differs(message)) else { continue };
+            let is_unseen = message.time < attached;
+            if is_unseen && message.time.saturating_add(PACKET_WAIT) < hit.time {
+                continue;
+            }
             match self.fits(chains, context, message, hit) {
+                Some(Fit::Named) if is_unseen => unseen = unseen.max(Some(place)),
+                // what was sent later than the hit is captured late at best
+                Some(Fit::Named) if place >= ago && unseen.is_some() => return (unseen, valued),
                 Some(Fit::Named) => return (Some(place), valued),
                 Some(Fit::Valued) => valued = valued.or(Some(place)),
                 None => {}
             }
         }
-        (None, valued)
+        (unseen, valued)
     }
 
     /// Whether `message` can have made the put, and how it fits.
@@ -617,6 +626,12 @@ impl Packets {
 fn is_name_of(context: &Context, record: RecordId, name: &str) -> bool {
     context.record(record).is_some_and(|record| record.name == name)
         || context.aliases(record).iter().any(|alias| **alias == *name)
+}
+
+/// Monotonic time from which on the hits of a hit's IOC are recorded; 0 if that is not known.
+fn attached(context: &Context, hit: Hit) -> u64 {
+    let ioc = hit.put.record.and_then(|record| context.record(record)).map(|record| record.ioc);
+    ioc.and_then(|ioc| context.attached(ioc)).map_or(0, |attached| attached.since)
 }
 
 /// Whether a request of DBR type `dbr` can have type `dbf` inside the IOC.

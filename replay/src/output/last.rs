@@ -12,7 +12,7 @@ use crate::between::NO_LOG;
 use crate::model::alarms::{Alarm, AlarmLine};
 use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings;
-use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, MINUTE};
+use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, BEFORE, MINUTE};
 use crate::model::network::NetLine;
 use crate::model::putlog::PutLine;
 use crate::namesakes::without_pid;
@@ -114,12 +114,22 @@ fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let puts: Vec<String> = last.puts.iter().map(|put| put_text(put, last.end, zone)).collect();
     let mut part = Part { out, name: "puts" };
     match puts.is_empty() {
-        true => part.line("none recorded in this time or the 2 minutes before")?,
+        true => part.line(&no_puts(last))?,
         false => part.lines(&puts, puts.len(), true, "")?,
     }
     alarms(out, last, zone)?;
     console(out, last, zone)?;
     clients(out, last)
+}
+
+/// That no puts were recorded: in the minute, and in the time before it, as far as that is in the log.
+fn no_puts(last: &Last) -> String {
+    let before = duration(u64::try_from(last.from.saturating_sub(last.before)).unwrap_or(0));
+    match last.from.saturating_sub(last.before) {
+        ..=0 => "none recorded in this time".to_owned(),
+        BEFORE.. => "none recorded in this time or the 2 minutes before".to_owned(),
+        _ => format!("none recorded in this time or the {before} before"),
+    }
 }
 
 /// Of an IOC without probes.
@@ -162,6 +172,11 @@ fn missing(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         (from, to) => format!("{from} to {to}: {}", seen.cause),
     };
     let mut lines: Vec<String> = last.not_seen.iter().map(text).collect();
+    if let Some(begin) = last.begins() {
+        let since =
+            if lines.is_empty() && !last.sampled { "; nothing is known to be missing since" } else { "" };
+        lines.insert(0, format!("before {}: its record begins then{since}", clock(begin, zone)));
+    }
     if last.sampled {
         lines.insert(0, "chain sampling leaves out chains: counts and rates are minima".to_owned());
     }

@@ -37,6 +37,33 @@ fn a_put_with_callback_carries_its_value_in_the_put_inside() {
     assert_eq!(puts[0].old, Value::Double(1.0));
 }
 
+/// A client writes the same value again and again, and the IOC is attached after its second put: nobody saw what the first two
+/// did. Each put from then on has its own hit, also the one that was on its way.
+#[test]
+fn a_put_from_before_the_ioc_was_attached_does_not_take_the_hit_of_another() {
+    for on_its_way in [false, true] {
+        let mut story = story();
+        story.packet(SECOND, 1, 1, false, 2.0).packet(2 * SECOND, 1, 1, false, 2.0);
+        let since = 2 * SECOND + 500 * MS;
+        if on_its_way {
+            story.packet(since - MS / 2, 1, 1, false, 2.0);
+        }
+        story
+            .run
+            .apply(0, &Fact::Attached(Attached { ioc: 1, from: SECOND / 2, since, cause: String::new() }));
+        if on_its_way {
+            story.write(since + MS / 2, CLIENT, SP, 2.0);
+        }
+        for second in 3..6 {
+            story.packet(second * SECOND, 1, 1, false, 2.0).write(second * SECOND + MS, CLIENT, SP, 2.0);
+        }
+        let puts = story.puts();
+        let seen: Vec<_> = puts.iter().map(|put| put.source).collect();
+        let expected = ["packet", "packet", "both", "both", "both", "both"];
+        assert_eq!(seen, expected[..5 + usize::from(on_its_way)]);
+    }
+}
+
 /// The record was busy: the server carries the put out in a callback thread, when it is done.
 #[test]
 fn a_put_with_callback_to_a_busy_record() {

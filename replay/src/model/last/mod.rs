@@ -34,7 +34,8 @@ use walk::Walk;
 
 /// The minute, and the time before it with which it is compared, in nanoseconds.
 pub const MINUTE: i64 = 60 * SECOND as i64;
-const BEFORE: i64 = 2 * MINUTE;
+/// See [`MINUTE`].
+pub const BEFORE: i64 = 2 * MINUTE;
 /// A client that was disconnected this long before the end was connected until then: the kernel closes the sockets of a
 /// process that dies, and the recorder learns of both within a turn of its loop.
 const AT_END: i64 = 2 * SECOND as i64;
@@ -168,6 +169,13 @@ fn choose(processes: &Processes, filter: &Filter) -> Option<(usize, usize)> {
 }
 
 impl Last {
+    /// When the record of the process begins, if it ran unrecorded in the minute before that.
+    pub fn begins(&self) -> Option<i64> {
+        let began =
+            self.process.recorded.filter(|recorded| *recorded == self.from && *recorded < self.end)?;
+        Some(began).filter(|began| self.process.started.is_none_or(|started| started < *began))
+    }
+
     /// Reads the last minute of the IOC that the filter names; of several, see [`Last::others`]. `None` if there is
     /// none.
     pub fn read(logs: &Logs, filter: &Filter, wording: Wording) -> Option<Last> {
