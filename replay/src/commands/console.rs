@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, growing, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, ByPv, Growing,
-    Reading, Since, TimeZone, Until,
+    by_place, by_pv, growing, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace,
+    ByPv, Growing, Reading, Since, TimeZone, Until,
 };
 use crate::console::Row;
 use crate::failure::{Failure, UsageError};

@@ -64,7 +64,8 @@ impl Command for Last {
         };
         // before the log begins nothing is known, neither that nothing happened nor that nothing is missing
         let host = Rc::clone(&last.process.host);
-        let is_before = |until: i64| !logs.begins_after(until.saturating_sub(1), |name| *name == *host).is_empty();
+        let is_before =
+            |until: i64| !logs.begins_after(until.saturating_sub(1), |name| *name == *host).is_empty();
         if filter.until.is_some_and(is_before) {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
             return Ok(Outcome::from(&logs));

@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    begins_after, by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
-    Reading, Since, TimeZone, Until,
+    begins_after, by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
+    Chosen, Reading, Since, TimeZone, Until,
 };
 use crate::failure::Failure;
 use crate::filter::Filter;
@@ -82,9 +82,11 @@ impl Command for Net {
         // what lasted when the log began is known from then on
         let before = filter.until.filter(|_| ordinary > 0 || !lines.is_empty());
         let before = before.map(|until| until.saturating_sub(1));
-        let begins = before.and_then(|time| begins_after(&zone, &logs, &Filter { until: None, ..filter.clone() }, time));
+        let begins = before
+            .and_then(|time| begins_after(&zone, &logs, &Filter { until: None, ..filter.clone() }, time));
         if let Some(begins) = begins {
-            Terminal.report(&format_args!("{begins}: of the time before, only what still lasted then is known"));
+            Terminal
+                .report(&format_args!("{begins}: of the time before, only what still lasted then is known"));
         }
         let hidden = Some(ordinary).filter(|ordinary| *ordinary > 0 && self.format.name == "text");
         if let Some(ordinary) = hidden {

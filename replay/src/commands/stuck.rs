@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, ByPv, Reading, Since,
-    TimeZone, Until,
+    by_place, by_pv, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, ByPv,
+    Reading, Since, TimeZone, Until,
 };
 use crate::failure::Failure;
 use crate::filter::Filter;

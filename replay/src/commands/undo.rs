@@ -3,8 +3,8 @@
 use super::at::report_left_out;
 use super::command::{Command, Outcome};
 use super::options::{
-    begins_after, by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv,
-    ByWho, Listing, Reading, TimeZone, Until,
+    begins_after, by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases,
+    ByPlace, ByPv, ByWho, Listing, Reading, TimeZone, Until,
 };
 use crate::failure::Failure;
 use crate::filter::Filter;

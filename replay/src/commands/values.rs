@@ -3,8 +3,8 @@
 use super::command::{Command, Outcome};
 use super::operands::{Operands, Usage};
 use super::options::{
-    by_place, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, Growing,
-    Reading, Since, TimeZone, Until,
+    by_place, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases,
+    ByPlace, Growing, Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
