@@ -134,12 +134,14 @@ impl Tools {
         let pid = entry.pid;
         let image = process::image(pid);
         let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(FIND_TIME));
-        let found = self.finder.look(pid).ok().flatten().filter(|ioc| ioc.start == entry.start);
+        let found = self.finder.look(pid);
+        let unread = found.as_ref().err().and_then(Refused::by);
+        let found = found.ok().flatten().filter(|ioc| ioc.start == entry.start);
         let Some(ioc) = found else {
             if let Some(Refusal::Copy(copy)) = self.finder.why_refused(pid) {
                 self.report(pid, entry.start, Finding::Copy { copy: *copy, image });
             }
-            return look.end();
+            return look.end().or(unread);
         };
         let process = ProcessInfo::of(pid);
         if let Some(refused) = look.end() {

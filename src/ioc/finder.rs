@@ -116,7 +116,7 @@ impl Finder {
             modules.retain(|module| module.file != program.file);
             modules.insert(0, program);
         }
-        let Some(start) = process::start(pid) else { return Ok(None) };
+        let start = process::known_start(pid)?;
         let mut ioc = IocProcess::read(pid, start, modules, database);
         ioc.is_translated = self.is_translated(pid, &ioc, &files);
         if let Some(copy) = copies::copy(&ioc) {

@@ -55,12 +55,28 @@ pub fn pids() -> io::Result<Vec<u32>> {
 
 /// Start time of a process, nanoseconds after boot. Together with the pid it is unique.
 pub fn start(pid: u32) -> Option<u64> {
-    let text = text(format!("/proc/{pid}/stat")).ok()?;
+    known_start(pid).ok()
+}
+
+/// The same, with the reason for which it is unknown.
+///
+/// # Errors
+/// ESRCH if there is no such process; anything else says nothing about the process.
+pub fn known_start(pid: u32) -> Result<u64, Errno> {
+    let text = text(format!("/proc/{pid}/stat")).map_err(|error| {
+        match error.raw_os_error().map(Errno::from_raw) {
+            // without /proc no process is there
+            Some(Errno::ENOENT) if Path::new("/proc/self").exists() => Errno::ESRCH,
+            Some(errno) => errno,
+            None => Errno::EIO,
+        }
+    })?;
     // field 22; the name, field 2, may hold blanks and brackets
-    let ticks: u64 = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let field = |text: &str| text.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok();
+    let ticks: u64 = field(&text).ok_or(Errno::ENODATA)?;
     // SAFETY: sysconf has no preconditions.
-    let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hertz| hertz > 0)?;
-    Some(ticks.saturating_mul(1_000_000_000 / hertz))
+    let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hertz| hertz > 0);
+    Ok(ticks.saturating_mul(1_000_000_000 / hertz.ok_or(Errno::ENODATA)?))
 }
 
 /// The addresses at which the code and the stack of a process's program begin. The pair changes when the process
@@ -186,7 +202,7 @@ mod tests {
         assert_eq!(image(pid), image(pid));
         assert_eq!(image(u32::MAX), None);
         assert_eq!(size(u32::MAX), None);
-        assert_eq!(start(u32::MAX), None);
+        assert_eq!((start(u32::MAX), known_start(u32::MAX)), (None, Err(Errno::ESRCH)));
         assert_eq!(living(pid), pid);
         assert_eq!(living(u32::MAX), u32::MAX, "not there");
         let own = nix::unistd::geteuid().as_raw();

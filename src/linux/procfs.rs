@@ -16,9 +16,24 @@ pub trait Procfs {
     /// /proc cannot be read.
     fn pids(&self) -> io::Result<Vec<u32>>;
 
-    /// Start time of a process, nanoseconds after boot; `None` if the process has ended. With the pid it names the
-    /// process for ever.
-    fn start(&self, pid: u32) -> Option<u64>;
+    /// Start time of a process, nanoseconds after boot. With the pid it names the process for ever.
+    ///
+    /// # Errors
+    /// ESRCH if the process has ended; anything else says nothing about it.
+    fn known_start(&self, pid: u32) -> Result<u64, Errno>;
+
+    /// The same; `None` if the process has ended, or its start is unknown.
+    fn start(&self, pid: u32) -> Option<u64> {
+        self.known_start(pid).ok()
+    }
+
+    /// Whether the process of this number and start is known to have ended.
+    fn has_ended(&self, pid: u32, start: u64) -> bool {
+        match self.known_start(pid) {
+            Ok(other) => other != start || self.is_zombie(pid),
+            Err(errno) => errno == Errno::ESRCH,
+        }
+    }
 
     /// The addresses at which code and stack of its program begin: another pair after an exec. `None` if unknown.
     fn image(&self, pid: u32) -> Option<(u64, u64)>;
@@ -51,8 +66,8 @@ impl Procfs for Proc {
         process::pids()
     }
 
-    fn start(&self, pid: u32) -> Option<u64> {
-        process::start(pid)
+    fn known_start(&self, pid: u32) -> Result<u64, Errno> {
+        process::known_start(pid)
     }
 
     fn image(&self, pid: u32) -> Option<(u64, u64)> {

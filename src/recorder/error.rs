@@ -41,6 +41,8 @@ pub enum NotTraced {
     DoesNotAnswer(Refused),
     /// It does not exist.
     NoProcess,
+    /// Nothing could be read of it.
+    Unread(Errno),
     /// It has ended; its parent has yet to take its exit status.
     HasEnded,
     /// Other options leave it out.
@@ -74,6 +76,9 @@ impl fmt::Display for StartError {
                 }
                 NotTraced::NoProcess => {
                     write!(f, "there is no process {pid}; iocrec check lists the running IOCs")
+                }
+                NotTraced::Unread(errno) => {
+                    write!(f, "process {pid} can't be read: {}", std::io::Error::from(*errno))
                 }
                 NotTraced::HasEnded => {
                     write!(f, "process {pid} has ended; iocrec check lists the running IOCs")

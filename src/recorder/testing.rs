@@ -64,6 +64,8 @@ pub struct FakeProcess {
     pub start: u64,
     pub image: Option<(u64, u64)>,
     pub is_zombie: bool,
+    /// Why its start can't be read.
+    pub unread: Option<Errno>,
     /// Threads and their names.
     pub threads: Vec<(u32, &'static str)>,
     pub namespace: u64,
@@ -94,8 +96,9 @@ impl Procfs for FakeProcfs {
         Ok(self.0.borrow().keys().copied().collect())
     }
 
-    fn start(&self, pid: u32) -> Option<u64> {
-        self.of(pid, |process| process.start)
+    fn known_start(&self, pid: u32) -> Result<u64, Errno> {
+        let start = |process: &FakeProcess| process.unread.map_or(Ok(process.start), Err);
+        self.of(pid, start).unwrap_or(Err(Errno::ESRCH))
     }
 
     fn image(&self, pid: u32) -> Option<(u64, u64)> {

@@ -104,6 +104,24 @@ fn an_error_names_what_is_missing_where_nothing_is_possible() {
     assert!(errors.contains("CONFIG_PACKET") && errors.contains("bpf()"), "{errors}");
 }
 
+/// What the recorder could not find out, it does not claim.
+#[test]
+fn too_few_files_are_no_statement_about_a_process() {
+    let Some(rig) = Rig::new("few-files") else { return };
+    let ioc = rig.ioc("few-files", PORT, "puts.db", &[]);
+    for most in [16, 24, 32, 48, 64, 100] {
+        let log = format!("{}-{most}", rig.log());
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={most}")).args([IOCREC, "record", "--dir", &log, "--duration", "2s"]);
+        let output = run(command.args(["--pid", &ioc.pid_argument()]));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains(&format!("{most} files may be open")), "{errors}");
+        for untrue in ["there is no process", "was not found to be", "is not EPICS Base"] {
+            assert!(!errors.contains(untrue), "{most}: {errors}");
+        }
+    }
+}
+
 /// The kernel stamps hits with its own clock, so the recorder's must be the same.
 #[test]
 fn clocks_that_are_not_the_kernels_are_refused() {

@@ -16,6 +16,8 @@ pub enum Refused {
     NoAnswer,
     /// Too many reader processes are stuck to start another.
     TooManyStuck,
+    /// This program may open no more files, or start no more processes.
+    NoRoom,
 }
 
 impl fmt::Display for Refused {
@@ -25,11 +27,19 @@ impl fmt::Display for Refused {
             Refused::Time => "reading it takes longer than is allowed",
             Refused::NoAnswer => "a read of its memory, or of a file that it uses, did not return in time",
             Refused::TooManyStuck => "too many reads of other processes have not returned",
+            Refused::NoRoom => "iocrec may open too few files, or start too few processes (ulimit -a)",
         })
     }
 }
 
 impl std::error::Error for Refused {}
+
+impl Refused {
+    /// Whether an error tells of this program's limits, and nothing of what it was about.
+    pub fn by(error: &io::Error) -> Option<Refused> {
+        matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)).then_some(Refused::NoRoom)
+    }
+}
 
 impl From<Refused> for io::Error {
     fn from(refused: Refused) -> io::Error {

@@ -165,7 +165,10 @@ impl ThreadReader {
         }
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
-            None => ReaderProcess::start().inspect_err(|_| self.refused = Some(Refused::TooManyStuck))?,
+            None => ReaderProcess::start().inspect_err(|error| {
+                let is_stuck = error.raw_os_error().is_none();
+                self.refused = Some(if is_stuck { Refused::TooManyStuck } else { Refused::NoRoom });
+            })?,
         };
         fill(reader.buffer());
         match reader.request(request, deadline) {
@@ -177,6 +180,10 @@ impl ThreadReader {
                         return Err(refused.into());
                     }
                 }
+                // the kernel leaves out a descriptor that there is no room for
+                let is_left_out = matches!(reply, Ok((_, None))) && request == Request::Name;
+                let lacks_room = reply.as_ref().err().and_then(Refused::by);
+                self.refused = lacks_room.or(is_left_out.then_some(Refused::NoRoom)).or(self.refused);
                 reply
             }
             Err(error) => {

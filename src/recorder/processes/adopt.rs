@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use iocrec_log::event::{Fact, IocEnd};
+use nix::errno::Errno;
 
 use crate::inspector::ProcessInfo;
 use crate::ioc::{redact, IocProcess};
@@ -34,8 +35,7 @@ pub(super) fn adopt(
 ) {
     let (pid, start) = (process.pid, process.start);
     let env = &mut cx.env;
-    if env.procfs().start(pid) != Some(start) {
-        // it has ended meanwhile
+    if env.procfs().has_ended(pid, start) {
         return;
     }
     // until now it counted as a CA server that is not an IOC
@@ -76,8 +76,12 @@ pub(super) fn adopt(
 pub(super) fn why_not_traced(env: &Env<'_>, answers: &Answers, ports: &PortSearch, pid: u32) -> StartError {
     let reason = if let Some(refused) = answers.unanswered(pid) {
         NotTraced::DoesNotAnswer(refused)
-    } else if env.procfs().start(pid).is_none() {
-        NotTraced::NoProcess
+    } else if let Err(errno) = env.procfs().known_start(pid) {
+        if errno == Errno::ESRCH {
+            NotTraced::NoProcess
+        } else {
+            NotTraced::Unread(errno)
+        }
     } else if env.procfs().is_zombie(pid) {
         NotTraced::HasEnded
     } else if let Some(why) = env.options.chosen.why_not(pid) {

@@ -64,6 +64,10 @@ impl Answers {
 pub(super) fn note_unanswered(cx: &mut Context<'_>, now: u64, pid: u32, refused: Refused) {
     let env = &mut cx.env;
     let Some(ioc) = cx.iocs.get_mut(pid) else {
+        // that of all processes has one message
+        if refused == Refused::NoRoom && !env.options.pids.contains(&pid) {
+            return;
+        }
         env.messages.push(format!("process {pid} is not inspected: {refused}; iocrec tries again"));
         return;
     };

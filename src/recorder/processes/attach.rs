@@ -60,7 +60,7 @@ pub(super) fn note_hold(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc, hold: 
         Hold::Holds => return,
         Hold::HeldAnew => None,
         // the process has ended
-        Hold::Lost(_) if env.procfs().start(ioc.pid) != Some(ioc.start) => return,
+        Hold::Lost(_) if env.procfs().has_ended(ioc.pid, ioc.start) => return,
         Hold::Lost(reason) => Some(Shortfall::ProbesLost(reason)),
     };
     if !ioc.probing.attached {

@@ -25,7 +25,7 @@ pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut 
         }
     }
     for ioc in cx.iocs.iter_mut().filter(|ioc| pids.contains(&ioc.pid)) {
-        let has_ended = env.procfs().start(ioc.pid) != Some(ioc.start) || env.procfs().is_zombie(ioc.pid);
+        let has_ended = env.procfs().has_ended(ioc.pid, ioc.start);
         let why = if has_ended { None } else { became_another(env, ioc) };
         if !has_ended && why.is_none() {
             continue;

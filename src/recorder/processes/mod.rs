@@ -19,6 +19,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use iocrec_log::event::{Fact, Loss, LossSource};
+use nix::errno::Errno;
 
 use crate::bpf::maps::Maps;
 use crate::inspector::{
@@ -336,7 +337,7 @@ impl Source for Processes {
             .filter(|&pid| {
                 is_through && !self.ports.suspects(pid)
                     || self.answers.unanswered(pid).is_some()
-                    || cx.env.procfs().start(pid).is_none()
+                    || cx.env.procfs().known_start(pid) == Err(Errno::ESRCH)
             })
             .map(|pid| adopt::why_not_traced(&cx.env, &self.answers, &self.ports, pid))
             .collect();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use nix::errno::Errno;
+
 use iocrec_log::event::{Container, ContainerRuntime, Fact, Ioc, IocEnd, Linkage, Loss};
 
 use super::Processes;
@@ -110,6 +112,22 @@ fn an_ioc_is_announced_followed_and_missed() {
     assert_eq!(ends(&facts), [&IocEnd { ioc: 1, how: how.into() }]);
     assert!(bed.bench.iocs.is_empty());
     assert!(bed.bench.messages.iter().any(|line| line.starts_with("test (pid ")), "{:?}", bed.bench.messages);
+}
+
+/// The recorder may open no more files: that tells nothing of an IOC.
+#[test]
+fn an_ioc_that_cannot_be_read_has_not_ended() {
+    let mut bed = bed();
+    let unread = |unread| FakeProcess { start: 1, image: Some((1, 2)), unread, ..FakeProcess::default() };
+    bed.bench.procfs.set(PID, unread(Some(Errno::EMFILE)));
+    let found = bed.found();
+    only_ioc(&bed.report(1, found));
+    for _ in 0..3 {
+        assert!(ends(&bed.survey()).is_empty());
+        bed.bench.clock.monotonic.set(bed.bench.clock.monotonic.get() + 10 * SECOND);
+    }
+    bed.bench.procfs.set(PID, unread(Some(Errno::ESRCH)));
+    assert_eq!(ends(&bed.survey()).len(), 1);
 }
 
 #[test]
