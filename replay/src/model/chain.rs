@@ -167,6 +167,8 @@ pub struct Packet {
     pub notify: bool,
     /// DBR type, as the protocol numbers it.
     pub dbr: u16,
+    /// How many requests of its circuit came before it at the same time: one packet may hold several.
+    pub nth: u16,
     /// Whether it holds a text without its end: a server reads on, into what an earlier message has left in its memory.
     pub is_endless: bool,
     /// The server's answer.

@@ -94,6 +94,10 @@ impl Hash {
         match &span.kind {
             SpanKind::Put(put) => {
                 let packet = put.packet.as_ref();
+                // one packet may hold several puts to a PV
+                if let Some(packet) = packet.filter(|packet| packet.nth > 0) {
+                    hash = hash.bytes(&packet.nth.to_le_bytes());
+                }
                 if let Some([Some(client), Some(server)]) =
                     packet.map(|packet| context.addresses(packet.circuit))
                 {

@@ -20,6 +20,32 @@ fn packet_and_hit_are_one_put() {
     assert_eq!(put.callback_ms, None);
 }
 
+/// One packet may hold several puts, also to the same PV: each is a trace of its own.
+#[test]
+fn puts_of_one_packet_have_ids_of_their_own() {
+    for number in [1, 2] {
+        let mut story = story();
+        for value in [2.0, 3.0, 2.0] {
+            story.packet(SECOND, 1, 1, false, value);
+        }
+        // another name of it, and another client
+        story.packet(SECOND, 1, 5, false, 2.0);
+        story.packet(SECOND, 2, 2, false, 2.0);
+        if number == 2 {
+            let hits = [2.0, 3.0, 2.0].into_iter().zip(1..);
+            for (value, at) in hits {
+                story.write(SECOND + at * MS, CLIENT, SP, value);
+            }
+        }
+        let chains = story.chains();
+        let traces: HashSet<_> = chains.iter().filter_map(trace_id).collect();
+        let spans: HashSet<_> = chains.iter().flat_map(span_ids).collect();
+        let count: usize = chains.iter().map(|chain| chain.spans.len()).sum();
+        assert_eq!((traces.len(), spans.len()), (chains.len(), count));
+        assert_eq!(chains.len(), 5);
+    }
+}
+
 #[test]
 fn a_put_with_callback_carries_its_value_in_the_put_inside() {
     let mut story = story();

@@ -10,6 +10,7 @@ mod processing;
 mod puts;
 mod pvaccess;
 mod scans;
+mod together;
 
 use super::caller::{Caller, Known, Role};
 use super::chain::{Asked, Chain};
@@ -26,6 +27,7 @@ use crate::time::SECOND;
 use iocrec_log::event::{CircuitId, Event, Fact, Loss, LossSource, RecordId, ThreadId};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use together::Together;
 
 /// Interval, in the log's time, between searches for finished chains.
 const SWEEP: u64 = SECOND / 10;
@@ -88,6 +90,7 @@ pub struct Engine {
     written: Numbered<RecordId, Vec<after::Written>>,
     /// Puts whose result was seen in the last seconds, and when.
     judged: VecDeque<(u64, SpanRef)>,
+    together: Together,
     packets: Packets,
     pva: pvaccess::Requests,
     forwarding: Forwarding,
@@ -121,6 +124,7 @@ impl Engine {
             requests: Requests::default(),
             written: Numbered::default(),
             judged: VecDeque::new(),
+            together: Together::default(),
             packets: Packets::default(),
             pva: pvaccess::Requests::default(),
             forwarding: Forwarding::default(),

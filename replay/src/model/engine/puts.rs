@@ -34,6 +34,7 @@ impl Engine {
             channel: put.channel,
             notify: put.notify,
             dbr: put.dbr,
+            nth: self.together.count(time, put.circuit),
             is_endless: is_endless(&put),
             answer: None,
             is_doubtful: false,

@@ -195,6 +195,7 @@ impl Engine {
             channel: put.channel,
             notify: true,
             dbr: 0,
+            nth: self.together.count(time, put.circuit),
             is_endless: false,
             answer: None,
             is_doubtful,
