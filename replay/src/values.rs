@@ -282,7 +282,15 @@ impl<'a> History<'a> {
             }
             What::Detached { ioc, since, cause } => {
                 let process = self.process(&run, ioc);
-                let unseen = unseen(Kind::Unrecorded, since, Some(process));
+                // the run ends: the recorder takes no more hits, but its log goes on for a moment
+                let kind = if cause.is_empty() { Kind::RunEnd } else { Kind::Unrecorded };
+                if cause.is_empty() {
+                    if let Some(recorded) = self.recorded.get_mut(&number) {
+                        recorded.retain(|other| *other != process);
+                    }
+                    self.left.insert(Rc::clone(&process), since);
+                }
+                let unseen = unseen(kind, since, Some(process));
                 self.unseen(Unseen { open: true, cause, ..unseen }, &run);
             }
             What::Ended { ioc, how } => {
@@ -290,6 +298,7 @@ impl<'a> History<'a> {
                 if let Some(recorded) = self.recorded.get_mut(&number) {
                     recorded.retain(|other| *other != process);
                 }
+                self.left.remove(&process);
                 let unseen = unseen(Kind::Ended, time, Some(process));
                 self.unseen(Unseen { open: true, cause: how, ..unseen }, &run);
             }

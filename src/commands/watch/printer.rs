@@ -398,7 +398,7 @@ impl<W: Write> Sink for Printer<W> {
                 let line = format!("Unseen: {name} for {unseen:.3} s until now: {}", attached.cause);
                 self.line(&line);
             }
-            Fact::Detached(detached) => {
+            Fact::Detached(detached) if !detached.cause.is_empty() => {
                 let name = self.context.ioc(detached.ioc).map_or("?", |ioc| ioc.name.as_str());
                 let line = format!("Unseen: {name} from now on: {}", detached.cause);
                 self.line(&line);

@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use iocrec_log::event::{ChainsLeftOut, Fact, LossSource};
+use iocrec_log::event::{ChainsLeftOut, Detached, Fact, LossSource};
 
 use crate::bpf::hit::parse;
 use crate::bpf::maps::LeftOut;
@@ -25,6 +25,8 @@ pub struct Hits {
     _programs: Attacher,
     /// Chains that the programs had left out by the time they were stopped.
     left_out: Vec<LeftOut>,
+    /// When they were stopped, monotonic: the log goes on for a moment, without hits.
+    stopped: u64,
     calm: Calm,
     /// Time of the next sweep of threads, monotonic.
     sweep: u64,
@@ -33,7 +35,7 @@ pub struct Hits {
 impl Hits {
     /// Takes hits from these buffers of the programs that `programs` places.
     pub fn new(transport: Transport, programs: Attacher) -> Hits {
-        Hits { transport, _programs: programs, left_out: Vec::new(), calm: Calm::default(), sweep: 0 }
+        Hits { transport, _programs: programs, left_out: Vec::new(), stopped: 0, calm: Calm::default(), sweep: 0 }
     }
 }
 
@@ -129,11 +131,18 @@ impl Source for Hits {
             let writes = maps.as_ref().and_then(|maps| maps.writes_left_out(ioc.pid));
             ioc.console.second(env, ioc.id, u64::MAX, writes);
         }
+        self.stopped = env.monotonic();
         self.left_out = cx.maps.as_mut().map(|maps| maps.forget_all()).unwrap_or_default();
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         note_left_out(cx, &std::mem::take(&mut self.left_out));
+        let now = cx.env.monotonic();
+        for ioc in cx.iocs.iter_mut().filter(|ioc| ioc.probing.attached) {
+            ioc.probing.attached = false;
+            let detached = Detached { ioc: ioc.id, since: self.stopped, cause: String::new() };
+            cx.env.push(now, Fact::Detached(detached));
+        }
     }
 }
 

@@ -186,6 +186,6 @@ pub struct Detached {
     pub ioc: IocId,
     /// Monotonic time since which hits may be missing.
     pub since: u64,
-    /// Why, for people.
+    /// Why, for people; empty if the recorder was stopped.
     pub cause: String,
 }
