@@ -1,11 +1,19 @@
 //! How recorders and IOCs start and end, and what that costs.
 
-use crate::rig::{epics_versions, wait_until, Delays, Ioc, Rig, FLUSH};
+use crate::plant::{iso, nanoseconds};
+use crate::rig::{epics_versions, iocreplay, json_lines, wait_until, Delays, Ioc, Rig, FLUSH};
 use serde_json::json;
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const PORT: u16 = 5074;
+const MS: i64 = 1_000_000;
+
+/// Nanoseconds since 1970.
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("now").as_nanos() as i64
+}
 
 /// The requested values of the puts to a PV in the log.
 fn requested(rig: &Rig, pv: &str) -> Vec<i64> {
@@ -376,6 +384,32 @@ fn a_stall_is_missing_from_its_beginning() {
     };
     let length = (second("last") - second("first") + 86_400.0) % 86_400.0;
     assert!(length >= stall.as_secs_f64(), "a stall of {stall:?} is a loss of {length} s: {losses:?}");
+}
+
+/// The log of a stopped recorder goes on for a moment without hits: no value is certain then.
+#[test]
+fn no_value_is_certain_once_the_recorder_is_stopped() {
+    let Some(rig) = Rig::new("stopped") else { return };
+    let ioc = rig.ioc("stopped", PORT, "first.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "ONE:SP", "both");
+    let signal = now();
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let exit = now();
+
+    let iocs = json_lines(&rig.replay("iocs", &["--format", "jsonl", "--utc"]).stdout);
+    let to = &iocs[0]["attached"][0]["to"];
+    assert!(to.is_string(), "hits up to the end of the log: {iocs:?}");
+    let to = nanoseconds(to);
+    assert!((signal - MS..=exit).contains(&to), "stopped from {signal} to {exit}, but hits end at {to}");
+    let known = |time: i64| {
+        let mut command = Command::new(iocreplay());
+        let told = command.args(["at", &iso(time), &rig.log(), "--format", "jsonl"]).output().expect("at");
+        let ticks = json_lines(&told.stdout).into_iter().find(|line| line["pv"] == "ONE:TICK");
+        ticks.expect("the record that processes ten times a second")["known"].clone()
+    };
+    assert_eq!((known(to - MS), known(to + 2 * MS)), (json!("yes"), json!("doubt")));
 }
 
 /// IOCs keep their names even if they are examined while they die.

@@ -35,7 +35,14 @@ pub struct Hits {
 impl Hits {
     /// Takes hits from these buffers of the programs that `programs` places.
     pub fn new(transport: Transport, programs: Attacher) -> Hits {
-        Hits { transport, _programs: programs, left_out: Vec::new(), stopped: 0, calm: Calm::default(), sweep: 0 }
+        Hits {
+            transport,
+            _programs: programs,
+            left_out: Vec::new(),
+            stopped: 0,
+            calm: Calm::default(),
+            sweep: 0,
+        }
     }
 }
 
