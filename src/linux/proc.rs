@@ -47,10 +47,14 @@ pub(super) fn never_blocks(path: &Path) -> bool {
 /// The ids of all processes.
 ///
 /// # Errors
-/// /proc cannot be read.
+/// /proc cannot be read, or not to its end.
 pub fn pids() -> io::Result<Vec<u32>> {
-    let entries = fs::read_dir(PROC).map_err(|e| io::Error::new(e.kind(), format!("{PROC}: {e}")))?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{PROC}: {e}"));
+    let mut pids = Vec::new();
+    for entry in fs::read_dir(PROC).map_err(named)? {
+        pids.extend(entry.map_err(named)?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(pids)
 }
 
 /// Start time of a process, nanoseconds after boot. Together with the pid it is unique.

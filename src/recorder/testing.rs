@@ -93,7 +93,11 @@ impl FakeProcfs {
 
 impl Procfs for FakeProcfs {
     fn pids(&self) -> io::Result<Vec<u32>> {
-        Ok(self.0.borrow().keys().copied().collect())
+        // whoever may open no more files can read no directory either
+        match self.0.borrow().values().any(|process| process.unread == Some(Errno::EMFILE)) {
+            true => Err(Errno::EMFILE.into()),
+            false => Ok(self.0.borrow().keys().copied().collect()),
+        }
     }
 
     fn known_start(&self, pid: u32) -> Result<u64, Errno> {

@@ -41,7 +41,13 @@ pub(super) fn adopt(
     // until now it counted as a CA server that is not an IOC
     if let Some(mut server) = cx.iocs.remove(pid, env.run) {
         health::end(env, &mut server);
-        let how = "it has become an IOC".to_string();
+        let is_known = server.process.is_some();
+        let how = if is_known {
+            "the recorder lost sight of it, and found it anew"
+        } else {
+            "it has become an IOC"
+        };
+        let how = how.to_string();
         env.push(now, Fact::IocEnd(IocEnd { ioc: server.id, how }));
     }
     ports.found_ioc(pid);

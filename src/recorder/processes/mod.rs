@@ -55,6 +55,8 @@ const APART: u64 = 100_000_000;
 /// Interval between lists of /proc, nanoseconds; and the number of lists, one each second, after a process has started:
 /// the second one has also those that the first one came too early for.
 const LIST: u64 = 10_000_000_000;
+/// Until it is listed again if that failed.
+const LIST_AGAIN: u64 = 1_000_000_000;
 /// Interval between checks of the traced processes in turn, nanoseconds.
 const CHECK: u64 = 3_000_000_000;
 const LISTS: u8 = 2;
@@ -135,7 +137,8 @@ impl Processes {
         }
     }
 
-    /// The processes that exist now, if that should be known; `None` if nothing has happened since the last time.
+    /// The processes that exist now, if that should be known; `None` if nothing has happened since the last time, or if they
+    /// cannot be listed: whoever is not in a list has ended, and its probes are dropped.
     fn list(&mut self, env: &mut Env<'_>) -> Option<HashSet<u32>> {
         if !env.options.pids.is_empty() {
             return Some(env.options.pids.iter().copied().collect());
@@ -145,12 +148,17 @@ impl Processes {
             return None;
         }
         self.lists = self.lists.saturating_sub(1);
-        self.list_by = now.saturating_add(LIST);
-        let pids = env.procfs().pids().unwrap_or_else(|error| {
-            env.messages.push(format!("{error}; processes cannot be seen"));
-            Vec::new()
-        });
-        Some(pids.into_iter().collect())
+        match env.procfs().pids() {
+            Ok(pids) => {
+                self.list_by = now.saturating_add(LIST);
+                Some(pids.into_iter().collect())
+            }
+            Err(error) => {
+                env.messages.push(format!("{error}; processes cannot be seen"));
+                self.list_by = now.saturating_add(LIST_AGAIN);
+                None
+            }
+        }
     }
 
     /// The traced processes to check whether they have ended or become something else: those that have `changed`, those

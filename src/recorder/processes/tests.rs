@@ -1,6 +1,7 @@
 //! Tests of the life of traced processes, by the inspector's reports.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use nix::errno::Errno;
 
@@ -122,8 +123,11 @@ fn an_ioc_that_cannot_be_read_has_not_ended() {
     bed.bench.procfs.set(PID, unread(Some(Errno::EMFILE)));
     let found = bed.found();
     only_ioc(&bed.report(1, found));
+    let begin = Instant::now();
+    bed.processes.inspector.set_inspected(PID, 1, true);
     for _ in 0..3 {
         assert!(ends(&bed.survey()).is_empty());
+        assert!(bed.processes.inspector.has_inspected(PID, begin), "it is forgotten, and so are its probes");
         bed.bench.clock.monotonic.set(bed.bench.clock.monotonic.get() + 10 * SECOND);
     }
     bed.bench.procfs.set(PID, unread(Some(Errno::ESRCH)));
