@@ -196,3 +196,16 @@ fn diff_joins_the_processes_of_an_ioc() {
         "{out}"
     );
 }
+
+/// Puts of the report are of the process that ran then, which has the same name as the one after it.
+#[test]
+fn the_report_gives_puts_to_the_process_that_they_went_to() {
+    let log = log();
+    ask(&log, &["report", "-o", "page.html"]);
+    let page = std::fs::read_to_string(log.path().join("page.html")).unwrap();
+    let (_, rest) = page.split_once(r#"id="data">"#).unwrap();
+    let data: serde_json::Value = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    let iocs: Vec<&serde_json::Value> = data["puts"]["ioc"].as_array().unwrap().iter().collect();
+    let [first, second, third, fourth] = iocs[..] else { panic!("{iocs:?}") };
+    assert!(first == second && second == third && third != fourth, "{iocs:?}");
+}

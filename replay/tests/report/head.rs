@@ -1,6 +1,6 @@
 //! What the page says without its scripts, and what its data holds.
 
-use crate::common::{run, write_events, SECOND};
+use crate::common::{self, run, write_events, SECOND};
 use crate::story;
 use iocrec_log::event::*;
 use serde_json::Value;
@@ -242,4 +242,28 @@ fn the_page_is_bounded() {
         .unwrap()
         .iter()
         .all(|plot| plot["time"].as_array().unwrap().len() <= 1400));
+}
+
+/// What a recorder lost on another host than the one that was asked for says nothing of this one.
+#[test]
+fn what_another_host_lost_is_not_told_of_this_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let scan = || common::process(common::SCAN, -100, 2, 2);
+    let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+    let loss = Fact::Loss(Loss { source, count: 17, since: SECOND, cause });
+    write_events(&here.join("box1"), "box1", 1, vec![(SECOND, scan()), (3 * SECOND, scan())]);
+    write_events(
+        &here.join("box2"),
+        "box2",
+        2,
+        vec![(SECOND, scan()), (2 * SECOND, loss), (3 * SECOND, scan())],
+    );
+    let head = |options: &[&str]| {
+        let (code, _, err) = run(here, &[&["report", "box1", "box2", "-o", "page.html"], options].concat());
+        assert_eq!(code, 0, "{err}");
+        text(&std::fs::read_to_string(here.join("page.html")).unwrap(), r#"class="verdict""#, r#"id="data""#)
+    };
+    assert!(head(&[]).contains("17 hits"), "{}", head(&[]));
+    assert!(!head(&["--host", "box1"]).contains("17 hits"), "{}", head(&["--host", "box1"]));
 }

@@ -51,6 +51,7 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let wanted: HashSet<u32> = found.places.numbers(|host, ioc| filter.place(host, ioc)).collect();
     let (ends, other_ends): (Vec<_>, Vec<_>) =
         ends.into_iter().partition(|end| filter.time(end.time) && wanted.contains(&end.ioc));
+    runs.retain(|run| filter.host.as_ref().is_none_or(|glob| glob.matches(run.host())));
     let worst = ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)).map(|end| end.time);
     found.focus = worst.map(|at| (at.saturating_sub(FOCUS.0), at.saturating_add(FOCUS.1)));
     found.follow_links_of(cp_sources(logs));

@@ -317,7 +317,8 @@ impl Collected {
             // those outside the time tell who sent what is printed inside
             return self.said.take(aside, filter);
         }
-        if !filter.time(aside.time) {
+        let is_elsewhere = filter.host.as_ref().is_some_and(|glob| !glob.matches(&aside.run.host()));
+        if is_elsewhere || !filter.time(aside.time) {
             return;
         }
         self.places.enter(&aside.run);

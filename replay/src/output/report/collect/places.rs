@@ -11,6 +11,7 @@ use crate::model::packed_texts::PackedTexts;
 use crate::model::run::{has_value, record_name, Run};
 use crate::output::report::strings::Strings;
 use crate::room;
+use crate::values::CLOCK_STEP;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId};
 use std::collections::HashMap;
@@ -38,6 +39,8 @@ pub struct Place {
     pub ioc: Option<Ioc>,
     /// Its name.
     pub name: String,
+    /// Wall-clock time of its process's start, if that is known.
+    pub started: Option<i64>,
     /// Records that it began to process.
     pub processed: Counts,
 }
@@ -89,8 +92,12 @@ impl Places {
     pub fn add_runs(&mut self, runs: &[RunNotes]) {
         for run in runs {
             let host = run.host().to_owned();
-            for ioc in run.inventory.context().iocs() {
-                self.ioc(&host, ioc);
+            let context = run.inventory.context();
+            for ioc in context.iocs() {
+                let number = self.ioc(&host, ioc);
+                if let Some(place) = self.iocs.get_mut(number as usize) {
+                    place.started = place.started.or(context.wall(ioc.start));
+                }
             }
         }
     }
@@ -99,6 +106,15 @@ impl Places {
     pub fn numbers<'a>(&'a self, wanted: impl Fn(&str, &str) -> bool + 'a) -> impl Iterator<Item = u32> + 'a {
         let all = (0..).zip(&self.iocs);
         all.filter(move |(_, place)| wanted(&place.host, &place.name)).map(|(number, _)| number)
+    }
+
+    /// The number of the process that had this name at this time.
+    pub fn at(&self, host: &str, name: &str, time: i64) -> u32 {
+        let is = |place: &&Place| place.name == name && place.host == host;
+        let had_begun = |place: &&Place| place.started.is_none_or(|at| at <= time.saturating_add(CLOCK_STEP));
+        let named = || (0..).zip(&self.iocs).filter(|(_, place)| is(place));
+        let latest = named().filter(|(_, place)| had_begun(place)).last();
+        latest.or_else(|| named().next()).map_or(NONE, |(number, _)| number)
     }
 
     /// The number of an IOC.
@@ -119,6 +135,7 @@ impl Places {
             host: host.to_owned(),
             ioc: Some(ioc.clone()),
             name: ioc.name.clone(),
+            started: None,
             processed: Counts::new(IOC_BINS),
         });
         self.by_process.insert(key, number);

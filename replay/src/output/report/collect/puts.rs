@@ -139,8 +139,7 @@ impl Puts {
         }
         let ioc = put.ioc.as_deref().unwrap_or_default();
         let host = put.host.as_deref().unwrap_or_default();
-        let ioc = places.iocs.iter().rposition(|place| place.name == ioc && place.host == host);
-        let ioc = ioc.and_then(|ioc| u32::try_from(ioc).ok()).unwrap_or(NONE);
+        let ioc = places.at(host, ioc, put.time);
         let record = put.record.as_deref().and_then(|name| places.by_name(ioc, name)).unwrap_or(NONE);
         if let Some(record) = places.record(record) {
             record.puts += 1;
