@@ -157,6 +157,20 @@ fn an_alarm_that_began_before_all_that_is_read_still_lasts() {
     assert!(out.contains("3 records were in alarm at the end\n"), "{out}");
 }
 
+/// The recorder finds a record in alarm, which has not changed in this minute as far as is known.
+#[test]
+fn an_alarm_that_was_found_did_not_begin_then() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let value = Value::Double(9.0);
+    let snapshot = Snapshot { record: CALC, value, severity: 2, status: 3, stamp: Some(0) };
+    let facts = vec![(350 * SECOND, Fact::Snapshot(snapshot))];
+    record(&log, 7, 10, facts, 400);
+    let (json, text) = last(here);
+    assert!(text.contains("T:CALC ? -> MAJOR HIHI  found so by the recorder: since when"), "{text}");
+    assert_eq!(json["alarms"][0]["source"], "snapshot", "{text}");
+}
+
 /// Hits are lost after a record has gone into alarm: whether it left it then is not known. Another is seen in alarm later.
 #[test]
 fn an_alarm_before_lost_hits_may_have_ended() {

@@ -99,6 +99,16 @@ pub enum Source {
     Snapshot,
 }
 
+impl Source {
+    /// `process` or `snapshot`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Process => "process",
+            Source::Snapshot => "snapshot",
+        }
+    }
+}
+
 /// A record and where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {

@@ -223,9 +223,13 @@ impl Contention {
             overrides.span.1 = put.time;
             let [writers, circuits] = &mut overrides.by;
             if other.without_port() != writer {
-                note_override(writers, writer, &put.requested);
+                note_override(writers, writer.clone());
             }
-            note_override(circuits, circuit.clone(), &put.requested);
+            note_override(circuits, circuit.clone());
+        }
+        if let Some(Overrides { by: [writers, circuits], .. }) = contended.overrides.as_deref_mut() {
+            let sides = writers.get_mut(&writer).into_iter().chain(circuits.get_mut(&circuit));
+            sides.for_each(|side| side.value = put.requested.clone());
         }
         (contended.last.0, contended.last.2) = (put.time, put.requested.clone().into());
         if is_other {
@@ -288,13 +292,12 @@ impl Contention {
     }
 }
 
-fn note_override(sides: &mut BTreeMap<Writer, Side>, by: Writer, requested: &Value) {
+fn note_override(sides: &mut BTreeMap<Writer, Side>, by: Writer) {
     if sides.len() >= MAX_CLIENTS && !sides.contains_key(&by) {
         return;
     }
     let side = sides.entry(by).or_insert(Side { overrides: 0, value: Value::Unknown });
     side.overrides += 1;
-    side.value = requested.clone();
 }
 
 /// Those that overrode often enough.
@@ -351,6 +354,19 @@ mod tests {
         assert_eq!(fights(&puts), [(5, vec!["bob".into(), "alice".into()])]);
         puts.truncate(4);
         assert!(fights(&puts).is_empty(), "alice overrode only once");
+    }
+
+    #[test]
+    fn what_a_side_asked_for_last_need_not_override_anything() {
+        let puts =
+            [("alice", 5.0), ("bob", 10.0), ("alice", 5.0), ("bob", 10.0), ("alice", 5.0), ("alice", 7.0)];
+        let mut contention = Contention::default();
+        (0..).zip(puts).for_each(|(second, (user, value))| contention.take(&by(user, second, value)));
+        let fights = contention.fights();
+        let last = |user: &str| {
+            fights[0].sides.iter().find(|(writer, _)| writer.user == user).unwrap().1.value.clone()
+        };
+        assert_eq!((last("alice"), last("bob")), (Value::Double(7.0), Value::Double(10.0)));
     }
 
     #[test]

@@ -96,10 +96,7 @@ impl Row for AlarmLine {
             client: by.and_then(|put| put.client.as_deref()),
             through: cause.into_iter().flat_map(|cause| cause.through().iter().map(|name| &**name)).collect(),
             inputs: self.inputs.iter().map(words).collect(),
-            source: match self.source {
-                Source::Process => "process",
-                Source::Snapshot => "snapshot",
-            },
+            source: self.source.name(),
             lasted_s: self.lasted.map(seconds),
             until: self.until.map(Until::name),
             gap: self.gap.as_deref(),

@@ -9,7 +9,7 @@ use super::wording::counted;
 use super::wording::inputs::push_all;
 use super::wording::put::{change, who};
 use crate::between::NO_LOG;
-use crate::model::alarms::{Alarm, AlarmLine};
+use crate::model::alarms::{Alarm, AlarmLine, Source};
 use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings;
 use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, BEFORE, MINUTE};
@@ -282,6 +282,9 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
             }
             _ => write!(text, "{} -> {}", name(line.from), name(line.to)),
         };
+        if line.source == Source::Snapshot {
+            text.push_str("  found so by the recorder: since when and why is not known");
+        }
         if let Some(cause) = &line.cause {
             text.push_str("  ");
             push_all(&mut text, cause, &line.inputs);

@@ -122,6 +122,8 @@ struct AlarmKeys<'a> {
     cause: Option<Cow<'a, str>>,
     /// What is known of the inputs, in words, if no put began it.
     inputs: Vec<String>,
+    /// `process`, or `snapshot` if the recorder found it so: since when is not known.
+    source: &'static str,
     changes: u64,
 }
 
@@ -240,6 +242,7 @@ fn alarm_keys<'a>(line: &'a AlarmLine, zone: &Zone) -> AlarmKeys<'a> {
         status: line.to.map(|to| status_name(to.1)),
         cause: line.cause.as_ref().map(|cause| cause.text.text()),
         inputs: line.inputs.iter().map(words).collect(),
+        source: line.source.name(),
         changes: line.changes,
     }
 }
