@@ -88,7 +88,7 @@ fn at_work() -> Option<Duration> {
             && user().is_some_and(|user| user == 0 || user == nix::unistd::geteuid().as_raw())
     };
     let Ok(pids) = process::pids() else {
-        return Some(Duration::from_secs(NEIGHBOURS.into())); // nobody can tell; none lives longer
+        return Some(Duration::from_secs(NEIGHBOURS.into())); // nobody can tell; hardly any lives longer
     };
     let children = pids.into_iter().filter(is_child);
     let ages = children.map(|pid| {
