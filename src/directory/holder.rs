@@ -62,23 +62,22 @@ pub fn is_trusted(uid: u32) -> bool {
 /// Describes a process. The user `owner` is trusted, too.
 pub fn process(pid: u32, owner: u32) -> Holder {
     let status = proc::text(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    // real, effective, saved, file system (proc(5)): a program that runs as another user may have inherited the lock
-    let uids: Vec<u32> = line("Uid:").split_ascii_whitespace().filter_map(|uid| uid.parse().ok()).collect();
-    let trusted = uids.len() == 4 && uids.iter().all(|&uid| is_trusted(uid) || uid == owner);
+    // all of them: a program that runs as another user may have inherited the lock
+    let uids = proc::user_ids(&status);
+    let trusted = uids.is_some_and(|uids| uids.iter().all(|&uid| is_trusted(uid) || uid == owner));
     let name = proc::thread_name(pid, pid).chars().flat_map(char::escape_debug).collect::<String>();
     let program = proc::link(pid, "exe");
     let is_recorder = pid != std::process::id()
         && (name.starts_with("iocrec")
             || program.rsplit('/').next().is_some_and(|file| file.starts_with("iocrec")));
-    let kind = match (uids.is_empty() || is_ending(pid, &status), trusted && is_recorder) {
+    let kind = match (uids.is_none() || is_ending(pid, &status), trusted && is_recorder) {
         // nothing is known any more of a process that has ended
         (true, true) => HolderKind::Ending,
-        (true, false) if uids.is_empty() || trusted && program.is_empty() => HolderKind::Ending,
+        (true, false) if uids.is_none() || trusted && program.is_empty() => HolderKind::Ending,
         (false, true) => HolderKind::Recorder,
         _ => HolderKind::Stranger,
     };
-    Holder { pid, uid: uids.get(1).copied(), name, kind }
+    Holder { pid, uid: uids.map(|[_, effective, ..]| effective), name, kind }
 }
 
 /// Whether a process is about to end, regardless of its own actions.

@@ -174,6 +174,20 @@ pub fn namespace(pid: u32) -> Result<u64, Errno> {
     }
 }
 
+/// Real, effective, saved and file system's user id in the text of /proc/PID/status (proc(5)); `None` if they are not there.
+pub fn user_ids(status: &str) -> Option<[u32; 4]> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let ids: Vec<u32> = line.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect();
+    ids.try_into().ok()
+}
+
+/// The kernel's flags of a process, PF_ in linux/sched.h; `None` if it has ended.
+pub fn flags(pid: u32) -> Option<u64> {
+    let text = text(format!("/proc/{pid}/stat")).ok()?;
+    // field 9; the name, field 2, may hold blanks and brackets
+    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(6)?.parse().ok()
+}
+
 /// Effective user id of a process; `None` if it has ended.
 pub fn user_id(pid: u32) -> Option<u32> {
     group_and_user_id(pid).map(|(_, user)| user)

@@ -71,8 +71,10 @@ pub fn may_be_kept<'a>(mut files: impl Iterator<Item = &'a Opened>) -> bool {
     at_work().is_some_and(|age| files.any(|file| file.had_other_content(age + LOOKED)))
 }
 
-/// How long ago the first of the children began that are at work, if there are any. Anybody can take their name, so only those
-/// of root and of this program's own user count: others may not place probes.
+/// PF_FORKNOEXEC (linux/sched.h): it was forked, and has started no program since.
+const FORKED: u64 = 0x40;
+
+/// How long ago the first of the children began that are at work, if there are any.
 fn at_work() -> Option<Duration> {
     /// Time for which the answer is taken to last: to list all processes takes some 5 µs for each.
     const LASTS: Duration = Duration::from_secs(1);
@@ -81,16 +83,10 @@ fn at_work() -> Option<Duration> {
     if let Some((_, age)) = latest.filter(|(time, _)| time.elapsed() < LASTS) {
         return age;
     }
-    let is_child = |&pid: &u32| {
-        let name = process::thread_name(pid, pid);
-        let user = || process::user_id(pid);
-        (name.as_bytes() == NAME.to_bytes() || name == OLD_NAME)
-            && user().is_some_and(|user| user == 0 || user == nix::unistd::geteuid().as_raw())
-    };
     let Ok(pids) = process::pids() else {
         return Some(Duration::from_secs(NEIGHBOURS.into())); // nobody can tell; hardly any lives longer
     };
-    let children = pids.into_iter().filter(is_child);
+    let children = pids.into_iter().filter(|&pid| is_child(pid));
     let ages = children.map(|pid| {
         let start = process::start(pid).map_or(0, clock::monotonic_of_boot);
         Duration::from_nanos(clock::monotonic().saturating_sub(start))
@@ -98,6 +94,20 @@ fn at_work() -> Option<Duration> {
     let age = ages.max();
     *latest = Some((Instant::now(), age));
     age
+}
+
+/// Whether a process is such a child. Anybody can take its name, so only those of root and of this program's own user count:
+/// others may not place probes. A program that runs as root for whoever starts it has the name of a link of his; but it was
+/// started, and the child was not.
+fn is_child(pid: u32) -> bool {
+    let name = process::thread_name(pid, pid);
+    if name.as_bytes() != NAME.to_bytes() && name != OLD_NAME {
+        return false;
+    }
+    let status = process::text(format!("/proc/{pid}/status")).unwrap_or_default();
+    let own = nix::unistd::geteuid().as_raw();
+    let is_trusted = process::user_ids(&status).is_some_and(|ids| ids.iter().all(|&id| id == 0 || id == own));
+    is_trusted && process::flags(pid).is_some_and(|flags| flags & FORKED != 0)
 }
 
 /// The descriptors of probes, in order, and the highest of all.

@@ -5,9 +5,8 @@ use crate::attaching::{checked, is_recorded};
 use crate::rig::own_program::{Build, Own};
 use crate::rig::{python, run, wait_until, Ioc, Rig, IOCREC};
 use serde_json::{json, Value};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -150,10 +149,15 @@ fn a_program_overwritten_between_two_starts() {
 fn probes_that_another_recorder_removes() {
     let Some(rig) = Rig::alone("harmless-closing") else { return };
     let Some(own) = Own::build(&rig, Build::Static) else { return };
-    // the kernel names a process by its file
+    // a child of that name, which starts no program
+    let named = |user: u32| {
+        python("forked.py").args([&user.to_string(), "iocrec-closing"]).spawn().expect("it starts")
+    };
+    // the kernel names a program by its file, and this one is root's whoever starts it
     let closing = rig.path("iocrec-closing");
     std::fs::copy("/bin/sleep", &closing).expect("a copy");
-    let start = |user: u32| Command::new(&closing).arg("600").uid(user).spawn().expect("it starts");
+    std::fs::set_permissions(&closing, Permissions::from_mode(0o4755)).expect("its mode");
+    let program = || Command::new(&closing).arg("600").uid(USER).spawn().expect("it starts");
     let end = |mut child: std::process::Child| {
         child.kill().expect("a child");
         child.wait().expect("a child");
@@ -165,13 +169,13 @@ fn probes_that_another_recorder_removes() {
     let program = std::fs::read(&own.program).expect("the program");
     let overwrite = || std::fs::write(&own.program, &program).expect("it is overwritten");
     overwrite();
-    let anybody = start(USER);
+    let anybody = [named(USER), program()];
     let mut first = own.start(&rig, PORT, "first.db", &["alone"]);
     wait_until("anybody may have that name", || changed_bytes(&first, &own.program) > 0);
     first.kill();
-    end(anybody);
+    anybody.map(end);
 
-    let another = start(0);
+    let another = named(0);
     // by then nothing is left of what was known of them
     std::thread::sleep(std::time::Duration::from_secs(2));
     overwrite();
