@@ -159,13 +159,13 @@ impl Tools {
         let hindrance = is_probed.then(hindrance).flatten();
         let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(ATTACH_TIME));
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
-            (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
-            (Some(_), None) if hindrance.is_some() => (Probes::none(pid), hindrance.into_iter().collect()),
+            (Some(_), Some(reason)) => (Probes::none(pid, ioc.start), vec![NotProbed::Process(reason)]),
+            (Some(_), None) if hindrance.is_some() => (Probes::none(pid, ioc.start), hindrance.into_iter().collect()),
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.scope.wanted);
                 (placed.probes, placed.not_probed)
             }
-            (None, _) => (Probes::none(pid), Vec::new()),
+            (None, _) => (Probes::none(pid, ioc.start), Vec::new()),
         };
         let refused = look.end();
         if refused.is_some() {
@@ -288,7 +288,8 @@ impl Tools {
             Hold::Lost(_) if followed.held == 0 => {}
             hold => {
                 let until = std::mem::replace(&mut followed.held, 0);
-                self.report(pid, start, Finding::ProbesGone { hold, until });
+                let placed = followed.probes.count();
+                self.report(pid, start, Finding::ProbesGone { hold, until, placed });
             }
         }
         if followed.debugged && !process::is_debugged(pid) {

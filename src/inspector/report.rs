@@ -78,6 +78,8 @@ pub enum Finding {
         hold: Hold,
         /// Monotonic time when they were last known to be in place, nanoseconds; 0 if they were not.
         until: u64,
+        /// Number of probes that the IOC has now.
+        placed: usize,
     },
     /// The record database is gone, though the process lives: see [`DATABASE_GONE`].
     DatabaseGone,

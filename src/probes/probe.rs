@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use nix::errno::Errno;
+
 use crate::ioc::functions::Function;
 use crate::ioc::{IocProcess, Module};
 use crate::linux::elf::{Symbol, CODE_WINDOW};
@@ -141,6 +143,8 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<NotProbed>) {
 /// The probes of an IOC. Dropping this removes them in the background, which takes a second or two.
 pub struct Probes {
     pid: u32,
+    /// Start of the process, nanoseconds after boot: its number may be another one's once it has ended.
+    start: u64,
     /// The thread that they are bound to.
     thread: Option<Thread>,
     placed: Vec<Placing>,
@@ -152,6 +156,8 @@ struct Placing {
     opened: Arc<Opened>,
     spot: Spot,
     probe: Probe,
+    /// The thread that it is bound to.
+    thread: Thread,
 }
 
 /// The result of placing all probes.
@@ -175,8 +181,8 @@ pub enum Hold {
 
 impl Probes {
     /// None yet.
-    pub fn none(pid: u32) -> Probes {
-        Probes { pid, thread: None, placed: Vec::new() }
+    pub fn none(pid: u32, start: u64) -> Probes {
+        Probes { pid, start, thread: None, placed: Vec::new() }
     }
 
     /// Number of probes for puts and processing.
@@ -196,21 +202,45 @@ impl Probes {
         self.placed.is_empty() || self.thread.is_some_and(|thread| thread.lives())
     }
 
-    /// Places them again if the thread that they were bound to has ended.
+    /// Places them again if the thread that they were bound to has ended. If only some could be, another call goes on with
+    /// the others.
     pub fn hold_on(&mut self, attacher: &Attacher) -> Hold {
         if self.hold() {
             return Hold::Holds;
         }
-        let Some(thread) = thread::lasting(self.pid) else { return Hold::Holds };
-        for placing in &mut self.placed {
+        let Some(thread) = self.lasting() else { return Hold::Holds };
+        if self.placed.iter().all(|placing| placing.thread == thread) && self.thread == Some(thread) {
+            return Hold::Holds; // only now it could be looked at
+        }
+        for placing in self.placed.iter_mut().filter(|placing| placing.thread != thread) {
             match attacher.attach(&placing.spec.program, &placing.opened, &placing.spot, thread.tid) {
-                // the old one is no longer hit
-                Ok(probe) => removal::aside([std::mem::replace(&mut placing.probe, probe)]),
+                Ok(probe) => {
+                    // the old one is no longer hit
+                    removal::aside([std::mem::replace(&mut placing.probe, probe)]);
+                    placing.thread = thread;
+                }
                 Err(reason) => return Hold::Lost(reason),
             }
         }
+        if !self.is_of_process() {
+            removal::aside(std::mem::take(&mut self.placed));
+            return Hold::Holds;
+        }
         self.thread = Some(thread);
         Hold::HeldAnew
+    }
+
+    /// Whether the process still has its number.
+    fn is_of_process(&self) -> bool {
+        match process::known_start(self.pid) {
+            Ok(start) => start == self.start,
+            Err(errno) => errno != Errno::ESRCH,
+        }
+    }
+
+    /// The thread to bind probes to; `None` if the process has ended.
+    fn lasting(&self) -> Option<Thread> {
+        thread::lasting(self.pid).filter(|_| self.is_of_process())
     }
 
     /// Places a probe, unless it is already in place.
@@ -223,12 +253,16 @@ impl Probes {
         if self.placed.iter().any(here) {
             return Ok(());
         }
-        let thread = self.thread.filter(|thread| thread.lives()).or_else(|| thread::lasting(self.pid));
+        let thread = self.thread.filter(|thread| thread.lives()).or_else(|| self.lasting());
         let thread = thread.ok_or(ProbeError::Ended)?;
         let opened = target.module.opened.clone();
         let probe = attacher.attach(&spec.program, &opened, &spot, thread.tid)?;
+        if !self.is_of_process() {
+            removal::aside([probe]);
+            return Err(ProbeError::Ended);
+        }
         self.thread.get_or_insert(thread);
-        self.placed.push(Placing { spec, opened, spot, probe });
+        self.placed.push(Placing { spec, opened, spot, probe, thread });
         Ok(())
     }
 }
@@ -253,7 +287,7 @@ pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probe
 
 /// Places all probes that are wanted.
 pub fn attach(attacher: &Attacher, ioc: &IocProcess, wanted: Wanted) -> Placed {
-    let mut probes = Probes::none(ioc.pid);
+    let mut probes = Probes::none(ioc.pid, ioc.start);
     let not_probed = attach_missing(attacher, ioc, wanted, &mut probes);
     Placed { probes, not_probed }
 }

@@ -44,26 +44,40 @@ pub(super) fn begin_to_take_hits(
     }
     if ioc.probing.in_maps && ioc.probing.placed > 0 && !ioc.probing.attached {
         ioc.probing.attached = true;
-        let from = env.machine.clock.monotonic_of_boot(ioc.start);
-        let cause =
-            if from < since { "" } else { "its process had to be found first, and its probes placed" };
-        let now = env.monotonic();
+        let (start, now) = (env.machine.clock.monotonic_of_boot(ioc.start), env.monotonic());
+        let (from, cause) = match std::mem::take(&mut ioc.probing.lost) {
+            0 if start < since => (start, ""),
+            0 => (start, "its process had to be found first, and its probes placed"),
+            lost => (lost, "its probes had been lost"),
+        };
         let attached = Attached { ioc: ioc.id, from: from.min(now), since: now, cause: cause.into() };
         env.push(now, Fact::Attached(attached));
     }
     changed
 }
 
-/// Notes that an IOC's probes, and with them its hits, were gone. They were last seen in place at `until`.
-pub(super) fn note_hold(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc, hold: Hold, until: u64) {
+/// Notes that an IOC's probes, and with them its hits, were gone, of which there are now `placed`. They were last seen in
+/// place at `until`.
+pub(super) fn note_hold(
+    env: &mut Env<'_>,
+    now: u64,
+    ioc: &mut TracedIoc,
+    hold: Hold,
+    until: u64,
+    placed: usize,
+) {
     let lost = match hold {
         Hold::Holds => return,
+        _ if env.procfs().has_ended(ioc.pid, ioc.start) => return,
         Hold::HeldAnew => None,
-        // the process has ended
-        Hold::Lost(_) if env.procfs().has_ended(ioc.pid, ioc.start) => return,
         Hold::Lost(reason) => Some(Shortfall::ProbesLost(reason)),
     };
     if !ioc.probing.attached {
+        if lost.is_none() {
+            // they were lost, and could be placed after all: begin_to_take_hits goes on
+            ioc.probing.placed = placed;
+            ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::ProbesLost(_)));
+        }
         return;
     }
     let cause = match &lost {
@@ -81,6 +95,7 @@ pub(super) fn note_hold(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc, hold: 
         Some(shortfall) => {
             ioc.probing.attached = false;
             ioc.probing.placed = 0;
+            ioc.probing.lost = since;
             ioc.shortfalls.add(shortfall);
         }
     }

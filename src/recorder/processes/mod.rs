@@ -292,7 +292,7 @@ fn work_on_traced(
             ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
             env.messages.push(format!("{} is probed from now on: {what}", ioc.label()));
         }
-        Finding::ProbesGone { hold, until } => attach::note_hold(env, now, ioc, hold, until),
+        Finding::ProbesGone { hold, until, placed } => attach::note_hold(env, now, ioc, hold, until, placed),
         Finding::AnswersAgain => answers::note_answer(env, ioc),
         Finding::Clients(clients) => {
             ioc.clients.extend(clients);

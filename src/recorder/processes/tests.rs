@@ -13,7 +13,10 @@ use crate::inspector::{CaServer, Finding, FoundRecord, ProcessInfo, Report, DATA
 use crate::ioc::functions::Function;
 use crate::ioc::records::{ListFault, WalkError};
 use crate::linux::reader::budget::Refused;
+use crate::probes::attacher::ProbeError;
 use crate::probes::not_probed::NotProbed;
+use crate::probes::probe::Hold;
+use crate::recorder::registry::traced_ioc::Probing;
 use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::sources::Source;
 use crate::recorder::testing::{Bench, FakeProcess, TestIoc, OTHER_PID, PID, SECOND};
@@ -132,6 +135,30 @@ fn an_ioc_that_cannot_be_read_has_not_ended() {
     }
     bed.bench.procfs.set(PID, unread(Some(Errno::ESRCH)));
     assert_eq!(ends(&bed.survey()).len(), 1);
+}
+
+/// Probes that could not be placed again at once may be later; and a process that has ended has lost nothing.
+#[test]
+fn probes_are_lost_and_found() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.report(1, found);
+    let probing = |bed: &mut Bed| std::mem::take(&mut bed.bench.iocs.get_mut(PID).expect("the IOC").probing);
+    let attach = |bed: &mut Bed| {
+        bed.bench.iocs.get_mut(PID).expect("the IOC").probing =
+            Probing { placed: 3, ready: true, in_maps: true, attached: true, lost: 0 };
+    };
+    attach(&mut bed);
+    let (hold, until) = (Hold::Lost(ProbeError::Ended), 5 * SECOND);
+    let facts = bed.report(1, Finding::ProbesGone { hold, until, placed: 0 });
+    let detached = |fact: &Fact| matches!(fact, Fact::Detached(detached) if detached.since == until);
+    assert!(facts.iter().any(detached), "{facts:?}");
+    bed.report(1, Finding::ProbesGone { hold: Hold::HeldAnew, until: 0, placed: 3 });
+    let now = probing(&mut bed);
+    assert_eq!((now.placed, now.lost), (3, until));
+    attach(&mut bed);
+    bed.bench.procfs.remove(PID);
+    assert_eq!(bed.report(1, Finding::ProbesGone { hold: Hold::HeldAnew, until, placed: 3 }), []);
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub struct Probing {
     pub in_maps: bool,
     /// Whether its hits are taken; the log has an `Attached`.
     pub attached: bool,
+    /// Since when they were not, if its probes were lost; monotonic, else 0.
+    pub lost: u64,
 }
 
 /// See the module.
