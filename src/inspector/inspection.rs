@@ -160,7 +160,9 @@ impl Tools {
         let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(ATTACH_TIME));
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
             (Some(_), Some(reason)) => (Probes::none(pid, ioc.start), vec![NotProbed::Process(reason)]),
-            (Some(_), None) if hindrance.is_some() => (Probes::none(pid, ioc.start), hindrance.into_iter().collect()),
+            (Some(_), None) if hindrance.is_some() => {
+                (Probes::none(pid, ioc.start), hindrance.into_iter().collect())
+            }
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.scope.wanted);
                 (placed.probes, placed.not_probed)

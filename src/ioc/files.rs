@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::ioc::module::Module;
+use crate::linux::descriptors;
 use crate::linux::elf::Elf;
 use crate::linux::opened::{self, Named, Opened};
 use crate::linux::process::Mapping;
@@ -18,17 +19,32 @@ pub(super) struct MappedFile<'a> {
     pub named: Named,
 }
 
+/// Most files whose code a process may have mapped: an IOC has some dozens. Each is a descriptor while the process is looked at.
+const MAX_FILES: usize = 4096;
+
 /// The files whose code a process has mapped, as far as they are accessible.
-pub(super) fn files(pid: u32, mappings: &[Mapping]) -> Vec<MappedFile<'_>> {
+///
+/// # Errors
+/// There are more than an IOC has; EMFILE if they would take a quarter of the files that may be open: what a process maps is
+/// its own choice, and others must not lack descriptors for it.
+pub(super) fn files(pid: u32, mappings: &[Mapping]) -> io::Result<Vec<MappedFile<'_>>> {
     let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
     for mapping in mappings {
         files.entry(mapping.file).or_default().push(mapping);
+    }
+    files.retain(|_, mappings| mappings.iter().any(|mapping| mapping.executable));
+    if files.len() > MAX_FILES {
+        return Err(io::Error::other("it has mapped the code of more files than an IOC"));
+    }
+    let most = descriptors::limit() / 4;
+    if most > 0 && files.len() as u64 > most {
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     let mapped = files.into_values().filter_map(|mappings| {
         let code = mappings.iter().copied().find(|mapping| mapping.executable)?;
         Some(MappedFile { named: Named::mapped(pid, code).ok()?, code, mappings })
     });
-    mapped.collect()
+    Ok(mapped.collect())
 }
 
 impl MappedFile<'_> {

@@ -102,7 +102,7 @@ impl Finder {
     pub fn look(&mut self, pid: u32) -> io::Result<Option<IocProcess>> {
         self.refused.remove(&pid);
         let mappings = process::mappings(pid)?;
-        let files = files(pid, &mappings);
+        let files = files(pid, &mappings)?;
         let mut modules = self.modules(pid, &files);
         let defined = |modules: &[Module], name| modules.iter().any(|module| module.defines(name));
         let mut database = None;

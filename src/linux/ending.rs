@@ -161,8 +161,12 @@ impl Ending {
 /// Whether the process has ended but its parent has not reaped it yet. A process whose first thread has ended looks the
 /// same in /proc/PID/stat, but has other threads (epicsThreadExitMain leaves an IOC so).
 pub fn is_zombie(pid: u32) -> bool {
-    let ended = |fields: String| matches!(fields.split(' ').next(), Some("Z" | "X"));
-    fields(pid).is_some_and(ended) && proc::threads(pid).len() <= 1
+    let Some(fields) = fields(pid) else { return false };
+    let mut fields = fields.split(' ');
+    let has_ended = matches!(fields.next(), Some("Z" | "X"));
+    // field 20, num_threads: those that have not ended, and the first
+    has_ended
+        && fields.nth(16).and_then(|threads| threads.parse::<u32>().ok()).is_some_and(|threads| threads <= 1)
 }
 
 /// The wait status of a process that its parent has not reaped.

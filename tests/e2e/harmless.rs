@@ -157,7 +157,7 @@ fn probes_that_another_recorder_removes() {
     let closing = rig.path("iocrec-closing");
     std::fs::copy("/bin/sleep", &closing).expect("a copy");
     std::fs::set_permissions(&closing, Permissions::from_mode(0o4755)).expect("its mode");
-    let program = || Command::new(&closing).arg("600").uid(USER).spawn().expect("it starts");
+    let of_root = || Command::new(&closing).arg("600").uid(USER).spawn().expect("it starts");
     let end = |mut child: std::process::Child| {
         child.kill().expect("a child");
         child.wait().expect("a child");
@@ -169,11 +169,11 @@ fn probes_that_another_recorder_removes() {
     let program = std::fs::read(&own.program).expect("the program");
     let overwrite = || std::fs::write(&own.program, &program).expect("it is overwritten");
     overwrite();
-    let anybody = [named(USER), program()];
+    let anybody = [named(USER), of_root()];
     let mut first = own.start(&rig, PORT, "first.db", &["alone"]);
     wait_until("anybody may have that name", || changed_bytes(&first, &own.program) > 0);
     first.kill();
-    anybody.map(end);
+    anybody.into_iter().for_each(end);
 
     let another = named(0);
     // by then nothing is left of what was known of them

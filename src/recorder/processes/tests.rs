@@ -16,8 +16,8 @@ use crate::linux::reader::budget::Refused;
 use crate::probes::attacher::ProbeError;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::Hold;
-use crate::recorder::registry::traced_ioc::Probing;
 use crate::recorder::error::{NotTraced, StartError};
+use crate::recorder::registry::traced_ioc::Probing;
 use crate::recorder::sources::Source;
 use crate::recorder::testing::{Bench, FakeProcess, TestIoc, OTHER_PID, PID, SECOND};
 
