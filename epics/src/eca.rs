@@ -24,6 +24,8 @@ use Severity::*;
 
 /// `ECA_NORMAL`: done.
 pub const NORMAL: u32 = code(0, Success);
+/// `ECA_TOLARGE`: the server has no room for a message of this size. RSRV tells by the header alone.
+pub const TOLARGE: u32 = code(9, Warning);
 /// `ECA_NOWTACCESS`: write access denied.
 pub const NOWTACCESS: u32 = code(47, Warning);
 /// The highest code that a message of this table can have.

@@ -171,6 +171,8 @@ pub struct Packet {
     pub nth: u16,
     /// Whether it holds a text without its end: a server reads on, into what an earlier message has left in its memory.
     pub is_endless: bool,
+    /// Whether it holds only the begin of a text: the rest was not captured.
+    pub is_part: bool,
     /// The server's answer.
     pub answer: Option<Answer>,
     /// Whether several requests waited with one number of the client's: which of the answers is this one's is not known.

@@ -410,7 +410,9 @@ fn unite(packet: &mut Span, hit: Span) {
     packet.written = hit.written;
     packet.only_processes = hit.only_processes;
     // The wire may have been cut shorter than memory, or the type may be one that was not decoded.
-    if packet.requested == Value::Unknown {
+    let sent = packet.packet.as_mut().filter(|sent| sent.is_part && hit.requested != Value::Unknown);
+    let is_part = sent.is_some_and(|sent| std::mem::take(&mut sent.is_part));
+    if packet.requested == Value::Unknown || is_part {
         packet.requested = hit.requested;
         if packet.dbf == Dbf::NoAccess {
             (packet.dbf, packet.count) = (hit.dbf, hit.count);

@@ -242,7 +242,8 @@ impl Packets {
         let queue = self.queues.entry(request.0).or_default();
         let message = chains.put(at);
         // The protocol's CHAR is converted before it is compared, and a text without its end is a part.
-        let is_whole = |put: &&PutSpan| !put.packet.as_ref().is_some_and(|packet| packet.is_endless);
+        let is_whole =
+            |put: &&PutSpan| !put.packet.as_ref().is_some_and(|packet| packet.is_endless || packet.is_part);
         let print = message.filter(|put| put.dbf != Dbf::UChar).filter(is_whole);
         let print = print.and_then(|put| self::print(&put.requested));
         queue.push(time, at, print);
@@ -290,7 +291,9 @@ impl Packets {
         let channel = |at: &SpanRef| chains.put(*at).and_then(|put| Some(put.packet.as_ref()?.channel));
         let first = open.first().and_then(channel);
         let is_of_one = open.iter().all(|at| channel(at) == first);
-        if open.len() <= 1 || status == eca::NOWTACCESS && is_of_one {
+        // and what is too large is the latest: it is refused while it comes
+        let is_known = status == eca::NOWTACCESS || status == eca::TOLARGE;
+        if open.len() <= 1 || is_known && is_of_one {
             return Vec::new();
         }
         open
@@ -579,7 +582,7 @@ impl Packets {
         let equal = match message.dbf {
             // The protocol's CHAR is unsigned, the IOC's is signed.
             Dbf::UChar => value::same(&message.requested, &value::convert(&put.requested, Dbf::UChar)),
-            Dbf::String if packet.is_endless => begins(&put.requested, &message.requested),
+            Dbf::String if packet.is_endless || packet.is_part => begins(&put.requested, &message.requested),
             _ => value::same(&message.requested, &put.requested),
         };
         if equal == Some(false) {

@@ -625,6 +625,8 @@ fn line(
     let old = fetched.cloned().unwrap_or(old);
     let asked_cut =
         pva.filter(|pva| pva.sent.main_cut && pva.sent.main() == Some(&put.requested)).map(|_| true);
+    let is_part = put.packet.as_ref().is_some_and(|packet| packet.is_part);
+    let asked_cut = asked_cut.or(is_part.then_some(true));
     let before_cut = before.filter(|before| before.main_cut).map(|_| true);
     let answered = put.packet.as_ref().filter(|packet| packet.notify);
     let answered = answered.and_then(|packet| packet.answer.as_ref()).map(|answer| answer.time);

@@ -46,6 +46,31 @@ fn puts_of_one_packet_have_ids_of_their_own() {
     }
 }
 
+/// Of a text only the begin was captured.
+#[test]
+fn the_begin_of_a_text_is_not_the_text() {
+    let put = |payload: &[u8]| {
+        let payload = payload.to_vec();
+        Fact::CaPut(CaPut {
+            circuit: 1,
+            channel: 1,
+            notify: false,
+            dbr: 0,
+            count: 1,
+            ioid: 1,
+            length: 24,
+            payload,
+        })
+    };
+    let mut story = story();
+    story.push(SECOND, put(b"MOVE TO HOME P"));
+    story.push(2 * SECOND, put(b"MOVE\0"));
+    let puts = story.puts();
+    let told: Vec<_> = puts.iter().map(|put| (put.requested.clone(), put.requested_cut)).collect();
+    let text = |text: &str| Value::Text(text.as_bytes().into());
+    assert_eq!(told, [(text("MOVE TO HOME P"), Some(true)), (text("MOVE"), Some(false))]);
+}
+
 #[test]
 fn a_put_with_callback_carries_its_value_in_the_put_inside() {
     let mut story = story();

@@ -25,6 +25,13 @@ fn is_endless(put: &CaPut) -> bool {
     is_text && is_whole && put.payload.len() < MAX_STRING_SIZE && !put.payload.contains(&0)
 }
 
+/// Whether only the first bytes of a text were captured.
+fn is_part(put: &CaPut) -> bool {
+    let is_text = Dbr(put.dbr).put_element() == Some(Dbf::String) && put.count == 1;
+    let is_short = usize::try_from(put.length).is_ok_and(|length| put.payload.len() < length);
+    is_text && is_short && put.payload.len() < MAX_STRING_SIZE && !put.payload.contains(&0)
+}
+
 impl Engine {
     /// WRITE or WRITE_NOTIFY.
     pub(super) fn message(&mut self, time: u64, put: CaPut) {
@@ -36,6 +43,7 @@ impl Engine {
             dbr: put.dbr,
             nth: self.together.count(time, put.circuit),
             is_endless: is_endless(&put),
+            is_part: is_part(&put),
             answer: None,
             is_doubtful: false,
             pva: None,

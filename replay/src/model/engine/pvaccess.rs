@@ -197,6 +197,7 @@ impl Engine {
             dbr: 0,
             nth: self.together.count(time, put.circuit),
             is_endless: false,
+            is_part: false,
             answer: None,
             is_doubtful,
             pva: Some(Box::new(request)),

@@ -135,11 +135,15 @@ pub fn parts(put: &PutLine) -> Change {
     // A number sent as text equals the number.
     let as_number = value::convert(&requested, Dbf::Double);
     let is_requested = |word: &String| requested == Value::Text(word.clone().into_bytes());
+    // of what was asked for, only the begin was captured
+    let begins = put.requested_cut == Some(true)
+        && matches!((&new, &requested), (Value::Text(new), Value::Text(asked)) if new.starts_with(asked));
     let as_asked = put.new_text.as_ref().is_some_and(is_requested);
     if !as_asked
         && value::same(&new, &requested) == Some(false)
         && value::same(&new, &as_number) != Some(true)
         && !outcome::is_same_text(&new, &requested)
+        && !begins
     {
         // The value before is known, and nothing else has written to it since.
         let whole = put.old_cut != Some(true) && put.new_cut != Some(true);
