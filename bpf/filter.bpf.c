@@ -661,11 +661,12 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	key.interface = skb->ifindex | (OVER_IP6 & mask);
 	__builtin_memcpy(&key.ports, tcp, 4);
 	if (tcp[13] & (FIN | SYN | RST)) {
-		if (from_client && tcp[13] & SYN)
-			tell_connect(&shared.connects, &key, tcp, skb->pkt_type == OUTGOING);
-		/* another connection of the same ports */
-		if (!from_client && tcp[13] & SYN)
+		if (tcp[13] & SYN) {
+			if (from_client)
+				tell_connect(&shared.connects, &key, tcp, skb->pkt_type == OUTGOING);
+			/* another connection of the same ports */
 			bpf_map_delete_elem(&flows, &key);
+		}
 		return ALL;
 	}
 	segment.begin += (tcp[12] >> 4) * 4;

@@ -3,13 +3,14 @@
 
 use std::sync::Weak;
 
+use epics::eca;
 use iocrec_log::event::{CircuitId, Event};
 
 use crate::ca::channels::{ChannelLimits, Channels};
 use crate::ca::filter;
 use crate::ca::framer::Framer;
 use crate::ca::losses::Kind;
-use crate::ca::message::{self, Header, Plausibility};
+use crate::ca::message::{self, Header, Plausibility, ERROR};
 use crate::ca::session::{Context, SeedChannel, Session, Shared};
 use crate::ca::traffic::{End, Traffic};
 use crate::net::counts::Counts;
@@ -125,13 +126,13 @@ impl ChannelAccess {
         piece: impl FnOnce(&mut Framer, &mut dyn FnMut(u64, &Header, &[u8])),
     ) {
         let Circuit { end, session, sides, .. } = circuit;
-        let framer = sides.of(side);
+        let (framer, other) = sides.both(side);
         if session.circuit.id().is_some() {
             framer.trust();
         }
         let mut context = Context { shared: &mut self.shared, out };
         let traffic = &mut self.traffic;
-        piece(framer, &mut |time, header, payload| {
+        let mut tell = |side: Side, time: u64, header: &Header, payload: &[u8]| {
             match side {
                 Side::Client => session.request(time, header, payload, &mut context),
                 Side::Server => session.answer(time, header, payload, &mut context),
@@ -144,6 +145,16 @@ impl ChannelAccess {
                     Side::Server => traffic.answer(id, end, message, &shared.channels, out),
                 }
             }
+        };
+        piece(framer, &mut |time, header, payload| {
+            let is_refusal = side == Side::Server && header.command == ERROR && header.p2 == eca::TOLARGE;
+            let refused = is_refusal.then(|| Header::parse(payload)).flatten();
+            if let Some(request) = refused {
+                other.refused(time, &request, &mut |time, header, payload| {
+                    tell(Side::Client, time, header, payload);
+                });
+            }
+            tell(side, time, header, payload);
         });
     }
 }

@@ -236,6 +236,14 @@ pub fn text_length(payload: &[u8]) -> usize {
     payload.iter().position(|&b| b == 0).unwrap_or(payload.len())
 }
 
+/// A PV's name in a request, up to its first NUL. Servers put one in place of the last byte, which has it in all that is honest
+/// (RSRV: camessage.c, cast_server.c).
+pub fn name<'a>(header: &Header, payload: &'a [u8]) -> &'a [u8] {
+    let is_whole = usize::try_from(header.size) == Ok(payload.len());
+    let name = payload.split_last().filter(|_| is_whole).map_or(payload, |(_, name)| name);
+    name.get(..text_length(name)).unwrap_or_default()
+}
+
 /// The text up to the first NUL. Bytes that are not UTF-8 become `\xNN`.
 pub fn text(payload: &[u8]) -> String {
     let end = payload.iter().position(|&b| b == 0).unwrap_or(payload.len());

@@ -167,7 +167,7 @@ impl Session {
                     let minor = u16::try_from(header.p2).unwrap_or(0);
                     self.identity(time, None, None, minor, context.out);
                 }
-                self.create(time, header.p1, message::text(payload), context);
+                self.create(time, header.p1, message::text(message::name(header, payload)), context);
             }
             CLEAR_CHANNEL => {
                 let (sid, cid) = (header.p1, header.p2);

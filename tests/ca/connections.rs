@@ -281,6 +281,28 @@ fn a_gap_inside_of_a_payload_costs_no_framing() {
     assert_eq!(kept, [(3, 800, 400), (4, 8, 8)]);
 }
 
+/// RSRV refuses what is too large for it when it has read the header: the rest is still on its way. Clients use one number for
+/// all puts to a channel.
+#[test]
+fn a_put_may_be_refused_before_it_is_sent() {
+    let mut w = with_channel();
+    w.client(&put(false, 7, 5, &[1.0]));
+    let large = put(false, 7, 5, &[1.0; 25_000]);
+    w.client(&large[..1200]);
+    let refusal = [&large[..24], &b"too large\0"[..]].concat();
+    w.server(&message(11, 0, 0, 5, 72, &refusal));
+    w.client(&large[1200..]);
+    w.client(&put(false, 7, 6, &[1.0]));
+    let kinds: Vec<String> = w
+        .facts()
+        .iter()
+        .filter_map(|fact| {
+            Some(fact.split(' ').next()?.to_owned()).filter(|kind| ["put", "answer"].contains(&kind.as_str()))
+        })
+        .collect();
+    assert_eq!(kinds, ["put", "put", "answer", "put"]);
+}
+
 #[test]
 fn joined_in_mid_stream() {
     let mut w = Wire::new();

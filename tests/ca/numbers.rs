@@ -63,6 +63,16 @@ fn two_channels_that_wait_for_one_number() {
     assert_eq!(names(&mut w), ["A", "A"]);
 }
 
+/// A name without its NUL: the server puts one in place of the last letter, and writes to the PV of that name.
+#[test]
+fn a_name_without_its_end_is_a_letter_shorter() {
+    let mut w = opened();
+    w.client(&message(18, 0, 0, 1, 13, b"PLANT:A1"));
+    w.server(&created(1, 7));
+    w.client(&put(true, 7, 1, &[1.0]));
+    assert_eq!(names(&mut w), ["PLANT:A"]);
+}
+
 /// The server's memory is read, and then packets that came before that are processed.
 #[test]
 fn memory_tells_which_of_two_channels_is_which() {

@@ -100,6 +100,14 @@ impl<'a> Both<'a> {
         self.whole.seq[side] = seq.wrapping_add(payload.len() as u32);
     }
 
+    /// The client is gone, and connects once more by the same port: its numbers go on a little later.
+    fn connect_again(&mut self) {
+        let [c, s] = self.whole.seq;
+        self.raw(true, c, None, RST, b"");
+        self.whole.seq = [c.wrapping_add(1_000_000), s.wrapping_add(77_000_000)];
+        self.handshake();
+    }
+
     /// Gives both the time to give up what they wait for.
     fn end(&mut self) {
         for _ in 0..2 {
@@ -562,4 +570,31 @@ fn closed_windows_pass() {
     assert!(passed(seq, false) && !passed(seq, false) && !passed(seq, false));
     let unknown = bare(Address { port: 41_778, ..CLIENT }, SERVER, seq, true);
     assert_eq!(filter.try_on(Side::Client, &unknown).expect("it runs"), 0, "nobody's");
+}
+
+/// A put of 64 MB that is broken off: what the same ports say next is not taken for the rest of it.
+#[test]
+fn another_connection_of_the_same_ports_is_no_rest_of_a_put() {
+    let Some(filter) = load() else { return };
+    let mut both = Both::new(&filter, 41_700);
+    let open = [version(), named(18, 1, 13, "A")].concat();
+    both.handshake();
+    both.send(true, &open);
+    both.send(false, &message(18, 4, 1, 1, 7, b""));
+    let big = [long_header(4, 64 << 20, 4, 64 << 20, 7, 1), vec![1; 2000]].concat();
+    big.chunks(LONGEST).for_each(|part| both.send(true, part));
+    both.connect_again();
+    both.send(true, &open);
+    both.send(false, &message(18, 6, 1, 1, 8, b""));
+    both.send(true, &put(true, 8, 2, &[5.0]));
+    both.end();
+    let ioids = |events: &[Event]| -> Vec<u32> {
+        let puts =
+            events
+                .iter()
+                .filter_map(|event| if let Fact::CaPut(put) = &event.fact { Some(put.ioid) } else { None });
+        puts.collect()
+    };
+    assert_eq!(ioids(&both.whole.out), [2]);
+    assert_eq!(ioids(&both.filtered.out), [2]);
 }

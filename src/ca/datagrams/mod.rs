@@ -106,7 +106,7 @@ impl Datagrams {
                 // The rest of a name that was cut off is not known.
                 SEARCH if to_server && is_request(&header, payload) && payload.len() == size => {
                     let asking = Asking { client: from, tcp: false, cid: header.p1 };
-                    let name = payload.get(..message::text_length(payload)).unwrap_or_default();
+                    let name = message::name(&header, payload);
                     self.watched.searches.request(seen.namespace, asking, name, seen.time);
                 }
                 SEARCH if from_server && !is_request(&header, payload) => {

@@ -223,6 +223,21 @@ impl Framer {
         self.give_up();
     }
 
+    /// The server has refused this request. If its last bytes are still to come, it is told now, and not again: RSRV refuses
+    /// what is too large for it by the header alone (camessage.c).
+    pub fn refused(&mut self, time: u64, request: &Header, sink: &mut Sink) {
+        let is_trusted = matches!(self.framing, Framing::Certain | Framing::Confirmed(_));
+        let open = self.open.as_mut().filter(|open| is_trusted && !open.headless && !open.damaged);
+        let Some(open) = open.filter(|open| matches!(open.header.command, WRITE | WRITE_NOTIFY)) else {
+            return;
+        };
+        if (Header { long: open.header.long, ..*request }) == open.header {
+            sink(time, &open.header, &self.kept);
+            (open.headless, open.keep) = (true, 0);
+            self.unsettled = 0;
+        }
+    }
+
     /// Takes a gap in the stream.
     pub fn gap(&mut self, time: u64, length: u32, cause: Gap, sink: &mut Sink) {
         let length = u64::from(length);

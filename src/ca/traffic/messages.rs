@@ -28,7 +28,7 @@ impl Traffic {
     ) {
         if header.command == SEARCH {
             let asking = Asking { client: end.client, tcp: true, cid: header.p1 };
-            let name = payload.get(..message::text_length(payload)).unwrap_or_default();
+            let name = message::name(header, payload);
             self.searches.request(end.namespace, asking, name, time);
         }
         let channel = |sid| channels.by_sid(id, sid).and_then(|place| channels.id(place));
