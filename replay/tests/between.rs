@@ -3,8 +3,10 @@
 
 mod common;
 
-use common::{iocreplay, outcome, process, write_events, write_later, SECOND, WALL};
-use iocrec_log::event::{Attached, Fact, IocEnd};
+use common::{
+    complete, iocreplay, outcome, process, write_events, write_events_later, write_later, SECOND, WALL,
+};
+use iocrec_log::event::{Attached, Fact, IocEnd, Snapshot, Value};
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -172,4 +174,29 @@ fn an_ioc_that_outlived_its_recorder_was_not_recorded_to_its_end() {
         "attached   2026-09-21T14:13:29.000+00:00 to 2026-09-21T14:13:31.000+00:00",
     ];
     assert_eq!(told, expected, "{out}");
+}
+
+/// It changed while no recorder ran: neither is the last change that was seen the last one, nor did nothing change since.
+#[test]
+fn why_does_not_pass_over_what_nobody_recorded() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| place.path().join(name));
+    let attached = |since| Fact::Attached(Attached { ioc: 1, from: since, since, cause: String::new() });
+    let done = |time: u64, value: f64| {
+        [(time, process(3, -100, 2, 2)), (time + 1000, complete(3, -200, 2, value, 0))]
+    };
+    let read = Snapshot { record: 2, value: Value::Double(50.0), severity: 0, status: 0, stamp: None };
+    let mut before = vec![(SECOND, attached(SECOND))];
+    before.extend(done(2 * SECOND, 1.0).into_iter().chain(done(3 * SECOND, 2.0)));
+    let mut after = vec![(0, attached(0)), (SECOND, Fact::Snapshot(read))];
+    after.extend(done(2 * SECOND, 50.0));
+    write_events(&first, "box", 1, before);
+    write_events_later(&second, "box", 2, 9, after, 4 * SECOND);
+    let logs = [&first, &second].map(|path| path.to_str().unwrap());
+    let (code, out, err) =
+        outcome(iocreplay([&["why", "--utc", "T:CALC"][..], &logs].concat()).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("It had another value, 50, when it was read at 2026-09-21T14:13:30"), "{out}");
+    assert!(!out.contains("without a change"), "{out}");
+    assert!(out.contains("no recorder's run is in the logs"), "{out}");
 }

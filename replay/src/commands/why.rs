@@ -4,6 +4,7 @@ use super::command::{Command, Outcome};
 use super::options::{
     by_place, json, reading, report_begins, since, time, time_zone, ByPlace, Json, Reading, Since, TimeZone,
 };
+use crate::between::Between;
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
 use crate::inputs::inputs;
@@ -24,7 +25,7 @@ use crate::time::{Boundary, Zone, SECOND};
 use crate::{aliases, suggest, Logs, Recent};
 use epics::Pv;
 use iocrec_cli::command;
-use iocrec_log::event::{Fact, LossSource};
+use iocrec_log::event::{Fact, IocId, LossSource};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -90,12 +91,13 @@ impl Command for Why {
         records.iter().for_each(|(alias, _)| Terminal.report(alias));
         // the first that has an answer: a record of that name, or one that has the name as an alias
         let names = std::iter::once(self.pv.as_str()).chain(records.iter().map(|(_, name)| name.as_str()));
-        let mut missed = Missed::default();
+        let unrecorded = Missed::between_runs(&logs.without_notices(), &filter);
+        let mut missed = unrecorded.clone();
         let found = names.into_iter().find_map(|pv| {
             let search = || output::why::Why::new(pv, &filter).for_the(ask);
             let recent = find_recent(&logs, search(), Pv::new(pv).record, &filter, &zone, &mut missed);
             recent.or_else(|| {
-                missed = Missed::default();
+                missed = unrecorded.clone();
                 find(of(&logs, &filter, pv), search(), &zone, &mut missed)
             })
         });
@@ -312,6 +314,7 @@ fn follow_inputs(
 }
 
 /// A time in which something may have been missed, and why.
+#[derive(Clone)]
 struct Gap {
     from: i64,
     to: i64,
@@ -319,10 +322,12 @@ struct Gap {
     host: String,
     /// If only chains are missing that begin with one record: that.
     record: Option<String>,
+    /// If it is about one IOC: that.
+    ioc: Option<String>,
 }
 
 /// What is noted beside the answers.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Missed {
     /// Times in which something may have been missed.
     gaps: Vec<Gap>,
@@ -331,6 +336,31 @@ struct Missed {
 }
 
 impl Missed {
+    /// The times between the runs of recorders.
+    fn between_runs(logs: &Logs, filter: &Filter) -> Missed {
+        let of_host = Filter { host: filter.host.clone(), ..Filter::default() };
+        let gap = |between: Between| {
+            let cause = between.cause().to_owned();
+            Gap { from: between.since, to: between.time, cause, host: between.host, record: None, ioc: None }
+        };
+        Missed { gaps: logs.between(&of_host).into_iter().map(gap).collect(), runs: Vec::new() }
+    }
+
+    /// Notes that an IOC's hits were not taken from one time to another.
+    fn detached(&mut self, run: &Rc<Run>, ioc: IocId, (from, to): (i64, i64), cause: &str) {
+        let (host, ioc) = (run.host(), run.context().ioc(ioc).map(|ioc| ioc.name.clone()));
+        // it goes on until the IOC is attached again
+        self.gaps.iter_mut().filter(|gap| gap.to == i64::MAX && gap.host == host && gap.ioc == ioc).for_each(
+            |gap| {
+                gap.to = to;
+            },
+        );
+        // without a cause, its recorder had just been started or was stopped
+        if !cause.is_empty() && ioc.is_some() && self.gaps.len() < MAX_MISSED {
+            self.gaps.push(Gap { from, to, cause: cause.to_owned(), host, record: None, ioc });
+        }
+    }
+
     /// Reports that the processing of an IOC of this name was not recorded, if so.
     fn report_left_out(&self, ioc: &str, notices: &Notices) {
         let leaves_out = |run: &Rc<Run>| {
@@ -369,10 +399,27 @@ impl Missed {
                         format!("chain sampling left out chains that begin with {record}: {}", left.count);
                     (aside.run.wall(left.since), cause, Some(record))
                 }
+                What::Fact(Fact::Attached(attached)) => {
+                    let times = (aside.run.wall(attached.from), aside.run.wall(attached.since));
+                    self.detached(&aside.run, attached.ioc, times, &attached.cause);
+                    continue;
+                }
+                What::Fact(Fact::Detached(detached)) => {
+                    let times = (aside.run.wall(detached.since), i64::MAX);
+                    self.detached(&aside.run, detached.ioc, times, &detached.cause);
+                    continue;
+                }
                 _ => continue,
             };
             if self.gaps.len() < MAX_MISSED {
-                self.gaps.push(Gap { from, to: aside.time, cause, host: aside.run.host(), record });
+                self.gaps.push(Gap {
+                    from,
+                    to: aside.time,
+                    cause,
+                    host: aside.run.host(),
+                    record,
+                    ioc: None,
+                });
             }
         }
     }
@@ -382,7 +429,8 @@ impl Missed {
     fn between(&self, from: i64, to: i64, answer: &Answer) -> Option<&str> {
         let found = self.gaps.iter().find(|gap| {
             let is_then = gap.from < to && gap.to > from && gap.host == answer.place().1;
-            is_then && gap.record.as_deref().is_none_or(|record| answer.may_begin_with(record))
+            let is_here = gap.ioc.as_deref().is_none_or(|ioc| ioc == answer.place().0);
+            is_then && is_here && gap.record.as_deref().is_none_or(|record| answer.may_begin_with(record))
         });
         found.map(|gap| gap.cause.as_str())
     }

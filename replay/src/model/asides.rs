@@ -29,7 +29,7 @@ pub struct Aside {
 pub enum What {
     /// A fact about a record, an operator's mark, or a loss: [`Snapshot`](iocrec_log::event::Snapshot),
     /// [`SnapshotEnd`](iocrec_log::event::SnapshotEnd), [`Properties`](iocrec_log::event::Properties), mark,
-    /// [`Loss`](iocrec_log::event::Loss), [`ChainsLeftOut`](iocrec_log::event::ChainsLeftOut), the end of an IOC.
+    /// [`Loss`](iocrec_log::event::Loss), [`ChainsLeftOut`](iocrec_log::event::ChainsLeftOut), the begin and the end of the time in which an IOC's hits were taken, the end of an IOC.
     Fact(Fact),
     /// Something that an IOC said.
     Said(Box<Said>),
@@ -64,6 +64,8 @@ impl Asides {
                 | Fact::Mark(_)
                 | Fact::Loss(_)
                 | Fact::ChainsLeftOut(_)
+                | Fact::Attached(_)
+                | Fact::Detached(_)
                 | Fact::IocEnd(_)
         );
         if wanted && !self.only_said {

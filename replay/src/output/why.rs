@@ -7,6 +7,7 @@ mod moment;
 mod sources;
 mod steps;
 
+use self::answer::ReadOtherwise;
 pub use self::answer::{AlarmKeys, Answer, Elsewhere};
 pub use self::inputs::{Change, Source};
 pub use self::sources::{Lead, Link, MAX_SOURCES};
@@ -134,6 +135,9 @@ impl<'a> Why<'a> {
             self.ended.extend(life.map(|life| (life, aside.time)));
         }
         let What::Fact(Fact::Snapshot(snapshot)) = &aside.what else { return };
+        if aside.time >= self.filter.until.unwrap_or(i64::MAX) || aside.time > self.begun {
+            return;
+        }
         let Some(record) = context.record(snapshot.record).filter(|record| record.name == self.pv.record)
         else {
             return;
@@ -280,7 +284,9 @@ impl<'a> Why<'a> {
     pub fn answer(mut self, zone: &Zone) -> Option<Answer> {
         self.settle();
         let key = self.seen.iter().max_by_key(|(key, seen)| (seen.rank(), *key))?.0.clone();
-        let seen = self.seen.remove(&key)?;
+        let mut seen = self.seen.remove(&key)?;
+        seen.read_since();
+        let otherwise = seen.otherwise.take().filter(|_| self.ask == Ask::Value);
         let (host, ioc, line) = key;
         let last = seen.last?;
         let life = last.life.clone();
@@ -334,6 +340,11 @@ impl<'a> Why<'a> {
             to: value::json(&moment.value),
             last_written: zone.format(last_time, 9),
             written_since,
+            otherwise: otherwise.map(|(time, read)| ReadOtherwise {
+                time: zone.format(time, 9),
+                value: value::json(&read),
+                text: value::text(&read),
+            }),
             count: seen.count,
             counted_since: None,
             before_known: seen.in_doubt.is_none(),

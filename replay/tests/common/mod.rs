@@ -264,18 +264,30 @@ pub fn write_set(directory: &Path, host: &str, run: u128, happenings: Vec<(u64, 
 
 /// Writes a run of what happens that begins this many seconds after [`WALL`], and ends four seconds later.
 pub fn write_later(directory: &Path, host: &str, run: u128, later: i64) {
+    write_events_later(directory, host, run, later, happenings(), 4 * SECOND);
+}
+
+/// The same of these events, and ends at a monotonic time.
+pub fn write_events_later(
+    directory: &Path,
+    host: &str,
+    run: u128,
+    later: i64,
+    happenings: impl IntoIterator<Item = (u64, Fact)>,
+    end: u64,
+) {
     let begin = WALL + later * SECOND as i64;
     let wall = Rc::new(Cell::new(begin));
     let clocked = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
     let mut writer = Writer::open(clocked, Options::default(), run).unwrap();
     let clock = |fact| if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: begin }) } else { fact };
     let all = definitions(host).into_iter().map(|fact| (0, clock(fact)));
-    for (time, fact) in all.chain(happenings()) {
+    for (time, fact) in all.chain(happenings) {
         writer.push(Event { time, fact });
         wall.set(begin + time as i64);
         writer.tick(time);
     }
-    writer.close(4 * SECOND);
+    writer.close(end);
 }
 
 /// The segments in a directory, in order.

@@ -24,6 +24,18 @@ const AFTER_ALARM: i64 = 1_500_000_000;
 /// Lines of the console that are shown.
 const MAX_SAID: usize = 20;
 
+/// What the recorder read of a record.
+#[derive(Serialize)]
+pub struct ReadOtherwise {
+    /// When.
+    pub(super) time: String,
+    /// The value.
+    pub(super) value: serde_json::Value,
+    /// The same as text.
+    #[serde(skip)]
+    pub(super) text: String,
+}
+
 /// The reason why the PV changed.
 #[derive(Serialize)]
 pub struct Answer {
@@ -40,6 +52,8 @@ pub struct Answer {
     pub(super) last_written: String,
     /// Whether it was processed or written after the change, with the same value.
     pub(super) written_since: bool,
+    /// What the recorder read of it since the change, if that is another value: a change that was not seen.
+    pub(super) otherwise: Option<ReadOtherwise>,
     /// Number of times that it was processed or written, in the part of the logs that was read.
     pub(super) count: u64,
     /// Start of that part; null if everything was read. `before_known` and `values_unknown` are about that part, too.
@@ -311,8 +325,15 @@ impl Answer {
                 )?;
             }
         }
+        if let Some(ReadOtherwise { time, text, .. }) = &self.otherwise {
+            line!(
+                out,
+                "It had another value, {text}, when it was read at {time}: that change was not seen."
+            )?;
+        }
         if self.changed && self.written_since {
-            line!(out, "It was processed or written again, without a change, last at {last_written}.")?;
+            let unchanged = if self.otherwise.is_none() { ", without a change" } else { "" };
+            line!(out, "It was processed or written again{unchanged}, last at {last_written}.")?;
         }
         self.write_ended(out)?;
         self.write_anew(out)?;

@@ -8,6 +8,7 @@ use crate::model::putlog;
 use crate::model::roots::Roots;
 use crate::model::run::{field_name, record_name, HeldIoc};
 use crate::model::value;
+use crate::time::SECOND;
 use iocrec_log::event::Value;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -32,6 +33,10 @@ pub(super) struct Moment {
     /// Keeps the names of what is on the path, also after the end of their IOCs.
     pub(super) held: Rc<[HeldIoc]>,
 }
+
+/// How much later than what was seen last a reading has to be, to be of another value: it is not of the same moment as a
+/// processing beside it.
+const READ_LATER: i64 = SECOND as i64;
 
 /// What the recorder read of a record.
 pub(super) struct Reading {
@@ -71,6 +76,8 @@ pub(super) struct Seen {
     pub(super) roots: Roots<String>,
     /// Whether the IOC was started anew, and only what was seen since then counts.
     pub(super) anew: bool,
+    /// What the recorder read since the last change, and when, if that is another value: a change that was not seen.
+    pub(super) otherwise: Option<(i64, Value)>,
 }
 
 /// What was before a change.
@@ -158,6 +165,7 @@ impl Seen {
             };
             if even > last && !Life::began_after(moment.life.as_ref(), life.as_ref()) {
                 if value != Value::Unknown {
+                    self.note_read(time, &value);
                     self.value = Some(value);
                 }
                 self.alarm = Some(alarm);
@@ -165,6 +173,31 @@ impl Seen {
             }
         }
         found
+    }
+
+    /// Notes that the recorder read another value than the last that was seen.
+    fn note_read(&mut self, time: i64, value: &Value) {
+        let is_later = self.last.as_ref().is_some_and(|last| time.saturating_sub(last.time) >= READ_LATER);
+        let differs = self.value.as_ref().is_some_and(|own| value::same(own, value) == Some(false));
+        if is_later && differs {
+            self.otherwise = Some((time, value.clone()));
+        }
+    }
+
+    /// Takes what the recorder read after the last moment.
+    pub(super) fn read_since(&mut self) {
+        let Some(last) = &self.last else { return };
+        let (even, life) = (last.even, last.life.clone());
+        let is_since = |reading: &Reading| {
+            reading.times.0 > even
+                && reading.value != Value::Unknown
+                && !Life::began_after(life.as_ref(), reading.life.as_ref())
+                && !Life::began_after(reading.life.as_ref(), life.as_ref())
+        };
+        for reading in std::mem::take(&mut self.read).into_iter().filter(is_since) {
+            self.note_read(reading.times.1, &reading.value);
+            self.value = Some(reading.value);
+        }
     }
 
     /// When it last changed, and when it was last seen.
@@ -230,6 +263,9 @@ impl Seen {
                     self.changed = Some((moment.clone_ref(), before));
                 }
             }
+        }
+        if self.changed.as_ref().is_some_and(|(changed, _)| changed.even == moment.even) {
+            self.otherwise = None;
         }
         self.previous = seen;
         if let Some(SpanKind::Process(root)) = moment.chain.root().map(|root| &root.kind) {
