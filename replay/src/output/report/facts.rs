@@ -130,10 +130,12 @@ impl Facts {
         last_of(&self.runs, &self.found, run)
     }
 
-    /// Transitions to an alarm that a record was not in before, of this severity or worse.
+    /// Transitions to an alarm that a record was not in before, of this severity or worse, that were seen as they happened.
     pub fn went(&self, severity: u16) -> impl Iterator<Item = &Transition> {
         self.found.alarms.all.iter().filter(move |found| {
-            found.to.severity >= severity && found.from.is_some_and(|from| from < found.to.severity)
+            !found.is_found()
+                && found.to.severity >= severity
+                && found.from.is_some_and(|from| from < found.to.severity)
         })
     }
 

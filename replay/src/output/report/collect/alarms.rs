@@ -30,6 +30,13 @@ pub struct Transition {
     pub after_gap: bool,
 }
 
+impl Transition {
+    /// Whether the recorder found the record so: since when it is, and why, is not known.
+    pub fn is_found(&self) -> bool {
+        self.chain == 0
+    }
+}
+
 /// All transitions.
 #[derive(Default)]
 pub struct Alarms {

@@ -5,9 +5,11 @@
 use super::places::{Places, NONE};
 use super::span_name;
 use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
+use crate::model::putlog::{root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::{enum_strings, value};
 use crate::output::report::strings::{Strings, Text};
+use crate::output::wording::put::parts;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Value};
 use std::cmp::Reverse;
@@ -324,6 +326,8 @@ fn step(
             }
             if put.only_processes {
                 text.push_str("process only");
+            } else if let Some(line) = is_outer.then(|| root_put(chain, None)).flatten() {
+                push_outcome(&mut text, &line);
             } else {
                 let word = |value| enum_strings::word(context, put.record, put.field, put.time(), value);
                 if put.old != Value::Unknown {
@@ -331,7 +335,8 @@ fn step(
                     enum_strings::push(&mut text, word(&put.old).as_deref());
                     text.push(' ');
                 }
-                text.push_str("→ ");
+                // what it was made to write: a link's put has no answer
+                text.push_str("← ");
                 value::push_text(&mut text, &put.requested);
                 enum_strings::push(&mut text, word(&put.requested).as_deref());
             }
@@ -389,5 +394,36 @@ fn ioc_of(context: &Context, span: &Span, places: &mut Places) -> u32 {
             context.record(process.record).map_or(NONE, |record| places.ioc_of(context, record.ioc))
         }
         SpanKind::Link(_) => NONE,
+    }
+}
+
+/// What became of a put: what was asked for never looks like a result.
+fn push_outcome(text: &mut String, put: &PutLine) {
+    let change = parts(put);
+    let is_known = put.new != Value::Unknown || change.acknowledges;
+    if let Some(old) = &change.old {
+        text.push_str(old);
+        text.push(' ');
+    }
+    text.push_str(if is_known { "→ " } else { "" });
+    text.push_str(&change.new);
+    if change.unchanged {
+        text.push_str(", not changed");
+    }
+    for more in change
+        .doubt
+        .map(str::to_owned)
+        .into_iter()
+        .chain(change.others.map(|others| format!("with {others}")))
+    {
+        text.push_str(&format!(" ({more})"));
+    }
+    if let Some(asked) = &change.asked {
+        text.push_str(", asked ");
+        text.push_str(asked);
+    }
+    if put.status != "ok" {
+        text.push_str("  ");
+        text.push_str(&put.status);
     }
 }

@@ -19,11 +19,11 @@ use self::said::Said;
 use self::tally::{Processed, Tally};
 use super::strings::{Strings, Text};
 use crate::model::asides::{Aside, What};
-use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
+use crate::model::chain::{Chain, Outcome, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use crate::model::origins::Origins;
 use crate::model::putlog::each_put;
-use crate::model::run::{has_value, record_name};
-use crate::model::{enum_strings, value};
+use crate::model::run::{field_name, has_value, record_name};
+use crate::model::{enum_strings, outcome, value};
 use crate::output::wording::cause::of_root;
 use crate::Filter;
 use alarms::Alarms;
@@ -163,10 +163,11 @@ impl Collected {
         for (number, span) in chain.spans.iter().enumerate() {
             match &span.kind {
                 SpanKind::Process(process) => self.process(chain, &context, top, span, process, current),
-                SpanKind::Put(_) => {
+                SpanKind::Put(put) => {
                     current.notable.puts += 1;
                     current.notable.from_outside |= number == 0 && hop == 0;
                     current.reach(chain.run.wall(span.start));
+                    self.written(chain, &context, number, put);
                 }
                 SpanKind::Link(link) => {
                     if let Some(target) = link.target.as_deref().filter(|_| hop < MAX_HOPS) {
@@ -184,6 +185,25 @@ impl Collected {
         let began = top.root().map_or(end, |root| top.run.wall(root.start));
         let length = u64::try_from(end.saturating_sub(began)).unwrap_or(0);
         current.notable.length = current.notable.length.max(length);
+    }
+
+    /// A put gave a record a value and did not make it process: that is a point of its own.
+    fn written(&mut self, chain: &Chain, context: &Context, number: usize, put: &PutSpan) {
+        let (Some(record), Some(written), false) = (put.record, put.written, put.only_processes) else {
+            return;
+        };
+        let is_value = field_name(context, put.field) == Some("VAL") && has_value(context, record);
+        let processes = |span: &Span| {
+            let is_it = matches!(&span.kind, SpanKind::Process(process) if process.record == record);
+            is_it && span.parent == Some(number)
+        };
+        if !is_value || chain.spans.iter().skip(number + 1).any(processes) {
+            return;
+        }
+        if let Some(value) = number_of(&outcome::of(chain, context, number, put).new) {
+            let number = self.places.record_of(context, record, &mut self.strings);
+            self.tally.add(number, Processed::read(chain.run.wall(written), value), &mut self.places);
+        }
     }
 
     fn process(
