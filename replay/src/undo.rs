@@ -6,6 +6,7 @@
 
 use crate::filter::Filter;
 use crate::logs::Logs;
+use crate::model::commands::is_command;
 use crate::model::course::Course;
 use crate::model::kept_put::{Keeper, KeptPut};
 use crate::model::numbered::Keyed;
@@ -25,13 +26,6 @@ use std::rc::Rc;
 const MAX_FIELDS: usize = 100_000;
 /// Names of hosts, IOCs, fields and types that are shared; likewise.
 const MAX_TEXTS: usize = 10_000;
-
-/// Fields that start something when they are written: a second put undoes nothing. Those of EPICS Base's records, and of
-/// the motor, busy, scaler and sscan records.
-const COMMANDS: [&str; 18] = [
-    "PROC", "RES", "CMD", "STOP", "STUP", "SYNC", "JOGF", "JOGR", "HOMF", "HOMR", "TWF", "TWR", "EXSC",
-    "CMND", "CNT", "RLV", "PAUS", "ABRT",
-];
 
 /// What of a field's name many have in common.
 #[derive(PartialEq, Eq, Hash)]
@@ -427,7 +421,7 @@ fn obstacle(
     after: Option<&KeptPut>,
     now: Option<&FieldState>,
 ) -> Option<Obstacle> {
-    if COMMANDS.contains(&field) {
+    if is_command(field) {
         return Some(Obstacle::CommandField);
     }
     if let Some(after) = after {

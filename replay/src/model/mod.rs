@@ -18,6 +18,7 @@ pub mod chain;
 pub mod client;
 pub mod clients;
 pub mod clock;
+pub mod commands;
 pub mod contention;
 pub mod course;
 pub mod engine;

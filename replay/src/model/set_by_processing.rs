@@ -2,6 +2,7 @@
 //! put left in one is in doubt once its record has processed again. So are those that an input link fetches
 //! (the module `fetched`), unless that link is known to be a constant.
 
+use super::commands::is_command;
 use super::fetched::{self, is_fetched};
 use super::history::{Of, ValueLine, ValueSource};
 use super::names::IocProcess;
@@ -97,7 +98,10 @@ impl SetByProcessing {
 /// Whether processing may set a field of this name.
 pub fn is_set_by_processing(field: &str) -> bool {
     let is_bit = |digits: &str| (1..=2).contains(&digits.len()) && u8::from_str_radix(digits, 16).is_ok();
-    FIELDS.contains(&field) || is_fetched(field) || field.strip_prefix('B').is_some_and(is_bit)
+    FIELDS.contains(&field)
+        || is_command(field)
+        || is_fetched(field)
+        || field.strip_prefix('B').is_some_and(is_bit)
 }
 
 #[cfg(test)]

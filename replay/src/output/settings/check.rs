@@ -1,13 +1,14 @@
 //! What no format can hold.
 
+use crate::model::commands::is_command;
 use crate::model::obstacle::Obstacle;
 use crate::model::setting::{LeftOut, Setting};
 use crate::output::caput::check_name;
 use iocrec_log::event::{Array, Dbf, Value};
 use std::collections::{HashMap, HashSet};
 
-/// Fields that do something when they are written.
-const ACTIONS: [&str; 4] = ["PROC", "RPRO", "ACKS", "ACKT"];
+/// Fields that do something when they are written, beside commands.
+const ACTIONS: [&str; 3] = ["RPRO", "ACKS", "ACKT"];
 
 /// Passes each setting to `each`, which writes it or says why it can't. Returns those left out: also all of a name that
 /// several IOCs have, since none of the formats says which of them a value is for.
@@ -61,7 +62,7 @@ fn known(setting: &Setting) -> Result<(), Obstacle> {
     if setting.inexact {
         return Err(Obstacle::Uncertain);
     }
-    if ACTIONS.contains(&setting.field.as_str()) {
+    if ACTIONS.contains(&setting.field.as_str()) || is_command(&setting.field) {
         return Err(Obstacle::Command);
     }
     Ok(())

@@ -155,6 +155,7 @@ fn odd() -> Vec<Setting> {
         Setting { cut: Some(true), ..text("X:1", &[b'x'; 39]) },
         setting("X:2", Dbf::Double, Value::Unknown),
         setting("X:3.PROC", Dbf::UChar, Value::Int(1)),
+        setting("X:4.EXSC", Dbf::Short, Value::Int(1)),
         setting("D:0", Dbf::Double, Value::Double(7.0)),
         setting("N\nAME", Dbf::Double, Value::Double(7.0)),
         setting("-c", Dbf::Double, Value::Double(7.0)),
@@ -194,7 +195,7 @@ fn what_is_not_known_is_in_no_file() {
     for format in super::FORMATS {
         let odd = odd();
         let (text, left_out) = written(format.name, &odd);
-        for pv in ["X:0", "X:1", "X:2", "X:3.PROC", "A:7", "S:15", "-c"] {
+        for pv in ["X:0", "X:1", "X:2", "X:3.PROC", "X:4.EXSC", "A:7", "S:15", "-c"] {
             assert!(left_out.iter().any(|left_out| left_out.pv == pv), "{}: {pv}", format.name);
         }
         assert_eq!(left_out.iter().filter(|left_out| left_out.pv == "D:0").count(), 1);
