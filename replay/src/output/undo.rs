@@ -39,6 +39,7 @@ records=" "
 restored=" "
 current() {
     now=$(caget -t -w 5 ${option:+"$option"} "$pv" 2>/dev/null) || return 1
+    [ "$option" != -g17 ] || now=$(printf '%s\n' "$now" | sed 's/-nan/nan/g')
     case $kind in
     numbers) now=$(printf '%s\n' "$now" | sed -e 's/^[0-9]* \(.\)/\1/' -e 's/\( 0\)* *$//') ;;
     texts) now=$(printf '%s\n' "$now" | sed -e 's/^[0-9]* \(.\)/\1/' -e 's/ *$//') ;;
@@ -246,9 +247,11 @@ fn shown(value: &Value, target: Target) -> Result<(&'static str, &'static str, S
         Value::Int(number) if matches!(target.dbf, Some(Dbf::Char | Dbf::UChar)) => {
             ("one", "", (*number as i8).to_string())
         }
+        // which Channel Access serves as a double
+        Value::Int(number) if target.dbf == Some(Dbf::ULong) => ("one", "-g17", number.to_string()),
         Value::Int(number) => ("one", "", number.to_string()),
-        Value::Float(number) => ("one", "-g17", general(f64::from(*number), 17)),
-        Value::Double(number) => ("one", "-g17", general(*number, 17)),
+        Value::Float(number) => ("one", "-g17", digits(f64::from(*number))),
+        Value::Double(number) => ("one", "-g17", digits(*number)),
         Value::Array(array) => of_array(array)?,
     })
 }
@@ -262,8 +265,8 @@ fn of_array(array: &Array) -> Result<(&'static str, &'static str, String), Obsta
         }
         match &element {
             Value::Text(bytes) => text.push_str(&printed(bytes)),
-            Value::Float(number) => text.push_str(&general(f64::from(*number), 17)),
-            Value::Double(number) => text.push_str(&general(*number, 17)),
+            Value::Float(number) => text.push_str(&digits(f64::from(*number))),
+            Value::Double(number) => text.push_str(&digits(*number)),
             Value::Int(number) if matches!(array.dbf, Dbf::Char | Dbf::UChar) => {
                 let _ = write!(text, "{}", *number as i8);
             }
@@ -287,6 +290,14 @@ fn of_array(array: &Array) -> Result<(&'static str, &'static str, String), Obsta
     Ok(("numbers", option, text))
 }
 
+/// A number with all of its digits. A NaN may have a sign, which caget shows and nobody means.
+fn digits(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    general(number, 17)
+}
+
 /// A text as Base's tools print it (epicsString.c).
 fn printed(text: &[u8]) -> String {
     let mut printed = String::new();
@@ -307,4 +318,22 @@ fn printed(text: &[u8]) -> String {
         }
     }
     printed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// caget prints six digits of what Channel Access serves as a double, and NaN with its sign.
+    #[test]
+    fn numbers_that_caget_shows_otherwise() {
+        let text = |dbf, value: Value| {
+            let target = Target { pv: "A", dbf: Some(dbf), is_long_text: false };
+            shown(&value, target).map(|(_, option, text)| (option, text)).unwrap()
+        };
+        assert_eq!(text(Dbf::ULong, Value::Int(10_000_000)), ("-g17", "10000000".to_owned()));
+        assert_eq!(text(Dbf::Long, Value::Int(10_000_000)), ("", "10000000".to_owned()));
+        let negative = Value::Double(f64::NAN.copysign(-1.0));
+        assert_eq!(text(Dbf::Double, negative), ("-g17", "nan".to_owned()));
+    }
 }
