@@ -144,6 +144,8 @@ impl Values {
         // The last value of each field, and its place in the order of time: a later pass begins in the middle, and does not know it.
         let mut last: HashMap<(Rc<str>, Rc<str>, String), Followed> = HashMap::new();
         let is_samples = self.format.name == databrowser::format().name;
+        let mut sampled: Option<(Rc<str>, Rc<str>, String)> = None;
+        let mut is_told = false;
         writer.begin(out)?;
         let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(ValueLine) -> Result<(), Failure>| {
             let named = |line: &ValueLine| match line.unseen {
@@ -158,6 +160,12 @@ impl Values {
                 return Ok(writer.write(out, line)?);
             }
             let key = (Rc::clone(&line.host), Rc::clone(&line.ioc), line.pv());
+            if is_samples && *sampled.get_or_insert_with(|| key.clone()) != key {
+                if !std::mem::replace(&mut is_told, true) {
+                    Terminal.report(&"values of other PVs are left out: a file has one");
+                }
+                return Ok(());
+            }
             let only_seen = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
             let before = last.get(&key);
             // What was seen before that was looked at in an earlier pass, which knew more of what had been.
@@ -185,14 +193,14 @@ impl Values {
         let mut writer = (self.format.writer)(zone);
         let is_samples = self.format.name == databrowser::format().name;
         let mut is_empty = true;
-        let mut pv: Option<(Rc<str>, String)> = None;
+        let mut pv: Option<(Rc<str>, Rc<str>, String)> = None;
         let mut left_out: BTreeMap<&'static str, u64> = BTreeMap::new();
         writer.begin(out)?;
         for line in lines {
             is_empty &= line.unseen.is_some();
             if is_samples {
                 let obstacle = databrowser::obstacle(&line).or_else(|| {
-                    let own = (Rc::clone(&line.ioc), line.pv());
+                    let own = (Rc::clone(&line.host), Rc::clone(&line.ioc), line.pv());
                     let is_other = *pv.get_or_insert_with(|| own.clone()) != own;
                     is_other.then_some("values of other PVs: a file has one")
                 });
