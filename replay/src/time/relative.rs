@@ -49,9 +49,12 @@ impl Zone {
         }
         if let Some(time) = clock(text) {
             let day = self.civil(reference.end).ok_or_else(not_a_time)?.date();
-            let on = |day: jiff::civil::Date| self.resolve(text, day.to_datetime(time), boundary);
-            let today = on(day).filter(|parsed| parsed.wall <= reference.end);
-            let found = today.or_else(|| on(day.yesterday().ok()?));
+            let on = |day: jiff::civil::Date, boundary| self.resolve(text, day.to_datetime(time), boundary);
+            let is_over = |parsed: &Parsed| parsed.wall <= reference.end;
+            // of an hour that comes twice the second may be still to come
+            let today =
+                on(day, boundary).filter(is_over).or_else(|| on(day, Boundary::Start).filter(is_over));
+            let found = today.or_else(|| on(day.yesterday().ok()?, boundary));
             return found.ok_or_else(not_a_time);
         }
         let (word, rest) = text.split_once([' ', 'T']).unwrap_or((text, ""));
@@ -139,6 +142,17 @@ mod tests {
         ] {
             assert!(refers_to_log(text), "{text}");
             assert_eq!(parsed(text).as_deref(), Ok(time), "{text}");
+        }
+    }
+
+    /// The log ends between the two 02:30 of the day on which the clocks are set back.
+    #[test]
+    fn an_hour_that_comes_twice_may_have_come_once() {
+        let zone = Zone(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
+        let end = Zone::utc().parse("2026-10-25T00:45:00Z", Boundary::Start).unwrap().wall;
+        for boundary in [Boundary::Start, Boundary::End] {
+            let parsed = zone.parse_relative("02:30", boundary, Reference { now: end, end }).unwrap();
+            assert_eq!(zone.format(parsed.wall, 0), "2026-10-25T02:30:00+02:00");
         }
     }
 
