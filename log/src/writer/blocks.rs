@@ -62,6 +62,7 @@ impl<S: Storage> Writer<S> {
             Err(failure) => self.pause(failure),
             Ok(_) => {
                 self.close_segment();
+                self.ended = None;
                 self.losses.because("a block too large for what --max-disk allows");
             }
         }

@@ -32,6 +32,8 @@ impl<S: Storage> Writer<S> {
         // There may be room for the start of a segment, but not for its first block.
         self.cramped = full && self.open.is_some_and(|open| open.fresh);
         self.abandon_segment();
+        // what is defined until it works again is in the next segment's keyframe alone: it does not follow on this one
+        self.ended = None;
         if self.status.state == State::Ok && self.now.saturating_sub(self.resumed) >= CALM {
             self.retry_after = FIRST_RETRY;
         }

@@ -459,7 +459,11 @@ impl Source {
     fn take(&mut self, block: Block) {
         let mut repeats = false;
         if block.keyframe {
-            let known = self.complete && self.newest > 0;
+            // what was defined while storing was paused, or lost, is in the keyframe alone
+            let before = self.place.sequence.checked_sub(1);
+            let follows =
+                |event: &Event| matches!(&event.fact, Fact::SegmentEnd(end) if Some(end.segment) == before);
+            let known = self.complete && self.newest > 0 && block.events.iter().any(follows);
             repeats = *self.place.repeats.get_or_insert(known);
             self.complete = !self.place.harmed;
         }
