@@ -26,8 +26,9 @@ impl Moment {
     fn age(self, now: u64, wall: i64) -> Option<u64> {
         match self {
             Moment::Monotonic(then) => Some(now.saturating_sub(then)),
-            Moment::Wall(then) if !can_be_right(then) => None,
-            Moment::Wall(then) => Some(wall.saturating_sub(then).max(0).unsigned_abs()),
+            // nor if the clock is behind, as on a machine without one that has just begun
+            Moment::Wall(then) if !can_be_right(then) || wall < then => None,
+            Moment::Wall(then) => Some(wall.abs_diff(then)),
         }
     }
 }
