@@ -160,7 +160,7 @@ fn class(number: u16) -> u16 {
         17 | 18 | 31 => FLAG_PROCESSING,
         19 => FLAG_CAUSES,
         20 | 67 => FLAG_LINK_PUTS,
-        21 | 22 | 30 | 32..=34 | 47 | 75 | 77 | 78 | 84..=86 => FLAG_NOTES,
+        21 | 22 | 30 | 32..=34 | 47 | 75 | 77 | 78 | 84..=86 | 90 => FLAG_NOTES,
         28 | 38 => FLAG_READINGS,
         39..=41 => FLAG_SNAPSHOTS,
         74 | 76 | 80 | 88 => FLAG_HEALTH,
