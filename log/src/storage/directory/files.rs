@@ -30,6 +30,12 @@ pub(crate) fn open_directory(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
 }
 
+/// Opens a directory that was just made. A symbolic link in its place is an error.
+pub(super) fn open_made(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
+}
+
 /// Creates a file for appending. It must not exist.
 pub(super) fn create(directory: &File, name: &str) -> io::Result<File> {
     let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
