@@ -320,3 +320,41 @@ fn what_is_kept_for_less_goes_first() {
     assert!((3..15).contains(&kept.len()), "there must be too many: {kept:?}");
     assert_eq!(kept[0], death, "{kept:?}");
 }
+
+/// A time at which the wall clock was right, nanoseconds since 1970.
+const WALL: i64 = 1_790_000_000_000_000_000;
+
+/// Segments of an earlier run, which ended at [`WALL`]: the oldest is pinned.
+fn earlier_run(disk: &Disk) -> Vec<String> {
+    disk.set_wall(WALL);
+    let word = |number: u32| if number == 0 { "-auto" } else { "" };
+    let names: Vec<String> =
+        (0..6).map(|number| format!("20260921T141320Z-{number:010}{}.iocrec", word(number))).collect();
+    names.iter().for_each(|name| disk.put(name, vec![7; 50_000]));
+    names
+}
+
+/// A clock that is ahead at boot, until it is set, makes no earlier segment too old.
+#[test]
+fn the_largest_age_while_the_clock_is_ahead() {
+    let disk = Disk::default();
+    let earlier = earlier_run(&disk);
+    let years = 10 * 365 * 86_400 * SECOND as i64;
+    disk.set_wall(WALL + years);
+    let max_age = Some(Duration::from_secs(3_600));
+    let mut writer = Writer::open(disk.clone(), Options { max_age, ..options(1 << 20) }, 1).unwrap();
+    let left = |disk: &Disk| earlier.iter().filter(|name| disk.has(name)).count();
+    for second in 1..300 {
+        writer.tick(second * SECOND);
+    }
+    assert_eq!(left(&disk), earlier.len());
+    disk.set_wall(WALL + 400 * SECOND as i64);
+    for second in 300..1_000 {
+        writer.tick(second * SECOND);
+    }
+    assert_eq!(left(&disk), earlier.len());
+    // in truth
+    disk.set_wall(WALL + 4_000 * SECOND as i64);
+    writer.tick(4_000 * SECOND);
+    assert_eq!(left(&disk), 1, "only the pinned one stays");
+}

@@ -12,6 +12,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
+/// Time since the machine's boot, nanoseconds, before which its wall clock may not have been set: files dated by it are not
+/// taken for old.
+const CLOCK_SET: u64 = 600_000_000_000;
+
 /// A moment, by the best clock available for it.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
@@ -204,7 +208,8 @@ impl Retention {
         let mut place = 0;
         while place + usize::from(open) < self.segments.len() {
             let old = self.segments.get(place).is_some_and(|entry| {
-                entry.pin == Pin::No && entry.ended.age(now, wall).is_some_and(|age| age > most)
+                let is_known = now >= CLOCK_SET || matches!(entry.ended, Moment::Monotonic(_));
+                entry.pin == Pin::No && is_known && entry.ended.age(now, wall).is_some_and(|age| age > most)
             });
             if old {
                 self.drop_at(storage, place)?;
