@@ -334,6 +334,24 @@ fn earlier_run(disk: &Disk) -> Vec<String> {
     names
 }
 
+/// A clock that is behind says nothing of how old earlier segments are: a pin leaves them as they are.
+#[test]
+fn a_pin_while_the_clock_is_behind() {
+    let disk = Disk::default();
+    let earlier = earlier_run(&disk);
+    disk.set_wall(WALL - 3_600 * SECOND as i64);
+    let options = Options { segment: Some(MIN_SEGMENT), ..options(1 << 20) };
+    let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
+    writer.push(noise_mark(SECOND, 1000, &mut 1));
+    writer.tick(SECOND);
+    writer.pin(Pin::Auto, SECOND, "noticed");
+    writer.tick(2 * SECOND);
+    assert_eq!(writer.status().pinned, 2, "the pinned one, and that of this run");
+    writer.close(3 * SECOND);
+    let names: Vec<String> = disk.segments().into_iter().map(|(name, _)| name).collect();
+    assert!(earlier.iter().all(|name| names.contains(name)), "{names:?}");
+}
+
 /// A clock that is ahead at boot, until it is set, makes no earlier segment too old.
 #[test]
 fn the_largest_age_while_the_clock_is_ahead() {
