@@ -3,10 +3,16 @@
 mod common;
 
 use common::every::every_once;
-use common::{happenings, iocreplay, outcome, segments, write_events, MS, SECOND};
-use iocrec_log::event::{CaPut, Fact};
-use std::fs;
+use common::{ca_put, definitions, happenings, iocreplay, outcome, segments, write_events, MS, SECOND, WALL};
+use iocrec_log::event::{Address, CaPut, Channel, Circuit, Event, Fact, Origin};
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::writer::{Options, State, Writer};
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Puts, one each millisecond from this time on, which fill some segments.
 fn noise(since: u64) -> impl Iterator<Item = (u64, Fact)> {
@@ -164,5 +170,75 @@ fn puts_on_the_network_alone_are_no_silence() {
     for other in ["T:SP.DESC", "T:CALC.A"] {
         let silent = why(other);
         assert!(silent.contains("neither processed nor written"), "{silent}");
+    }
+}
+
+thread_local! {
+    /// Whether no segment can be begun.
+    static FAILS: Cell<bool> = const { Cell::new(false) };
+}
+
+fn reserve(_: &File, _: u64) -> io::Result<()> {
+    if FAILS.get() {
+        Err(io::Error::other("the disk fails"))
+    } else {
+        Ok(())
+    }
+}
+
+/// A circuit and a channel that are opened while nothing can be stored are in the next keyframe alone, although no segment
+/// is missing.
+#[test]
+fn what_is_defined_while_storing_is_paused_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let wall = Rc::new(Cell::new(WALL));
+    let storage = Directory::open(&log).unwrap().reserving(reserve);
+    let options = Options { segment: Some(64 << 10), ..Options::default() };
+    let mut writer = Writer::open(Clocked { storage, wall: Rc::clone(&wall) }, options, 7).unwrap();
+    for fact in definitions("box1") {
+        writer.push(Event { time: 0, fact });
+    }
+    FAILS.set(true);
+    let mut now = 0;
+    for (time, fact) in noise(SECOND) {
+        now = time;
+        wall.set(WALL + now as i64);
+        writer.push(Event { time, fact });
+        writer.tick(now);
+        if writer.status().state != State::Ok {
+            break;
+        }
+    }
+    assert!(matches!(writer.status().state, State::Paused { .. }));
+    let circuit = Circuit {
+        id: 9,
+        client: Address::new(Ipv4Addr::new(10, 0, 0, 6), 41_009),
+        server: Address::new(Ipv4Addr::new(10, 0, 0, 9), 5064),
+        user: "bob".into(),
+        host: "console4".into(),
+        minor: 13,
+        origin: Origin::Opened,
+    };
+    let (cid, sid, dbr, count) = (Some(9), Some(9), Some(6), Some(1));
+    let channel =
+        Channel { id: 9, circuit: 9, cid, sid, pv: "T:SP".into(), dbr, count, origin: Origin::Opened };
+    for fact in [Fact::from(circuit), Fact::from(channel)] {
+        writer.push(Event { time: now + MS, fact });
+    }
+    FAILS.set(false);
+    now += 5 * SECOND;
+    wall.set(WALL + now as i64);
+    writer.tick(now);
+    assert_eq!(writer.status().state, State::Ok);
+    writer.push(Event { time: now + MS, fact: ca_put(9, 9, false, 1, 5.0) });
+    writer.close(now + 2 * MS);
+    assert_eq!(segments(&log).len(), 2);
+    for options in [&[][..], &["--since", "-1s"]] {
+        let words = [&["puts", "--format", "jsonl", log.to_str().unwrap()], options].concat();
+        let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+        assert!(!err.contains("missing"), "{err}");
+        let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        assert_eq!((last["user"].as_str(), last["pv"].as_str()), (Some("bob"), Some("T:SP")), "{last}");
     }
 }
