@@ -162,3 +162,32 @@ fn at_the_start() {
         assert!(error.starts_with(begin) && !error.contains('\n'), "{error}");
     }
 }
+
+/// A loss is reported again if the report was not yet on the disk when that failed, and is gone.
+#[test]
+fn a_report_that_is_lost() {
+    let disk = Disk::default();
+    let options = Options { max_disk: MIN_DISK, level: 1, ..Options::default() };
+    let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
+    let mut seed = 1;
+    // one of them is too large, and lost
+    for size in [10, 300_000, 20] {
+        writer.push(noise_mark(SECOND, size, &mut seed));
+    }
+    // the report is written, but not synced
+    writer.tick(5 * SECOND / 2);
+    assert_eq!((writer.status().lost, split_losses(read_all(&disk)).1), (1, 1));
+    let (name, _) = disk.segments().pop().unwrap();
+    disk.set_faults(Some(Faults { first: disk.operations(), count: 1, kind: ErrorKind::Other }));
+    writer.push(noise_mark(3 * SECOND, 10, &mut seed));
+    writer.tick(9 * SECOND / 2);
+    assert!(matches!(writer.status().state, State::Paused { .. }));
+    disk.set_faults(None);
+    disk.lose(&name);
+    writer.tick(8 * SECOND);
+    assert_eq!(writer.status().state, State::Ok);
+    writer.close(9 * SECOND);
+    let status = writer.status();
+    assert_eq!((status.stored, status.lost), (0, 4));
+    assert_eq!(split_losses(read_all(&disk)).1, 4);
+}

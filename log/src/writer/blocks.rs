@@ -45,6 +45,9 @@ impl<S: Storage> Writer<S> {
         let written = matches!(outcome, Ok(true));
         if let (true, Some((count, since))) = (written, self.losses.reported()) {
             self.retention.reported(count, since);
+            if let Some(open) = &mut self.open {
+                open.reports(count, since);
+            }
         }
         let pushed = u64::from(self.batch.count()).saturating_sub(self.losses.settle(written));
         self.batch.clear();

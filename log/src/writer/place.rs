@@ -27,6 +27,8 @@ pub(super) struct Abandoned {
     length: u64,
     /// The unsynced events in it: their number and earliest time.
     doubtful: (u64, u64),
+    /// Lost events that it reports in what was not synced.
+    reported: Missing,
 }
 
 /// Missing events: their number and earliest time.
@@ -124,7 +126,11 @@ impl<S: Storage> Writer<S> {
         self.abandoned =
             self.abandoned.take().filter(|abandoned| retention.length_of(abandoned.name).is_some());
         self.unstore(missing);
-        // Losses that those segments reported must be reported again.
+        self.report_again(reported);
+    }
+
+    /// Losses whose report is missing must be reported again.
+    fn report_again(&mut self, reported: Missing) {
         if let Some(since) = reported.since {
             self.losses.lose(reported.count, since);
         }
@@ -142,12 +148,13 @@ impl<S: Storage> Writer<S> {
             let trimmed = self.retention.trim(&mut self.storage);
             trimmed.map_err(|error| Doing::ListDirectory.failed(error))?;
         }
-        if let Some(Abandoned { name, length, doubtful: (count, since) }) = self.abandoned.take() {
+        if let Some(Abandoned { name, length, doubtful: (count, since), reported }) = self.abandoned.take() {
             // Missing, or shorter than written: the disk lost it, or this is another disk.
             if moved || self.retention.length_of(name).is_none_or(|found| found < length) {
                 let mut missing = Missing::default();
                 missing.add(count, since);
                 self.unstore(missing);
+                self.report_again(reported);
             }
         }
         Ok(())
@@ -164,9 +171,9 @@ impl<S: Storage> Writer<S> {
     /// Remembers the open segment, which can't be properly ended.
     pub(super) fn note_abandoned(&mut self, open: &Open) {
         let Some(name) = self.retention.newest() else { return };
-        let doubtful = open.doubtful();
-        if doubtful.0 > 0 {
-            self.abandoned = Some(Abandoned { name, length: open.written(), doubtful });
+        let (doubtful, reported) = (open.doubtful(), open.reported());
+        if doubtful.0 > 0 || reported.count > 0 {
+            self.abandoned = Some(Abandoned { name, length: open.written(), doubtful, reported });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The open segment: its start, its keyframe, its space on the disk, and its end.
 
 use super::failure::{Doing, Failure};
+use super::place::Missing;
 use super::{nanoseconds, Writer, MIN_SEGMENT};
 use crate::block::{Batch, Encoded, Packer, MAX_TIME};
 use crate::event::{Event, Fact, SegmentEnd};
@@ -55,6 +56,8 @@ pub(super) struct Open {
     written: u64,
     /// Number of pushed events in it that were not synced, and the time of the earliest.
     doubtful: (u64, u64),
+    /// Lost events that it reports in what was not synced.
+    reported: Missing,
 }
 
 impl Open {
@@ -70,6 +73,11 @@ impl Open {
         self.doubtful = (self.doubtful.0.saturating_add(count), since);
     }
 
+    /// A block that was appended reports lost events.
+    pub fn reports(&mut self, count: u64, since: u64) {
+        self.reported.add(count, since);
+    }
+
     /// Number of bytes that the disk has certainly accepted.
     pub fn written(&self) -> u64 {
         self.written
@@ -78,6 +86,11 @@ impl Open {
     /// Number of pushed events that a power cut would cost, and the time of the earliest.
     pub fn doubtful(&self) -> (u64, u64) {
         self.doubtful
+    }
+
+    /// Lost events whose report a power cut would cost.
+    pub fn reported(&self) -> Missing {
+        self.reported
     }
 
     fn ended(&self) -> SegmentEnd {
@@ -253,6 +266,7 @@ impl<S: Storage> Writer<S> {
             unsynced: false,
             written: 0,
             doubtful: (0, 0),
+            reported: Missing::default(),
         };
         let mut dropped = 0;
         loop {
@@ -386,6 +400,7 @@ impl<S: Storage> Writer<S> {
             self.storage.sync().map_err(|error| Doing::Sync.failed(error))?;
             open.unsynced = false;
             open.doubtful = (0, 0);
+            open.reported = Missing::default();
         }
         self.retention.sync(&mut self.storage).map_err(|error| Doing::SyncDirectory.failed(error))?;
         self.last_sync = self.now;
