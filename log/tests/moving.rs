@@ -324,11 +324,16 @@ struct Moving {
     here: Disk,
     /// What has come, and whether it took the open file along.
     there: std::rc::Rc<std::cell::RefCell<Option<(Disk, bool)>>>,
+    /// Its unit of allocation, and that of what comes.
+    units: (u64, u64),
 }
 
 impl Storage for Moving {
     fn list(&mut self) -> io::Result<Vec<Stored>> {
         self.here.list()
+    }
+    fn unit(&self) -> u64 {
+        self.units.0
     }
     fn create(&mut self, name: &str, reserve: u64) -> io::Result<()> {
         self.here.create(name, reserve)
@@ -364,7 +369,7 @@ impl Storage for Moving {
     fn settle(&mut self) -> io::Result<bool> {
         let moved = self.there.borrow_mut().take();
         moved.map_or(Ok(false), |(there, _)| {
-            self.here = there;
+            (self.here, self.units.0) = (there, self.units.1);
             Ok(true)
         })
     }
@@ -376,7 +381,8 @@ fn another_disk_at_every_operation() {
     let run = |faults: Option<Faults>| {
         let (one, two) = (Disk::default(), Disk::default());
         let there = std::rc::Rc::default();
-        let moving = Moving { here: one.clone(), there: std::rc::Rc::clone(&there) };
+        let units = (4096, 4096);
+        let moving = Moving { here: one.clone(), there: std::rc::Rc::clone(&there), units };
         let mut writer = Writer::open(moving, options(), 1).unwrap();
         let (mut seed, mut pushed) = (1, 0);
         let mut load = |writer: &mut Writer<Moving>, beats: std::ops::Range<u64>| {
@@ -414,4 +420,25 @@ fn another_disk_at_every_operation() {
             );
         }
     }
+}
+
+/// A file system that gives space in larger pieces: what files take of it is counted in those.
+#[test]
+fn another_unit() {
+    const LARGE: u64 = 65536;
+    let there = std::rc::Rc::default();
+    let (here, units) = (Disk::default(), (4096, LARGE));
+    let moving = Moving { here, there: std::rc::Rc::clone(&there), units };
+    let mut writer = Writer::open(moving, options(), 1).unwrap();
+    let mut seed = 1;
+    writer.push(noise_mark(SECOND, 900, &mut seed));
+    writer.tick(2 * SECOND);
+    assert_ne!(writer.status().taken % LARGE, 0);
+    *there.borrow_mut() = Some((Disk::default(), false));
+    writer.tick(4 * SECOND);
+    writer.push(noise_mark(4 * SECOND, 900, &mut seed));
+    writer.tick(6 * SECOND);
+    let (taken, lost) = (writer.status().taken, writer.status().lost);
+    // the directory, the segment, and what belongs to it
+    assert!(taken >= 3 * LARGE && taken % LARGE == 0 && lost == 0, "{taken} {lost}");
 }

@@ -142,6 +142,7 @@ impl<S: Storage> Writer<S> {
             self.count_missing(None);
         }
         let moved = self.storage.settle().map_err(|error| Doing::OpenDirectory.failed(error))?;
+        self.retention.count_in(self.storage.unit());
         self.look_again()?;
         if moved {
             // Frees space that other recorders had preallocated there.

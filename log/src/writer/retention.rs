@@ -88,6 +88,11 @@ impl Retention {
         Retention { segments, cap, unit, own: unit, sums, deleted: 0, unsynced: false }
     }
 
+    /// The directory may be on another file system now, whose unit is this. [List](Self::look) it afterwards.
+    pub fn count_in(&mut self, unit: u64) {
+        self.unit = unit;
+    }
+
     /// Computes the sums again. Call it after any change.
     fn recount(&mut self) {
         self.sums = self.segments.iter().fold(Sums::default(), |sums, entry| {
