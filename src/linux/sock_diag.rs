@@ -99,6 +99,8 @@ pub struct Row {
     pub interface: u32,
     /// It identifies the socket in descriptors. 0: nobody has accepted it yet, or it is closed.
     pub inode: u64,
+    /// Number of the user who has made it.
+    pub user: u32,
     /// Bytes in its send queue: of a connection those that the other end has not acknowledged.
     pub unsent: u32,
     /// The timer that runs for it: [`WINDOW_PROBE`], or another.
@@ -122,6 +124,7 @@ impl Row {
             addresses: [part(8)?, part(24)?],
             interface: number(40)?,
             inode: number(MESSAGE - 4)?.into(),
+            user: number(MESSAGE - 8)?,
             unsent: number(MESSAGE - 12)?,
             timer: *message.get(2)?,
             retransmitted: attribute(message.get(MESSAGE..)?, INFO)
@@ -411,6 +414,7 @@ mod tests {
         let expected = [&stream, &accepted]
             .map(|of| super::super::sockets::inode(std::process::id(), of.as_raw_fd() as u32));
         assert_eq!([Some(of_client.inode), Some(of_server.inode)], expected);
+        assert_eq!(of_client.user, nix::unistd::geteuid().as_raw());
         // the listening socket is not taken for a connection that does not exist
         let nobody = Address::new([127, 0, 0, 1].into(), 1);
         assert_eq!(diag.find(server, nobody, 0), Some(None));
@@ -487,6 +491,7 @@ mod tests {
             addresses: [[0; 16]; 2],
             interface: 0,
             inode: 1,
+            user: 0,
             unsent: 0,
             timer: 0,
             retransmitted: 0,

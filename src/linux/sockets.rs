@@ -63,6 +63,15 @@ pub struct AnyConnection {
     pub inode: u64,
 }
 
+/// A socket that a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldSocket {
+    /// It identifies the socket in descriptors.
+    pub inode: u64,
+    /// Number of the user who has made it. That stays so, whoever holds it: a program that runs as another user may inherit it.
+    pub user: u32,
+}
+
 /// The IPv6 address that stands for an IPv4 address.
 pub fn standing_for(ip: Ipv4Addr) -> u128 {
     u128::from(ip.to_ipv6_mapped())
@@ -73,7 +82,7 @@ struct Row<'a> {
     local: Address,
     remote: Address,
     state: &'a str,
-    inode: u64,
+    held: HeldSocket,
 }
 
 /// Calls `each` for the IPv4 TCP sockets in a process's network namespace, including IPv6 sockets that also serve IPv4.
@@ -81,10 +90,10 @@ fn rows(pid: u32, each: &mut dyn FnMut(Row)) {
     rows_of(pid, ["net/tcp", "net/tcp6"], each);
 }
 
-/// The UDP sockets in a process's network namespace that may send IPv4: address, where 0 means any, and inode.
-pub fn datagram_sockets(pid: u32) -> Vec<(Address, u64)> {
+/// The UDP sockets in a process's network namespace that may send IPv4, with their addresses, where 0 means any.
+pub fn datagram_sockets(pid: u32) -> Vec<(Address, HeldSocket)> {
     let mut sockets = Vec::new();
-    rows_of(pid, ["net/udp", "net/udp6"], &mut |row| sockets.push((row.local, row.inode)));
+    rows_of(pid, ["net/udp", "net/udp6"], &mut |row| sockets.push((row.local, row.held)));
     sockets
 }
 
@@ -99,7 +108,9 @@ fn rows_of(pid: u32, tables: [&str; 2], each: &mut dyn FnMut(Row)) {
             let row = (|| {
                 let (local, remote) = (address(words.next()?)?, address(words.next()?)?);
                 let state = words.next()?;
-                Some(Row { local, remote, state, inode: words.nth(5)?.parse().ok()? })
+                let user = words.nth(3)?.parse().ok()?;
+                let inode = words.nth(1)?.parse().ok()?;
+                Some(Row { local, remote, state, held: HeldSocket { inode, user } })
             })();
             row.into_iter().for_each(&mut *each);
         }
@@ -114,7 +125,7 @@ pub fn connections(pid: u32) -> Vec<Connection> {
     let mut connections = Vec::new();
     rows(pid, &mut |row| {
         if row.state == ESTABLISHED {
-            connections.push(Connection { local: row.local, remote: row.remote, inode: row.inode });
+            connections.push(Connection { local: row.local, remote: row.remote, inode: row.held.inode });
         }
     });
     connections
@@ -158,7 +169,7 @@ fn read_served(pid: u32, ports: &[u16]) -> Vec<AnyConnection> {
 #[derive(Debug, Default)]
 pub struct Sockets {
     /// Sockets of the requested connections, by local and remote address.
-    pub connections: HashMap<(Address, Address), u64>,
+    pub connections: HashMap<(Address, Address), HeldSocket>,
     /// Listening sockets: address and inode.
     pub listeners: Vec<(Address, u64)>,
     /// Listening sockets of IPv6: address, where 0 means all, port and inode.
@@ -253,20 +264,24 @@ fn asked_of(diag: &mut Diag, asked: &HashSet<(Address, Address)>) -> Option<Sock
 }
 
 /// A socket, if it has one of these connections, and a process has the socket.
-fn wanted(row: &sock_diag::Row, asked: &HashSet<(Address, Address)>) -> Option<((Address, Address), u64)> {
+fn wanted(
+    row: &sock_diag::Row,
+    asked: &HashSet<(Address, Address)>,
+) -> Option<((Address, Address), HeldSocket)> {
     let ends = (row.v4(0)?, row.v4(1)?);
     let is_open = [sock_diag::ESTABLISHED, sock_diag::CLOSE_WAIT].contains(&row.state);
-    (is_open && row.inode != 0 && asked.contains(&ends)).then_some((ends, row.inode))
+    let held = HeldSocket { inode: row.inode, user: row.user };
+    (is_open && row.inode != 0 && asked.contains(&ends)).then_some((ends, held))
 }
 
 /// The same, from /proc.
 fn read(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
     let mut sockets = Sockets { listeners6: listeners6(pid), ..Sockets::default() };
     rows(pid, &mut |row| match row.state {
-        LISTEN => sockets.listeners.push((row.local, row.inode)),
+        LISTEN => sockets.listeners.push((row.local, row.held.inode)),
         // 0: nobody has accepted it yet
-        ESTABLISHED | CLOSE_WAIT if row.inode != 0 && asked.contains(&(row.local, row.remote)) => {
-            sockets.connections.insert((row.local, row.remote), row.inode);
+        ESTABLISHED | CLOSE_WAIT if row.held.inode != 0 && asked.contains(&(row.local, row.remote)) => {
+            sockets.connections.insert((row.local, row.remote), row.held);
         }
         _ => {}
     });

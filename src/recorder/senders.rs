@@ -41,27 +41,28 @@ struct Look {
 impl Look {
     fn at(asked: &[Asked]) -> Look {
         let began = clock::thread();
-        let mut wanted: HashMap<u64, Asked> = HashMap::new();
+        // with the user who has made the socket: whoever holds it may have become another one since
+        let mut wanted: HashMap<u64, (Asked, u32)> = HashMap::new();
         let mut pids: Vec<u32> = asked.iter().map(|asked| asked.pid).collect();
         pids.sort_unstable();
         pids.dedup();
         for pid in pids {
             let local = sockets::local(pid);
-            for (at, inode) in sockets::datagram_sockets(pid) {
+            for (at, held) in sockets::datagram_sockets(pid) {
                 // several sockets at one port, as of servers, show nothing
                 let is_it = |asked: &&Asked| {
                     let client = asked.client;
                     let here = local.iter().any(|local| local.has(client.ip));
                     asked.pid == pid && at.port == client.port && (at.ip == client.ip || at.ip == 0) && here
                 };
-                if let Some(asked) = asked.iter().find(is_it).filter(|_| inode != 0) {
-                    wanted.insert(inode, *asked);
+                if let Some(asked) = asked.iter().find(is_it).filter(|_| held.inode != 0) {
+                    wanted.insert(held.inode, (*asked, held.user));
                 }
             }
         }
-        let several = |of: &Asked| wanted.values().filter(|other| *other == of).count() > 1;
+        let several = |of: &Asked| wanted.values().filter(|(other, _)| other == of).count() > 1;
         let inodes: HashSet<u64> =
-            wanted.iter().filter(|(_, of)| !several(of)).map(|(inode, _)| *inode).collect();
+            wanted.iter().filter(|(_, (of, _))| !several(of)).map(|(inode, _)| *inode).collect();
         let mut holders: HashMap<u64, Vec<u32>> = HashMap::new();
         if !inodes.is_empty() {
             for (pid, held) in sockets::holders(&inodes) {
@@ -69,12 +70,12 @@ impl Look {
             }
         }
         let found = holders.into_iter().filter_map(|(inode, pids)| {
-            let asked = wanted.get(&inode)?;
+            let (asked, owner) = wanted.get(&inode)?;
             // one that several hold was inherited: the first of them made it
             let pid = pids.into_iter().min()?;
             let program = script::name(&process::command(pid));
             let (namespace, client) = (asked.namespace, asked.client);
-            Some(Sender { namespace, client, pid, program, user: user::user(pid), ioc: None })
+            Some(Sender { namespace, client, pid, program, user: user::name_of(*owner), ioc: None })
         });
         Look { found: found.collect(), took: clock::thread().saturating_sub(began) }
     }
@@ -152,11 +153,15 @@ fn start() -> Option<(Queue<Vec<Asked>>, Receiver<Look>)> {
 mod tests {
     use super::*;
     use std::net::UdpSocket;
+    use std::os::unix::fs::fchown;
     use std::time::{Duration, Instant};
 
     #[test]
     fn a_socket_of_our_own() {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        // root can give it to another user; else nothing changes
+        let us = nix::unistd::geteuid().as_raw();
+        let owner = fchown(&socket, Some(61_234), None).map_or(us, |()| 61_234);
         let client = Address::new([127, 0, 0, 1].into(), socket.local_addr().unwrap().port());
         let stranger = Address::new([10, 99, 0, 1].into(), client.port);
         let pid = std::process::id();
@@ -171,8 +176,8 @@ mod tests {
             found = senders.step(PAUSE);
             std::thread::sleep(Duration::from_millis(5));
         }
-        let found: Vec<_> = found.iter().map(|sender| (sender.client, sender.pid)).collect();
-        assert_eq!(found, [(client, pid)]);
+        let found: Vec<_> = found.iter().map(|sender| (sender.client, sender.pid, &*sender.user)).collect();
+        assert_eq!(found, [(client, pid, &*user::name_of(owner))]);
         senders.find(AGAIN / 2, namespace, client, pid);
         assert!(senders.waiting.is_empty(), "it is known");
     }

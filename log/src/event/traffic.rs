@@ -135,7 +135,7 @@ pub struct Sender {
     pub pid: u32,
     /// Its program: the first words of its command line.
     pub program: String,
-    /// The name of its user, or the number.
+    /// The name of the user who made the socket, or the number.
     pub user: String,
     /// The recorded IOC that it is, if it is one.
     pub ioc: Option<IocId>,

@@ -111,8 +111,8 @@ impl Look {
     /// else its holder.
     fn ends(&self, namespace: Namespace, client: Address, server: Address) -> [Option<Option<IocId>>; 2] {
         let here = |local, remote| {
-            let inode = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
-            Some(self.owner(*inode))
+            let held = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
+            Some(self.owner(held.inode))
         };
         // A container's client of a server outside, or the other way round. Several namespaces may have such a
         // connection.
@@ -123,7 +123,7 @@ impl Look {
                 sockets.connections.get(&(client, server)).filter(|_| own)
             });
             let first = found.next()?;
-            Some(self.owner(*first).filter(|_| found.next().is_none()))
+            Some(self.owner(first.inode).filter(|_| found.next().is_none()))
         };
         let loopback = client.ip >> 24 == 127;
         let is_ioc = |id: &IocId| self.places.recorded.iter().any(|(ioc, _, is_ioc)| ioc == id && *is_ioc);
@@ -347,7 +347,7 @@ impl EndFinder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux::sockets::LocalAddress;
+    use crate::linux::sockets::{HeldSocket, LocalAddress};
 
     const HOST: Namespace = 100;
     const BOX: Namespace = 101;
@@ -363,7 +363,8 @@ mod tests {
             let local =
                 vec![LocalAddress { ip: at(ip, 0).ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }];
             let own = connections.iter().filter(|(of, ..)| *of == namespace);
-            let connections = own.map(|&(_, local, remote, inode)| ((local, remote), inode)).collect();
+            let held = |inode| HeldSocket { inode, user: 0 };
+            let connections = own.map(|&(_, local, remote, inode)| ((local, remote), held(inode))).collect();
             sockets.insert(namespace, Sockets { connections, local, ..Sockets::default() });
         }
         let recorded = vec![(1, 11, true), (2, 12, true), (3, 13, false)];

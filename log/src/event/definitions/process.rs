@@ -23,7 +23,7 @@ pub struct SocketHolder {
     pub command: Vec<String>,
     /// Whether the end of the command line is missing.
     pub is_cut: bool,
-    /// The name of its effective user, or the number.
+    /// The name of the user who made the socket, or the number: it may have become another one since.
     pub user: String,
 }
 

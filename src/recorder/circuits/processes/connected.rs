@@ -278,7 +278,8 @@ impl Describer {
             crate::linux::reader::use_reader_process();
             self.has_reader = true;
         }
-        let seen = describe(connect.pid, connect.start, self.commands)?;
+        let mut seen = describe(connect.pid, connect.start, self.commands)?;
+        seen.user = self.user(connect.user);
         self.last = Some((connect.clone(), Instant::now(), seen.clone()));
         Some(seen)
     }
@@ -364,6 +365,8 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_the_name_that_was_told() {
+        /// Nobody runs the tests as this user.
+        const ANOTHER: u32 = 61_234;
         let connect = |pid, start| Connect {
             namespace: 7,
             time: 1,
@@ -372,7 +375,7 @@ mod tests {
             sequence: 5,
             pid,
             start,
-            user: 0,
+            user: ANOTHER,
             name: "caput".into(),
         };
         let own = std::process::id();
@@ -383,9 +386,10 @@ mod tests {
         assert_eq!(describer.seen(&connect(own, start)).as_ref(), Some(&lives));
         assert!(describer.seen(&connect(own, start + 1)).is_none());
         assert!(lives.program != "caput" && !lives.command.is_empty(), "{lives:?}");
+        assert_eq!(lives.user, user::name_of(ANOTHER), "of the moment when it connected");
         assert!(describer.look(&connect(own, start + 1)).is_none(), "another of its number");
         let gone = describer.as_told(&connect(own, start + 1));
         assert_eq!((gone.program.as_str(), gone.command.len(), gone.pid), ("caput", 0, own));
-        assert_eq!(gone.user, user::name_of(0));
+        assert_eq!(gone.user, user::name_of(ANOTHER));
     }
 }

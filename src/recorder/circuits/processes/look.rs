@@ -10,7 +10,7 @@ use iocrec_log::event::{Address, CircuitId, SocketHolder};
 
 use super::Asked;
 use crate::ioc::{redact, script};
-use crate::linux::sockets::{self, Sockets};
+use crate::linux::sockets::{self, HeldSocket, Sockets};
 use crate::linux::{clock, process, user};
 use crate::net::Namespace;
 use crate::recorder::circuits::places::Places;
@@ -51,8 +51,7 @@ pub(super) struct Look {
 /// A client's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Socket {
-    /// By its inode.
-    Is(u64),
+    Is(HeldSocket),
     /// The client's address is this machine's, but there is no such socket, or nobody holds it.
     Gone,
     /// As far as is known, it is on another machine.
@@ -82,9 +81,15 @@ impl Look {
         let recorded: HashSet<u32> = places.recorded.iter().map(|(_, pid, _)| *pid).collect();
         let (mut holders, is_whole) =
             if inodes.is_empty() { (HashMap::new(), true) } else { holders(&inodes, commands) };
+        let mut names: HashMap<u32, String> = HashMap::new();
         let found = asked.iter().zip(found).filter_map(|(asked, socket)| {
             let (mut of, more) = match socket {
-                Socket::Is(inode) => holders.remove(&inode).unwrap_or_default(),
+                Socket::Is(HeldSocket { inode, user }) => {
+                    let (mut of, more) = holders.remove(&inode).unwrap_or_default();
+                    let name = names.entry(user).or_insert_with(|| user::name_of(user));
+                    of.iter_mut().for_each(|holder: &mut SocketHolder| holder.user.clone_from(name));
+                    (of, more)
+                }
                 Socket::Gone => (Vec::new(), 0),
                 Socket::Elsewhere => return None,
             };
@@ -101,7 +106,7 @@ impl Look {
 impl Socket {
     fn inode(&self) -> Option<u64> {
         match self {
-            Socket::Is(inode) => Some(*inode),
+            Socket::Is(held) => Some(held.inode),
             Socket::Gone | Socket::Elsewhere => None,
         }
     }
@@ -112,8 +117,8 @@ impl Socket {
 fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
     let in_table = |sockets: &Sockets| sockets.connections.get(&(asked.client, asked.server)).copied();
     let own = tables.get(&asked.namespace);
-    if let Some(inode) = own.and_then(in_table) {
-        return Socket::Is(inode);
+    if let Some(held) = own.and_then(in_table) {
+        return Socket::Is(held);
     }
     if own.is_some_and(|own| own.local.iter().any(|local| local.has(asked.client.ip))) {
         return Socket::Gone;
@@ -125,7 +130,7 @@ fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
         |sockets: &&Sockets| sockets.local.iter().any(|local| local.bits == 32 && local.has(asked.client.ip));
     let mut others = tables.values().filter(at_home).filter_map(in_table);
     match (others.next(), others.next()) {
-        (Some(inode), None) => Socket::Is(inode),
+        (Some(held), None) => Socket::Is(held),
         _ => Socket::Elsewhere,
     }
 }
@@ -181,18 +186,18 @@ fn holders(inodes: &HashSet<u64>, commands: bool) -> (HashMap<u64, (Vec<SocketHo
     (holders, is_whole)
 }
 
-/// Describes a process; `None` if its number belongs to another one by now.
+/// Describes a process, but for the user: as whom it runs now is not who has made a socket that it holds, since a program that
+/// runs as root for whoever starts it may have inherited it. `None` if its number belongs to another one by now.
 pub(super) fn describe(pid: u32, start: u64, commands: bool) -> Option<SocketHolder> {
     let words = process::command(pid);
     let name = script::name(&words);
     let program = if name.is_empty() { process::thread_name(pid, pid) } else { name };
-    let user = user::user(pid);
     if process::start(pid) != Some(start) {
         return None;
     }
     let (command, is_cut) = if commands { cut(redact::command(&words)) } else { (Vec::new(), false) };
     let program = shortened(program, MAX_PROGRAM).0;
-    Some(SocketHolder { pid, start, program, command, is_cut, user })
+    Some(SocketHolder { pid, start, program, command, is_cut, user: String::new() })
 }
 
 /// The first bytes of a command line, and whether there is more.

@@ -2,8 +2,11 @@ use super::*;
 use crate::net::captures::Wanted;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::fchown;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+
+use nix::unistd::geteuid;
 
 /// A connection on loopback: both ends.
 struct Pair {
@@ -82,6 +85,19 @@ fn all_that_hold_a_socket_are_named() {
     child.wait().unwrap();
 }
 
+/// Whoever holds a socket may have become another user since, as a program does that runs as root for whoever starts it.
+#[test]
+fn the_user_is_the_one_who_has_made_the_socket() {
+    let (others, own) = (pair(), pair());
+    let us = geteuid().as_raw();
+    // root can give it to another user; else nothing changes
+    let user = fchown(&others.client, Some(61_234), None).map_or(us, |()| 61_234);
+    let look = Look::at(&places(&[]), &[asked(1, &others), asked(2, &own)], true);
+    let users: Vec<_> =
+        look.found.iter().flat_map(|found| &found.holders).map(|holder| &*holder.user).collect();
+    assert_eq!(users, [user::name_of(user), user::name_of(us)]);
+}
+
 #[test]
 fn a_client_that_is_gone_or_elsewhere() {
     let gone = pair();
@@ -121,8 +137,9 @@ fn long_command_lines_are_cut() {
 fn a_socket_counts_where_its_address_is() {
     let at = |ip: [u8; 4], port| Address::new(Ipv4Addr::from(ip), port);
     let (client, server) = (at([172, 17, 0, 2], 40_000), at([172, 17, 0, 1], 5064));
+    let held = |inode| HeldSocket { inode, user: 0 };
     let table = |ip: [u8; 4], inode: Option<u64>| Sockets {
-        connections: inode.map(|inode| ((client, server), inode)).into_iter().collect(),
+        connections: inode.map(|inode| ((client, server), held(inode))).into_iter().collect(),
         local: vec![sockets::LocalAddress { ip: u32::from(Ipv4Addr::from(ip)), bits: 32 }],
         ..Sockets::default()
     };
@@ -130,10 +147,10 @@ fn a_socket_counts_where_its_address_is() {
     let of = |tables: Vec<(Namespace, Sockets)>| socket(&tables.into_iter().collect(), &asked);
     let host = || (1, table([172, 17, 0, 1], None));
     assert_eq!(of(vec![host()]), Socket::Elsewhere);
-    assert_eq!(of(vec![host(), (2, table([172, 17, 0, 2], Some(7)))]), Socket::Is(7));
+    assert_eq!(of(vec![host(), (2, table([172, 17, 0, 2], Some(7)))]), Socket::Is(held(7)));
     assert_eq!(of(vec![host(), (2, table([172, 17, 0, 3], Some(7)))]), Socket::Elsewhere);
     let twins = vec![host(), (2, table([172, 17, 0, 2], Some(7))), (3, table([172, 17, 0, 2], Some(8)))];
     assert_eq!(of(twins), Socket::Elsewhere, "one of two");
     let own = vec![(1, table([172, 17, 0, 2], Some(9))), (2, table([172, 17, 0, 2], Some(7)))];
-    assert_eq!(of(own), Socket::Is(9));
+    assert_eq!(of(own), Socket::Is(held(9)));
 }
