@@ -55,7 +55,7 @@ pub enum ProbeError {
     Ended,
     /// The file was overwritten at that place, and the kernel has not released the old instruction.
     StillHeld,
-    /// The file was overwritten not long ago, and another recorder's probes are being removed.
+    /// The file was overwritten not long ago, and another recorder's probes may still be there.
     StillKept,
     /// The offset in the file, or the thread's number, is too large for the kernel's interface.
     OutOfRange(u64),
@@ -73,7 +73,7 @@ impl Display for ProbeError {
                 f.write_str("its file was overwritten, and the kernel has not released the old code")
             }
             ProbeError::StillKept => f.write_str(
-                "its file was overwritten not long ago, and another recorder's probes are being removed (iocrec-closing)",
+                "its file was overwritten not long ago, and another recorder's probes may still be there",
             ),
             ProbeError::OutOfRange(number) => write!(f, "{number:#x} is out of range"),
             ProbeError::NoProgram(name) => write!(f, "no BPF program {name}"),

@@ -11,7 +11,8 @@
 //!
 //! As long as a probe is there, the kernel keeps the instruction that was at its place. If the file is overwritten meanwhile
 //! and the place probed again, by whichever recorder, it would carry out the old instruction in the new code. So while such a
-//! child works, files that were overwritten not long before it began are left alone ([`may_be_kept`]).
+//! child works, files that were overwritten not long before it began are left alone ([`may_be_kept`]); and while another
+//! recorder runs, those that were overwritten not long ago, since it may not have removed its probes yet.
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
@@ -63,8 +64,8 @@ pub fn leave_to_child() -> bool {
     }
 }
 
-/// Whether the kernel may still keep old instructions for one of these files: another recorder's child is at work, and
-/// the file was overwritten after its recorder last looked for that.
+/// Whether the kernel may still keep old instructions for one of these files: another recorder or its child is at work, and
+/// the file was overwritten after the recorder last looked for that.
 pub fn may_be_kept<'a>(mut files: impl Iterator<Item = &'a Opened>) -> bool {
     /// A recorder looks at each of its IOCs every 16 s at the latest (inspector/queue.rs).
     const LOOKED: Duration = Duration::from_secs(60);
@@ -74,7 +75,7 @@ pub fn may_be_kept<'a>(mut files: impl Iterator<Item = &'a Opened>) -> bool {
 /// PF_FORKNOEXEC (linux/sched.h): it was forked, and has started no program since.
 const FORKED: u64 = 0x40;
 
-/// How long ago the first of the children began that are at work, if there are any.
+/// How long ago the first of the children began that are at work, if there are any, else nothing for another recorder.
 fn at_work() -> Option<Duration> {
     /// Time for which the answer is taken to last: to list all processes takes some 5 µs for each.
     const LASTS: Duration = Duration::from_secs(1);
@@ -86,28 +87,37 @@ fn at_work() -> Option<Duration> {
     let Ok(pids) = process::pids() else {
         return Some(Duration::from_secs(NEIGHBOURS.into())); // nobody can tell; hardly any lives longer
     };
-    let children = pids.into_iter().filter(|&pid| is_child(pid));
-    let ages = children.map(|pid| {
-        let start = process::start(pid).map_or(0, clock::monotonic_of_boot);
-        Duration::from_nanos(clock::monotonic().saturating_sub(start))
-    });
-    let age = ages.max();
+    let age = pids.into_iter().filter_map(age).max();
     *latest = Some((Instant::now(), age));
     age
 }
 
-/// Whether a process is such a child. Anybody can take its name, so only those of root and of this program's own user count:
-/// others may not place probes. A program that runs as root for whoever starts it has the name of a link of his; but it was
-/// started, and the child was not.
-fn is_child(pid: u32) -> bool {
+/// How long ago a process began if it is such a child; nothing if it is another recorder, which goes on looking; `None` if it
+/// is neither. Anybody can take their names, so only those of root and of this program's own user count: others may not place
+/// probes. A program that runs as root for whoever starts it has the name of a link of his; but it was started, as the child
+/// was not, and its file has its own name.
+fn age(pid: u32) -> Option<Duration> {
+    /// What the names of all of them, and of a recorder's file, begin with.
+    const COMMON: &str = "iocrec";
     let name = process::thread_name(pid, pid);
-    if name.as_bytes() != NAME.to_bytes() && name != OLD_NAME {
-        return false;
+    if !name.starts_with(COMMON) || pid == std::process::id() {
+        return None;
     }
     let status = process::text(format!("/proc/{pid}/status")).unwrap_or_default();
     let own = nix::unistd::geteuid().as_raw();
-    let is_trusted = process::user_ids(&status).is_some_and(|ids| ids.iter().all(|&id| id == 0 || id == own));
-    is_trusted && process::flags(pid).is_some_and(|flags| flags & FORKED != 0)
+    if !process::user_ids(&status)?.iter().all(|&id| id == 0 || id == own) {
+        return None;
+    }
+    if process::flags(pid)? & FORKED != 0 {
+        // else it is a recorder's reader process
+        let is_child = name.as_bytes() == NAME.to_bytes() || name == OLD_NAME;
+        let start = process::start(pid).map_or(0, clock::monotonic_of_boot);
+        return is_child.then(|| Duration::from_nanos(clock::monotonic().saturating_sub(start)));
+    }
+    // nothing is told of one that is ending
+    let file = process::link(pid, "exe");
+    let is_recorder = file.is_empty() || file.rsplit('/').next()?.starts_with(COMMON);
+    is_recorder.then_some(Duration::ZERO)
 }
 
 /// The descriptors of probes, in order, and the highest of all.

@@ -105,8 +105,8 @@ impl Display for NotProbed {
                  process of this machine could fork; iocrec tries again"
             ),
             NotProbed::StillKept => f.write_str(
-                "its files were overwritten not long ago, and another recorder's probes are still being removed (iocrec-closing): the \
-                 kernel might carry out old code; iocrec tries again",
+                "its files were overwritten not long ago, and another recorder's probes may still be there (a second iocrec, \
+                 or iocrec-closing): the kernel might carry out old code; iocrec tries again",
             ),
             NotProbed::TooFewFiles(limit) => write!(
                 f,

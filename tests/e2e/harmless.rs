@@ -197,6 +197,39 @@ fn probes_that_another_recorder_removes() {
     assert!(errors.contains("is probed from now on: another recorder's probes are gone"), "{errors}");
 }
 
+/// While another recorder runs, which may not have removed its probes yet, a program that was overwritten a moment ago is not
+/// probed either, and is a minute later. Others are.
+#[test]
+fn a_program_overwritten_beside_another_recorder() {
+    let Some(rig) = Rig::alone("harmless-beside") else { return };
+    let Some(own) = Own::build(&rig, Build::Static) else { return };
+    let mut recorder = rig.record(&[]);
+    let mut other = rig.agent(&["watch"]);
+    let mut first = own.start(&rig, PORT, "first.db", &["alone"]);
+    wait_until("a new file is probed", || changed_bytes(&first, &own.program) > 0);
+    first.kill();
+
+    // it was made some time ago, and is overwritten in place
+    std::thread::sleep(std::time::Duration::from_secs(25));
+    let program = std::fs::read(&own.program).expect("the program");
+    std::fs::write(&own.program, &program).expect("it is overwritten");
+    let overwritten = std::time::Instant::now();
+    let changed = own.start(&rig, PORT, "first.db", &["alone"]);
+    let unchanged = rig.ioc("unchanged", PORT + 10, "puts.db", &[]);
+    wait_until("the other one is probed", || changed_bytes(&unchanged, "libdbCore") > 0);
+    // its packets are recorded, and it says so
+    wait_until("it says so", || recorder.errors().contains("another recorder's probes may still be there"));
+    let probed = changed_bytes(&changed, &own.program);
+    // a file's time is in whole seconds there
+    assert!(probed == 0 || overwritten.elapsed().as_secs() >= 58, "{}", recorder.errors());
+    std::thread::sleep(std::time::Duration::from_secs(57).saturating_sub(overwritten.elapsed()));
+    wait_until("it is probed then", || changed_bytes(&changed, &own.program) > 0);
+    assert!(overwritten.elapsed().as_secs() >= 58, "{:?}", overwritten.elapsed());
+    wait_until("it says that, too", || recorder.errors().contains("is probed from now on"));
+    assert!(other.stop().success(), "{}", other.errors());
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
 /// The thread that the probes are attached to ends while others continue (epicsThreadExitMain, as in `softIoc -S`). It is the
 /// first thread, unless another one has the name of a thread that lasts.
 #[test]
