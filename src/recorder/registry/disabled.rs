@@ -39,14 +39,76 @@ impl Disabled {
         let memory = &owner.process.memory;
         let read = || sample(memory, layout, What::Values, &[address]).pop().flatten();
         // nothing but the record's processing changes it, which the first reading may have caught in the middle
-        let Some(one) = read().filter(|one| read().is_some_and(|again| *one == again)) else { return };
+        let one = read();
+        // what is equal before and after that was true then; hits that come later show what happened later
+        let time = env.monotonic();
+        let Some(one) = one.filter(|one| read().is_some_and(|again| *one == again)) else { return };
         let Some(state) = state(memory.width(), layout, &one) else { return };
         if state.status != DISABLE || state.is_active {
             return;
         }
         self.0.insert(address);
-        let time = env.monotonic();
         let (value, severity, status, stamp) = (state.value, state.severity, state.status, state.stamp);
         env.push(time, Fact::Snapshot(Snapshot { record, value, severity, status, stamp }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::clock::Clock;
+    use crate::recorder::env::{Machine, Run};
+    use crate::recorder::testing::{options, Collected, FakeProcfs, TestIoc, PID, SEVR};
+    use nix::poll::PollFd;
+    use std::cell::RefCell;
+    use std::time::Duration;
+
+    /// A clock that an IOC's record processes with, if one is named: it has no alarm from that time on.
+    struct Meanwhile(RefCell<TestIoc>, Option<u64>);
+
+    impl Clock for Meanwhile {
+        fn monotonic(&self) -> u64 {
+            self.1.iter().for_each(|&record| self.0.borrow_mut().put(record, SEVR - 2, &[0; 2]));
+            7
+        }
+
+        fn wall_offset(&self) -> i64 {
+            0
+        }
+
+        fn monotonic_of_boot(&self, boot: u64) -> u64 {
+            boot
+        }
+
+        fn wait(&self, _descriptors: &mut [PollFd], _longest: Duration) {}
+    }
+
+    #[test]
+    fn what_is_told_was_so_at_its_time() {
+        for processes in [false, true] {
+            let mut ioc = TestIoc::new(PID);
+            let address = ioc.calc("T:A");
+            ioc.put(address, SEVR - 2, &DISABLE.to_ne_bytes());
+            let process = ioc.process.clone();
+            let clock = Meanwhile(RefCell::new(ioc), processes.then_some(address));
+            let procfs = FakeProcfs::default();
+            let machine =
+                Machine { clock: Box::new(clock), procfs: Box::new(procfs), is_told_to_end: || false };
+            let (options, mut sink) = (options(), Collected::default());
+            let (mut messages, mut run) = (Vec::new(), Run::default());
+            let mut env = Env {
+                now: 1,
+                wall_offset: 0,
+                options: &options,
+                machine: &machine,
+                sink: &mut sink,
+                messages: &mut messages,
+                run: &mut run,
+            };
+            Disabled::default().read(&mut env, Owner { id: 1, process: &process }, 1, address);
+            let told: Vec<u64> = sink.take().iter().map(|event| event.time).collect();
+            let expected: &[u64] = if processes { &[] } else { &[7] };
+            assert_eq!(told, expected);
+        }
     }
 }
