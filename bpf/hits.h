@@ -198,6 +198,7 @@ struct process_layout {
 	__u64 window;       /* time in which `chains` of each record's chains are kept, ns */
 	__u32 chains;       /* 0 for all */
 	__u32 selects;      /* 1 if some records are unwanted; map `records` has them */
+	__u64 tag;          /* of this tracing of the process, in the upper ten bits: see SEEN */
 };
 
 #define NO_OFFSET 0xffffffff
@@ -263,10 +264,12 @@ struct type_place {
 
 /*
  * The programs' cache of the types of records that they have seen, so that RDES need not be read again: a record's
- * address, whose lowest four bits are zero, above the place of its type.
+ * address, whose lowest four bits are zero, above the place of its type. No address reaches the upper ten bits: the tag
+ * there tells one process from another that has had a record of another type at this address before, as where
+ * addresses are not random.
  */
 #define RECORD_PLACE(record) PLACE((__u32)((record) >> 4), RECORD_BITS)
-#define SEEN(record, type) ((record) >> 4 << TYPE_BITS | (type))
+#define SEEN(process, record, type) (((record) >> 4 << TYPE_BITS | (type)) ^ (process)->tag)
 
 /* State of a record (map `records`, key: record_key), if chains are sampled or records selected. */
 struct record_key {
@@ -349,9 +352,9 @@ _Static_assert(sizeof(struct console_state) == 24, "console_state");
 _Static_assert(sizeof(struct record_key) == 16, "record_key");
 _Static_assert(sizeof(struct record_state) == 32, "record_state");
 _Static_assert(sizeof(struct thread_state) == 32, "thread_state");
-_Static_assert(sizeof(struct process_place) == 56, "process_place");
+_Static_assert(sizeof(struct process_place) == 64, "process_place");
 _Static_assert(sizeof(struct type_place) == 48, "type_place");
-_Static_assert(sizeof(struct process_layout) == 48, "process_layout");
+_Static_assert(sizeof(struct process_layout) == 56, "process_layout");
 _Static_assert(sizeof(struct type_key) == 16, "type_key");
 _Static_assert(sizeof(struct value_layout) == 32, "value_layout");
 

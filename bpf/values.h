@@ -58,7 +58,7 @@ INLINE struct value_layout *value_of(struct process_layout *process, __u64 id, _
 	COMPARED(seen);
 	key.pid = id >> 32;
 	at = *seen & ((1 << TYPE_BITS) - 1);
-	if (*seen == SEEN(record, at)) {
+	if (*seen == SEEN(process, record, at)) {
 		place = bpf_map_lookup_elem(&type_places, &at);
 		if (place && place->key.pid == key.pid)
 			return &place->layout;
@@ -67,7 +67,7 @@ INLINE struct value_layout *value_of(struct process_layout *process, __u64 id, _
 	at = TYPE_PLACE(key.rdes, key.pid);
 	place = bpf_map_lookup_elem(&type_places, &at);
 	if (place && place->key.rdes == key.rdes && place->key.pid == key.pid) {
-		*seen = SEEN(record, at);
+		*seen = SEEN(process, record, at);
 		return &place->layout;
 	}
 	return bpf_map_lookup_elem(&types, &key);

@@ -285,6 +285,8 @@ shared! {
         chains: u32,
         /// 1 if some records are unwanted; map `records` has them.
         selects: u32,
+        /// Of this tracing of the process, in the upper ten bits (SEEN of bpf/hits.h).
+        tag: u64,
     }
 
     /// `struct process_place`, the value of array `process_places`.

@@ -20,11 +20,14 @@ use crate::bpf::transport::Room;
 /// The BPF programs' input for a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layouts {
-    /// Its layout. The members that limit recording (`window`, `chains`, `selects`) are set here.
+    /// Its layout. `tag` and the members that limit recording (`window`, `chains`, `selects`) are set here.
     pub process: ProcessLayout,
     /// Its record types.
     pub types: Vec<(TypeKey, ValueLayout)>,
 }
+
+/// The lowest bit of [`ProcessLayout::tag`].
+const TAG_AT: u32 = 54;
 
 /// Limit on the chains kept that begin with the same record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,8 @@ pub struct Maps {
     traced: HashMap<u32, Process>,
     leaves_out: LeavesOut,
     thinning: Option<ChainSampling>,
+    /// Number of times that a process was traced.
+    tracings: u64,
     /// Number of records that did not fit.
     unknown: u64,
 }
@@ -152,6 +157,7 @@ impl Maps {
             traced: HashMap::new(),
             leaves_out,
             thinning: None,
+            tracings: 0,
             unknown: 0,
         })
     }
@@ -167,7 +173,10 @@ impl Maps {
     /// A map is full.
     pub fn trace(&mut self, pid: u32, layouts: &Layouts) -> Result<(), MapError> {
         self.forget_hits(pid);
-        self.traced.insert(pid, Process { layout: layouts.process, types: Vec::new(), records: Vec::new() });
+        // what the programs have noted of another process's records, or of those of this one before, counts no more
+        self.tracings = self.tracings.wrapping_add(1);
+        let layout = ProcessLayout { tag: self.tracings << TAG_AT, ..layouts.process };
+        self.traced.insert(pid, Process { layout, types: Vec::new(), records: Vec::new() });
         self.extend(pid, layouts)?;
         self.set(pid)
     }

@@ -100,6 +100,7 @@ mod tests {
                 window: 0,
                 chains: 0,
                 selects: 0,
+                tag: 0,
             };
             assert_eq!(found, Layouts { process: expected, types: vec![] }, "{numbering:?}, {width:?}");
         }

@@ -291,6 +291,31 @@ mod tests {
         }
     }
 
+    /// A record is of another type when the process is traced again, as one of another process at the same address: what the
+    /// programs have noted of it before counts no more.
+    #[test]
+    fn a_record_of_another_type_at_the_same_address() {
+        if !is_root() {
+            return not_run("self_test::a_record_of_another_type_at_the_same_address", Needs::Root);
+        }
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let value_at = offset_of!(Record, value) as u32;
+        for tier in [Tier::Ring, Tier::Perf] {
+            let mut kernel = Kernel::load(tier, LeavesOut::default(), Room::default()).unwrap();
+            let types = [0_u8; 2];
+            let [first, second] = [0, 1].map(|at| &raw const types[at]);
+            let (status, severity, value) = (STATUS, SEVERITY, TEXT);
+            let mut record = Record { rdes: first, status, severity, active: 0, value };
+            let before = layouts(first as usize as u64, value_at);
+            assert_eq!(ask(&mut kernel, &before, black_box(&raw const record)), Ok(()), "{tier:?}");
+            record.rdes = second;
+            // values of the first type lie elsewhere now
+            let mut now = layouts(first as usize as u64, value_at + 1);
+            now.types.extend(layouts(second as usize as u64, value_at).types);
+            assert_eq!(ask(&mut kernel, &now, black_box(&raw const record)), Ok(()), "{tier:?}");
+        }
+    }
+
     /// Tries on this kernel the probes of kernels before 4.17: by events in tracefs, bound to a process, in a file that
     /// a descriptor names. The events are deleted with the probe.
     #[test]
