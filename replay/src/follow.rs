@@ -14,7 +14,7 @@ use crate::model::open_chains;
 use crate::time::SECOND;
 use crate::Logs;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -329,7 +329,10 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
             };
             (host, of)
         };
-        let now: BTreeMap<String, Read> = logs.ends().into_iter().map(read).collect();
+        let mut now: BTreeMap<String, Read> = logs.ends().into_iter().map(read).collect();
+        let there: BTreeSet<String> = now.keys().cloned().collect();
+        // a host whose segments are gone for a moment has not begun anew, and does not keep the others from their rest
+        known.iter().for_each(|(host, of)| _ = now.entry(host.clone()).or_insert(*of));
         // The first pass is the only one that reads everything; its older rows never come again.
         let last = if is_first { &now } else { &known };
         let again: BTreeMap<String, i64> =
@@ -340,7 +343,7 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
             let is_over = |host: &String, of: &Read| {
                 known.get(host).is_some_and(|known| known.is_whole && known.end == of.end)
             };
-            let open = now.iter().filter(|(host, of)| !is_over(host, of));
+            let open = now.iter().filter(|(host, of)| there.contains(*host) && !is_over(host, of));
             let oldest = open.map(|(host, _)| again.get(host).copied().unwrap_or(i64::MIN)).min();
             let oldest = oldest.unwrap_or(i64::MAX);
             filter.since =

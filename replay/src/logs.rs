@@ -621,9 +621,14 @@ impl Logs {
     }
 }
 
-/// The host of a run, by its first segment.
+/// The host of a run, by its first segment that can be read: a recorder may delete the first one at any time.
 pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
-    for part in Scan::one(files.first()?, Blocks::Definitions).ok()? {
+    files.iter().find_map(host_of)
+}
+
+/// The host that a segment names.
+fn host_of(file: &SegmentFile) -> Option<Host> {
+    for part in Scan::one(file, Blocks::Definitions).ok()? {
         let Part::Block(block) = part else { continue };
         for event in &block.events {
             if let Fact::Host(host) = &event.fact {

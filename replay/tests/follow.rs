@@ -9,8 +9,10 @@ use common::{
 use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
-use std::cell::Cell;
-use std::io::{BufRead, BufReader, Write};
+use iocreplay::follow::{follow_until, Memory, Pace, Step, Timed};
+use iocreplay::{Filter, Logs, OpenOptions, PutLine};
+use std::cell::{Cell, RefCell};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::rc::Rc;
@@ -330,4 +332,72 @@ fn a_host_that_comes_late_and_one_whose_clock_is_set_back() {
     let mut once = chains.clone();
     once.dedup();
     assert_eq!((chains.len(), &once), (12, &chains), "each comes once");
+}
+
+/// Segments that vanish after the log was opened and before it is read: what was returned long ago does not come again.
+#[test]
+fn what_vanishes_while_the_log_is_read_begins_nothing_anew() {
+    for first_alone in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let (log, away) = (directory.path().join("log"), directory.path().join("away"));
+        std::fs::create_dir(&away).unwrap();
+        let mut recorder = Recorder::begin(&log, 7, 0);
+        for n in 0..6_u64 {
+            // longer than what is read again
+            let t = (1 + 60 * n) * SECOND;
+            let facts = vec![
+                (t, noise(n)),
+                (t + 1, noise(n + 100)),
+                (t + MS, put(PutKind::PutField, CLIENT, -1000, 1, (1, 1), n as f64, 1.0 + n as f64)),
+                (t + MS + 10, put(PutKind::Put, CLIENT, -1200, 0, (1, 1), n as f64, 1.0 + n as f64)),
+                (t + MS + 20, process(CLIENT, -1200, 0, SP)),
+                (t + MS + 30, complete(CLIENT, -1300, SP, 1.0 + n as f64, 0)),
+            ];
+            recorder.write(facts, t + 15 * SECOND);
+        }
+        recorder.writer.close(320 * SECOND);
+        let mut vanishing = segments(&log);
+        assert!(vanishing.len() > 2, "{vanishing:?}");
+        if first_alone {
+            vanishing.truncate(1);
+        }
+        let move_all = |from: &Path, to: &Path| {
+            for segment in &vanishing {
+                let name = segment.file_name().unwrap();
+                std::fs::rename(from.join(name), to.join(name)).unwrap();
+            }
+        };
+        let logs = OpenOptions::new().open([&log]).unwrap();
+        let expected: Vec<i64> = logs.puts(&Filter::default()).map(|put| put.time()).collect();
+        assert_eq!(expected.len(), 6);
+        let (passes, came) = (Cell::new(0), RefCell::new(Vec::new()));
+        let pace = || Ok(if passes.get() < 2 { Pace::Go } else { Pace::Finish { whole: true } });
+        let open = || {
+            passes.set(passes.get() + 1);
+            // they are missing in the second pass
+            if passes.get() == 3 && !first_alone {
+                move_all(&away, &log);
+            }
+            let logs = OpenOptions::new().open([&log]).ok();
+            if passes.get() == 2 {
+                move_all(&log, &away);
+            }
+            Ok(logs)
+        };
+        let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(PutLine) -> io::Result<()>| {
+            logs.puts(filter).try_for_each(each)
+        };
+        let write = |step: Step<PutLine>| {
+            if let Step::Row(put, _) = step {
+                came.borrow_mut().push(put.time());
+            }
+            Ok(())
+        };
+        let paths = std::slice::from_ref(&log);
+        let followed: io::Result<()> =
+            follow_until(paths, Filter::default(), Memory::default(), pace, open, rows, write);
+        followed.unwrap();
+        assert_eq!(passes.get(), 3);
+        assert_eq!(*came.borrow(), expected, "first alone: {first_alone}");
+    }
 }
