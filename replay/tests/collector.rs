@@ -145,7 +145,7 @@ fn what_is_sent_again_and_what_is_not() {
         let (url, server) = stand_in(vec![Does::Answer(again, "Retry-After: 0", b"busy"), OK]);
         let (code, said) = send(here.path(), &url, &[]);
         assert_eq!(code, 0, "{said}");
-        let expected = format!("iocreplay: {url}: answered {again}: busy; next try in 0 s\n");
+        let expected = format!("iocreplay: {url}: answered {again}: busy; next try in 1 s\n");
         assert_eq!(said, format!("{expected}iocreplay: {url}: sent {count} spans in 1 request\n"));
         let requests = server.join().unwrap();
         assert!(requests.iter().all(|request| request.body == whole));

@@ -39,6 +39,8 @@ const PAUSES: [Duration; 5] = [
 const LOOK: Duration = Duration::from_millis(500);
 /// No collector keeps us waiting for longer, whatever it asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// A collector that asks for no pause (`Retry-After: 0`) while it takes nothing is not asked in a loop.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// Time for a request and its answer, seconds.
 const TIMEOUT: u64 = 30;
 
@@ -216,7 +218,7 @@ impl<'a, B: Batch> Sender<'a, B> {
                 None if self.is_patient => self.pauses.last().unwrap_or(&LOOK),
                 None => return Err(Reason::Unavailable { last, tries }),
             };
-            let pause = asked.unwrap_or(*pause).min(LONGEST_PAUSE);
+            let pause = asked.map_or(*pause, |asked| asked.clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
             if tries <= self.pauses.len() {
                 (self.tell)(&format_args!("{}: {last}; next try in {} s", self.address, pause.as_secs()));
             } else if tries == self.pauses.len() + 1 {
@@ -365,6 +367,27 @@ mod tests {
         let is_over = || true;
         let sender = sender.following(&is_over);
         assert!(matches!(sender.deliver(b"x"), Err(Reason::Unavailable { tries: 1, .. })));
+    }
+
+    #[test]
+    fn a_collector_that_asks_for_no_pause_is_not_flooded() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let head = "HTTP/1.1 503 Not Now\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
+                stream.write_all(head.as_bytes()).unwrap();
+                // until it has read the answer
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+        });
+        let begun = Instant::now();
+        let is_over = || begun.elapsed() >= Duration::from_millis(2500);
+        let tell = |_: &dyn Display| {};
+        let sender = Sender::<Spans>::new(&address, 0, &tell).following(&is_over);
+        let Err(Reason::Unavailable { tries, .. }) = sender.deliver(b"x") else { panic!("nobody took it") };
+        assert!((1..=3).contains(&tries), "{tries} in {:?}", begun.elapsed());
     }
 
     #[test]
