@@ -4,8 +4,8 @@
 //! interpolated, and there is no point where the log knows nothing of an IOC.
 
 use super::families::Metric;
+use crate::model::open_chains::LIMIT;
 use crate::output::resources::Resource;
-use crate::time::SECOND;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ const MAX_POINTS: usize = 1_000_000;
 
 /// What comes so much earlier than what came before, in a log that grows, comes after a clock was set back, nanoseconds: a
 /// chain is over after half of this.
-const BACK: i64 = 60 * SECOND as i64;
+const BACK: i64 = 2 * LIMIT as i64;
 
 /// Labels of a series beside those of its resource.
 pub(super) type Labels = Vec<(&'static str, String)>;

@@ -1,6 +1,7 @@
 //! What a table of a log that grows has as news.
 
 use super::*;
+use crate::time::SECOND;
 
 const S: i64 = SECOND as i64;
 
@@ -38,6 +39,23 @@ fn news_come_once() {
     assert_eq!(news(&mut table), []);
     take(&mut table, &ioc, 102, 8.0);
     assert_eq!(news(&mut table), [(puts, Some(100), 102, 4.0), (threads, None, 102, 8.0)]);
+}
+
+/// A chain that was open for as long as one may be comes when it is over, with the time at which it began.
+#[test]
+fn a_long_chain_sets_no_clock_back() {
+    let (mut table, ioc) = (Table::live(None), resource("demo"));
+    take(&mut table, &ioc, 1000, 7.0);
+    let begun = LIMIT as i64 / S;
+    take(&mut table, &ioc, 1000 + begun, 8.0);
+    let (puts, threads) = ("epics.ioc.puts", "epics.ioc.threads");
+    let last = (threads, None, 1000 + begun, 8.0);
+    assert_eq!(news(&mut table), [(puts, Some(1000), 1000 + begun, 2.0), last]);
+    table.take(Metric::Puts, &ioc, vec![("via", "ca_write".into())], 999 * S, 1.0).unwrap();
+    assert_eq!(news(&mut table), [], "the sum is that of the last moment, which was given");
+    take(&mut table, &ioc, 1001 + begun, 9.0);
+    let last = (threads, None, 1001 + begun, 9.0);
+    assert_eq!(news(&mut table), [(puts, Some(1000), 1001 + begun, 4.0), last]);
 }
 
 #[test]
