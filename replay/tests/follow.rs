@@ -401,3 +401,31 @@ fn what_vanishes_while_the_log_is_read_begins_nothing_anew() {
         assert_eq!(*came.borrow(), expected, "first alone: {first_alone}");
     }
 }
+
+/// From when a second IOC of its name runs, an IOC is shown with its process id, also with what it printed before.
+#[test]
+fn a_line_comes_once_though_another_ioc_of_the_name_begins() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let line = |time: u64, text: &str| {
+        let (text, output) = (text.to_owned(), Output::Terminal);
+        (time, Fact::from(ConsoleLine { thread: SCAN, sp: -100, output, text, cut: 0, is_ended: true }))
+    };
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    recorder.write(vec![line(10 * SECOND, "first line")], 20 * SECOND);
+    let follower = Follower::asking(here, &["console"]);
+    follower.waits_for("first line");
+    let known = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) => Some(ioc),
+        _ => None,
+    });
+    let mut other = known.unwrap();
+    (other.id, other.pid, other.start) = (3, 300, 21_000_000_000);
+    recorder.write(vec![(21 * SECOND, Fact::Ioc(other)), line(22 * SECOND, "second line")], 30 * SECOND);
+    follower.waits_for("second line");
+    // long enough that anything printed twice would have come
+    std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(2));
+    let text = follower.text.lock().unwrap();
+    assert!(text.contains("demo pid 100"), "{text}");
+    assert_eq!(text.matches("first line").count(), 1, "{text}");
+}

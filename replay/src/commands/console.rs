@@ -9,6 +9,7 @@ use crate::console::Row;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow, Timed};
+use crate::namesakes::own_name;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::console::FORMATS;
@@ -95,6 +96,7 @@ impl Timed for Row {
     }
 
     fn name(&self) -> String {
-        [&*self.host, &*self.ioc, self.text.as_str()].join("\n")
+        // others of its name may come to light while the log grows
+        [&*self.host, own_name(&self.ioc), self.text.as_str()].join("\n")
     }
 }
