@@ -429,3 +429,51 @@ fn a_line_comes_once_though_another_ioc_of_the_name_begins() {
     assert!(text.contains("demo pid 100"), "{text}");
     assert_eq!(text.matches("first line").count(), 1, "{text}");
 }
+
+/// What a recorder deletes while nobody follows is said by the next run with the same state, though an older segment is
+/// pinned, and though another recorder has begun.
+#[test]
+fn what_was_deleted_between_two_runs_is_a_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let follow = || run(here, &["follow", "log", "--once", "--state", "state"]);
+    let write = |recorder: &mut Recorder, rounds: std::ops::Range<u64>| {
+        for n in rounds {
+            let t = (10 + 10 * n) * SECOND;
+            let mark = Fact::Mark(format!("round {n}"));
+            recorder.write(vec![(t, noise(n)), (t + 1, noise(n + 100)), (t + 2, mark)], t + 5 * SECOND);
+        }
+    };
+    let said =
+        |gone: usize| format!("a gap: the recorder of box1 deleted {gone} segments before they were read\n");
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    write(&mut recorder, 0..3);
+    let (_, out, err) = follow();
+    assert!(out.contains("round 2") && !err.contains("a gap"), "{err}");
+    let before = segments(&log);
+    let pinned = before[0].to_str().unwrap().replace(".iocrec", "-mark.iocrec");
+    std::fs::rename(&before[0], pinned).unwrap();
+    write(&mut recorder, 3..12);
+    let delete = |segments: &[std::path::PathBuf]| {
+        assert!(segments.len() >= 2, "{segments:?}");
+        segments.iter().for_each(|segment| std::fs::remove_file(segment).unwrap());
+        segments.len()
+    };
+    let all = segments(&log);
+    let gone = delete(&all[before.len()..all.len() - 1]);
+    let (_, out, err) = follow();
+    assert!(out.contains("round 11") && err.contains(&said(gone)), "{gone}: {err}");
+    let (_, _, err) = follow();
+    assert!(!err.contains("a gap"), "it is said once: {err}");
+    // all of the run is gone, and the beginning of the next one
+    recorder.writer.close(200 * SECOND);
+    drop(recorder);
+    let old = segments(&log);
+    let mut recorder = Recorder::begin(&log, 8, 205 * SECOND);
+    write(&mut recorder, 20..29);
+    let new = segments(&log).split_off(old.len());
+    delete(&old);
+    let gone = delete(&new[..new.len() - 2]);
+    let (_, out, err) = follow();
+    assert!(out.contains("round 28") && err.contains(&said(gone)), "{gone}: {err}");
+}
