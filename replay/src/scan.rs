@@ -9,8 +9,9 @@ use crate::namesakes;
 use crate::progress::Share;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{About, Ahead, Block, Choice, Damage, ReadError, Segment, SegmentFile};
+use iocrec_log::reader::{renamed, About, Ahead, Block, Choice, Damage, ReadError, Segment, SegmentFile};
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Segments opened ahead of the current one.
@@ -90,7 +91,7 @@ impl Scan {
     /// # Errors
     /// See [`Segment::open`].
     pub fn one(file: &SegmentFile, blocks: Blocks) -> Result<Self, ReadError> {
-        let mut segment = Segment::open(&file.path)?;
+        let mut segment = open(file, Segment::open)?;
         prepare(&mut segment, file, blocks, None);
         let segment = Some(Open::Here(Box::new(segment)));
         Ok(Scan { segment, file: Some(file.clone()), share: None, ..Scan::new([], blocks) })
@@ -101,7 +102,7 @@ impl Scan {
     /// # Errors
     /// See [`Segment::open`].
     pub fn one_choosing(file: &SegmentFile, choose: Arc<Choose>) -> Result<Self, ReadError> {
-        let mut segment = Segment::open(&file.path)?;
+        let mut segment = open(file, Segment::open)?;
         prepare(&mut segment, file, Blocks::All, Some(&choose));
         let segment = Some(Open::Here(Box::new(segment)));
         Ok(Scan { segment, file: Some(file.clone()), share: None, ..Scan::new([], Blocks::All) })
@@ -152,7 +153,8 @@ impl Scan {
     fn open(&mut self) -> Option<(Result<Ahead, ReadError>, SegmentFile)> {
         let file = self.files.pop_front()?;
         let choose = self.choose.as_ref();
-        let opened = Ahead::open(&file.path, |segment| prepare(segment, &file, self.blocks, choose));
+        let opened =
+            open(&file, |path| Ahead::open(path, |segment| prepare(segment, &file, self.blocks, choose)));
         Some((opened, file))
     }
 
@@ -194,6 +196,17 @@ impl Iterator for Scan {
                 self.open_next()
             }
         }
+    }
+}
+
+/// Opens a segment, also if a recorder has pinned it since it was found.
+fn open<T>(file: &SegmentFile, open: impl Fn(&Path) -> Result<T, ReadError>) -> Result<T, ReadError> {
+    match open(&file.path) {
+        Err(ReadError::NotFound(path)) => match renamed(&path) {
+            Some(other) => open(&other),
+            None => Err(ReadError::NotFound(path)),
+        },
+        opened => opened,
     }
 }
 

@@ -334,6 +334,24 @@ fn a_host_that_comes_late_and_one_whose_clock_is_set_back() {
     assert_eq!((chains.len(), &once), (12, &chains), "each comes once");
 }
 
+/// A log of several segments, with six puts in more time than is read again.
+fn write_minutes(log: &Path) {
+    let mut recorder = Recorder::begin(log, 7, 0);
+    for n in 0..6_u64 {
+        let (t, v) = ((1 + 60 * n) * SECOND, n as f64);
+        let facts = vec![
+            (t, noise(n)),
+            (t + 1, noise(n + 100)),
+            (t + MS, put(PutKind::PutField, CLIENT, -1000, 1, (1, 1), v, v + 1.0)),
+            (t + MS + 10, put(PutKind::Put, CLIENT, -1200, 0, (1, 1), v, v + 1.0)),
+            (t + MS + 20, process(CLIENT, -1200, 0, SP)),
+            (t + MS + 30, complete(CLIENT, -1300, SP, v + 1.0, 0)),
+        ];
+        recorder.write(facts, t + 15 * SECOND);
+    }
+    recorder.writer.close(320 * SECOND);
+}
+
 /// Segments that vanish after the log was opened and before it is read: what was returned long ago does not come again.
 #[test]
 fn what_vanishes_while_the_log_is_read_begins_nothing_anew() {
@@ -341,21 +359,7 @@ fn what_vanishes_while_the_log_is_read_begins_nothing_anew() {
         let directory = tempfile::tempdir().unwrap();
         let (log, away) = (directory.path().join("log"), directory.path().join("away"));
         std::fs::create_dir(&away).unwrap();
-        let mut recorder = Recorder::begin(&log, 7, 0);
-        for n in 0..6_u64 {
-            // longer than what is read again
-            let t = (1 + 60 * n) * SECOND;
-            let facts = vec![
-                (t, noise(n)),
-                (t + 1, noise(n + 100)),
-                (t + MS, put(PutKind::PutField, CLIENT, -1000, 1, (1, 1), n as f64, 1.0 + n as f64)),
-                (t + MS + 10, put(PutKind::Put, CLIENT, -1200, 0, (1, 1), n as f64, 1.0 + n as f64)),
-                (t + MS + 20, process(CLIENT, -1200, 0, SP)),
-                (t + MS + 30, complete(CLIENT, -1300, SP, 1.0 + n as f64, 0)),
-            ];
-            recorder.write(facts, t + 15 * SECOND);
-        }
-        recorder.writer.close(320 * SECOND);
+        write_minutes(&log);
         let mut vanishing = segments(&log);
         assert!(vanishing.len() > 2, "{vanishing:?}");
         if first_alone {
@@ -476,4 +480,22 @@ fn what_was_deleted_between_two_runs_is_a_gap() {
     let gone = delete(&new[..new.len() - 2]);
     let (_, out, err) = follow();
     assert!(out.contains("round 28") && err.contains(&said(gone)), "{gone}: {err}");
+}
+
+/// A recorder pins segments by renaming them, at any time.
+#[test]
+fn segments_that_are_pinned_while_the_log_is_read_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    write_minutes(&log);
+    let ends = [".iocrec", "-mark.iocrec", "-auto.iocrec", ".iocrec"];
+    for (before, now) in ends.iter().zip(&ends[1..]) {
+        let logs = OpenOptions::new().open([&log]).unwrap();
+        for segment in segments(&log) {
+            let name = segment.file_name().unwrap().to_str().unwrap().replace(before, now);
+            std::fs::rename(&segment, segment.with_file_name(name)).unwrap();
+        }
+        assert_eq!(logs.puts(&Filter::default()).count(), 6, "{before} {now}");
+        assert!(logs.is_complete(), "{before} {now}");
+    }
 }

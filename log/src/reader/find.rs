@@ -97,17 +97,24 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
             files.push(directory);
         }
     }
-    files.retain(is_new);
+    files.retain(&mut is_new);
     if files.is_empty() {
         return Err(ReadError::NoSegments(path.to_owned()));
     }
     let limit = Limit::shared(files.len());
     let mut found = Vec::with_capacity(files.len());
     let mut first_error = None;
-    for path in files {
-        let header = match Segment::open(&path) {
+    for mut path in files {
+        let mut opened = Segment::open(&path);
+        if matches!(opened, Err(ReadError::NotFound(_))) {
+            if let Some(other) = renamed(&path).filter(&mut is_new) {
+                opened = Segment::open(&other);
+                path = other;
+            }
+        }
+        let header = match opened {
             Ok(segment) => Some(*segment.header()),
-            // The recorder has since deleted it to free space, or renamed it to pin it.
+            // The recorder has since deleted it to free space.
             Err(ReadError::NotFound(_)) if path.symlink_metadata().is_err() => continue,
             Err(error) => {
                 first_error.get_or_insert(error);
@@ -124,6 +131,14 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
             Ok(found)
         }
     }
+}
+
+/// Where a segment is that is no longer at this path: a recorder renames it to pin it, and again when it is not pinned any
+/// more.
+pub fn renamed(path: &Path) -> Option<PathBuf> {
+    let name = SegmentName::parse(path.file_name()?.to_str()?)?;
+    let names = [Pin::No, Pin::Auto, Pin::Mark].map(|pin| path.with_file_name(name.pinned(pin).to_string()));
+    names.into_iter().find(|path| path.is_file())
 }
 
 /// The identity of a file under any of its names, so that a link to a directory does not cause it to be read twice.

@@ -21,6 +21,6 @@ pub use crate::block::{
 pub use about::{About, Choice};
 pub use ahead::Ahead;
 pub use error::{Cause, Damage, ReadError};
-pub use find::{find, SegmentFile, Shown};
+pub use find::{find, renamed, SegmentFile, Shown};
 pub use segment::{Block, Limit, Segment};
 pub use verify::{verify, Fault, Finding, Findings};
