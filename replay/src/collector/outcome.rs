@@ -102,7 +102,14 @@ impl Display for Stopped {
         let next = sent.skipped + sent.count;
         write!(f, "; {sent} before")?;
         match reason {
-            _ if *rest == Rest::Kept => f.write_str("; a later run sends the rest"),
+            // what it won't take comes first again
+            Reason::Refused(_) if *rest == Rest::Kept => {
+                f.write_str("; mend that first: a later run begins with what was refused")
+            }
+            Reason::TooLarge(_) if *rest == Rest::Kept => {
+                write!(f, "; raise its limit: a later run begins with this {whole}")
+            }
+            Reason::Unavailable { .. } if *rest == Rest::Kept => f.write_str("; a later run sends the rest"),
             _ if *rest == Rest::Since => {
                 f.write_str("; the log has the rest: send it with --since")?;
                 match *signal == signal::TRACES {
@@ -121,6 +128,23 @@ impl Display for Stopped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_later_run_sends_the_rest_only_of_what_may_be_taken() {
+        let said = |reason: Reason| {
+            let (address, reason_given) = ("http://x:4318".into(), String::new());
+            let signal = &signal::TRACES;
+            let sent = Sent { signal, skipped: 0, count: 0, requests: 0, rejected: 0, reason: reason_given };
+            Stopped { address, reason, sent, rest: Rest::Kept }.to_string()
+        };
+        let unavailable = said(Reason::Unavailable { last: "answered 503".into(), tries: 6 });
+        assert!(unavailable.ends_with(" before; a later run sends the rest"), "{unavailable}");
+        let refused = said(Reason::Refused("answered 401 Unauthorized".into()));
+        let next = " before; mend that first: a later run begins with what was refused";
+        assert!(refused.ends_with(next), "{refused}");
+        let large = said(Reason::TooLarge(9000));
+        assert!(large.ends_with(" before; raise its limit: a later run begins with this trace"), "{large}");
+    }
 
     #[test]
     fn a_count_says_what_was_rejected() {
