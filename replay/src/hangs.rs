@@ -42,6 +42,8 @@ pub enum Ended {
     Thread,
     /// The IOC has ended.
     Ioc,
+    /// It is over, but its end is in a part of the log that is missing.
+    Unseen,
 }
 
 impl Ended {
@@ -52,6 +54,7 @@ impl Ended {
             Ended::Runs => "runs",
             Ended::Thread => "thread_ended",
             Ended::Ioc => "ioc_ended",
+            Ended::Unseen => "unseen",
         }
     }
 }
@@ -172,11 +175,15 @@ fn place(context: &Context, ioc: IocId) -> (String, Option<u32>) {
 }
 
 impl Found {
-    fn take(&mut self, context: &Context, time: u64, fact: &Fact) {
+    fn take(&mut self, context: &Context, time: u64, fact: &Fact, keyframe: bool) {
         match fact {
             Fact::Stuck(stuck) => self.stuck(context, stuck),
             Fact::StuckEnd(StuckEnd { id, after, has_ended, .. }) => {
-                let how = if *has_ended { Ended::Thread } else { Ended::Runs };
+                let how = match *has_ended {
+                    _ if keyframe => Ended::Unseen,
+                    true => Ended::Thread,
+                    false => Ended::Runs,
+                };
                 let Some(hang) = self.open.remove(id).and_then(|at| self.hangs.get_mut(at)) else { return };
                 hang.end = Some((*after, time, how));
             }
@@ -420,6 +427,7 @@ impl Raw {
             Ended::No => "; it still does at the end of the log",
             Ended::Ioc => ", until the IOC ended",
             Ended::Thread => ", until the thread ended",
+            Ended::Unseen => "; its end is in a part of the log that is missing",
             Ended::Runs => "",
         };
         for before in &self.before {
@@ -528,8 +536,8 @@ impl Logs {
                 Some(classes) if !classes.notes() && !about.defines => Choice::Pass,
                 _ => Choice::Only(Arc::new(|_| false)),
             };
-            self.walk(files, &run, Arc::new(choose), true, &mut |context, event| {
-                found.take(context, event.time, &event.fact);
+            self.walk(files, &run, Arc::new(choose), true, &mut |context, event, keyframe| {
+                found.take(context, event.time, &event.fact, keyframe);
             });
             rows.extend(std::mem::take(&mut found.queues).into_iter().map(|one| one.row(&run)));
             if found.hangs.is_empty() && found.late.is_empty() {
@@ -547,7 +555,7 @@ impl Logs {
                 }
             };
             let again = Run::new(SetLater::find(files));
-            self.walk(files, &again, Arc::new(choose), false, &mut |context, event| {
+            self.walk(files, &again, Arc::new(choose), false, &mut |context, event, _| {
                 refined.take(context, event)
             });
             let end = self.end_of(files).unwrap_or(i64::MIN);
@@ -568,14 +576,15 @@ impl Logs {
         rows
     }
 
-    /// Reads the blocks of a run that are chosen, and what is in force at each event. `reports`: what can't be read.
+    /// Reads the blocks of a run that are chosen: each event, what is in force then, and whether a keyframe has it.
+    /// `reports`: what can't be read.
     fn walk(
         &self,
         files: &[SegmentFile],
         run: &Run,
         choose: Arc<crate::scan::Choose>,
         reports: bool,
-        each: &mut dyn FnMut(&Context, &Event),
+        each: &mut dyn FnMut(&Context, &Event, bool),
     ) {
         let mut scan = Scan::new(files, Blocks::All);
         if self.uses_index() {
@@ -597,7 +606,7 @@ impl Logs {
                 Part::Unreadable(_) | Part::Damage(_) => {}
                 Part::Block(block) => {
                     for event in &block.events {
-                        each(&run.context(), event);
+                        each(&run.context(), event, block.keyframe);
                         if event.fact.class().defines() {
                             run.apply(event.time, &event.fact);
                         }

@@ -40,6 +40,7 @@ pub mod clocks;
 pub mod collector;
 pub mod commands;
 pub mod console;
+mod ended_unseen;
 mod events;
 pub mod failure;
 pub mod files;

@@ -1,10 +1,12 @@
 //! One pass over segments: the only loop in which the reader opens segments.
 //!
 //! Parts come in order: a segment's header, then its blocks and its damage. The caller interprets them; a scan neither
-//! reports nor skips anything. IOCs that share a name get those by which they are shown ([`namesakes`]), and clocks
-//! are set right ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single
-//! segment, of which only the first blocks may be wanted, does not.
+//! reports nor skips anything, and adds nothing but the ends that a gap between the segments hides (`EndedUnseen`).
+//! IOCs that share a name get those by which they are shown ([`namesakes`]), and clocks are set right
+//! ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single segment, of
+//! which only the first blocks may be wanted, does not.
 
+use crate::ended_unseen::{lack_segments, EndedUnseen};
 use crate::namesakes;
 use crate::progress::Share;
 use iocrec_log::clock::can_be_right;
@@ -64,6 +66,10 @@ pub struct Scan {
     /// Bytes of the segments before, and how far the scan is, which a scan of one segment does not tell.
     before: u64,
     share: Option<Share>,
+    /// What is open, if segments lack between these.
+    unseen: Option<Box<EndedUnseen>>,
+    /// The block that comes after such ends.
+    held: Option<Block>,
 }
 
 impl Scan {
@@ -71,8 +77,9 @@ impl Scan {
     pub fn new<'a>(files: impl IntoIterator<Item = &'a SegmentFile>, blocks: Blocks) -> Self {
         let files: VecDeque<SegmentFile> = files.into_iter().cloned().collect();
         let share = Some(Share::begin(files.iter().map(|file| file.size).sum()));
+        let unseen = lack_segments(&files).then(Box::default);
         let (opened, segment, file) = (VecDeque::new(), None, None);
-        Scan { files, blocks, choose: None, opened, segment, file, before: 0, share }
+        Scan { files, blocks, choose: None, opened, segment, file, before: 0, share, unseen, held: None }
     }
 
     /// From the next segment on, asks before a block is unpacked.
@@ -142,6 +149,9 @@ impl Scan {
                     header.created_wall = known.created_wall; // its clock may have been set right
                 }
                 self.segment = Some(Open::Ahead(segment));
+                if let Some(unseen) = &mut self.unseen {
+                    unseen.begin(&header);
+                }
                 Part::Segment(header)
             }
             Err(error) => Part::Unreadable(error),
@@ -174,6 +184,9 @@ impl Iterator for Scan {
     type Item = Part;
 
     fn next(&mut self) -> Option<Part> {
+        if let Some(block) = self.held.take() {
+            return Some(Part::Block(block));
+        }
         let found = match &mut self.segment {
             Some(Open::Ahead(segment)) => segment.next_block(),
             Some(Open::Here(segment)) => segment.next_block(),
@@ -188,12 +201,24 @@ impl Iterator for Scan {
                 if let Some(file) = self.file.as_ref().filter(|file| file.ahead != 0) {
                     block.events.iter_mut().for_each(|event| file.set_right(&mut event.fact));
                 }
+                if let Some(ends) = self.unseen.as_mut().and_then(|unseen| unseen.take(&block)) {
+                    self.held = Some(block);
+                    return Some(Part::Block(ends));
+                }
                 Some(Part::Block(block))
             }
-            Some(Err(damage)) => Some(Part::Damage(damage)),
+            Some(Err(damage)) => {
+                if let Some(unseen) = &mut self.unseen {
+                    unseen.damaged();
+                }
+                Some(Part::Damage(damage))
+            }
             None => {
                 self.segment = None;
-                self.open_next()
+                match self.unseen.as_mut().and_then(|unseen| unseen.keyframe_ended()) {
+                    Some(ends) => Some(Part::Block(ends)),
+                    None => self.open_next(),
+                }
             }
         }
     }

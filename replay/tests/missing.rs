@@ -4,7 +4,10 @@ mod common;
 
 use common::every::every_once;
 use common::{ca_put, definitions, happenings, iocreplay, outcome, segments, write_events, MS, SECOND, WALL};
-use iocrec_log::event::{Address, CaPut, Channel, Circuit, Event, Fact, Origin};
+use iocrec_log::event::{
+    Address, CaPut, Channel, Circuit, Event, Fact, IocEnd, Origin, Stuck, StuckEnd, Wait,
+};
+use iocrec_log::reader::Segment;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, State, Writer};
 use std::cell::Cell;
@@ -241,4 +244,86 @@ fn what_is_defined_while_storing_is_paused_is_known() {
         let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
         assert_eq!((last["user"].as_str(), last["pv"].as_str()), (Some("bob"), Some("T:SP")), "{last}");
     }
+}
+
+/// What ended in segments that were deleted between others that are pinned does not last to the end of the log.
+#[test]
+fn what_ended_in_a_missing_segment_is_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let stuck = Stuck {
+        id: 7,
+        ioc: 1,
+        tid: 1003,
+        thread: "scan-0.1".into(),
+        after: SECOND,
+        since: 3 * SECOND,
+        wait: Wait::Sleep,
+        object: String::new(),
+        call: None,
+        record: None,
+        is_lockset: false,
+        holder: None,
+    };
+    let ended = 10 * SECOND;
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.extend([
+        (3 * SECOND, Fact::from(stuck)),
+        (ended, Fact::StuckEnd(StuckEnd { id: 7, ioc: 1, after: ended - SECOND, has_ended: false })),
+        (ended, Fact::CircuitEnd(2)),
+        (ended, Fact::IocEnd(IocEnd { ioc: 2, how: "exit status 0".into() })),
+    ]);
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    let ask = |words: &[&str]| {
+        let (code, out, err) = outcome(iocreplay(words).arg("--utc").arg(&log).output().unwrap());
+        assert_eq!(code, 0, "{words:?}: {err}");
+        out
+    };
+    let lines = |command: &str| -> Vec<serde_json::Value> {
+        let out = ask(&[command, "--format", "jsonl"]);
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let one = |command: &str, key: &str, value: &str| {
+        let mut all = lines(command).into_iter();
+        all.find(|line| line[key] == value).unwrap_or_else(|| panic!("{command}: no {key} {value}"))
+    };
+    assert_eq!(one("stuck", "kind", "stuck")["ended"], "runs", "nothing is missing yet");
+    assert_eq!(one("iocs", "ioc", "second")["end"], "exit status 0");
+
+    let files = segments(&log);
+    let begun = |file: &PathBuf| Segment::open(file).unwrap().header().created;
+    let missing = files.iter().rposition(|file| begun(file) <= ended).unwrap();
+    assert!(missing > 0 && missing + 1 < files.len(), "{missing} of {}", files.len());
+    fs::remove_file(&files[missing]).unwrap();
+    let told = "2026-09-21T14:13:30";
+    let time = |line: &serde_json::Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
+
+    let hang = one("stuck", "kind", "stuck");
+    assert_eq!(hang["ended"], "unseen", "{hang}");
+    assert!(time(&hang, "end").as_str() > told, "{hang}");
+    assert!(!time(&hang, "text").contains("it still does"), "{hang}");
+
+    let clients = lines("clients");
+    let [lasts, gone] = ["alice", "softioc"]
+        .map(|user| clients.iter().find(|line| line["user"] == user).expect("both were there").clone());
+    for line in [&lasts, &gone] {
+        // it was not seen to be closed
+        assert_eq!(
+            (&line["state"], &line["disconnected"]),
+            (&serde_json::json!("open"), &serde_json::Value::Null),
+            "{line}"
+        );
+    }
+    assert!(time(&gone, "watched_until").as_str() < told, "{gone}");
+    assert!(time(&lasts, "watched_until").as_str() > told, "{lasts}");
+
+    let ioc = one("iocs", "ioc", "second");
+    assert!(ioc["ended"].is_null() && time(&ioc, "ended_by").as_str() >= told, "{ioc}");
+    let other = one("iocs", "ioc", "demo");
+    assert!(other["ended_by"].is_null() && other["end"].is_null(), "{other}");
+    let last = ask(&["last", "--ioc", "second"]);
+    assert!(last.contains(" or before, unseen") && !last.contains("still ran"), "{last}");
+    let last = ask(&["last", "--ioc", "demo"]);
+    assert!(last.contains("still ran when the log ends"), "{last}");
 }

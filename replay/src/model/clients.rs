@@ -237,6 +237,8 @@ struct Reading {
     circuits: Vec<(usize, CircuitId)>,
     /// What clients asked for, and the servers did not make.
     refused: HashSet<ChannelId>,
+    /// The last time of which something was read.
+    last: u64,
 }
 
 impl Clients {
@@ -305,6 +307,7 @@ impl Clients {
             ended: HashMap::new(),
             circuits: Vec::new(),
             refused: HashSet::new(),
+            last: 0,
         };
         // Blocks that can't be read are reported when the puts are read.
         // bulk need not be unpacked
@@ -316,6 +319,12 @@ impl Clients {
             let Part::Block(block) = part else { continue };
             for event in &block.events {
                 self.fact(&mut reading, event.time, &event.fact, block.keyframe);
+            }
+            // in a keyframe only the time of the segment's begin is new
+            if !block.keyframe {
+                let last = block.events.iter().map(|event| event.time).max();
+                let last = block.about.as_ref().map(|about| about.last).max(last);
+                reading.last = reading.last.max(last.unwrap_or(0));
             }
         }
         self.owners(&reading);
@@ -333,6 +342,11 @@ impl Clients {
             Fact::CircuitEnd(circuit) => {
                 let line = reading.open.remove(circuit).and_then(|line| self.lines.get_mut(line));
                 let Some(line) = line else { return };
+                if keyframe {
+                    // it ended unseen after that
+                    line.watched = reading.context.wall(reading.last);
+                    return;
+                }
                 let wall = reading.context.wall(time);
                 match line.how {
                     // the recorder sees no more of it here, which is no end
@@ -341,6 +355,8 @@ impl Clients {
                 }
                 return;
             }
+            // that of one that ended unseen is not known
+            Fact::IocEnd(_) if keyframe => return,
             Fact::IocEnd(end) => {
                 reading.context.wall(time).map(|wall| reading.ended.insert(end.ioc, wall));
                 return;

@@ -1,6 +1,7 @@
 //! The recorded IOCs: text for people, JSON lines for programs.
 
 use crate::attached::{Attached, Gap};
+use crate::ended_unseen::UNSEEN;
 use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::names::linkage_name;
@@ -46,7 +47,7 @@ struct IocLine<'a> {
     gaps: Vec<Gap>,
     /// Its last crash.
     crash: Option<CrashKeys>,
-    /// Between these times it ended, if no recorder saw it.
+    /// Between these times it ended, if no recorder saw it; of one whose end is in a part that is missing the second.
     ended_after: Option<String>,
     ended_by: Option<String>,
     /// The container that it runs in, if it is known to run in one.
@@ -95,12 +96,14 @@ fn ioc_line<'a>(
     let process = processes.number(found.context(), ioc.id).and_then(|number| processes.get(number));
     let end = found.end(ioc.id).or(process.and_then(|process| process.end.as_ref()));
     let replaced = process.and_then(|process| process.replaced).filter(|_| end.is_none());
+    // it ended at that time or before
+    let unseen = end.filter(|end| end.how == UNSEEN).and_then(|end| end.wall);
     IocLine {
         host: found.host(),
         ioc: &ioc.name,
         pid: ioc.pid,
         started: found.context().wall(ioc.start).map(|wall| zone.format(wall, 0)),
-        ended: end.and_then(|end| end.wall).map(|wall| zone.format(wall, 0)),
+        ended: end.and_then(|end| end.wall).filter(|_| unseen.is_none()).map(|wall| zone.format(wall, 0)),
         end: match replaced {
             Some(_) => Some(RESTARTED),
             None => end.and_then(|end| text(&end.how)),
@@ -121,7 +124,7 @@ fn ioc_line<'a>(
         crash: found.context().crash(ioc.id).map(|crash| crash::keys(found.context(), crash)),
         outlived: found.end(ioc.id).is_none() && (end.is_some() || replaced.is_some()),
         ended_after: replaced.map(|(after, _)| zone.format(after, 0)),
-        ended_by: replaced.map(|(_, by)| zone.format(by, 0)),
+        ended_by: replaced.map(|(_, by)| by).or(unseen).map(|by| zone.format(by, 0)),
         container: found
             .context()
             .container(ioc.id)
@@ -150,6 +153,8 @@ fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage, crash: &[(&str,
     detail("ended", line.ended.clone().unwrap_or_default())?;
     if let (Some(after), Some(by)) = (&line.ended_after, &line.ended_by) {
         detail("ended", format!("between {after} and {by}"))?;
+    } else if let Some(by) = &line.ended_by {
+        detail("ended", format!("{by} or before"))?;
     }
     detail("how", line.end.unwrap_or_default().to_owned())?;
     crash.iter().try_for_each(|(name, text)| detail(name, text.clone()))?;

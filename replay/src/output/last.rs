@@ -9,6 +9,7 @@ use super::wording::counted;
 use super::wording::inputs::push_all;
 use super::wording::put::{change, who};
 use crate::between::NO_LOG;
+use crate::ended_unseen::UNSEEN;
 use crate::model::alarms::{Alarm, AlarmLine, Source};
 use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings;
@@ -140,6 +141,7 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let end = zone.format(last.end, 3);
     let what = match &last.ending {
         Ending::Ended(how) if how.is_empty() => format!("ended at {end}; how is not known"),
+        Ending::Ended(how) if how == UNSEEN => format!("ended at {end} or before, {how}"),
         Ending::Ended(how) => format!("{how} at {end}"),
         Ending::NotRecorded(cause) => format!("not recorded since {end}: {cause}"),
         Ending::Replaced => format!("not recorded since {end}: {NO_LOG}"),

@@ -7,6 +7,7 @@ use super::collect::places::NONE;
 use super::collect::records::FAST;
 use super::collect::Collected;
 use super::usage::Usage;
+use crate::ended_unseen::UNSEEN;
 use crate::hangs::Hang;
 use crate::model::clients::{ClientLine, Slow};
 use crate::model::network::NetLine;
@@ -44,6 +45,7 @@ impl IocEnd {
             "" => "ended (how is not known)".to_owned(),
             // of the next process its start is known
             RESTARTED => "was started anew, unseen".to_owned(),
+            UNSEEN => format!("ended then or before, {UNSEEN}"),
             how if how.starts_with("killed") => format!("was {how}"),
             how => match how.strip_prefix("exit status ") {
                 Some(status) => format!("exited with status {status}"),
