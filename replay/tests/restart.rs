@@ -209,3 +209,32 @@ fn the_report_gives_puts_to_the_process_that_they_went_to() {
     let [first, second, third, fourth] = iocs[..] else { panic!("{iocs:?}") };
     assert!(first == second && second == third && third != fourth, "{iocs:?}");
 }
+
+/// The module caPutLog of an IOC that is started anew finds what the record holds then, not what its former process left.
+#[test]
+fn caputlog_begins_anew_with_the_process() {
+    let (client, name) = (THREAD + 1, "CAS-client".to_owned());
+    let outer = Put {
+        thread: client,
+        sp: -1000,
+        site: 0,
+        kind: PutKind::PutField,
+        record: SP,
+        field: Some(TEXT),
+        dbf: Dbf::String,
+        count: 1,
+        requested: text("newer"),
+        old: Value::Unknown,
+    };
+    let inner = Put { sp: -1200, kind: PutKind::Put, old: text("new"), ..outer.clone() };
+    let log = log_with(vec![
+        (6 * SECOND, Fact::Thread(Thread { id: client, ioc: IOC, tid: 501, name, stack: 1 << 40 })),
+        (9 * SECOND, Fact::from(outer)),
+        (9 * SECOND + 10, Fact::from(inner)),
+    ]);
+    let out = ask(&log, &["puts", "--format", "caputlog", "--burst", "1s", "--level", "1"]);
+    let values: Vec<&str> = out.lines().filter_map(|line| line.split(" new=").nth(1)).collect();
+    let values: Vec<String> =
+        values.iter().map(|rest| rest.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(values, ["3 old=1", "4 old=3", "\"newer\" old=\"new\""], "{out}");
+}

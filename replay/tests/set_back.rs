@@ -151,3 +151,15 @@ fn rates_are_not_counted_over_a_time_that_is_not_known() {
         assert!(said.contains("is mixed here"), "{words:?}: {said}");
     }
 }
+
+#[test]
+fn puts_for_tools_come_in_order_and_as_far_apart_as_they_were() {
+    let (log, _) = one(&["puts", "--format", "caputlog"]);
+    let values: Vec<&str> = log.lines().filter_map(|line| line.split(" new=").nth(1)).collect();
+    let values: Vec<&str> = values.iter().filter_map(|rest| rest.split_whitespace().next()).collect();
+    let expected: Vec<String> = (0..20).map(|n| (10 * n).to_string()).collect();
+    assert_eq!(values, expected, "{log}");
+    let (script, _) = one(&["puts", "--format", "caput", "--timing"]);
+    let pauses: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("pause ")).collect();
+    assert_eq!(pauses, ["10.000"; 19], "{script}");
+}

@@ -73,6 +73,8 @@ pub struct PutLine {
     pub host: Option<Rc<str>>,
     /// IOC.
     pub ioc: Option<Rc<str>>,
+    /// Id and start of its process, if the IOC is known.
+    pub ioc_process: Option<(u32, u64)>,
     /// PV as the client named it; otherwise record and field.
     pub pv: Option<String>,
     /// Record.
@@ -677,6 +679,7 @@ fn line(
         even: chain.run.even(span.start),
         host: context.host().and_then(|host| text(&host.name)),
         ioc: ioc.and_then(|ioc| text(&ioc.name)),
+        ioc_process: ioc.map(|ioc| (ioc.pid, ioc.start)),
         pv,
         record,
         field,

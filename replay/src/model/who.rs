@@ -69,6 +69,7 @@ fn made_by(put: &PutLine) -> PutLine {
         even: 0,
         host: put.host.clone(),
         ioc: put.ioc.clone(),
+        ioc_process: None,
         pv: None,
         record: None,
         field: None,

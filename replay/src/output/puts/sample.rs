@@ -11,6 +11,7 @@ pub fn put() -> PutLine {
         even: 1_790_000_000_123_456_789,
         host: Some("box1".into()),
         ioc: Some("demo".into()),
+        ioc_process: Some((100, 1_000_000_000)),
         pv: Some("T:SP".into()),
         record: Some("T:SP".into()),
         field: Some("VAL".into()),

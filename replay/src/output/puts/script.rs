@@ -32,6 +32,7 @@ pause() {
 pub struct Script<'a> {
     zone: &'a Zone,
     options: &'a Options,
+    /// When the last put was made, in the order of time.
     last: Option<i64>,
     /// Number of puts left out and the first of their PVs, by reason.
     left_out: BTreeMap<String, (u64, Vec<String>)>,
@@ -50,11 +51,11 @@ impl<'a> Script<'a> {
         let command = command(put);
         match &command {
             Ok(arguments) => {
-                let pause = self.last.map_or(0, |last| put.time.saturating_sub(last) / 1_000_000);
+                let pause = self.last.map_or(0, |last| put.even.saturating_sub(last) / 1_000_000);
                 if self.options.timing && pause > 0 {
                     line!(out, "pause {}.{:03}", pause / 1000, pause % 1000)?;
                 }
-                self.last = Some(put.time.max(self.last.unwrap_or(i64::MIN)));
+                self.last = Some(put.even.max(self.last.unwrap_or(i64::MIN)));
                 line!(out, "put {}", shell::words(arguments))
             }
             Err(reason) => {
@@ -170,7 +171,12 @@ mod tests {
 
     #[test]
     fn puts_with_their_timing() {
-        let later = PutLine { time: put().time + 1_250_000_000, requested: Value::Double(-2.5), ..put() };
+        let later = PutLine {
+            time: put().time + 1_250_000_000,
+            even: put().even + 1_250_000_000,
+            requested: Value::Double(-2.5),
+            ..put()
+        };
         let (text, remarks) = script(&[put(), later], true);
         let commands: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("# 2026")).collect();
         assert_eq!(

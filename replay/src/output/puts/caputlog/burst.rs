@@ -67,7 +67,9 @@ impl Burst {
     pub fn take(&mut self, next: Message) -> Option<Line> {
         let joins = self.current.as_ref().is_some_and(|current| {
             let by_style = self.style == Style::Text || current.kind != Kind::Char;
-            current.field == next.field && self.level != Level::Everything && by_style
+            // an IOC that is started anew knows nothing of what was put before
+            let is_same = current.process == next.process && current.field == next.field;
+            is_same && self.level != Level::Everything && by_style
         });
         let first = next.new.first(next.kind);
         let sure = next.new.sure && first != Value::Unknown;

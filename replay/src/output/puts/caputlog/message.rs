@@ -23,8 +23,10 @@ const MAX_HOST: usize = 255;
 pub struct Message {
     /// Wall-clock time that it prints.
     pub time: i64,
-    /// Wall-clock time at which it came, at the end of the put.
+    /// When it came, at the end of the put, in the order of time: it goes on where the clock is set back.
     pub came: i64,
+    /// The IOC's process, which has a filter of its own.
+    pub process: Option<(u32, u64)>,
     /// The record and field; the PV if they are not known.
     pub field: (String, String),
     /// Name of the PV, as the client wrote it.
@@ -132,7 +134,8 @@ pub fn message(put: &PutLine) -> Option<Message> {
     };
     Some(Message {
         time: stamp(put),
-        came: put.ended,
+        came: put.even.saturating_add(put.ended.saturating_sub(put.time).max(0)),
+        process: put.ioc_process,
         field,
         pv: pv.map(|pv| cut(pv, MAX_PV)),
         user: put.user.as_deref().map(|user| cut(user, MAX_USER)),

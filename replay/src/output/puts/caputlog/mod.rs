@@ -107,7 +107,7 @@ impl<'a> CaPutLog<'a> {
 
 impl Writer<PutLine> for CaPutLog<'_> {
     fn write(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
-        self.proceed(out, put.time)?;
+        self.proceed(out, put.even)?;
         for put in put.clone().to_records() {
             match message(&put) {
                 Some(message) => {
