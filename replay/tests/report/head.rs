@@ -267,3 +267,30 @@ fn what_another_host_lost_is_not_told_of_this_one() {
     assert!(head(&[]).contains("17 hits"), "{}", head(&[]));
     assert!(!head(&["--host", "box1"]).contains("17 hits"), "{}", head(&["--host", "box1"]));
 }
+
+/// What puts left in a record that does not process is in its plot, as the values of its processing are.
+#[test]
+fn puts_that_process_nothing_are_points_of_a_plot() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut facts = Vec::new();
+    for (time, old, new) in [(SECOND, 1.0, 5.0), (2 * SECOND, 5.0, 7.0), (3 * SECOND, 7.0, 9.0)] {
+        facts.push((time, common::put(PutKind::PutField, common::CLIENT, -1000, 1, (1, 1), old, new)));
+        facts.push((time + 1000, common::put(PutKind::Put, common::CLIENT, -1200, 0, (1, 1), old, new)));
+    }
+    facts.push((3 * SECOND + 2000, common::process(common::CLIENT, -1200, 0, 1)));
+    facts.push((3 * SECOND + 3000, common::complete(common::CLIENT, -1300, 1, 9.0, 0)));
+    // it stands for the time after
+    facts.extend(scan(6 * SECOND, 0));
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    let (code, page, err) = run(directory.path(), &["report", "--utc", "log"]);
+    assert_eq!(code, 0, "{err}");
+    let data = data(&page);
+    let name = |plot: &Value| {
+        let record = plot["record"].as_u64().unwrap() as usize;
+        data["strings"][data["records"]["name"][record].as_u64().unwrap() as usize].clone()
+    };
+    let mut plots = data["plots"].as_array().unwrap().iter();
+    let plot = plots.find(|plot| name(plot) == "T:SP").expect("a plot of T:SP");
+    let values: Vec<f64> = plot["value"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    assert_eq!(values, [5.0, 7.0, 9.0], "{plot}");
+}
