@@ -4,6 +4,7 @@
 //! IOC's start, or its last hit). The time between was not seen: a gap, like a loss. Logs of older recorders have
 //! neither, and show no gaps.
 
+use crate::ended_unseen::UNSEEN;
 use crate::time::Zone;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, IocId};
@@ -98,7 +99,8 @@ impl Spans {
             }
             Fact::IocEnd(end) => {
                 let span = self.0.get_mut(&end.ioc).and_then(|spans| spans.last_mut());
-                if let Some(span) = span.filter(|span| span.to.is_none()) {
+                // that it had ended by then is no end of its recording
+                if let Some(span) = span.filter(|span| span.to.is_none() && end.how != UNSEEN) {
                     span.to = context.wall(time);
                 }
             }

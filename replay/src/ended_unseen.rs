@@ -71,7 +71,8 @@ impl EndedUnseen {
             _ => {}
         }
         self.last = Some((header.run, header.sequence));
-        self.created = header.created;
+        // times of events are rounded so, too: what the keyframe names begins no earlier
+        self.created = header.created - header.created % header.time_step().max(1);
         self.segment = self.segment.saturating_add(1);
         self.is_whole = true;
     }
@@ -116,8 +117,8 @@ impl EndedUnseen {
         }
     }
 
-    /// The keyframe has ended, or its segment has: the ends that it shows.
-    pub fn keyframe_ended(&mut self) -> Option<Block> {
+    /// The keyframe has ended: the ends that it shows. Where a segment ends with it, it may not be whole, and the next one tells.
+    fn keyframe_ended(&mut self) -> Option<Block> {
         if !self.is_after_gap || !self.is_whole {
             return None;
         }

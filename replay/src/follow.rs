@@ -53,6 +53,9 @@ struct Read {
     is_whole: bool,
 }
 
+/// Time after which a host is forgotten whose segments are gone.
+const FORGOTTEN: Duration = Duration::from_secs(3600);
+
 /// A row that was returned.
 #[derive(Clone, Serialize, Deserialize)]
 struct Returned {
@@ -332,7 +335,9 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
         let mut now: BTreeMap<String, Read> = logs.ends().into_iter().map(read).collect();
         let there: BTreeSet<String> = now.keys().cloned().collect();
         // a host whose segments are gone for a moment has not begun anew, and does not keep the others from their rest
-        known.iter().for_each(|(host, of)| _ = now.entry(host.clone()).or_insert(*of));
+        let is_recent = |of: &Read| of.since.elapsed() < FORGOTTEN;
+        let gone = known.iter().filter(|(_, of)| is_recent(of));
+        gone.for_each(|(host, of)| _ = now.entry(host.clone()).or_insert(*of));
         // The first pass is the only one that reads everything; its older rows never come again.
         let last = if is_first { &now } else { &known };
         let again: BTreeMap<String, i64> =

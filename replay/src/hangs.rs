@@ -409,7 +409,7 @@ impl Raw {
                 let last = self.hits.1.unwrap_or(time);
                 let most = (from.0 > 0).then(|| length(from.0, last));
                 let least = length(from.1, until);
-                let is_seen = first.is_some() && self.hits.1.is_some();
+                let is_seen = first.is_some() && self.hits.1.is_some() && how != Ended::Unseen;
                 let span = if is_seen { (most.unwrap_or(least), most) } else { (least, most) };
                 (span, Some(run.wall(last)), how)
             }

@@ -215,10 +215,7 @@ impl Iterator for Scan {
             }
             None => {
                 self.segment = None;
-                match self.unseen.as_mut().and_then(|unseen| unseen.keyframe_ended()) {
-                    Some(ends) => Some(Part::Block(ends)),
-                    None => self.open_next(),
-                }
+                self.open_next()
             }
         }
     }

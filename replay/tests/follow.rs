@@ -449,7 +449,7 @@ fn what_was_deleted_between_two_runs_is_a_gap() {
         }
     };
     let said =
-        |gone: usize| format!("a gap: the recorder of box1 deleted {gone} segments before they were read\n");
+        |gone: usize| format!("a gap: {gone} segments of the recorder of box1 gone before they were read\n");
     let mut recorder = Recorder::begin(&log, 7, 0);
     write(&mut recorder, 0..3);
     let (_, out, err) = follow();

@@ -283,7 +283,10 @@ fn what_was_deleted_meanwhile_is_a_gap() {
     // the first that is there, but for those that were read: one or two
     let deleted: usize = gap.split(' ').find_map(|word| word.parse().ok()).unwrap();
     assert!((there.len() - 2..there.len()).contains(&deleted), "{gap}: {there:?} {last:?}");
-    assert!(gap.ends_with("segments before they were sent") && gap.contains("the recorder of box1"), "{gap}");
+    assert!(
+        gap.ends_with(" gone before they were sent") && gap.contains("segments of the recorder of box1"),
+        "{gap}"
+    );
 }
 
 /// Who asks for what is there now gets an end.

@@ -133,14 +133,6 @@ impl Guard {
 }
 
 impl Keeper for Guard {
-    fn admit_way(&mut self, path: &Path) -> Result<(), DirectoryError> {
-        // what root makes is root's
-        rules::check_way(path, 0).map_err(|error| match error {
-            RuleError::Io(_, source) => DirectoryError::Io { path: path.to_owned(), doing: "make", source },
-            error => DirectoryError::refused(error),
-        })
-    }
-
     fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError> {
         self.remove_substitute();
         path.clone_into(&mut self.path);
@@ -162,11 +154,9 @@ impl Keeper for Guard {
     fn tend(&mut self, directory: &File) {
         self.calls += 1;
         if self.calls.is_multiple_of(RULES_INTERVAL) {
-            match rules::check(&self.path, directory) {
-                // moved or deleted: the log says so itself
-                Ok(_) | Err(RuleError::Io(..) | RuleError::Replaced(_)) => {}
-                // a violation is reported, but recording continues
-                Err(error) => self.warn(vec![error.to_string()]),
+            // a violation is reported, but recording continues
+            if let Err(error) = rules::check(&self.path, directory) {
+                self.warn(vec![error.to_string()]);
             }
         }
         if self.substitute.is_some() && directory.try_lock().is_ok() {

@@ -75,7 +75,7 @@ pub fn may_be_kept<'a>(mut files: impl Iterator<Item = &'a Opened>) -> bool {
 /// PF_FORKNOEXEC (linux/sched.h): it was forked, and has started no program since.
 const FORKED: u64 = 0x40;
 
-/// How long ago the first of the children began that are at work, if there are any, else nothing for another recorder.
+/// The longest [`age`] of the others that are at work, if there are any.
 fn at_work() -> Option<Duration> {
     /// Time for which the answer is taken to last: to list all processes takes some 5 µs for each.
     const LASTS: Duration = Duration::from_secs(1);
@@ -92,13 +92,15 @@ fn at_work() -> Option<Duration> {
     age
 }
 
-/// How long ago a process began if it is such a child; nothing if it is another recorder, which goes on looking; `None` if it
-/// is neither. Anybody can take their names, so only those of root and of this program's own user count: others may not place
+/// How long ago a process began if it is such a child; how long it may take to remove its probes if it is another recorder,
+/// which goes on looking; `None` if it is neither. Anybody can take their names, so only those of root and of this program's own user count: others may not place
 /// probes. A program that runs as root for whoever starts it has the name of a link of his; but it was started, as the child
 /// was not, and its file has its own name.
 fn age(pid: u32) -> Option<Duration> {
     /// What the names of all of them, and of a recorder's file, begin with.
     const COMMON: &str = "iocrec";
+    /// Time that another recorder may take to remove the probes of IOCs that ended, one after the other: up to 5 s for each.
+    const REMOVES: Duration = Duration::from_secs(240);
     let name = process::thread_name(pid, pid);
     if !name.starts_with(COMMON) || pid == std::process::id() {
         return None;
@@ -116,8 +118,11 @@ fn age(pid: u32) -> Option<Duration> {
     }
     // nothing is told of one that is ending
     let file = process::link(pid, "exe");
-    let is_recorder = file.is_empty() || file.rsplit('/').next()?.starts_with(COMMON);
-    is_recorder.then_some(Duration::ZERO)
+    let is_ours = file.is_empty() || file.rsplit('/').next()?.starts_with(COMMON);
+    let places_none = ["cat", "mark", "status"];
+    let is_recorder =
+        is_ours && !process::command(pid).get(1).is_some_and(|word| places_none.contains(&word.as_str()));
+    is_recorder.then_some(REMOVES)
 }
 
 /// The descriptors of probes, in order, and the highest of all.

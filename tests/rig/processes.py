@@ -131,14 +131,12 @@ class Recorder:
     """A running `iocrec record`, of these processes, into this directory."""
 
     def __init__(self, log, pids, *options):
-        # From there: a path through other users' directories, as a checkout's may be, is refused.
-        where, name = os.path.split(os.path.abspath(log))
-        command = [program("iocrec"), "record", "--dir", name, *options]
+        command = [program("iocrec"), "record", "--dir", log, *options]
         for pid in pids:
             command += ["--pid", str(pid)]
         self.errors = log + ".stderr"
         with open(self.errors, "w", encoding="utf-8") as errors:
-            self.process = start(command, stderr=errors, cwd=where)
+            self.process = start(command, stderr=errors)
         self.pid = self.process.pid
         # It says so for each IOC once it has its probes in place.
         wait_until("the recorder records", lambda: self.messages().count("recording ") >= len(pids))

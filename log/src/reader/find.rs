@@ -38,7 +38,13 @@ impl SegmentFile {
     /// # Errors
     /// Those of [`Segment::open`].
     pub fn open(&self) -> Result<Segment, ReadError> {
-        let mut segment = Segment::open(&self.path)?;
+        let mut segment = match Segment::open(&self.path) {
+            Err(ReadError::NotFound(path)) => match renamed(&path) {
+                Some(other) => Segment::open(&other)?,
+                None => return Err(ReadError::NotFound(path)),
+            },
+            opened => opened?,
+        };
         segment.limit(self.limit);
         Ok(segment)
     }
@@ -98,6 +104,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
         }
     }
     files.retain(&mut is_new);
+    let listed: HashSet<PathBuf> = files.iter().cloned().collect();
     if files.is_empty() {
         return Err(ReadError::NoSegments(path.to_owned()));
     }
@@ -107,7 +114,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     for mut path in files {
         let mut opened = Segment::open(&path);
         if matches!(opened, Err(ReadError::NotFound(_))) {
-            if let Some(other) = renamed(&path).filter(&mut is_new) {
+            if let Some(other) = renamed(&path).filter(|other| !listed.contains(other)) {
                 opened = Segment::open(&other);
                 path = other;
             }

@@ -94,6 +94,9 @@ struct Part {
     /// The last segment of each run.
     #[serde(default)]
     runs: Vec<(String, u32)>,
+    /// Its host, in the same order.
+    #[serde(default)]
+    run_hosts: Vec<String>,
 }
 
 /// Which log it is of.
@@ -219,14 +222,14 @@ impl Kept {
     /// How far that was done, the last alarm of each record by then, and the segments.
     pub fn load(&self, done: Done) -> (Memory, Vec<(String, Alarm)>, Deleted) {
         let mut followed = self.followed();
-        let Part { hosts, alarms, runs } = match done {
+        let Part { hosts, alarms, runs, run_hosts } = match done {
             Done::Shown => followed.shown.clone(),
             Done::Sent => {
                 let shown = followed.shown.clone();
                 followed.sent.get_or_insert(shown).clone()
             }
         };
-        (Memory::load(hosts), alarms, Deleted::load(&runs))
+        (Memory::load(hosts), alarms, Deleted::load(&runs, &run_hosts))
     }
 
     /// Notes how far that was done. `deleted`: what it knows of the segments; `None`: as before.
@@ -246,8 +249,11 @@ impl Kept {
             Done::Shown => &mut followed.shown,
             Done::Sent => followed.sent.get_or_insert_default(),
         };
-        let runs = deleted.map_or_else(|| std::mem::take(&mut part.runs), Deleted::save);
-        *part = Part { hosts: memory.save(), alarms, runs };
+        let (runs, run_hosts) = match deleted {
+            Some(deleted) => (deleted.save(), deleted.hosts()),
+            None => (std::mem::take(&mut part.runs), std::mem::take(&mut part.run_hosts)),
+        };
+        *part = Part { hosts: memory.save(), alarms, runs, run_hosts };
     }
 
     /// Notes that a collector has taken these rows, too.

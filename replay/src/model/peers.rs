@@ -198,7 +198,8 @@ impl Found {
                 let opened = circuit.origin == Origin::Opened && !keyframe;
                 reading.open.entry(circuit.id).or_insert((event.time, opened));
             }
-            Fact::CircuitEnd(circuit) => self.end(reading, event.time, *circuit, false),
+            // in a keyframe it is one that nobody saw
+            Fact::CircuitEnd(circuit) => self.end(reading, event.time, *circuit, keyframe),
             Fact::CircuitForgotten(circuit) => self.end(reading, event.time, *circuit, true),
             _ => {}
         }

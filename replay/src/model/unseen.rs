@@ -12,6 +12,7 @@
 //! A recorder that ends leaves its IOCs unrecorded until another one records them.
 
 use super::names::IocProcess;
+use crate::ended_unseen::UNSEEN;
 use std::rc::Rc;
 
 /// Something that went unseen. Times are nanoseconds since 1970 UTC.
@@ -88,6 +89,7 @@ impl Unseen {
                 let of = self.record.as_deref().map_or(String::new(), |record| format!(" of {record}"));
                 format!("{} chains{of} left out by chain sampling", self.count)
             }
+            Kind::Ended if self.cause == UNSEEN => format!("the IOC has ended by then, {UNSEEN}"),
             Kind::Ended => format!("the IOC has ended{why}"),
             Kind::Unfinished => {
                 let record = self.record.as_deref().unwrap_or("a record");

@@ -51,14 +51,6 @@ impl fmt::Debug for WallClock {
 /// Decides whether a directory may be used, and keeps other recorders out. The lock is released when the directory's
 /// handle is closed.
 pub trait Keeper: fmt::Debug + Send {
-    /// Checks the way to a directory that is about to be made.
-    ///
-    /// # Errors
-    /// If it must not be made there.
-    fn admit_way(&mut self, _path: &Path) -> Result<(), DirectoryError> {
-        Ok(())
-    }
-
     /// Checks and locks an open directory.
     ///
     /// # Errors
@@ -124,7 +116,7 @@ impl Directory {
     pub fn open_kept(path: &Path, mut keeper: Box<dyn Keeper>) -> Result<Self, DirectoryError> {
         // with a slash at its end, a link would count as what it leads to
         let path = path.components().as_path();
-        let (handle, _) = open(path, keeper.as_mut())?;
+        let (handle, _) = open(path)?;
         keeper.admit(path, &handle)?;
         let mode = handle.metadata().map_or(MODE, |about| about.mode());
         let directory = Directory {
@@ -240,20 +232,20 @@ impl Directory {
 }
 
 /// Opens a directory, and makes it if it is missing. Also returns whether it was made.
-fn open(path: &Path, keeper: &mut dyn Keeper) -> Result<(File, bool), DirectoryError> {
-    let mut made = false;
-    if !path.is_dir() {
-        keeper.admit_way(path)?;
-        match DirBuilder::new().mode(MODE).create(path) {
-            Ok(()) => made = true,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(DirectoryError::io("make", path, error)),
+fn open(path: &Path) -> Result<(File, bool), DirectoryError> {
+    let made = match DirBuilder::new().mode(MODE).create(path) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) if path.is_dir() => {
+            drop(error); // for example, a mount point on a read-only parent
+            false
         }
-    }
+        Err(error) => return Err(DirectoryError::io("make", path, error)),
+    };
     if !path.is_dir() {
         return Err(DirectoryError::NotADirectory(path.to_owned()));
     }
-    // what was made is no link: its mode is changed, and nobody may put something else in its place before
+    // what was made is no link; but whoever may write to the parent may put one in its place, and its mode is changed later
     let opened = if made { files::open_made(path) } else { files::open_directory(path) };
     let handle = opened.map_err(|error| DirectoryError::io("open", path, error))?;
     Ok((handle, made))
@@ -402,7 +394,7 @@ impl Storage for Directory {
     fn settle(&mut self) -> io::Result<bool> {
         self.open = None;
         let failed = |error: DirectoryError| io::Error::new(error.kind(), error);
-        let (handle, made) = open(&self.path, self.keeper.as_mut()).map_err(failed)?;
+        let (handle, made) = open(&self.path).map_err(failed)?;
         let before = self.handle.metadata();
         let same = handle.metadata().is_ok_and(|about| before.is_ok_and(|before| is_same(&about, &before)));
         if made {

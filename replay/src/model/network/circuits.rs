@@ -26,6 +26,8 @@ struct Open {
     /// The priority that the client asked for; 0 is the usual one.
     priority: u16,
     ended: Option<i64>,
+    /// It ended, moved or was forgotten in a part of the log that is missing.
+    unseen: bool,
     closed: Option<(CloseReason, Option<CircuitSide>)>,
     /// When the process at one of its ends ended, which closes it, and the side that this is.
     process_ended: Option<(i64, &'static str)>,
@@ -110,12 +112,13 @@ impl Circuits {
         }
     }
 
-    /// Takes the end of a circuit, while it is still known.
-    pub(super) fn ending(&mut self, reading: &Reading, time: u64, fact: &Fact) {
+    /// Takes the end of a circuit, while it is still known. In a keyframe it is one that nobody saw.
+    pub(super) fn ending(&mut self, reading: &Reading, time: u64, fact: &Fact, keyframe: bool) {
         match fact {
             Fact::CircuitEnd(circuit) => {
                 if let Some(open) = self.open.get_mut(circuit) {
                     open.ended = Some(reading.wall(time));
+                    open.unseen = keyframe;
                 }
             }
             Fact::CircuitForgotten(circuit) => {
@@ -329,7 +332,7 @@ impl Circuits {
                 }
                 lines.push(line);
             }
-            if let Some(ended) = open.over() {
+            if let Some(ended) = open.over().filter(|_| !open.unseen) {
                 lines.push(end_of(open, new(Kind::Closed, ended)));
             }
             for ((kind, reason), counted) in &open.refused {

@@ -368,7 +368,7 @@ impl Network {
                 }
                 let began = span.map_or(0, |(first, _)| first);
                 let before = Reading { context: &context, host: &host, began };
-                circuits.ending(&before, time, fact);
+                circuits.ending(&before, time, fact, block.keyframe);
                 let ends = matches!(
                     fact,
                     Fact::CircuitEnd(_)
