@@ -23,6 +23,18 @@ pub fn architecture() -> Option<Architecture> {
     }
 }
 
+/// An architecture's name, as `uname -m` has it: the names of all that `object` knows take a kilobyte.
+pub fn shown(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::X86_64 => "x86_64",
+        Architecture::I386 => "i386",
+        Architecture::Aarch64 => "aarch64",
+        Architecture::Riscv64 => "riscv64",
+        Architecture::Arm => "arm",
+        _ => "a machine that is not known",
+    }
+}
+
 /// The architecture of an ELF file, by its `e_machine` and class; `Unknown` if it is not supported.
 pub fn of_elf(number: u16, is_64bit: bool) -> Architecture {
     // numbers and names from the System V ABI, chapter 4, and the processor supplements

@@ -8,6 +8,7 @@ use object::Architecture;
 
 use crate::ioc::functions::Function;
 use crate::ioc::Unprobed;
+use crate::linux::machine;
 use crate::probes::attacher::ProbeError;
 use crate::probes::place::Unfit;
 
@@ -105,8 +106,8 @@ impl Display for NotProbed {
                  process of this machine could fork; iocrec tries again"
             ),
             NotProbed::StillKept => f.write_str(
-                "its files were overwritten not long ago, and another recorder's probes may still be there (a second iocrec, \
-                 or iocrec-closing): the kernel might carry out old code; iocrec tries again",
+                "its files were overwritten not long ago, and another recorder's probes may still be there: the kernel might \
+                 carry out old code; iocrec tries again",
             ),
             NotProbed::TooFewFiles(limit) => write!(
                 f,
@@ -161,7 +162,7 @@ impl Display for Reason {
             Reason::NotBase(path) => write!(f, "it lies in {path}, which is not EPICS Base"),
             Reason::NoFile => f.write_str("its code is in no file of EPICS Base"),
             Reason::OtherMachine(machine) => {
-                write!(f, "code for another machine than the kernel's ({machine:?})")
+                write!(f, "code for another machine than the kernel's ({})", machine::shown(*machine))
             }
             Reason::NoCode => f.write_str("the process has no code there"),
             Reason::CodeChanged(path) => write!(f, "{path} has been changed since its symbols were read"),

@@ -11,6 +11,7 @@ use std::fmt::{self, Display, Formatter};
 
 use object::Architecture;
 
+use crate::linux::machine;
 use crate::probes::{instruction, lead};
 
 /// Cost of a probe, by the instruction under it.
@@ -49,7 +50,9 @@ pub enum Unfit {
 impl Display for Unfit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::Machine(machine) => write!(f, "no probes are placed in {machine:?} code"),
+            Unfit::Machine(machine) => {
+                write!(f, "no probes are placed in code of {}", machine::shown(*machine))
+            }
             Unfit::Thumb => f.write_str("Thumb code, which kernels damage when they put a probe into it"),
             Unfit::NoFunction => f.write_str("no function begins with the bytes there"),
             Unfit::Unreadable => f.write_str("the function's code could not be read"),
