@@ -93,9 +93,9 @@ fn at_work() -> Option<Duration> {
 }
 
 /// How long ago a process began if it is such a child; how long it may take to remove its probes if it is another recorder,
-/// which goes on looking; `None` if it is neither. Anybody can take their names, so only those of root and of this program's own user count: others may not place
-/// probes. A program that runs as root for whoever starts it has the name of a link of his; but it was started, as the child
-/// was not, and its file has its own name.
+/// which goes on looking; `None` if it is neither. Anybody can take their names, so only those of root and of this program's own
+/// user count: others may not place probes. A program that runs as root for whoever starts it has the name of a link of his;
+/// but it was started, as the child was not, and its file has its own name.
 fn age(pid: u32) -> Option<Duration> {
     /// What the names of all of them, and of a recorder's file, begin with.
     const COMMON: &str = "iocrec";

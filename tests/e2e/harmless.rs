@@ -6,9 +6,10 @@ use crate::rig::own_program::{Build, Own};
 use crate::rig::{not_run, python, run, wait_until, Ioc, Needs, Rig, IOCREC};
 use serde_json::{json, Value};
 use std::fs::{File, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const PORT: u16 = 5074;
 
@@ -151,7 +152,13 @@ fn probes_that_another_recorder_removes() {
     let Some(own) = Own::build(&rig, Build::Static) else { return };
     // a child of that name, which starts no program
     let named = |user: u32| {
-        python("forked.py").args([&user.to_string(), "iocrec-closing"]).spawn().expect("it starts")
+        let mut command = python("forked.py");
+        command.args([&user.to_string(), "iocrec-closing"]).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        child
     };
     // the kernel names a program by its file, and this one is root's whoever starts it
     let closing = rig.path("iocrec-closing");
