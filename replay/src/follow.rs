@@ -51,6 +51,18 @@ struct Read {
     since: Instant,
     /// Whether all of its rows were returned, since it had not grown for [`SETTLED`].
     is_whole: bool,
+    /// Since when its segments are gone, if they are.
+    gone: Option<Instant>,
+}
+
+impl Read {
+    /// The same of a host whose segments are gone at this moment; `None`: for so long that the host is forgotten. How long it
+    /// was quiet before means nothing: all of its rows would come again when its segments are back.
+    fn gone(self, now: Instant) -> Option<Read> {
+        let since = self.gone.unwrap_or(now);
+        let is_recent = now.saturating_duration_since(since) < FORGOTTEN;
+        is_recent.then_some(Read { gone: Some(since), ..self })
+    }
 }
 
 /// Time after which a host is forgotten whose segments are gone.
@@ -172,7 +184,7 @@ impl Memory {
         for Saved { host, end, returned } in saved {
             let rows = returned.into_iter().map(|(time, name, row)| ((time, name), row));
             follower.0.insert(host.clone(), rows.collect());
-            before.insert(host, Read { end, since: Instant::now(), is_whole: false });
+            before.insert(host, Read { end, since: Instant::now(), is_whole: false, gone: None });
         }
         Memory { follower, before: Some(before), every: None }
     }
@@ -326,18 +338,18 @@ pub fn follow_until<T: Timed, E: From<io::Error>>(
         let read = |(host, end): (String, i64)| {
             let of = match known.get(&host) {
                 Some(known) if known.end == end => {
-                    Read { is_whole: may_rest && known.since.elapsed() >= SETTLED, ..*known }
+                    let is_whole = may_rest && known.since.elapsed() >= SETTLED;
+                    Read { is_whole, gone: None, ..*known }
                 }
-                _ => Read { end, since: begun, is_whole: false },
+                _ => Read { end, since: begun, is_whole: false, gone: None },
             };
             (host, of)
         };
         let mut now: BTreeMap<String, Read> = logs.ends().into_iter().map(read).collect();
         let there: BTreeSet<String> = now.keys().cloned().collect();
         // a host whose segments are gone for a moment has not begun anew, and does not keep the others from their rest
-        let is_recent = |of: &Read| of.since.elapsed() < FORGOTTEN;
-        let gone = known.iter().filter(|(_, of)| is_recent(of));
-        gone.for_each(|(host, of)| _ = now.entry(host.clone()).or_insert(*of));
+        let gone = known.iter().filter(|(host, _)| !there.contains(*host));
+        now.extend(gone.filter_map(|(host, of)| Some((host.clone(), of.gone(begun)?))));
         // The first pass is the only one that reads everything; its older rows never come again.
         let last = if is_first { &now } else { &known };
         let again: BTreeMap<String, i64> =
@@ -440,6 +452,17 @@ mod tests {
         assert_eq!(pass(9, &[(9, "a"), (9, "a")]), [9]);
         assert_eq!(follower.0["a"].len(), 1, "earlier rows are forgotten");
         assert!(follower.0["b"].is_empty());
+    }
+
+    #[test]
+    fn a_host_is_forgotten_when_its_segments_are_gone_for_long_not_when_it_was_quiet() {
+        let since = Instant::now();
+        let after = |of: Read, time: Duration| of.gone(since + time);
+        let quiet = Read { end: 1, since, is_whole: true, gone: None };
+        let gone = after(quiet, 2 * FORGOTTEN).expect("its segments were there until now");
+        let still = after(gone, 3 * FORGOTTEN - SETTLED).expect("they are gone for less than the time");
+        assert_eq!(still.gone, gone.gone, "they are gone since the first time");
+        assert!(after(still, 3 * FORGOTTEN).is_none());
     }
 
     #[test]
