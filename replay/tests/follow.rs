@@ -434,6 +434,49 @@ fn a_line_comes_once_though_another_ioc_of_the_name_begins() {
     assert_eq!(text.matches("first line").count(), 1, "{text}");
 }
 
+/// Samples for the Data Browser are of the PV that has the first number, also when its IOC is started anew, and when then
+/// another one of its name begins beside it.
+#[test]
+fn samples_go_on_with_the_pv_that_they_began_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    // another process called demo, with a T:SP of its own
+    let begins = |id: u32, at: u64| {
+        let known = definitions("box1").into_iter().find_map(|fact| match fact {
+            Fact::Ioc(ioc) => Some(ioc),
+            _ => None,
+        });
+        let ioc = Ioc { id, pid: 100 * id, start: at, ..*known.unwrap() };
+        let (own, name) = (10 * id, "scan-0.1".to_owned());
+        let thread = Thread { id: own, ioc: id, tid: own, name, stack: 1 << 40 };
+        let record = Record { id: own, ioc: id, address: 1, name: "T:SP".into(), rtype: "ao".into() };
+        [(at, Fact::from(ioc)), (at, Fact::Thread(thread)), (at, Fact::from(record))]
+    };
+    let scanned_in = |id: u32, at: u64, v: f64| {
+        let own = 10 * id;
+        [(at, process(own, -100, 0, own)), (at + 1000, complete(own, -200, own, v, 0))]
+    };
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    let first = [scanned(10 * SECOND, CALC, f64::NAN), scanned(11 * SECOND, SP, 1.5)].concat();
+    recorder.write(first, 20 * SECOND);
+    let follower = Follower::asking(here, &["values", "T:*", "--format", "databrowser"]);
+    follower.waits_for(" 15E-1 ");
+    let ended = IocEnd { ioc: 1, how: "exit status 0".into() };
+    let mut anew = vec![(21 * SECOND, Fact::IocEnd(ended))];
+    anew.extend(begins(3, 22 * SECOND));
+    anew.extend(scanned_in(3, 23 * SECOND, 2.5));
+    recorder.write(anew, 30 * SECOND);
+    follower.waits_for(" 25E-1 ");
+    let mut beside = begins(4, 31 * SECOND).to_vec();
+    beside.extend(scanned_in(4, 32 * SECOND, 7.5));
+    beside.extend(scanned_in(3, 33 * SECOND, 3.5));
+    recorder.write(beside, 40 * SECOND);
+    follower.waits_for(" 35E-1 ");
+    let text = follower.text.lock().unwrap();
+    assert!(text.starts_with("# T:SP\n") && !text.contains(" 75E-1 "), "{text}");
+    assert_eq!(text.lines().count(), 4, "{text}");
+}
+
 /// What a recorder deletes while nobody follows is said by the next run with the same state, though an older segment is
 /// pinned, and though another recorder has begun.
 #[test]

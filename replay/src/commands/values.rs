@@ -11,7 +11,7 @@ use crate::filter::Filter;
 use crate::follow::{follow, Timed};
 use crate::model::history::{ValueLine, ValueSource};
 use crate::model::value::same;
-use crate::namesakes::own_name;
+use crate::namesakes::{own_name, without_pid};
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
@@ -137,6 +137,42 @@ impl Timed for ValueLine {
 /// The last value of a field, and its place in the order of time.
 type Followed = (Value, i64);
 
+/// The PV of a file of samples, while others of its IOC's name may come to light.
+struct Sampled {
+    host: Rc<str>,
+    /// The name of its IOC, without a process id.
+    ioc: String,
+    /// The IOC's last process.
+    pid: u32,
+    pv: String,
+}
+
+impl Sampled {
+    fn of(line: &ValueLine) -> Sampled {
+        let pid = line.process.pid;
+        Sampled {
+            host: Rc::clone(&line.host),
+            ioc: without_pid(&line.ioc, pid).to_owned(),
+            pid,
+            pv: line.pv(),
+        }
+    }
+
+    /// Whether a line is one of its samples.
+    fn has(&mut self, line: &ValueLine) -> bool {
+        let pid = line.process.pid;
+        let name = without_pid(&line.ioc, pid);
+        if self.host != line.host || self.ioc != name || self.pv != line.pv() {
+            return false;
+        }
+        // an IOC that was started anew is the same, and has the name alone as long as none of its name runs beside it
+        if name == &*line.ioc {
+            self.pid = pid;
+        }
+        self.pid == pid
+    }
+}
+
 impl Values {
     /// Follows the log.
     fn follow(&self, out: &mut Out, filter: Filter, zone: &Zone) -> Result<Outcome, Failure> {
@@ -144,7 +180,7 @@ impl Values {
         // The last value of each field, and its place in the order of time: a later pass begins in the middle, and does not know it.
         let mut last: HashMap<(Rc<str>, Rc<str>, String), Followed> = HashMap::new();
         let is_samples = self.format.name == databrowser::format().name;
-        let mut sampled: Option<(Rc<str>, Rc<str>, String)> = None;
+        let mut sampled: Option<Sampled> = None;
         let mut is_told = false;
         writer.begin(out)?;
         let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(ValueLine) -> Result<(), Failure>| {
@@ -159,13 +195,15 @@ impl Values {
             if line.unseen.is_some() {
                 return Ok(writer.write(out, line)?);
             }
-            let key = (Rc::clone(&line.host), Rc::clone(&line.ioc), line.pv());
-            if is_samples && *sampled.get_or_insert_with(|| key.clone()) != key {
+            // what is no sample chooses no PV; the writer leaves it out
+            let is_sample = is_samples && databrowser::obstacle(line).is_none();
+            if is_sample && !sampled.get_or_insert_with(|| Sampled::of(line)).has(line) {
                 if !std::mem::replace(&mut is_told, true) {
                     Terminal.report(&"values of other PVs are left out: a file has one");
                 }
                 return Ok(());
             }
+            let key = (Rc::clone(&line.host), Rc::clone(&line.ioc), line.pv());
             let only_seen = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
             let before = last.get(&key);
             // What was seen before that was looked at in an earlier pass, which knew more of what had been.
