@@ -11,6 +11,7 @@ use iocrec_log::storage::{DirectoryError, Keeper};
 use crate::directory::holder::{holders, is_trusted, Holder, HolderKind};
 use crate::directory::lock::{self, LockError};
 use crate::directory::rules::{self, RuleError};
+use crate::directory::way;
 
 /// Longest wait for a recorder that is being killed. The kernel removes its probes one after the other, a grace period
 /// each; it releases the lock before or after.
@@ -133,6 +134,10 @@ impl Guard {
 }
 
 impl Keeper for Guard {
+    fn open(&mut self, path: &Path) -> Result<(File, bool), DirectoryError> {
+        way::open(path)
+    }
+
     fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError> {
         self.remove_substitute();
         path.clone_into(&mut self.path);

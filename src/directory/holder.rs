@@ -97,6 +97,11 @@ fn is_ending(pid: u32, status: &str) -> bool {
     matches!(state, Some("Z" | "X")) || flags & EXITING != 0
 }
 
+/// The path of an open file, for people and for comparison; empty if unknown.
+pub(super) fn path_of(file: &File) -> PathBuf {
+    read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
+}
+
 /// The processes that have locked a directory; none if they cannot be seen.
 pub fn holders(directory: &File) -> Vec<Holder> {
     let Ok(about) = directory.metadata() else { return Vec::new() };
@@ -124,7 +129,7 @@ pub fn holders(directory: &File) -> Vec<Holder> {
     }
     if found.is_empty() {
         // an overlay's files have other numbers in the kernel's lists
-        let path = read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).unwrap_or_default();
+        let path = path_of(directory);
         let has = |pid: &u32| locked_by_path(*pid, &path);
         found = proc::pids().unwrap_or_default().into_iter().filter(has).collect();
     }

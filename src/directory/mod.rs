@@ -9,11 +9,14 @@
 //! - a recorder that is being killed: it gets a few seconds to end;
 //! - any other process: it is reported, and recording continues. Until the lock becomes free, a lock on a file of mode
 //!   0600, which only root and the recorder's user can open, keeps other recorders off.
+//!
+//! `way` opens the directory: other users may own directories on its path, and put links there.
 
 mod guard;
 mod holder;
 mod lock;
 mod rules;
+mod way;
 
 pub use guard::Guard;
 pub use holder::{holders, of_socket, process, Holder, HolderKind};

@@ -11,9 +11,9 @@ use std::{fmt, io};
 use crate::directory::holder::is_trusted;
 
 /// Others may write (S_IWOTH).
-const OTHERS_WRITE: u32 = 0o002;
+pub(super) const OTHERS_WRITE: u32 = 0o002;
 /// Members of its group may write (S_IWGRP).
-const GROUP_WRITES: u32 = 0o020;
+pub(super) const GROUP_WRITES: u32 = 0o020;
 /// Only their owner may delete files (S_ISVTX).
 const STICKY: u32 = 0o1000;
 
@@ -32,7 +32,7 @@ pub(super) enum RuleError {
     },
     /// It belongs to a user, and any user may make such a directory in its parent.
     AnyUserMade { path: PathBuf, owner: u32 },
-    /// The path is a symbolic link of a user who could point it anywhere.
+    /// The path is, or leads through, a symbolic link of a user who could point it anywhere.
     ForeignLink { path: PathBuf, owner: u32 },
     /// Its owner is not that of the directory that was there when recording began.
     NewOwner { path: PathBuf, owner: u32, before: u32 },

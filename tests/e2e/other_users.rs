@@ -5,7 +5,7 @@ use crate::rig::{json_lines, python, rig_file, run, wait_until, Rig, Running, IO
 use serde_json::Value;
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{chown, lchown, symlink, MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
@@ -148,6 +148,34 @@ fn directories_of_others() {
     let mut recorder = rig.agent(&["record", "--dir", &rig.log(), "--flush", "100ms", "--duration", "1s"]);
     assert!(recorder.wait().success(), "{}", recorder.errors());
     assert!(recorder.errors().contains("chmod g-w"), "{}", recorder.errors());
+}
+
+/// Who may put a link on the way could let it lead anywhere: root makes nothing there. Directories of that user are no
+/// obstacle.
+#[test]
+fn a_link_of_another_user_on_the_way() {
+    let Some(rig) = Rig::new("foreign-link") else { return };
+    let (theirs, secret) = (rig.path("theirs"), rig.path("secret"));
+    fs::create_dir(&theirs).expect("a directory");
+    fs::create_dir(&secret).expect("a directory");
+    let way = format!("{theirs}/way");
+    symlink(&secret, &way).expect("a link");
+    for path in [&theirs, &way] {
+        lchown(path, Some(NOBODY), Some(NOBODY)).expect("its owner is changed");
+    }
+    let output = agent(&["record", "--dir", &format!("{way}/log"), "--duration", "1s"]);
+    let line = line_of(&output);
+    assert_eq!((output.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    assert!(
+        line.contains(&format!("/theirs/way is a symbolic link of user {NOBODY}, who may let ")),
+        "{line}"
+    );
+    assert_eq!(fs::read_dir(&secret).expect("a directory").count(), 0, "it made something there");
+    fs::create_dir(format!("{theirs}/plain")).expect("a directory");
+    let log = format!("{theirs}/plain/log");
+    let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "100ms", "--duration", "1s"]);
+    assert!(recorder.wait().success(), "{}", recorder.errors());
+    assert!(fs::read_dir(&log).expect("the log").count() > 0);
 }
 
 /// No log contains secrets from command lines or environments, or programs' source texts.

@@ -9,7 +9,9 @@ pub use clocked::Clocked;
 #[cfg(unix)]
 pub(crate) use directory::{names, open_directory, open_to_read};
 #[cfg(unix)]
-pub use directory::{segments, Directory, DirectoryError, Keeper, Reserve, Segment, WallClock};
+pub use directory::{
+    segments, Directory, DirectoryError, Keeper, Reserve, Segment, WallClock, DIRECTORY_MODE,
+};
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 const TRIAL: &str = ".iocrec-trial";
 /// Mode of a new directory. It is not world-readable because a log names users and hosts and holds the values they
 /// wrote.
-const MODE: u32 = 0o750;
+pub const DIRECTORY_MODE: u32 = 0o750;
 
 /// Bounds of the unit of allocation: at least a page of 4096 bytes, at most a FAT cluster. Network file systems report
 /// a megabyte, which is not their unit.
@@ -51,6 +51,14 @@ impl fmt::Debug for WallClock {
 /// Decides whether a directory may be used, and keeps other recorders out. The lock is released when the directory's
 /// handle is closed.
 pub trait Keeper: fmt::Debug + Send {
+    /// Opens a directory, and makes it with [`DIRECTORY_MODE`] if it is missing. Also returns whether it was made.
+    ///
+    /// # Errors
+    /// If it can't be made or opened, or if the way to it must not be taken.
+    fn open(&mut self, path: &Path) -> Result<(File, bool), DirectoryError> {
+        open(path)
+    }
+
     /// Checks and locks an open directory.
     ///
     /// # Errors
@@ -116,9 +124,9 @@ impl Directory {
     pub fn open_kept(path: &Path, mut keeper: Box<dyn Keeper>) -> Result<Self, DirectoryError> {
         // with a slash at its end, a link would count as what it leads to
         let path = path.components().as_path();
-        let (handle, _) = open(path)?;
+        let (handle, _) = keeper.open(path)?;
         keeper.admit(path, &handle)?;
-        let mode = handle.metadata().map_or(MODE, |about| about.mode());
+        let mode = handle.metadata().map_or(DIRECTORY_MODE, |about| about.mode());
         let directory = Directory {
             path: path.to_owned(),
             reserve: None,
@@ -231,9 +239,9 @@ impl Directory {
     }
 }
 
-/// Opens a directory, and makes it if it is missing. Also returns whether it was made.
+/// Opens a directory, and makes it if it is missing, wherever its path leads. Also returns whether it was made.
 fn open(path: &Path) -> Result<(File, bool), DirectoryError> {
-    let made = match DirBuilder::new().mode(MODE).create(path) {
+    let made = match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) if path.is_dir() => {
@@ -394,7 +402,7 @@ impl Storage for Directory {
     fn settle(&mut self) -> io::Result<bool> {
         self.open = None;
         let failed = |error: DirectoryError| io::Error::new(error.kind(), error);
-        let (handle, made) = open(&self.path).map_err(failed)?;
+        let (handle, made) = self.keeper.open(&self.path).map_err(failed)?;
         let before = self.handle.metadata();
         let same = handle.metadata().is_ok_and(|about| before.is_ok_and(|before| is_same(&about, &before)));
         if made {
