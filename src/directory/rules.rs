@@ -8,6 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+use nix::fcntl::AtFlags;
+use nix::sys::stat::fstatat;
+
 use crate::directory::holder::is_trusted;
 
 /// Others may write (S_IWOTH).
@@ -96,15 +99,14 @@ pub(super) fn check(path: &Path, directory: &File) -> Result<Vec<String>, RuleEr
             remedy(&shown)
         ));
     }
-    // both where its name says it is, and where it really is
-    let anyone_made = [Some(path.to_owned()), path.canonicalize().ok()].into_iter().flatten().any(|path| {
-        let parent = match path.parent() {
-            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-            Some(parent) => parent,
-            None => &path,
-        };
-        metadata(parent).is_ok_and(|parent| parent.mode() & OTHERS_WRITE != 0)
-    });
+    // both where its name says it is, and where it really is: its descriptor knows, whatever the path leads to by now
+    let parent = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    };
+    let anyone_made = metadata(parent).is_ok_and(|parent| parent.mode() & OTHERS_WRITE != 0)
+        || fstatat(directory, "..", AtFlags::empty()).is_ok_and(|parent| parent.st_mode & OTHERS_WRITE != 0);
     if anyone_made && !ours {
         return Err(RuleError::AnyUserMade { path: path.to_owned(), owner });
     }
@@ -185,6 +187,12 @@ mod tests {
         set(parent.path(), 0o1777);
         let line = checked(&path).unwrap_err().to_string();
         assert!(line.contains("belongs to user 1234") && line.contains("chown"), "{line}");
+        // whatever the path leads to while it is looked at
+        let inner = tempfile::tempdir().unwrap();
+        let elsewhere = inner.path().join("log");
+        create_dir(&elsewhere).unwrap();
+        let line = check(&elsewhere, &File::open(&path).unwrap()).unwrap_err().to_string();
+        assert!(line.contains("any user may make such a directory"), "{line}");
         let (own, link) = (parent.path().join("own"), parent.path().join("link"));
         create_dir(&own).unwrap();
         symlink(&own, &link).unwrap();
