@@ -234,6 +234,19 @@ mod tests {
         assert!(std::fs::symlink_metadata(path.join(NAME)).unwrap().is_file());
         drop(one);
         assert!(!path.join(NAME).exists());
+        // a second name of a file that other programs lock
+        std::fs::hard_link(&victim, path.join(NAME)).unwrap();
+        let used = File::options().write(true).open(&victim).unwrap();
+        used.try_lock().unwrap();
+        let mut one = guard();
+        one.admit(path, &open(path)).unwrap();
+        assert_eq!(std::fs::metadata(path.join(NAME)).unwrap().nlink(), 1);
+        drop((one, used));
+        std::fs::hard_link(&victim, path.join(NAME)).unwrap();
+        let mut one = guard();
+        one.admit(path, &open(path)).unwrap();
+        open(&victim).try_lock().unwrap();
+        drop(one);
         assert_eq!(std::fs::read(victim).unwrap(), b"x");
     }
 }

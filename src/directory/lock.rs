@@ -108,7 +108,9 @@ pub(super) fn lock_file(directory: &File, make: bool) -> io::Result<Option<File>
             Err(error) => return Err(error.into()),
         };
         let metadata = file.metadata()?;
-        if !metadata.is_file() || !(is_trusted(metadata.uid()) || metadata.uid() == owner) {
+        // a further name of a file that others use: its lock is theirs
+        let is_own = metadata.is_file() && metadata.nlink() < 2;
+        if !is_own || !(is_trusted(metadata.uid()) || metadata.uid() == owner) {
             unlinkat(directory, NAME, UnlinkatFlags::NoRemoveDir)?;
             continue;
         }
