@@ -164,6 +164,8 @@ fn systemd_takes_the_unit() {
         return not_run("systemd_takes_the_unit", Needs::Program("systemd-analyze"));
     }
     let unit = fs::read_to_string(repository("packaging/iocrec.service")).expect("the unit");
+    // either keeps iocrec from a directory that /etc/default/iocrec names, or from one that was moved
+    assert!(!unit.contains("\nProtectSystem=strict") && !unit.contains("\nLogsDirectory="), "{unit}");
     let unit = unit.replace("/usr/bin/iocrec", IOCREC).replace("/usr/share/doc/iocrec", &repository("docs"));
     let path = rig.path("iocrec.service");
     fs::write(&path, unit).expect("a copy");
