@@ -78,7 +78,7 @@ ExecStart=/bin/sh /service.sh systemd
 # The capabilities that iocrec keeps (docs/operating.md), by their bits in linux/capability.h.
 KEPT = {"CAP_DAC_READ_SEARCH": 2, "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21}
 # Files that the user may have changed. Only a purge removes them.
-SETTINGS = {"/etc/default/iocrec", "/etc/init.d/iocrec"}
+SETTINGS = {"/etc/default/iocrec", "/etc/init.d/iocrec", "/etc/logrotate.d/iocrec"}
 # What else may stay: the log, and the links by which Debian keeps a removed service from starting.
 ANYWAY = {"install": "/var/log/iocrec", "remove": r"/var/log/iocrec|/etc/rc\d\.d/K", "purge": "/var/log/iocrec"}
 # Seconds from the stop command to the end of the process. The requirement is one second on a real machine; this one is

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -47,6 +49,7 @@ fn the_debian_packages_install_and_run() {
         "-rw-r--r-- ./usr/lib/systemd/system/iocrec.service",
         "-rwxr-xr-x ./etc/init.d/iocrec",
         "-rw-r--r-- ./etc/default/iocrec",
+        "-rw-r--r-- ./etc/logrotate.d/iocrec",
         "-rw-r--r-- ./usr/share/doc/iocrec/operating.md",
     ];
     let of_reader = [
@@ -89,6 +92,7 @@ fn the_debian_packages_install_and_run() {
     assert!(!there("etc/systemd/system/multi-user.target.wants/iocrec.service"));
     dpkg(&["--purge", "iocrec"]);
     assert!(!there("usr/bin/iocrec") && !there("etc/default/iocrec") && there("usr/bin/iocreplay"));
+    assert!(!there("etc/logrotate.d/iocrec"));
     dpkg(&["--purge", "iocreplay"]);
     assert!(!there("usr/bin/iocreplay") && !there("usr/share/doc/iocreplay"));
 }
@@ -112,12 +116,18 @@ fn make_deb_lists_the_architectures() {
     assert!(by_make.starts_with("make: ***"), "{by_make}");
 }
 
+/// A user without rights.
+const NOBODY: u32 = 65534;
+
 /// The SysV script in each shell that small machines have.
 #[test]
 fn the_init_script_starts_stops_and_reports() {
     let Some(rig) = Rig::new("init") else { return };
     fs::write(rig.path("defaults"), format!("DIRECTORY={}\nOPTIONS='--flush 200ms --only X*'\n", rig.log()))
         .expect("defaults");
+    // for another user
+    fs::set_permissions(&rig.dir, fs::Permissions::from_mode(0o755)).expect("its mode");
+    fs::copy(repository("packaging/iocrec.init"), rig.path("iocrec.init")).expect("a copy");
     let (program, newer) = (rig.path("program"), rig.path("newer"));
     fs::copy(IOCREC, &program).expect("a copy");
     let shells: [&[&str]; 2] = [&["dash"], &["busybox", "sh"]];
@@ -142,6 +152,13 @@ fn the_init_script_starts_stops_and_reports() {
         assert_eq!(code, Some(0), "{output}");
         assert_eq!(script("status").0, Some(0));
         assert!(script("start").1.contains("already"));
+        // another user can't see it, and is not told that it does not run, or that it was stopped
+        for action in ["status", "stop"] {
+            let mut command = Command::new(shell[0]);
+            command.args(&shell[1..]).arg(rig.path("iocrec.init")).arg(action).uid(NOBODY).gid(NOBODY);
+            command.env("IOCREC_PIDFILE", rig.path("pid")).env("IOCREC_DEFAULTS", rig.path("defaults"));
+            assert_eq!(run(&mut command).status.code(), Some(4), "{action}");
+        }
         wait_until("it records", || fs::read_dir(rig.log()).is_ok_and(|mut log| log.next().is_some()));
         // a package that is installed over it replaces the file of what runs
         fs::copy(IOCREC, &newer).and_then(|_| fs::rename(&newer, &program)).expect("another program");
@@ -155,6 +172,53 @@ fn the_init_script_starts_stops_and_reports() {
         assert_eq!(script("stop").0, Some(0), "stopping what is stopped is no error");
     }
     assert_eq!(run(Command::new("sh").arg(repository("packaging/iocrec.init"))).status.code(), Some(2));
+}
+
+/// iocrec takes the options that the example in /etc/default/iocrec shows, as the scripts read them.
+#[test]
+fn the_example_of_options_is_taken() {
+    let Some(rig) = Rig::new("defaults") else { return };
+    let defaults = fs::read_to_string(repository("packaging/iocrec.default")).expect("the file");
+    let example = defaults.lines().find_map(|line| line.strip_prefix("#OPTIONS=")).expect("an example");
+    let sourced = rig.path("defaults");
+    fs::write(&sourced, format!("OPTIONS={example}\n")).expect("a copy");
+    let words = done(Command::new("sh").args(["-c", "set -ef; . \"$0\"; printf '%s\\n' $OPTIONS", &sourced]));
+    let words: Vec<&str> = words.lines().collect();
+    assert!(words.len() >= 4, "{words:?}");
+    let (log, nothing) = (rig.log(), rig.path("nothing"));
+    let mut command = Command::new(IOCREC);
+    command.args(["record", "--dir", &log, "--read", &nothing]).args(&words);
+    let output = run(&mut command);
+    // 2 would be a usage error; the file to read does not exist
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The OpenRC script gives iocrec the options as they are written, and stops nothing but iocrec.
+#[test]
+fn the_openrc_script_leaves_other_processes_alone() {
+    let Some(rig) = Rig::new("openrc") else { return };
+    let (calls, pid, stand_in) = (rig.path("calls"), rig.path("pid"), rig.path("start-stop-daemon"));
+    fs::write(&stand_in, format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >>'{calls}'\n")).expect("a stand-in");
+    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let script = |words: &str| {
+        fs::write(&calls, "").expect("an empty file");
+        let text = format!(
+            "ebegin() {{ :; }}; eend() {{ return \"$1\"; }}; . '{}'; pidfile='{pid}'; {words}",
+            repository("packaging/iocrec.openrc")
+        );
+        let path = format!("{}:{}", rig.dir.display(), std::env::var("PATH").unwrap_or_default());
+        let output = run(Command::new("sh").args(["-c", &text]).env("PATH", path));
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        fs::read_to_string(&calls).expect("the calls")
+    };
+    // the number of one that has ended is another process's by now: ours
+    fs::write(&pid, format!("{}\n", std::process::id())).expect("its number");
+    assert_eq!(script("stop"), "");
+    assert!(!Path::new(&pid).exists(), "it counts as stopped");
+    fs::write(&pid, format!("{}\n", std::process::id())).expect("its number");
+    let started = script("DIRECTORY=\"it's here\"; OPTIONS='--only A<1>;B*'; start");
+    assert!(started.ends_with("\niocrec\nit's here\n--only A<1>;B*\n"), "{started}");
+    assert!(!Path::new(&pid).exists(), "a number that is not iocrec's");
 }
 
 #[test]
