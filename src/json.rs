@@ -14,3 +14,23 @@ pub fn string(text: &str) -> String {
     json.push('"');
     json
 }
+
+/// Asserts that docs/json.md has each key of an object, and of what is in it, where it describes this command of iocrec.
+#[cfg(test)]
+pub fn assert_documented(command: &str, value: &serde_json::Value) {
+    let page = include_str!("../docs/json.md");
+    let section = page.split(&format!("\n## iocrec {command}\n")).nth(1).expect("a section");
+    let section = section.split("\n## ").next().expect("a beginning");
+    match value {
+        serde_json::Value::Object(members) => {
+            for (key, value) in members {
+                assert!(section.contains(&format!("`{key}`")), "docs/json.md, iocrec {command}: no {key}");
+                assert_documented(command, value);
+            }
+        }
+        serde_json::Value::Array(values) => {
+            values.iter().for_each(|value| assert_documented(command, value));
+        }
+        _ => {}
+    }
+}

@@ -59,7 +59,9 @@ fn documented(page: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut commands = Vec::new();
     for line in page.lines() {
         if let Some(heading) = line.strip_prefix("## ") {
-            commands = heading.split(", ").map(str::to_owned).collect();
+            // iocrec's own commands have tests of their own
+            let heading = Some(heading).filter(|heading| !heading.starts_with("iocrec "));
+            commands = heading.map_or(Vec::new(), |heading| heading.split(", ").map(str::to_owned).collect());
         } else if let Some(cell) = line.strip_prefix("| `").and_then(|rest| rest.split(" |").next()) {
             for key in cell.split('`').step_by(2) {
                 for command in &commands {

@@ -429,6 +429,7 @@ mod tests {
         // The mean of the last minute.
         assert!((70.0..90.0).contains(&json["rates"]["events"].as_f64().unwrap()), "{json}");
         assert_eq!(json["refused"][0]["reason"], "no \"root\"");
+        crate::json::assert_documented("status", &json);
     }
 
     #[test]
@@ -506,6 +507,7 @@ mod tests {
         );
         let last = &json(&report)["snapshots"]["last"];
         assert_eq!((&last["taken"], &last["unread"], &last["age"]), (&1.into(), &2.into(), &5.0.into()));
+        crate::json::assert_documented("status", last);
     }
 
     #[test]

@@ -225,5 +225,6 @@ mod tests {
         assert_eq!(report["iocs"][0]["ca_ports"], serde_json::json!([5064, 5070]));
         assert_eq!(report["iocs"][0]["pva_ports"], serde_json::json!([5075]));
         assert!(text(&found).contains("CA port 5064 5070"));
+        crate::json::assert_documented("check", &report);
     }
 }
