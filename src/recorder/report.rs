@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use iocrec_log::context::Context;
-use iocrec_log::event::{Class, Event, Fact, LossSource, SnapshotEnd, TierChoice};
+use iocrec_log::event::{Class, Event, Fact, LossSource, PvaKind, SnapshotEnd, TierChoice};
 use iocrec_log::writer::{State, Status};
 
 use crate::json::{array, string};
@@ -89,6 +89,9 @@ impl Report {
             // a stripped IOC shows only this; a record that was active already counts as one
             Fact::RsetProcess(process) if !process.active => self.counts.processed += 1,
             Fact::CaPut(_) => self.counts.puts.0 += 1,
+            Fact::PvaPut(put) if matches!(put.kind, PvaKind::Put | PvaKind::PutGet) => {
+                self.counts.puts.0 += 1;
+            }
             Fact::Put(_) => self.counts.puts.1 += 1,
             Fact::Snapshot(_) => self.snapshots.values += 1,
             Fact::Properties(_) => self.snapshots.properties += 1,
@@ -476,6 +479,18 @@ mod tests {
             report.count(&Event { time: 0, fact });
         }
         assert_eq!((report.counts.events, report.counts.hits, report.counts.processed), (4, 3, 1));
+    }
+
+    #[test]
+    fn puts_of_both_protocols_count() {
+        use iocrec_log::event::{PvaPut, PvaValue};
+        let mut report = Report::default();
+        for kind in [PvaKind::Put, PvaKind::Process, PvaKind::PutGet, PvaKind::Rpc] {
+            let (options, value) = (PvaValue::default(), PvaValue::default());
+            let put = PvaPut { circuit: 1, channel: 1, ioid: 1, kind, options, value };
+            report.count(&Event { time: 0, fact: Fact::PvaPut(Box::new(put)) });
+        }
+        assert_eq!(report.counts.puts, (2, 0));
     }
 
     #[test]
