@@ -451,3 +451,21 @@ fn iocs_by_server(context: &Context) -> HashMap<Place, Served> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    /// The manual page and docs/net.md name each kind.
+    #[test]
+    fn pages_name_each_kind() {
+        let manual = include_str!("../../../../docs/man/iocreplay.1.in");
+        let section = manual.split("\n.Ss net\n").nth(1).expect("a section").split("\n.Ss ").next();
+        let section = section.expect("its beginning");
+        let page = include_str!("../../../../docs/net.md");
+        for name in Kind::ALL.iter().map(|kind| kind.name()) {
+            assert!(section.contains(&format!("\n.Cm {name} ")), "iocreplay(1): {name}");
+            assert!(page.contains(&format!("`{name}`")), "docs/net.md: {name}");
+        }
+    }
+}
