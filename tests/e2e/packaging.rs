@@ -132,10 +132,10 @@ fn the_init_script_starts_stops_and_reports() {
     fs::copy(IOCREC, &program).expect("a copy");
     let shells: [&[&str]; 2] = [&["dash"], &["busybox", "sh"]];
     for shell in shells {
-        let script = |action: &str| {
+        let with = |pid: &str, action: &str| {
             let mut command = Command::new(shell[0]);
             command.args(&shell[1..]).arg(repository("packaging/iocrec.init")).arg(action);
-            command.env("IOCREC_PROGRAM", &program).env("IOCREC_PIDFILE", rig.path("pid"));
+            command.env("IOCREC_PROGRAM", &program).env("IOCREC_PIDFILE", rig.path(pid));
             command.env("IOCREC_MESSAGES", rig.path("messages")).env("IOCREC_DEFAULTS", rig.path("defaults"));
             let output = run(&mut command);
             (
@@ -147,6 +147,12 @@ fn the_init_script_starts_stops_and_reports() {
             not_run("the_init_script_starts_stops_and_reports", Needs::Program("busybox"));
             continue;
         }
+        let script = |action: &str| with("pid", action);
+        // what could not be stopped does not run
+        let (code, output) = with("no-such-directory/pid", "start");
+        assert_eq!(code, Some(1), "{output}");
+        let status = || run(Command::new(IOCREC).args(["status", "--dir", &rig.log()])).status.code();
+        wait_until("it has ended", || status() == Some(1));
         assert_eq!(script("status").0, Some(3));
         let (code, output) = script("start");
         assert_eq!(code, Some(0), "{output}");
