@@ -10,7 +10,7 @@
 //! | fragments of IP | put together ([`fragments`](crate::net::fragments)); what can't be is counted |
 //!
 //! A packet socket says which protocol a packet belongs to, but not in the packet, and leaves a second tag in place. Tag
-//! and IPv4 header are told apart by what they hold.
+//! and IP header are told apart by what they hold.
 
 use crate::net::options::{passes, DESTINATION, HOP_BY_HOP, ROUTE};
 use crate::net::packet::{Ends, Segment, TCP};
@@ -20,6 +20,8 @@ pub const MAX_LAYERS: usize = 4;
 
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
+/// Length of IPv6's fixed header.
+const IPV6_HEADER: usize = 40;
 /// Tags: customer's, provider's, and the number that was used for it before.
 const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Protocols within IP.
@@ -96,7 +98,7 @@ impl<'a> Frame<'a> {
             let skip = match *packet {
                 // A tag: the VLAN, then the protocol within. An IPv4 header with these bytes would be 2048 bytes or
                 // more long, as its packet would be.
-                [_, _, a, b, next, ..] if is_tag(u16::from_be_bytes([a, b]), next, original_length) => 4,
+                _ if is_tag(packet, original_length) => 4,
                 [first, ..] if first >> 4 == 4 => match ipv4(packet) {
                     Ok(Some(skip)) => skip,
                     Ok(None) => return Frame::default(),
@@ -125,12 +127,20 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether a network header with this protocol at byte 2 is a tag; `next` is the first byte after it.
-pub(super) fn is_tag(protocol: u16, next: u8, length: usize) -> bool {
+/// Whether a packet of this length begins with a tag: what is within has its number at byte 2. One of priority 3 begins as IPv6
+/// does, which has there a label that may be any number: Linux draws it by lot for each direction of a connection. Then it
+/// is IPv6 if it is as long as that says; or if no number of a protocol follows a tag's number, but IPv6's next header.
+pub(super) fn is_tag(packet: &[u8], length: usize) -> bool {
+    let Some(&[first, _, a, b, next, low, kind, _]) = packet.first_chunk::<8>() else { return false };
+    let may_be_ip6 = first >> 4 == 6;
+    let protocol = u16::from_be_bytes([a, b]);
     let fits = match protocol {
-        IPV4 => next >> 4 == 4,
-        IPV6 => next >> 4 == 6,
-        _ => TAGS.contains(&protocol),
+        IPV4 | IPV6 => {
+            let version = if protocol == IPV4 { 4 } else { 6 };
+            let is_as_long = length == IPV6_HEADER + usize::from(u16::from_be_bytes([next, low]));
+            next >> 4 == version && !(may_be_ip6 && is_as_long)
+        }
+        _ => TAGS.contains(&protocol) && (!may_be_ip6 || matches!(kind, 0x08 | 0x81 | 0x86 | 0x88 | 0x91)),
     };
     fits && length != usize::from(protocol)
 }
@@ -171,17 +181,16 @@ enum Inside<'a> {
 
 /// A packet from its IPv6 header on.
 fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
-    const HEADER: usize = 40;
     let strange = |kind| Inside::Frame(Frame { strange: Some(kind), ..Frame::default() });
-    let Some(ip) = packet.first_chunk::<HEADER>() else { return strange(Strange::Unsound) };
-    let (mut next, mut at) = (ip[6], HEADER);
+    let Some(ip) = packet.first_chunk::<IPV6_HEADER>() else { return strange(Strange::Unsound) };
+    let (mut next, mut at) = (ip[6], IPV6_HEADER);
     for _ in 0..MAX_OPTIONS {
         if !OPTIONS.contains(&next) {
             break;
         }
         let rest = packet.get(at..).unwrap_or_default();
         let header = rest.get(1).and_then(|length| rest.get(..option(next, *length))).unwrap_or_default();
-        if !passes(next, header, at == HEADER, ip[4..6] == [0, 0]) {
+        if !passes(next, header, at == IPV6_HEADER, ip[4..6] == [0, 0]) {
             return strange(Strange::Unsound);
         }
         at += header.len();
@@ -204,7 +213,7 @@ fn ipv6(packet: &[u8], original_length: usize) -> Inside<'_> {
     let total = match u16::from_be_bytes([ip[4], ip[5]]) {
         // joined to more than 64 KiB: it carries no length
         0 => original_length,
-        length => HEADER + usize::from(length),
+        length => IPV6_HEADER + usize::from(length),
     };
     if total > original_length {
         return strange(Strange::Unsound);
@@ -298,6 +307,39 @@ mod tests {
                 (&b"a put"[..], 5, 7),
                 "{packet:02x?}"
             );
+        }
+    }
+
+    /// Nothing of a connection was decoded that had drawn such a label.
+    #[test]
+    fn no_label_of_ipv6_is_a_tag() {
+        let labelled = |label: u16, payload: usize| {
+            let mut packet = ipv6_of(TCP, false, &tcp(&vec![7; payload]));
+            packet[2..4].copy_from_slice(&label.to_be_bytes());
+            packet
+        };
+        for label in 0..=u16::MAX {
+            let packet = labelled(label, 5);
+            let frame = Frame::read(&packet, packet.len());
+            assert!(frame.segment.is_some() && frame.strange.is_none(), "{label:#x}");
+        }
+        // long ones, whose length begins as IP does behind a tag
+        for label in [IPV4, IPV6, TAGS[0]] {
+            for payload in [0x4000, 0x4500, 0x4fff, 0x6000, 0x6e10] {
+                let packet = labelled(label, payload - 20);
+                let segment = Frame::read(&packet, packet.len()).segment.expect("a segment");
+                assert_eq!(segment.payload.len(), payload - 20, "{label:#x}");
+                // the filter has cut it
+                let cut = Frame::read(&packet[..100], packet.len()).segment.expect("a segment");
+                assert_eq!((cut.payload.len(), cut.length as usize), (40, payload - 20), "{label:#x}");
+            }
+        }
+        let options = [&[TCP, 0, 1, 4, 0, 0, 0, 0], &tcp(b"a put")[..]].concat();
+        for kind in [0, 43, 60] {
+            let mut packet = ipv6_of(kind, false, &options);
+            packet[2..4].copy_from_slice(&TAGS[1].to_be_bytes());
+            let is_read = Frame::read(&packet, packet.len()).segment.is_some();
+            assert_eq!(is_read, kind != 43, "{kind}");
         }
     }
 
