@@ -13,6 +13,9 @@
 //!
 //! A field that still holds its old value proves no refusal: a put may have been accepted and have no effect. The
 //! status is unknown then; the value shows the rest.
+//!
+//! The value of an accepted put that nobody has read is the requested one, and marked, unless the record was seen to
+//! begin to process and not to end: it may make another of it.
 
 use super::chain::{Chain, Completed, Outcome as End, PutSpan, Span, SpanKind};
 use super::{attribute, enum_strings, value};
@@ -72,6 +75,8 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
             (whole(value, after.filter(|after| after.alone).map(|a| &a.value)), !alone, false)
         }
         None if status == "ok" && asked == Value::Unknown => (asked, false, false),
+        // what the record has made of it is not known
+        None if is_value && has_not_ended(chain, number, put) => (Value::Unknown, false, false),
         None if status == "ok" => (asked, true, true),
         None => (Value::Unknown, false, false),
     };
@@ -339,24 +344,32 @@ fn whole(value: &Value, later: Option<&Value>) -> Value {
 /// Whether the put made its record process.
 fn is_processed(chain: &Chain, number: usize, put: &PutSpan) -> bool {
     // children come after their parents
-    chain.spans.iter().skip(number).any(|span| match &span.kind {
-        SpanKind::Process(process) => span.parent == Some(number) && Some(process.record) == put.record,
-        _ => false,
-    })
+    chain.spans.iter().skip(number).any(|span| processing(span, number, put).is_some())
+}
+
+/// Whether the end of that was not seen, as when the recording ends within.
+fn has_not_ended(chain: &Chain, number: usize, put: &PutSpan) -> bool {
+    let mut all = chain.spans.iter().skip(number).filter_map(|span| processing(span, number, put));
+    all.any(|outcome| matches!(outcome, End::Open))
+}
+
+/// What became of the processing of the put's record, if this span is one that the put set off.
+fn processing<'a>(span: &'a Span, number: usize, put: &PutSpan) -> Option<&'a End> {
+    match &span.kind {
+        SpanKind::Process(process) if span.parent == Some(number) && Some(process.record) == put.record => {
+            Some(&process.outcome)
+        }
+        _ => None,
+    }
 }
 
 /// The value at the end of the processing that the put set off, unless another put had written to the field by then: a
 /// record that processes asynchronously takes puts meanwhile.
 fn completed<'a>(chain: &'a Chain, number: usize, put: &PutSpan) -> Option<&'a Value> {
     let overwritten = put.after.as_ref().and_then(|after| after.overwritten).unwrap_or(u64::MAX);
-    let own = |span: &'a Span| match &span.kind {
-        SpanKind::Process(process) if span.parent == Some(number) && Some(process.record) == put.record => {
-            match &process.outcome {
-                End::Completed(Completed { value, .. }) if *value != Value::Unknown => {
-                    (span.end <= overwritten).then_some(value)
-                }
-                _ => None,
-            }
+    let own = |span: &'a Span| match processing(span, number, put)? {
+        End::Completed(Completed { value, .. }) if *value != Value::Unknown => {
+            (span.end <= overwritten).then_some(value)
         }
         _ => None,
     };

@@ -65,6 +65,31 @@ fn without_any_sign_it_is_unknown() {
     assert_eq!(outcomes(&mut story), [("unknown".into(), text("same"), false)]);
 }
 
+/// The recording ends while the record processes, which may make something else of what was put.
+#[test]
+fn a_record_that_still_processes_does_not_tell_its_value() {
+    let begun = |rtype: &str| {
+        let mut story = story();
+        let of_type = Record { id: SP, ioc: 1, address: 0, name: "T:SP".into(), rtype: rtype.into() };
+        story.run.apply(0, &Fact::from(of_type));
+        story.put(SECOND, PutKind::PutField, MAIN, -50, "dbpf", SP, 2.0);
+        story.put(SECOND + 1, PutKind::Put, MAIN, -150, "", SP, 2.0);
+        story.process(SECOND + 2, MAIN, -150, "", SP);
+        story
+    };
+    for rtype in ["calc", "ao"] {
+        assert_eq!(outcomes(&mut begun(rtype)), [("ok".into(), Value::Unknown, false)], "{rtype}");
+        let mut ended = begun(rtype);
+        ended.complete(SECOND + 3, MAIN, -250, SP, 3.0);
+        assert_eq!(outcomes(&mut ended), [("ok".into(), Value::Double(3.0), false)], "{rtype}");
+        // or the next put has found it
+        let mut found = begun(rtype);
+        found.put(SECOND + 100 * MS, PutKind::PutField, MAIN, -50, "dbpf", SP, 4.0);
+        found.put(SECOND + 100 * MS + 1, PutKind::Put, MAIN, -150, "", SP, 4.0);
+        assert_eq!(outcomes(&mut found)[0].1, Value::Double(3.0), "{rtype}");
+    }
+}
+
 #[test]
 fn a_put_in_between_tells_what_it_found() {
     let mut story = story();
