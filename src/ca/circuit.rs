@@ -265,18 +265,19 @@ impl Protocol for ChannelAccess {
     }
 
     fn on_unbelieved(&mut self, circuit: &mut Circuit, time: u64, what: Unbelieved) {
-        let kind = match what {
-            Unbelieved::Data => Kind::ForgedData,
-            Unbelieved::Unconfirmed => Kind::Unconfirmed,
-            Unbelieved::Changed => Kind::ChangedData,
-            Unbelieved::Reset => Kind::ForgedResets,
-            Unbelieved::Opening => Kind::ForgedOpenings,
+        let (kind, count) = match what {
+            Unbelieved::Data => (Kind::ForgedData, 1),
+            Unbelieved::Unconfirmed => (Kind::Unconfirmed, 1),
+            Unbelieved::Changed => (Kind::ChangedData, 1),
+            Unbelieved::Reset => (Kind::ForgedResets, 1),
+            Unbelieved::Opening => (Kind::ForgedOpenings, 1),
+            Unbelieved::Late(bytes) => (Kind::Gap, u64::from(bytes)),
         };
         if what == Unbelieved::Changed {
             circuit.session.doubt();
         }
         if !circuit.sides.is_foreign() {
-            self.losses.add(kind, 1, time, circuit.end.client, circuit.end.server);
+            self.losses.add(kind, count, time, circuit.end.client, circuit.end.server);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::net::losses;
 /// Kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes that were not captured.
+    /// Bytes that were not captured, or after what answers them.
     Gap,
     /// Bytes in which no messages could be found.
     Unframed,
@@ -43,7 +43,7 @@ impl losses::Kind for Kind {
 
     fn what(self) -> &'static str {
         match self {
-            Kind::Gap => "bytes were not captured",
+            Kind::Gap => "bytes were not captured, or too late",
             Kind::Unframed => "bytes are not Channel Access messages, or their beginning was not seen",
             Kind::Foreign => "bytes of something else than Channel Access, ignored",
             Kind::Circuits => "circuits forgotten: more are open than are kept",

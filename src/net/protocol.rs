@@ -110,6 +110,9 @@ pub enum Unbelieved {
     Unconfirmed,
     /// The opening of a connection that is open already, and that goes on until the opening is answered.
     Opening,
+    /// So many bytes that are delivered, but were captured too late: what the other side sent once it had them was delivered
+    /// before.
+    Late(u32),
 }
 
 /// Bytes of one segment, in order.

@@ -233,8 +233,12 @@ impl Protocol for PvAccess {
         }
         if !connection.sides.is_foreign() {
             let (client, server) = connection.ends();
-            let kind = if what == Unbelieved::Unconfirmed { Kind::Unconfirmed } else { Kind::Unbelieved };
-            self.losses.add(kind, 1, time, client, server);
+            let (kind, count) = match what {
+                Unbelieved::Unconfirmed => (Kind::Unconfirmed, 1),
+                Unbelieved::Late(bytes) => (Kind::Gap, u64::from(bytes)),
+                _ => (Kind::Unbelieved, 1),
+            };
+            self.losses.add(kind, count, time, client, server);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::net::losses;
 /// Kinds of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes that were not captured.
+    /// Bytes that were not captured, or after what answers them.
     Gap,
     /// Bytes in which no messages could be found, or that could not be understood.
     Unframed,
@@ -40,7 +40,7 @@ impl losses::Kind for Kind {
 
     fn what(self) -> &'static str {
         match self {
-            Kind::Gap => "bytes of PVAccess were not captured",
+            Kind::Gap => "bytes of PVAccess were not captured, or too late",
             Kind::Unframed => "bytes are not PVAccess messages, or their beginning was not seen",
             Kind::Foreign => "bytes of something else than PVAccess, ignored",
             Kind::Encrypted => "bytes are encrypted (TLS): puts over PVAccess can't be seen in them",

@@ -26,6 +26,33 @@ fn circuit() -> Vec<Packet> {
     talk.end()
 }
 
+/// What is told of a request for a channel that is captured so long after its answer.
+fn asked_late(ms: u64) -> Vec<String> {
+    let mut w = Wire::open();
+    w.client(&identity("op", "console"));
+    let (at, asked) = (w.seq[0], create(1, "T:AO"));
+    w.lose(true, asked.len() as u32);
+    w.server(&created(1, 2));
+    w.time += ms * MS;
+    w.decoder.tick(w.time, &mut w.out);
+    w.raw(true, at, Some(w.seq[1]), 0, &asked);
+    w.decoder.finish(w.time, &mut w.out);
+    w.facts()
+}
+
+/// The server's channel has no name then.
+#[test]
+fn what_comes_too_late_is_a_loss() {
+    for (ms, is_late) in [(100, false), (290, false), (310, true), (2000, true)] {
+        let facts = asked_late(ms);
+        let is_named = facts.iter().any(|fact| fact.ends_with(" T:AO cid Some(1) sid Some(2)"));
+        let length = create(1, "T:AO").len();
+        let loss = format!("lost {length} bytes of PVAccess were not captured, or too late");
+        assert_eq!((is_named, facts.contains(&loss)), (!is_late, is_late), "{ms} {facts:#?}");
+        assert_eq!(facts.iter().any(|fact| fact.starts_with("lost")), is_late, "{ms} {facts:#?}");
+    }
+}
+
 fn told(packets: &[Packet], filtered: bool, confirms: bool) -> Vec<String> {
     let mut w = Wire::new();
     w.decoder = Decoder::new(Limits { filtered, ..Limits::default() });

@@ -1,6 +1,7 @@
 //! Segments that acknowledge what has not come yet: it may only be late in the capture, since several processors write to it,
 //! and one may be held up behind the time stamp that it gave. So what acknowledges it waits for a moment, and all that
-//! follows: both sides stay in order, and a server's answer does not come before the request.
+//! follows: both sides stay in order, and a server's answer does not come before the request. What comes all the same after
+//! that counts as lost, though it is decoded: the other side's decoder has not known what was answered.
 
 use super::{Connection, Shared};
 use crate::net::awaited::Awaited;
@@ -64,6 +65,17 @@ impl<S> Connection<S> {
             self.expects(segment) || evidence == Evidence::Sure
         };
         (may_come && self.misses(missing, end, shared) && is_believed()).then_some((missing, end))
+    }
+
+    /// Whether the next bytes of a side, which begin here, were waited for in vain: then what answers them was taken before.
+    pub(super) fn is_too_late(&mut self, side: Side, sequence: u32) -> bool {
+        let Some(vain) = &mut self.direction_mut(side).vain else { return false };
+        let is_late = vain.wrapping_sub(sequence) as i32 > 0;
+        if !is_late {
+            // it goes along, since numbers begin anew after 4 GiB
+            *vain = sequence;
+        }
+        is_late
     }
 
     /// Takes a segment, once what it acknowledges has come.
