@@ -1,7 +1,8 @@
 //! The protocols above TCP that are decoded from packets. Each has a room of its own; this is the list.
 //!
 //! All share one capture, so each packet goes to one decoder: the one that serves its port, else the first in the
-//! list, which may recognize it by its content. Of a port that servers of both may have, the connection's bytes tell.
+//! list, which may recognize it by its content. Where both serve one of its ports, the connection's bytes tell: servers of
+//! both may have the same, and a client may have that of another server.
 
 pub mod datagrams;
 
@@ -33,8 +34,6 @@ pub struct Protocols {
     /// Whether nobody has left out payloads on purpose: what is missing is lost. So it is in a capture file, whose
     /// packets were cut to some length.
     cuts_are_losses: bool,
-    /// Ports that servers of both protocols may have.
-    shared: Vec<(Namespace, u16)>,
     fragments: Fragments,
     /// Packets of kinds that are not decoded, and when the first of them came; not yet reported.
     strange: [(u64, u64); Strange::ALL.len()],
@@ -51,7 +50,6 @@ impl Default for Protocols {
             ca: ca::Decoder::new(ca::Limits::default()),
             pva: pva::Decoder::new(pva::Limits::default()),
             cuts_are_losses: false,
-            shared: Vec::new(),
             fragments: Fragments::default(),
             strange: [(0, 0); Strange::ALL.len()],
             reported: None,
@@ -136,9 +134,9 @@ impl Protocols {
 
     /// Takes a segment.
     fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
-        let ports = [segment.source.port, segment.destination.port];
-        let is_shared = self.shared.iter().any(|(at, port)| *at == namespace && ports.contains(port));
         let mut all = self.all();
+        // servers of both may have this port, or the client of one has that of the other
+        let is_shared = all.iter().all(|decoder| decoder.serves(namespace, segment));
         let at = if !is_shared {
             all.iter().position(|decoder| decoder.serves(namespace, segment))
         } else if segment.length == 0 {
@@ -191,11 +189,6 @@ impl Protocols {
     /// Sets the servers of each captured network namespace. Connections in namespaces that are no longer among them are
     /// closed.
     pub fn set_served(&mut self, now: u64, served: &[Served], out: &mut Vec<Event>) {
-        let shared = |of: &Served| {
-            let both = of.ports.get(&pva::SERVICE).iter().filter(|port| of.ports.has(&ca::SERVICE, **port));
-            both.map(|port| (of.namespace, *port)).collect::<Vec<_>>()
-        };
-        self.shared = served.iter().flat_map(shared).collect();
         for decoder in self.all() {
             decoder.set_served(now, served.to_vec(), out);
         }

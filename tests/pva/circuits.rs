@@ -424,12 +424,13 @@ fn over_ipv6() {
         [&bytes[..], &[6, 0, 1, 4, 0, 0, 0, 0], tcp].concat()
     };
     let mapped = |ip: u32| 0xffff_u128 << 32 | u128::from(ip);
-    for (ip, expected) in [
-        ([0xfd00 << 112 | 7, 0xfd00 << 112 | 9], ["[fd00::7]:40001", "[fd00::9]:5075"]),
-        ([mapped(0x0a00_0007), mapped(0x0a00_0009)], ["10.0.0.7:40001", "10.0.0.9:5075"]),
-    ] {
+    let six = ([0xfd00 << 112 | 7, 0xfd00 << 112 | 9], ["[fd00::7]:40001", "[fd00::9]:5075"]);
+    let four = ([mapped(0x0a00_0007), mapped(0x0a00_0009)], ["10.0.0.7:40001", "10.0.0.9:5075"]);
+    // a server of Channel Access may have the number of the client's port
+    for ((ip, expected), ca_port) in [(six, 5064), (four, 5064), (six, CLIENT.port), (four, CLIENT.port)] {
         let mut protocols = Protocols::default();
-        let ports = Ports::of(&iocrec::pva::SERVICE, &[SERVER.port]);
+        let mut ports = Ports::of(&iocrec::pva::SERVICE, &[SERVER.port]);
+        ports.add(&iocrec::ca::SERVICE, &[ca_port]);
         protocols.set_served(0, &[Served { ports, ..Served::default() }], &mut Vec::new());
         let (mut out, mut seq, mut time) = (Vec::new(), [1000, 5000], 1000 * MS);
         let mut say = |from_client: bool, flags: u8, payload: &[u8]| {
