@@ -201,6 +201,10 @@ fn carried(p: &mut Program) -> usize {
     let ip4 = libc::ETH_P_IP as u32;
     let half = |p: &mut Program, at| p.op(BPF_LD | BPF_H | BPF_ABS, at);
     let byte = |p: &mut Program, at| p.op(BPF_LD | BPF_B | BPF_ABS, at);
+    // IPv6 is no tag, though its label may be any of these numbers
+    p.ancillary(libc::SKF_AD_PROTOCOL);
+    p.jump(BPF_JEQ, libc::ETH_P_IPV6 as u32, 0, 1);
+    let ip6 = p.open();
     // X = offset of the TCP header.
     let mut found = Vec::new();
     let mut inner = |p: &mut Program, at: u32| {
@@ -239,5 +243,6 @@ fn carried(p: &mut Program) -> usize {
     p.op(BPF_ST, END);
     let carried = p.open();
     p.land_one(nothing);
+    p.land_one(ip6);
     carried
 }

@@ -526,6 +526,10 @@ fn ipv6_and_fragments() {
                 .concat(),
             )
         };
+        // its label and its address look like a tag with TCP behind it
+        let mut labelled = as_ipv6(&packet(CLIENT, SERVER, 1, Some(1), 0, &whole));
+        (labelled[2], labelled[13]) = (8, 6);
+        assert_eq!(run(&filter, &labelled, &IPV6), u32::MAX);
         assert_eq!(run(&filter, &part(0), &IPV6), u32::MAX);
         assert_eq!(run(&filter, &part(1448), &IPV6), u32::MAX);
         let mut other = part(1448);
