@@ -16,6 +16,12 @@ import threading
 import injected
 from injected import ACK, FIN, PSH, SYN, URG, checksum
 
+# The client's flow label, which Linux else draws by lot. It ends in the number of a VLAN tag.
+LABEL = 0x48100
+# linux/in6.h
+FLOWLABEL_MGR, FLOWINFO_SEND = 32, 33
+GET, ANYBODYS, CREATE = 0, 255, 1
+
 HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION = 0, 43, 44, 51, 60
 
 
@@ -63,7 +69,11 @@ class Injector(injected.Injector):
         self.circuit.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.circuit.bind(("::1", 0))
         self.watched = Watched(self.circuit.getsockname()[1])
-        self.circuit.connect(("::1", port))
+        wanted = struct.pack("!I", LABEL) + struct.pack("=BBHHHI", GET, ANYBODYS, CREATE, 0, 0, 0)
+        address = socket.inet_pton(socket.AF_INET6, "::1")
+        self.circuit.setsockopt(socket.IPPROTO_IPV6, FLOWLABEL_MGR, address + wanted)
+        self.circuit.setsockopt(socket.IPPROTO_IPV6, FLOWINFO_SEND, 1)
+        self.circuit.connect(("::1", port, LABEL, 0))
         self.server = ("::1", port)
         self.prepare()
         self.other = socket.create_connection(("127.0.0.1", ca_port))
@@ -140,7 +150,7 @@ class Injector(injected.Injector):
             self.packet(FRAGMENT, head + piece, addresses, 0)
 
     def packet(self, kind, rest, addresses, short):
-        ip = struct.pack("!IHBB", 6 << 28, len(rest) + short, kind, 63) + addresses
+        ip = struct.pack("!IHBB", 6 << 28 | LABEL, len(rest) + short, kind, 63) + addresses
         self.sends.sendto(bytes(12) + b"\x86\xdd" + ip + rest, ("lo", 0x86DD))
 
 
