@@ -13,8 +13,8 @@ use crate::ioc::process::IocProcess;
 const PVA_SERVER: u16 = 5075;
 const PVA_SEARCH: u16 = 5076;
 
-/// Returns the Channel Access ports and the PV Access ports.
-pub fn divide(ioc: &IocProcess, server: &Server) -> (Vec<u16>, Vec<u16>) {
+/// Returns the Channel Access ports and the PV Access ports. `known`: those that had PV Access when last looked at.
+pub fn divide(ioc: &IocProcess, server: &Server, known: &[u16]) -> (Vec<u16>, Vec<u16>) {
     // 0 until the server has started; the program's copy of the variable comes first, as everywhere
     let ca_ports: Vec<u16> = addresses(&ioc.modules, "ca_server_port")
         .filter_map(|address| ioc.memory.bytes(address).map(u16::from_ne_bytes))
@@ -27,18 +27,25 @@ pub fn divide(ioc: &IocProcess, server: &Server) -> (Vec<u16>, Vec<u16>) {
     let search = variable(["EPICS_PVAS_BROADCAST_PORT", "EPICS_PVA_BROADCAST_PORT"]);
     let serve = variable(["EPICS_PVAS_SERVER_PORT", "EPICS_PVA_SERVER_PORT"]);
     let searched = server.udp.contains(&search.unwrap_or(PVA_SEARCH));
-    divided(&server.ports, ca_port, searched.then_some(serve.unwrap_or(PVA_SERVER)))
+    divided(&server.ports, ca_port, searched.then_some(serve.unwrap_or(PVA_SERVER)), known)
 }
 
-/// `ca_port` is `None` if unknown, `pva_port` if the IOC serves no PV Access.
-fn divided(ports: &[u16], ca_port: Option<u16>, pva_port: Option<u16>) -> (Vec<u16>, Vec<u16>) {
+/// `ca_port` is `None` if unknown, `pva_port` if no server of PV Access can be searched for.
+fn divided(
+    ports: &[u16],
+    ca_port: Option<u16>,
+    pva_port: Option<u16>,
+    known: &[u16],
+) -> (Vec<u16>, Vec<u16>) {
     let mut left = ports.to_vec();
     let certain: Option<Vec<u16>> =
         ca_port.map(|port| left.extract_if(.., |&mut found| found == port).collect());
     let pva = match pva_port {
         Some(port) if left.contains(&port) => vec![port],
         Some(_) if certain.is_some() && left.len() == 1 => left.clone(),
-        _ => Vec::new(),
+        Some(_) => Vec::new(),
+        // the socket may be missing in a table of /proc that has changed while it was read
+        None => left.iter().copied().filter(|port| known.contains(port)).collect(),
     };
     left.retain(|port| !pva.contains(port));
     // if nothing is certain, each of the others may serve Channel Access
@@ -51,20 +58,32 @@ mod tests {
 
     #[test]
     fn what_is_certain_and_what_is_left() {
+        let of = |ports: &[u16], ca_port, pva_port| divided(ports, ca_port, pva_port, &[]);
         let both = [5064, 5075];
-        assert_eq!(divided(&both, Some(5064), Some(5075)), (vec![5064], vec![5075]));
+        assert_eq!(of(&both, Some(5064), Some(5075)), (vec![5064], vec![5075]));
         // both had to take ports other than those configured
-        assert_eq!(divided(&[40001, 40002], Some(40002), Some(5075)), (vec![40002], vec![40001]));
+        assert_eq!(of(&[40001, 40002], Some(40002), Some(5075)), (vec![40002], vec![40001]));
         // the IOC serves something else as well
-        assert_eq!(divided(&[5064, 7001, 7002], Some(5064), Some(5075)), (vec![5064], vec![]));
-        assert_eq!(divided(&[5064, 5075, 7001], Some(5064), Some(5075)), (vec![5064], vec![5075]));
-        assert_eq!(divided(&[5064, 7001], Some(5064), None), (vec![5064], vec![]));
+        assert_eq!(of(&[5064, 7001, 7002], Some(5064), Some(5075)), (vec![5064], vec![]));
+        assert_eq!(of(&[5064, 5075, 7001], Some(5064), Some(5075)), (vec![5064], vec![5075]));
+        assert_eq!(of(&[5064, 7001], Some(5064), None), (vec![5064], vec![]));
         // Channel Access has not started yet, or does not run here
-        assert_eq!(divided(&[7001], Some(0), None), (vec![], vec![]));
-        assert_eq!(divided(&[7001], Some(5064), None), (vec![], vec![]));
+        assert_eq!(of(&[7001], Some(0), None), (vec![], vec![]));
+        assert_eq!(of(&[7001], Some(5064), None), (vec![], vec![]));
         // nothing is known of Channel Access
-        assert_eq!(divided(&both, None, Some(5075)), (vec![5064], vec![5075]));
-        assert_eq!(divided(&[5064], None, Some(5075)), (vec![5064], vec![]));
-        assert_eq!(divided(&both, None, None), (vec![5064, 5075], vec![]));
+        assert_eq!(of(&both, None, Some(5075)), (vec![5064], vec![5075]));
+        assert_eq!(of(&[5064], None, Some(5075)), (vec![5064], vec![]));
+        assert_eq!(of(&both, None, None), (vec![5064, 5075], vec![]));
+    }
+
+    /// Else nothing of its circuits would be captured until the next look, and nobody would say so.
+    #[test]
+    fn who_listens_still_serves() {
+        let both = [5064, 40001];
+        assert_eq!(divided(&both, Some(5064), Some(5075), &[]), (vec![5064], vec![40001]));
+        assert_eq!(divided(&both, Some(5064), None, &[40001]), (vec![5064], vec![40001]));
+        assert_eq!(divided(&both, None, None, &[40001]), (vec![5064], vec![40001]));
+        assert_eq!(divided(&[5064], Some(5064), None, &[40001]), (vec![5064], vec![]), "it has ended");
+        assert_eq!(divided(&[5064, 5075], Some(5064), Some(5075), &[40001]), (vec![5064], vec![5075]));
     }
 }

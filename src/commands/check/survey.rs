@@ -78,7 +78,7 @@ pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
         .iter()
         .map(|ioc| {
             let server = servers.iter().find(|server| server.pid == ioc.pid);
-            let ports = server.map(|server| look(ioc.pid, || ports::divide(ioc, server)));
+            let ports = server.map(|server| look(ioc.pid, || ports::divide(ioc, server, &[])));
             look(ioc.pid, || describe(ioc, ports.unwrap_or_default()))
         })
         .collect();

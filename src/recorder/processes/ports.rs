@@ -188,7 +188,7 @@ impl PortSearch {
             }
             let Some(ioc) = cx.iocs.get_mut(pid) else { continue };
             let (ca_ports, pva_ports) = match &ioc.process {
-                Some(process) => ports::divide(process, &server),
+                Some(process) => ports::divide(process, &server, &ioc.about.pva_ports),
                 None => {
                     ioc.pva_search = server.pva_search;
                     (server.ports, server.pva_port.into_iter().collect())
