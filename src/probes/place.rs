@@ -136,8 +136,12 @@ fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
             matches!(probed >> 24, 0x14..=0x17 | 0x34..=0x37 | 0x54 | 0x94..=0x97 | 0xb4..=0xb7 | 0xd6)
                 || probed == NOP
         }
-        // loads and stores, but no exclusive ones, which would never succeed
-        0b0100 | 0b0110 | 0b1100 | 0b1110 => probed & 0x3f00_0000 != 0x0800_0000,
+        // loads and stores, but no exclusive ones, which would never succeed; and none relative to the PC: before 6.12
+        // the kernel reads what they load as if that were its own memory, which may crash it, and those of vectors it
+        // executes elsewhere, so that they load something else
+        0b0100 | 0b0110 | 0b1100 | 0b1110 => {
+            probed & 0x3f00_0000 != 0x0800_0000 && probed & 0x3b00_0000 != 0x1800_0000
+        }
         // SVE, undefined
         _ => false,
     };
@@ -270,6 +274,21 @@ mod tests {
         assert_eq!(arm64(&[0xd100_83ff]), Ok(0), "sub sp, sp, #32");
         assert_eq!(arm64(&[0xb400_0040]), Ok(0), "cbz");
         assert!(arm64(&[0x885f_7c00]).is_err(), "ldxr");
+        assert_eq!(arm64(&[0xf940_0000]), Ok(0), "ldr x0, [x0]");
+        assert_eq!(arm64(&[0x3900_001f]), Ok(0), "strb wzr, [x0]");
+        assert_eq!(arm64(&[0x3dc0_0000]), Ok(0), "ldr q0, [x0]");
+        for (literal, what) in [
+            (0x1800_0040, "ldr w0, ."),
+            (0x5800_0040, "ldr x0, ."),
+            (0x9800_0040, "ldrsw x0, ."),
+            (0xd800_0040, "prfm pldl1keep, ."),
+            (0x1c00_0040, "ldr s0, ."),
+            (0x5c00_0040, "ldr d0, ."),
+            (0x9c00_0040, "ldr q0, ."),
+        ] {
+            assert!(arm64(&[literal]).is_err(), "{what}");
+            assert!(arm64(&[0xd503_245f, literal]).is_err(), "bti c; {what}");
+        }
         assert!(arm64(&[0xd420_0000]).is_err(), "brk");
         assert!(arm64(&[0xd400_0001]).is_err(), "svc");
         let riscv = |code: &[u8]| place(Architecture::Riscv64, 0, code).map(|place| place.length);
