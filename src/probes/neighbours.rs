@@ -5,9 +5,12 @@
 //! waits for a file server while it maps a file of it (NFS that hangs, FUSE) keeps its lock for as long, and nothing ends the
 //! kernel's wait. So before that each process is asked for its lock, with a deadline. Which files it has mapped can't be
 //! asked without it; nearly all have the C library's. A process may still begin to wait in the milliseconds between.
+//!
+//! As long as not all could be asked, for want of descriptors, memory or threads, no probe is placed; its removal, which may
+//! be what frees descriptors, waits ten seconds for it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,8 +42,10 @@ impl State {
     }
 }
 
-/// A process that keeps its memory locked, if there is one. A thread of its own waits for it as long as it must.
+/// What keeps a probe from being placed: a process that keeps its memory locked, or that not all could be asked. A thread of
+/// its own waits for it as long as it must.
 pub fn held_up() -> Option<String> {
+    const UNKNOWN: &str = "not all processes could be asked whether they keep their memory locked";
     let mut state = state();
     if state.is_fresh() {
         return None;
@@ -49,25 +54,33 @@ pub fn held_up() -> Option<String> {
         state.asked = Some((std::process::id(), Instant::now()));
         if aside::start("neighbours", Box::new(ask_each)).is_err() {
             state.asked = None;
+            return Some(UNKNOWN.into());
         }
     }
     loop {
-        let (pid, since) = state.asked?;
+        let Some((pid, since)) = state.asked else {
+            return state.answered.is_none().then(|| UNKNOWN.into());
+        };
         let Some(left) = PATIENCE.checked_sub(since.elapsed()) else {
             drop(state);
             let user = process::user_id(pid).map_or_else(String::new, |user| format!(" of user {user}"));
-            return Some(format!("{pid} ({}){user}", process::thread_name(pid, pid)));
+            let name = process::thread_name(pid, pid);
+            return Some(format!(
+                "process {pid} ({name}){user} keeps its memory locked (does it wait for a file server?)"
+            ));
         };
         state = CHANGED.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
 fn ask_each() {
-    for pid in others() {
-        state().asked = Some((pid, Instant::now()));
-        ask(pid);
-    }
-    *state() = State { answered: Some(Instant::now()), asked: None };
+    let have_answered = others().is_some_and(|others| {
+        others.into_iter().all(|pid| {
+            state().asked = Some((pid, Instant::now()));
+            ask(pid)
+        })
+    });
+    *state() = State { answered: have_answered.then(Instant::now), asked: None };
     CHANGED.notify_all();
 }
 
@@ -80,19 +93,77 @@ pub fn wait() {
 
 /// The same for a forked child, which may take no lock.
 pub fn wait_in_child() {
-    others().for_each(ask);
+    /// Seconds for which it tries to ask those that could not be.
+    const TRIES: u32 = 10;
+    for _ in 0..TRIES {
+        if others().is_some_and(|others| others.into_iter().all(ask)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
 }
 
-/// All other processes, but kernel threads, which have no memory.
-fn others() -> impl Iterator<Item = u32> {
+/// A living thread of each other process but kernel threads, which have no memory; `None` if they are unknown.
+fn others() -> Option<Vec<u32>> {
     let own = std::process::id();
-    let pids = process::pids().unwrap_or_default().into_iter();
-    pids.filter(move |pid| *pid != own && process::size(*pid).is_some_and(|size| size > 0))
+    let mut pids = process::pids().ok()?;
+    pids.retain_mut(|pid| {
+        let first = *pid;
+        let has_memory = process::size(first) != Some(0);
+        if !has_memory {
+            // the first thread may have ended alone
+            *pid = process::living(first);
+        }
+        first != own && (has_memory || *pid != first)
+    });
+    Some(pids)
 }
 
-/// Waits until a process gives its memory's lock.
-fn ask(pid: u32) {
+/// Waits until a process gives its memory's lock. False if it could not be asked.
+fn ask(pid: u32) -> bool {
     // nothing is mapped at address 0, where reading begins: the kernel takes the lock, and reads no page
     let memory = File::open(format!("/proc/{pid}/mem"));
-    let _ = memory.and_then(|mut memory| memory.read(&mut [0]));
+    match memory.and_then(|mut memory| memory.read(&mut [0])) {
+        Err(error) => !is_want(&error),
+        Ok(_) => true,
+    }
+}
+
+/// Whether something could not be done for want of descriptors or memory. All else tells of a process that it has ended, may
+/// not be asked, or has nothing mapped there.
+fn is_want(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn all_others_are_asked() {
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let all = others().unwrap();
+        assert!(all.contains(&child.id()));
+        assert!(!all.contains(&std::process::id()));
+        assert!(ask(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(ask(child.id()), "it has ended, and holds nothing up");
+    }
+
+    #[test]
+    fn what_could_not_be_asked_for_want_of_something() {
+        for (errno, expected) in [
+            (libc::EMFILE, true),
+            (libc::ENFILE, true),
+            (libc::ENOMEM, true),
+            (libc::ENOENT, false),
+            (libc::ESRCH, false),
+            (libc::EACCES, false),
+            (libc::EIO, false),
+        ] {
+            assert_eq!(is_want(&io::Error::from_raw_os_error(errno)), expected, "{errno}");
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub enum NotProbed {
     PacketTier,
     /// Nothing of this process.
     Process(Unprobed),
-    /// Nothing for now: this other process keeps its memory locked ([`neighbours`](crate::probes::neighbours)).
+    /// Nothing for now: another process keeps its memory locked, or may do so ([`neighbours`](crate::probes::neighbours)).
     HeldUp(String),
     /// Nothing for now: the kernel may keep instructions of its files from before they were changed
     /// ([`deferred_close`](crate::probes::deferred_close)).
@@ -100,10 +100,9 @@ impl Display for NotProbed {
         match self {
             NotProbed::PacketTier => f.write_str("the packet tier has no probes"),
             NotProbed::Process(why) => why.fmt(f),
-            NotProbed::HeldUp(other) => write!(
+            NotProbed::HeldUp(why) => write!(
                 f,
-                "process {other} keeps its memory locked (does it wait for a file server?): while a probe waited for it, no \
-                 process of this machine could fork; iocrec tries again"
+                "{why}: while a probe waited for one, no process of this machine could fork; iocrec tries again"
             ),
             NotProbed::StillKept => f.write_str(
                 "its files were overwritten not long ago, and another recorder's probes may still be there: the kernel might \
@@ -227,6 +226,11 @@ mod tests {
                 "rset->process of ao: it lies in libc.so.6, which is not EPICS Base",
             ),
             (NotProbed::Routine(ProbeError::Ended.into()), "rset->process: its process has ended"),
+            (
+                NotProbed::HeldUp("process 7 (ls) of user 0 keeps its memory locked".into()),
+                "process 7 (ls) of user 0 keeps its memory locked: while a probe waited for one, no process of this machine \
+                 could fork; iocrec tries again",
+            ),
         ] {
             assert_eq!(why.to_string(), sentence);
         }
