@@ -5,7 +5,7 @@
 //! closed it first, and a list may lack what it should have. A socket is an IOC's if one of its descriptors is that socket;
 //! descriptors are listed only if there is a new socket in the namespace, if one is missing, or after ten seconds.
 //!
-//! Nothing is concluded from a list that was cut. Looks take at most a two thousandth of a CPU: where they are dear, since
+//! Nothing is concluded from a list that was cut, or could not be made. Looks take at most a two thousandth of a CPU: where they are dear, since
 //! the machine has many connections, they are rare. They take more, up to a three hundredth, where there would be more than
 //! three seconds from one to the next.
 
@@ -256,12 +256,15 @@ impl Connections {
         // one that is missing has changed the sum
         let lists = lists || now.saturating_sub(self.listed) >= LIST;
         if lists {
-            held = sockets::held(&process::directory(whose.pid), MAX_DESCRIPTORS);
+            let listed = sockets::known_held(&process::directory(whose.pid), MAX_DESCRIPTORS);
+            // they are listed at the next look if they can't be now
+            self.listed = 0;
+            let Ok(listed) = listed else { return };
             // what was listed just now may be of another process with its number
             if !(whose.is_alive)() {
                 return;
             }
-            self.listed = now;
+            (held, self.listed) = (listed, now);
         }
         let is_whole = lists && held.len() < MAX_DESCRIPTORS;
         let after = std::mem::replace(&mut self.last, now);
@@ -395,9 +398,13 @@ mod tests {
     impl Looks {
         /// What has changed of the connection with this port at its own end.
         fn look(&mut self, port: u16) -> Vec<(TcpState, u64)> {
+            self.look_at(std::process::id(), port)
+        }
+
+        /// The same with the descriptors of another process.
+        fn look_at(&mut self, pid: u32, port: u16) -> Vec<(TcpState, u64)> {
             self.now += 1_000_000_000_000;
-            let pid = std::process::id();
-            let namespace = process::namespace(pid).unwrap();
+            let namespace = process::namespace(std::process::id()).unwrap();
             let whose = Whose { namespace, pid, now: self.now, is_alive: &|| true, circuit: &|_| None };
             let mut changes = Vec::new();
             let told = self.places.look(&whose, &mut self.known, &mut |known, change| {
@@ -468,6 +475,22 @@ mod tests {
                 assert_eq!(looks.look(port), [], "that is told once");
             }
         }
+    }
+
+    /// As where the recorder may open no more files: the owner still has its connection.
+    #[test]
+    fn a_connection_is_not_closed_if_descriptors_cannot_be_listed() {
+        if let Some(why) = lacks() {
+            let name = "connections::a_connection_is_not_closed_if_descriptors_cannot_be_listed";
+            return not_run(name, Needs::Kernel(why.to_owned()));
+        }
+        let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
+        let (_stream, accepted, port) = connection("127.0.0.1").unwrap();
+        looks.look(port);
+        assert_eq!(looks.look_at(u32::MAX, port), [], "nothing is known of that process");
+        assert_eq!(looks.look(port), [], "it is still open");
+        drop(accepted);
+        assert_eq!(looks.look(port).first().map(|change| change.0), Some(TcpState::PeerClosed));
     }
 
     #[test]

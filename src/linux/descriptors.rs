@@ -4,6 +4,7 @@
 //! can't begin a segment. So what may need many of them, probes and what watches processes, asks first, and leaves some for
 //! all else.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Descriptors that are left for all else, or a fourth if fewer may be open: the log, the control socket, packets of a dozen
@@ -55,9 +56,29 @@ pub fn have_room_for(count: u64) -> bool {
     u64::try_from(lowest).is_ok_and(|lowest| lowest.saturating_add(count) <= left)
 }
 
+/// Whether something could not be done for want of descriptors or memory: that tells nothing of what it was asked about.
+pub fn is_want(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wanting() {
+        for (errno, expected) in [
+            (libc::EMFILE, true),
+            (libc::ENFILE, true),
+            (libc::ENOMEM, true),
+            (libc::ENOENT, false),
+            (libc::ESRCH, false),
+            (libc::EACCES, false),
+            (libc::EIO, false),
+        ] {
+            assert_eq!(is_want(&io::Error::from_raw_os_error(errno)), expected, "{errno}");
+        }
+    }
 
     #[test]
     fn there_is_room_up_to_the_limit() {

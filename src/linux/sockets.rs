@@ -350,8 +350,16 @@ pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
 }
 
 /// Inodes of a process's open sockets, at most so many. `process`: its directory in /proc.
+///
+/// # Errors
+/// As for [`descriptors`].
+pub fn known_held(process: &Path, limit: usize) -> io::Result<Vec<u64>> {
+    Ok(descriptors(process)?.flatten().take(limit).collect())
+}
+
+/// The same; none if they are unknown.
 pub fn held(process: &Path, limit: usize) -> Vec<u64> {
-    descriptors(process).into_iter().flatten().flatten().take(limit).collect()
+    known_held(process, limit).unwrap_or_default()
 }
 
 /// A process's open descriptors: of each socket the inode. `process`: its directory in /proc.

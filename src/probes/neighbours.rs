@@ -10,11 +10,11 @@
 //! be what frees descriptors, waits ten seconds for it.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::linux::{aside, process};
+use crate::linux::{aside, descriptors, process};
 
 /// Time for which the answer is taken to last: several IOCs often start together, and each process takes some 5 µs.
 const LASTS: Duration = Duration::from_secs(1);
@@ -121,18 +121,13 @@ fn others() -> Option<Vec<u32>> {
 
 /// Waits until a process gives its memory's lock. False if it could not be asked.
 fn ask(pid: u32) -> bool {
-    // nothing is mapped at address 0, where reading begins: the kernel takes the lock, and reads no page
+    // nothing is mapped at address 0, where reading begins: the kernel takes the lock, and reads no page. Other errors tell
+    // that it has ended, or may not be asked
     let memory = File::open(format!("/proc/{pid}/mem"));
     match memory.and_then(|mut memory| memory.read(&mut [0])) {
-        Err(error) => !is_want(&error),
+        Err(error) => !descriptors::is_want(&error),
         Ok(_) => true,
     }
-}
-
-/// Whether something could not be done for want of descriptors or memory. All else tells of a process that it has ended, may
-/// not be asked, or has nothing mapped there.
-fn is_want(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 #[cfg(test)]
@@ -150,20 +145,5 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(ask(child.id()), "it has ended, and holds nothing up");
-    }
-
-    #[test]
-    fn what_could_not_be_asked_for_want_of_something() {
-        for (errno, expected) in [
-            (libc::EMFILE, true),
-            (libc::ENFILE, true),
-            (libc::ENOMEM, true),
-            (libc::ENOENT, false),
-            (libc::ESRCH, false),
-            (libc::EACCES, false),
-            (libc::EIO, false),
-        ] {
-            assert_eq!(is_want(&io::Error::from_raw_os_error(errno)), expected, "{errno}");
-        }
     }
 }
