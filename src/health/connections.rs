@@ -5,9 +5,9 @@
 //! closed it first, and a list may lack what it should have. A socket is an IOC's if one of its descriptors is that socket;
 //! descriptors are listed only if there is a new socket in the namespace, if one is missing, or after ten seconds.
 //!
-//! Nothing is concluded from a list that was cut, or could not be made. Looks take at most a two thousandth of a CPU: where they are dear, since
-//! the machine has many connections, they are rare. They take more, up to a three hundredth, where there would be more than
-//! three seconds from one to the next.
+//! Nothing is concluded from a list that was cut, or could not be made. Looks take at most a two thousandth of a CPU: where
+//! they are dear, since the machine has many connections, they are rare. They take more, up to a three hundredth, where there
+//! would be more than three seconds from one to the next.
 
 use iocrec_log::event::{CircuitId, TcpEnd, TcpState};
 
@@ -165,8 +165,7 @@ fn list(diag: &mut Diag) -> Option<Vec<Row>> {
                 rows.push(row);
             }
         });
-        // a kernel without IPv6
-        if told.is_none() && family == libc::AF_INET || !diag.is_whole {
+        if told.is_none() || !diag.is_whole {
             return None;
         }
     }

@@ -201,11 +201,12 @@ impl Diag {
     }
 
     /// Calls `each` for the sockets of a protocol, of IPv4 and IPv6, that are in one of these states. `None` if the kernel
-    /// doesn't tell.
+    /// doesn't tell all.
     pub fn each(&mut self, protocol: i32, states: &[u8], each: &mut dyn FnMut(Row)) -> Option<()> {
         self.list(libc::AF_INET, protocol, states, 0, each)?;
-        // a kernel without IPv6
-        let _ = self.list(libc::AF_INET6, protocol, states, 0, each);
+        let is_whole = self.is_whole;
+        self.list(libc::AF_INET6, protocol, states, 0, each)?;
+        self.is_whole &= is_whole;
         Some(())
     }
 
@@ -240,13 +241,7 @@ impl Diag {
             match answers(have, sequence, each) {
                 Answers::More => {}
                 Answers::End => return Some(()),
-                // the same module answers for IPv6, if the kernel has that
-                Answers::Error(error) => {
-                    if family == libc::AF_INET && !TRANSIENT.contains(&error) {
-                        refuse(kernel_part);
-                    }
-                    return None;
-                }
+                Answers::Error(error) => return refused(family, error, kernel_part),
             }
         }
         // as much as there is room for; what is left in the socket goes with it
@@ -336,6 +331,19 @@ impl Diag {
         let have = usize::try_from(have).ok().filter(|&have| have > 0)?;
         self.room.get(..have)
     }
+}
+
+/// What a list amounts to that ended with this error: nothing if the kernel doesn't tell. The same module answers for IPv6, if
+/// the kernel has that: else it has no sockets of it.
+fn refused(family: i32, error: i32, kernel_part: u32) -> Option<()> {
+    if TRANSIENT.contains(&error) {
+        return None;
+    }
+    if family == libc::AF_INET {
+        refuse(kernel_part);
+        return None;
+    }
+    Some(())
 }
 
 /// Notes that this kernel need not be asked again.
@@ -437,6 +445,17 @@ mod tests {
         assert_eq!(i32::from(found.family), libc::AF_INET6);
         let inode = super::super::sockets::inode(std::process::id(), accepted.as_raw_fd() as u32);
         assert_eq!(Some(found.inode), inode);
+    }
+
+    /// A kernel without IPv6 has told all; one that lacks memory has not.
+    #[test]
+    fn a_list_that_fails_is_not_empty() {
+        for error in [libc::ENOMEM, libc::ENOBUFS, libc::EMFILE] {
+            assert_eq!(refused(libc::AF_INET6, error, 0), None, "{error}");
+            assert_eq!(refused(libc::AF_INET, error, 0), None, "{error}");
+        }
+        assert_eq!(refused(libc::AF_INET6, libc::ENOENT, 0), Some(()));
+        assert_eq!(refused(libc::AF_INET, libc::ENOENT, 0), None);
     }
 
     #[test]
