@@ -9,8 +9,8 @@ use std::path::Path;
 
 use iocrec_log::event::Address;
 
-use crate::linux::process;
 use crate::linux::sock_diag::{self, Diag};
+use crate::linux::{proc, process};
 
 /// States of connections in /proc/net/tcp (TCP_ESTABLISHED, TCP_CLOSE_WAIT, TCP_LISTEN). In CLOSE_WAIT the other end
 /// has closed the connection, but its owner still has it.
@@ -86,8 +86,9 @@ struct Row<'a> {
 }
 
 /// Calls `each` for the IPv4 TCP sockets in a process's network namespace, including IPv6 sockets that also serve IPv4.
-fn rows(pid: u32, each: &mut dyn FnMut(Row)) {
-    rows_of(pid, ["net/tcp", "net/tcp6"], each);
+/// False if some may be missing.
+fn rows(pid: u32, each: &mut dyn FnMut(Row)) -> bool {
+    rows_of(pid, ["net/tcp", "net/tcp6"], each)
 }
 
 /// The UDP sockets in a process's network namespace that may send IPv4, with their addresses, where 0 means any.
@@ -97,11 +98,17 @@ pub fn datagram_sockets(pid: u32) -> Vec<(Address, HeldSocket)> {
     sockets
 }
 
-fn rows_of(pid: u32, tables: [&str; 2], each: &mut dyn FnMut(Row)) {
+/// False if some may be missing.
+fn rows_of(pid: u32, tables: [&str; 2], each: &mut dyn FnMut(Row)) -> bool {
+    let mut is_whole = true;
     for table in tables {
+        let table = process::text(process::directory(pid).join(table));
         // a kernel without IPv6 has no second table
-        let table = process::text(process::directory(pid).join(table)).unwrap_or_default();
-        for line in table.lines().skip(1) {
+        is_whole &= match &table {
+            Ok(table) => (table.len() as u64) < proc::MAX_FILE,
+            Err(error) => !crate::linux::descriptors::is_want(error),
+        };
+        for line in table.unwrap_or_default().lines().skip(1) {
             // "sl: local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode", addresses in
             // hexadecimal (proc_pid_net(5))
             let mut words = line.split_ascii_whitespace().skip(1);
@@ -115,6 +122,7 @@ fn rows_of(pid: u32, tables: [&str; 2], each: &mut dyn FnMut(Row)) {
             row.into_iter().for_each(&mut *each);
         }
     }
+    is_whole
 }
 
 /// The established IPv4 connections in a process's network namespace.
@@ -178,6 +186,8 @@ pub struct Sockets {
     pub local: Vec<LocalAddress>,
     /// Its own IPv6 addresses.
     pub local6: Vec<u128>,
+    /// Whether some connections may be missing: not all could be read.
+    pub lacks_some: bool,
 }
 
 /// The sockets of a process's network namespace: all listening ones, and those of the `asked` connections.
@@ -250,6 +260,7 @@ fn asked_of(diag: &mut Diag, asked: &HashSet<(Address, Address)>) -> Option<Sock
             sockets.listeners6.push((u128::from_be_bytes(ip), port, row.inode));
         }
     })?;
+    sockets.lacks_some = !diag.is_whole;
     if asked.len() <= FEW {
         for &(local, remote) in asked {
             for &interface in &interfaces {
@@ -277,7 +288,7 @@ fn wanted(
 /// The same, from /proc.
 fn read(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
     let mut sockets = Sockets { listeners6: listeners6(pid), ..Sockets::default() };
-    rows(pid, &mut |row| match row.state {
+    let is_whole = rows(pid, &mut |row| match row.state {
         LISTEN => sockets.listeners.push((row.local, row.held.inode)),
         // 0: nobody has accepted it yet
         ESTABLISHED | CLOSE_WAIT if row.held.inode != 0 && asked.contains(&(row.local, row.remote)) => {
@@ -285,6 +296,7 @@ fn read(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
         }
         _ => {}
     });
+    sockets.lacks_some = !is_whole;
     sockets
 }
 

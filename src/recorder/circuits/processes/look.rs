@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use iocrec_log::event::{Address, CircuitId, SocketHolder};
+use nix::errno::Errno;
 
 use super::Asked;
 use crate::ioc::{redact, script};
@@ -54,7 +55,7 @@ enum Socket {
     Is(HeldSocket),
     /// The client's address is this machine's, but there is no such socket, or nobody holds it.
     Gone,
-    /// As far as is known, it is on another machine.
+    /// As far as is known, it is on another machine; or not all sockets could be read.
     Elsewhere,
 }
 
@@ -120,8 +121,9 @@ fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
     if let Some(held) = own.and_then(in_table) {
         return Socket::Is(held);
     }
-    if own.is_some_and(|own| own.local.iter().any(|local| local.has(asked.client.ip))) {
-        return Socket::Gone;
+    if let Some(own) = own.filter(|own| own.local.iter().any(|local| local.has(asked.client.ip))) {
+        // it may be one of those that could not be read
+        return if own.lacks_some { Socket::Elsewhere } else { Socket::Gone };
     }
     if asked.client.ip >> 24 == 127 {
         return Socket::Elsewhere;
@@ -156,12 +158,15 @@ fn holders(inodes: &HashSet<u64>, commands: bool) -> (HashMap<u64, (Vec<SocketHo
     let (mut is_whole, mut left) = (true, MAX_READ);
     for pid in pids {
         // a process that ends meanwhile, or another one of its number, does not count
-        let Some(start) = process::start(pid) else { continue };
+        let Ok(start) = process::known_start(pid) else {
+            is_whole &= has_ended(pid);
+            continue;
+        };
         let directory = process::directory(pid);
         let most = MAX_OF_ONE.min(left);
         let (mut read, mut held) = (0, HashSet::new());
         let Ok(descriptors) = sockets::descriptors(&directory) else {
-            is_whole &= process::start(pid).is_none();
+            is_whole &= has_ended(pid);
             continue;
         };
         for descriptor in descriptors.take(most) {
@@ -173,7 +178,10 @@ fn holders(inodes: &HashSet<u64>, commands: bool) -> (HashMap<u64, (Vec<SocketHo
         if held.is_empty() {
             continue;
         }
-        let Some(holder) = describe(pid, start, commands) else { continue };
+        let Some(holder) = describe(pid, start, commands) else {
+            is_whole &= process::known_start(pid).is_ok() || has_ended(pid);
+            continue;
+        };
         for inode in held {
             let (of, more) = holders.entry(inode).or_default();
             if of.len() < MAX_HOLDERS {
@@ -184,6 +192,11 @@ fn holders(inodes: &HashSet<u64>, commands: bool) -> (HashMap<u64, (Vec<SocketHo
         }
     }
     (holders, is_whole)
+}
+
+/// Whether there is no process of this number: one whose start can't be read, for want of a descriptor, may hold a socket.
+fn has_ended(pid: u32) -> bool {
+    process::known_start(pid) == Err(Errno::ESRCH)
 }
 
 /// Describes a process, but for the user: as whom it runs now is not who has made a socket that it holds, since a program that

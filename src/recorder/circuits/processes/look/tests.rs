@@ -119,6 +119,26 @@ fn a_pid_that_was_used_again_is_another_process() {
     assert_eq!(describe(u32::MAX, start, true), None, "it has ended");
 }
 
+/// Where not all connections could be read, as of a recorder that may open no more files.
+#[test]
+fn a_client_whose_socket_was_not_read_is_not_gone() {
+    let at = |port| Address::new(Ipv4Addr::LOCALHOST, port);
+    let asked = Asked { circuit: 1, namespace: 1, client: at(40_000), server: at(5064) };
+    let table = |lacks_some| Sockets {
+        local: vec![sockets::LocalAddress { ip: u32::from(Ipv4Addr::LOCALHOST), bits: 8 }],
+        lacks_some,
+        ..Sockets::default()
+    };
+    assert_eq!(socket(&BTreeMap::from([(1, table(false))]), &asked), Socket::Gone);
+    assert_eq!(socket(&BTreeMap::from([(1, table(true))]), &asked), Socket::Elsewhere);
+}
+
+#[test]
+fn only_what_is_not_there_has_ended() {
+    assert!(has_ended(u32::MAX));
+    assert!(!has_ended(std::process::id()));
+}
+
 #[test]
 fn long_command_lines_are_cut() {
     let words =
