@@ -20,7 +20,7 @@ use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 use crate::keyed::KeyedMap;
 use crate::linux::aside;
 use crate::linux::sockets::{self, Sockets};
-use crate::linux::{clock, process};
+use crate::linux::{clock, descriptors, process};
 use crate::net::packet::End;
 use crate::net::served::{Listener, Served};
 use crate::net::Namespace;
@@ -50,6 +50,8 @@ struct Look {
     sockets: HashMap<Namespace, Sockets>,
     /// Owners of the sockets; `None`: several recorded processes hold one.
     owners: HashMap<u64, Option<IocId>>,
+    /// Whether the descriptors of a recorded process could not be listed: sockets without an owner may be its own.
+    lacks_some: bool,
     /// Processor time, nanoseconds.
     took: u64,
 }
@@ -65,13 +67,17 @@ impl Look {
             .collect();
         // descriptors after sockets: a process that has accepted one of these holds it by now
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
+        let mut lacks_some = false;
         for &(ioc, pid, _) in &job.places.recorded {
-            for inode in sockets::held(&process::directory(pid), MAX_HELD) {
+            let held = sockets::known_held(&process::directory(pid), MAX_HELD);
+            lacks_some |= held.as_ref().is_err_and(descriptors::is_want);
+            for inode in held.unwrap_or_default() {
                 let owner = owners.entry(inode).or_insert(Some(ioc));
                 *owner = owner.filter(|owner| *owner == ioc);
             }
         }
-        Look { places: job.places, sockets, owners, took: clock::thread().saturating_sub(began) }
+        let took = clock::thread().saturating_sub(began);
+        Look { places: job.places, sockets, owners, lacks_some, took }
     }
 
     fn owner(&self, inode: u64) -> Option<IocId> {
@@ -107,8 +113,8 @@ impl Look {
         served.collect()
     }
 
-    /// The server and the client of a circuit that is recorded in `namespace`: each `None` where no socket was found,
-    /// else its holder.
+    /// The server and the client of a circuit that is recorded in `namespace`: each `None` where no socket was found, or its
+    /// holder is unknown, else its holder.
     fn ends(&self, namespace: Namespace, client: Address, server: Address) -> [Option<Option<IocId>>; 2] {
         let here = |local, remote| {
             let held = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
@@ -128,7 +134,8 @@ impl Look {
         let loopback = client.ip >> 24 == 127;
         let is_ioc = |id: &IocId| self.places.recorded.iter().any(|(ioc, _, is_ioc)| ioc == id && *is_ioc);
         let found = here(client, server).or_else(|| elsewhere().filter(|_| !loopback));
-        [here(server, client), found.map(|client| client.filter(is_ioc))]
+        let ends = [here(server, client), found.map(|client| client.filter(is_ioc))];
+        ends.map(|end| end.filter(|owner| owner.is_some() || !self.lacks_some))
     }
 }
 
@@ -296,6 +303,8 @@ impl EndFinder {
     fn take(&mut self, now: u64, look: Look, events: &mut Vec<Event>) -> (Vec<Served>, Places) {
         self.busy = false;
         self.next_look = now.saturating_add(PAUSE.max(look.took.saturating_mul(SHARE)));
+        // listening sockets have no owner then, either
+        self.moved |= look.lacks_some;
         let served = look.served();
         let confirmed = &mut self.confirmed;
         self.doubted.retain_mut(|(of, tries)| {
@@ -369,7 +378,8 @@ mod tests {
         }
         let recorded = vec![(1, 11, true), (2, 12, true), (3, 13, false)];
         let places = Places { recorded, ..Places::default() };
-        Look { places, sockets, owners: owners.iter().copied().collect(), took: 0 }
+        let owners = owners.iter().copied().collect();
+        Look { places, sockets, owners, lacks_some: false, took: 0 }
     }
 
     #[test]
@@ -386,6 +396,20 @@ mod tests {
         // a gateway's puts are its clients'
         let gateway = look(&both, &[(7, Some(3)), (8, Some(3))]);
         assert_eq!(gateway.ends(HOST, client, server), [Some(Some(3)), Some(None)]);
+    }
+
+    /// Where the recorder may open no more files, one of those that could not be listed may hold the socket.
+    #[test]
+    fn a_socket_whose_holder_is_unknown_is_not_somebody_elses() {
+        let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
+        let both = [(HOST, client, server, 7), (HOST, server, client, 8)];
+        let mut found = look(&both, &[(7, Some(1))]);
+        assert_eq!(found.ends(HOST, client, server), [Some(None), Some(Some(1))]);
+        found.lacks_some = true;
+        assert_eq!(found.ends(HOST, client, server), [None, Some(Some(1))]);
+        let mut finder = EndFinder::default();
+        finder.take(1, found, &mut Vec::new());
+        assert!(finder.is_busy(), "it looks again");
     }
 
     #[test]
