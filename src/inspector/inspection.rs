@@ -205,7 +205,9 @@ impl Tools {
         self.follow_identity(pid, start, followed);
         if let Some(attacher) = attacher {
             self.follow_probes(pid, start, followed, attacher);
-            if self.scope.wanted.process && followed.ioc.unprobed().is_none() {
+            // while some are lost, more would be counted as all of them
+            let adds = self.scope.wanted.process && followed.probes.hold();
+            if adds && followed.ioc.unprobed().is_none() {
                 self.probe_routines(pid, start, followed, attacher);
             }
         }
@@ -294,7 +296,7 @@ impl Tools {
                 self.report(pid, start, Finding::ProbesGone { hold, until, placed });
             }
         }
-        if followed.debugged && !process::is_debugged(pid) {
+        if followed.debugged && followed.probes.hold() && !process::is_debugged(pid) {
             let (ioc, probes) = (&followed.ioc, &mut followed.probes);
             let not_probed = probe::attach_missing(attacher, ioc, self.scope.wanted, probes);
             followed.debugged = not_probed.iter().any(NotProbed::may_pass);

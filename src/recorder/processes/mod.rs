@@ -267,7 +267,7 @@ fn work_on_traced(
             return true;
         }
         Finding::ProcessRoutines { placed, not_probed } => {
-            ioc.probing.placed = placed;
+            ioc.probing.added(placed);
             ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
         }
         Finding::NoDebugger { placed, not_probed } => {
@@ -288,7 +288,7 @@ fn work_on_traced(
             if ioc.probing.placed == 0 {
                 ioc.shortfalls.remove(passed);
             }
-            ioc.probing.placed = placed;
+            ioc.probing.added(placed);
             ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
             env.messages.push(format!("{} is probed from now on: {what}", ioc.label()));
         }

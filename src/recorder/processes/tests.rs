@@ -161,6 +161,29 @@ fn probes_are_lost_and_found() {
     assert_eq!(bed.report(1, Finding::ProbesGone { hold: Hold::HeldAnew, until, placed: 3 }), []);
 }
 
+/// Probes that are added while others are lost do not make the recording whole.
+#[test]
+fn probes_that_are_added_do_not_replace_those_that_are_lost() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.report(1, found);
+    let probing = |bed: &mut Bed| bed.bench.iocs.get_mut(PID).expect("the IOC").probing;
+    bed.bench.iocs.get_mut(PID).expect("the IOC").probing =
+        Probing { placed: 3, ready: true, in_maps: true, attached: true, lost: 0 };
+    let (hold, until) = (Hold::Lost(ProbeError::Ended), 5 * SECOND);
+    bed.report(1, Finding::ProbesGone { hold, until, placed: 3 });
+    for added in [
+        Finding::ProcessRoutines { placed: 4, not_probed: Vec::new() },
+        Finding::NoDebugger { placed: 5, not_probed: Vec::new() },
+    ] {
+        bed.report(1, added);
+        let now = probing(&mut bed);
+        assert_eq!((now.placed, now.attached, now.lost), (0, false, until));
+    }
+    bed.report(1, Finding::ProbesGone { hold: Hold::HeldAnew, until: 0, placed: 5 });
+    assert_eq!(probing(&mut bed).placed, 5);
+}
+
 #[test]
 fn the_container_of_an_ioc_is_told_once() {
     let mut bed = bed();

@@ -55,6 +55,16 @@ pub struct Probing {
     pub lost: u64,
 }
 
+impl Probing {
+    /// Notes that probes were added, and how many there are now. While others are lost that is not all of them, and hits are not
+    /// taken.
+    pub fn added(&mut self, placed: usize) {
+        if self.lost == 0 {
+            self.placed = placed;
+        }
+    }
+}
+
 /// See the module.
 pub struct TracedIoc {
     /// Its id in the log.
