@@ -42,7 +42,11 @@ struct pt_regs {
 #define ARGUMENT4(r) ((r)->regs[3])
 #define STACK_POINTER(r) ((r)->sp)
 #define INSTRUCTION_POINTER(r) ((r)->pc)
-#define RETURN_ADDRESS(into, r) (*(into) = (r)->regs[30], 0)
+/*
+ * A probe after paciasp finds the address signed: the signature lies above its 48 bits (no program is loaded further up), and
+ * differs from call to call.
+ */
+#define RETURN_ADDRESS(into, r) (*(into) = (r)->regs[30] & 0xffffffffffffull, 0)
 /* At entry the return address is in a register; the place where the function saves it is unknown. */
 #define AT_STACK_POINTER(into, sp) (-1)
 

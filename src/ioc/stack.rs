@@ -75,6 +75,7 @@ impl<'a> Code<'a> {
     pub fn return_addresses(&mut self, stack: &[u8], from: u32) -> Vec<Found> {
         let width = self.ioc.memory.width();
         let found = words(stack, from, width).filter_map(|(at, word)| {
+            let word = without_signature(cfg!(target_arch = "aarch64"), word);
             // the call before it belongs to the function, the address itself perhaps to the next one
             let before = word.checked_sub(1)?;
             self.is_behind_a_call(word).then(|| self.look_up(word, before))?.map(|place| (at, place))
@@ -153,6 +154,15 @@ fn words(stack: &[u8], from: u32, width: Width) -> impl Iterator<Item = (u32, u6
     })
 }
 
+/// A return address without the signature that code of arm64 gives it (paciasp), which lies above its 48 bits.
+fn without_signature(is_arm64: bool, word: u64) -> u64 {
+    if is_arm64 {
+        word & (u64::MAX >> 16)
+    } else {
+        word
+    }
+}
+
 /// The same, for those who look for other addresses.
 pub fn addresses(stack: &[u8], from: u32, is_64bit: bool) -> impl Iterator<Item = (u32, u64)> + '_ {
     words(stack, from, if is_64bit { Width::Bits64 } else { Width::Bits32 })
@@ -207,6 +217,14 @@ mod tests {
         let mut bytes = [0x90; CALL];
         bytes[CALL - code.len()..].copy_from_slice(code);
         ends_in_a_call(Architecture::X86_64, 0x1000, bytes)
+    }
+
+    /// As code that is built with -mbranch-protection leaves them on the stack.
+    #[test]
+    fn signed_return_addresses() {
+        assert_eq!(without_signature(true, 0x002d_ffff_8a1b_2c3c), 0xffff_8a1b_2c3c);
+        assert_eq!(without_signature(true, 0xffff_8a1b_2c3c), 0xffff_8a1b_2c3c);
+        assert_eq!(without_signature(false, 0x002d_ffff_8a1b_2c3c), 0x002d_ffff_8a1b_2c3c, "data");
     }
 
     #[test]
