@@ -223,13 +223,17 @@ INLINE int completion_left_out(struct pt_regs *regs, struct process_layout *proc
 	return left_out || state->unwanted;
 }
 
-/* dbPut, dbPutField, dbProcessNotify */
-INLINE int put_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
+/*
+ * dbPut, and, `outside`, dbPutField and dbProcessNotify, which are hardly ever called by processing. Where it can't be
+ * seen whether the frame of a chain that was left out has returned, their puts count as not below it, and are kept.
+ */
+INLINE int put_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record,
+			int outside)
 {
 	struct thread_state *thread = process->chains ? thread_of(id) : 0;
 	int left_out = 0;
 
-	if (thread && is_below(thread, regs, id)) {
+	if (thread && (SHOWS_FRAMES || !outside) && is_below(thread, regs, id)) {
 		left_out = thread->left_out;
 	} else if (thread) {
 		enter(thread, regs, id, 0, 1);

@@ -200,7 +200,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 	int outside = 1;
 
 	bpf_probe_read_user(&address, sizeof(address), (void *)(__u64)ARGUMENT1(regs));
-	if (put_left_out(regs, process, id, address.record))
+	if (put_left_out(regs, process, id, address.record, kind == KIND_PUT_FIELD))
 		return 0;
 	if (kind == KIND_PUT_FIELD)
 		note_put(regs, id, address.record);
@@ -288,7 +288,7 @@ SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 
 	channel = read_pointer((__u64)ARGUMENT1(regs) + process->notify_chan);
 	bpf_probe_read_user(&address, sizeof(address), (void *)(channel + process->chan_address));
-	if (put_left_out(regs, process, id, address.record))
+	if (put_left_out(regs, process, id, address.record, 1))
 		return 0;
 	note_put(regs, id, address.record);
 	OPEN_PUT(put, put, 1);

@@ -28,6 +28,8 @@ struct pt_regs {
 #define RETURN_ADDRESS(into, regs) bpf_probe_read_user(into, sizeof(__u64), (void *)(regs)->sp)
 /* The word at the stack pointer of a frame that was entered earlier. */
 #define AT_STACK_POINTER(into, sp) bpf_probe_read_user(into, sizeof(__u64), (void *)(sp))
+/* Whether that word shows if the frame still lives: it is the return address then. */
+#define SHOWS_FRAMES 1
 
 #elif defined(__TARGET_ARCH_arm64)
 /* arch/arm64/include/uapi/asm/ptrace.h, struct user_pt_regs; AAPCS64 */
@@ -49,6 +51,7 @@ struct pt_regs {
 #define RETURN_ADDRESS(into, r) (*(into) = (r)->regs[30] & 0xffffffffffffull, 0)
 /* At entry the return address is in a register; the place where the function saves it is unknown. */
 #define AT_STACK_POINTER(into, sp) (-1)
+#define SHOWS_FRAMES 0
 
 #elif defined(__TARGET_ARCH_riscv)
 /* arch/riscv/include/uapi/asm/ptrace.h, struct user_regs_struct; LP64D calling convention */
@@ -66,6 +69,7 @@ struct pt_regs {
 #define INSTRUCTION_POINTER(regs) ((regs)->pc)
 #define RETURN_ADDRESS(into, regs) (*(into) = (regs)->ra, 0)
 #define AT_STACK_POINTER(into, sp) (-1) /* as arm64 */
+#define SHOWS_FRAMES 0
 
 #elif defined(__TARGET_ARCH_arm)
 /* arch/arm/include/uapi/asm/ptrace.h: r0 to r15; AAPCS. (libbpf's PT_REGS_IP reads r12 there.) */
@@ -81,6 +85,7 @@ struct pt_regs {
 #define STACK_POINTER(regs) ((regs)->uregs[13])
 #define RETURN_ADDRESS(into, regs) (*(into) = (regs)->uregs[14], 0)
 #define AT_STACK_POINTER(into, sp) (-1) /* as arm64 */
+#define SHOWS_FRAMES 0
 
 #elif defined(__TARGET_ARCH_i386)
 /* arch/x86/include/asm/ptrace.h, 32 bits; the arguments lie on the stack above the return address */
@@ -104,6 +109,7 @@ static inline __attribute__((always_inline)) __u32 stack_word(struct pt_regs *re
 #define RETURN_ADDRESS(into, regs) (*(into) = stack_word(regs, 0), 0)
 /* the low half of a variable that is zero before */
 #define AT_STACK_POINTER(into, sp) bpf_probe_read_user(into, sizeof(__u32), (void *)(sp))
+#define SHOWS_FRAMES 1
 
 #else
 #error "no register layout for this architecture"
