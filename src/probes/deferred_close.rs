@@ -75,28 +75,61 @@ pub fn may_be_kept<'a>(mut files: impl Iterator<Item = &'a Opened>) -> bool {
 /// PF_FORKNOEXEC (linux/sched.h): it was forked, and has started no program since.
 const FORKED: u64 = 0x40;
 
+/// What a look at the others that are at work has found.
+#[derive(Clone, Copy)]
+struct Others {
+    at: Instant,
+    /// The longest [`age`], if there are any.
+    age: Option<Duration>,
+    /// The probes of other recorders.
+    probes: u32,
+    /// When these were last found to have become fewer, or may have.
+    fell: Option<Instant>,
+}
+
+impl Others {
+    /// After the look `before`. While the probes become fewer, those of IOCs that ended are being removed, however long ago these
+    /// ended: up to 0.2 s for each.
+    fn of(before: Option<Others>, at: Instant, age: Option<Duration>, probes: u32) -> Others {
+        /// The time for which they stay as many if none is being removed: a removal may wait 10 s.
+        const STEADY: Duration = Duration::from_secs(30);
+        let since = |time: Instant| at.saturating_duration_since(time);
+        let fell = match before.filter(|before| since(before.at) < STEADY) {
+            Some(before) if probes >= before.probes => before.fell,
+            None if probes == 0 => None,
+            _ => Some(at),
+        };
+        let long = Duration::from_secs(NEIGHBOURS.into());
+        let removes = fell.is_some_and(|fell| since(fell) < STEADY);
+        let age = age.map(|age| if removes { age.max(long) } else { age });
+        Others { at, age, probes, fell }
+    }
+}
+
 /// The longest [`age`] of the others that are at work, if there are any.
 fn at_work() -> Option<Duration> {
     /// Time for which the answer is taken to last: to list all processes takes some 5 µs for each.
     const LASTS: Duration = Duration::from_secs(1);
-    static LATEST: Mutex<Option<(Instant, Option<Duration>)>> = Mutex::new(None);
+    static LATEST: Mutex<Option<Others>> = Mutex::new(None);
     let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, age)) = latest.filter(|(time, _)| time.elapsed() < LASTS) {
-        return age;
+    if let Some(others) = latest.filter(|others| others.at.elapsed() < LASTS) {
+        return others.age;
     }
     let Ok(pids) = process::pids() else {
         return Some(Duration::from_secs(NEIGHBOURS.into())); // nobody can tell; hardly any lives longer
     };
-    let age = pids.into_iter().filter_map(age).max();
-    *latest = Some((Instant::now(), age));
-    age
+    let mut probes = 0;
+    let age = pids.into_iter().filter_map(|pid| age(pid, &mut probes)).max();
+    let others = Others::of(*latest, Instant::now(), age, probes);
+    *latest = Some(others);
+    others.age
 }
 
 /// How long ago a process began if it is such a child; how long it may take to remove its probes if it is another recorder,
 /// which goes on looking; `None` if it is neither. Anybody can take their names, so only those of root and of this program's own
 /// user count: others may not place probes. A program that runs as root for whoever starts it has the name of a link of his;
-/// but it was started, as the child was not, and its file has its own name.
-fn age(pid: u32) -> Option<Duration> {
+/// but it was started, as the child was not, and its file has its own name. Adds another recorder's probes to `probes`.
+fn age(pid: u32, probes: &mut u32) -> Option<Duration> {
     /// What the names of all of them, and of a recorder's file, begin with.
     const COMMON: &str = "iocrec";
     /// Time that another recorder may take to remove the probes of IOCs that ended, one after the other: up to 5 s for each.
@@ -122,7 +155,19 @@ fn age(pid: u32) -> Option<Duration> {
     let places_none = ["cat", "mark", "status"];
     let is_recorder =
         is_ours && !process::command(pid).get(1).is_some_and(|word| places_none.contains(&word.as_str()));
-    is_recorder.then_some(REMOVES)
+    is_recorder.then(|| {
+        *probes += probes_of(pid);
+        REMOVES
+    })
+}
+
+/// Number of a recorder's probes: each is an event of the kernel.
+fn probes_of(pid: u32) -> u32 {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_event = |entry: &std::fs::DirEntry| {
+        std::fs::read_link(entry.path()).is_ok_and(|file| file == Path::new(PROBES[0]))
+    };
+    descriptors.filter(is_event).count() as u32
 }
 
 /// The descriptors of probes, in order, and the highest of all.
@@ -182,4 +227,51 @@ fn end(probes: &[RawFd], highest: RawFd, recorder: u32, has_events: bool) -> ! {
     }
     // SAFETY: it takes a number and does not return; it does not flush the recorder's buffers a second time.
     unsafe { libc::_exit(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ages that looks find, each so many seconds after the first, of a recorder with so many probes.
+    fn ages(looks: &[(u64, u32)]) -> Vec<u64> {
+        let (begin, usual) = (Instant::now(), Some(Duration::from_secs(240)));
+        let mut before = None;
+        let ages = looks.iter().map(|&(seconds, probes)| {
+            let others = Others::of(before, begin + Duration::from_secs(seconds), usual, probes);
+            before = Some(others);
+            others.age.unwrap().as_secs()
+        });
+        ages.collect()
+    }
+
+    /// Whoever places a probe in a file before that may let an IOC carry out an old instruction.
+    #[test]
+    fn another_recorder_removes_probes_as_long_as_they_become_fewer() {
+        assert_eq!(
+            ages(&[(0, 44), (29, 44), (30, 66), (31, 88)]),
+            [3600, 3600, 240, 240],
+            "of IOCs that run"
+        );
+        assert_eq!(ages(&[(0, 0), (1, 44), (2, 66)]), [240; 3]);
+        // 100 IOCs have ended at once
+        assert_eq!(ages(&[(0, 2200), (10, 2150), (20, 2150), (39, 2150)]), [3600; 4]);
+        assert_eq!(ages(&[(0, 0), (1, 990), (2, 989), (31, 989), (32, 989)]), [240, 240, 3600, 3600, 240]);
+        assert_eq!(
+            ages(&[(0, 0), (10, 44), (600, 44), (629, 44), (630, 44)]),
+            [240, 240, 3600, 3600, 240],
+            "late"
+        );
+        let none = Others::of(None, Instant::now(), None, 0);
+        assert_eq!(Others::of(Some(none), Instant::now(), None, 0).age, None);
+    }
+
+    #[test]
+    fn a_process_without_probes() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert_eq!(probes_of(child.id()), 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(probes_of(child.id()), 0, "it has ended");
+    }
 }
