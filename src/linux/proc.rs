@@ -99,9 +99,9 @@ pub fn size(pid: u32) -> Option<u64> {
     text(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
 }
 
-/// Whether a debugger (ptrace) is attached to a process.
+/// Whether a debugger (ptrace) is attached to a process, or may be: that can't be read.
 pub fn is_debugged(pid: u32) -> bool {
-    let status = text(directory(pid).join("status")).unwrap_or_default();
+    let Ok(status) = text(directory(pid).join("status")) else { return true };
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
     tracer.is_some_and(|tracer| tracer.trim() != "0")
 }
@@ -220,6 +220,7 @@ mod tests {
         assert_eq!(image(pid), image(pid));
         assert_eq!(image(u32::MAX), None);
         assert_eq!(size(u32::MAX), None);
+        assert!(is_debugged(u32::MAX), "nobody knows");
         assert_eq!((start(u32::MAX), known_start(u32::MAX)), (None, Err(Errno::ESRCH)));
         assert_eq!(living(pid), pid);
         assert_eq!(living(u32::MAX), u32::MAX, "not there");
