@@ -2,6 +2,9 @@
 //!
 //! Hits carry a record's address. A record is defined when the walk through the record database finds it, or else at
 //! its first hit, by the name in its memory. Records that the user does not want have no id.
+//!
+//! While an IOC loads its database, `record("#", "name")` frees a record, and one that is loaded later may get its memory. So
+//! another name at an address that is known is another record.
 
 use std::collections::hash_map::Entry;
 use std::collections::HashSet;
@@ -13,6 +16,12 @@ use crate::inspector::FoundRecord;
 use crate::recorder::env::{Env, NewRecord};
 use crate::recorder::registry::hash::{AddressHasher, AddressMap};
 use crate::recorder::registry::owner::Owner;
+use crate::recorder::registry::states::hash_of;
+
+/// The id of a record that is wanted.
+fn wanted(id: RecordId) -> Option<RecordId> {
+    (id > 0).then_some(id)
+}
 
 /// Bytes of a record's name without its NUL; the name is the first member of dbCommon.
 const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
@@ -20,8 +29,8 @@ const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
 /// The records of one IOC.
 #[derive(Default)]
 pub struct Records {
-    /// By the address of the dbCommon; `None`: not wanted.
-    ids: AddressMap<u64, Option<RecordId>>,
+    /// By the address of the dbCommon: its id, 0 if it is not wanted; and a hash of its name.
+    ids: AddressMap<u64, (RecordId, u32)>,
     /// Addresses of the nodes whose alias the log has.
     aliases: HashSet<u64, BuildHasherDefault<AddressHasher>>,
 }
@@ -29,7 +38,7 @@ pub struct Records {
 impl Records {
     /// The record at an address: `None` if it is not known yet, `Some(None)` if it is not wanted.
     pub fn known(&self, address: u64) -> Option<Option<RecordId>> {
-        self.ids.get(&address).copied()
+        self.ids.get(&address).map(|&(id, _)| wanted(id))
     }
 
     /// The id of the record at an address, if it has one.
@@ -39,7 +48,7 @@ impl Records {
 
     /// The records that the user wants, with their addresses, in no order.
     pub fn wanted(&self) -> Vec<(RecordId, u64)> {
-        self.ids.iter().filter_map(|(&address, id)| Some(((*id)?, address))).collect()
+        self.ids.iter().filter_map(|(&address, &(id, _))| Some((wanted(id)?, address))).collect()
     }
 
     /// Number of records, those that are not wanted included.
@@ -89,8 +98,14 @@ impl Records {
             }
             return Some(record);
         }
-        if let Some(known) = self.known(address) {
-            return known;
+        if let Some(&(id, of)) = self.ids.get(&address) {
+            if of == hash_of(std::slice::from_ref(&name)) as u32 {
+                return wanted(id);
+            }
+            self.ids.remove(&address);
+            if let Some(new) = &mut env.run.new_records {
+                new.retain(|record| (record.pid, record.address) != (owner.process.pid, address));
+            }
         }
         let record = self.enter(env, time, owner, address, name, rtype)?;
         if !states.is_empty() {
@@ -110,18 +125,20 @@ impl Records {
         rtype: String,
     ) -> Option<RecordId> {
         let place = match self.ids.entry(address) {
-            Entry::Occupied(known) => return *known.get(),
+            Entry::Occupied(known) => return wanted(known.get().0),
             Entry::Vacant(place) => place,
         };
-        let wanted = env.options.selection.record(&name);
+        let of = hash_of(std::slice::from_ref(&name)) as u32;
+        let is_wanted = env.options.selection.record(&name);
         if let Some(new) = &mut env.run.new_records {
-            new.push(NewRecord { pid: owner.process.pid, address, wanted });
+            new.push(NewRecord { pid: owner.process.pid, address, wanted: is_wanted });
         }
-        if !wanted {
-            return *place.insert(None);
+        if !is_wanted {
+            place.insert((0, of));
+            return None;
         }
         let id = env.run.ids.record();
-        place.insert(Some(id));
+        place.insert((id, of));
         env.push(time, Fact::from(Record { id, ioc: owner.id, address, name, rtype }));
         Some(id)
     }

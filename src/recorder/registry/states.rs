@@ -174,7 +174,8 @@ impl Known {
     }
 }
 
-fn hash_of(states: &[String]) -> u64 {
+/// A number for some texts.
+pub fn hash_of(states: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     states.hash(&mut hasher);
     hasher.finish()

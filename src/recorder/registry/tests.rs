@@ -45,6 +45,23 @@ fn a_record_is_defined_once_however_it_becomes_known() {
     assert_eq!((states.record, &states.states[..]), (2, &["off".to_string(), "on".into()][..]));
 }
 
+/// `record("#", "T:A")` has freed a record, and one that was loaded later has got its memory.
+#[test]
+fn a_record_in_the_place_of_one_that_was_deleted_is_another() {
+    let (mut bench, mut ioc) = (Bench::new(), TestIoc::new(PID));
+    bench.options.selection = Selection::new(&[], &["T:B".into()]);
+    bench.run.new_records = Some(Vec::new());
+    let address = ioc.calc("T:A");
+    bench.trace(&ioc);
+    for name in ["T:A", "T:A", "T:B", "T:C", "T:C"] {
+        bench.with(PID, |ioc, env| ioc.define(env, 1, vec![found(address, name, &[])]));
+    }
+    assert_eq!(names(&bench), [(1, "T:A".to_string()), (2, "T:C".to_string())]);
+    assert_eq!(record(&mut bench, PID, address), Some(2));
+    let only = NewRecord { pid: PID, address, wanted: true };
+    assert_eq!(bench.run.new_records, Some(vec![only]), "the programs learn of the last one");
+}
+
 #[test]
 fn an_alias_is_defined_once_and_of_a_record_that_is_known() {
     let (mut bench, mut ioc) = (Bench::new(), TestIoc::new(PID));
