@@ -254,7 +254,7 @@ SEC("raw_tp/signal_generate") int generated(struct bpf_raw_tracepoint_args *args
 INLINE int registers(struct pt_regs *regs, __u64 ip)
 {
 	struct task_struct *task;
-	__u64 stack = 0;
+	__pointer stack = 0;
 
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)) {
 		task = (void *)bpf_get_current_task_btf();
@@ -265,7 +265,7 @@ INLINE int registers(struct pt_regs *regs, __u64 ip)
 		return 0;
 #pragma unroll
 	for (int doubled = 0; doubled < SIZES; doubled++) {
-		__u64 at = stack + (KERNEL_STACK << doubled) - bpf_core_type_size(struct pt_regs___kernel);
+		__u64 at = (__u64)stack + (KERNEL_STACK << doubled) - bpf_core_type_size(struct pt_regs___kernel);
 
 		if (!bpf_probe_read_kernel(regs, sizeof(*regs), (void *)at) && INSTRUCTION_POINTER(regs) == ip)
 			return 1;
@@ -308,9 +308,10 @@ INLINE void look_around(struct bpf_raw_tracepoint_args *args, struct crash *cras
 
 SEC("raw_tp/signal_deliver") int delivers(struct bpf_raw_tracepoint_args *args)
 {
-	__u64 info = args->args[1], id, now, handler = 0;
+	__u64 info = args->args[1], id, now;
 	__u32 signal = args->args[0], pid;
 	struct signal_info known = {};
+	__pointer handler = 0;
 	struct mortal *mortal;
 	struct crash *crash;
 
