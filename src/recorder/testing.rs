@@ -64,7 +64,7 @@ pub struct FakeProcess {
     pub start: u64,
     pub image: Option<(u64, u64)>,
     pub is_zombie: bool,
-    /// Why its start can't be read.
+    /// Why its start and its network namespace can't be read.
     pub unread: Option<Errno>,
     /// Threads and their names.
     pub threads: Vec<(u32, &'static str)>,
@@ -123,7 +123,8 @@ impl Procfs for FakeProcfs {
     }
 
     fn namespace(&self, pid: u32) -> Result<u64, Errno> {
-        self.of(pid, |process| process.namespace).ok_or(Errno::ENOENT)
+        let namespace = |process: &FakeProcess| process.unread.map_or(Ok(process.namespace), Err);
+        self.of(pid, namespace).unwrap_or(Err(Errno::ENOENT))
     }
 
     fn descriptor(&self, pid: u32, _number: u32) -> String {

@@ -35,9 +35,10 @@ impl Places {
         }
         let (mut recorded, mut pva) = (Vec::new(), BTreeMap::new());
         for ioc in iocs.iter_mut() {
-            // a process that is just ending keeps its old one
+            // a process that is just ending keeps its old one, and so does one that can't be read now
+            let is_known = ioc.namespace.is_ok_and(|namespace| namespace != 0);
             match env.procfs().namespace(ioc.pid) {
-                Err(Errno::ENOENT | Errno::ESRCH) => {}
+                Err(errno) if is_known || matches!(errno, Errno::ENOENT | Errno::ESRCH) => {}
                 found => ioc.namespace = found,
             }
             recorded.push((ioc.id, ioc.pid, ioc.has_database()));
@@ -64,5 +65,31 @@ impl Places {
     /// Whether a Channel Access server in that namespace has this port.
     pub fn serves(&self, namespace: Namespace, port: u16) -> bool {
         self.wanted.get(&namespace).is_some_and(|place| place.ports.has(&ca::SERVICE, port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::testing::{Bench, FakeProcess, TestIoc, PID};
+
+    /// Its clients' packets are captured there.
+    #[test]
+    fn a_namespace_that_cannot_be_read_is_still_that_of_an_ioc() {
+        let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+        let process = |unread| FakeProcess { start: 1, namespace: 7, unread, ..FakeProcess::default() };
+        let wanted = |bench: &mut Bench| {
+            let cx = bench.context();
+            Places::find(&cx.env, cx.iocs).wanted.contains_key(&7)
+        };
+        bench.procfs.set(PID, process(None));
+        bench.trace(&ioc);
+        assert!(wanted(&mut bench));
+        for errno in [Errno::ENOMEM, Errno::EMFILE, Errno::EACCES] {
+            bench.procfs.set(PID, process(Some(errno)));
+            assert!(wanted(&mut bench), "{errno}");
+        }
+        bench.procfs.remove(PID);
+        assert!(wanted(&mut bench), "it is just ending");
     }
 }
