@@ -30,7 +30,12 @@ pub(super) fn answer(common: &Common, request: Request) {
             let found = if !at_once && listening.is_some() && listening == before {
                 Vec::new()
             } else {
-                servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default()
+                let found = servers::find(&|pid| iocs.contains(&pid));
+                // who serves is not known: the next search does not count on this one
+                if found.is_err() {
+                    common.lock().listening = None;
+                }
+                found.unwrap_or_default()
             };
             Finding::Servers(found.into_iter().filter_map(|server| described(server, &iocs)).collect())
         }

@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::linux::descriptors::is_want;
 use crate::linux::proc::{contents, living_in, PROC};
 use crate::linux::sock_diag::{Diag, CLOSE, ESTABLISHED, LISTEN};
 use crate::linux::sockets;
@@ -84,7 +85,8 @@ fn bound(net: &Path) -> io::Result<HashMap<u64, Port>> {
     let mut sockets = HashMap::new();
     for (table, required) in [("tcp", true), ("tcp6", false), ("udp", false), ("udp6", false)] {
         let text = match contents(&net.join(table)) {
-            Err(error) if required => return Err(error),
+            // a kernel without IPv6 has no such table
+            Err(error) if required || is_want(&error) => return Err(error),
             other => other.unwrap_or_default(),
         };
         for line in String::from_utf8_lossy(&text).lines().skip(1) {
