@@ -2,22 +2,26 @@
 //!
 //! The recorder looks once a second, so it knows a beginning and an end to a second. The hits of a thread, where they are
 //! recorded, tell them better: it was alive at its last hit before, and at its first one after. All else that is not
-//! known stays open.
+//! known stays open: so does a hang that a recorder leaves behind when it ends. It lasted for at least that long, and another
+//! recorder that comes later says nothing of it.
+//!
+//! How a hang ended is read on behind the time that is asked for.
 
 use crate::filter::Filter;
-use crate::logs::Logs;
+use crate::logs::{last_event, Logs};
 use crate::model::caller::seconds_of;
 use crate::model::clock::SetLater;
 use crate::model::run::Run;
-use crate::notices::Notice;
-use crate::scan::{Blocks, Part, Scan};
+use crate::notices::{Notice, Notices};
+use crate::scan::{Blocks, Choose, Part, Scan};
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Context;
 use iocrec_log::event::{
-    Event, Fact, IocId, QueueFill, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId, Wait,
+    Event, Fact, IocId, Queue, QueueFill, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId, Wait,
 };
 use iocrec_log::reader::{About, Choice, SegmentFile};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Most rows of a run; a bound for hostile logs.
@@ -44,6 +48,8 @@ pub enum Ended {
     Ioc,
     /// It is over, but its end is in a part of the log that is missing.
     Unseen,
+    /// Its recorder ended before it, and another one of that host began later: it is not known how it ended.
+    Recorder,
 }
 
 impl Ended {
@@ -55,6 +61,7 @@ impl Ended {
             Ended::Thread => "thread_ended",
             Ended::Ioc => "ioc_ended",
             Ended::Unseen => "unseen",
+            Ended::Recorder => "recorder_ended",
         }
     }
 }
@@ -98,8 +105,10 @@ pub enum What {
 pub struct Hang {
     /// Its beginning, as well as it is known.
     pub time: i64,
-    /// Its end, likewise; `None`: it lasts.
+    /// Its end, likewise; `None`: it lasts, or its end is not known.
     pub end: Option<i64>,
+    /// If its end is not known: until when it was watched.
+    pub watched: Option<i64>,
     /// Host; empty if unknown.
     pub host: String,
     /// The IOC; empty if unknown.
@@ -117,7 +126,12 @@ pub struct Hang {
 impl Hang {
     /// Whether it lay in a span of time.
     pub fn is_in(&self, from: i64, to: i64) -> bool {
-        self.time <= to && self.end.is_none_or(|end| end >= from)
+        self.time <= to && self.may_last(from)
+    }
+
+    /// Whether it may have lasted until this time, as far as it was watched.
+    fn may_last(&self, time: i64) -> bool {
+        self.end.or(self.watched).is_none_or(|end| end >= time)
     }
 
     /// The records that it names.
@@ -158,7 +172,11 @@ struct Found {
     hangs: Vec<Raw>,
     open: HashMap<u32, usize>,
     late: Vec<Late>,
+    /// The last of each list.
+    late_of: HashMap<(IocId, ScanListId), usize>,
     queues: Vec<Filled>,
+    /// The last filling of each queue.
+    filled: HashMap<(IocId, Queue), usize>,
 }
 
 /// A queue that filled.
@@ -166,7 +184,7 @@ struct Filled {
     fill: Box<QueueFill>,
     record: Option<String>,
     place: (String, Option<u32>),
-    /// When the IOC ended, if it was then.
+    /// When it was over at the latest, if that was not told: the IOC ended.
     ended: Option<u64>,
 }
 
@@ -174,9 +192,23 @@ fn place(context: &Context, ioc: IocId) -> (String, Option<u32>) {
     context.ioc(ioc).map_or((String::new(), None), |ioc| (ioc.name.clone(), Some(ioc.pid)))
 }
 
-impl Found {
-    fn take(&mut self, context: &Context, time: u64, fact: &Fact, keyframe: bool) {
-        match fact {
+/// Who takes the events of a run.
+trait Takes {
+    /// Takes an event, with what is in force then. `keyframe`: whether a segment begins with it.
+    fn take(&mut self, context: &Context, event: &Event, keyframe: bool);
+
+    /// Whether something was told of which the end is still to come.
+    fn is_open(&self) -> bool;
+}
+
+impl Takes for Found {
+    fn is_open(&self) -> bool {
+        !self.open.is_empty() || self.queues.iter().any(|one| !one.fill.is_over && one.ended.is_none())
+    }
+
+    fn take(&mut self, context: &Context, event: &Event, keyframe: bool) {
+        let time = event.time;
+        match &event.fact {
             Fact::Stuck(stuck) => self.stuck(context, stuck),
             Fact::StuckEnd(StuckEnd { id, after, has_ended, .. }) => {
                 let how = match *has_ended {
@@ -190,20 +222,26 @@ impl Found {
             Fact::QueueFill(fill) => {
                 let record =
                     fill.record.and_then(|id| context.record(id)).map(|record| record.name.to_string());
-                let is_it = |one: &&mut Filled| {
-                    let known = &one.fill;
-                    (known.ioc, known.queue, known.since) == (fill.ioc, fill.queue, fill.since)
-                };
+                let key = (fill.ioc, fill.queue);
                 let (fill, place) = (fill.clone(), place(context, fill.ioc));
-                if let Some(one) = self.queues.iter_mut().rev().take(64).find(is_it) {
-                    (one.fill, one.record) = (fill, record);
-                } else if self.queues.len() < MAX_ROWS {
-                    self.queues.push(Filled { fill, record, place, ended: None });
+                let last = self.filled.get(&key).and_then(|at| self.queues.get_mut(*at));
+                match last {
+                    Some(one) if one.fill.since == fill.since => (one.fill, one.record) = (fill, record),
+                    last => {
+                        // it was over before the next began, though the log lacks that
+                        if let Some(one) = last.filter(|one| !one.fill.is_over) {
+                            one.ended.get_or_insert(fill.since);
+                        }
+                        if self.queues.len() < MAX_ROWS {
+                            self.filled.insert(key, self.queues.len());
+                            self.queues.push(Filled { fill, record, place, ended: None });
+                        }
+                    }
                 }
             }
             Fact::IocEnd(end) => {
                 let open = |one: &&mut Filled| one.fill.ioc == end.ioc && !one.fill.is_over;
-                self.queues.iter_mut().filter(open).for_each(|one| one.ended = Some(time));
+                self.queues.iter_mut().filter(open).for_each(|one| one.ended = one.ended.or(Some(time)));
                 let hangs = &mut self.hangs;
                 self.open.retain(|_, at| {
                     let Some(hang) = hangs.get_mut(*at).filter(|hang| hang.stuck.ioc == end.ioc) else {
@@ -214,22 +252,25 @@ impl Found {
                 });
             }
             Fact::ScanOverruns(late) => {
-                let same = |last: &&mut Late| last.fact.ioc == late.ioc && last.fact.list == late.list;
+                let key = (late.ioc, late.list);
                 // one that goes on is one
-                let last = self.late.iter_mut().rev().take(64).find(same);
+                let last = self.late_of.get(&key).and_then(|at| self.late.get_mut(*at));
                 if let Some(last) = last.filter(|last| last.time == late.since) {
                     last.fact.more = last.fact.more.saturating_add(late.more);
                     last.time = time;
                 } else if self.late.len() < MAX_ROWS {
                     let list = context.scan_list(late.list).map(|list| list.name.clone()).unwrap_or_default();
                     let place = place(context, late.ioc);
+                    self.late_of.insert(key, self.late.len());
                     self.late.push(Late { fact: *late, time, list, place, longest: None });
                 }
             }
             _ => {}
         }
     }
+}
 
+impl Found {
     fn stuck(&mut self, context: &Context, stuck: &Stuck) {
         let name = |id| context.record(id).map(|record| record.name.to_string());
         let named = |id: Option<RecordId>| id.and_then(name);
@@ -253,16 +294,26 @@ impl Found {
     }
 }
 
-/// The thread of a hit, and the record that it begins to process.
-fn thread_of(fact: &Fact) -> Option<(ThreadId, Option<RecordId>)> {
+/// The thread of a hit, its stack pointer, and the record that it begins to process.
+fn thread_of(fact: &Fact) -> Option<(ThreadId, i64, Option<RecordId>)> {
     Some(match fact {
-        Fact::Process(hit) | Fact::RsetProcess(hit) => (hit.thread, Some(hit.record)),
-        Fact::Complete(hit) => (hit.thread, None),
-        Fact::Put(hit) => (hit.thread, None),
-        Fact::Cause(hit) => (hit.thread, None),
-        Fact::CaLinkPut(hit) => (hit.thread, None),
+        Fact::Process(hit) | Fact::RsetProcess(hit) => (hit.thread, hit.sp, Some(hit.record)),
+        Fact::Complete(hit) => (hit.thread, hit.sp, None),
+        Fact::Put(hit) => (hit.thread, hit.sp, None),
+        Fact::Cause(hit) => (hit.thread, hit.sp, None),
+        Fact::CaLinkPut(hit) => (hit.thread, hit.sp, None),
         _ => return None,
     })
+}
+
+/// The last hit of a thread.
+#[derive(Clone, Copy)]
+struct LastHit {
+    time: u64,
+    /// The record that it begins to process, and its stack pointer.
+    begun: Option<(RecordId, i64)>,
+    /// The scan list that the thread works off.
+    list: Option<ScanListId>,
 }
 
 /// Looks for the hits around hangs.
@@ -271,8 +322,7 @@ struct Refined<'a> {
     /// The hangs of each thread, and the overruns of each list, in order of time.
     hangs: HashMap<(IocId, u32), Vec<usize>>,
     late: HashMap<(IocId, ScanListId), Vec<usize>>,
-    /// The last hit of each thread: when, and the record that it began to process; and its scan list.
-    threads: HashMap<ThreadId, (u64, Option<RecordId>, Option<ScanListId>)>,
+    threads: HashMap<ThreadId, LastHit>,
 }
 
 impl<'a> Refined<'a> {
@@ -287,16 +337,24 @@ impl<'a> Refined<'a> {
         }
         Refined { found, hangs, late, threads: HashMap::new() }
     }
+}
 
-    fn take(&mut self, context: &Context, event: &Event) {
+impl Takes for Refined<'_> {
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    fn take(&mut self, context: &Context, event: &Event, _: bool) {
+        let mut done = None;
         if let Fact::Complete(hit) = &event.fact {
+            done = Some(hit.record);
             self.done(
                 context.thread(hit.thread).map(|thread| (thread.ioc, thread.tid)),
                 hit.record,
                 event.time,
             );
         }
-        let Some((id, record)) = thread_of(&event.fact) else { return };
+        let Some((id, sp, record)) = thread_of(&event.fact) else { return };
         let Some(thread) = context.thread(id) else { return };
         let time = event.time;
         let hangs = self.hangs.get(&(thread.ioc, thread.tid)).map(Vec::as_slice).unwrap_or_default();
@@ -319,10 +377,17 @@ impl<'a> Refined<'a> {
             return;
         }
         let list = record.and_then(|record| context.in_force().record_scans.get(record).copied());
-        let (began, before, known) = self.threads.get(&id).copied().unwrap_or((time, None, None));
-        let list = known.or(list);
-        self.threads.insert(id, (time, record, list));
-        let (Some(list), Some(before)) = (list, before) else { return };
+        let last = self.threads.get(&id).copied();
+        let list = last.and_then(|last| last.list).or(list);
+        self.threads.insert(id, LastHit { time, begun: record.map(|record| (record, sp)), list });
+        let Some(LastHit { time: began, begun: Some((before, depth)), .. }) = last else { return };
+        let Some(list) = list else { return };
+        // Called from the same depth or above: it has returned, nobody knows when. An asynchronous record does so before it
+        // completes, and the thread may have waited for its next turn since. (A process routine may end with its completion,
+        // which then has its place on the stack.)
+        if sp > depth || sp == depth && done != Some(before) {
+            return;
+        }
         let late = self.late.get(&(thread.ioc, list)).map(Vec::as_slice).unwrap_or_default();
         let all = &mut self.found.late;
         let first = late.partition_point(|at| all.get(*at).is_some_and(|late| late.time < time));
@@ -333,7 +398,9 @@ impl<'a> Refined<'a> {
             late.longest = Some((before, name, took));
         }
     }
+}
 
+impl Refined<'_> {
     /// A record is done on a thread: if that spun in it, this ended it.
     fn done(&mut self, thread: Option<(IocId, u32)>, record: RecordId, time: u64) {
         let hangs = thread.and_then(|thread| self.hangs.get(&thread)).map(Vec::as_slice).unwrap_or_default();
@@ -386,7 +453,7 @@ impl Raw {
         self.stuck.after.saturating_sub(period(&self.stuck.thread).unwrap_or(0))
     }
 
-    fn row(self, run: &Run, end_of_log: i64) -> Hang {
+    fn row(self, run: &Run, log: &LogEnd) -> Hang {
         let Stuck { after, since, .. } = *self.stuck;
         let ((ioc, pid), [record, holder_record]) = (self.place, self.names);
         // it is when the record began that was recorded
@@ -401,8 +468,8 @@ impl Raw {
         let length = |from: u64, to: u64| to.saturating_sub(from) as f64 / SECOND;
         let (span, end, ended) = match self.end {
             None => {
-                let least = end_of_log.saturating_sub(run.wall(since)).max(0) as f64 / SECOND;
-                ((least, None), None, Ended::No)
+                let least = log.last.map_or(0.0, |(last, _)| length(since, last));
+                ((least, None), None, if log.is_followed { Ended::Recorder } else { Ended::No })
             }
             Some((_, time, Ended::Ioc)) => ((length(since, time), None), Some(run.wall(time)), Ended::Ioc),
             Some((until, time, how)) => {
@@ -428,13 +495,15 @@ impl Raw {
             Ended::Ioc => ", until the IOC ended",
             Ended::Thread => ", until the thread ended",
             Ended::Unseen => "; its end is in a part of the log that is missing",
+            Ended::Recorder => "; its recorder ended then, so how it went on is not known",
             Ended::Runs => "",
         };
         for before in &self.before {
             text += &format!("; before: {before}");
         }
         let what = What::Stuck { stuck: self.stuck, ended, before: self.before, record, holder_record };
-        Hang { time: wall_from, end, host: run.host(), ioc, pid, seconds: span, what, text }
+        let watched = log.watched().filter(|_| ended == Ended::Recorder);
+        Hang { time: wall_from, end, watched, host: run.host(), ioc, pid, seconds: span, what, text }
     }
 }
 
@@ -468,6 +537,7 @@ impl Late {
         Hang {
             time: from,
             end: Some(to),
+            watched: None,
             host: run.host(),
             ioc,
             pid,
@@ -479,48 +549,73 @@ impl Late {
 }
 
 impl Filled {
-    fn row(self, run: &Run) -> Hang {
+    fn row(self, run: &Run, log: &LogEnd) -> Hang {
         let Filled { fill, record, place: (ioc, pid), ended } = self;
         let lasted = fill.last.saturating_sub(fill.since) as f64 / SECOND;
         let until = if fill.is_over { Some(fill.last) } else { ended };
         // it was so at the last look, and not yet at the one before the first
-        let (text, span) = match until {
-            Some(until) => {
-                let most = until.saturating_sub(fill.since) as f64 / SECOND;
-                (
-                    fill.sentence(Some(&format!("{most:.0} s")), record.as_deref()),
-                    ((lasted - 1.0).max(0.0), Some(most)),
-                )
-            }
-            None => (fill.sentence(None, record.as_deref()), (0.0, None)),
+        let least = (lasted - 1.0).max(0.0);
+        let most = until.map(|until| until.saturating_sub(fill.since) as f64 / SECOND);
+        let (length, least) = match most {
+            Some(most) if fill.is_over => (Some(format!("{most:.0} s")), least),
+            // its last notes may be old, or it may have been calm since
+            Some(most) => (Some(format!("{least:.0} to {most:.0} s")), least),
+            None if log.is_followed => (Some(format!("at least {least:.0} s")), least),
+            None => (None, 0.0),
         };
+        let mut text = fill.sentence(length.as_deref(), record.as_deref());
+        let watched = log.watched().filter(|_| most.is_none() && log.is_followed);
+        if watched.is_some() {
+            text += "; its recorder ended before it was over";
+        }
         let (time, end) = (run.wall(fill.since), until.map(|until| run.wall(until)));
         Hang {
             time,
             end,
+            watched,
             host: run.host(),
             ioc,
             pid,
-            seconds: span,
+            seconds: (least, most),
             what: What::Queue { fill, record },
             text,
         }
     }
 }
 
+/// Where the log of a run ends; nothing is known of it where nothing is open.
+#[derive(Default)]
+struct LogEnd {
+    /// Monotonic and wall-clock time of its last event.
+    last: Option<(u64, i64)>,
+    /// Whether another recorder of that host began later.
+    is_followed: bool,
+}
+
+impl LogEnd {
+    fn watched(&self) -> Option<i64> {
+        self.last.map(|(_, wall)| wall)
+    }
+}
+
 /// The segments of a run that may tell of a filter's time. A segment repeats what is in force when it begins.
 pub(crate) fn of_time<'a>(files: &'a [SegmentFile], filter: &Filter) -> &'a [SegmentFile] {
+    files.get(range_of_time(files, filter)).unwrap_or(files)
+}
+
+/// The places of those segments.
+fn range_of_time(files: &[SegmentFile], filter: &Filter) -> Range<usize> {
     let begun = |file: &SegmentFile| file.header.map(|header| header.created_wall);
     // clocks that were not set yet, or are set: everything is read
     let walls: Vec<Option<i64>> = files.iter().map(begun).collect();
     if !walls.iter().all(|wall| wall.is_some_and(can_be_right)) || !walls.is_sorted() {
-        return files;
+        return 0..files.len();
     }
     let since = filter.since.map(|since| since.saturating_sub(MARGIN));
     let until = filter.until.map(|until| until.saturating_add(MARGIN));
     let first = since.map_or(0, |since| walls.partition_point(|wall| *wall <= Some(since)).saturating_sub(1));
     let last = until.map_or(files.len(), |until| walls.partition_point(|wall| *wall <= Some(until)));
-    files.get(first..last.max(first)).unwrap_or(files)
+    first..last.max(first)
 }
 
 impl Logs {
@@ -528,18 +623,22 @@ impl Logs {
     /// PVs are the records that are named.
     pub fn hangs(&self, filter: &Filter) -> Vec<Hang> {
         let mut rows = Vec::new();
-        for files in self.runs() {
-            let files = of_time(files, filter);
+        for (number, all) in self.runs().iter().enumerate() {
+            let range = range_of_time(all, filter);
+            if range.is_empty() {
+                continue;
+            }
             let mut found = Found::default();
+            let files = all.get(range.start..).unwrap_or_default();
             let run = Run::new(SetLater::find(files));
             let choose = |about: &About| match about.classes {
                 Some(classes) if !classes.notes() && !about.defines => Choice::Pass,
                 _ => Choice::Only(Arc::new(|_| false)),
             };
-            self.walk(files, &run, Arc::new(choose), true, &mut |context, event, keyframe| {
-                found.take(context, event.time, &event.fact, keyframe);
-            });
-            rows.extend(std::mem::take(&mut found.queues).into_iter().map(|one| one.row(&run)));
+            let read = self.walk(files, range.len(), &run, Arc::new(choose), self.notices(), &mut found);
+            let files = files.get(..read).unwrap_or(files);
+            let end = if found.is_open() { self.log_end(number) } else { LogEnd::default() };
+            rows.extend(std::mem::take(&mut found.queues).into_iter().map(|one| one.row(&run, &end)));
             if found.hangs.is_empty() && found.late.is_empty() {
                 continue;
             }
@@ -555,20 +654,18 @@ impl Logs {
                 }
             };
             let again = Run::new(SetLater::find(files));
-            self.walk(files, &again, Arc::new(choose), false, &mut |context, event, _| {
-                refined.take(context, event)
-            });
-            let end = self.end_of(files).unwrap_or(i64::MIN);
+            // what can't be read was reported
+            self.walk(files, files.len(), &again, Arc::new(choose), &Notices::default(), &mut refined);
             let (hangs, late) = (found.hangs, found.late);
             let near = |late: &Late| hangs.iter().take(MAX_COMPARED).any(|hang| late.is_by(hang));
             let hung: Vec<bool> = late.iter().map(near).collect();
             rows.extend(late.into_iter().zip(hung).map(|(late, hung)| late.row(&run, hung)));
-            rows.extend(hangs.into_iter().map(|hang| hang.row(&run, end)));
+            rows.extend(hangs.into_iter().map(|hang| hang.row(&run, &end)));
         }
         let by_record = !filter.pv.is_empty() || !filter.exclude.is_empty();
         rows.retain(|row| {
             filter.place(&row.host, &row.ioc)
-                && filter.since.is_none_or(|since| row.end.is_none_or(|end| end >= since))
+                && filter.since.is_none_or(|since| row.may_last(since))
                 && filter.until.is_none_or(|until| row.time < until)
                 && (!by_record || row.records().any(|record| filter.field(record, "VAL")))
         });
@@ -576,37 +673,57 @@ impl Logs {
         rows
     }
 
-    /// Reads the blocks of a run that are chosen: each event, what is in force then, and whether a keyframe has it.
-    /// `reports`: what can't be read.
+    /// The end of a run's log, and whether another run of that host began later.
+    fn log_end(&self, number: usize) -> LogEnd {
+        let last = self.runs().get(number).and_then(|run| last_event(run));
+        let Some((ended, ended_wall)) = last else { return LogEnd::default() };
+        let (hosts, boots) = (self.host_names(), self.boots());
+        let is_followed = self.runs().iter().enumerate().any(|(other, files)| {
+            let Some(header) = files.iter().find_map(|file| file.header) else { return false };
+            // the clock may have been set back meanwhile
+            let is_later = boots.get(other) == boots.get(number) && header.created >= ended
+                || can_be_right(header.created_wall) && header.created_wall >= ended_wall;
+            other != number && hosts.get(other) == hosts.get(number) && is_later
+        });
+        LogEnd { last, is_followed }
+    }
+
+    /// Reads the blocks of a run that are chosen, in its first `asked` segments, and in those behind for as long as something
+    /// is open. Returns the number of segments that were read.
     fn walk(
         &self,
         files: &[SegmentFile],
+        asked: usize,
         run: &Run,
-        choose: Arc<crate::scan::Choose>,
-        reports: bool,
-        each: &mut dyn FnMut(&Context, &Event, bool),
-    ) {
+        choose: Arc<Choose>,
+        notices: &Notices,
+        takes: &mut dyn Takes,
+    ) -> usize {
         let mut scan = Scan::new(files, Blocks::All);
         if self.uses_index() {
             scan.choose(choose);
         }
-        let mut expected = None;
+        let (mut expected, mut begun) = (None, 0);
         while let Some(part) = scan.next() {
-            match part {
-                Part::Segment(header) if reports => {
-                    self.notices().segment(&mut expected, header.sequence, scan.file());
+            if matches!(part, Part::Segment(_) | Part::Unreadable(_)) {
+                if begun >= asked && !takes.is_open() {
+                    break;
                 }
-                Part::Segment(_) => {}
-                Part::Unreadable(error) if reports => self.notices().report(&Notice::Unreadable(error)),
-                Part::Damage(damage) if reports => {
+                begun += 1;
+            }
+            match part {
+                Part::Segment(header) => {
+                    notices.segment(&mut expected, header.sequence, scan.file());
+                }
+                Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
+                Part::Damage(damage) => {
                     if let Some(file) = scan.file() {
-                        self.notices().damage(&file.path, damage);
+                        notices.damage(&file.path, damage);
                     }
                 }
-                Part::Unreadable(_) | Part::Damage(_) => {}
                 Part::Block(block) => {
                     for event in &block.events {
-                        each(&run.context(), event, block.keyframe);
+                        takes.take(&run.context(), event, block.keyframe);
                         if event.fact.class().defines() {
                             run.apply(event.time, &event.fact);
                         }
@@ -614,6 +731,7 @@ impl Logs {
                 }
             }
         }
+        begun
     }
 }
 

@@ -660,7 +660,7 @@ fn first_clock(files: &[SegmentFile]) -> Option<(u64, i64)> {
 /// Monotonic and wall-clock time of the last event of a run. Reads its last segment, of whose blocks only those with
 /// definitions are unpacked: all say when their last event was. Reads those before only if nothing of that one can be read,
 /// as if it had just begun when it was copied.
-fn last_event(run: &[SegmentFile]) -> Option<(u64, i64)> {
+pub(crate) fn last_event(run: &[SegmentFile]) -> Option<(u64, i64)> {
     let choose = |about: &About| match about.defines {
         true => Choice::Only(Arc::new(|_| false)),
         false => Choice::Pass,

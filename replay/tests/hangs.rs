@@ -1,0 +1,196 @@
+//! Threads that stand still, late scans and queues that fill: how long they lasted, and what is to blame, where a recorder
+//! ends, a bound is given, or a record is asynchronous.
+
+mod common;
+
+use common::{
+    ca_put, complete, happenings, iocreplay, outcome, process, write_events, write_events_later, MS, SCAN,
+    SECOND,
+};
+use iocrec_log::event::*;
+use serde_json::Value as Json;
+use std::path::Path;
+
+fn lines(log: &Path, options: &[&str]) -> Vec<Json> {
+    let words = [&["stuck", "--utc", "--format", "jsonl", log.to_str().unwrap()], options].concat();
+    let (code, out, err) = outcome(iocreplay(&words).output().unwrap());
+    assert_eq!(code, 0, "{words:?}: {err}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A scan thread sleeps in T:CALC since some time after 2 s, as the recorder saw at 5 s.
+fn sleeps() -> Fact {
+    Fact::from(Stuck {
+        id: 7,
+        ioc: 1,
+        tid: 1003,
+        thread: "scan-0.1".into(),
+        after: 2 * SECOND,
+        since: 3 * SECOND,
+        wait: Wait::Sleep,
+        object: String::new(),
+        call: None,
+        record: Some(2),
+        is_lockset: false,
+        holder: None,
+    })
+}
+
+fn fills(queue: Queue, ioc: u32, since: u64, last: u64, is_over: bool) -> Fact {
+    Fact::from(QueueFill {
+        ioc,
+        queue,
+        since,
+        last,
+        is_over,
+        size: 2000,
+        used: 1500,
+        most: 1600,
+        overflows: 0,
+        thread: String::new(),
+        record: None,
+    })
+}
+
+/// What lasts when a recorder ends is no longer told of the time of the next one, days later.
+#[test]
+fn a_hang_that_a_recorder_leaves_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let filled = (4 * SECOND, fills(Queue::Low, 1, 2 * SECOND, 4 * SECOND, false));
+    write_events_later(&log, "box1", 1, 0, [filled, (5 * SECOND, sleeps())], 8 * SECOND);
+    let rows = lines(&log, &[]);
+    let [queue, hang] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&hang["ended"], &hang["seconds_max"]), (&Json::from("open"), &Json::Null), "{hang}");
+    assert!(hang["text"].as_str().unwrap().ends_with("it still does at the end of the log"), "{hang}");
+    assert!(queue["text"].as_str().unwrap().contains(" fills: "), "{queue}");
+
+    // three days later, T:CALC is scanned as ever
+    let days = 3 * 24 * 3600;
+    write_events_later(&log, "box1", 2, days, happenings(), 4 * SECOND);
+    let rows = lines(&log, &[]);
+    let [queue, hang] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&hang["ended"], &hang["end"]), (&Json::from("recorder_ended"), &Json::Null), "{hang}");
+    let least = hang["seconds_min"].as_f64().unwrap();
+    assert!((2.0..=5.0).contains(&least) && hang["seconds_max"].is_null(), "{hang}");
+    let text = hang["text"].as_str().unwrap();
+    assert!(text.starts_with("scan-0.1 slept at least ") && !text.contains("still"), "{text}");
+    let text = queue["text"].as_str().unwrap();
+    assert!(text.contains("was filled for at least 1 s") && queue["end"].is_null(), "{text}");
+    assert!(lines(&log, &["--since", "2026-09-24T00:00:00Z"]).is_empty(), "nobody saw it then");
+    assert_eq!(lines(&log, &["--since", "2026-09-21T14:13:24Z"]).len(), 2, "the recorder still ran");
+    let asked = ["why", "--utc", "T:CALC", log.to_str().unwrap()];
+    let (_, out, _) = outcome(iocreplay(asked).output().unwrap());
+    assert!(out.contains("2026-09-24T14:13:2") && !out.contains("Stuck"), "{out}");
+}
+
+/// The log of another host that begins later says nothing of the first.
+#[test]
+fn a_hang_at_the_end_of_one_host_of_two() {
+    let directory = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
+    write_events_later(&one, "box1", 1, 0, [(5 * SECOND, sleeps())], 8 * SECOND);
+    write_events_later(&other, "box2", 2, 100, happenings(), 4 * SECOND);
+    let rows = lines(directory.path(), &[]);
+    let [hang] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!(hang["ended"], "open", "{hang}");
+}
+
+/// Puts, one each millisecond, which fill some segments.
+fn noise(since: u64) -> impl Iterator<Item = (u64, Fact)> {
+    let mut state = since | 1;
+    (0..20_000_u64).map(move |number| {
+        // what can't be compressed fills segments
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (since + number * MS, ca_put(1, 1, false, 1, f64::from_bits(state >> 2)))
+    })
+}
+
+/// A hang that ended minutes after the bound is told with that end; a queue's filling, too.
+#[test]
+fn a_hang_that_ended_behind_the_bound() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let end = StuckEnd { id: 7, ioc: 1, after: 229 * SECOND, has_ended: false };
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).chain(noise(210 * SECOND)).collect();
+    events.extend(noise(400 * SECOND));
+    events.extend([
+        (5 * SECOND, sleeps()),
+        (5 * SECOND, fills(Queue::High, 2, 4 * SECOND, 5 * SECOND, false)),
+        (230 * SECOND, Fact::StuckEnd(end)),
+        (410 * SECOND, fills(Queue::High, 2, 4 * SECOND, 399 * SECOND, true)),
+    ]);
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    let all = lines(&log, &[]);
+    let [hang, queue] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((&hang["ended"], &hang["seconds_min"]), (&Json::from("runs"), &Json::from(226.0)), "{hang}");
+    assert_eq!(queue["seconds_max"], 395.0, "{queue}");
+    assert_eq!(lines(&log, &["--until", "2026-09-21T14:13:50Z"]), all);
+    assert!(lines(&log, &["--until", "2026-09-21T14:13:21Z"]).is_empty(), "before both");
+}
+
+/// The notes of many queues are one row for each filling.
+#[test]
+fn many_queues_that_fill_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut events = Vec::new();
+    // eighty queues, each of which fills twice
+    for ioc in 1000..1020 {
+        for queue in Queue::ALL {
+            for begin in [10, 40] {
+                let since = begin * SECOND;
+                events.push((since + SECOND, fills(queue, ioc, since, since + SECOND, false)));
+                events.push((since + 9 * SECOND, fills(queue, ioc, since, since + 9 * SECOND, false)));
+                events.push((since + 22 * SECOND, fills(queue, ioc, since, since + 12 * SECOND, true)));
+            }
+            for more in 0..5 {
+                let time = (60 + more) * SECOND;
+                let late =
+                    ScanOverruns { ioc, list: queue as u32, more: 1, total: more, since: time - SECOND };
+                events.push((time, Fact::ScanOverruns(late)));
+            }
+        }
+    }
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    let rows = lines(&log, &[]);
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).count();
+    assert_eq!((of("queue"), of("overrun")), (160, 80));
+    let queues = rows.iter().filter(|row| row["kind"] == "queue");
+    assert!(queues.map(|row| &row["seconds_max"]).all(|most| *most == 12.0));
+    let late = rows.iter().filter(|row| row["kind"] == "overrun");
+    assert!(late.map(|row| &row["overruns"]).all(|count| *count == 5));
+}
+
+/// A scan thread begins an asynchronous record, which returns at once, and waits for its next turn. That record made no scan
+/// late; one that holds the thread up until it is done does.
+#[test]
+fn an_asynchronous_record_makes_no_scan_late() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = ScanList { id: 1, ioc: 1, kind: ScanKind::Periodic, name: ".1 second".into(), callback: 0 };
+    let scanned = |record| Fact::RecordScan(RecordScan { record, list: Some(1) });
+    let late = |time: u64, since: u64| {
+        (time, Fact::ScanOverruns(ScanOverruns { ioc: 1, list: 1, more: 1, total: 1, since }))
+    };
+    let told = |name: &str, took: u64| {
+        let mut events = vec![(MS, Fact::ScanList(list.clone())), (MS, scanned(2)), (MS, scanned(3))];
+        for turn in 0..20 {
+            let time = SECOND + turn * 100 * MS;
+            events.push((time, process(SCAN, -100, 2, 2)));
+            let took = if turn == 5 { took } else { MS };
+            events.push((time + took, complete(SCAN, -200, 2, 20.0, 0)));
+            // T:SLOW is completed by another thread, later
+            events.push((time + took + MS, process(SCAN, -100, 2, 3)));
+        }
+        events.push(late(SECOND + 1950 * MS, SECOND - 50 * MS));
+        let log = directory.path().join(name);
+        write_events(&log, "box1", 7, events);
+        let rows = lines(&log, &[]);
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        rows[0]["longest"].clone()
+    };
+    assert_eq!(told("asynchronous", MS), Json::Null);
+    assert_eq!(told("slow", 90 * MS), "T:CALC");
+}
