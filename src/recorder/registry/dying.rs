@@ -14,6 +14,10 @@ const MOST: usize = 16;
 /// Within this time a signal or a fault has to do with a later one, nanoseconds: a handler may write a crash report
 /// before it ends the process.
 const RELATED: u64 = 10_000_000_000;
+/// Longest time from the kernel's SIGKILL for lack of memory until it says whom it has chosen, nanoseconds.
+const CHOSEN: u64 = 1_000_000_000;
+/// The same of a SIGKILL that a process seems to have sent: before Linux 4.20 the kernel's look like one of whoever needed memory.
+const CHOSEN_AT_ONCE: u64 = 100_000;
 /// Longest wait for the wait status and for the names of a crash, nanoseconds.
 pub const PATIENCE: u64 = 1_000_000_000;
 /// Bytes of stack below the stack pointer that a function may touch before it moves it, and pages between a stack and
@@ -99,9 +103,20 @@ impl Dying {
         more
     }
 
-    /// Notes that the kernel has chosen it to get memory back.
-    pub fn out_of_memory(&mut self, time: u64) {
-        self.out_of_memory = Some(time);
+    /// Notes that the kernel has chosen it to get memory back. Returns whether the kernel kills it for that.
+    pub fn out_of_memory(&mut self, time: u64) -> bool {
+        self.out_of_memory.get_or_insert(time);
+        self.lacked_memory()
+    }
+
+    /// Whether the kernel killed it to get memory back. It also chooses processes that are about to end, whoever killed them
+    /// or if nobody did: so its SIGKILL must have been the first, and just before.
+    fn lacked_memory(&self) -> bool {
+        let first = self.signals.iter().find(|sent| i32::from(sent.number) == libc::SIGKILL);
+        self.out_of_memory.zip(first).is_some_and(|(chosen, sent)| {
+            let most = if sent.from == SignalFrom::Kernel { CHOSEN } else { CHOSEN_AT_ONCE };
+            sent.time <= chosen && chosen - sent.time < most
+        })
     }
 
     /// Notes a crash, and its place where that is known.
@@ -145,7 +160,7 @@ impl Dying {
     fn certain(&self) -> Option<u16> {
         let killed = self.signals.iter().any(|signal| i32::from(signal.number) == libc::SIGKILL);
         let fault = self.faults.iter().rfind(|fault| !fault.handled).map(|fault| fault.signal);
-        fault.or((killed || self.out_of_memory.is_some()).then_some(libc::SIGKILL as u16))
+        fault.or(killed.then_some(libc::SIGKILL as u16))
     }
 
     /// What is known of the cause of a deadly signal, with a blank or a comma before it.
@@ -162,7 +177,7 @@ impl Dying {
             return format!("{}; a handler of its own got it first", first.place);
         }
         let thread = deadly.map_or(String::new(), |fault| format!(", thread {}", fault.thread));
-        if i32::from(signal) == libc::SIGKILL && self.out_of_memory.is_some() {
+        if i32::from(signal) == libc::SIGKILL && self.lacked_memory() {
             return ", sent by the kernel for lack of memory".into();
         }
         let Some(last) = self.signals.iter().rfind(|sent| sent.number == signal) else { return thread };
@@ -365,7 +380,40 @@ mod tests {
         dying.signal(signal(SECOND, 6, 7, ""), 0);
         dying.crash(SECOND, &crash(6, -6, false), Some(&place()));
         assert_eq!(dying.how(Some(6)), "killed by SIGABRT, sent by itself, thread cbLow");
-        dying.out_of_memory(SECOND);
+        dying.signal(of_kernel(2 * SECOND), 0);
+        assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel");
+        assert!(dying.out_of_memory(2 * SECOND + 20_000));
+        assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel for lack of memory");
+    }
+
+    fn of_kernel(time: u64) -> Signal {
+        Signal { from: SignalFrom::Kernel, code: 0x80, own: false, ..signal(time, 9, 0, "") }
+    }
+
+    /// The kernel gives its reserves to a process that is about to end, and says so as of one that it kills.
+    #[test]
+    fn chosen_for_its_memory_and_killed_by_somebody_else() {
+        let mut dying = Dying::default();
+        dying.signal(signal(SECOND, 9, 12, "op"), 0);
+        assert!(!dying.out_of_memory(SECOND + 5_000_000));
+        assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by pid 12 (bash, user op)");
+        // cgroup.kill, or a limit of CPU time
+        let mut dying = Dying::default();
+        dying.signal(of_kernel(SECOND), 0);
+        assert!(!dying.out_of_memory(5 * SECOND));
+        assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel");
+        let mut dying = Dying::default();
+        assert!(!dying.out_of_memory(SECOND), "nobody has killed it");
+        assert!(dying.how(None).starts_with("its process is gone"), "it may have ended by itself");
+        assert_eq!(dying.how(Some(9)), "killed by SIGKILL");
+    }
+
+    /// Linux 4.19 shows the kernel's SIGKILL as one of the process that asked for memory.
+    #[test]
+    fn killed_for_lack_of_memory_on_an_old_kernel() {
+        let mut dying = Dying::default();
+        dying.signal(signal(SECOND, 9, 12, "op"), 0);
+        assert!(dying.out_of_memory(SECOND + 3_000));
         assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel for lack of memory");
     }
 

@@ -58,7 +58,9 @@ impl Deaths {
             }
             What::Delivered(delivered) => crash::note(&mut cx.env, ioc, time, delivered),
             What::OutOfMemory => {
-                ioc.dying.out_of_memory(time);
+                if !ioc.dying.out_of_memory(time) {
+                    return;
+                }
                 let left_out = 0;
                 let from = SignalFrom::OutOfMemory;
                 let signal = SignalSent { signal: libc::SIGKILL as u16, from, left_out, ..nothing(ioc) };
