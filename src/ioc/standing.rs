@@ -306,4 +306,4 @@ fn thread_of(pid: u32, own: u32) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

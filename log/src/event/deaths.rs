@@ -66,7 +66,8 @@ pub struct Crash {
     /// Bytes from the start of the function to `ip`; where the function is unknown, from the place where the module is
     /// loaded.
     pub offset: u64,
-    /// The record that the thread had begun to process and had not completed, by its hits.
+    /// The record that the thread had begun to process and had not completed, by its hits: it stood within that, as far as its
+    /// stack pointer is known.
     pub record: Option<RecordId>,
     /// Bytes from `sp` to the first byte of the stack that could be read: not 0 if the stack had overflowed.
     pub from: u32,

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 const RDES: u16 = 544;
 const LSET: usize = 576;
 
-struct World {
+pub(crate) struct World {
     image: Image,
-    process: IocProcess,
-    record: u64,
+    pub process: IocProcess,
+    pub record: u64,
     /// Offset of the mutex of its lock set.
     mutex: usize,
 }
 
 /// A record, the lock set that it is in, and the epicsMutex of that (Base 7.0.10).
-fn world() -> World {
+pub(crate) fn world() -> World {
     let mut image = Image::new(Width::Bits64);
     let fields: [FieldLine; 5] = [
         ("STAT", 12, 410, 2),
@@ -47,7 +47,7 @@ fn world() -> World {
 
 impl World {
     /// A thread holds the mutex.
-    fn hold(&mut self, tid: u32) {
+    pub fn hold(&mut self, tid: u32) {
         for (member, value) in [(0, tid | 1 << 31), (4, 1), (8, tid), (12, 1)] {
             self.image.put(self.mutex + member, &value.to_ne_bytes());
         }

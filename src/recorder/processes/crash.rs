@@ -70,7 +70,8 @@ fn tell(
     let on_stack = addresses(&delivered.stack, delivered.from, is_64bit);
     let records = on_stack.filter_map(|(at, word)| Some(StackRecord { at, record: ioc.records.id(word)? }));
     let records = records.take(MOST_RECORDS).collect();
-    let record = ioc.threads.processes(delivered.tid).and_then(|address| ioc.records.id(address));
+    let record = ioc.threads.processes_at(delivered.tid, delivered.sp);
+    let record = record.and_then(|address| ioc.records.id(address));
     let mut site = 0;
     let mut frames = Vec::new();
     if let Some(process) = &ioc.process {

@@ -7,6 +7,7 @@
 use iocrec_log::event::{Fact, Queue, QueueFill};
 
 use crate::ioc::queues::{self, Fill};
+use crate::ioc::standing::Look;
 use crate::recorder::env::Env;
 use crate::recorder::registry::stuck::Ioc;
 
@@ -30,7 +31,7 @@ pub struct Queues {
 
 impl Queues {
     /// Looks at the queues.
-    pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>) {
+    pub fn beat(&mut self, env: &mut Env<'_>, now: u64, ioc: &Ioc<'_>, look: &Look<'_>) {
         let fills = queues::read(ioc.owner.process, &mut self.rings);
         for ((known, queue), fill) in self.known.iter_mut().zip(Queue::ALL).zip(fills) {
             let Some(fill) = fill else { continue };
@@ -71,15 +72,15 @@ impl Queues {
             open.is_over = now.saturating_sub(open.last) >= CALM;
             let was_unnamed = open.thread.is_empty();
             if was_unnamed && !open.is_over {
-                let works = |tid: &u32| ioc.threads.processes_since(*tid, since).is_some();
+                let works = |tid: &u32| ioc.processes(look, *tid, since).is_some();
                 let tids = ioc.watched.iter().map(|thread| thread.tid).filter(works);
                 let named = tids.map(|tid| (tid, ioc.thread_name(env, tid)));
                 if let Some((tid, name)) =
                     named.into_iter().find(|(_, name)| name.starts_with(queue.thread()))
                 {
-                    let record = ioc.threads.processes_since(tid, since);
+                    let record = ioc.processes(look, tid, since);
                     open.thread = name;
-                    open.record = record.and_then(|(record, _)| ioc.records.id(record));
+                    open.record = record.and_then(|record| ioc.records.id(record));
                 }
             }
             let is_over = open.is_over;

@@ -83,6 +83,13 @@ impl Ioc<'_> {
         name.unwrap_or_default()
     }
 
+    /// The record that a thread has processed since before a time, by its hits. One that is asynchronous returns before it
+    /// completes, and then its lock is not held any more.
+    pub fn processes(&self, look: &Look<'_>, tid: u32, before: u64) -> Option<u64> {
+        let (record, _) = self.threads.processes_since(tid, before)?;
+        look.holds(tid, record).then_some(record)
+    }
+
     /// A hang of which nothing is known but the thread.
     pub fn hang(&self, tid: u32, thread: String, (after, since): (u64, u64)) -> Stuck {
         Stuck {
@@ -114,7 +121,7 @@ impl StuckThreads {
             self.look_at_threads(env, now, ioc, &look);
         }
         self.spinning.beat(env, (last, now), ioc, &look);
-        self.queues.beat(env, now, ioc);
+        self.queues.beat(env, now, ioc, &look);
     }
 
     /// Notes which threads have run since the last beat.
@@ -264,7 +271,7 @@ fn describe(
                 held.holds.is_some() && look.still_stands(tid, held) && look.holder(&mutex) == Some(tid)
             });
             // a thread that runs has no stack to look at; its hits may tell
-            let record = held.and_then(|held| held.holds).or_else(|| ioc.threads.processes(tid));
+            let record = held.and_then(|held| held.holds).or_else(|| ioc.processes(look, tid, u64::MAX));
             stuck.is_lockset |= record.is_some_and(|record| look.is_lock_of(&mutex, record));
             let record = record.and_then(|record| ioc.records.id(record));
             Holder { tid, thread: ioc.thread_name(env, tid), record, is_certain }
@@ -291,6 +298,37 @@ fn period(name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ioc::standing::tests::world;
+    use crate::ioc::IocProcess;
+    use crate::recorder::registry::threads::{HitPlace, Step};
+    use crate::recorder::testing::Bench;
+    use std::sync::Arc;
+
+    /// The record that a thread processes, which runs: there is no stack to look at.
+    fn processed(process: &Arc<IocProcess>, threads: &Threads, tid: u32) -> Option<u64> {
+        let (watched, records, scan_lists) = (Watched::default(), Records::default(), ScanLists::default());
+        let owner = Owner { id: 1, process };
+        let ioc = Ioc { owner, watched: &watched, records: &records, threads, scan_lists: &scan_lists };
+        ioc.processes(&Look::at(process, &|_| false), tid, u64::MAX)
+    }
+
+    /// An asynchronous record has begun on a thread, and has returned; it is not to blame for what the thread does since.
+    #[test]
+    fn a_record_is_processed_while_its_lock_is_held() {
+        let (mut bench, mut world) = (Bench::new(), world());
+        let mut threads = Threads::default();
+        let tid = 4_000_001;
+        let place = HitPlace { tid, sp: 900, time: 5 };
+        let process = Arc::new(world.process.clone());
+        let owner = Owner { id: 1, process: &process };
+        threads.define(&mut bench.env(), owner, place, Step::Process(world.record));
+        assert_eq!(processed(&process, &threads, tid), None, "nobody has its lock");
+        world.hold(tid + 1);
+        assert_eq!(processed(&process, &threads, tid), None, "another thread has");
+        world.hold(tid);
+        assert_eq!(processed(&process, &threads, tid), Some(world.record));
+        assert_eq!(processed(&process, &threads, tid + 1), None, "it has begun nothing");
+    }
 
     #[test]
     fn periods_of_names() {

@@ -189,6 +189,12 @@ impl Threads {
         self.under_way.get(&tid)?.0.last().map(|begun| begun.address)
     }
 
+    /// The same of a thread whose stack pointer is known, or 0: what it began below that has returned.
+    pub fn processes_at(&self, tid: u32, sp: u64) -> Option<u64> {
+        let begun = self.under_way.get(&tid)?.0.iter().rfind(|begun| sp <= begun.sp)?;
+        Some(begun.address)
+    }
+
     /// The innermost record that a thread processes since before a time, as far as is known: its address, and when that
     /// began.
     pub fn processes_since(&self, tid: u32, before: u64) -> Option<(u64, u64)> {
@@ -245,6 +251,20 @@ fn name(env: &Env<'_>, owner: Owner<'_>, tid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorder::testing::{Bench, TestIoc, PID};
+
+    /// A thread crashes above the frame of a record: that has returned, as asynchronous ones do before they complete.
+    #[test]
+    fn a_record_that_has_returned_is_not_processed() {
+        let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+        let mut threads = Threads::default();
+        let owner = Owner { id: 1, process: &ioc.process };
+        threads.define(&mut bench.env(), owner, HitPlace { tid: 7, sp: 900, time: 1 }, Step::Process(1));
+        threads.step(HitPlace { tid: 7, sp: 800, time: 2 }, Step::Process(2));
+        let at = |sp| threads.processes_at(7, sp);
+        assert_eq!([at(700), at(850), at(950)], [Some(2), Some(1), None]);
+        assert_eq!(at(0), Some(2), "it is not known where it stands");
+    }
 
     #[test]
     fn records_under_way() {
