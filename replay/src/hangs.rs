@@ -370,15 +370,17 @@ impl Takes for Refined<'_> {
                 hang.hits.1 = Some(hang.hits.1.map_or(time, |hit| hit.min(time)));
             }
         }
-        if self.late.is_empty() || !thread.name.starts_with("scan") {
+        if self.late.is_empty() || period(&thread.name).is_none() {
             return;
         }
         if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&id) {
             return;
         }
-        let list = record.and_then(|record| context.in_force().record_scans.get(record).copied());
         let last = self.threads.get(&id).copied();
-        let list = last.and_then(|last| last.list).or(list);
+        let list = match last {
+            Some(last) => last.list,
+            None => self.list_of(thread.ioc, &thread.name),
+        };
         self.threads.insert(id, LastHit { time, begun: record.map(|record| (record, sp)), list });
         let Some(LastHit { time: began, begun: Some((before, depth)), .. }) = last else { return };
         let Some(list) = list else { return };
@@ -401,6 +403,14 @@ impl Takes for Refined<'_> {
 }
 
 impl Refined<'_> {
+    /// The late list that a thread works off: that of its period. Its records tell nothing, since links lead to those of other
+    /// lists, and other threads process those of this one.
+    fn list_of(&self, ioc: IocId, thread: &str) -> Option<ScanListId> {
+        let is_it = |late: &&Late| late.fact.ioc == ioc && is_of(thread, &late.list);
+        let mut firsts = self.late.values().filter_map(|all| self.found.late.get(*all.first()?));
+        firsts.find(is_it).map(|late| late.fact.list)
+    }
+
     /// A record is done on a thread: if that spun in it, this ended it.
     fn done(&mut self, thread: Option<(IocId, u32)>, record: RecordId, time: u64) {
         let hangs = thread.and_then(|thread| self.hangs.get(&thread)).map(Vec::as_slice).unwrap_or_default();
@@ -440,10 +450,18 @@ fn seconds(least: f64, most: Option<f64>) -> String {
     }
 }
 
-/// The period of a scan thread by its name, nanoseconds: its wait begins when its next turn is due.
+/// The period of a scan thread by its name (`scan-0.1`, in Base 3.14 `scan0.1`), nanoseconds: its wait begins when its next turn
+/// is due.
 fn period(thread: &str) -> Option<u64> {
-    let period: f64 = thread.strip_prefix("scan-")?.parse().ok()?;
+    let digits = thread.strip_prefix("scan")?;
+    let period: f64 = digits.strip_prefix('-').unwrap_or(digits).parse().ok()?;
     (period > 0.0 && period < 1e6).then_some((period * SECOND) as u64)
+}
+
+/// Whether a thread scans the list of this name; names of threads have six digits of the period.
+fn is_of(thread: &str, list: &str) -> bool {
+    let periods = period(thread).zip(seconds_of(list));
+    periods.is_some_and(|(one, other)| (one as f64 / SECOND - other).abs() <= other * 1e-5)
 }
 
 impl Raw {
@@ -510,8 +528,7 @@ impl Raw {
 impl Late {
     /// Whether a thread that stood still made these scans late.
     fn is_by(&self, hang: &Raw) -> bool {
-        let of_list = period(&hang.stuck.thread).zip(seconds_of(&self.list));
-        let fits = of_list.is_some_and(|(one, other)| (one as f64 / SECOND - other).abs() <= other * 1e-5);
+        let fits = is_of(&hang.stuck.thread, &self.list);
         let ended = hang.end.is_none_or(|end| end.1 >= self.fact.since);
         fits && hang.stuck.ioc == self.fact.ioc && ended && hang.stuck.since <= self.time
     }
@@ -532,7 +549,8 @@ impl Late {
             None => "; it is not known what took so long".into(),
         };
         let (from, to) = (run.wall(self.fact.since), run.wall(self.time));
-        let length = to.saturating_sub(from).max(0) as f64 / SECOND;
+        // the clock may have been set meanwhile
+        let length = self.time.saturating_sub(self.fact.since) as f64 / SECOND;
         let what = What::Overruns { list, count, longest };
         Hang {
             time: from,
@@ -744,5 +762,16 @@ mod tests {
         assert_eq!(seconds(3.0, Some(3.1)), "3.1 s");
         assert_eq!(seconds(2.0, Some(4.0)), "2.0 to 4.0 s");
         assert_eq!(seconds(2.0, None), "at least 2.0 s");
+    }
+
+    #[test]
+    fn lists_of_threads() {
+        assert!(
+            is_of("scan-0.1", ".1 second") && is_of("scan0.1", ".1 second") && is_of("scan-10", "10 second")
+        );
+        assert!(is_of("scan-0.333333", "3 Hz"));
+        for (thread, list) in [("scanOnce", ".1 second"), ("scan-1", ".1 second"), ("scan-0.1", "event 5")] {
+            assert!(!is_of(thread, list), "{thread}, {list}");
+        }
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     ca_put, complete, happenings, iocreplay, outcome, process, write_events, write_events_later, MS, SCAN,
-    SECOND,
+    SECOND, WALL,
 };
 use iocrec_log::event::*;
 use serde_json::Value as Json;
@@ -193,4 +193,30 @@ fn an_asynchronous_record_makes_no_scan_late() {
     };
     assert_eq!(told("asynchronous", MS), Json::Null);
     assert_eq!(told("slow", 90 * MS), "T:CALC");
+}
+
+/// What another thread does with a record of the list makes no scan late: here scanOnce, for a link. Nor does the clock that is
+/// set meanwhile make it take an hour.
+#[test]
+fn late_scans_are_those_of_their_own_thread() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let list = ScanList { id: 1, ioc: 1, kind: ScanKind::Periodic, name: ".1 second".into(), callback: 0 };
+    let once = Thread { id: 50, ioc: 1, tid: 1050, name: "scanOnce".into(), stack: 1 << 40 };
+    let late = ScanOverruns { ioc: 1, list: 1, more: 3, total: 3, since: 8 * SECOND };
+    let set = WALL + 3_600_000_000_000 + 10 * SECOND as i64;
+    let events = vec![
+        (MS, Fact::ScanList(list)),
+        (MS, Fact::RecordScan(RecordScan { record: 2, list: Some(1) })),
+        (MS, Fact::Thread(once)),
+        (8500 * MS, process(50, -100, 0, 2)),
+        (9500 * MS, complete(50, -200, 2, 20.0, 0)),
+        (10 * SECOND, Fact::Clock(Clock { wall: set })),
+        (12 * SECOND, Fact::ScanOverruns(late)),
+    ];
+    write_events(&log, "box1", 7, events);
+    let rows = lines(&log, &[]);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!((&rows[0]["longest"], &rows[0]["overruns"]), (&Json::Null, &Json::from(3)), "{rows:?}");
+    assert_eq!(rows[0]["seconds_max"], 4.0, "{rows:?}");
 }
