@@ -9,10 +9,10 @@ use crate::logs::Logs;
 use crate::model::clock::SetLater;
 use crate::model::run::Run;
 use crate::names::source_name;
-use crate::output::wording::signal_name;
+use crate::output::wording::{counted, signal_name};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, IocId, Loss, QueueFill, SignalFrom, SignalSent};
+use iocrec_log::event::{Fact, IocId, Loss, QueueFill, SignalFrom, SignalSent, Stuck, StuckEnd, Wait};
 use iocrec_log::reader::{About, Choice};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const MAX_NOTES: usize = 20_000;
 /// Bytes of a text; likewise.
 const MAX_TEXT: usize = 4096;
-/// A queue that is filled is told again while it lasts: first within this time, nanoseconds.
+/// A queue that fills is noted again when more is known of it. It is told within this time, nanoseconds, and later if entries were lost.
 const FIRST: u64 = 3_000_000_000;
 
 /// Kinds of notes.
@@ -115,14 +115,11 @@ fn told(context: &Context, time: u64, fact: &Fact) -> Option<Told> {
         }
         Fact::StuckEnd(end) => {
             let stuck = context.stuck(end.id)?;
-            let runs = if end.has_ended { "has ended" } else { "runs again" };
-            let seconds = end.after.saturating_sub(stuck.since) as f64 / 1e9;
-            let text = format!("thread {} {runs}, after at least {seconds:.1} s", stuck.thread);
-            Told::new(stuck.ioc, Kind::Hang, "over", Grade::Notice, text)
+            Told::new(stuck.ioc, Kind::Hang, "over", Grade::Notice, over(stuck, end))
         }
         Fact::ScanOverruns(late) => {
             let list = context.scan_list(late.list).map_or("an unknown list", |list| list.name.as_str());
-            let text = format!("{} scans of {list} came too late", late.more);
+            let text = format!("{} of {list} came too late", counted(late.more, "scan"));
             Told::new(late.ioc, Kind::Hang, "late", Grade::Warning, text)
         }
         Fact::QueueFill(fill) => queue(fill, time, fill.record.and_then(name).as_deref()),
@@ -146,6 +143,21 @@ fn told(context: &Context, time: u64, fact: &Fact) -> Option<Told> {
     }
 }
 
+fn over(stuck: &Stuck, end: &StuckEnd) -> String {
+    let who = match stuck.thread.as_str() {
+        _ if stuck.wait.is_of_process() => "the process".to_owned(),
+        "" => format!("thread {}", stuck.tid),
+        name => format!("thread {name}"),
+    };
+    let now = match (end.has_ended, stuck.wait) {
+        (true, _) => "has ended",
+        (false, Wait::Spins) => "spins no more",
+        (false, _) => "runs again",
+    };
+    let seconds = end.after.saturating_sub(stuck.since) as f64 / 1e9;
+    format!("{who} {now}, after at least {seconds:.1} s")
+}
+
 fn signal(sent: &SignalSent) -> String {
     let signal = signal_name(sent.signal);
     let by = match sent.from {
@@ -159,7 +171,7 @@ fn signal(sent: &SignalSent) -> String {
 }
 
 fn queue(fill: &QueueFill, time: u64, record: Option<&str>) -> Option<Told> {
-    if !fill.is_over && time.saturating_sub(fill.since) > FIRST {
+    if !fill.is_over && fill.overflows == 0 && time.saturating_sub(fill.since) > FIRST {
         return None;
     }
     let lasted = fill.last.saturating_sub(fill.since) as f64 / 1e9;
@@ -243,4 +255,58 @@ fn note(run: &Run, time: u64, fact: &Fact) -> Option<Note> {
     let (name, pid) = (ioc.map(|ioc| ioc.name.clone()).unwrap_or_default(), ioc.map(|ioc| ioc.pid));
     let (count, source) = (loss.map(|loss| loss.0), loss.map(|loss| loss.1));
     Some(Note { time: wall, even, host, ioc: name, pid, kind, what, text, count, source, grade })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It fills slowly: that entries are lost is news, also minutes later; that a thread was found is not.
+    #[test]
+    fn a_queue_that_overflows_late() {
+        let told = |seconds: u64, overflows| {
+            let fill = QueueFill {
+                ioc: 1,
+                queue: iocrec_log::event::Queue::Low,
+                since: 0,
+                last: seconds * 1_000_000_000,
+                is_over: false,
+                size: 2000,
+                used: 2000,
+                most: 2000,
+                overflows,
+                thread: String::new(),
+                record: None,
+            };
+            queue(&fill, seconds * 1_000_000_000, None).map(|told| told.text)
+        };
+        assert!(told(1, 0).is_some_and(|text| text.contains(" fills: ")));
+        assert_eq!(told(60, 0), None);
+        assert!(told(120, 5).is_some_and(|text| text.contains("has overflowed 5 times")));
+    }
+
+    #[test]
+    fn ends_of_hangs() {
+        let told = |thread: &str, wait, has_ended| {
+            let stuck = Stuck {
+                id: 1,
+                ioc: 1,
+                tid: 12,
+                thread: thread.into(),
+                after: 0,
+                since: 1_000_000_000,
+                wait,
+                object: String::new(),
+                call: None,
+                record: None,
+                is_lockset: false,
+                holder: None,
+            };
+            over(&stuck, &StuckEnd { id: 1, ioc: 1, after: 5_000_000_000, has_ended })
+        };
+        assert_eq!(told("cbLow", Wait::Sleep, false), "thread cbLow runs again, after at least 4.0 s");
+        assert_eq!(told("cbLow", Wait::Spins, false), "thread cbLow spins no more, after at least 4.0 s");
+        assert_eq!(told("", Wait::Mutex, true), "thread 12 has ended, after at least 4.0 s");
+        assert_eq!(told("", Wait::Stopped, false), "the process runs again, after at least 4.0 s");
+    }
 }
