@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use iocrec_log::event::{Fact, Holder, Stuck, StuckEnd, Wait};
 
+use crate::health::text::Counts;
 use crate::health::threads::Threads as Watched;
 use crate::ioc::standing::{Look, Mutex, Standing};
 use crate::ioc::threads;
@@ -40,6 +41,8 @@ const MOST: usize = 64;
 struct Seen {
     after: u64,
     since: u64,
+    /// What the scheduler had counted then.
+    counts: Option<Counts>,
     looks: u8,
     name: String,
     open: Option<(Stuck, Option<Mutex>)>,
@@ -130,7 +133,8 @@ impl StuckThreads {
         for thread in ioc.watched.iter().filter(|thread| thread.now.is_some()) {
             let known = self.seen.get_mut(&thread.tid);
             match known {
-                Some(seen) if thread.before == thread.now => {
+                // it may have run between beats at which nobody looked
+                Some(seen) if seen.counts == thread.now => {
                     if is_late && seen.open.is_none() {
                         seen.since = now;
                     }
@@ -140,7 +144,8 @@ impl StuckThreads {
                 None => {}
             }
             let after = if thread.before.is_some() { last } else { 0 };
-            let seen = Seen { after, since: now, looks: 0, name: String::new(), open: None };
+            let counts = thread.now;
+            let seen = Seen { after, since: now, counts, looks: 0, name: String::new(), open: None };
             self.seen.insert(thread.tid, seen);
         }
         self.seen.retain(|&tid, seen| {
@@ -302,7 +307,7 @@ mod tests {
     use crate::ioc::IocProcess;
     use crate::recorder::registry::threads::{HitPlace, Step};
     use crate::recorder::testing::Bench;
-    use std::sync::Arc;
+    use std::sync::{mpsc, Arc};
 
     /// The record that a thread processes, which runs: there is no stack to look at.
     fn processed(process: &Arc<IocProcess>, threads: &Threads, tid: u32) -> Option<u64> {
@@ -328,6 +333,54 @@ mod tests {
         world.hold(tid);
         assert_eq!(processed(&process, &threads, tid), Some(world.record));
         assert_eq!(processed(&process, &threads, tid + 1), None, "it has begun nothing");
+    }
+
+    /// For a while the IOC's memory could not be read, so nobody looked. Meanwhile the thread ran, and stood still anew.
+    #[test]
+    fn a_thread_that_ran_while_nobody_looked() {
+        let ((told, tid), (ask, asked)) = (mpsc::channel(), mpsc::channel::<mpsc::Sender<()>>());
+        let work = move || {
+            told.send(nix::unistd::gettid().as_raw().unsigned_abs()).unwrap();
+            asked.iter().for_each(|answer| answer.send(()).unwrap());
+        };
+        let thread = std::thread::spawn(work);
+        let tid = tid.recv().unwrap();
+        let (mut bench, world) = (Bench::new(), world());
+        let process = Arc::new(world.process.clone());
+        let (records, threads, scan_lists) = (Records::default(), Threads::default(), ScanLists::default());
+        let (mut watched, mut stuck, mut now) = (Watched::default(), StuckThreads::default(), 0);
+        let mut look = |bench: &mut Bench, tell: bool| {
+            let last = now;
+            loop {
+                now += 1_000_000_000;
+                let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
+                watched.beat(std::process::id(), now, None, usize::MAX);
+                let is_still = watched.get(tid).is_some_and(|thread| thread.still_since.is_some());
+                if is_still && stat.contains(") S ") {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+            let owner = Owner { id: 1, process: &process };
+            let (watched, records) = (&watched, &records);
+            let ioc = Ioc { owner, watched, records, threads: &threads, scan_lists: &scan_lists };
+            stuck.note_moves(&mut bench.env(), now, last, &ioc);
+            if tell {
+                let hang = Stuck { id: 5, ..ioc.hang(tid, String::new(), (0, now)) };
+                stuck.seen.get_mut(&tid).unwrap().open = Some((hang, None));
+            }
+        };
+        look(&mut bench, true);
+        look(&mut bench, false);
+        assert!(bench.facts().is_empty(), "it has not run: {:?}", bench.facts());
+        let (answer, answered) = mpsc::channel();
+        ask.send(answer).unwrap();
+        answered.recv().unwrap();
+        look(&mut bench, false);
+        let ended = |fact: &Fact| matches!(fact, Fact::StuckEnd(end) if end.id == 5 && !end.has_ended);
+        assert!(bench.facts().iter().any(ended), "{:?}", bench.facts());
+        drop(ask);
+        thread.join().unwrap();
     }
 
     #[test]
