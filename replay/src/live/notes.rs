@@ -161,6 +161,11 @@ fn over(stuck: &Stuck, end: &StuckEnd) -> String {
 fn signal(sent: &SignalSent) -> String {
     let signal = signal_name(sent.signal);
     let by = match sent.from {
+        _ if sent.signal == 0 => return format!("{} went unrecorded", counted(sent.left_out, "signal")),
+        // while any process ran; a process may choose such a code, too
+        SignalFrom::Kernel if sent.code < 0 => {
+            format!("a timer, a message queue or the like (si_code {})", sent.code)
+        }
         SignalFrom::Kernel => "the kernel".to_owned(),
         SignalFrom::OutOfMemory => "the kernel, which needed memory".to_owned(),
         SignalFrom::Process => format!("{} (pid {}) of {}", sent.program, sent.pid, sent.user),
@@ -283,6 +288,27 @@ mod tests {
         assert!(told(1, 0).is_some_and(|text| text.contains(" fills: ")));
         assert_eq!(told(60, 0), None);
         assert!(told(120, 5).is_some_and(|text| text.contains("has overflowed 5 times")));
+    }
+
+    #[test]
+    fn senders_of_signals() {
+        let told = |number, code, left_out| {
+            signal(&SignalSent {
+                ioc: 1,
+                signal: number,
+                code,
+                from: SignalFrom::Kernel,
+                pid: 0,
+                uid: 0,
+                user: String::new(),
+                program: String::new(),
+                command: Vec::new(),
+                left_out,
+            })
+        };
+        assert_eq!(told(15, 0x80, 0), "SIGTERM was sent by the kernel");
+        assert_eq!(told(15, -2, 0), "SIGTERM was sent by a timer, a message queue or the like (si_code -2)");
+        assert_eq!(told(0, 0, 5), "5 signals went unrecorded", "it is no signal, but a number");
     }
 
     #[test]
