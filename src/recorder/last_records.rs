@@ -10,6 +10,8 @@ use iocrec_log::event::{Crash, Event, Fact, IocId, RecordId};
 const MOST: usize = 256;
 /// The end of a sentence about a process that has left a core dump.
 const CORE: &str = ", with a core dump";
+/// Within this time a handler that got a fault may end the process by the same signal, nanoseconds.
+const RELATED: u64 = 10_000_000_000;
 
 /// What a crash tells of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +22,18 @@ enum Last {
     OnStack(RecordId),
 }
 
-/// The last crash of each IOC.
+/// The last crash of each IOC: its signal, what it tells, and when it was.
 #[derive(Debug, Default)]
-pub struct LastRecords(HashMap<IocId, (u16, Last)>);
+pub struct LastRecords(HashMap<IocId, (u16, Last, u64)>);
 
 impl LastRecords {
     /// Takes note of a crash, and completes the sentence about the end that it led to. `context` is that from before the
     /// event.
     pub fn complete(&mut self, event: &mut Event, context: &Context) {
         match &mut event.fact {
-            Fact::Crash(crash) => self.note(crash),
+            Fact::Crash(crash) => self.note(event.time, crash),
             Fact::IocEnd(end) => {
-                let Some((signal, last)) = self.0.remove(&end.ioc) else { return };
+                let Some((signal, last, _)) = self.0.remove(&end.ioc) else { return };
                 let name = crate::linux::ending::signal_name(signal.into());
                 let killed = end.how.strip_prefix("killed by ").and_then(|how| how.strip_prefix(&name));
                 if killed.is_none_or(|rest| rest.starts_with(|next: char| next.is_alphanumeric())) {
@@ -50,14 +52,16 @@ impl LastRecords {
         }
     }
 
-    fn note(&mut self, crash: &Crash) {
+    fn note(&mut self, time: u64, crash: &Crash) {
         let on_stack = || crash.records.first().map(|found| Last::OnStack(found.record));
-        let Some(last) = crash.record.map(Last::Processed).or_else(on_stack) else { return };
         // the raise() of a handler tells less than the fault that it got
-        let known = self.0.get(&crash.ioc);
-        let tells_less = crash.code <= 0 && known.is_some_and(|(signal, _)| *signal == crash.signal);
-        if !tells_less && (known.is_some() || self.0.len() < MOST) {
-            self.0.insert(crash.ioc, (crash.signal, last));
+        let known = self.0.remove(&crash.ioc).filter(|(signal, _, fault)| {
+            crash.code <= 0 && *signal == crash.signal && time.saturating_sub(*fault) < RELATED
+        });
+        let last = crash.record.map(Last::Processed).or_else(on_stack);
+        let told = known.or(last.map(|last| (crash.signal, last, time)));
+        if let Some(told) = told.filter(|_| self.0.len() < MOST) {
+            self.0.insert(crash.ioc, told);
         }
     }
 }
@@ -101,6 +105,33 @@ mod tests {
             frames: Vec::new(),
             records,
         }
+    }
+
+    /// A handler gets a fault, and raises the signal. One that goes on has nothing to do with a later end.
+    #[test]
+    fn a_crash_that_it_survived() {
+        let mut context = Context::default();
+        let record = Record { id: 3, ioc: 1, address: 8, name: "H:SEGV".into(), rtype: "sub".into() };
+        context.apply(1, &Fact::from(record));
+        let handled = Crash { handled: true, ..crash(Some(3), &[]) };
+        let end = |later: u64, code: i32| {
+            let mut records = LastRecords::default();
+            let raised = Crash { code, ..crash(None, &[]) };
+            let how = IocEnd { ioc: 1, how: "killed by SIGSEGV".into() };
+            let facts = [Fact::from(handled.clone()), Fact::from(raised), Fact::IocEnd(how)];
+            let mut told = String::new();
+            for (fact, time) in facts.into_iter().zip([1, later, later + 1]) {
+                let mut event = Event { time, fact };
+                records.complete(&mut event, &context);
+                if let Fact::IocEnd(end) = event.fact {
+                    told = end.how;
+                }
+            }
+            told
+        };
+        assert_eq!(end(1_000_000_000, -6), "killed by SIGSEGV, while processing H:SEGV");
+        assert_eq!(end(3_600_000_000_000, 0), "killed by SIGSEGV", "somebody sent it an hour later");
+        assert_eq!(end(1_000_000_000, 1), "killed by SIGSEGV", "another fault, of no record");
     }
 
     #[test]
