@@ -48,7 +48,7 @@ pub enum Ended {
     Ioc,
     /// It is over, but its end is in a part of the log that is missing.
     Unseen,
-    /// Its recorder ended before it, and another one of that host began later: it is not known how it ended.
+    /// Its recorder's log ends before it, and another one's of that host tells of later times: it is not known how it ended.
     Recorder,
 }
 
@@ -513,7 +513,7 @@ impl Raw {
             Ended::Ioc => ", until the IOC ended",
             Ended::Thread => ", until the thread ended",
             Ended::Unseen => "; its end is in a part of the log that is missing",
-            Ended::Recorder => "; its recorder ended then, so how it went on is not known",
+            Ended::Recorder => "; its recorder's log ends then, so how it went on is not known",
             Ended::Runs => "",
         };
         for before in &self.before {
@@ -584,7 +584,7 @@ impl Filled {
         let mut text = fill.sentence(length.as_deref(), record.as_deref());
         let watched = log.watched().filter(|_| most.is_none() && log.is_followed);
         if watched.is_some() {
-            text += "; its recorder ended before it was over";
+            text += "; its recorder's log ends before it was over";
         }
         let (time, end) = (run.wall(fill.since), until.map(|until| run.wall(until)));
         Hang {
@@ -606,7 +606,7 @@ impl Filled {
 struct LogEnd {
     /// Monotonic and wall-clock time of its last event.
     last: Option<(u64, i64)>,
-    /// Whether another recorder of that host began later.
+    /// Whether another recorder of that host tells of later times.
     is_followed: bool,
 }
 
@@ -691,7 +691,7 @@ impl Logs {
         rows
     }
 
-    /// The end of a run's log, and whether another run of that host began later.
+    /// The end of a run's log, and whether another run of that host tells of later times.
     fn log_end(&self, number: usize) -> LogEnd {
         let last = self.runs().get(number).and_then(|run| last_event(run));
         let Some((ended, ended_wall)) = last else { return LogEnd::default() };
@@ -701,7 +701,10 @@ impl Logs {
             // the clock may have been set back meanwhile
             let is_later = boots.get(other) == boots.get(number) && header.created >= ended
                 || can_be_right(header.created_wall) && header.created_wall >= ended_wall;
-            other != number && hosts.get(other) == hosts.get(number) && is_later
+            // one beside it that goes on; the ends of two that run still are seconds apart
+            let goes_on =
+                || last_event(files).is_some_and(|(_, wall)| wall > ended_wall.saturating_add(MARGIN));
+            other != number && hosts.get(other) == hosts.get(number) && (is_later || goes_on())
         });
         LogEnd { last, is_followed }
     }

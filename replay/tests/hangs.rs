@@ -18,7 +18,7 @@ fn lines(log: &Path, options: &[&str]) -> Vec<Json> {
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A scan thread sleeps in T:CALC since some time after 2 s, as the recorder saw at 5 s.
+/// A scan thread sleeps in T:SP since some time after 2 s, as the recorder saw at 5 s.
 fn sleeps() -> Fact {
     Fact::from(Stuck {
         id: 7,
@@ -30,7 +30,7 @@ fn sleeps() -> Fact {
         wait: Wait::Sleep,
         object: String::new(),
         call: None,
-        record: Some(2),
+        record: Some(1),
         is_lockset: false,
         holder: None,
     })
@@ -65,7 +65,7 @@ fn a_hang_that_a_recorder_leaves_behind() {
     assert!(hang["text"].as_str().unwrap().ends_with("it still does at the end of the log"), "{hang}");
     assert!(queue["text"].as_str().unwrap().contains(" fills: "), "{queue}");
 
-    // three days later, T:CALC is scanned as ever
+    // three days later, T:SP is put to as ever
     let days = 3 * 24 * 3600;
     write_events_later(&log, "box1", 2, days, happenings(), 4 * SECOND);
     let rows = lines(&log, &[]);
@@ -79,9 +79,27 @@ fn a_hang_that_a_recorder_leaves_behind() {
     assert!(text.contains("was filled for at least 1 s") && queue["end"].is_null(), "{text}");
     assert!(lines(&log, &["--since", "2026-09-24T00:00:00Z"]).is_empty(), "nobody saw it then");
     assert_eq!(lines(&log, &["--since", "2026-09-21T14:13:24Z"]).len(), 2, "the recorder still ran");
-    let asked = ["why", "--utc", "T:CALC", log.to_str().unwrap()];
-    let (_, out, _) = outcome(iocreplay(asked).output().unwrap());
+    let asked = ["why", "--utc", "T:SP", log.to_str().unwrap()];
+    let (code, out, _) = outcome(iocreplay(asked).output().unwrap());
+    assert_eq!(code, 0, "{out}");
     assert!(out.contains("2026-09-24T14:13:2") && !out.contains("Stuck"), "{out}");
+}
+
+/// A recorder beside it, which began earlier, goes on for minutes: that tells of later times, too.
+#[test]
+fn a_hang_of_one_recorder_of_two() {
+    let directory = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
+    write_events_later(&one, "box1", 1, 10, [(5 * SECOND, sleeps())], 8 * SECOND);
+    let told = |last: u64| {
+        let _ = std::fs::remove_dir_all(&other);
+        write_events_later(&other, "box1", 2, 0, [(last, Fact::Mark("end".into()))], last);
+        let rows = lines(directory.path(), &[]);
+        let [hang] = &rows[..] else { panic!("{rows:?}") };
+        hang["ended"].clone()
+    };
+    assert_eq!(told(20 * SECOND), "open", "both run still");
+    assert_eq!(told(300 * SECOND), "recorder_ended");
 }
 
 /// The log of another host that begins later says nothing of the first.
