@@ -30,6 +30,8 @@ const MAX_ROWS: usize = 10_000;
 const MAX_COMPARED: usize = 1000;
 /// Threads whose hits are followed; the same.
 const MAX_THREADS: usize = 10_000;
+/// Earlier holders of a mutex that are told of a hang.
+const MAX_BEFORE: usize = 8;
 /// The clock may have been corrected within a segment, and a hang is told some seconds after it began; nanoseconds.
 const MARGIN: i64 = 60_000_000_000;
 /// Nanoseconds of a second.
@@ -280,7 +282,7 @@ impl Found {
             // a segment tells again what is so
             if *hang.stuck != *stuck {
                 let before = std::mem::replace(&mut hang.sentence, sentence);
-                if hang.before.len() < 8 {
+                if hang.before.len() <= MAX_BEFORE {
                     hang.before.push(before);
                 }
                 (hang.stuck, hang.names) = (Box::new(stuck.clone()), names);
@@ -516,8 +518,11 @@ impl Raw {
             Ended::Recorder => "; its recorder's log ends then, so how it went on is not known",
             Ended::Runs => "",
         };
-        for before in &self.before {
+        for before in self.before.iter().take(MAX_BEFORE) {
             text += &format!("; before: {before}");
+        }
+        if self.before.len() > MAX_BEFORE {
+            text += "; then others";
         }
         let what = What::Stuck { stuck: self.stuck, ended, before: self.before, record, holder_record };
         let watched = log.watched().filter(|_| ended == Ended::Recorder);

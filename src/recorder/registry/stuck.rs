@@ -35,6 +35,8 @@ const BEATS_APART: u64 = 2_500_000_000;
 const LOOKS: usize = 8;
 /// Most hangs of an IOC that are told at the same time.
 const MOST: usize = 64;
+/// Holders of its mutex that are told of one hang: one that many want may have another each second, for days.
+const MOST_HOLDERS: u8 = 16;
 
 /// What is known of a thread since it ran for the last time.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ struct Seen {
     /// What the scheduler had counted then.
     counts: Option<Counts>,
     looks: u8,
+    /// How often it was told.
+    told: u8,
     name: String,
     open: Option<(Stuck, Option<Mutex>)>,
 }
@@ -145,7 +149,7 @@ impl StuckThreads {
             }
             let after = if thread.before.is_some() { last } else { 0 };
             let counts = thread.now;
-            let seen = Seen { after, since: now, counts, looks: 0, name: String::new(), open: None };
+            let seen = Seen { after, since: now, counts, looks: 0, told: 0, name: String::new(), open: None };
             self.seen.insert(thread.tid, seen);
         }
         self.seen.retain(|&tid, seen| {
@@ -183,8 +187,7 @@ impl StuckThreads {
             let stood = now.saturating_sub(seen.since);
             if let Some((told, Some(mutex))) = &seen.open {
                 // somebody else may have got the mutex meanwhile
-                let holder = look.holder(mutex);
-                if holder == told.holder.as_ref().map(|holder| holder.tid) || left == 0 {
+                if left == 0 || !is_told_again(seen.told, told, || look.holder(mutex)) {
                     continue;
                 }
             } else if seen.open.is_some() || left == 0 || stood < LIMIT || open >= MOST {
@@ -235,6 +238,7 @@ impl StuckThreads {
                 let id = told.unwrap_or_else(|| env.run.ids.stuck());
                 let stuck = Stuck { id, ..stuck };
                 env.push(now, Fact::from(stuck.clone()));
+                seen.told = seen.told.saturating_add(1);
                 seen.open = Some((stuck, standing.mutex));
             }
         }
@@ -245,6 +249,11 @@ impl StuckThreads {
             self.stopped = Some(stuck);
         }
     }
+}
+
+/// Whether a hang that was told so often is told again, with the present holder of its mutex.
+fn is_told_again(times: u8, told: &Stuck, holder: impl FnOnce() -> Option<u32>) -> bool {
+    times < MOST_HOLDERS && holder() != told.holder.as_ref().map(|holder| holder.tid)
 }
 
 /// Notes the end of a hang.
@@ -381,6 +390,36 @@ mod tests {
         assert!(bench.facts().iter().any(ended), "{:?}", bench.facts());
         drop(ask);
         thread.join().unwrap();
+    }
+
+    /// A mutex that many threads want: its holder is another one at each look.
+    #[test]
+    fn of_many_holders_some_are_told() {
+        let mut told = Stuck {
+            id: 1,
+            ioc: 1,
+            tid: 7,
+            thread: "scan-1".into(),
+            after: 0,
+            since: 1,
+            wait: Wait::Mutex,
+            object: String::new(),
+            call: None,
+            record: None,
+            is_lockset: false,
+            holder: None,
+        };
+        let (mut times, mut facts) = (1, 1);
+        for look in 0..100_000 {
+            let tid = look % 3;
+            if is_told_again(times, &told, || Some(tid)) {
+                (times, facts) = (times + 1, facts + 1);
+                let thread = "CAS-client".to_string();
+                told.holder = Some(Holder { tid, thread, record: None, is_certain: false });
+            }
+            assert!(!is_told_again(times, &told, || told.holder.as_ref().map(|holder| holder.tid)));
+        }
+        assert_eq!(facts, 16);
     }
 
     #[test]
