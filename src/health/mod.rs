@@ -112,6 +112,11 @@ impl Health {
         self.threads.descriptors() + usize::from(self.process.is_some())
     }
 
+    /// Whether the last beat saw the process alive.
+    pub fn was_seen(&self) -> bool {
+        self.last.is_some()
+    }
+
     fn used(&mut self, pid: u32, start: u64) -> Option<Used> {
         let again = self.process.as_ref().and_then(Process::used);
         if again.is_some() {
@@ -171,5 +176,27 @@ pub fn lacks() -> Option<&'static str> {
             Some("the kernel does not count in schedstat: CPU time of threads is unknown")
         }
         Ok(_) => connections::lacks(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::process::start;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn one_that_has_ended_is_not_seen() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let (pid, began) = (child.id(), start(child.id()).unwrap());
+        let mut health = Health::default();
+        assert!(!health.was_seen());
+        let beat = |now| Beat { now, suspended: 0, spare: 10, tables: None };
+        health.beat(pid, began, beat(1));
+        assert!(health.was_seen());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        health.beat(pid, began, beat(2));
+        assert!(!health.was_seen());
     }
 }

@@ -82,7 +82,10 @@ impl Source for Health {
             };
             let now = beat.now;
             let pieces = ioc.health.beat(ioc.pid, ioc.start, beat);
-            ioc.judge_threads(&mut cx.env, now);
+            // of one that has just ended nothing runs again
+            if ioc.health.was_seen() {
+                ioc.judge_threads(&mut cx.env, now);
+            }
             open = open.saturating_sub(before) + ioc.health.open();
             record(&mut cx.env, ioc, pieces);
             tell_what_is_missing(&mut cx.env, ioc);
