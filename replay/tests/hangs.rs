@@ -238,3 +238,27 @@ fn late_scans_are_those_of_their_own_thread() {
     assert_eq!((&rows[0]["longest"], &rows[0]["overruns"]), (&Json::Null, &Json::from(3)), "{rows:?}");
     assert_eq!(rows[0]["seconds_max"], 4.0, "{rows:?}");
 }
+
+/// A minute with more hangs than are kept: the last ones are nearest to the end.
+#[test]
+fn the_last_minute_has_the_last_hangs() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let Fact::Stuck(sleeps) = sleeps() else { panic!() };
+    let mut events = Vec::new();
+    for number in 0..1100_u32 {
+        let since = 5 * SECOND + u64::from(number) * 20 * MS;
+        let stuck = Stuck { id: number + 1, tid: 2000 + number, after: since - MS, since, ..*sleeps.clone() };
+        events.push((since + 10 * MS, Fact::from(stuck)));
+        let end = StuckEnd { id: number + 1, ioc: 1, after: since + 10 * MS, has_ended: false };
+        events.push((since + 15 * MS, Fact::StuckEnd(end)));
+    }
+    events.push((40 * SECOND, Fact::Mark("end".into())));
+    write_events(&log, "box1", 7, events);
+    let asked = ["last", "demo", log.to_str().unwrap(), "--utc", "--json"];
+    let (code, out, err) = outcome(iocreplay(asked).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let last: Json = serde_json::from_str(&out).unwrap();
+    let stuck = last["stuck"].as_array().unwrap();
+    assert_eq!((stuck.len(), &stuck[999]["tid"]), (1000, &Json::from(3099)));
+}

@@ -237,9 +237,9 @@ impl Last {
         }
         last.hangs = quiet.hangs(&of_ioc);
         last.hangs.retain(|row| row.pid == Some(pid));
-        last.hangs.truncate(MAX_ITEMS);
+        keep_last(&mut last.hangs);
         last.devices = Network::of_devices(&quiet, &of_ioc);
-        last.devices.truncate(MAX_ITEMS);
+        keep_last(&mut last.devices);
         for row in quiet.console(&of_ioc).filter(|row| row.pid == Some(pid)) {
             last.said.push_back(row);
             if last.said.len() > MAX_ITEMS {
@@ -557,6 +557,11 @@ impl Last {
             }
         }
     }
+}
+
+/// Leaves the last of items in order of time.
+fn keep_last<T>(items: &mut Vec<T>) {
+    items.drain(..items.len().saturating_sub(MAX_ITEMS));
 }
 
 /// How the last minute ends, and when.
