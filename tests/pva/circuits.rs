@@ -94,10 +94,24 @@ fn the_request_names_the_channel() {
     assert_eq!(puts, ["Put to 1:", "Put to 2:"], "{facts:?}");
 }
 
-/// QSRV believes for each channel who the client said to be when it asked for that, and only what comes with method ca.
+/// QSRV1 believes for each channel who the client said to be when it asked for that, QSRV2 who it says to be when it first
+/// puts (pvxs 1.5.2 by that channel, 1.5.0 by that request); both only what comes with method ca.
 #[test]
 fn who_asked_for_the_channel_puts() {
+    for (hello, older) in [("00440000 ff7f 01 02 6361", "op@console"), ("00000100 ff7f 01 02 6361", "@")] {
+        who_puts(hello, older);
+    }
+    let mut w = Wire::open();
+    let other: Vec<u8> =
+        identity("op", "console").iter().map(|b| if *b == b'a' { b'b' } else { *b }).collect();
+    w.client(&other);
+    assert_eq!(w.facts(), ["circuit 1 @", "pva 1 v2 ", "pva 1 v2 cb"]);
+}
+
+/// `older`: who puts by a channel that is older than the client's new name.
+fn who_puts(hello: &str, older: &str) {
     let mut w = Wire::ready();
+    w.server(&message(0x40, 1, &hex(hello)));
     let put = |sid: u32, ioid: u32| request(11, sid, ioid, 0, &[hex("0102"), double(3.5)].concat());
     w.client(&put(2, 3));
     w.client(&identity("guest", "elsewhere"));
@@ -116,7 +130,7 @@ fn who_asked_for_the_channel_puts() {
             None => {}
         }
     }
-    assert_eq!(users, ["op@console", "op@console", "guest@elsewhere", "op@console"]);
+    assert_eq!(users, ["op@console", older, "guest@elsewhere", older]);
     // in one packet with a put, which is told by who is known at its time
     w.client(&[put(2, 3), identity("third", "elsewhere")].concat());
     assert!(!w.facts().iter().any(|fact| fact.starts_with("circuit")), "nobody else has put yet");
@@ -131,12 +145,6 @@ fn who_asked_for_the_channel_puts() {
     let facts = w.facts();
     let circuits: Vec<&String> = facts.iter().filter(|fact| fact.starts_with("circuit")).collect();
     assert_eq!(circuits, ["circuit 1 fourth@here"], "{facts:?}");
-
-    let mut w = Wire::open();
-    let other: Vec<u8> =
-        identity("op", "console").iter().map(|b| if *b == b'a' { b'b' } else { *b }).collect();
-    w.client(&other);
-    assert_eq!(w.facts(), ["circuit 1 @", "pva 1 v2 ", "pva 1 v2 cb"]);
 }
 
 /// pvAccessCPP cuts a message with an array in three, with control messages and empty segments between them.

@@ -190,3 +190,70 @@ fn names_end_at_their_first_nul_and_are_texts() {
     let channels: Vec<&String> = facts.iter().filter(|fact| fact.starts_with("channel")).collect();
     assert_eq!(channels, ["channel 1 A cid Some(1) sid None", "channel 2 C cid Some(3) sid None"]);
 }
+
+/// The user that is told with the first of these facts that tells one.
+fn told(w: &mut Wire) -> Option<String> {
+    w.facts().iter().find_map(|fact| fact.strip_prefix("circuit 1 ").map(str::to_owned))
+}
+
+/// A client that may not put asks for a channel, or one that may, and then says to be the other.
+#[test]
+fn who_puts_is_not_who_asked_for_the_channel() {
+    for (hello, expected) in [(QSRV1, None), (PVXS, Some("@"))] {
+        let mut w = ready(hello);
+        w.client(&identity("other", "console"));
+        w.client(&message(0, 11, &body(1, false, 1.5)));
+        // told under the first name, or under none
+        assert_eq!(told(&mut w).as_deref(), expected, "{hello}");
+    }
+}
+
+/// QSRV1 goes by the newer of two types with one number: whom it believes is not known here, and not who was known before.
+#[test]
+fn a_name_of_a_type_that_is_not_known() {
+    let mut w = ready(QSRV1);
+    w.client(&claim(b"\xfe\x63\x00\x04boss\x07console"));
+    w.client(&create(3, "C"));
+    w.server(&created(3, 3));
+    w.client(&message(0, 11, &body(3, false, 1.5)));
+    assert_eq!(told(&mut w).as_deref(), Some("@"));
+}
+
+/// Of two fields with that name pvxs takes the last.
+#[test]
+fn a_name_behind_what_can_not_be_read() {
+    let mut w = Wire::open();
+    w.server(&message(0x40, 1, &hex(PVXS)));
+    let fields = [&string("user")[..], b"\x60", &string("x"), b"\x82", &string("user"), b"\x60"].concat();
+    let values = [&string("guest")[..], b"\xfe\x63\x00", &string("boss")].concat();
+    w.client(&claim(&[&b"\x80\x00\x03"[..], &fields, &values].concat()));
+    let facts = w.facts();
+    assert!(!facts.iter().any(|fact| fact.contains("guest")), "{facts:?}");
+}
+
+/// More names than are remembered: of an old channel it is forgotten who asked for it, and it is nobody else's.
+#[test]
+fn many_names() {
+    let mut w = ready(QSRV1);
+    for number in 0..20 {
+        w.client(&identity(&format!("user{number}"), "console"));
+        w.client(&[create(10 + number, "C"), message(0, 2, b"")].concat());
+        w.server(&created(10 + number, 10 + number));
+    }
+    w.facts();
+    w.client(&message(0, 11, &body(1, false, 1.5)));
+    assert_eq!(told(&mut w).as_deref(), Some("@"));
+    w.client(&message(0, 11, &body(29, false, 1.5)));
+    assert_eq!(told(&mut w).as_deref(), Some("user19@console"));
+}
+
+/// What a client calls its method takes no room.
+#[test]
+fn a_long_name_of_a_method() {
+    let mut w = ready(PVXS);
+    let method = [&[0xfe][..], &60_000u32.to_le_bytes(), &vec![0xff; 60_000]].concat();
+    w.client(&message(0, 1, &[&hex("00440000 ff7f 0000")[..], &method, &[0xff]].concat()));
+    let facts = w.facts();
+    let told = facts.iter().find(|fact| fact.starts_with("pva 1 ")).expect("the method");
+    assert!(told.len() < 400, "{} bytes", told.len());
+}

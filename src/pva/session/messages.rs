@@ -18,6 +18,9 @@ use crate::pva::message::{
 /// connection, and passes over the flag of each message.
 const PVACCESSCPP: u32 = 0x4400;
 
+/// Bytes to keep of the name of a method. Those that there are have up to nine.
+const LONGEST_METHOD: usize = 64;
+
 /// Longest name of a channel: QSRV1 accepts no longer ones.
 pub(super) const LONGEST_NAME: usize = 500;
 
@@ -28,12 +31,16 @@ impl Session {
             CONNECTION_VALIDATION => {
                 // size of the buffer, number of types that it keeps, quality of service
                 cursor.take(4 + 2 + 2)?;
-                let method = text(cursor.string()?);
+                let method = cursor.string()?;
+                let method = text(method.get(..LONGEST_METHOD).unwrap_or(method));
                 let mut claims = Claims::default();
-                if let Some(of) = self.from_client.read(cursor, context.types)? {
+                // of a type that is not known here the server may know what it is: then it believes another name
+                if let Ok(Some(of)) = self.from_client.read(cursor, context.types) {
                     let description = context.types.get(of).unwrap_or_default().to_vec();
-                    // an incomplete one still says what it says
-                    let _ = value::whole(&description, cursor, &mut claims);
+                    if value::whole(&description, cursor, &mut claims).is_err() {
+                        // pvxs takes the last field of that name, which may be in what can't be read
+                        claims.user = String::new();
+                    }
                 }
                 // whatever else comes with another method, servers do not believe
                 if method != "ca" {
@@ -86,7 +93,8 @@ impl Session {
             // once, at the beginning: if the old connection's end was missed, its types are not those of this one
             CONNECTION_VALIDATION => {
                 self.from_server.forget(context.types);
-                self.order = (cursor.u32()? == PVACCESSCPP).then(|| cursor.is_big_endian());
+                self.keeps_users = cursor.u32()? == PVACCESSCPP;
+                self.order = self.keeps_users.then(|| cursor.is_big_endian());
             }
             CONNECTION_VALIDATED => self.judge(time, command, None, cursor, context)?,
             CREATE_CHANNEL => {

@@ -56,6 +56,9 @@ pub struct Session {
     version: u8,
     /// The order of the numbers of all messages to the server, once it shows that it goes by that.
     pub order: Option<bool>,
+    /// Whether the server believes, for each channel, who the client said to be when it asked for that. QSRV2 believes, for
+    /// a channel or for a request, who the client says to be when it first puts by that.
+    keeps_users: bool,
     /// Who the client said to be, each with the last channel that it asked for as such; empty if it has not changed that.
     said: Vec<(ChannelId, String, String)>,
     channels: BTreeMap<ChannelId, Channel>,
@@ -88,6 +91,7 @@ impl Session {
             method: String::new(),
             version: 0,
             order: None,
+            keeps_users: false,
             said: Vec::new(),
             channels: BTreeMap::new(),
             by_sid: HashMap::new(),
@@ -151,8 +155,8 @@ impl Session {
         (subcommand & (INIT | FETCH) == 0 && !request.waits).then(|| message.payload.get(..4))?
     }
 
-    /// The client's identity. If it has channels, these keep the name before: the new one is reported with the first put on
-    /// a later channel, so that nothing that came in the packet before it is told by it.
+    /// The client's identity. If it has channels, these keep the name before, or have none any more: the new one is reported
+    /// with the first put on a later channel, so that nothing that came in the packet before it is told by it.
     fn identity(&mut self, time: u64, method: String, claims: Claims, context: &mut Context) {
         let circuit = &self.circuit;
         // which name which channel was asked for by is not known
@@ -169,8 +173,15 @@ impl Session {
             }
             self.said.last_mut().into_iter().for_each(|last| last.0 = context.ids.channel);
             self.said.push((ChannelId::MAX, claims.user, claims.host));
-            if self.said.len() > MOST_SAID {
-                self.said.remove(0);
+            if self.said.len() > MOST_SAID || !self.keeps_users {
+                while self.said.len() > 2 {
+                    self.said.remove(0);
+                }
+                // which of the names counts for the older channels is not known
+                if let Some((_, user, host)) = self.said.first_mut() {
+                    user.clear();
+                    host.clear();
+                }
             }
         }
         if method != self.method {
@@ -179,7 +190,7 @@ impl Session {
         }
     }
 
-    /// Reports who a channel is used by: servers believe who the client said to be when it asked for the channel.
+    /// Reports who a channel is used by, as far as it is known whom the server believes.
     fn speak_as(&mut self, time: u64, channel: ChannelId, out: &mut Vec<Event>) {
         if self.said.is_empty() {
             return;
