@@ -11,7 +11,7 @@ use crate::net::sides::{Direction, Sides, Unframed};
 use crate::net::stream::Gap;
 use crate::net::Namespace;
 use crate::pva::filter;
-use crate::pva::framer::{Framer, Sink, KEPT};
+use crate::pva::framer::{Framer, Sink, FEW, KEPT};
 use crate::pva::losses::Kind;
 use crate::pva::message::{Header, FROM_SERVER};
 use crate::pva::name_servers::{Asked, NameServers};
@@ -22,8 +22,6 @@ use crate::pva::types::Types;
 const TLS: u8 = 0x16;
 /// Bytes of messages that are being put together, on all circuits; beyond it only the first bytes of each are kept.
 const ALL_HELD: usize = 2 << 20;
-/// Those first bytes.
-const FEW: usize = 4 << 10;
 
 /// A hole in what a client sent that is longer than this may hide that another connection has begun between the same ends.
 /// Then the types that the server has defined are others, too.

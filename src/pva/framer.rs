@@ -17,6 +17,8 @@ use crate::pva::message::{
 /// Payload bytes to keep, as the socket filter does (PVA_KEPT of bpf/messages.h). Types of large groups take tens of
 /// kilobytes.
 pub const KEPT: usize = 0xffff;
+/// Those that are kept of each message where many are being put together.
+pub const FEW: usize = 4 << 10;
 /// Bytes before the value of a put: ids and subcommand.
 const TO_VALUE: usize = 9;
 /// The socket filter lets the headers of a packet pass after each 16 MiB that it leaves out, and a packet has 64 KiB, or

@@ -108,6 +108,84 @@ fn a_request_of_two_channels() {
     assert_eq!(names(&mut w), ["", "B"]);
 }
 
+/// pvxs up to 1.5.0, and servers without records, put by the number of a get, too, to its channel.
+#[test]
+fn a_put_by_the_number_of_a_get() {
+    let mut w = with_two();
+    w.client(&request(10, 1, 9, 8, NO_OPTIONS));
+    w.server(&answer(10, 9, 8, &[&[0xff], SCALAR].concat()));
+    w.client(&put(2, 9, 1));
+    assert_eq!(names(&mut w), ["A"]);
+}
+
+/// Each with a number of its own, as p4p and Phoebus have it: ended with the last fetch or behind it.
+#[test]
+fn gets_leave_no_doubt() {
+    let mut w = with_two();
+    for ioid in 100..20_100 {
+        w.client(&request(10, 1, ioid, 8, NO_OPTIONS));
+        w.server(&answer(10, ioid, 8, &[&[0xff], WHOLE].concat()));
+        if ioid % 2 == 0 {
+            w.client(&request(10, 1, ioid, 0x10, b""));
+        } else {
+            w.client(&request(10, 1, ioid, 0, b""));
+            w.client(&pair(15, 1, ioid));
+        }
+    }
+    // prepared before the recorder began, as far as it knows
+    w.client(&put(2, 9, 1));
+    w.wait(2000);
+    assert!(!w.out.iter().any(|event| matches!(event.fact, Fact::Loss(_))));
+    assert_eq!(names(&mut w), ["B"]);
+}
+
+/// The server has it still: it puts to A.
+#[test]
+fn a_put_by_a_number_that_was_forgotten() {
+    let mut w = with_two();
+    w.client(&prepare(1, 9));
+    w.server(&prepared(9));
+    (10..9000).for_each(|ioid| w.client(&prepare(2, ioid)));
+    w.client(&put(2, 9, 1));
+    // likewise with its channel
+    let mut others = with_two();
+    others.client(&prepare(1, 9));
+    others.server(&prepared(9));
+    for number in 100..9000 {
+        others.client(&create(number, "C"));
+        others.server(&created(number, number));
+    }
+    others.client(&put(8999, 9, 1));
+    assert_eq!([names(&mut w), names(&mut others)].concat(), ["", ""]);
+}
+
+/// pvxs makes a channel of a name with filters, however long, and of those in a message that is not kept whole.
+#[test]
+fn channels_whose_names_are_not_kept() {
+    let long = |length: u32| [&[0xfe][..], &length.to_le_bytes(), &vec![b' '; length as usize]].concat();
+    let one = [&[1, 0][..], &7u32.to_le_bytes(), &long(600)].concat();
+    let other = (100..249u32).flat_map(|cid| [&cid.to_le_bytes()[..], &long(480)].concat());
+    let many: Vec<u8> = [150, 0].into_iter().chain(other).collect();
+    let many = [&many[..], &7u32.to_le_bytes(), &string("A")].concat();
+    for names_of in [one, many] {
+        let mut w = opened();
+        message(0, 7, &names_of).chunks(1448).for_each(|part| w.client(part));
+        w.client(&create(7, "B"));
+        w.server(&[created(7, 1), created(7, 2)].concat());
+        w.client(&[prepare(1, 1), put(1, 1, 1)].concat());
+        assert_eq!(names(&mut w), [""]);
+    }
+}
+
+#[test]
+fn the_server_ends_a_channel_whose_number_the_client_has_used_again() {
+    let mut w = with_two();
+    w.client(&create(5, "C"));
+    w.server(&pair(8, 1, 5).tap(|m| m[2] = 0x40));
+    let facts = w.facts();
+    assert!(facts.contains(&"channel 1 ends".to_owned()), "{facts:?}");
+}
+
 #[test]
 fn who_asked_for_which_channel_is_not_known() {
     let mut w = opened();

@@ -131,6 +131,7 @@ pub fn words(fact: &Fact) -> String {
         Fact::PvaCircuit(c) => format!("pva {} v{} {}", c.circuit - FIRST, c.version, c.method),
         Fact::Channel(c) => format!("channel {} {} cid {:?} sid {:?}", c.id - FIRST, c.pv, c.cid, c.sid),
         Fact::ChannelEnd(id) => format!("channel {} ends", id - FIRST),
+        Fact::ChannelForgotten(id) => format!("channel {} is forgotten", id - FIRST),
         Fact::PvaType(t) => format!("type {} of {} bytes", t.id, t.description.len()),
         Fact::PvaPut(p) => {
             let options =

@@ -1,11 +1,42 @@
 //! The channels of a circuit.
 
+use epics::pva::{Cursor, Read};
 use iocrec_log::event::{Channel, ChannelId, Fact, Origin};
 
+use super::claims::name;
 use super::context::Context;
+use super::messages::LONGEST_NAME;
 use super::Session;
 
 impl Session {
+    /// Takes the client's requests for channels.
+    pub(super) fn create_all(
+        &mut self,
+        time: u64,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Read<()> {
+        for _ in 0..cursor.u16()? {
+            let cid = cursor.u32()?;
+            let sent = cursor.string()?;
+            if sent.is_empty() {
+                // neither server makes channels of what follows
+                break;
+            }
+            let pv = if sent.len() <= LONGEST_NAME { name(sent) } else { String::new() };
+            if pv.is_empty() {
+                // it has no name here, but an answer comes with its number
+                if let Some(waiting) = self.waiting(cid) {
+                    self.owe(waiting);
+                }
+                self.owed.add(cid, None);
+            } else {
+                self.create(time, cid, pv, context);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the client's request for a channel. Of two that wait with one number, nobody can tell which gets which; one
     /// that is open stays open beside the new one.
     pub(super) fn create(&mut self, time: u64, cid: u32, pv: String, context: &mut Context) {
@@ -119,8 +150,10 @@ impl Session {
     ) -> ChannelId {
         let full = self.channels.len() >= context.limits.circuit || context.ids.open >= context.limits.all;
         if let Some(oldest) = self.channels.keys().next().copied().filter(|_| full) {
-            self.close(time, oldest, context);
+            self.remove(time, oldest, Fact::ChannelForgotten, context);
             context.ids.forgotten += 1;
+            // what was prepared for it is not known any more
+            self.mixes = true;
         }
         pv.shrink_to_fit();
         context.ids.channel = context.ids.channel.wrapping_add(1);
@@ -128,6 +161,17 @@ impl Session {
         let id = context.ids.channel;
         let circuit = self.number(time, context);
         self.replace(time, Channel { id, circuit, cid, sid, pv, dbr: None, count: None, origin }, context);
+        id
+    }
+
+    /// Reports a channel of which nothing is known, and which is not kept.
+    pub(super) fn nameless(&mut self, time: u64, context: &mut Context) -> ChannelId {
+        context.ids.channel = context.ids.channel.wrapping_add(1);
+        let id = context.ids.channel;
+        let circuit = self.number(time, context);
+        let (pv, origin) = (String::new(), Origin::MidStream);
+        let channel = Channel { id, circuit, cid: None, sid: None, pv, dbr: None, count: None, origin };
+        context.emit(time, Fact::from(channel));
         id
     }
 
@@ -140,6 +184,11 @@ impl Session {
     }
 
     pub(super) fn close(&mut self, time: u64, id: ChannelId, context: &mut Context) {
+        self.remove(time, id, Fact::ChannelEnd, context);
+    }
+
+    /// A channel is closed or forgotten, which `fact` says.
+    fn remove(&mut self, time: u64, id: ChannelId, fact: fn(ChannelId) -> Fact, context: &mut Context) {
         let Some(channel) = self.channels.remove(&id) else { return };
         for (ids, key) in [(&mut self.by_sid, channel.sid), (&mut self.by_cid, channel.cid)] {
             if key.is_some_and(|key| ids.get(&key) == Some(&id)) {
@@ -153,6 +202,6 @@ impl Session {
             self.of_channel.remove(&(id, ioid));
         }
         context.ids.open = context.ids.open.saturating_sub(1);
-        context.emit(time, Fact::ChannelEnd(id));
+        context.emit(time, fact(id));
     }
 }

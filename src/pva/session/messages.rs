@@ -5,10 +5,10 @@ use epics::pva::value;
 use epics::pva::{Cursor, Read};
 use iocrec_log::event::PvaKind;
 
-use super::claims::{name, Claims};
+use super::claims::Claims;
 use super::context::Context;
 use super::{fetches, kind, Session, FETCH_PUT, INIT, LAST};
-use crate::pva::framer::Message;
+use crate::pva::framer::{Message, FEW};
 use crate::pva::message::{
     CANCEL_REQUEST, CONNECTION_VALIDATED, CONNECTION_VALIDATION, CREATE_CHANNEL, DESTROY_CHANNEL,
     DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, PUT_GET, RPC,
@@ -49,14 +49,10 @@ impl Session {
                 self.identity(time, method, claims, context);
             }
             CREATE_CHANNEL => {
-                for _ in 0..cursor.u16()? {
-                    let cid = cursor.u32()?;
-                    let sent = cursor.string()?;
-                    let pv = name(sent);
-                    if !pv.is_empty() && sent.len() <= LONGEST_NAME {
-                        self.create(time, cid, pv, context);
-                    }
-                }
+                let read = self.create_all(time, cursor, context);
+                // answers come for the names that were cut off, too, with whatever numbers
+                self.owed.is_full |= read.is_err() && message.payload.len() >= FEW;
+                read?;
             }
             DESTROY_CHANNEL => {
                 let (sid, cid) = (cursor.u32()?, cursor.u32()?);
@@ -66,7 +62,11 @@ impl Session {
                 let (sid, ioid) = (cursor.u32()?, cursor.u32()?);
                 self.mixes |=
                     self.requests.get(&ioid).is_some_and(|of| self.by_sid.get(&sid) != Some(&of.channel));
-                self.give_up(time, ioid, message.header.command == DESTROY_REQUEST, context);
+                let ends = message.header.command == DESTROY_REQUEST;
+                if ends {
+                    self.end_get(sid, ioid);
+                }
+                self.give_up(time, ioid, ends, context);
             }
             command @ (GET..=MONITOR | PROCESS | RPC) => {
                 let (sid, ioid, subcommand) = (cursor.u32()?, cursor.u32()?, cursor.u8()?);
@@ -77,8 +77,13 @@ impl Session {
                 } else if let Some(kind) = kind(command).filter(|_| !fetches(command, subcommand)) {
                     let length = message.length.saturating_sub(9);
                     self.put(time, kind, (sid, ioid), cursor, length, context)?;
-                } else if let Some(request) = self.requests.get_mut(&ioid) {
-                    request.waits = true;
+                } else {
+                    if command == GET && subcommand & LAST != 0 {
+                        self.gets.remove(&ioid);
+                    }
+                    if let Some(request) = self.requests.get_mut(&ioid) {
+                        request.waits = true;
+                    }
                 }
             }
             _ => {}
@@ -107,10 +112,8 @@ impl Session {
                 }
             }
             DESTROY_CHANNEL => {
-                let (sid, cid) = (cursor.u32()?, cursor.u32()?);
-                // the request has closed it already, unless it was not seen
-                let found = self.by_sid.get(&sid).filter(|channel| self.by_cid.get(&cid) == Some(*channel));
-                if let Some(channel) = found.copied() {
+                // the request has closed it already, unless it was not seen; no server gives a number again
+                if let Some(&channel) = self.by_sid.get(&cursor.u32()?) {
                     self.close(time, channel, context);
                 }
             }

@@ -70,6 +70,8 @@ pub struct Session {
     /// which of them a number of a request means.
     mixes: bool,
     requests: BTreeMap<u32, Request>,
+    /// Channels of the gets that are prepared, as far as they are known. They take no other's place.
+    gets: BTreeMap<u32, ChannelId>,
     /// Channels of the monitors that run.
     monitors: BTreeMap<u32, ChannelId>,
     /// The requests and monitors of each channel.
@@ -99,6 +101,7 @@ impl Session {
             owed: Owed::default(),
             mixes: false,
             requests: BTreeMap::new(),
+            gets: BTreeMap::new(),
             monitors: BTreeMap::new(),
             of_channel: BTreeSet::new(),
             from_client: Known::default(),

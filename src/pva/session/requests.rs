@@ -1,17 +1,25 @@
 //! Requests: a client prepares one (INIT), carries it out, once or often, and ends it.
 
+use std::collections::BTreeMap;
+
 use epics::pva::cursor::text;
 use epics::pva::{Cursor, Read};
-use iocrec_log::event::{ChannelId, Fact, Origin, PvaAnswer, PvaKind, PvaPut, PvaTypeId, PvaValue};
+use iocrec_log::event::{ChannelId, Fact, PvaAnswer, PvaKind, PvaPut, PvaTypeId, PvaValue};
 
 use super::context::{Context, Ids};
 use super::{kind, Session, KEPT_TEXT};
 use crate::net::protocol::Side;
-use crate::pva::message::{PROCESS, PUT_GET, RPC};
+use crate::pva::message::{GET, PROCESS, PUT_GET, RPC};
 use crate::pva::types::TypeRef;
 
 /// Bytes to keep of a request's options. Clients send five, or a few dozen.
 const KEPT_OPTIONS: usize = 256;
+
+/// Prepared gets of a circuit that are remembered.
+const MOST_GETS: usize = 2048;
+
+/// No channel: numbers of PVAccess begin higher.
+const NOBODYS: ChannelId = 0;
 
 /// Status of a request whose answer the client doesn't wait for.
 const CANCELLED: u16 = 4;
@@ -43,9 +51,16 @@ impl Session {
         context: &mut Context,
     ) -> Read<()> {
         self.mixes |= self.forget_request(ioid, context.ids);
+        let before = self.gets.remove(&ioid);
+        self.mixes |= before.is_some_and(|of| self.channels.contains_key(&of));
         // whatever the request: the types that it defines may come again in another
         let of = self.from_client.read(cursor, context.types);
-        let Some(kind) = kind(command) else { return Ok(()) };
+        let Some(kind) = kind(command) else {
+            if command == GET {
+                self.prepare_get(sid, ioid);
+            }
+            return Ok(());
+        };
         let length = cursor.rest().len();
         let bytes = cursor.rest().get(..KEPT_OPTIONS).unwrap_or(cursor.rest()).into();
         let known = of.ok().flatten();
@@ -54,6 +69,7 @@ impl Session {
         let channel = self.channel_of(time, sid, context);
         self.make_room(self.requests.len(), context, |session, ids| {
             let old = session.requests.keys().next().copied();
+            session.mixes = true;
             old.is_some_and(|old| session.forget_request(old, ids))
         });
         context.ids.open += 1;
@@ -63,6 +79,28 @@ impl Session {
         self.requests.insert(ioid, request);
         self.of_channel.insert((channel, ioid));
         Ok(())
+    }
+
+    /// The client prepares a get, which is not recorded. But pvxs puts by its number, too, to its channel.
+    fn prepare_get(&mut self, sid: u32, ioid: u32) {
+        if self.gets.len() >= MOST_GETS {
+            self.gets = BTreeMap::new();
+            self.mixes = true;
+        }
+        self.gets.insert(ioid, self.by_sid.get(&sid).copied().unwrap_or(NOBODYS));
+    }
+
+    /// The client ends a get. QSRV1 does so by the number of its channel alone.
+    pub(super) fn end_get(&mut self, sid: u32, ioid: u32) {
+        let named = self.by_sid.get(&sid).copied();
+        if self.of_get(ioid).is_none_or(|of| of == NOBODYS || named == Some(of)) {
+            self.gets.remove(&ioid);
+        }
+    }
+
+    /// The channel of a get, unless that is over.
+    fn of_get(&self, ioid: u32) -> Option<ChannelId> {
+        self.gets.get(&ioid).copied().filter(|of| *of == NOBODYS || self.channels.contains_key(of))
     }
 
     /// The server's answer to that.
@@ -76,6 +114,7 @@ impl Session {
     ) -> Read<()> {
         let channel = self.requests.get(&ioid).map(|request| request.channel);
         if let Err(refused) = self.judge(time, command, channel, cursor, context) {
+            self.gets.remove(&ioid);
             self.forget_request(ioid, context.ids);
             return Err(refused);
         }
@@ -107,11 +146,11 @@ impl Session {
         // QSRV2 looks at the request's number alone, QSRV1 refuses what does not fit, unless it fits what was prepared
         // for that channel with the same number
         let named = self.by_sid.get(&sid).copied();
-        let prepared = self.requests.get(&ioid).map(|request| request.channel);
-        let is_nobodys = self.mixes && (prepared.is_none() || named != prepared);
+        let prepared = self.requests.get(&ioid).map(|request| request.channel).or_else(|| self.of_get(ioid));
+        let is_nobodys = prepared == Some(NOBODYS) || self.mixes && (prepared.is_none() || named != prepared);
         let channel = match prepared.filter(|_| !is_nobodys) {
             Some(prepared) => prepared,
-            None if is_nobodys => self.add(time, None, None, String::new(), Origin::MidStream, context),
+            None if is_nobodys => self.nameless(time, context),
             None => self.channel_of(time, sid, context),
         };
         self.speak_as(time, channel, context.out);
@@ -145,7 +184,7 @@ impl Session {
         let put = PvaPut { circuit, channel, ioid, kind, options, value };
         context.emit(time, Fact::PvaPut(Box::new(put)));
         if is_nobodys {
-            self.close(time, channel, context);
+            context.emit(time, Fact::ChannelEnd(channel));
         }
         Ok(())
     }
