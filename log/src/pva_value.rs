@@ -472,6 +472,18 @@ mod tests {
         assert_eq!(found.fields, expected);
     }
 
+    /// As pvAccessCPP describes them: the text is sent as any other.
+    #[test]
+    fn texts_of_a_bounded_length() {
+        let context = context(&[b"\x80\x00\x03\x05value\x83\x10\x01a\x70\x10\x01n\x22"]);
+        let bytes = b"\x01\x0e\x02hi\x02\x01b\x02cd\x07\x00\x00\x00";
+        let found = sent(&context, &value(&[1], false, bytes), true);
+        assert_eq!((found.main(), found.kind.as_str()), (Some(&Value::Text(b"hi".to_vec())), "string"));
+        let shown: Vec<String> = found.fields.iter().map(|(path, _)| path.clone()).collect();
+        assert_eq!((shown.join(" "), found.is_cut), ("value a n".to_owned(), false));
+        assert_eq!(found.fields.last(), Some(&("n".to_owned(), Value::Int(7))));
+    }
+
     /// What may be a number is not said to be a text.
     #[test]
     fn short_values_without_a_type_are_not_guessed() {

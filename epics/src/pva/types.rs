@@ -25,6 +25,8 @@ pub const STRUCTURE: u8 = 0x80;
 pub const UNION: u8 = 0x81;
 /// A value of any type.
 pub const ANY: u8 = 0x82;
+/// A text of a bounded length, which follows.
+const BOUNDED_STRING: u8 = 0x83;
 /// No type at all.
 pub const NULL: u8 = 0xff;
 /// Added for an array of any length.
@@ -137,6 +139,10 @@ pub fn head<'a>(description: &mut Cursor<'a>) -> Read<Head<'a>> {
             Ok(Head::Fields(code == UNION, id, description.count()?))
         }
         ANY => Ok(Head::Any(false)),
+        BOUNDED_STRING => {
+            description.count()?;
+            Ok(Head::Scalar(Scalar::STRING, Shape::One))
+        }
         _ if code == ANY | ARRAY => Ok(Head::Any(true)),
         _ if code & !1 == STRUCTURE | ARRAY => Ok(Head::Elements),
         _ => {
@@ -146,12 +152,7 @@ pub fn head<'a>(description: &mut Cursor<'a>) -> Read<Head<'a>> {
                 ARRAY => Shape::Array,
                 BOUNDED => {
                     description.count()?;
-                    // a bounded string is one string
-                    if scalar == Scalar::STRING {
-                        Shape::One
-                    } else {
-                        Shape::Array
-                    }
+                    Shape::Array
                 }
                 _ => Shape::Fixed(description.count()?),
             };
@@ -240,8 +241,11 @@ fn part(wire: &mut Cursor<'_>, registry: &mut dyn Registry, out: &mut Vec<u8>, d
             // the rest has no names: read as if it were whole, but for the order of a size's bytes
             out.push(code);
             if code & !ARRAY != ANY {
-                Scalar::of(code & !FIXED).ok_or(Fault::Wrong)?;
-                if code & BOUNDED != 0 {
+                let is_text = code == BOUNDED_STRING;
+                if !is_text && Scalar::of(code & !FIXED).is_none() {
+                    return Err(Fault::Wrong);
+                }
+                if is_text || code & BOUNDED != 0 {
                     size(wire.count()?, out);
                 }
             }
@@ -319,9 +323,14 @@ mod tests {
         assert_eq!(whole(bounded, true, &mut types), Ok(b"\x53\xfe\x00\x01\x00\x00".to_vec()));
         assert_eq!(head(&mut Cursor::new(bounded, true)), Ok(Head::Scalar(Scalar(0x43), Shape::Array)));
         assert_eq!(head(&mut Cursor::new(fixed, true)), Ok(Head::Scalar(Scalar(0x20), Shape::Fixed(3))));
-        assert_eq!(head(&mut Cursor::new(b"\x70\x09", true)), Ok(Head::Scalar(Scalar(0x60), Shape::One)));
+        // one text of up to nine bytes; up to nine texts
+        assert_eq!(head(&mut Cursor::new(b"\x83\x09", true)), Ok(Head::Scalar(Scalar::STRING, Shape::One)));
+        assert_eq!(head(&mut Cursor::new(b"\x70\x09", true)), Ok(Head::Scalar(Scalar::STRING, Shape::Array)));
+        let long = whole(b"\x83\xfe\x00\x00\x01\x00", true, &mut types);
+        assert_eq!(long, Ok(b"\x83\xfe\x00\x01\x00\x00".to_vec()));
         for (wire, bits) in [
-            (&b"\x82"[..], 1),
+            (&b"\x80\x00\x02\x01x\x83\x09\x01y\x60"[..], 3),
+            (b"\x82", 1),
             (b"\x8a", 1),
             (b"\x88\x80\x00\x01\x01x\x60", 1),
             (b"\x81\x00\x01\x01x\x60", 1),
@@ -329,7 +338,8 @@ mod tests {
             let found = whole(wire, false, &mut types).unwrap();
             assert_eq!(skip(&mut Cursor::new(&found, false), 0), Ok(bits));
         }
-        for wrong in [&b"\x01"[..], b"\x44", b"\xfc\x00\x00", b"\x83", b"\x90\x01", b"\x92\x01"] {
+        for wrong in [&b"\x01"[..], b"\x44", b"\xfc\x00\x00", b"\x83", b"\x8b\x01", b"\x90\x01", b"\x92\x01"]
+        {
             let found = whole(wrong, false, &mut types);
             assert!(matches!(found, Err(Fault::Wrong | Fault::Short)), "{wrong:x?} {found:?}");
         }
