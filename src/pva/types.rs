@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use epics::pva::types::describe;
-use epics::pva::{Cursor, Read, Registry};
+use epics::pva::types::{describe, ANY, ARRAY, REFERS};
+use epics::pva::{Cursor, Fault, Read, Registry};
 use iocrec_log::event::{Event, Fact, PvaType, PvaTypeId};
 
 /// Descriptions that are kept. A big IOC has a few dozen, and one for each group.
@@ -21,6 +21,10 @@ const MOST_BYTES: usize = 1 << 20;
 const MOST_IDS: usize = 1024;
 /// The same for all circuits together.
 const MOST_ALL_IDS: usize = 32 << 10;
+
+/// Bytes by which one side of a circuit may have its descriptions grow, in that they refer to others. A server of pvAccessCPP
+/// takes some hundred for each structure that it defines.
+const MOST_GROWN: usize = 16 << 20;
 
 /// A description that is kept, unless it has been forgotten meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,8 @@ struct Slot {
     used: bool,
     /// Whether the log has it.
     logged: bool,
+    /// Whether a value of it may have anys.
+    has_any: bool,
 }
 
 /// The types of all circuits. See the module.
@@ -84,7 +90,9 @@ impl Types {
         self.bytes += description.len();
         if let Some(slot) = self.slots.get_mut(free) {
             let generation = slot.generation.wrapping_add(1);
-            *slot = Slot { generation, description: description.into(), hash, used: false, logged: false };
+            let has_any = description.iter().any(|code| code & !ARRAY == ANY);
+            let description = description.into();
+            *slot = Slot { generation, description, hash, used: false, logged: false, has_any };
             self.by_hash.insert(hash, free as u16);
             return TypeRef { slot: free as u16, generation };
         }
@@ -119,6 +127,23 @@ impl Types {
         (slot.generation == at.generation).then_some(&slot.description)
     }
 
+    /// Whether a value of this type may have anys.
+    pub fn has_any(&self, at: TypeRef) -> bool {
+        let slot = self.slots.get(usize::from(at.slot));
+        slot.is_some_and(|slot| slot.has_any && slot.generation == at.generation)
+    }
+
+    /// Uses a type; false if it has been forgotten.
+    fn uses(&mut self, at: TypeRef) -> bool {
+        match self.slots.get_mut(usize::from(at.slot)) {
+            Some(slot) if slot.generation == at.generation => {
+                slot.used = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The type's number in the log, which gets it now if it does not have it yet; 0 if it has been forgotten.
     pub fn number(&mut self, time: u64, at: Option<TypeRef>, out: &mut Vec<Event>) -> PvaTypeId {
         let Some(at) = at else { return 0 };
@@ -138,13 +163,17 @@ impl Types {
 
 /// The types that one side of a circuit has defined, by its numbers.
 #[derive(Debug, Default)]
-pub struct Known(HashMap<u16, TypeRef>);
+pub struct Known {
+    ids: HashMap<u16, TypeRef>,
+    /// Bytes by which descriptions were longer than they were sent.
+    grown: usize,
+}
 
 impl Known {
     /// Forgets them: bytes were lost, or the circuit is over.
     pub fn forget(&mut self, types: &mut Types) {
-        types.ids = types.ids.saturating_sub(self.0.len());
-        self.0 = HashMap::new();
+        types.ids = types.ids.saturating_sub(self.ids.len());
+        self.ids = HashMap::new();
     }
 
     /// Reads a type from the wire and keeps it; `None` for the null type.
@@ -152,9 +181,17 @@ impl Known {
     /// # Errors
     /// It can't be read, or is not known.
     pub fn read(&mut self, wire: &mut Cursor<'_>, types: &mut Types) -> Read<Option<TypeRef>> {
+        // servers of pvAccessCPP, and its clients, send hardly anything else
+        if wire.peek() == Ok(REFERS) {
+            wire.u8()?;
+            let of = self.ids.get(&wire.u16()?).copied().filter(|of| types.uses(*of));
+            return of.map(Some).ok_or(Fault::UnknownType);
+        }
         let mut description = Vec::new();
-        let some = describe(wire, &mut Defining { known: self, types }, &mut description)?;
-        Ok(some.then(|| types.keep(&description)))
+        let before = wire.rest().len();
+        let some = describe(wire, &mut Defining { known: self, types }, &mut description);
+        self.grown += (description.len() + wire.rest().len()).saturating_sub(before);
+        Ok(some?.then(|| types.keep(&description)))
     }
 }
 
@@ -167,28 +204,27 @@ struct Defining<'a> {
 impl Registry for Defining<'_> {
     fn define(&mut self, id: u16, description: &[u8]) {
         let kept = self.types.keep(description);
-        if let Some(known) = self.known.0.get_mut(&id) {
+        if let Some(known) = self.known.ids.get_mut(&id) {
             // QSRV1 goes by the newer one, pvxs by the older
             if *known != kept {
                 *known = UNCERTAIN;
             }
-        } else if self.known.0.len() >= MOST_IDS || self.types.ids >= MOST_ALL_IDS {
+        } else if self.known.ids.len() >= MOST_IDS || self.types.ids >= MOST_ALL_IDS {
             self.types.forgotten += 1;
         } else {
             self.types.ids += 1;
-            self.known.0.insert(id, kept);
+            self.known.ids.insert(id, kept);
         }
     }
 
     fn find(&self, id: u16) -> Option<&[u8]> {
-        self.types.get(*self.known.0.get(&id)?)
+        self.types.get(*self.known.ids.get(&id)?).filter(|_| self.known.grown < MOST_GROWN)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use epics::pva::Fault;
 
     fn keep(types: &mut Types, number: u32, length: usize) -> TypeRef {
         let mut description = number.to_le_bytes().to_vec();
@@ -225,10 +261,30 @@ mod tests {
             let wire = [0xfd, low, high, 0x80, 2, low, high, 0];
             known.read(&mut Cursor::new(&wire, false), &mut types).unwrap();
         }
-        assert_eq!((known.0.len(), types.ids), (MOST_IDS, MOST_IDS));
+        assert_eq!((known.ids.len(), types.ids), (MOST_IDS, MOST_IDS));
         known.forget(&mut types);
         assert_eq!(types.ids, 0);
         let refers = known.read(&mut Cursor::new(&[0xfe, 1, 0], false), &mut types);
         assert_eq!(refers, Err(Fault::UnknownType));
+    }
+
+    #[test]
+    fn few_bytes_do_not_make_work_without_end() {
+        let (mut types, mut known) = (Types::default(), Known::default());
+        // 60,000 bytes, and structures with that in them
+        let mut large = vec![0xfd, 1, 0, 0x80, 0, 120];
+        for field in 0..120 {
+            large.extend([0xfe, 0xf4, 1, 0, 0]);
+            large.extend([b'a' + field % 26; 500]);
+            large.push(0x22);
+        }
+        assert!(known.read(&mut Cursor::new(&large, false), &mut types).is_ok());
+        let mut read = |wire: &[u8]| {
+            (0..5000).filter(|_| known.read(&mut Cursor::new(wire, false), &mut types).is_ok()).count()
+        };
+        let grown = read(&[0x80, 0, 1, 1, b'a', 0xfe, 1, 0]);
+        assert!((100..1000).contains(&grown), "{grown}");
+        // what is not written out costs nothing
+        assert_eq!(read(&[0xfe, 1, 0]), 5000);
     }
 }

@@ -34,7 +34,8 @@ pub const ARRAY: u8 = 0x08;
 const BOUNDED: u8 = 0x10;
 const FIXED: u8 = 0x18;
 const DEFINES: u8 = 0xfd;
-const REFERS: u8 = 0xfe;
+/// A number of a type that was defined before follows.
+pub const REFERS: u8 = 0xfe;
 
 /// The types that one side of a connection has defined.
 pub trait Registry {

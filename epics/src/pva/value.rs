@@ -89,9 +89,14 @@ impl Walk<'_> {
     fn pass(&mut self, description: &mut Cursor<'_>, depth: usize) -> Read<usize> {
         let before = description.rest().len();
         let bits = skip(description, depth)?;
-        let steps = (before - description.rest().len()) / BYTES_A_STEP;
-        self.steps = self.steps.checked_sub(steps).ok_or(Fault::TooMuch)?;
+        self.charge(before - description.rest().len())?;
         Ok(bits)
+    }
+
+    /// Counts these bytes of a description as steps.
+    fn charge(&mut self, bytes: usize) -> Read<()> {
+        self.steps = self.steps.checked_sub(bytes / BYTES_A_STEP).ok_or(Fault::TooMuch)?;
+        Ok(())
     }
 
     fn changed(
@@ -213,6 +218,7 @@ impl Walk<'_> {
             self.visitor.leaf(Leaf::Nothing);
             return Ok(());
         }
+        self.charge(description.len())?;
         self.value(&mut Cursor::new(&description, false), value, depth + 1)
     }
 
@@ -361,6 +367,33 @@ mod tests {
             changed(array, &[4], &mut Cursor::new(huge, false), &mut Print::default()),
             Err(Fault::Short)
         );
+    }
+
+    /// Names types by a byte, each of 60,000 bytes, and counts them.
+    struct Large(usize);
+
+    impl Visitor for Large {
+        fn enter(&mut self, _: &[u8]) {}
+
+        fn leave(&mut self) {}
+
+        fn leaf(&mut self, _: Leaf<'_>) {}
+
+        fn any(&mut self, value: &mut Cursor<'_>, out: &mut Vec<u8>) -> Read<bool> {
+            value.u8()?;
+            self.0 += 1;
+            out.extend([&[types::UNION, 0xfe][..], &60_000u32.to_le_bytes(), &[b'x'; 60_000], &[0]].concat());
+            Ok(true)
+        }
+    }
+
+    #[test]
+    fn large_types_of_anys_are_work() {
+        // a thousand, each with no member of its union
+        let value = [&b"\xfe\xe8\x03\x00\x00"[..], &b"\x01\x00\xff".repeat(1000)].concat();
+        let mut large = Large(0);
+        assert_eq!(whole(b"\x8a", &mut Cursor::new(&value, false), &mut large), Err(Fault::TooMuch));
+        assert!(large.0 < 10, "{}", large.0);
     }
 
     #[test]

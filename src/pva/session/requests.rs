@@ -64,7 +64,10 @@ impl Session {
         let length = cursor.rest().len();
         let bytes = cursor.rest().get(..KEPT_OPTIONS).unwrap_or(cursor.rest()).into();
         let known = of.ok().flatten();
-        let others = self.types_within(time, Side::Client, known, false, cursor, context);
+        let mut others = self.types_within(time, Side::Client, known, false, cursor, context);
+        // an any takes two bytes at least
+        others.truncate(KEPT_OPTIONS / 2);
+        others.shrink_to_fit();
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         let channel = self.channel_of(time, sid, context);
         self.make_room(self.requests.len(), context, |session, ids| {

@@ -1,14 +1,16 @@
 //! Values of puts and answers, with the numbers of their types, and of those within them.
 
-use epics::pva::types::ANY;
 use epics::pva::value::{self, Visitor};
-use epics::pva::{Cursor, Leaf, Read};
+use epics::pva::{Cursor, Fault, Leaf, Read};
 use iocrec_log::event::{PvaTypeId, PvaValue};
 
 use super::context::Context;
 use super::Session;
 use crate::net::protocol::Side;
 use crate::pva::types::{Known, TypeRef, Types};
+
+/// Anys of a value that are looked at. As many numbers in anys fit in what is kept of a value.
+const MOST_ANYS: usize = 512;
 
 impl Session {
     /// A value of this type, `length` bytes long, of which the first are at `cursor`.
@@ -45,11 +47,8 @@ impl Session {
         cursor: &mut Cursor<'_>,
         context: &mut Context,
     ) -> Vec<PvaTypeId> {
-        let description = of.and_then(|of| context.types.get(of)).unwrap_or_default();
-        if !description.iter().any(|code| code & !0x08 == ANY) {
-            return Vec::new();
-        }
-        let description = description.to_vec();
+        let Some(of) = of.filter(|of| context.types.has_any(*of)) else { return Vec::new() };
+        let description = context.types.get(of).unwrap_or_default().to_vec();
         let known = match side {
             Side::Client => &mut self.from_client,
             Side::Server => &mut self.from_server,
@@ -80,6 +79,9 @@ impl Visitor for Anys<'_> {
     fn leaf(&mut self, _: Leaf<'_>) {}
 
     fn any(&mut self, value: &mut Cursor<'_>, out: &mut Vec<u8>) -> Read<bool> {
+        if self.found.len() >= MOST_ANYS {
+            return Err(Fault::TooMuch);
+        }
         let of = self.known.read(value, self.types);
         self.found.push(of.ok().flatten());
         let description = of?.and_then(|of| self.types.get(of));
