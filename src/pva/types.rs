@@ -99,13 +99,16 @@ impl Types {
         TypeRef { slot: 0, generation: 0 }
     }
 
-    /// Forgets a type that has not been used lately; its slot is free. `passes_free`: not for a free slot.
+    /// Forgets a type that has not been used lately, if there is one by which nobody has put; its slot is free.
+    /// `passes_free`: not for a free slot.
     fn forget_one(&mut self, passes_free: bool) -> Option<usize> {
-        for _ in 0..=2 * self.slots.len() {
+        let count = self.slots.len();
+        for step in 0..=4 * count {
             let at = self.hand;
-            self.hand = (self.hand + 1) % self.slots.len().max(1);
+            self.hand = (self.hand + 1) % count.max(1);
             let Some(slot) = self.slots.get_mut(at) else { continue };
-            if std::mem::take(&mut slot.used) || passes_free && slot.description.is_empty() {
+            let stays = slot.logged && step < 2 * count;
+            if stays || std::mem::take(&mut slot.used) || passes_free && slot.description.is_empty() {
                 continue;
             }
             let old = std::mem::take(&mut slot.description);
@@ -251,6 +254,22 @@ mod tests {
         assert_eq!(types.get(first), None);
         assert_eq!(types.number(8, Some(first), &mut out), 0);
         assert!(types.forgotten > 5000);
+    }
+
+    /// Who makes types up, and puts nothing by them, drives out none by which others put now and then.
+    #[test]
+    fn what_is_logged_stays_for_longer() {
+        let (mut types, mut out) = (Types::default(), Vec::new());
+        let own = keep(&mut types, 0, 100);
+        types.number(5, Some(own), &mut out);
+        (1..10_000).for_each(|number| _ = keep(&mut types, number, 100));
+        assert!(types.get(own).is_some());
+        // unless there is nothing else
+        for number in 10_000..20_000 {
+            let other = keep(&mut types, number, 100);
+            types.number(6, Some(other), &mut out);
+        }
+        assert!(types.get(own).is_none() && types.slots.len() <= MOST && types.bytes <= MOST_BYTES);
     }
 
     #[test]
