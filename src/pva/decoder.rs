@@ -17,7 +17,8 @@ pub struct Limits {
     pub circuits: usize,
     /// Open channels of one circuit; likewise its prepared requests, and its monitors.
     pub channels: usize,
-    /// All of these of all circuits.
+    /// All of these of all circuits. Where it is reached, a circuit still gets its share: as many of each kind as this has for
+    /// each circuit.
     pub all_channels: usize,
     /// Bytes of out-of-order segments that one direction of a connection may hold.
     pub buffered: usize,
@@ -54,7 +55,8 @@ impl Decoder {
     pub fn new(limits: Limits) -> Decoder {
         let Limits { circuits, channels, all_channels, buffered, all_buffered, payload, wait, filtered } =
             limits;
-        let session = SessionLimits { circuit: channels.max(1), all: all_channels.max(1), payload };
+        let (all, own) = (all_channels.max(1), all_channels / circuits.max(1));
+        let session = SessionLimits { circuit: channels.max(1), all, own, payload };
         let limits = connections::Limits { connections: circuits, buffered, all_buffered, wait, filtered };
         Decoder { connections: Connections::new(limits, PvAccess::new(session)) }
     }

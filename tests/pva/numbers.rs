@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::wire::*;
-use iocrec_log::event::Fact;
+use iocrec::net::protocol::Decoder as _;
+use iocrec::pva::{Decoder, Limits};
+use iocrec_log::event::{Address, Fact};
 use proptest::prelude::*;
 
 /// What a put was, in the server or in the log: the PV's name, and the user.
@@ -157,6 +159,31 @@ fn a_put_by_a_number_that_was_forgotten() {
     }
     others.client(&put(8999, 9, 1));
     assert_eq!([names(&mut w), names(&mut others)].concat(), ["", ""]);
+}
+
+/// Who opens channels without end loses some of them, and no other client does.
+#[test]
+fn nobody_takes_the_room_of_others() {
+    let mut w = Wire::new();
+    w.decoder = Decoder::new(Limits { circuits: 4, channels: 40, all_channels: 40, ..Limits::default() });
+    serve(&mut w.decoder);
+    w.raw(true, 999, None, SYN, b"");
+    w.raw(false, 4999, Some(1000), SYN, b"");
+    for number in 1..100 {
+        w.client(&create(number, "FLOOD"));
+        w.server(&created(number, number));
+    }
+    let mut talk = Talk::open(Address { port: 40_002, ..CLIENT }, SERVER, 1400);
+    talk.say(true, &[create(1, "A"), create(2, "B")].concat());
+    talk.say(false, &[created(1, 1), created(2, 2)].concat());
+    talk.say(true, &[prepare(1, 1), prepare(2, 2)].concat());
+    talk.say(false, &[prepared(1), prepared(2)].concat());
+    talk.say(true, &[put(1, 1, 1), put(2, 2, 2)].concat());
+    for (_, packet) in talk.end() {
+        w.time += MS;
+        w.decoder.packet(0, w.time, &packet, packet.len(), &mut w.out);
+    }
+    assert_eq!(names(&mut w), ["A", "B"]);
 }
 
 /// pvxs makes a channel of a name with filters, however long, and of those in a message that is not kept whole.

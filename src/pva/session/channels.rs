@@ -148,7 +148,7 @@ impl Session {
         origin: Origin,
         context: &mut Context,
     ) -> ChannelId {
-        let full = self.channels.len() >= context.limits.circuit || context.ids.open >= context.limits.all;
+        let full = context.is_full(self.channels.len());
         if let Some(oldest) = self.channels.keys().next().copied().filter(|_| full) {
             self.remove(time, oldest, Fact::ChannelForgotten, context);
             context.ids.forgotten += 1;

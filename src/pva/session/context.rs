@@ -31,6 +31,8 @@ pub struct SessionLimits {
     pub circuit: usize,
     /// All of these of all circuits.
     pub all: usize,
+    /// So many of each kind a circuit may have, whatever the others have.
+    pub own: usize,
     /// Bytes to keep of a value.
     pub payload: usize,
 }
@@ -49,6 +51,11 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Whether a circuit with so many of a kind may not have one more.
+    pub(super) fn is_full(&self, have: usize) -> bool {
+        have >= self.limits.circuit || self.ids.open >= self.limits.all && have >= self.limits.own
+    }
+
     pub(super) fn emit(&mut self, time: u64, fact: Fact) {
         self.out.push(Event { time, fact });
     }

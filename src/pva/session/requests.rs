@@ -277,8 +277,7 @@ impl Session {
         context: &mut Context,
         forget: impl FnOnce(&mut Session, &mut Ids) -> bool,
     ) {
-        let full = have >= context.limits.circuit || context.ids.open >= context.limits.all;
-        if full && have > 0 && forget(self, context.ids) {
+        if context.is_full(have) && have > 0 && forget(self, context.ids) {
             context.ids.forgotten += 1;
         }
     }
