@@ -209,6 +209,7 @@ fn everything_that_is_asked_for() {
     // a monitor
     w.client(&request(13, 2, 8, 0x88, &[NO_OPTIONS, &4u32.to_le_bytes()].concat()));
     w.client(&request(13, 2, 8, 0x44, b""));
+    w.client(&request(13, 2, 8, 0x44, b"").repeat(3)); // it runs already
     w.client(&message(0, 15, &hex("02000000 08000000")));
     // refused: a channel, a request; and a message
     w.client(&create(9, "NO:SUCH"));

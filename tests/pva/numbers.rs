@@ -213,6 +213,18 @@ fn the_server_ends_a_channel_whose_number_the_client_has_used_again() {
     assert!(facts.contains(&"channel 1 ends".to_owned()), "{facts:?}");
 }
 
+/// The structure of A's request is not that of B's.
+#[test]
+fn structures_of_requests_with_one_number() {
+    let mut w = with_two();
+    w.client(&[prepare(1, 9), prepare(2, 9)].concat());
+    w.server(&answer(11, 9, 8, b"\xff\x80\x00\x01\x05value\x23"));
+    w.facts();
+    w.client(&put(2, 9, 1));
+    let facts = w.facts();
+    assert!(facts.iter().any(|fact| fact.starts_with("Put to 2: [0] ")), "{facts:?}");
+}
+
 #[test]
 fn who_asked_for_which_channel_is_not_known() {
     let mut w = opened();

@@ -34,6 +34,8 @@ pub(super) struct Request {
     /// The structure to put to, and the one that the server sends back.
     pub(super) to_put: Option<TypeRef>,
     pub(super) to_get: Option<TypeRef>,
+    /// Whether another one with its number was prepared before it: which structure is whose is not known.
+    pub(super) shares_number: bool,
     /// Whether an answer is awaited.
     pub(super) waits: bool,
     /// Whether it is not certain that the server was asked for this.
@@ -50,7 +52,8 @@ impl Session {
         cursor: &mut Cursor<'_>,
         context: &mut Context,
     ) -> Read<()> {
-        self.mixes |= self.forget_request(ioid, context.ids);
+        let shares_number = self.forget_request(ioid, context.ids);
+        self.mixes |= shares_number;
         let before = self.gets.remove(&ioid);
         self.mixes |= before.is_some_and(|of| self.channels.contains_key(&of));
         // whatever the request: the types that it defines may come again in another
@@ -77,8 +80,8 @@ impl Session {
         });
         context.ids.open += 1;
         let options = (known, others, cursor.is_big_endian(), length, bytes);
-        let request =
-            Request { kind, channel, options, to_put: None, to_get: None, waits: false, is_doubtful: false };
+        let (to_put, to_get, waits, is_doubtful) = (None, None, false, false);
+        let request = Request { kind, channel, options, to_put, to_get, shares_number, waits, is_doubtful };
         self.requests.insert(ioid, request);
         self.of_channel.insert((channel, ioid));
         Ok(())
@@ -129,7 +132,7 @@ impl Session {
             PUT_GET => self.from_server.read(cursor, context.types),
             _ => to_put,
         };
-        if let Some(request) = self.requests.get_mut(&ioid) {
+        if let Some(request) = self.requests.get_mut(&ioid).filter(|request| !request.shares_number) {
             request.to_put = to_put.ok().flatten();
             request.to_get = to_get.ok().flatten();
         }
@@ -263,7 +266,7 @@ impl Session {
 
     pub(super) fn forget_request(&mut self, ioid: u32, ids: &mut Ids) -> bool {
         let Some(request) = self.requests.remove(&ioid) else { return false };
-        if !self.monitors.contains_key(&ioid) {
+        if self.monitors.get(&ioid) != Some(&request.channel) {
             self.of_channel.remove(&(request.channel, ioid));
         }
         ids.open = ids.open.saturating_sub(1);
