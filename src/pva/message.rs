@@ -36,6 +36,8 @@ pub const SEARCH: u8 = 3;
 pub const SEARCH_RESPONSE: u8 = 4;
 /// The client's identity; from the server the methods that it accepts.
 pub const CONNECTION_VALIDATION: u8 = 1;
+/// More of that, which both servers read and pass over.
+pub const AUTHNZ: u8 = 5;
 /// Channels, and their answers.
 pub const CREATE_CHANNEL: u8 = 7;
 /// A channel ends, said by either side.
@@ -50,6 +52,8 @@ pub const PUT: u8 = 11;
 pub const PUT_GET: u8 = 12;
 /// Monitor.
 pub const MONITOR: u8 = 13;
+/// Parts of arrays: of pvAccessCPP, which nobody uses.
+pub const ARRAY: u8 = 14;
 /// A request ends.
 pub const DESTROY_REQUEST: u8 = 15;
 /// Process.
@@ -113,7 +117,7 @@ impl Header {
     pub fn is_plausible(&self, side: Side) -> bool {
         let known = match self.is_control() {
             true => self.command <= LAST_CONTROL,
-            false => self.command <= LAST_COMMAND && self.command != 19 && self.command != 14,
+            false => self.command <= LAST_COMMAND && self.command != 19 && self.command != ARRAY,
         };
         let continues = self.flags & LAST != 0;
         let least = match (self.command, side) {

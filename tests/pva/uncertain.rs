@@ -219,6 +219,31 @@ fn a_name_of_a_type_that_is_not_known() {
     assert_eq!(told(&mut w).as_deref(), Some("@"));
 }
 
+/// QSRV1 learns types from all messages, and goes by the newer one.
+#[test]
+fn a_name_of_a_type_that_was_defined_elsewhere() {
+    let other = b"\xfd\x01\x00\x80\x00\x02\x04host\x60\x04user\x60\x01a\x01b";
+    let any = [&b"\x80\x00\x01\x01x\x82"[..], other].concat();
+    for hidden in [
+        message(0, 5, other),
+        message(0, 5, &any),
+        request(10, 1, 77, 8, &any),
+        request(13, 1, 77, 8, &any),
+        request(14, 1, 77, 8, other),
+        request(11, 1, 77, 8, &[&b"\xfe\x63\x00"[..], other].concat()),
+        // by a request that was not seen to be prepared
+        request(11, 1, 78, 0, &[&b"\x01\x01"[..], other].concat()),
+    ] {
+        let mut w = ready(QSRV1);
+        w.client(&hidden);
+        w.client(&claim(b"\xfe\x01\x00\x01x\x04boss"));
+        w.client(&create(3, "C"));
+        w.server(&created(3, 3));
+        w.client(&message(0, 11, &body(3, false, 1.5)));
+        assert_eq!(told(&mut w).as_deref(), Some("@"), "{hidden:x?}");
+    }
+}
+
 /// Of two fields with that name pvxs takes the last.
 #[test]
 fn a_name_behind_what_can_not_be_read() {

@@ -8,11 +8,13 @@ use iocrec_log::event::PvaKind;
 use super::claims::Claims;
 use super::context::Context;
 use super::{fetches, kind, Session, FETCH_PUT, INIT, LAST};
+use crate::net::protocol::Side;
 use crate::pva::framer::{Message, FEW};
 use crate::pva::message::{
-    CANCEL_REQUEST, CONNECTION_VALIDATED, CONNECTION_VALIDATION, CREATE_CHANNEL, DESTROY_CHANNEL,
-    DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, PUT_GET, RPC,
+    ARRAY, AUTHNZ, CANCEL_REQUEST, CONNECTION_VALIDATED, CONNECTION_VALIDATION, CREATE_CHANNEL,
+    DESTROY_CHANNEL, DESTROY_REQUEST, GET, GET_FIELD, MESSAGE, MONITOR, PROCESS, PUT, PUT_GET, RPC,
 };
+use crate::pva::types::Known;
 
 /// Size of the buffer that a server of pvAccessCPP says to have, as no other does: it goes by the byte order of the
 /// connection, and passes over the flag of each message.
@@ -34,12 +36,18 @@ impl Session {
                 let method = cursor.string()?;
                 let method = text(method.get(..LONGEST_METHOD).unwrap_or(method));
                 let mut claims = Claims::default();
-                // of a type that is not known here the server may know what it is: then it believes another name
-                if let Ok(Some(of)) = self.from_client.read(cursor, context.types) {
+                // where the server may know other types than are known here, only one that is described whole counts
+                let mut alone = Known::default();
+                let known = if self.misses_types { &mut alone } else { &mut self.from_client };
+                let of = known.read(cursor, context.types);
+                alone.forget(context.types);
+                self.misses_types |= of.is_err();
+                if let Some(of) = of.ok().flatten() {
                     let description = context.types.get(of).unwrap_or_default().to_vec();
                     if value::whole(&description, cursor, &mut claims).is_err() {
                         // pvxs takes the last field of that name, which may be in what can't be read
                         claims.user = String::new();
+                        self.misses_types = true;
                     }
                 }
                 // whatever else comes with another method, servers do not believe
@@ -47,6 +55,12 @@ impl Session {
                     claims = Claims::default();
                 }
                 self.identity(time, method, claims, context);
+            }
+            // what it says is passed over, but it may define types
+            AUTHNZ => {
+                let of = self.from_client.read(cursor, context.types);
+                self.misses_types |= of.is_err();
+                self.types_within(time, Side::Client, of?, false, cursor, context);
             }
             CREATE_CHANNEL => {
                 let read = self.create_all(time, cursor, context);
@@ -68,7 +82,7 @@ impl Session {
                 }
                 self.give_up(time, ioid, ends, context);
             }
-            command @ (GET..=MONITOR | PROCESS | RPC) => {
+            command @ (GET..=ARRAY | PROCESS | RPC) => {
                 let (sid, ioid, subcommand) = (cursor.u32()?, cursor.u32()?, cursor.u8()?);
                 if subcommand & INIT != 0 {
                     self.prepare(time, command, (sid, ioid), cursor, context)?;

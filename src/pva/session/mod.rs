@@ -79,6 +79,8 @@ pub struct Session {
     /// Types that each side has defined.
     from_client: Known,
     from_server: Known,
+    /// Whether the client may have defined others, which were not seen or could not be read.
+    misses_types: bool,
 }
 
 impl Session {
@@ -106,6 +108,7 @@ impl Session {
             of_channel: BTreeSet::new(),
             from_client: Known::default(),
             from_server: Known::default(),
+            misses_types: false,
         }
     }
 
@@ -134,6 +137,7 @@ impl Session {
                 Side::Server => &mut self.from_server,
             };
             known.forget(context.types);
+            self.misses_types |= side == Side::Client;
         }
         let version = message.header.version;
         if self.circuit.id().is_none() || version > self.version && version <= 2 {

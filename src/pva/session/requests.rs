@@ -58,16 +58,18 @@ impl Session {
         self.mixes |= before.is_some_and(|of| self.channels.contains_key(&of));
         // whatever the request: the types that it defines may come again in another
         let of = self.from_client.read(cursor, context.types);
+        self.misses_types |= of.is_err();
+        let known = of.ok().flatten();
+        let options = cursor.rest();
+        let mut others = self.types_within(time, Side::Client, known, false, cursor, context);
         let Some(kind) = kind(command) else {
             if command == GET {
                 self.prepare_get(sid, ioid);
             }
             return Ok(());
         };
-        let length = cursor.rest().len();
-        let bytes = cursor.rest().get(..KEPT_OPTIONS).unwrap_or(cursor.rest()).into();
-        let known = of.ok().flatten();
-        let mut others = self.types_within(time, Side::Client, known, false, cursor, context);
+        let length = options.len();
+        let bytes = options.get(..KEPT_OPTIONS).unwrap_or(options).into();
         // an any takes two bytes at least
         others.truncate(KEPT_OPTIONS / 2);
         others.shrink_to_fit();
@@ -166,12 +168,14 @@ impl Session {
             PvaKind::Rpc => {
                 let before = cursor.rest().len();
                 let of = self.from_client.read(cursor, context.types);
+                self.misses_types |= of.is_err();
                 let length = length.saturating_sub((before - cursor.rest().len()) as u64);
                 self.value(time, Side::Client, of.ok().flatten(), false, cursor, length, context)
             }
             _ => {
                 let request = self.requests.get(&ioid).filter(|_| !is_nobodys);
                 let of = request.and_then(|request| request.to_put);
+                self.misses_types |= of.is_none();
                 self.value(time, Side::Client, of, true, cursor, length, context)
             }
         };

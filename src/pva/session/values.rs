@@ -55,11 +55,12 @@ impl Session {
         };
         let mut anys = Anys { known, types: context.types, found: Vec::new() };
         // as far as it can be read
-        let _ = match changed {
+        let read = match changed {
             true => cursor.bits().and_then(|bits| value::changed(&description, bits, cursor, &mut anys)),
             false => value::whole(&description, cursor, &mut anys),
         };
         let found = anys.found;
+        self.misses_types |= read.is_err() && side == Side::Client;
         found.into_iter().map(|of| context.types.number(time, of, context.out)).collect()
     }
 }
