@@ -20,8 +20,9 @@ use crate::pva::types::Types;
 
 /// First byte of a TLS handshake.
 const TLS: u8 = 0x16;
-/// Bytes of messages that are being put together, on all circuits; beyond it only the first bytes of each are kept.
-const ALL_HELD: usize = 2 << 20;
+/// Bytes of messages of one side that are being put together, on all circuits; beyond it only the first bytes of each are
+/// kept. Who begins messages without end leaves the servers' types as they are.
+const ALL_HELD: usize = 1 << 20;
 
 /// A hole in what a client sent that is longer than this may hide that another connection has begun between the same ends.
 /// Then the types that the server has defined are others, too.
@@ -41,8 +42,8 @@ pub struct PvAccess {
     losses: Losses<Kind>,
     /// Searches on circuits.
     name_servers: NameServers,
-    /// Bytes of memory that framers hold.
-    held: usize,
+    /// Bytes of memory that framers hold, those of clients and of servers.
+    held: (usize, usize),
 }
 
 /// The state of one connection.
@@ -74,7 +75,7 @@ impl PvAccess {
             types: Types::default(),
             losses: Losses::default(),
             name_servers: NameServers::default(),
-            held: 0,
+            held: (0, 0),
         }
     }
 
@@ -99,6 +100,20 @@ impl PvAccess {
         Framer::new(side, self.limits.payload)
     }
 
+    /// Bytes that the framers of one side hold.
+    fn held(&mut self, side: Side) -> &mut usize {
+        match side {
+            Side::Client => &mut self.held.0,
+            Side::Server => &mut self.held.1,
+        }
+    }
+
+    /// One of them holds so many now.
+    fn holds(&mut self, side: Side, before: usize, now: usize) {
+        let held = self.held(side);
+        *held = held.saturating_sub(before) + now;
+    }
+
     /// Passes a piece of one side to its framer, and the messages that this completes to the session.
     fn frame(
         &mut self,
@@ -107,14 +122,14 @@ impl PvAccess {
         out: &mut Vec<Event>,
         piece: &mut dyn FnMut(&mut Framer, usize, &mut Sink),
     ) {
+        let most = if *self.held(side) < ALL_HELD { KEPT } else { FEW };
         let Connection { namespace, session, sides } = connection;
         let (client, server) = (session.circuit.client, session.circuit.server);
         let asked = Asked { namespace: *namespace, client, server };
         let name_servers = &mut self.name_servers;
         let (framer, other) = sides.both(side);
-        let most = if self.held < ALL_HELD { KEPT } else { FEW };
         let mut context = Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
-        let before = framer.held() + other.held();
+        let before = (framer.held(), other.held());
         piece(framer, most, &mut |time, message| {
             if let Some(ioid) = session.unasked(side, &message) {
                 // QSRV1 carries a put out once all that it needs has come, whatever is still to come
@@ -124,7 +139,9 @@ impl PvAccess {
             name_servers.message(asked, side, time, &message, context.out);
             session.message(side, time, &message, &mut context);
         });
-        self.held = self.held.saturating_sub(before) + framer.held() + other.held();
+        let now = (framer.held(), other.held());
+        self.holds(side, before.0, now.0);
+        self.holds(side.peer(), before.1, now.1);
         if let Some(order) = session.order.take() {
             sides.of(Side::Client).order = Some(order);
         }
@@ -217,9 +234,9 @@ impl Protocol for PvAccess {
         self.frame(connection, Side::Client, out, &mut |framer, _, sink| framer.end(time, sink));
         connection.session.circuit.report_closing(time, closing, out);
         for side in [Side::Client, Side::Server] {
-            let framer = connection.sides.of(side);
-            self.held = self.held.saturating_sub(framer.held());
-            *framer = self.framer(side);
+            let held = connection.sides.of(side).held();
+            self.holds(side, held, 0);
+            *connection.sides.of(side) = self.framer(side);
         }
         let end = if closing == Closing::Forgotten { Fact::CircuitForgotten } else { Fact::CircuitEnd };
         connection.session.end(time, end, &mut self.ids, &mut self.types, out);

@@ -3,7 +3,7 @@
 use crate::wire::*;
 use iocrec::net::protocol::Decoder as _;
 use iocrec::pva::{Decoder, Limits};
-use iocrec_log::event::{Event, Fact};
+use iocrec_log::event::{Address, Event, Fact};
 use iocrec_testing::chance::{fuzz, Random};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -193,6 +193,31 @@ fn what_is_missing_is_counted() {
     });
     println!("{missed} of {all} puts missed");
     assert!(std::env::var("FUZZ_SEED").is_ok() || (missed > 10 && missed < all / 3), "{missed} of {all}");
+}
+
+/// Clients that begin long messages and never end them: what servers send others is kept as ever.
+#[test]
+fn messages_that_never_end() {
+    let mut w = Wire::ready();
+    let long = request(20, 1, 1, 0, &vec![0; 200_000]);
+    for number in 0..40 {
+        let mut talk = Talk::open(Address { port: 20_000 + number, ..CLIENT }, SERVER, 1400);
+        talk.say(true, &long[..65_000]);
+        let packets = talk.end();
+        for (_, packet) in &packets[..packets.len() - 2] {
+            w.time += MS;
+            w.decoder.packet(0, w.time, packet, packet.len(), &mut w.out);
+        }
+    }
+    // the structure of a group
+    let fields = (0..200).flat_map(|field| [string(&format!("field{field:0>30}")), vec![0x22]].concat());
+    let group: Vec<u8> = [0xff, 0x80, 0, 200].into_iter().chain(fields).collect();
+    w.client(&request(11, 2, 4, 8, NO_OPTIONS));
+    w.server(&answer(11, 4, 8, &group));
+    w.client(&request(11, 2, 4, 0, &hex("0102 07000000")));
+    let facts = w.facts();
+    let put = facts.iter().find(|fact| fact.starts_with("Put to ")).expect("a put");
+    assert!(!put.contains(": [0]"), "{put}");
 }
 
 /// 633 bytes in 40 messages: each type has twice the one before it, 1.6e12 fields in the end.
