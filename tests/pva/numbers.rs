@@ -213,6 +213,21 @@ fn the_server_ends_a_channel_whose_number_the_client_has_used_again() {
     assert!(facts.contains(&"channel 1 ends".to_owned()), "{facts:?}");
 }
 
+/// QSRV1 answers as if nothing had been said, QSRV2 likewise where the request is not ended.
+#[test]
+fn a_put_that_is_cancelled_by_the_number_of_another_channel() {
+    for command in [15, 21] {
+        let mut w = with_two();
+        w.client(&prepare(1, 9));
+        w.server(&prepared(9));
+        w.client(&[put(1, 9, 1), pair(command, 2, 9)].concat());
+        w.server(&answer(11, 9, 0, &[0xff]));
+        let facts = w.facts();
+        let answers: Vec<&String> = facts.iter().filter(|fact| fact.starts_with("Put answered")).collect();
+        assert_eq!(answers, ["Put answered 0 \"\": [] 0 "], "{command}");
+    }
+}
+
 /// The structure of A's request is not that of B's.
 #[test]
 fn structures_of_requests_with_one_number() {

@@ -74,13 +74,19 @@ impl Session {
             }
             DESTROY_REQUEST | CANCEL_REQUEST => {
                 let (sid, ioid) = (cursor.u32()?, cursor.u32()?);
-                self.mixes |=
-                    self.requests.get(&ioid).is_some_and(|of| self.by_sid.get(&sid) != Some(&of.channel));
                 let ends = message.header.command == DESTROY_REQUEST;
                 if ends {
                     self.end_get(sid, ioid);
                 }
-                self.give_up(time, ioid, ends, context);
+                if self.requests.get(&ioid).is_none_or(|of| self.by_sid.get(&sid) == Some(&of.channel)) {
+                    self.give_up(time, ioid, ends, context);
+                } else {
+                    // by another channel's number QSRV1 ends nothing, and QSRV2 cancels nothing
+                    self.mixes = true;
+                    if ends {
+                        self.forget_request(ioid, context.ids);
+                    }
+                }
             }
             command @ (GET..=ARRAY | PROCESS | RPC) => {
                 let (sid, ioid, subcommand) = (cursor.u32()?, cursor.u32()?, cursor.u8()?);
