@@ -101,9 +101,7 @@ impl Session {
                     if command == GET && subcommand & LAST != 0 {
                         self.gets.remove(&ioid);
                     }
-                    if let Some(request) = self.requests.get_mut(&ioid) {
-                        request.waits = true;
-                    }
+                    self.ask(ioid);
                 }
             }
             _ => {}

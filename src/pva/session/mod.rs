@@ -70,6 +70,8 @@ pub struct Session {
     /// which of them a number of a request means.
     mixes: bool,
     requests: BTreeMap<u32, Request>,
+    /// How often something came twice, with other bytes.
+    doubts: u32,
     /// Channels of the gets that are prepared, as far as they are known. They take no other's place.
     gets: BTreeMap<u32, ChannelId>,
     /// Channels of the monitors that run.
@@ -103,6 +105,7 @@ impl Session {
             owed: Owed::default(),
             mixes: false,
             requests: BTreeMap::new(),
+            doubts: 0,
             gets: BTreeMap::new(),
             monitors: BTreeMap::new(),
             of_channel: BTreeSet::new(),

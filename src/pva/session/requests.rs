@@ -38,8 +38,19 @@ pub(super) struct Request {
     pub(super) shares_number: bool,
     /// Whether an answer is awaited.
     pub(super) waits: bool,
+    /// [`Session::doubts`] when it was asked for.
+    doubts: u32,
     /// Whether it is not certain that the server was asked for this.
-    pub(super) is_doubtful: bool,
+    is_doubtful: bool,
+}
+
+impl Request {
+    /// No answer is awaited any more. Returns whether one was.
+    fn settle(&mut self, doubts: u32) -> bool {
+        let waited = std::mem::take(&mut self.waits);
+        self.is_doubtful |= waited && self.doubts != doubts;
+        waited
+    }
 }
 
 impl Session {
@@ -82,8 +93,17 @@ impl Session {
         });
         context.ids.open += 1;
         let options = (known, others, cursor.is_big_endian(), length, bytes);
-        let (to_put, to_get, waits, is_doubtful) = (None, None, false, false);
-        let request = Request { kind, channel, options, to_put, to_get, shares_number, waits, is_doubtful };
+        let request = Request {
+            kind,
+            channel,
+            options,
+            to_put: None,
+            to_get: None,
+            shares_number,
+            waits: false,
+            doubts: 0,
+            is_doubtful: false,
+        };
         self.requests.insert(ioid, request);
         self.of_channel.insert((channel, ioid));
         Ok(())
@@ -179,9 +199,7 @@ impl Session {
                 self.value(time, Side::Client, of, true, cursor, length, context)
             }
         };
-        if let Some(request) = self.requests.get_mut(&ioid) {
-            request.waits = true;
-        }
+        self.ask(ioid);
         let options = match self.requests.get(&ioid).filter(|_| !is_nobodys) {
             Some(request) => {
                 let (of, others, big_endian, length, bytes) = &request.options;
@@ -216,7 +234,7 @@ impl Session {
         let circuit = self.number(time, context);
         let mut of = None;
         if let Some(request) = self.requests.get_mut(&ioid) {
-            request.waits = false;
+            request.settle(self.doubts);
             of = if of_put { request.to_put } else { request.to_get };
             if std::mem::take(&mut request.is_doubtful) {
                 return Ok(());
@@ -247,8 +265,13 @@ impl Session {
 
     /// What waits for an answer has come twice, with other bytes: whose the answers are is not known.
     pub fn doubt(&mut self) {
-        for request in self.requests.values_mut() {
-            request.is_doubtful |= request.waits;
+        self.doubts = self.doubts.wrapping_add(1);
+    }
+
+    /// An answer is awaited.
+    pub(super) fn ask(&mut self, ioid: u32) {
+        if let Some(request) = self.requests.get_mut(&ioid).filter(|request| !request.waits) {
+            (request.waits, request.doubts) = (true, self.doubts);
         }
     }
 
@@ -256,7 +279,7 @@ impl Session {
     pub(super) fn give_up(&mut self, time: u64, ioid: u32, ends: bool, context: &mut Context) {
         self.stop(time, ioid, context);
         let request = self.requests.get_mut(&ioid);
-        let waiting = request.and_then(|request| std::mem::take(&mut request.waits).then_some(request.kind));
+        let waiting = request.and_then(|request| request.settle(self.doubts).then_some(request.kind));
         if let Some(kind) = waiting {
             let circuit = self.number(time, context);
             let (text, value) = (String::new(), PvaValue::default());
@@ -287,5 +310,53 @@ impl Session {
         if context.is_full(have) && have > 0 && forget(self, context.ids) {
             context.ids.forgotten += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::packet::End;
+    use crate::net::protocol::{Ends, Start};
+    use crate::pva::message::PUT;
+    use crate::pva::session::SessionLimits;
+    use crate::pva::types::Types;
+
+    fn put(session: &mut Session, ioid: u32, context: &mut Context) {
+        let cursor = &mut Cursor::new(b"\x01\x02\x07", false);
+        session.put(1, PvaKind::Put, (1, ioid), cursor, 3, context).expect("it can be read");
+    }
+
+    /// Whether the server's answer is taken for a put's.
+    fn is_answered(session: &mut Session, ioid: u32, context: &mut Context) -> bool {
+        let before = context.out.len();
+        let cursor = &mut Cursor::new(b"\xff", false);
+        session.answered(2, (PvaKind::Put, false), ioid, cursor, 6, context).expect("it can be read");
+        context.out.len() > before
+    }
+
+    /// However often that is, and however many requests there are.
+    #[test]
+    fn what_came_twice_with_other_bytes_has_no_answer() {
+        let end = End::v6(1, 5075);
+        let ends = Ends { namespace: 0, client: end, server: end, start: Start::Opened, listener: None };
+        let (mut ids, mut types, mut out) = (Ids::default(), Types::default(), Vec::new());
+        let limits = SessionLimits { circuit: 100, all: 100, own: 1, payload: 64 };
+        let mut context = Context { ids: &mut ids, types: &mut types, limits, out: &mut out };
+        let mut session = Session::new(&ends, false);
+        for ioid in 1..=3 {
+            let options = &mut Cursor::new(b"\x80\x00\x00", false);
+            session.prepare(1, PUT, (1, ioid), options, &mut context).expect("it can be read");
+        }
+        put(&mut session, 1, &mut context);
+        put(&mut session, 3, &mut context);
+        (0..1000).for_each(|_| session.doubt());
+        session.give_up(1, 3, false, &mut context);
+        put(&mut session, 2, &mut context);
+        put(&mut session, 3, &mut context);
+        let answered = [1, 2, 3].map(|ioid| is_answered(&mut session, ioid, &mut context));
+        assert_eq!(answered, [false, true, false]);
+        put(&mut session, 1, &mut context);
+        assert!(is_answered(&mut session, 1, &mut context));
     }
 }
