@@ -228,6 +228,18 @@ fn a_put_that_is_cancelled_by_the_number_of_another_channel() {
     }
 }
 
+/// pvxs passes over the start of a monitor that was not prepared; its number is free.
+#[test]
+fn the_end_of_a_channel_ends_no_request_of_another() {
+    let mut w = with_two();
+    w.client(&create(7, "C"));
+    w.server(&created(7, 3));
+    w.client(&[request(13, 1, 9, 0x44, b""), prepare(2, 9)].concat());
+    w.server(&prepared(9));
+    w.client(&[pair(8, 1, 5), put(3, 9, 1)].concat());
+    assert_eq!(names(&mut w), ["B"]);
+}
+
 /// The structure of A's request is not that of B's.
 #[test]
 fn structures_of_requests_with_one_number() {

@@ -197,8 +197,13 @@ impl Session {
         }
         let own: Vec<u32> = self.of_channel.range((id, 0)..=(id, u32::MAX)).map(|(_, ioid)| *ioid).collect();
         for ioid in own {
-            self.forget_request(ioid, context.ids);
-            self.forget_monitor(ioid, context.ids);
+            // the number may be that of another channel's request, too
+            if self.requests.get(&ioid).is_some_and(|request| request.channel == id) {
+                self.forget_request(ioid, context.ids);
+            }
+            if self.monitors.get(&ioid) == Some(&id) {
+                self.forget_monitor(ioid, context.ids);
+            }
             self.of_channel.remove(&(id, ioid));
         }
         context.ids.open = context.ids.open.saturating_sub(1);
