@@ -240,6 +240,31 @@ fn the_end_of_a_channel_ends_no_request_of_another() {
     assert_eq!(names(&mut w), ["B"]);
 }
 
+/// QSRV2 passes over PROCESS and PUT_GET: the number stays that of A's request.
+#[test]
+fn a_request_that_is_passed_over() {
+    for command in [12, 16] {
+        let mut w = with_two();
+        w.client(&prepare(1, 9));
+        w.server(&prepared(9));
+        w.client(&[request(command, 2, 9, 8, NO_OPTIONS), put(2, 9, 1)].concat());
+        assert_eq!(names(&mut w), [""], "{command}");
+    }
+}
+
+/// pvxs ends a request with its last put only if that succeeds.
+#[test]
+fn a_last_put_that_fails() {
+    let mut w = with_two();
+    w.client(&prepare(1, 9));
+    w.server(&prepared(9));
+    w.client(&put(1, 9, 1).tap(|m| m[16] = 0x10));
+    w.server(&answer(11, 9, 0x10, &hex("02 02 4e4f 00")));
+    w.client(&put(2, 9, 2));
+    w.server(&answer(11, 9, 0, &[0xff]));
+    assert_eq!(names(&mut w), ["A", "A"]);
+}
+
 /// The structure of A's request is not that of B's.
 #[test]
 fn structures_of_requests_with_one_number() {

@@ -155,8 +155,11 @@ impl Session {
                     let fetched = matches!(command, PUT | PUT_GET) && fetches(command, subcommand);
                     let kind = if fetched { PvaKind::Get } else { kind };
                     let of_put = command == PUT_GET && subcommand & FETCH_PUT != 0;
+                    // pvxs ends no request that fails
+                    let mut ahead = *cursor;
+                    let succeeds = ahead.status().is_ok_and(|status| status.is_success());
                     self.answered(time, (kind, of_put), ioid, cursor, message.length, context)?;
-                    if subcommand & LAST != 0 {
+                    if subcommand & LAST != 0 && succeeds {
                         self.forget_request(ioid, context.ids);
                     }
                 }

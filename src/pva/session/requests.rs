@@ -174,8 +174,13 @@ impl Session {
         // QSRV2 looks at the request's number alone, QSRV1 refuses what does not fit, unless it fits what was prepared
         // for that channel with the same number
         let named = self.by_sid.get(&sid).copied();
-        let prepared = self.requests.get(&ioid).map(|request| request.channel).or_else(|| self.of_get(ioid));
-        let is_nobodys = prepared == Some(NOBODYS) || self.mixes && (prepared.is_none() || named != prepared);
+        let request = self.requests.get(&ioid);
+        let prepared = request.map(|request| request.channel).or_else(|| self.of_get(ioid));
+        // QSRV2 passes over some requests, and goes by the one before
+        let is_passed_over = request.is_some_and(|request| request.shares_number && request.kind != kind);
+        let is_nobodys = prepared == Some(NOBODYS)
+            || is_passed_over
+            || self.mixes && (prepared.is_none() || named != prepared);
         let channel = match prepared.filter(|_| !is_nobodys) {
             Some(prepared) => prepared,
             None if is_nobodys => self.nameless(time, context),
