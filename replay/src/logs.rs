@@ -14,7 +14,7 @@ use crate::model::peers::Peers;
 use crate::model::quiet::Span;
 use crate::model::replay::Replay;
 use crate::model::selection::Interest;
-use crate::model::source::{group, Source};
+use crate::model::source::{group, in_order, Source};
 use crate::namesakes::{self, Namesakes};
 use crate::notices::{Notice, Notices};
 use crate::output::wording::cause;
@@ -747,7 +747,7 @@ pub fn find_all(paths: &[PathBuf], no_limit: bool) -> Found {
     }
     let mut runs: Vec<_> = runs.into_iter().collect();
     for (_, files) in &mut runs {
-        files.sort_by_key(|file| file.header.map(|header| header.sequence));
+        in_order(files);
     }
     let begun =
         |files: &[SegmentFile]| files.first().and_then(|file| file.header).map(|header| header.created_wall);

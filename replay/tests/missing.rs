@@ -72,6 +72,28 @@ fn every_command_says_that_a_segment_is_cut() {
     assert!(silent.is_empty(), "{}", silent.join("\n"));
 }
 
+/// A segment is copied while it is written, and again, whole, after it has been pinned or renamed: the first copy makes no hole,
+/// whatever its name is.
+#[test]
+fn of_two_copies_of_a_segment_the_whole_one_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let files = log_of_segments(&log);
+    let ask = |command: &str| outcome(iocreplay([command, "--utc", log.to_str().unwrap()]).output().unwrap());
+    let whole = ask("puts");
+    assert_eq!(whole.0, 0, "{}", whole.2);
+    let bytes = fs::read(&files[1]).unwrap();
+    for name in ["0-copied-before.iocrec", "zz-copied-before.iocrec"] {
+        let copy = log.join(name);
+        fs::write(&copy, &bytes[..bytes.len() / 2]).unwrap();
+        let (code, out, err) = ask("puts");
+        assert!(code == 0 && out == whole.1 && err == whole.2, "{name}: {code} {err}");
+        let (code, out, err) = ask("verify");
+        assert_eq!(code, 0, "{name}: {out} {err}");
+        fs::remove_file(copy).unwrap();
+    }
+}
+
 /// The last segment had just begun when it was copied: what can be read ends with the one before.
 #[test]
 fn a_log_ends_with_what_can_be_read_of_it() {

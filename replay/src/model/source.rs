@@ -25,6 +25,7 @@ use iocrec_log::context::Budget;
 use iocrec_log::event::{Class, Event, Fact, Ioc, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{fit, Block, Cause, Choice, Glance, SegmentFile};
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -144,15 +145,20 @@ pub fn group(files: Vec<SegmentFile>) -> Vec<Vec<SegmentFile>> {
             runs.entry(header.run).or_default().push(file);
         }
     }
-    let sequence = |file: &SegmentFile| file.header.map(|header| header.sequence);
     let mut runs: Vec<Vec<SegmentFile>> = runs.into_values().collect();
     for files in &mut runs {
-        files.sort_by_key(sequence);
+        in_order(files);
         // The same segment twice: named twice, or a copy beside it.
-        files.dedup_by_key(|file| sequence(file));
+        files.dedup_by_key(|file| file.header.map(|header| header.sequence));
     }
     runs.sort_by_key(|files| (begun(files), files.first().map(|file| file.path.clone())));
     runs
+}
+
+/// Puts a run's segments in order. Of several copies of a segment, the longest comes first: segments only grow, so the
+/// others were copied while it was written, or were cut.
+pub(crate) fn in_order(files: &mut [SegmentFile]) {
+    files.sort_by_key(|file| (file.header.map(|header| header.sequence), Reverse(file.size)));
 }
 
 /// Wall-clock time of the start of the first segment.
