@@ -1,15 +1,16 @@
 //! What ended in a part of a log that is missing.
 //!
-//! A recorder deletes its oldest segments, but not those that are pinned, so segments may lack between others. A segment
-//! begins with a keyframe, which names all that is in force. So what was open before such a gap, and is not named after it,
-//! has ended in between. Readers learn it as they learn other ends: from facts, which come in a block of their own after the
-//! keyframe and count as a part of that, since no recorder wrote them. Their time is that at which the segment was begun,
-//! the latest that there is for these ends.
+//! A recorder deletes its oldest segments, but not those that are pinned, so segments may lack between others. Blocks may
+//! be damaged or missing, and a recorder that can't store loses events until it can. A segment begins with a keyframe, which
+//! names all that is in force. So what was open before such a gap, and is not named after it, has ended in between. Readers
+//! learn it as they learn other ends: from facts, which come in a block of their own after the keyframe and count as a part
+//! of that, since no recorder wrote them. Their time is that at which the segment was begun, the latest that there is for
+//! these ends.
 
-use iocrec_log::event::{CircuitId, Event, Fact, IocEnd, IocId, StuckEnd};
+use iocrec_log::event::{CircuitId, Event, Fact, IocEnd, IocId, SegmentEnd, StuckEnd};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Block, LeftOut, SegmentFile};
-use std::collections::{HashMap, VecDeque};
+use iocrec_log::reader::{Block, Cause, LeftOut};
+use std::collections::HashMap;
 
 /// The manner of the end of such an IOC.
 pub const UNSEEN: &str = "unseen: a part of the log is missing";
@@ -37,37 +38,43 @@ struct Open {
 /// Follows what is open over segments.
 #[derive(Default)]
 pub struct EndedUnseen {
+    /// Whether all blocks are read, so that their numbers tell whether some are missing.
+    counts: bool,
     open: HashMap<Thing, Open>,
     /// Run and number of the segment, and when it was begun.
     last: Option<(u128, u32)>,
     created: u64,
     /// How many segments there were.
     segment: u64,
-    /// Whether segments lack before it, and its keyframe has not ended.
+    /// Whether something is missing before it, and its keyframe has not ended.
     is_after_gap: bool,
+    /// The number of blocks that were read of the segment before, as long as the keyframe has not told how that ended. It
+    /// never does if the recorder could not store meanwhile.
+    before: Option<u32>,
     /// Whether nothing of its keyframe is damaged.
     is_whole: bool,
     /// Offset and number of the last block.
     place: (u64, u32),
 }
 
-/// Whether segments lack between these.
-pub fn lack_segments(files: &VecDeque<SegmentFile>) -> bool {
-    files.iter().zip(files.iter().skip(1)).any(|(one, next)| match (one.header, next.header) {
-        (Some(one), Some(next)) => one.run == next.run && one.sequence.checked_add(1) != Some(next.sequence),
-        _ => false,
-    })
-}
-
 impl EndedUnseen {
+    /// For a scan that reads all blocks, or not.
+    pub fn new(counts: bool) -> Self {
+        EndedUnseen { counts, ..EndedUnseen::default() }
+    }
+
     /// A segment begins.
     pub fn begin(&mut self, header: &SegmentHeader) {
+        // older recorders noted no ends
+        let notes_ends = header.facts > Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number();
+        self.before = None;
         match self.last {
             Some((run, _)) if run != header.run => {
                 self.open.clear();
                 self.is_after_gap = false;
             }
             Some((_, before)) if before.checked_add(1) != Some(header.sequence) => self.is_after_gap = true,
+            Some(_) if notes_ends => self.before = Some(self.place.1.saturating_add(1)),
             _ => {}
         }
         self.last = Some((header.run, header.sequence));
@@ -77,9 +84,13 @@ impl EndedUnseen {
         self.is_whole = true;
     }
 
-    /// A part of the segment can't be read: if it is in the keyframe, that may have named what seems to have ended.
-    pub fn damaged(&mut self) {
-        self.is_whole = false;
+    /// A part of the segment can't be read: something may have ended in it. If it is in the keyframe, that may have named
+    /// what seems to have ended.
+    pub fn damaged(&mut self, cause: &Cause) {
+        if !matches!(cause, Cause::Header | Cause::Stray | Cause::Repeated) {
+            self.is_whole = false;
+            self.is_after_gap = true;
+        }
     }
 
     /// Takes a block; returns the one that comes before it, if that is the first after a keyframe that shows ends.
@@ -103,6 +114,7 @@ impl EndedUnseen {
             Fact::Ioc(ioc) => (Thing::Ioc(ioc.id), ioc.id),
             fact => {
                 let ended = match fact {
+                    Fact::SegmentEnd(end) => return self.note_end(end),
                     Fact::StuckEnd(end) => Thing::Stuck(end.id),
                     Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => Thing::Circuit(*circuit),
                     Fact::IocEnd(end) => Thing::Ioc(end.ioc),
@@ -117,8 +129,17 @@ impl EndedUnseen {
         }
     }
 
+    /// How the segment before ended.
+    fn note_end(&mut self, end: &SegmentEnd) {
+        let is_before = self.last.is_some_and(|(_, sequence)| end.segment.checked_add(1) == Some(sequence));
+        if let Some(read) = self.before.take_if(|_| is_before) {
+            self.is_after_gap |= self.counts && end.blocks > read;
+        }
+    }
+
     /// The keyframe has ended: the ends that it shows. Where a segment ends with it, it may not be whole, and the next one tells.
     fn keyframe_ended(&mut self) -> Option<Block> {
+        self.is_after_gap |= self.before.take().is_some();
         if !self.is_after_gap || !self.is_whole {
             return None;
         }

@@ -6,7 +6,7 @@
 //! ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single segment, of
 //! which only the first blocks may be wanted, does not.
 
-use crate::ended_unseen::{lack_segments, EndedUnseen};
+use crate::ended_unseen::EndedUnseen;
 use crate::namesakes;
 use crate::progress::Share;
 use iocrec_log::clock::can_be_right;
@@ -66,7 +66,7 @@ pub struct Scan {
     /// Bytes of the segments before, and how far the scan is, which a scan of one segment does not tell.
     before: u64,
     share: Option<Share>,
-    /// What is open, if segments lack between these.
+    /// What is open, if there are several.
     unseen: Option<Box<EndedUnseen>>,
     /// The block that comes after such ends.
     held: Option<Block>,
@@ -77,7 +77,8 @@ impl Scan {
     pub fn new<'a>(files: impl IntoIterator<Item = &'a SegmentFile>, blocks: Blocks) -> Self {
         let files: VecDeque<SegmentFile> = files.into_iter().cloned().collect();
         let share = Some(Share::begin(files.iter().map(|file| file.size).sum()));
-        let unseen = lack_segments(&files).then(Box::default);
+        let counts = matches!(blocks, Blocks::All | Blocks::Since(0));
+        let unseen = (files.len() > 1).then(|| Box::new(EndedUnseen::new(counts)));
         let (opened, segment, file) = (VecDeque::new(), None, None);
         Scan { files, blocks, choose: None, opened, segment, file, before: 0, share, unseen, held: None }
     }
@@ -209,7 +210,7 @@ impl Iterator for Scan {
             }
             Some(Err(damage)) => {
                 if let Some(unseen) = &mut self.unseen {
-                    unseen.damaged();
+                    unseen.damaged(&damage.cause);
                 }
                 Some(Part::Damage(damage))
             }
