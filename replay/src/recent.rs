@@ -5,6 +5,7 @@ use crate::logs::Logs;
 use crate::model::clock::SetLater;
 use crate::model::course::Course;
 use crate::scan::{Blocks, Part, Scan};
+use crate::states::NOTED;
 use crate::time::SECOND;
 use iocrec_log::context::Context;
 use iocrec_log::event::Fact;
@@ -26,7 +27,8 @@ pub struct Recent {
     pub since: i64,
     /// The time from which the beginnings of chains are in it, except for those that took longer than requests may.
     pub sure: i64,
-    /// Its end; no block that begins later concerns the record.
+    /// Its end: that of the time asked for, and some time more, in which the recorder has noted what went unseen. Nothing
+    /// later that the record did is left out, nor that something may have gone unseen since.
     pub until: i64,
 }
 
@@ -39,12 +41,12 @@ impl Recent {
         let runs = logs.runs().iter();
         // Of several runs the one that touched it last: the others changed it earlier.
         let found = runs.map(|files| of_run(files, record, filter)).collect::<Option<Vec<_>>>()?;
-        let (first, last) = found.into_iter().flatten().max_by_key(|(_, last)| *last)?;
+        let (first, _) = found.into_iter().flatten().max_by_key(|(_, last)| *last)?;
         let since = first.saturating_sub(BEFORE);
         (since > filter.since.unwrap_or(i64::MIN)).then_some(Recent {
             since,
             sure: first.saturating_sub(SECOND as i64),
-            until: last.saturating_add(2 * MARGIN).min(filter.until.unwrap_or(i64::MAX)),
+            until: filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED)),
         })
     }
 }

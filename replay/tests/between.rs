@@ -4,9 +4,10 @@
 mod common;
 
 use common::{
-    complete, iocreplay, outcome, process, write_events, write_events_later, write_later, SECOND, WALL,
+    complete, definitions, iocreplay, outcome, process, write_events, write_events_later, write_later, SECOND,
+    WALL,
 };
-use iocrec_log::event::{Attached, Fact, IocEnd, Snapshot, Value};
+use iocrec_log::event::{Attached, Fact, Ioc, IocEnd, Snapshot, Value};
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -174,6 +175,37 @@ fn an_ioc_that_outlived_its_recorder_was_not_recorded_to_its_end() {
         "attached   2026-09-21T14:13:29.000+00:00 to 2026-09-21T14:13:31.000+00:00",
     ];
     assert_eq!(told, expected, "{out}");
+}
+
+/// Its IOC was started anew while no recorder ran: what it had before is gone, though nobody saw an end.
+#[test]
+fn why_knows_that_an_ioc_was_started_anew_unseen() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| place.path().join(name));
+    let done = |time: u64, value: f64| {
+        [(time, process(3, -100, 2, 2)), (time + 1000, complete(3, -200, 2, value, 0))]
+    };
+    let before: Vec<_> = done(2 * SECOND, 1.0).into_iter().chain(done(3 * SECOND, 2.0)).collect();
+    let demo = definitions("box").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    let anew = Ioc { pid: 555, start: 12 * SECOND, ..*demo };
+    let read = Snapshot { record: 2, value: Value::Double(2.0), severity: 0, status: 0, stamp: None };
+    let after = vec![(0, Fact::from(anew)), (SECOND, Fact::Snapshot(read))];
+    write_events(&first, "box", 1, before);
+    write_events_later(&second, "box", 2, 9, after, 4 * SECOND);
+    let why = |logs: &[&Path]| {
+        let (code, out, err) = outcome(iocreplay(["why", "--utc", "T:CALC"]).args(logs).output().unwrap());
+        assert_eq!(code, 0, "{err}");
+        assert!(out.starts_with("T:CALC changed from 1 to 2 at 2026-09-21T14:13:23"), "{out}");
+        out
+    };
+    let both = why(&[&first, &second]);
+    assert!(both.contains("\nIts IOC had ended by 2026-09-21T14:13:30"), "{both}");
+    assert!(both.contains(", which was not seen: ") && !both.contains("It had another value"), "{both}");
+    assert!(!why(&[&first]).contains("had ended"));
 }
 
 /// It changed while no recorder ran: neither is the last change that was seen the last one, nor did nothing change since.

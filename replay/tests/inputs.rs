@@ -112,6 +112,31 @@ fn the_input_that_changed_is_followed_and_the_other_is_not() {
     assert!(!text.contains("\nT:CALC changed"), "it was not the cause: {text}");
 }
 
+/// What was lost may hold a later change of an input: nothing says then that it did not change.
+#[test]
+fn what_was_lost_may_have_changed_an_input() {
+    let cause = "ring buffer full".to_owned();
+    let loss = Loss { source: LossSource::Hits, count: 17, since: 10200 * MS, cause };
+    let events = [
+        links(SECOND, SUM, &[(INPA, "T:SP NPP NMS"), (INPB, "T:CALC NPP NMS")]),
+        scan(SCAN, 2 * SECOND, 2, 5.0).into(),
+        scan(SCAN, 3 * SECOND, 2, 6.0).into(),
+        scan(OTHER, 10 * SECOND, SUM, 7.0).into(),
+        vec![(10300 * MS, Fact::Loss(loss))],
+        written(10500 * MS, (1, 1), 1.0, 2.0).into(),
+        scan(OTHER, 11 * SECOND, SUM, 8.0).into(),
+    ]
+    .concat();
+    let (why, text) = ask(events, &["T:SUM"]);
+    let missed: Vec<&Json> = why["sources"].as_array().unwrap().iter().map(|one| &one["missed"]).collect();
+    let lost = "17 hits or events lost: ring buffer full";
+    assert_eq!(missed, [&Json::Null, &Json::from(lost)], "{why:#}");
+    assert!(text.contains("T:SUM.INPA reads T:SP, which changed 500.02 ms before\n"), "{text}");
+    let told = "T:SUM.INPB reads T:CALC, which changed 8.000 s before, not seen to since it processed \
+                before; after that, not all was recorded: ";
+    assert!(text.contains(&format!("{told}{lost}\n")), "{text}");
+}
+
 #[test]
 fn of_several_none_is_picked() {
     let events = [

@@ -3,9 +3,13 @@
 mod common;
 
 use common::every::every_once;
-use common::{ca_put, definitions, happenings, iocreplay, outcome, segments, write_events, MS, SECOND, WALL};
+use common::{
+    ca_put, complete, definitions, happenings, iocreplay, outcome, process, segments, write_events, MS, SCAN,
+    SECOND, WALL,
+};
 use iocrec_log::event::{
-    Address, CaPut, Channel, Circuit, Event, Fact, IocEnd, Origin, Stuck, StuckEnd, Wait,
+    Address, CaPut, Channel, Circuit, Event, Fact, IocEnd, Loss, LossSource, Origin, Snapshot, Stuck,
+    StuckEnd, Value, Wait,
 };
 use iocrec_log::reader::Segment;
 use iocrec_log::storage::{Clocked, Directory};
@@ -177,6 +181,65 @@ fn the_cause_says_that_later_changes_may_be_missing() {
     // before that part
     let before = why(&["--at", "2026-09-21T14:13:25Z"]);
     assert!(before.starts_with("T:SP changed from ") && !before.contains("later changes"), "{before}");
+}
+
+/// T:CALC has these values from one second to the next; much later the recorder reads another one, and then hits are lost.
+fn scanned_and_lost(directory: &Path, values: &[f64]) -> PathBuf {
+    let log = directory.join("log");
+    let mut events = Vec::new();
+    for (second, value) in (1..).zip(values) {
+        let time = second * SECOND;
+        events.push((time, process(SCAN, -100, 2, 2)));
+        events.push((time + 1000, complete(SCAN, -200, 2, *value, 0)));
+    }
+    let read = Snapshot { record: 2, value: Value::Double(7.0), severity: 0, status: 0, stamp: None };
+    events.push((30 * SECOND, Fact::Snapshot(read)));
+    let cause = "ring buffer full".to_owned();
+    let loss = Loss { source: LossSource::Hits, count: 17, since: 50 * SECOND, cause };
+    events.push((60 * SECOND, Fact::Loss(loss)));
+    write_events(&log, "box1", 7, events);
+    log
+}
+
+/// The last change that was seen is found from the end of the log, but what was lost and read long after it counts, too.
+#[test]
+fn the_cause_knows_what_came_long_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = scanned_and_lost(directory.path(), &[1.0, 1.0, 2.0]);
+    let why = |options: &[&str]| {
+        let words = [&["why", "T:CALC", "--utc", log.to_str().unwrap()], options].concat();
+        let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+        assert_eq!(code, 0, "{err}");
+        assert!(out.starts_with("T:CALC changed from 1 to 2 at 2026-09-21T14:13:23"), "{out}");
+        out
+    };
+    let lost = "There may be later changes: after it, not all was recorded: 17 hits or events lost";
+    let read = "It had another value, 7, when it was read at 2026-09-21T14:13:50";
+    let all = why(&[]);
+    assert!(all.contains(lost) && all.contains(read), "{all}");
+    // noted after that time, but begun before it
+    let during = why(&["--at", "2026-09-21T14:14:12Z"]);
+    assert!(during.contains(lost) && during.contains(read), "{during}");
+    let before = why(&["--at", "2026-09-21T14:14:00Z"]);
+    assert!(!before.contains("later changes") && before.contains(read), "{before}");
+}
+
+/// A value that did not change where it was seen may have changed where it was not.
+#[test]
+fn what_did_not_change_may_have_changed_unseen() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = scanned_and_lost(directory.path(), &[1.0, 1.0, 1.0]);
+    let why = |options: &[&str]| {
+        let words = [&["why", "T:CALC", "--utc", log.to_str().unwrap()], options].concat();
+        let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let told = "It may have changed unseen: not all was recorded: 17 hits or events lost: ring buffer full.";
+    let all = why(&[]);
+    assert!(all.contains(told), "{all}");
+    let before = why(&["--at", "2026-09-21T14:14:00Z"]);
+    assert!(!before.contains("unseen"), "{before}");
 }
 
 /// Of puts that were seen on the network alone it is not known what they did: not that there was none.

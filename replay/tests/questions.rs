@@ -339,6 +339,25 @@ fn why_of_an_alarm() {
     assert_eq!(json["to_alarm"]["status"], "NO_ALARM");
 }
 
+/// The only link need not be the cause if its source may have changed once more, unseen.
+#[test]
+fn why_with_a_loss_behind_the_only_link() {
+    for is_lost in [false, true] {
+        let mut story = Story::new();
+        story.scan(1500 * MS, RB, 10.0, NO_ALARM);
+        story.put(2 * SECOND, SP, 1.0, 2.0);
+        if is_lost {
+            story.loses(2 * SECOND + 500_000, 2 * SECOND + 800_000);
+        }
+        story.follow(2 * SECOND + MS, RB, 20.0, NO_ALARM);
+        story.links(2 * SECOND + 20 * MS, RB, &[(INPA, "T:SP")]);
+        let directory = story.written();
+        let text = works(directory.path(), &["why", "T:RB", "log", "--utc"]);
+        let told = "; after that, not all was recorded: 17 hits or events lost: ring buffer full\n";
+        assert_eq!((text.contains("Begun by: "), text.contains(told)), (!is_lost, is_lost), "{text}");
+    }
+}
+
 /// Several links are several causes: none is picked.
 #[test]
 fn why_with_several_links() {

@@ -20,6 +20,7 @@ use crate::out::Out;
 use crate::output;
 use crate::output::rows::{write_row, Shape};
 use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
+use crate::states::NOTED;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone, SECOND};
 use crate::{aliases, suggest, Logs, Recent};
@@ -29,8 +30,10 @@ use iocrec_log::event::{Fact, IocId, LossSource};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Losses remembered; a bound for hostile logs.
+/// Losses remembered, each with its time; a bound for hostile logs. The others of a host count as one.
 const MAX_MISSED: usize = 10_000;
+/// Why something may have been missed in the time of those.
+const MORE_MISSED: &str = "more was lost or left out than is listed";
 /// As many sources as reading a whole log for one counts.
 const WHOLE: usize = 6;
 /// Runs remembered, with their definitions.
@@ -92,20 +95,28 @@ impl Command for Why {
         // the first that has an answer: a record of that name, or one that has the name as an alias
         let names = std::iter::once(self.pv.as_str()).chain(records.iter().map(|(_, name)| name.as_str()));
         let unrecorded = Missed::between_runs(&logs.without_notices(), &filter);
+        // what went unseen before the end of that time is noted later
+        let until = filter.until.map(|until| until.saturating_add(NOTED));
+        let noted = Filter { until, ..filter.clone() };
         let mut missed = unrecorded.clone();
         let found = names.into_iter().find_map(|pv| {
             let search = || output::why::Why::new(pv, &filter).for_the(ask);
             let recent = find_recent(&logs, search(), Pv::new(pv).record, &filter, &zone, &mut missed);
             recent.or_else(|| {
                 missed = unrecorded.clone();
-                find(of(&logs, &filter, pv), search(), &zone, &mut missed)
+                find(of(&logs, &noted, pv), search(), &zone, &mut missed)
             })
         });
         let Some(mut answer) = found else {
             return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone)));
         };
         let until = filter.until.unwrap_or(i64::MAX);
-        if let Some(cause) = missed.between(answer.lead().time(), until, &answer) {
+        // that it did not change is said of all of the time
+        let since = match answer.has_changed() {
+            true => answer.lead().time(),
+            false => filter.since.unwrap_or(i64::MIN),
+        };
+        if let Some(cause) = missed.between(since, until, &answer) {
             answer.add_missed_since(cause.to_owned());
         }
         let again = logs.without_notices();
@@ -231,7 +242,8 @@ fn follow(
             follow(logs, change, zone, missed, left, way);
             way.pop();
         }
-        answer.add_link(&link, change, circle);
+        let unseen = change.as_ref().and_then(|change| missed.between(change.lead().time(), begun, change));
+        answer.add_link(&link, unseen.map(str::to_owned), change, circle);
     }
     answer.conclude();
     follow_inputs(logs, answer, zone, missed, left, way);
@@ -292,6 +304,12 @@ fn follow_inputs(
         for source in &mut sources {
             let own: Vec<Option<Answer>> = found.by_ref().take(answer.searches(source).len()).collect();
             answer.weigh(source, own);
+            // what it did before the record processed before does not matter
+            let since = answer.processed_before();
+            let since = |time: i64| since.map_or(time, |since| since.max(time));
+            let changed = source.changed();
+            let unseen = changed.and_then(|(time, change)| missed.between(since(time), until, change));
+            source.is_missed(unseen.map(str::to_owned));
         }
         let names = sources.iter().any(|source| source.is_unseen()).then(|| suggest::names(logs));
         for source in &mut sources {
@@ -314,7 +332,7 @@ fn follow_inputs(
 }
 
 /// A time in which something may have been missed, and why.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Gap {
     from: i64,
     to: i64,
@@ -356,8 +374,23 @@ impl Missed {
             },
         );
         // without a cause, its recorder had just been started or was stopped
-        if !cause.is_empty() && ioc.is_some() && self.gaps.len() < MAX_MISSED {
-            self.gaps.push(Gap { from, to, cause: cause.to_owned(), host, record: None, ioc });
+        if !cause.is_empty() && ioc.is_some() {
+            self.add(Gap { from, to, cause: cause.to_owned(), host, record: None, ioc });
+        }
+    }
+
+    /// Adds a time, if it is not known: parts of logs are read several times. None is forgotten.
+    fn add(&mut self, gap: Gap) {
+        if self.gaps.contains(&gap) {
+            return;
+        }
+        let is_full = self.gaps.len() >= MAX_MISSED;
+        match self.gaps.iter_mut().rev().find(|last| is_full && last.host == gap.host) {
+            Some(last) => {
+                let (from, to) = (last.from.min(gap.from), last.to.max(gap.to));
+                *last = Gap { from, to, cause: MORE_MISSED.into(), record: None, ioc: None, host: gap.host };
+            }
+            None => self.gaps.push(gap),
         }
     }
 
@@ -411,16 +444,9 @@ impl Missed {
                 }
                 _ => continue,
             };
-            if self.gaps.len() < MAX_MISSED {
-                self.gaps.push(Gap {
-                    from,
-                    to: aside.time,
-                    cause,
-                    host: aside.run.host(),
-                    record,
-                    ioc: None,
-                });
-            }
+            // a part that is missing is after what was seen last
+            let to = aside.time.saturating_add(i64::from(matches!(aside.what, What::Missing)));
+            self.add(Gap { from, to, cause, host: aside.run.host(), record, ioc: None });
         }
     }
 

@@ -19,6 +19,7 @@ use self::steps::{accepted, inputs, processes, way};
 use super::puts::process;
 use super::wording::cause::cause;
 use super::wording::put::who;
+use crate::ended_unseen::UNSEEN;
 use crate::filter::Filter;
 use crate::model::alarms::Alarm;
 use crate::model::asides::{Aside, What};
@@ -61,8 +62,9 @@ pub struct Why<'a> {
     lines: HashMap<(String, String), Lines>,
     /// Hosts and names that several IOCs share, so that they are shown with their process ids.
     shared: HashSet<(String, String)>,
-    /// Processes that have ended, and when; a definition outlives its process, for the chains that refer to it.
-    ended: HashMap<Life, i64>,
+    /// Processes that have ended, when, and whether nobody saw it, so that it was then or before; a definition outlives its
+    /// process, for the chains that refer to it.
+    ended: HashMap<Life, (i64, bool)>,
 }
 
 /// A value of the PV that a chain led to.
@@ -132,7 +134,7 @@ impl<'a> Why<'a> {
             let life = Life::of(&context, context.ioc(end.ioc));
             let is_then = aside.time < self.filter.until.unwrap_or(i64::MAX);
             let life = life.filter(|_| is_then && self.ended.len() < MAX_LIVES);
-            self.ended.extend(life.map(|life| (life, aside.time)));
+            self.ended.extend(life.map(|life| (life, (aside.time, end.how == UNSEEN))));
         }
         let What::Fact(Fact::Snapshot(snapshot)) = &aside.what else { return };
         if aside.time >= self.filter.until.unwrap_or(i64::MAX) || aside.time > self.begun {
@@ -285,6 +287,7 @@ impl<'a> Why<'a> {
         self.settle();
         let key = self.seen.iter().max_by_key(|(key, seen)| (seen.rank(), *key))?.0.clone();
         let mut seen = self.seen.remove(&key)?;
+        let followed = seen.read_anew();
         seen.read_since();
         let otherwise = seen.otherwise.take().filter(|_| self.ask == Ask::Value);
         let (host, ioc, line) = key;
@@ -306,8 +309,13 @@ impl<'a> Why<'a> {
         };
         let anew = before.anew.filter(|_| changed);
         // a process that has executed its program anew counts as the same one
-        let ended = life.as_ref().and_then(|life| self.ended.get(life)).filter(|ended| **ended >= last.time);
-        let ended = ended.map(|ended| zone.format(*ended, 9));
+        let ended = life.as_ref().and_then(|life| self.ended.get(life)).filter(|ended| ended.0 >= last.time);
+        let (ended, ended_by) = match ended {
+            Some((ended, false)) => (Some(*ended), None),
+            Some((by, true)) => (None, Some(followed.map_or(*by, |followed| followed.min(*by)))),
+            None => (None, followed),
+        };
+        let [ended, ended_by] = [ended, ended_by].map(|time| time.map(|time| zone.format(time, 9)));
         let from = before.value.filter(|_| changed);
         let written_since = last.even > moment.even;
         let last_time = if written_since { last.time } else { moment.time };
@@ -371,6 +379,7 @@ impl<'a> Why<'a> {
             missed: None,
             missed_since: None,
             ended,
+            ended_by,
             first_since_start: anew.is_some(),
             started_anew: seen.anew,
             inputs: None,

@@ -91,10 +91,13 @@ pub struct Answer {
     pub(super) begun_by: Option<String>,
     /// What may have been missed since `last_before`, so that the value before may have been another.
     pub(super) missed: Option<String>,
-    /// What may have been missed after it, so that there may be a later change.
+    /// What may have been missed after it, so that there may be a later change; if it is not known to have changed, what may
+    /// have been missed at any time.
     pub(super) missed_since: Option<String>,
     /// When its IOC ended after that, and the value with it.
     pub(super) ended: Option<String>,
+    /// By when its IOC had ended after that, if nobody saw when.
+    pub(super) ended_by: Option<String>,
     /// Whether its IOC was started anew in the logs: what is said here is about its last process.
     pub(super) started_anew: bool,
     /// Whether this is the record's first value, or its first alarm, in that process.
@@ -342,8 +345,15 @@ impl Answer {
 
     /// Says if its IOC has ended since, so that this is not what the record has now.
     pub(super) fn write_ended(&self, out: &mut Out) -> io::Result<()> {
-        let Some(ended) = &self.ended else { return Ok(()) };
-        line!(out, "Its IOC ended at {ended}: what the record had then is gone.")
+        match (&self.ended, &self.ended_by) {
+            (Some(ended), _) => {
+                line!(out, "Its IOC ended at {ended}: what the record had then is gone.")
+            }
+            (None, Some(by)) => {
+                line!(out, "Its IOC had ended by {by}, which was not seen: what the record had then is gone.")
+            }
+            (None, None) => Ok(()),
+        }
     }
 
     /// Says which other IOCs have a PV of this name, and how to ask for them.

@@ -41,6 +41,8 @@ pub struct Source {
     meanwhile: bool,
     /// Whether `change` is of the record's value, which may not have changed the field that the link reads.
     of_value: bool,
+    /// Why there may be a later change of the source.
+    missed: Option<String>,
     /// The last change of the source.
     change: Option<Box<Answer>>,
     /// The record of the same IOC that it leads to.
@@ -63,6 +65,16 @@ impl Source {
     /// The last change of its source.
     pub fn change_mut(&mut self) -> Option<&mut Answer> {
         self.change.as_deref_mut().filter(|_| self.since_last != Some(false))
+    }
+
+    /// When its source last changed or may have, and that change.
+    pub fn changed(&self) -> Option<(i64, &Answer)> {
+        self.time.zip(self.change.as_deref())
+    }
+
+    /// Notes why there may be a later change of its source, if so.
+    pub fn is_missed(&mut self, missed: Option<String>) {
+        self.missed = missed;
     }
 
     /// Whether nothing of its source was seen.
@@ -110,7 +122,9 @@ impl Source {
         let age = (self.before_s.unwrap_or(0.0) * SECOND as f64) as i64;
         let when = self.times().when(&change.pv, age);
         let circle = if self.circle { ", and is followed already: they feed each other" } else { "" };
-        format!("{when}{circle}")
+        let Some(missed) = &self.missed else { return format!("{when}{circle}") };
+        let when = when.replace(", not since ", ", not seen to since ");
+        format!("{when}{circle}; after that, not all was recorded: {missed}")
     }
 
     /// What its times tell.
@@ -134,6 +148,11 @@ impl Answer {
             (Some(changed), _) => Some((changed, true)),
             (None, doubt) => doubt.map(|doubt| (doubt, false)),
         }
+    }
+
+    /// When the record began to process the last time before, if that is known.
+    pub fn processed_before(&self) -> Option<i64> {
+        self.lead.processed
     }
 
     /// The record whose inputs are to be looked up, and for which wall-clock time; `None` if a put was the cause.
@@ -186,6 +205,7 @@ impl Answer {
                 since_last: None,
                 meanwhile: false,
                 of_value: false,
+                missed: None,
                 change: None,
                 time: None,
             }

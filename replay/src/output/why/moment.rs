@@ -184,6 +184,13 @@ impl Seen {
         }
     }
 
+    /// When the recorder first read the record in a process that has followed the one of the last moment.
+    pub(super) fn read_anew(&self) -> Option<i64> {
+        let last = self.last.as_ref()?;
+        let is_later = |reading: &&Reading| Life::began_after(reading.life.as_ref(), last.life.as_ref());
+        self.read.iter().find(is_later).map(|reading| reading.times.1)
+    }
+
     /// Takes what the recorder read after the last moment.
     pub(super) fn read_since(&mut self) {
         let Some(last) = &self.last else { return };

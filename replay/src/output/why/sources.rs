@@ -40,6 +40,8 @@ pub struct Link {
     prompt: bool,
     /// Whether the source is the PV asked for, or followed on the way: the records feed each other.
     circle: bool,
+    /// Why there may be a later change of the source.
+    missed: Option<String>,
     /// The last change of the source; or its only processing, if what it held before is not known.
     change: Option<Box<Answer>>,
 }
@@ -50,8 +52,15 @@ impl Link {
         self.link == link
     }
 
-    /// How likely it is, by the time of the last change.
+    /// How likely it is, by the time of the last change that was seen.
     fn weighed(&self) -> String {
+        match &self.missed {
+            Some(missed) => format!("{}; after that, not all was recorded: {missed}", self.by_time()),
+            None => self.by_time(),
+        }
+    }
+
+    fn by_time(&self) -> String {
         let Some(before) = self.before_s else {
             return "no change of which is in the log in the minute before".to_owned();
         };
@@ -287,6 +296,11 @@ impl Answer {
         (&self.ioc, &self.host)
     }
 
+    /// Whether it is known to have changed.
+    pub fn has_changed(&self) -> bool {
+        self.changed
+    }
+
     /// Whether it shows a single moment, and not whether that was a change.
     pub fn is_in_doubt(&self) -> bool {
         !self.changed && self.count == 1 && !self.before_known
@@ -314,22 +328,32 @@ impl Answer {
         self.lead.links = links;
     }
 
-    /// Adds a CP link, with the last change of its source. `circle`: the source was followed already.
-    pub fn add_link(&mut self, (link, source): &(String, String), change: Option<Answer>, circle: bool) {
+    /// Adds a CP link, with the last change of its source. `missed`: why there may be a later one; `circle`: the source was
+    /// followed already.
+    pub fn add_link(
+        &mut self,
+        (link, source): &(String, String),
+        missed: Option<String>,
+        change: Option<Answer>,
+        circle: bool,
+    ) {
         // Of several times with the same value, any may have been the change.
         let change = change.filter(|change| change.changed || change.is_in_doubt());
         let age = change.as_ref().map(|change| self.lead.begun.saturating_sub(change.lead.time).max(0));
         let before_s = age.map(|age| age as f64 / SECOND as f64);
         let prompt = age.is_some_and(|age| age <= self.lead.prompt);
         let (link, source, change) = (link.clone(), source.clone(), change.map(Box::new));
-        self.links.push(Link { link, source, before_s, prompt, circle, change });
+        let missed = missed.filter(|_| change.is_some());
+        self.links.push(Link { link, source, before_s, prompt, circle, missed, change });
         // The latest first.
         self.links.sort_by(|a, b| a.before_s.unwrap_or(f64::MAX).total_cmp(&b.before_s.unwrap_or(f64::MAX)));
     }
 
     /// Call it after all links were added: says what began it all, if there is no doubt.
     pub fn conclude(&mut self) {
-        let [Link { prompt: true, circle: false, change: Some(change), .. }] = self.links.as_slice() else {
+        let [Link { prompt: true, circle: false, missed: None, change: Some(change), .. }] =
+            self.links.as_slice()
+        else {
             return;
         };
         let follows = change.lead.by_link;
@@ -345,7 +369,7 @@ impl Answer {
         self.missed = Some(missed);
     }
 
-    /// Adds what may have been missed later, up to the time that was asked for.
+    /// Adds what may have been missed later, up to the time that was asked for; if no change was found, at any time.
     pub fn add_missed_since(&mut self, missed: String) {
         self.missed_since = Some(missed);
     }
@@ -422,8 +446,14 @@ impl Answer {
             let seen = self.last_before.as_deref().unwrap_or("an unknown time");
             line!(out, "What was before was seen at {seen}; since then not all was recorded: {missed}.")?;
         }
-        if let (Some(missed), true) = (&self.missed_since, self.changed) {
-            line!(out, "There may be later changes: after it, not all was recorded: {missed}.")?;
+        match (&self.missed_since, self.changed) {
+            (Some(missed), true) => {
+                line!(out, "There may be later changes: after it, not all was recorded: {missed}.")?;
+            }
+            (Some(missed), false) => {
+                line!(out, "It may have changed unseen: not all was recorded: {missed}.")?;
+            }
+            (None, _) => {}
         }
         Ok(())
     }
