@@ -3,6 +3,7 @@
 //! Several runs may have recorded one process, one after the other; between them it ran unseen, too.
 
 use crate::between::NO_LOG;
+use crate::ended_unseen::UNSEEN;
 use crate::inventory::{End, Inventory};
 use crate::logs::Logs;
 use crate::namesakes::without_pid;
@@ -28,13 +29,15 @@ pub struct Process {
     pub pid: u32,
     /// Wall-clock time of its start, if known.
     pub started: Option<i64>,
-    /// Its end, if it was seen to end.
+    /// Its end, if it was seen to end, or is known to have ended by then.
     pub end: Option<End>,
     /// Between which times it ended, if nobody saw it: a later run found another process of its name in its place.
     pub replaced: Option<(i64, i64)>,
     /// The last moment of which the log could tell something about it: the end of the last log that holds it, or its
     /// own end.
     pub until: Option<i64>,
+    /// Whether the logs of its host go on after that, and don't tell what became of it.
+    pub is_left: bool,
     /// The first moment of which the log can tell something about it.
     pub recorded: Option<i64>,
     /// The times during which it ran unseen.
@@ -73,6 +76,11 @@ impl Processes {
             let begin = run.first().and_then(|file| file.header).map(|header| header.created_wall);
             found.add(&inventory, begin, logs.end_of(run));
         }
+        let newest = logs.newest();
+        for process in found.all.iter_mut().filter(|process| process.end.is_none()) {
+            let newest = newest.get(&*process.host).copied();
+            process.is_left = process.until.is_some_and(|until| newest > Some(until));
+        }
         found
     }
 
@@ -104,7 +112,10 @@ impl Processes {
             process.packets_only |= context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
             process.recorded = process.recorded.or(first.max(begin));
             process.until = process.until.max(until);
-            process.end = process.end.take().or(ended.cloned());
+            // that of a recorder which saw it
+            let is_seen = |end: &&End| end.how != UNSEEN;
+            let known = process.end.as_ref().filter(is_seen).or(ended.filter(is_seen));
+            process.end = known.or(process.end.as_ref()).or(ended).cloned();
             process.started = process.started.or_else(|| context.wall(ioc.start));
         }
     }

@@ -4,10 +4,10 @@
 mod common;
 
 use common::{
-    complete, definitions, iocreplay, outcome, process, write_events, write_events_later, write_later, SECOND,
-    WALL,
+    complete, definitions, iocreplay, outcome, process, write_events, write_events_later, write_later,
+    SECOND, WALL,
 };
-use iocrec_log::event::{Attached, Fact, Ioc, IocEnd, Snapshot, Value};
+use iocrec_log::event::{Attached, Fact, Ioc, IocEnd, Record, Snapshot, Thread, Value};
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -181,7 +181,8 @@ fn an_ioc_that_outlived_its_recorder_was_not_recorded_to_its_end() {
 #[test]
 fn why_knows_that_an_ioc_was_started_anew_unseen() {
     let place = tempfile::tempdir().unwrap();
-    let [first, second] = ["first", "second"].map(|name| place.path().join(name));
+    let [first, second] = &["first", "second"].map(|name| place.path().join(name));
+    let [first, second]: [&Path; 2] = [first, second];
     let done = |time: u64, value: f64| {
         [(time, process(3, -100, 2, 2)), (time + 1000, complete(3, -200, 2, value, 0))]
     };
@@ -194,18 +195,58 @@ fn why_knows_that_an_ioc_was_started_anew_unseen() {
     let anew = Ioc { pid: 555, start: 12 * SECOND, ..*demo };
     let read = Snapshot { record: 2, value: Value::Double(2.0), severity: 0, status: 0, stamp: None };
     let after = vec![(0, Fact::from(anew)), (SECOND, Fact::Snapshot(read))];
-    write_events(&first, "box", 1, before);
-    write_events_later(&second, "box", 2, 9, after, 4 * SECOND);
+    write_events(first, "box", 1, before);
+    write_events_later(second, "box", 2, 9, after, 4 * SECOND);
     let why = |logs: &[&Path]| {
         let (code, out, err) = outcome(iocreplay(["why", "--utc", "T:CALC"]).args(logs).output().unwrap());
         assert_eq!(code, 0, "{err}");
         assert!(out.starts_with("T:CALC changed from 1 to 2 at 2026-09-21T14:13:23"), "{out}");
         out
     };
-    let both = why(&[&first, &second]);
+    let both = why(&[first, second]);
     assert!(both.contains("\nIts IOC had ended by 2026-09-21T14:13:30"), "{both}");
     assert!(both.contains(", which was not seen: ") && !both.contains("It had another value"), "{both}");
-    assert!(!why(&[&first]).contains("had ended"));
+    assert!(!why(&[first]).contains("had ended"));
+}
+
+/// A later recorder that does not know an IOC: neither the IOC nor its alarm lasts to the end of the logs.
+#[test]
+fn an_ioc_that_a_later_run_does_not_know_does_not_last() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = &["first", "second"].map(|name| place.path().join(name));
+    let [first, second]: [&Path; 2] = [first, second];
+    let demo = definitions("box").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    let (name, rtype) = ("G:X".into(), "calc".into());
+    let thread = Thread { id: 9, ioc: 9, tid: 909, name: "scan-0.1".into(), stack: 1 << 40 };
+    let events = vec![
+        (0, Fact::from(Ioc { id: 9, pid: 900, name: "gone".into(), ca_ports: vec![5099], ..*demo })),
+        (0, Fact::from(Record { id: 9, ioc: 9, address: 4096, name, rtype })),
+        (0, Fact::Thread(thread)),
+        (SECOND, process(9, -100, 0, 9)),
+        (SECOND + 1000, complete(9, -200, 9, 1.0, 0)),
+        (2 * SECOND, process(9, -100, 0, 9)),
+        (2 * SECOND + 1000, complete(9, -200, 9, 2.0, 2)),
+    ];
+    write_events(first, "box", 1, events);
+    write_later(second, "box", 2, 100);
+    let ask = |words: &[&str], logs: &[&Path]| {
+        let (code, out, err) = outcome(iocreplay(words).arg("--utc").args(logs).output().unwrap());
+        assert_eq!(code, 0, "{words:?}: {err}");
+        out
+    };
+    let [last, alarms] = [&["last", "--ioc", "gone"][..], &["alarms", "--pv", "G:X"]];
+    let told = ask(last, &[first]);
+    assert!(told.contains("still ran when the log ends, at 2026-09-21T14:13:22"), "{told}");
+    let told = ask(last, &[first, second]);
+    assert!(told.contains("still ran when its recorder's run ended, at 2026-09-21T14:13:22"), "{told}");
+    let told = ask(alarms, &[first]);
+    assert!(told.contains("is still MAJOR"), "{told}");
+    let told = ask(alarms, &[first, second]);
+    assert!(!told.contains("is still") && told.contains("the run of its recorder has ended"), "{told}");
 }
 
 /// It changed while no recorder ran: neither is the last change that was seen the last one, nor did nothing change since.

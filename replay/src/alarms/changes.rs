@@ -17,7 +17,7 @@ use crate::model::roots::Roots;
 use crate::model::run::{has_value, Run};
 use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
 use crate::model::{enum_strings, outcome};
-use crate::processes::Processes;
+use crate::processes::{Process, Processes};
 use crate::time::SECOND;
 use epics::alarm::{DISABLE, UDF};
 use iocrec_log::event::{Fact, Ioc, LossSource, RecordId, Snapshot, Tier, Value};
@@ -34,6 +34,8 @@ const MAX_DISORDERED: usize = 40_000;
 /// Why an alarm may change at any time, unless the record is read again.
 const BLIND: &str = "the processing of its records is not recorded";
 /// Why it may have changed since the record was last seen to complete.
+const LEFT: &str = "the run of its recorder has ended, and later logs don't tell of it";
+/// The same.
 const UNFINISHED: &str = "it has processed since, and was not seen to complete";
 /// Time before the end in which a recorder that ends lets go of its IOCs: not unseen, for all that anybody asks.
 pub const LETTING_GO: i64 = 2 * SECOND as i64;
@@ -720,18 +722,24 @@ impl<'a> Changes<'a> {
         let until_when = |number: Number, place: &Place| {
             let process = place.process.and_then(|process| processes.get(process));
             let ended = process.and_then(|process| process.end.as_ref()?.wall).filter(|end| *end < until);
+            let recorded = process.and_then(|process| process.until).unwrap_or(end);
+            // nobody knows what became of it
+            let is_left = |process: &Process| process.replaced.is_some() || process.is_left;
+            let is_left =
+                ended.is_none() && process.is_some_and(is_left) && recorded.saturating_add(1) < until;
             let (time, until) = match ended {
                 Some(ended) => (ended, Until::IocEnd),
-                None => (process.and_then(|process| process.until).unwrap_or(end).min(until), Until::LogEnd),
+                None => (recorded.min(until), Until::LogEnd),
             };
             let last = self.last.get(number).and_then(|last| Some((last.seen.get()?, last)));
             let Some((seen, last)) = last else { return Ending { time, until, gap: None } };
             let lasts = time.saturating_sub(LETTING_GO);
-            let gap = match last.is_blind {
+            let gap: Option<Rc<str>> = match last.is_blind {
                 true => Some(BLIND.into()),
                 false if last.open.get().is_some_and(|open| seen < open && open < lasts) => {
                     Some(UNFINISHED.into())
                 }
+                false if is_left => Some(LEFT.into()),
                 false => known.missed_between(number, last.run, seen, lasts),
             };
             match gap {

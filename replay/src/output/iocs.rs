@@ -94,7 +94,10 @@ fn ioc_line<'a>(
     zone: &Zone,
 ) -> IocLine<'a> {
     let process = processes.number(found.context(), ioc.id).and_then(|number| processes.get(number));
-    let end = found.end(ioc.id).or(process.and_then(|process| process.end.as_ref()));
+    // another run may tell of one that this one did not see
+    let own = found.end(ioc.id);
+    let seen = own.filter(|end| end.how != UNSEEN);
+    let end = seen.or(process.and_then(|process| process.end.as_ref())).or(own);
     let replaced = process.and_then(|process| process.replaced).filter(|_| end.is_none());
     // it ended at that time or before
     let unseen = end.filter(|end| end.how == UNSEEN).and_then(|end| end.wall);
@@ -122,7 +125,8 @@ fn ioc_line<'a>(
         attached: found.spans().attached(ioc.id, zone),
         gaps: found.spans().gaps(ioc.id, &ioc.name, ioc.pid, zone),
         crash: found.context().crash(ioc.id).map(|crash| crash::keys(found.context(), crash)),
-        outlived: found.end(ioc.id).is_none() && (end.is_some() || replaced.is_some()),
+        outlived: found.end(ioc.id).is_none()
+            && (end.is_some() || replaced.is_some() || process.is_some_and(|process| process.is_left)),
         ended_after: replaced.map(|(after, _)| zone.format(after, 0)),
         ended_by: replaced.map(|(_, by)| by).or(unseen).map(|by| zone.format(by, 0)),
         container: found

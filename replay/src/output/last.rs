@@ -146,6 +146,9 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         Ending::NotRecorded(cause) => format!("not recorded since {end}: {cause}"),
         Ending::Replaced => format!("not recorded since {end}: {NO_LOG}"),
         Ending::LogEnds => format!("still ran when the log ends, at {end}"),
+        Ending::RunEnds => {
+            format!("still ran when its recorder's run ended, at {end}; later logs don't tell of it")
+        }
         Ending::Asked => format!("until {end}, as asked for"),
     };
     let host = known(&process.host).map(|host| format!(" on {host}")).unwrap_or_default();

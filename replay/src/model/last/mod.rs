@@ -90,6 +90,8 @@ pub enum Ending {
     NotRecorded(String),
     /// The log ends, and the IOC lives.
     LogEnds,
+    /// Its recorder's run ends, and the IOC lives; later logs of the host don't tell what became of it.
+    RunEnds,
     /// The time asked for.
     Asked,
 }
@@ -572,6 +574,7 @@ fn ending(process: &Process, until: Option<i64>, log: Option<i64>) -> (i64, Endi
         None if process.replaced.is_some() => (last, Ending::Replaced),
         None => match process.unseen.iter().find(|unseen| unseen.to == i64::MAX) {
             Some(unseen) => (unseen.from, Ending::NotRecorded(unseen.cause.to_string())),
+            None if process.is_left => (last, Ending::RunEnds),
             None => (last, Ending::LogEnds),
         },
     };

@@ -147,6 +147,7 @@ pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
         Ending::NotRecorded(cause) => ("not_recorded", known(cause)),
         Ending::Replaced => ("not_recorded", Some(RESTARTED)),
         Ending::LogEnds => ("log_ends", None),
+        Ending::RunEnds => ("run_ends", None),
         Ending::Asked => ("asked", None),
     };
     let uptime = process.started.map(|started| last.end.saturating_sub(started));

@@ -3,6 +3,7 @@
 use super::super::cells::{known, texts, Cell};
 use super::super::export::{At, Export};
 use super::super::schema::Of;
+use crate::ended_unseen::UNSEEN;
 use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::logs::Logs;
@@ -39,7 +40,10 @@ fn push(
     let about = context.host();
     for ioc in found.iocs(filter) {
         let process = processes.number(context, ioc.id).and_then(|number| processes.get(number));
-        let end = found.end(ioc.id).or(process.and_then(|process| process.end.as_ref()));
+        // another run may tell of one that this one did not see
+        let own = found.end(ioc.id);
+        let seen = own.filter(|end| end.how != UNSEEN);
+        let end = seen.or(process.and_then(|process| process.end.as_ref())).or(own);
         let replaced = process.and_then(|process| process.replaced).filter(|_| end.is_none());
         let ended = end.and_then(|end| end.wall);
         let started = context.wall(ioc.start);
