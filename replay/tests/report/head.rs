@@ -92,7 +92,7 @@ fn a_log_in_which_nothing_is_missing_says_so() {
          outside."
     );
     assert!(text(&page, r#"id="missing""#, "</div>").contains("Nothing is known to be missing"));
-    assert!(text(&page, r#"class="moments""#, "</section>").contains("None: no IOC ended"));
+    assert!(text(&page, r#"class="moments""#, "</section>").contains("None was seen: no IOC that ended"));
 }
 
 /// The verdict on a log of these facts.
@@ -138,6 +138,24 @@ fn the_verdict_is_about_the_worst() {
     // A record that was in alarm when it was first seen did not go there.
     let always = verdict([scan(SECOND, 2), scan(2 * SECOND, 2)].concat());
     assert!(always.contains("no record was seen to go into alarm"), "{always}");
+}
+
+/// Between two recorders an IOC may have ended, and something gone into alarm.
+#[test]
+fn the_verdict_claims_nothing_of_times_without_a_recorder() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let facts = [scan(SECOND, 0), scan(2 * SECOND, 0)].concat();
+    common::write_events_later(&log, "box1", 1, 0, facts.clone(), 3 * SECOND);
+    let verdict = || {
+        let (_, page, _) = run(directory.path(), &["report", "--utc", "log"]);
+        text(&page, r#"class="verdict""#, "</p>")
+    };
+    let alone = verdict();
+    assert!(alone.starts_with("No IOC ended, nothing is known to be lost, and no record"), "{alone}");
+    common::write_events_later(&log, "box1", 2, 60, facts, 3 * SECOND);
+    let both = verdict();
+    assert!(both.starts_with("No IOC was seen to end, not all was recorded, and no record"), "{both}");
 }
 
 #[test]

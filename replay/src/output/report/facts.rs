@@ -127,6 +127,16 @@ impl Facts {
             || self.runs.iter().any(|run| run.refused > 0)
     }
 
+    /// Whether nothing was recorded of all that was asked for in a part of its time: an IOC may have ended then.
+    pub fn may_hide_ends(&self) -> bool {
+        !self.found.notes.holes.is_empty() || self.gaps.iter().any(|gap| gap.ioc.is_none())
+    }
+
+    /// Whether something was not recorded, for another reason than that it was lost.
+    pub fn has_gap(&self) -> bool {
+        !self.found.notes.holes.is_empty() || !self.gaps.is_empty()
+    }
+
     /// The last time that something was seen of a run, before the next run on its host.
     pub fn last_of(&self, run: &RunNotes) -> Option<i64> {
         last_of(&self.runs, &self.found, run)

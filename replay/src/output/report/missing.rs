@@ -3,11 +3,12 @@
 //! The list is always there. Without an entry it says so: then the recorder knows of nothing that is missing.
 
 use super::clock::{count, length, lost, plural};
+use super::collect::notes::RunNotes;
 use super::collect::puts::{UNKNOWN, WIRE_ONLY};
 use super::facts::Facts;
 use crate::time::duration;
 use iocrec_log::event::Linkage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Losses and gaps that have a line of their own; the others are in the next line together.
 const MAX_EACH: usize = 4;
@@ -76,17 +77,22 @@ fn gaps(facts: &Facts, items: &mut Vec<Item>) {
 
 /// What the log itself lacks.
 fn storage(facts: &Facts, items: &mut Vec<Item>) {
-    let sum = |of: fn(&super::collect::notes::RunNotes) -> u64| facts.runs.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&RunNotes) -> u64| facts.runs.iter().map(of).sum::<u64>();
     let segments = sum(|run| run.missing_segments);
     if segments > 0 {
         let what = format!("{} missing", plural(segments, "segment"));
         items.push(item(what, "between others: deleted to stay under the cap, or not copied."));
     }
-    if facts.runs.iter().any(|run| run.first_segment > 0) {
-        let begin = facts.clock.time(facts.span.0, 0);
+    // of each host by itself; what is missing between two runs of one is a gap
+    let several = facts.runs.iter().any(|run| Some(run.host()) != facts.runs.first().map(RunNotes::host));
+    let mut hosts = HashSet::new();
+    let firsts = facts.runs.iter().filter(|run| hosts.insert(run.host()) && run.first_segment > 0);
+    for (begin, host) in firsts.filter_map(|run| Some((run.begin?, run.host()))).take(MAX_EACH) {
+        let of = if several { format!(" of {host}") } else { String::new() };
+        let begin = facts.clock.time(begin, 0);
         items.push(item(
             "What was before",
-            format!("the recorder's first segments are not here; the log begins at {begin}."),
+            format!("the recorder's first segments are not here; the log{of} begins at {begin}."),
         ));
     }
     let holes = &facts.found.notes.holes;

@@ -11,7 +11,8 @@
 //!    did not go there.
 //! 4. It names the record that CP links or events processed most often within 250 ms of that minute, if that was 1000
 //!    times a second or more. It says "loop" only if each CP link on the way is known, and the way leads back.
-//! 5. Where something is missing in that minute, counts are "at least".
+//! 5. Where something is missing in that minute, counts are "at least". That nothing ended, or was lost, is said only where
+//!    nothing is missing in which it may have been.
 //!
 //! It names no causes: what happened before need not be the reason.
 
@@ -90,10 +91,11 @@ fn subject(facts: &Facts) -> (Part, Option<i64>) {
         let text = format!("{} {} at {}.", facts.ioc(end.ioc), end.words(), clock.time(end.time, 0));
         return (strong(text, around(end.time)), Some(end.time));
     }
+    let none = if facts.may_hide_ends() { "No IOC was seen to end" } else { "No IOC ended" };
     if let Some(loss) = facts.losses.iter().max_by_key(|loss| (loss.to.saturating_sub(loss.from), loss.count))
     {
         let span = clock.span(loss.from, loss.to);
-        let text = format!("No IOC ended; {} {} were lost in {span}.", lost(loss.count), loss.what);
+        let text = format!("{none}; {} {} were lost in {span}.", lost(loss.count), loss.what);
         return (strong(text, Some(clock.link(loss.from, loss.to))), Some(loss.from));
     }
     let worst = [3, 2, 1].into_iter().find_map(|severity| facts.went(severity).next());
@@ -101,16 +103,14 @@ fn subject(facts: &Facts) -> (Part, Option<i64>) {
         let severity = severity_name(alarm.to.severity);
         let status = status_name(alarm.to.status);
         let text = format!(
-            "No IOC ended; {} went {severity} {status} at {}.",
+            "{none}; {} went {severity} {status} at {}.",
             facts.record(alarm.record),
             clock.time(alarm.time, 3)
         );
         return (strong(text, around(alarm.time)), Some(alarm.time));
     }
-    (
-        strong("No IOC ended, nothing is known to be lost, and no record was seen to go into alarm.", None),
-        None,
-    )
+    let lost = if facts.has_gap() { "not all was recorded" } else { "nothing is known to be lost" };
+    (strong(format!("{none}, {lost}, and no record was seen to go into alarm."), None), None)
 }
 
 fn at_least(facts: &Facts, from: i64, to: i64) -> &'static str {
