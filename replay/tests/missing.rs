@@ -426,5 +426,9 @@ fn what_ended_in_a_missing_segment_is_over() {
         assert!(last.contains(" or before, unseen") && !last.contains("still ran"), "{last}");
         let last = ask(&["last", "--ioc", "demo"]);
         assert!(last.contains("still ran when the log ends"), "{last}");
+        let logs = ask(&["logs", "--kind", "ends"]);
+        assert!(logs.contains("the IOC had ended by then, unseen"), "{logs}");
+        let report = ask(&["report"]);
+        assert!(report.contains(" or before, unseen: a part of the log is missing."), "no such verdict");
     }
 }

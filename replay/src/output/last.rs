@@ -396,7 +396,7 @@ fn clients(out: &mut Out, last: &Last) -> io::Result<()> {
     clients.sort_by_key(|line| std::cmp::Reverse(line.puts));
     let lines: Vec<String> = clients.into_iter().map(text).collect();
     match lines.is_empty() {
-        true => part.line("none was connected at the end"),
+        true => part.line("none was seen to be connected at the end"),
         false => part.lines(&lines, MOST_CLIENTS, false, "more were connected; see iocreplay clients"),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::otlp::LogRecord;
 use crate::console::{Kind, Row};
+use crate::ended_unseen::UNSEEN;
 use crate::happened::{Happened, What};
 use crate::model::alarms::{AlarmLine, Source, What as OfAlarm};
 use crate::model::enum_strings::{severity_name, status_name};
@@ -33,6 +34,7 @@ pub(super) fn body(what: &What) -> String {
         What::Said(row) => said(row),
         What::Mark(text) => text.clone(),
         What::End(how) if how.is_empty() => "the IOC ended".to_owned(),
+        What::End(how) if how == UNSEEN => format!("the IOC had ended by then, {how}"),
         What::End(how) => format!("the IOC ended: {how}"),
         What::Loss(loss) => format!("{}: {}", lost(loss.count, loss.source), loss.cause),
         What::Unrecorded(between) => between.sentence(),

@@ -18,6 +18,7 @@
 
 use super::clock::{count, length, lost, plural};
 use super::facts::Facts;
+use crate::ended_unseen::UNSEEN;
 use crate::model::enum_strings::{severity_name, status_name};
 use std::collections::HashSet;
 
@@ -88,7 +89,11 @@ fn subject(facts: &Facts) -> (Part, Option<i64>) {
         Some(clock.link(at.saturating_sub(5_000_000_000).max(facts.span.0), at.saturating_add(2_000_000_000)))
     };
     if let Some(end) = facts.ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)) {
-        let text = format!("{} {} at {}.", facts.ioc(end.ioc), end.words(), clock.time(end.time, 0));
+        let (ioc, time) = (facts.ioc(end.ioc), clock.time(end.time, 0));
+        let text = match end.how.as_str() {
+            UNSEEN => format!("{ioc} ended at {time} or before, {UNSEEN}."),
+            _ => format!("{ioc} {} at {time}.", end.words()),
+        };
         return (strong(text, around(end.time)), Some(end.time));
     }
     let none = if facts.may_hide_ends() { "No IOC was seen to end" } else { "No IOC ended" };
