@@ -418,6 +418,38 @@ fn why_knows_links_that_were_noted_long_before() {
     assert!(text.contains("Cause: CP link T:RB.INPA from T:SP\n") && !text.contains("not known"), "{text}");
 }
 
+/// The same numbers in the log of another recorder stand for the records of a former process, which may have had other links.
+#[test]
+fn why_takes_no_links_of_a_former_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = directory.path().join("first");
+    let mut story = Story::new();
+    story.put(SECOND, SP, 1.0, 2.0);
+    story.follow(SECOND + MS, RB, 10.0, NO_ALARM);
+    story.links(SECOND + 20 * MS, RB, &[(INPA, "T:SP")]);
+    story.0.sort_by_key(|(time, _)| *time);
+    common::write_events_later(&first, "box1", 1, 0, story.0, 2 * SECOND);
+    let demo = common::definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    for (pid, is_same) in [(demo.pid, true), (555, false)] {
+        let mut story = Story::new();
+        if !is_same {
+            story.tell(0, Fact::from(Ioc { pid, start: 12 * SECOND, ..Ioc::clone(&demo) }));
+        }
+        story.follow(20 * SECOND, RB, 20.0, NO_ALARM);
+        story.0.sort_by_key(|(time, _)| *time);
+        let second = pid.to_string();
+        common::write_events_later(&directory.path().join(&second), "box1", 2, 60, story.0, 21 * SECOND);
+        let (code, text, err) = run(directory.path(), &["why", "T:RB", "first", &second, "--utc"]);
+        assert_eq!(code, 0, "{err}");
+        let told = ["Cause: CP link T:RB.INPA from T:SP\n", "Cause: CP link, source not known\n"];
+        assert_eq!(told.map(|cause| text.contains(cause)), [is_same, !is_same], "{text}");
+    }
+}
+
 /// A scanned record's inputs are not in the log: what was put meanwhile is no cause.
 #[test]
 fn why_of_a_scanned_record() {

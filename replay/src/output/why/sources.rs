@@ -313,8 +313,15 @@ impl Answer {
             return;
         };
         let name = record_name(&own.context(), *record);
+        // another run may have the number for the same record of a former process, which had other links
+        let process = |run: &Run| {
+            let context = run.context();
+            let ioc = context.record(*record).and_then(|record| context.ioc(record.ioc));
+            ioc.map(|ioc| (ioc.pid, ioc.start))
+        };
         let same = |run: &&Rc<Run>| {
-            run.context().host() == own.context().host() && record_name(&run.context(), *record) == name
+            let is_host = run.context().host() == own.context().host();
+            is_host && record_name(&run.context(), *record) == name && process(run) == process(own)
         };
         let found = runs.iter().filter(same).map(|run| links_of(run, *time, *record));
         let Some(links) = found.into_iter().find(|links| !links.is_empty()) else { return };
