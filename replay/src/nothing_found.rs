@@ -359,6 +359,8 @@ pub enum NoChange {
         time: Option<String>,
         /// The restriction besides the PV.
         narrowed: Narrowed,
+        /// Why it may have been unseen.
+        missed: Option<String>,
     },
     /// Puts to it were seen on the network, and nothing of it in its IOC.
     OnNetwork {
@@ -391,15 +393,19 @@ impl fmt::Display for NoChange {
             NoChange::NothingAskedFor { pv, lacks } => {
                 write!(f, "{pv} was neither processed nor written in these logs as asked for: {lacks}")
             }
-            NoChange::Never { pv, time, narrowed } => {
+            NoChange::Never { pv, time, narrowed, missed } => {
                 let time = time.as_ref().map_or(String::new(), |time| format!(" (they hold {time})"));
                 write!(f, "{pv} was neither processed nor written in these logs")?;
                 match narrowed {
-                    Narrowed::No => write!(f, "{time}; try more segments"),
-                    Narrowed::ToTime => write!(f, " at that time{time}; try another --at, or more segments"),
+                    Narrowed::No => write!(f, "{time}; try more segments")?,
+                    Narrowed::ToTime => write!(f, " at that time{time}; try another --at, or more segments")?,
                     Narrowed::ToPlace => {
-                        write!(f, "{time} by that IOC or host; leave out --ioc or --host")
+                        write!(f, "{time} by that IOC or host; leave out --ioc or --host")?;
                     }
+                }
+                match missed {
+                    Some(missed) => write!(f, "; but not all was recorded: {missed}"),
+                    None => Ok(()),
                 }
             }
             NoChange::OnNetwork { pv } => write!(

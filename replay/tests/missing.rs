@@ -240,6 +240,13 @@ fn what_did_not_change_may_have_changed_unseen() {
     assert!(all.contains(told), "{all}");
     let before = why(&["--at", "2026-09-21T14:14:00Z"]);
     assert!(!before.contains("unseen"), "{before}");
+    // of another one nothing was seen at all
+    for (options, is_lost) in [(&[][..], true), (&["--at", "2026-09-21T14:14:00Z"], false)] {
+        let words = [&["why", "T:SP", "--utc", log.to_str().unwrap()], options].concat();
+        let (code, _, err) = outcome(iocreplay(words).output().unwrap());
+        assert!(code == 1 && err.contains("T:SP was neither processed nor written"), "{err}");
+        assert_eq!(err.contains("; but not all was recorded: 17 hits or events lost"), is_lost, "{err}");
+    }
 }
 
 /// Of puts that were seen on the network alone it is not known what they did: not that there was none.

@@ -108,7 +108,8 @@ impl Command for Why {
             })
         });
         let Some(mut answer) = found else {
-            return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone)));
+            let missed = missed.within(&filter, Pv::new(&self.pv).record).map(str::to_owned);
+            return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone, missed)));
         };
         let until = filter.until.unwrap_or(i64::MAX);
         // that it did not change is said of all of the time
@@ -460,11 +461,22 @@ impl Missed {
         });
         found.map(|gap| gap.cause.as_str())
     }
+
+    /// Why something of a record of which nothing was found may have been missed.
+    fn within(&self, filter: &Filter, record: &str) -> Option<&str> {
+        let (since, until) = (filter.since.unwrap_or(i64::MIN), filter.until.unwrap_or(i64::MAX));
+        let found = self.gaps.iter().find(|gap| {
+            let is_then = gap.from < until && gap.to > since;
+            let is_here = filter.host.as_ref().is_none_or(|host| host.matches(&gap.host));
+            is_then && is_here && gap.record.as_deref().is_none_or(|first| first == record)
+        });
+        found.map(|gap| gap.cause.as_str())
+    }
 }
 
 impl Why {
     /// The reason why nothing is known of the PV.
-    fn no_change(&self, logs: &Logs, filter: &Filter, zone: &Zone) -> NoChange {
+    fn no_change(&self, logs: &Logs, filter: &Filter, zone: &Zone, missed: Option<String>) -> NoChange {
         let pv = self.pv.clone();
         let names = suggest::names(logs);
         let record = Pv::new(&pv).record;
@@ -488,6 +500,6 @@ impl Why {
             (_, _, None, None) => Narrowed::ToTime,
             _ => Narrowed::ToPlace,
         };
-        NoChange::Never { pv, time: held.time(zone), narrowed }
+        NoChange::Never { pv, time: held.time(zone), narrowed, missed }
     }
 }
