@@ -11,7 +11,7 @@ use iocrec_log::event::{
     Address, CaPut, Channel, Circuit, Event, Fact, IocEnd, Loss, LossSource, Origin, Snapshot, Stuck,
     StuckEnd, Value, Wait,
 };
-use iocrec_log::reader::Segment;
+use iocrec_log::reader::{About, Segment};
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, State, Writer};
 use std::cell::Cell;
@@ -347,13 +347,48 @@ fn what_is_defined_while_storing_is_paused_is_known() {
     assert_eq!((is_over("demo"), is_over("second")), (Some(false), Some(true)), "{out}");
 }
 
-/// What ended in a segment that can't be read, or that was deleted between others that are pinned, does not last to the end
-/// of the log.
+/// Damages the block that holds what ended or began at a time.
+fn damage(log: &Path, time: u64) {
+    let holds =
+        |about: &About| about.defines && !about.keyframe && (about.first..=about.last).contains(&time);
+    let found = segments(log).into_iter().find_map(|file| {
+        let mut segment = Segment::open(&file).unwrap();
+        let mut abouts = std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok);
+        let about = abouts.find(holds)?;
+        Some((file, about))
+    });
+    let (file, about) = found.unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[(about.offset + about.length - 1) as usize] ^= 1;
+    fs::write(&file, bytes).unwrap();
+}
+
+/// A circuit that ended in a damaged block is not known to have been open when later blocks of the segment were written.
 #[test]
-fn what_ended_in_a_missing_segment_is_over() {
+fn what_ended_in_a_damaged_block_was_watched_until_then() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
-    let stuck = Stuck {
+    let ended = 10 * SECOND;
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.push((ended, Fact::CircuitEnd(2)));
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    damage(&log, ended);
+    let words = ["clients", "--utc", "--format", "jsonl", log.to_str().unwrap()];
+    let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+    let until = |user: &str| {
+        let mut lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let line = lines.find(|line| line["user"] == user).expect(user);
+        line["watched_until"].as_str().unwrap_or_else(|| panic!("{line} {err}")).to_owned()
+    };
+    let told = "2026-09-21T14:13:30";
+    let (gone, lasts) = (until("softioc"), until("alice"));
+    assert!(gone.as_str() < told && lasts.as_str() > told, "{gone} {lasts}");
+}
+
+/// A thread that stands still for long.
+fn stuck() -> Stuck {
+    Stuck {
         id: 7,
         ioc: 1,
         tid: 1003,
@@ -366,11 +401,19 @@ fn what_ended_in_a_missing_segment_is_over() {
         record: None,
         is_lockset: false,
         holder: None,
-    };
+    }
+}
+
+/// What ended in a segment that can't be read, or that was deleted between others that are pinned, does not last to the end
+/// of the log.
+#[test]
+fn what_ended_in_a_missing_segment_is_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
     let ended = 10 * SECOND;
     let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
     events.extend([
-        (3 * SECOND, Fact::from(stuck)),
+        (3 * SECOND, Fact::from(stuck())),
         (ended, Fact::StuckEnd(StuckEnd { id: 7, ioc: 1, after: ended - SECOND, has_ended: false })),
         (ended, Fact::CircuitEnd(2)),
         (ended, Fact::IocEnd(IocEnd { ioc: 2, how: "exit status 0".into() })),

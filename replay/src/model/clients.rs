@@ -14,7 +14,7 @@ use crate::namesakes::selects;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Channel, ChannelId, Circuit, CircuitId, Fact, IocId, Origin, SlowClient, Updates};
-use iocrec_log::reader::{About, Choice, SegmentFile};
+use iocrec_log::reader::{About, Cause, Choice, SegmentFile};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -239,6 +239,8 @@ struct Reading {
     refused: HashSet<ChannelId>,
     /// The last time of which something was read.
     last: u64,
+    /// The last such time before something that can't be read: what ended unseen may have ended then.
+    gap: Option<u64>,
 }
 
 impl Clients {
@@ -308,6 +310,7 @@ impl Clients {
             circuits: Vec::new(),
             refused: HashSet::new(),
             last: 0,
+            gap: None,
         };
         // Blocks that can't be read are reported when the puts are read.
         // bulk need not be unpacked
@@ -315,13 +318,31 @@ impl Clients {
             Some(classes) if !classes.others() && !classes.notes() && !about.defines => Choice::Pass,
             _ => Choice::Only(Arc::new(|_| false)),
         };
+        // whether nothing was read of a segment but its keyframe, all of which was read
+        let mut begins = false;
         for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
-            let Part::Block(block) = part else { continue };
+            let block = match part {
+                Part::Block(block) => block,
+                Part::Segment(_) => {
+                    begins = true;
+                    continue;
+                }
+                Part::Damage(damage) if matches!(damage.cause, Cause::Header | Cause::Repeated) => continue,
+                Part::Damage(_) | Part::Unreadable(_) => {
+                    begins = false;
+                    reading.gap.get_or_insert(reading.last);
+                    continue;
+                }
+            };
             for event in &block.events {
                 self.fact(&mut reading, event.time, &event.fact, block.keyframe);
             }
             // in a keyframe only the time of the segment's begin is new
             if !block.keyframe {
+                // what ended before it was told with its keyframe
+                if std::mem::take(&mut begins) {
+                    reading.gap = None;
+                }
                 let last = block.events.iter().map(|event| event.time).max();
                 let last = block.about.as_ref().map(|about| about.last).max(last);
                 reading.last = reading.last.max(last.unwrap_or(0));
@@ -344,7 +365,7 @@ impl Clients {
                 let Some(line) = line else { return };
                 if keyframe {
                     // it ended unseen after that
-                    line.watched = reading.context.wall(reading.last);
+                    line.watched = reading.context.wall(reading.gap.unwrap_or(reading.last));
                     return;
                 }
                 let wall = reading.context.wall(time);
