@@ -478,6 +478,10 @@ fn what_ended_in_a_missing_segment_is_over() {
         assert!(last.contains("still ran when the log ends"), "{last}");
         let logs = ask(&["logs", "--kind", "ends"]);
         assert!(logs.contains("the IOC had ended by then, unseen"), "{logs}");
+        if !is_cut {
+            let followed = ask(&["follow", "--once", "--what", "deaths"]);
+            assert!(followed.contains("the IOC had ended by then, unseen"), "{followed}");
+        }
         let report = ask(&["report"]);
         assert!(report.contains(" or before, unseen: a part of the log is missing."), "no such verdict");
     }

@@ -1,8 +1,9 @@
 //! What the recorder noted of IOCs and of itself, each as a line: how IOCs ended, threads that hang, losses, marks.
 //!
 //! Each is told when the recorder told it, since who follows a log waits for news. Definitions that a segment repeats at
-//! its beginning are none.
+//! its beginning are none; but that it does not repeat something, which has ended unseen then, is news.
 
+use crate::ended_unseen::UNSEEN;
 use crate::filter::Filter;
 use crate::hangs::of_time;
 use crate::logs::Logs;
@@ -92,14 +93,18 @@ impl Told {
     }
 }
 
-/// A fact in words, if it is told.
-fn told(context: &Context, time: u64, fact: &Fact) -> Option<Told> {
+/// A fact in words, if it is told. `unseen`: it is an end that nobody saw, known by what a keyframe does not name.
+fn told(context: &Context, time: u64, fact: &Fact, unseen: bool) -> Option<Told> {
     let name = |id| context.record(id).map(|record| record.name.to_owned());
     match fact {
         Fact::IocEnd(end) => {
             let how = if end.how.is_empty() { "it is not known how" } else { &end.how };
             let grade = if end.how == "exit status 0" { Grade::Notice } else { Grade::Critical };
-            Told::new(end.ioc, Kind::Death, "ended", grade, format!("the IOC ended: {how}"))
+            let text = match unseen {
+                true => format!("the IOC had ended by then, {how}"),
+                false => format!("the IOC ended: {how}"),
+            };
+            Told::new(end.ioc, Kind::Death, "ended", grade, text)
         }
         Fact::Crash(crash) => {
             let record = crash.record.and_then(name).map(|name| format!(", processing {name}"));
@@ -115,7 +120,7 @@ fn told(context: &Context, time: u64, fact: &Fact) -> Option<Told> {
         }
         Fact::StuckEnd(end) => {
             let stuck = context.stuck(end.id)?;
-            Told::new(stuck.ioc, Kind::Hang, "over", Grade::Notice, over(stuck, end))
+            Told::new(stuck.ioc, Kind::Hang, "over", Grade::Notice, over(stuck, end, unseen))
         }
         Fact::ScanOverruns(late) => {
             let list = context.scan_list(late.list).map_or("an unknown list", |list| list.name.as_str());
@@ -143,18 +148,19 @@ fn told(context: &Context, time: u64, fact: &Fact) -> Option<Told> {
     }
 }
 
-fn over(stuck: &Stuck, end: &StuckEnd) -> String {
+fn over(stuck: &Stuck, end: &StuckEnd, unseen: bool) -> String {
     let who = match stuck.thread.as_str() {
         _ if stuck.wait.is_of_process() => "the process".to_owned(),
         "" => format!("thread {}", stuck.tid),
         name => format!("thread {name}"),
     };
+    let seconds = end.after.saturating_sub(stuck.since) as f64 / 1e9;
     let now = match (end.has_ended, stuck.wait) {
+        _ if unseen => return format!("{who}: over after at least {seconds:.1} s, {UNSEEN}"),
         (true, _) => "has ended",
         (false, Wait::Spins) => "spins no more",
         (false, _) => "runs again",
     };
-    let seconds = end.after.saturating_sub(stuck.since) as f64 / 1e9;
     format!("{who} {now}, after at least {seconds:.1} s")
 }
 
@@ -208,10 +214,11 @@ impl Logs {
             for part in scan {
                 let Part::Block(block) = part else { continue };
                 for event in &block.events {
-                    if !block.keyframe {
-                        notes.extend(
-                            note(&run, event.time, &event.fact).filter(|note| is_wanted(filter, note)),
-                        );
+                    // no keyframe that was written tells ends
+                    let is_end = matches!(event.fact, Fact::IocEnd(_) | Fact::StuckEnd(_));
+                    if !block.keyframe || is_end {
+                        let note = note(&run, event.time, &event.fact, block.keyframe);
+                        notes.extend(note.filter(|note| is_wanted(filter, note)));
                     }
                     if event.fact.class().defines() {
                         run.apply(event.time, &event.fact);
@@ -247,8 +254,8 @@ fn is_wanted(filter: &Filter, note: &Note) -> bool {
         && filter.until.is_none_or(|until| note.time < until)
 }
 
-fn note(run: &Run, time: u64, fact: &Fact) -> Option<Note> {
-    let Told { ioc, kind, what, mut text, grade, loss } = told(&run.context(), time, fact)?;
+fn note(run: &Run, time: u64, fact: &Fact, unseen: bool) -> Option<Note> {
+    let Told { ioc, kind, what, mut text, grade, loss } = told(&run.context(), time, fact, unseen)?;
     if text.len() > MAX_TEXT {
         let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         text.truncate(end);
@@ -328,7 +335,7 @@ mod tests {
                 is_lockset: false,
                 holder: None,
             };
-            over(&stuck, &StuckEnd { id: 1, ioc: 1, after: 5_000_000_000, has_ended })
+            over(&stuck, &StuckEnd { id: 1, ioc: 1, after: 5_000_000_000, has_ended }, false)
         };
         assert_eq!(told("cbLow", Wait::Sleep, false), "thread cbLow runs again, after at least 4.0 s");
         assert_eq!(told("cbLow", Wait::Spins, false), "thread cbLow spins no more, after at least 4.0 s");
