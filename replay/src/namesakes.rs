@@ -109,8 +109,8 @@ struct Open {
     since: u64,
     /// Whether the current segment names it.
     is_named: bool,
-    /// The beginning of the current segment.
-    segment: u64,
+    /// When it was named last: it is known to have run then.
+    named: u64,
 }
 
 /// Finds the IOCs that share a name, and tells the segments of each run how these are shown, and the processes that are
@@ -212,7 +212,7 @@ impl Found {
         let mut open: HashMap<IocId, Open> = HashMap::new();
         for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
             match part {
-                Part::Segment(header) => self.pass(&boot, &mut open, header.created),
+                Part::Segment(_) => self.pass(&boot, &mut open),
                 Part::Block(block) => {
                     for event in &block.events {
                         match &event.fact {
@@ -225,10 +225,11 @@ impl Found {
                                     self.in_pods.insert((boot.clone(), of.process));
                                 }
                             }
-                            Fact::IocEnd(end) => open
-                                .remove(&end.ioc)
-                                .into_iter()
-                                .for_each(|of| self.add(&boot, of, event.time)),
+                            Fact::IocEnd(end) => open.remove(&end.ioc).into_iter().for_each(|of| {
+                                // a keyframe tells that it had ended by then
+                                let until = if block.keyframe { of.named } else { event.time };
+                                self.add(&boot, of, until);
+                            }),
                             _ => {}
                         }
                     }
@@ -242,24 +243,24 @@ impl Found {
     }
 
     /// A segment begins. It names all IOCs that run, so those that the one before did not name have ended unseen.
-    fn pass(&mut self, boot: &Boot, open: &mut HashMap<IocId, Open>, time: u64) {
+    fn pass(&mut self, boot: &Boot, open: &mut HashMap<IocId, Open>) {
         let (named, gone): (HashMap<_, _>, HashMap<_, _>) = open.drain().partition(|(_, of)| of.is_named);
         gone.into_values().for_each(|of| {
-            let until = of.segment;
+            let until = of.named;
             self.add(boot, of, until);
         });
-        open.extend(named.into_iter().map(|(id, of)| (id, Open { is_named: false, segment: time, ..of })));
+        open.extend(named.into_iter().map(|(id, of)| (id, Open { is_named: false, ..of })));
     }
 
     fn begin(&mut self, boot: &Boot, open: &mut HashMap<IocId, Open>, time: u64, ioc: &Ioc) {
         let process = (ioc.pid, ioc.start);
         let known = open.get_mut(&ioc.id).filter(|of| of.process == process && of.name == ioc.name);
         if let Some(known) = known {
-            known.is_named = true;
+            (known.is_named, known.named) = (true, time);
             return;
         }
         if open.len() < MAX_PROCESSES && ioc.name.len() <= MAX_NAME {
-            let of = Open { name: ioc.name.clone(), process, since: time, is_named: true, segment: time };
+            let of = Open { name: ioc.name.clone(), process, since: time, is_named: true, named: time };
             // the number belongs to another one by now
             open.insert(ioc.id, of).into_iter().for_each(|of| self.add(boot, of, time));
         }

@@ -8,7 +8,7 @@ use common::{
     SECOND, WALL,
 };
 use iocrec_log::event::{
-    Address, CaPut, Channel, Circuit, Event, Fact, IocEnd, Loss, LossSource, Origin, Snapshot, Stuck,
+    Address, CaPut, Channel, Circuit, Event, Fact, Ioc, IocEnd, Loss, LossSource, Origin, Snapshot, Stuck,
     StuckEnd, Value, Wait,
 };
 use iocrec_log::reader::{About, Segment};
@@ -361,6 +361,37 @@ fn damage(log: &Path, time: u64) {
     let mut bytes = fs::read(&file).unwrap();
     bytes[(about.offset + about.length - 1) as usize] ^= 1;
     fs::write(&file, bytes).unwrap();
+}
+
+/// An IOC whose end is in a damaged block, and that was started anew after it, is not two that ran side by side.
+#[test]
+fn an_ioc_started_anew_after_damage_is_not_two() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let (ended, begun) = (10 * SECOND, 11500 * MS);
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.extend([
+        (ended, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() })),
+        (begun, Fact::from(Ioc { id: 9, pid: 500, start: begun, ..*demo })),
+    ]);
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    let names = || -> Vec<String> {
+        let words = ["iocs", "--format", "jsonl", log.to_str().unwrap()];
+        let (_, out, _) = outcome(iocreplay(words).output().unwrap());
+        let lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let mut names: Vec<String> = lines.map(|line| line["ioc"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["demo", "demo", "second"], "nothing is damaged yet");
+    damage(&log, ended);
+    assert_eq!(names(), ["demo", "demo", "second"]);
 }
 
 /// A circuit that ended in a damaged block is not known to have been open when later blocks of the segment were written.
