@@ -66,7 +66,8 @@ impl EndedUnseen {
     /// A segment begins.
     pub fn begin(&mut self, header: &SegmentHeader) {
         // older recorders noted no ends
-        let notes_ends = header.facts > Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number();
+        let notes_ends =
+            header.facts > Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number();
         self.before = None;
         match self.last {
             Some((run, _)) if run != header.run => {
