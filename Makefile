@@ -87,8 +87,8 @@ deny:
 
 test:
 	$(call need_root,the tests load BPF programs and capture packets)
-	@scripts/setup $(QEMU)
-	@scripts/test
+	@scripts/setup --begin --for test $(QEMU)
+	@scripts/test --setup
 
 test-unprivileged:
 	@if [ -n "$(TOOLCHAIN)" ] && ! rustup run "$(TOOLCHAIN)" cargo --version >/dev/null 2>&1; then \
