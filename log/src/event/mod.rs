@@ -16,7 +16,7 @@
 //! **To add a fact**, write its struct in [`definitions`], [`hits`], [`deaths`] or [`notes`], and add a row at the end of the table
 //! in `table.rs` and a row in docs/format.md. For a definition, also implement [`Definition`] beside its struct. The
 //! rest follows: its number, keyframes, its end, `iocreplay info`. Then the agent needs a source for it, and the reader
-//! a use. The tests demand a strategy that makes it (tests/common/facts.rs) and a golden segment (tests/golden.rs).
+//! a use. The tests demand a strategy that makes it (tests/random_facts/facts.rs) and a golden segment (tests/golden.rs).
 
 pub mod connections;
 pub mod deaths;

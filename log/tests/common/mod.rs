@@ -2,7 +2,6 @@
 #![allow(dead_code)] // each test program uses its own part
 
 pub mod disk;
-pub mod facts;
 pub mod mutate;
 #[cfg(unix)]
 #[path = "../../../tests/rig/not_run.rs"]

@@ -1,9 +1,8 @@
 //! Pushed events are read bit by bit as they were, in the promised order.
 
-mod common;
-
-use common::disk::Disk;
-use common::{assert_same, bytes, facts, read_all, SECOND};
+use crate::common::disk::Disk;
+use crate::common::{assert_same, bytes, read_all, SECOND};
+use crate::facts;
 use iocrec_log::event::{Class, Event, Fact};
 use iocrec_log::format::FACTS;
 use iocrec_log::reader::Segment;

@@ -1,9 +1,8 @@
 //! Damaged segments: no panic, no wrong event, no loss beyond the blocks touched, nothing unreported.
 
-mod common;
-
-use common::disk::Disk;
-use common::{bytes, facts, read_segment, SECOND};
+use crate::common::disk::{Disk, Faults};
+use crate::common::{bytes, read_segment, SECOND};
+use crate::facts;
 use iocrec_log::event::{Complete, Event, Fact, Host, Process, Record, Value};
 use iocrec_log::format::{FIRST_BLOCK, SEGMENT_HEADER};
 use iocrec_log::reader::{Block, Cause, Damage, ReadError};
@@ -17,7 +16,7 @@ fn segment(run: u128, blocks: u64) -> Vec<u8> {
     let disk = Disk::default();
     let mut writer = Writer::open(disk.clone(), Options::default(), run).unwrap();
     // Definitions pushed before the segment begins make its keyframe: begin a second one by a failure.
-    disk.set_faults(Some(common::disk::Faults { first: 1, count: 1, kind: std::io::ErrorKind::Other }));
+    disk.set_faults(Some(Faults { first: 1, count: 1, kind: std::io::ErrorKind::Other }));
     let host = Host {
         name: format!("box {run}"),
         kernel: "6.1".into(),

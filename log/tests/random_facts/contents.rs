@@ -1,9 +1,8 @@
 //! What a block says of itself is true of it: nothing in it goes unsaid, and what is left out is what was not wanted.
 
-mod common;
-
-use common::disk::Disk;
-use common::{assert_same, facts, read_segment, SECOND};
+use crate::common::disk::Disk;
+use crate::common::{self, assert_same, read_segment, SECOND};
+use crate::facts;
 use iocrec_log::event::*;
 use iocrec_log::reader::{About, Block, Choice, Damage, Segment, Shape};
 use iocrec_log::writer::{Options, Writer};

@@ -1,8 +1,6 @@
 //! The definitions in force.
 
-mod common;
-
-use common::facts;
+use crate::facts;
 use iocrec_log::context::Context;
 use iocrec_log::event::*;
 use proptest::prelude::*;

@@ -1,15 +1,13 @@
 //! docs/format.md says what the code does: its tables are compared with the code.
 
-mod common;
-
-use common::facts;
+use crate::facts;
 use iocrec_log::event::Fact;
 use iocrec_log::format::*;
 use iocrec_log::stream;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-const PAGE: &str = include_str!("../../docs/format.md");
+const PAGE: &str = include_str!("../../../docs/format.md");
 
 /// The rows of the first table after a heading, without head and rule.
 fn table(heading: &str) -> Vec<Vec<&'static str>> {
