@@ -7,6 +7,9 @@ import pathlib
 from debian import run
 
 HERE = pathlib.Path(__file__).resolve().parent
+# How many targets are built at a time: more than processors, since what takes longest, optimizing the agent as a whole,
+# takes one. Each needs more than 1 GB of memory for it.
+AT_A_TIME = (os.cpu_count() or 1) + 1
 
 
 class Builds:
@@ -14,7 +17,7 @@ class Builds:
 
     def __init__(self, guests):
         """Begins to build for all guests, in their order."""
-        self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+        self.pool = concurrent.futures.ThreadPoolExecutor(AT_A_TIME)
         targets = dict.fromkeys(guest.target for guest in guests)
         # packaging/deb makes the package of the reader, too
         packaged = {guest.target for guest in guests if guest.service}
