@@ -57,9 +57,9 @@ pub fn record(options: Options, ends: Ends, sink: &mut dyn Sink) -> Result<Recor
     Ok(recorder)
 }
 
-/// Ends a recorder whose events are all stored. Removing its probes takes seconds, so a child does it if possible.
+/// Ends a recorder whose events are all stored. Removing its probes takes seconds, so children do it if possible.
 pub fn end(recorder: Recorder) {
-    if deferred_close::leave_to_child() {
+    if deferred_close::leave_to_children() {
         // removing the probes here, too, would mean waiting for it
         std::mem::forget(recorder);
     }

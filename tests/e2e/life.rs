@@ -3,6 +3,7 @@
 use crate::plant::{iso, nanoseconds};
 use crate::rig::{epics_versions, iocreplay, json_lines, wait_until, Delays, Ioc, Rig, FLUSH};
 use serde_json::json;
+use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -69,6 +70,29 @@ fn a_stopped_recorder_leaves_nothing_out_and_can_go_on() {
         let found = requested(&rig, "PUT:LONG");
         assert!(found.iter().copied().eq(0..(run as i64 + 1) * 50), "run {run}: {found:?}");
     }
+}
+
+/// The kernel takes seconds to remove the probes of a recorder that has ended. Two processes wait for that, in less time than
+/// one, and the IOC serves meanwhile.
+#[test]
+fn two_processes_remove_the_probes() {
+    let Some(rig) = Rig::alone("closing") else { return };
+    let ioc = rig.ioc("closing", PORT, "puts.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    let closing = || {
+        let is_one = |process: &fs::DirEntry| {
+            fs::read_to_string(process.path().join("comm"))
+                .is_ok_and(|name| name.trim_end() == "iocrec-closing")
+        };
+        fs::read_dir("/proc").expect("/proc").flatten().filter(is_one).count()
+    };
+    assert_eq!(recorder.stop().code(), Some(0), "{}", recorder.errors());
+    wait_until("two processes remove the probes", || closing() == 2);
+    assert_eq!(client.put("PUT:LONG", 5, json!(7), true), 1);
+    wait_until("all probes are removed", || closing() == 0);
+    assert_eq!(client.put("PUT:LONG", 5, json!(8), true), 1);
 }
 
 /// Stops a recorder in the middle of a flood of puts.
