@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::wire::*;
-use iocrec::net::protocol::Decoder as _;
 use iocrec::pva::{Decoder, Limits};
 use iocrec_log::event::{Address, Fact};
 use proptest::prelude::*;
