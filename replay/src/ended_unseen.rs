@@ -138,8 +138,13 @@ impl EndedUnseen {
         }
     }
 
+    /// Whether the last block was in the keyframe after something that is missing, so that it may show ends.
+    pub fn is_in_keyframe(&self) -> bool {
+        self.is_whole && (self.is_after_gap || self.before.is_some())
+    }
+
     /// The keyframe has ended: the ends that it shows. Where a segment ends with it, it may not be whole, and the next one tells.
-    fn keyframe_ended(&mut self) -> Option<Block> {
+    pub fn keyframe_ended(&mut self) -> Option<Block> {
         self.is_after_gap |= self.before.take().is_some();
         if !self.is_after_gap || !self.is_whole {
             return None;

@@ -169,6 +169,19 @@ impl Scan {
         Some((opened, file))
     }
 
+    /// The ends that the keyframe of the last segment has shown, if the scan has skipped all blocks that follow on it.
+    fn shown_at_the_end(&mut self) -> Option<Block> {
+        let unseen = self.unseen.as_mut().filter(|unseen| unseen.is_in_keyframe())?;
+        let mut segment = open(self.file.as_ref()?, Segment::open).ok()?;
+        let follows = |about: About| !about.keyframe;
+        let goes_on = std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok).any(follows);
+        if goes_on {
+            unseen.keyframe_ended()
+        } else {
+            None
+        }
+    }
+
     /// Tells how far the scan is.
     fn tell(&mut self, block: &Block) {
         let Some(share) = &mut self.share else { return };
@@ -215,6 +228,9 @@ impl Iterator for Scan {
                 Some(Part::Damage(damage))
             }
             None => {
+                if let Some(ends) = self.shown_at_the_end() {
+                    return Some(Part::Block(ends));
+                }
                 self.segment = None;
                 self.open_next()
             }
