@@ -2,12 +2,10 @@
 
 use libbpf_rs::libbpf_sys;
 
+use crate::linux::descriptors;
+
 /// Descriptors requested: enough for 500 IOCs. Many systems allow 4,096 by default, enough for 30.
 const MAX_FILES: libc::rlim_t = 65536;
-
-/// Fewer are too few: the recorder has some 60 of its own, an IOC up to 130, and the files of a process are open while it
-/// is inspected.
-const FEW_FILES: libc::rlim_t = 256;
 
 /// Raises the limits as far as allowed, root's and with CAP_SYS_RESOURCE beyond the hard limit. Kernels before 5.11 count BPF
 /// maps as locked memory, with a limit of 64 KiB; each probe has two descriptors. A limit that cannot be raised is
@@ -32,5 +30,5 @@ pub fn raise_limits() -> Option<libc::rlim_t> {
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const files);
         }
     }
-    Some(files.rlim_cur).filter(|files| (1..FEW_FILES).contains(files))
+    Some(files.rlim_cur).filter(|_| descriptors::are_few())
 }

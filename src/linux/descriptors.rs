@@ -22,6 +22,12 @@ pub fn limit() -> u64 {
     }
 }
 
+/// Whether that is too few to find and probe even one IOC: the recorder has some 60 of its own, an IOC up to 130, and the files
+/// of a process are open while it is inspected.
+pub fn are_few() -> bool {
+    (1..256).contains(&limit())
+}
+
 /// Descriptors that threads are about to open.
 static CLAIMED: AtomicU64 = AtomicU64::new(0);
 

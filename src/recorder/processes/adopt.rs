@@ -7,7 +7,7 @@ use nix::errno::Errno;
 
 use crate::inspector::ProcessInfo;
 use crate::ioc::{redact, IocProcess};
-use crate::linux::process;
+use crate::linux::{descriptors, process};
 use crate::probes::not_probed::NotProbed;
 use crate::recorder::context::Context;
 use crate::recorder::env::Env;
@@ -94,6 +94,9 @@ pub(super) fn why_not_traced(env: &Env<'_>, answers: &Answers, ports: &PortSearc
         NotTraced::NotChosen(why)
     } else if let Some(copy) = ports.copy(env, pid) {
         NotTraced::Copy(copy)
+    } else if descriptors::are_few() {
+        // its files could not be opened, so what it is was not seen
+        NotTraced::Unread(Errno::EMFILE)
     } else {
         NotTraced::NoIoc { command: command(env, pid) }
     };
