@@ -264,16 +264,53 @@ fn a_last_put_that_fails() {
     assert_eq!(names(&mut w), ["A", "A"]);
 }
 
-/// The structure of A's request is not that of B's.
+/// The structure of A's request is not that of B's, also where A's has ended by itself or with its channel.
 #[test]
 fn structures_of_requests_with_one_number() {
-    let mut w = with_two();
-    w.client(&[prepare(1, 9), prepare(2, 9)].concat());
-    w.server(&answer(11, 9, 8, b"\xff\x80\x00\x01\x05value\x23"));
-    w.facts();
-    w.client(&put(2, 9, 1));
-    let facts = w.facts();
-    assert!(facts.iter().any(|fact| fact.starts_with("Put to 2: [0] ")), "{facts:?}");
+    for ends in [Vec::new(), pair(15, 1, 9), pair(8, 1, 5)] {
+        let mut w = with_two();
+        w.client(&[prepare(1, 9), ends, prepare(2, 9)].concat());
+        w.server(&answer(11, 9, 8, b"\xff\x80\x00\x01\x05value\x23"));
+        w.facts();
+        w.client(&put(2, 9, 1));
+        let facts = w.facts();
+        assert!(facts.iter().any(|fact| fact.starts_with("Put to 2: [0] ")), "{facts:?}");
+    }
+}
+
+/// pvxs refuses the first request, has ended it then, and puts by the second, to B, whatever channel the put names. Only
+/// of a get, whose answers are no put's, it is known which of the two is refused.
+#[test]
+fn a_request_that_is_refused_when_another_has_its_number() {
+    for (first, second, expected) in [(11, 11, ""), (10, 11, "B"), (11, 10, ""), (10, 10, "B")] {
+        for ends in [pair(15, 1, 9), pair(8, 1, 5)] {
+            let mut w = with_two();
+            w.client(&create(7, "C"));
+            w.server(&created(7, 3));
+            let again = request(second, 2, 9, 8, NO_OPTIONS);
+            w.client(&[request(first, 1, 9, 8, NO_OPTIONS), ends, again].concat());
+            w.server(&answer(first, 9, 8, &hex("02 02 4e4f 00")));
+            w.server(&answer(second, 9, 8, &[&[0xff], SCALAR].concat()));
+            w.client(&put(3, 9, 1));
+            assert_eq!(names(&mut w), [expected], "{first} {second}");
+        }
+    }
+}
+
+/// The answer to A's last put ends no request of B.
+#[test]
+fn a_last_put_that_is_answered_when_another_request_has_its_number() {
+    for ends in [pair(15, 1, 9), pair(8, 1, 5)] {
+        let mut w = with_two();
+        w.client(&create(7, "C"));
+        w.server(&created(7, 3));
+        w.client(&prepare(1, 9));
+        w.server(&prepared(9));
+        w.client(&[put(1, 9, 1).tap(|m| m[16] = 0x10), ends, prepare(2, 9)].concat());
+        w.server(&[answer(11, 9, 0x10, &[0xff]), prepared(9)].concat());
+        w.client(&put(3, 9, 2));
+        assert_eq!(names(&mut w), ["A", ""]);
+    }
 }
 
 #[test]

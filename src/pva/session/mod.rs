@@ -74,6 +74,8 @@ pub struct Session {
     doubts: u32,
     /// Channels of the gets that are prepared, as far as they are known. They take no other's place.
     gets: BTreeMap<u32, ChannelId>,
+    /// Requests that ended before all their answers had come: these may be taken for those to a later one with the number.
+    unanswered: BTreeMap<u32, ChannelId>,
     /// Channels of the monitors that run.
     monitors: BTreeMap<u32, ChannelId>,
     /// The requests and monitors of each channel.
@@ -107,6 +109,7 @@ impl Session {
             requests: BTreeMap::new(),
             doubts: 0,
             gets: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             monitors: BTreeMap::new(),
             of_channel: BTreeSet::new(),
             from_client: Known::default(),

@@ -15,7 +15,7 @@ use crate::pva::types::TypeRef;
 /// Bytes to keep of a request's options. Clients send five, or a few dozen.
 const KEPT_OPTIONS: usize = 256;
 
-/// Prepared gets of a circuit that are remembered.
+/// Prepared gets of a circuit that are remembered; likewise requests that ended before they were answered.
 const MOST_GETS: usize = 2048;
 
 /// No channel: numbers of PVAccess begin higher.
@@ -38,6 +38,8 @@ pub(super) struct Request {
     pub(super) shares_number: bool,
     /// Whether an answer is awaited.
     pub(super) waits: bool,
+    /// Answers that are to come, the one to INIT as well.
+    owed: u32,
     /// [`Session::doubts`] when it was asked for.
     doubts: u32,
     /// Whether it is not certain that the server was asked for this.
@@ -63,7 +65,7 @@ impl Session {
         cursor: &mut Cursor<'_>,
         context: &mut Context,
     ) -> Read<()> {
-        let shares_number = self.forget_request(ioid, context.ids);
+        let shares_number = self.forget_request(ioid, context.ids) || self.unanswered.contains_key(&ioid);
         self.mixes |= shares_number;
         let before = self.gets.remove(&ioid);
         self.mixes |= before.is_some_and(|of| self.channels.contains_key(&of));
@@ -101,6 +103,7 @@ impl Session {
             to_get: None,
             shares_number,
             waits: false,
+            owed: 1,
             doubts: 0,
             is_doubtful: false,
         };
@@ -140,10 +143,16 @@ impl Session {
         cursor: &mut Cursor<'_>,
         context: &mut Context,
     ) -> Read<()> {
-        let channel = self.requests.get(&ioid).map(|request| request.channel);
+        // one of another kind with that number may have ended before it was answered
+        let request = self.requests.get_mut(&ioid).filter(|request| kind(command) == Some(request.kind));
+        let channel = request.map(|request| {
+            request.owed = request.owed.saturating_sub(1);
+            request.channel
+        });
         if let Err(refused) = self.judge(time, command, channel, cursor, context) {
-            self.gets.remove(&ioid);
-            self.forget_request(ioid, context.ids);
+            if channel.is_some() {
+                self.forget_request(ioid, context.ids);
+            }
             return Err(refused);
         }
         if matches!(command, PROCESS | RPC) {
@@ -154,7 +163,8 @@ impl Session {
             PUT_GET => self.from_server.read(cursor, context.types),
             _ => to_put,
         };
-        if let Some(request) = self.requests.get_mut(&ioid).filter(|request| !request.shares_number) {
+        let request = self.requests.get_mut(&ioid).filter(|request| !request.shares_number);
+        if let Some(request) = request.filter(|_| channel.is_some()) {
             request.to_put = to_put.ok().flatten();
             request.to_get = to_get.ok().flatten();
         }
@@ -240,6 +250,7 @@ impl Session {
         let mut of = None;
         if let Some(request) = self.requests.get_mut(&ioid) {
             request.settle(self.doubts);
+            request.owed = request.owed.saturating_sub(1);
             of = if of_put { request.to_put } else { request.to_get };
             if std::mem::take(&mut request.is_doubtful) {
                 return Ok(());
@@ -275,7 +286,9 @@ impl Session {
 
     /// An answer is awaited.
     pub(super) fn ask(&mut self, ioid: u32) {
-        if let Some(request) = self.requests.get_mut(&ioid).filter(|request| !request.waits) {
+        let Some(request) = self.requests.get_mut(&ioid) else { return };
+        request.owed = request.owed.saturating_add(1);
+        if !request.waits {
             (request.waits, request.doubts) = (true, self.doubts);
         }
     }
@@ -298,6 +311,13 @@ impl Session {
 
     pub(super) fn forget_request(&mut self, ioid: u32, ids: &mut Ids) -> bool {
         let Some(request) = self.requests.remove(&ioid) else { return false };
+        if request.owed > 0 {
+            if self.unanswered.len() >= MOST_GETS {
+                self.unanswered = BTreeMap::new();
+                self.mixes = true;
+            }
+            self.unanswered.insert(ioid, request.channel);
+        }
         if self.monitors.get(&ioid) != Some(&request.channel) {
             self.of_channel.remove(&(request.channel, ioid));
         }
