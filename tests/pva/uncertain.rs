@@ -4,6 +4,7 @@
 //! (tests/e2e/odd_messages.rs). A put is told as the server took it, or that it is not known.
 
 use crate::wire::*;
+use iocrec::pva::Seed;
 
 /// The first messages of pvAccessCPP's servers, and of pvxs'.
 const QSRV1: &str = "00440000 ff7f 01 02 6361";
@@ -206,6 +207,48 @@ fn who_puts_is_not_who_asked_for_the_channel() {
         // told under the first name, or under none
         assert_eq!(told(&mut w).as_deref(), expected, "{hello}");
     }
+}
+
+/// What the circuit was when the last of these puts came.
+fn last_put_by(facts: &[String]) -> &str {
+    let put = facts.iter().rposition(|fact| fact.starts_with("Put to 1")).expect("a put");
+    facts[..put].iter().rfind(|fact| fact.starts_with("circuit 1 ")).expect("a circuit")
+}
+
+/// A client asked for a channel, and says now to be somebody else: whom the server believes was not seen.
+#[test]
+fn a_name_that_is_younger_than_channels_that_were_not_seen() {
+    let number = 1.5f64.to_le_bytes();
+    let put = |sid: u32| request(11, sid, sid + 4, 0, &[&[1, 2][..], &number].concat());
+    // the circuit is older than the recorder, or bytes of the client were lost
+    let mut lost = Wire::open();
+    lost.client(&message(0, 2, b""));
+    lost.lose(true, 500);
+    for mut w in [Wire::new(), lost] {
+        w.client(&identity("other", "console"));
+        w.wait(2000);
+        w.client(&put(1));
+        assert_eq!(last_put_by(&w.facts()), "circuit 1 @");
+        // a channel that is asked for under the new name
+        w.client(&create(9, "B"));
+        w.server(&created(9, 9));
+        w.client(&put(9));
+        assert_eq!(told(&mut w).as_deref(), Some("other@console"));
+    }
+}
+
+/// Of a channel that was named from the server's memory it is not known either.
+#[test]
+fn a_name_that_is_younger_than_a_channel_from_memory() {
+    let mut w = Wire::new();
+    w.client(&identity("other", "console"));
+    w.client(&message(0, 11, &body(1, false, 1.5)));
+    let seed = Seed { user: "", method: "", channels: &[(7, 1, "A")] };
+    w.decoder.seed(0, w.time, (CLIENT.into(), SERVER.into()), &seed, &mut w.out).expect("it is older");
+    w.client(&message(0, 11, &body(1, false, 2.5)));
+    let facts = w.facts();
+    assert_eq!(last_put_by(&facts), "circuit 1 @");
+    assert!(facts.contains(&"channel 1 A cid Some(7) sid Some(1)".to_owned()), "{facts:?}");
 }
 
 /// QSRV1 goes by the newer of two types with one number: whom it believes is not known here, and not who was known before.

@@ -33,6 +33,8 @@ impl Session {
             CONNECTION_VALIDATION => {
                 // size of the buffer, number of types that it keeps, quality of service
                 cursor.take(4 + 2 + 2)?;
+                // channels may have been asked for that were not seen to be
+                let is_later = !self.circuit.is_opened() || self.misses_types;
                 let method = cursor.string()?;
                 let method = text(method.get(..LONGEST_METHOD).unwrap_or(method));
                 let mut claims = Claims::default();
@@ -54,7 +56,7 @@ impl Session {
                 if method != "ca" {
                     claims = Claims::default();
                 }
-                self.identity(time, method, claims, context);
+                self.identity(time, method, claims, is_later, context);
             }
             // what it says is passed over, but it may define types
             AUTHNZ => {

@@ -168,15 +168,16 @@ impl Session {
         (subcommand & (INIT | FETCH) == 0 && !request.waits).then(|| message.payload.get(..4))?
     }
 
-    /// The client's identity. If it has channels, these keep the name before, or have none any more: the new one is reported
-    /// with the first put on a later channel, so that nothing that came in the packet before it is told by it.
-    fn identity(&mut self, time: u64, method: String, claims: Claims, context: &mut Context) {
+    /// The client's identity. If it has channels, or may have (`is_later`), these keep the name before, or have none any more:
+    /// the new one is reported with the first put on a later channel, so that nothing that came in the packet before it is
+    /// told by it.
+    fn identity(&mut self, time: u64, method: String, claims: Claims, is_later: bool, context: &mut Context) {
         let circuit = &self.circuit;
         // which name which channel was asked for by is not known
         let claims = if self.owed.is_any() { Claims::default() } else { claims };
         let known = self.said.last().map_or((&circuit.user, &circuit.host), |(_, user, host)| (user, host));
         let is_other = (&claims.user, &claims.host) != known;
-        if is_other && self.channels.is_empty() {
+        if is_other && self.channels.is_empty() && !is_later {
             self.said.clear();
             (self.circuit.user, self.circuit.host) = (claims.user, claims.host);
             self.circuit.report(time, context.out);
@@ -209,7 +210,7 @@ impl Session {
             return;
         }
         // when a channel was asked for that was not seen to be, is not known
-        let is_seen = self.channels.get(&channel).is_some_and(|channel| channel.origin != Origin::MidStream);
+        let is_seen = self.channels.get(&channel).is_some_and(|channel| channel.origin == Origin::Opened);
         let said = self.said.iter().find(|said| channel <= said.0).filter(|_| is_seen);
         let (user, host) = said.map(|(_, user, host)| (user.clone(), host.clone())).unwrap_or_default();
         if (&user, &host) != (&self.circuit.user, &self.circuit.host) {
