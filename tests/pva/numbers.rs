@@ -227,6 +227,22 @@ fn a_put_that_is_cancelled_by_the_number_of_another_channel() {
     }
 }
 
+/// A fetch beside a put is refused, and then the put is cancelled; a fetch that is cancelled is no put.
+#[test]
+fn a_put_that_is_cancelled_beside_a_fetch() {
+    let mut w = with_two();
+    w.client(&[prepare(1, 9), prepare(1, 10)].concat());
+    w.server(&[prepared(9), prepared(10)].concat());
+    let fetch = |ioid: u32| request(11, 1, ioid, 0x40, b"");
+    w.client(&[put(1, 9, 1), fetch(9)].concat());
+    w.server(&answer(11, 9, 0x40, &hex("02 02 4e4f 00")));
+    w.facts();
+    w.client(&pair(21, 1, 9));
+    assert_eq!(w.facts(), ["Put answered 4 \"\": [] 0 "]);
+    w.client(&[fetch(10), pair(21, 1, 10)].concat());
+    assert_eq!(w.facts(), [""; 0]);
+}
+
 /// pvxs passes over the start of a monitor that was not prepared; its number is free.
 #[test]
 fn the_end_of_a_channel_ends_no_request_of_another() {

@@ -103,7 +103,7 @@ impl Session {
                     if command == GET && subcommand & LAST != 0 {
                         self.gets.remove(&ioid);
                     }
-                    self.ask(ioid);
+                    self.ask(ioid, false);
                 }
             }
             _ => {}

@@ -165,7 +165,7 @@ impl Session {
         let is_answer = side == Side::Server && message.header.command == PUT;
         let (ioid, subcommand) = (cursor.u32().ok().filter(|_| is_answer)?, cursor.u8().ok()?);
         let request = self.requests.get(&ioid)?;
-        (subcommand & (INIT | FETCH) == 0 && !request.waits).then(|| message.payload.get(..4))?
+        (subcommand & (INIT | FETCH) == 0 && !request.puts).then(|| message.payload.get(..4))?
     }
 
     /// The client's identity. If it has channels, or may have (`is_later`), these keep the name before, or have none any more:

@@ -36,8 +36,9 @@ pub(super) struct Request {
     pub(super) to_get: Option<TypeRef>,
     /// Whether another one with its number was prepared before it: which structure is whose is not known.
     pub(super) shares_number: bool,
-    /// Whether an answer is awaited.
-    pub(super) waits: bool,
+    /// Whether an answer is awaited, and whether it is one to a put.
+    waits: bool,
+    pub(super) puts: bool,
     /// Answers that are to come, the one to INIT as well.
     owed: u32,
     /// [`Session::doubts`] when it was asked for.
@@ -47,11 +48,13 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// No answer is awaited any more. Returns whether one was.
-    fn settle(&mut self, doubts: u32) -> bool {
-        let waited = std::mem::take(&mut self.waits);
-        self.is_doubtful |= waited && self.doubts != doubts;
-        waited
+    /// No answer is awaited any more; with `fetched`, still the one to a put. Returns whether one to a put was.
+    fn settle(&mut self, doubts: u32, fetched: bool) -> bool {
+        let put = self.puts;
+        self.is_doubtful |= self.waits && self.doubts != doubts;
+        self.puts &= fetched;
+        self.waits = self.puts;
+        put
     }
 }
 
@@ -103,6 +106,7 @@ impl Session {
             to_get: None,
             shares_number,
             waits: false,
+            puts: false,
             owed: 1,
             doubts: 0,
             is_doubtful: false,
@@ -214,7 +218,7 @@ impl Session {
                 self.value(time, Side::Client, of, true, cursor, length, context)
             }
         };
-        self.ask(ioid);
+        self.ask(ioid, true);
         let options = match self.requests.get(&ioid).filter(|_| !is_nobodys) {
             Some(request) => {
                 let (of, others, big_endian, length, bytes) = &request.options;
@@ -249,7 +253,7 @@ impl Session {
         let circuit = self.number(time, context);
         let mut of = None;
         if let Some(request) = self.requests.get_mut(&ioid) {
-            request.settle(self.doubts);
+            request.settle(self.doubts, kind == PvaKind::Get);
             request.owed = request.owed.saturating_sub(1);
             of = if of_put { request.to_put } else { request.to_get };
             if std::mem::take(&mut request.is_doubtful) {
@@ -284,20 +288,21 @@ impl Session {
         self.doubts = self.doubts.wrapping_add(1);
     }
 
-    /// An answer is awaited.
-    pub(super) fn ask(&mut self, ioid: u32) {
+    /// An answer is awaited, to a put or else to what puts nothing.
+    pub(super) fn ask(&mut self, ioid: u32, puts: bool) {
         let Some(request) = self.requests.get_mut(&ioid) else { return };
         request.owed = request.owed.saturating_add(1);
         if !request.waits {
             (request.waits, request.doubts) = (true, self.doubts);
         }
+        request.puts |= puts;
     }
 
     /// The client ends a request, or does not wait for its answer.
     pub(super) fn give_up(&mut self, time: u64, ioid: u32, ends: bool, context: &mut Context) {
         self.stop(time, ioid, context);
         let request = self.requests.get_mut(&ioid);
-        let waiting = request.and_then(|request| request.settle(self.doubts).then_some(request.kind));
+        let waiting = request.and_then(|request| request.settle(self.doubts, false).then_some(request.kind));
         if let Some(kind) = waiting {
             let circuit = self.number(time, context);
             let (text, value) = (String::new(), PvaValue::default());
