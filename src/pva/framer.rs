@@ -7,6 +7,8 @@
 //! that lost more than the rest of a message, is resynchronized: a header is looked for at the start of a TCP segment
 //! and inside it, and believed once another follows behind its message, or nothing follows in its TCP segment.
 
+use epics::pva::Cursor;
+
 use crate::net::protocol::{Bytes, Side};
 use crate::net::sides::Direction;
 use crate::net::stream::Gap;
@@ -257,10 +259,14 @@ impl Framer {
     }
 
     /// The server has answered the put of this number: if it is the one that is put together, no more of it matters.
-    pub fn answered(&mut self, ioid: &[u8], sink: &mut Sink) {
+    pub fn answered(&mut self, ioid: u32, sink: &mut Sink) {
         let is_between = self.is_between();
-        let is_it =
-            |whole: &&Whole| is_between && whole.header.command == PUT && self.kept.get(4..8) == Some(ioid);
+        // either side has a byte order of its own
+        let is_it = |whole: &&Whole| {
+            let behind_sid = self.kept.get(4..).unwrap_or_default();
+            let own = Cursor::new(behind_sid, whole.header.is_big_endian()).u32();
+            is_between && whole.header.command == PUT && own == Ok(ioid)
+        };
         if let Some(time) = self.whole.as_ref().filter(is_it).map(|whole| whole.time) {
             self.end(time, sink);
         }

@@ -121,6 +121,21 @@ fn a_put_that_has_come_whole_before_its_last_segment() {
     expect(&mut w, &[(2, false, 31.5)]);
 }
 
+/// QSRV1 answers it in an order of its own, whatever that of the client.
+#[test]
+fn a_put_that_is_answered_before_its_last_segment() {
+    for big in [false, true] {
+        let mut w = ready(QSRV1);
+        let (order, flag) = if big { (BIG, 0x80) } else { (LITTLE, 0) };
+        w.client(&[hex(order), message(0x10 | flag, 11, &body(1, big, 40.5))].concat());
+        w.server(&answer(11, 5, 0, &[0xff]));
+        let facts = w.facts();
+        let puts: Vec<&String> = facts.iter().filter(|fact| fact.starts_with("Put ")).collect();
+        assert_eq!(puts.len(), 2, "{facts:?}");
+        assert!(puts[0].starts_with("Put to 1: ") && puts[1].starts_with("Put answered 0 "), "{facts:?}");
+    }
+}
+
 /// The other segments of a message are nothing without the first, and not a put of what came before.
 #[test]
 fn segments_without_a_first() {

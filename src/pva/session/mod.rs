@@ -160,12 +160,12 @@ impl Session {
 
     /// The number of the request whose put a server's message answers, if the client has not asked for it yet, as far as is
     /// known.
-    pub fn unasked<'a>(&self, side: Side, message: &Message<'a>) -> Option<&'a [u8]> {
+    pub fn unasked(&self, side: Side, message: &Message) -> Option<u32> {
         let mut cursor = Cursor::new(message.payload, message.header.is_big_endian());
         let is_answer = side == Side::Server && message.header.command == PUT;
         let (ioid, subcommand) = (cursor.u32().ok().filter(|_| is_answer)?, cursor.u8().ok()?);
         let request = self.requests.get(&ioid)?;
-        (subcommand & (INIT | FETCH) == 0 && !request.puts).then(|| message.payload.get(..4))?
+        (subcommand & (INIT | FETCH) == 0 && !request.puts).then_some(ioid)
     }
 
     /// The client's identity. If it has channels, or may have (`is_later`), these keep the name before, or have none any more:
