@@ -17,6 +17,7 @@ use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread
 use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
+use crate::keyed::KeyedMap;
 use crate::linux::version;
 use crate::net::capture::{Filtering, Packet, Told};
 use crate::net::checksum;
@@ -40,11 +41,18 @@ use crate::recorder::registry::Registry;
 /// ([`crate::net::capture::HANDED_OVER`]). After this time only memory can name the circuit.
 const PACKETS_LAG: u64 = 400_000_000;
 
+/// Unwanted channels, or circuits that have ended, that are too few to look for those that belong together.
+const FEW: usize = 1024;
+
 /// See the module.
 pub struct Circuits {
     protocols: Protocols,
-    /// Channels to PVs that the user does not want.
-    unwanted: HashSet<ChannelId>,
+    /// Channels to PVs that the user does not want, and their circuits: open ones, and some of `ended`.
+    unwanted: KeyedMap<ChannelId, CircuitId>,
+    /// Circuits that have ended since the channels were last looked through.
+    ended: HashSet<CircuitId>,
+    /// How many of either there are when they are looked through again.
+    many: usize,
     /// Finds the owners of the ends.
     ends: EndFinder,
     /// Servers whose last packets may still come.
@@ -71,7 +79,9 @@ impl Default for Circuits {
         protocols.expect_confirmation();
         Circuits {
             protocols,
-            unwanted: HashSet::new(),
+            unwanted: KeyedMap::default(),
+            ended: HashSet::new(),
+            many: FEW,
             ends: EndFinder::default(),
             ended_servers: EndedServers::default(),
             processes: ClientProcesses::default(),
@@ -275,7 +285,8 @@ impl Circuits {
         self.server_threads.known.drain(..).for_each(|event| env.sink.push(event));
     }
 
-    /// Hands the events from packets to the sink, except puts to unwanted PVs.
+    /// Hands the events from packets to the sink, except puts to unwanted PVs. The ends of their channels belong to it, since
+    /// the log has the beginnings.
     pub fn hand_over(&mut self, env: &mut Env<'_>) {
         let selection = &env.options.selection;
         for event in self.events.drain(..) {
@@ -283,28 +294,37 @@ impl Circuits {
             self.pva_servers.notice(&event);
             self.ends.notice(&event);
             let process = self.processes.notice(&event);
-            match &event.fact {
-                Fact::Channel(channel) if selection.pv(&channel.pv) => {
-                    self.unwanted.remove(&channel.id);
-                }
+            // the channel that is used, and the one that is not unwanted any more
+            let (used, wanted) = match &event.fact {
+                Fact::Channel(channel) if selection.pv(&channel.pv) => (None, Some(channel.id)),
                 Fact::Channel(channel) => {
-                    self.unwanted.insert(channel.id);
+                    self.unwanted.entry(channel.id).or_insert(channel.circuit);
+                    (None, None)
                 }
-                Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel)
-                    if self.unwanted.remove(channel) =>
-                {
-                    continue
+                Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => (None, Some(*channel)),
+                Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) if !self.unwanted.is_empty() => {
+                    self.ended.insert(*circuit);
+                    (None, None)
                 }
-                Fact::CaPut(put) if self.unwanted.contains(&put.channel) => continue,
-                Fact::PvaPut(put) if self.unwanted.contains(&put.channel) => continue,
-                Fact::PvaMonitor(monitor) if self.unwanted.contains(&monitor.channel) => continue,
-                _ => {}
+                Fact::CaPut(put) => (Some(put.channel), None),
+                Fact::PvaPut(put) => (Some(put.channel), None),
+                Fact::PvaMonitor(monitor) => (Some(monitor.channel), None),
+                _ => (None, None),
+            };
+            if used.is_some_and(|channel| self.unwanted.contains_key(&channel)) {
+                continue;
             }
+            wanted.map(|channel| self.unwanted.remove(&channel));
             let time = event.time;
             env.sink.push(event);
             if let Some(process) = process {
                 env.sink.push(Event { time, fact: Fact::CircuitProcess(process) });
             }
+        }
+        if self.unwanted.len().max(self.ended.len()) >= self.many {
+            let ended = std::mem::take(&mut self.ended);
+            self.unwanted.retain(|_, &mut circuit| !ended.contains(&circuit));
+            self.many = 2 * self.unwanted.len() + FEW;
         }
     }
 
@@ -312,5 +332,47 @@ impl Circuits {
     pub fn finish(&mut self, env: &mut Env<'_>) {
         self.protocols.finish(env.monotonic(), &mut self.events);
         self.hand_over(env);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::selection::Selection;
+    use crate::recorder::testing::Bench;
+    use iocrec_log::event::{Channel, Origin, PvaMonitor};
+
+    fn channel(circuit: CircuitId, id: ChannelId, pv: &str) -> Fact {
+        let (pv, origin) = (pv.to_owned(), Origin::Opened);
+        Fact::from(Channel { id, circuit, cid: Some(1), sid: Some(1), pv, dbr: None, count: None, origin })
+    }
+
+    /// Circuits end without saying that their channels do.
+    #[test]
+    fn unwanted_channels_end() {
+        let mut bench = Bench::new();
+        bench.options.selection = Selection::new(&["T:*".into()], &[]);
+        let mut circuits = Circuits::default();
+        let take = |circuits: &mut Circuits, bench: &mut Bench, facts: Vec<Fact>| {
+            circuits.events.extend(facts.into_iter().map(|fact| Event { time: 1, fact }));
+            circuits.hand_over(&mut bench.env());
+        };
+        take(&mut circuits, &mut bench, vec![channel(1, 1, "X"), channel(1, 2, "T:A"), channel(1, 3, "Y")]);
+        for circuit in 10..10_000 {
+            let own = [2 * circuit, 2 * circuit + 1].map(|id| channel(circuit, id, "X"));
+            take(&mut circuits, &mut bench, own.into());
+            take(&mut circuits, &mut bench, vec![Fact::CircuitEnd(circuit)]);
+        }
+        assert!(circuits.unwanted.len() < 2000 && circuits.ended.len() < 2000);
+        bench.sink.take();
+        let monitor = |channel| Fact::PvaMonitor(PvaMonitor { circuit: 1, channel, ioid: 1, starts: true });
+        take(&mut circuits, &mut bench, [1, 2, 3].map(monitor).into());
+        // the log has its beginning
+        take(&mut circuits, &mut bench, vec![Fact::ChannelEnd(1)]);
+        let facts = bench.facts();
+        assert!(
+            matches!(facts.as_slice(), [Fact::PvaMonitor(of), Fact::ChannelEnd(1)] if of.channel == 2),
+            "{facts:?}"
+        );
     }
 }
