@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use epics::pva::types::{describe, ANY, ARRAY, REFERS};
+use epics::pva::types::{describe, ANY, ARRAY, LONGEST, REFERS};
 use epics::pva::{Cursor, Fault, Read, Registry};
 use iocrec_log::event::{Event, Fact, PvaType, PvaTypeId};
 
@@ -194,6 +194,10 @@ impl Known {
         let before = wire.rest().len();
         let some = describe(wire, &mut Defining { known: self, types }, &mut description);
         self.grown += (description.len() + wire.rest().len()).saturating_sub(before);
+        if some == Err(Fault::TooMuch) {
+            // what others refer to is walked over before it is found to be too deep
+            self.grown += LONGEST;
+        }
         Ok(some?.then(|| types.keep(&description)))
     }
 }
@@ -305,5 +309,21 @@ mod tests {
         assert!((100..1000).contains(&grown), "{grown}");
         // what is not written out costs nothing
         assert_eq!(read(&[0xfe, 1, 0]), 5000);
+    }
+
+    /// A structure with so many in each other that a known one has no place in them.
+    #[test]
+    fn what_is_too_deep_is_not_walked_over_without_end() {
+        let (mut types, mut known) = (Types::default(), Known::default());
+        let own = b"\xfd\x01\x00\x80\x00\x01\x01a\x22";
+        assert!(known.read(&mut Cursor::new(own, false), &mut types).is_ok());
+        let deep = [&b"\x80\x00\x01\x01a".repeat(20)[..], b"\xfe\x01\x00"].concat();
+        let walked = (0..5000)
+            .filter(|_| known.read(&mut Cursor::new(&deep, false), &mut types) == Err(Fault::TooMuch))
+            .count();
+        assert!((100..1000).contains(&walked), "{walked}");
+        // each time it is not known then
+        assert_eq!(known.read(&mut Cursor::new(&deep, false), &mut types), Err(Fault::UnknownType));
+        assert!(known.read(&mut Cursor::new(b"\xfe\x01\x00", false), &mut types).is_ok());
     }
 }
