@@ -19,8 +19,10 @@ const MOST: usize = 1024;
 const MOST_BYTES: usize = 1 << 20;
 /// Numbers that one side of a circuit may define.
 const MOST_IDS: usize = 1024;
-/// The same for all circuits together.
+/// The same for all circuits together; beyond it a side still has room for its own.
 const MOST_ALL_IDS: usize = 32 << 10;
+/// So many. Servers of pvAccessCPP define one for each structure in the types of an IOC, some dozens.
+const OWN_IDS: usize = 64;
 
 /// Bytes by which one side of a circuit may have its descriptions grow, in that they refer to others. A server of pvAccessCPP
 /// takes some hundred for each structure that it defines.
@@ -216,7 +218,10 @@ impl Registry for Defining<'_> {
             if *known != kept {
                 *known = UNCERTAIN;
             }
-        } else if self.known.ids.len() >= MOST_IDS || self.types.ids >= MOST_ALL_IDS {
+            return;
+        }
+        let own = self.known.ids.len();
+        if own >= MOST_IDS || self.types.ids >= MOST_ALL_IDS && own >= OWN_IDS {
             self.types.forgotten += 1;
         } else {
             self.types.ids += 1;
@@ -289,6 +294,25 @@ mod tests {
         assert_eq!(types.ids, 0);
         let refers = known.read(&mut Cursor::new(&[0xfe, 1, 0], false), &mut types);
         assert_eq!(refers, Err(Fault::UnknownType));
+    }
+
+    /// Circuits that define all the numbers that there may be leave some to another.
+    #[test]
+    fn nobody_defines_the_numbers_of_others() {
+        let mut types = Types::default();
+        let define = |types: &mut Types, known: &mut Known, number: u16| {
+            let [low, high] = number.to_le_bytes();
+            known.read(&mut Cursor::new(&[0xfd, low, high, 0x22], false), types).expect("a type");
+        };
+        let mut greedy: Vec<Known> = (0..40).map(|_| Known::default()).collect();
+        for known in &mut greedy {
+            (0..2000).for_each(|number| define(&mut types, known, number));
+        }
+        let mut known = Known::default();
+        (0..20).for_each(|number| define(&mut types, &mut known, number));
+        assert!(known.read(&mut Cursor::new(&[0xfe, 19, 0], false), &mut types).is_ok());
+        let all: usize = greedy.iter().map(|known| known.ids.len()).sum();
+        assert!(all <= MOST_ALL_IDS + 40 * OWN_IDS, "{all}");
     }
 
     #[test]
