@@ -346,6 +346,8 @@ enum Step {
     Destroy(u32, u32),
     Prepare(u32, u32),
     Put(u32, u32),
+    /// A put with which the request ends.
+    Last(u32, u32),
     EndRequest(u32, u32),
     Name(usize),
     /// So many of the server's answers are seen.
@@ -359,6 +361,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (sid(), cid()).prop_map(|(sid, cid)| Step::Destroy(sid, cid)),
         4 => (sid(), ioid()).prop_map(|(sid, ioid)| Step::Prepare(sid, ioid)),
         6 => (sid(), ioid()).prop_map(|(sid, ioid)| Step::Put(sid, ioid)),
+        2 => (sid(), ioid()).prop_map(|(sid, ioid)| Step::Last(sid, ioid)),
         2 => (sid(), ioid()).prop_map(|(sid, ioid)| Step::EndRequest(sid, ioid)),
         1 => (0usize..3).prop_map(Step::Name),
         6 => (1usize..5).prop_map(Step::Answers),
@@ -366,6 +369,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
+/// The server refuses requests of the third, and the last does not exist.
 const PVS: [&str; 4] = ["A", "B", "C", "NONE"];
 const USERS: [&str; 3] = ["first", "second", "third"];
 
@@ -406,16 +410,24 @@ impl Server {
                 if self.find(sid, ioid).is_some() {
                     return false;
                 }
-                if self.channels.contains_key(&sid) {
-                    self.requests.push((sid, ioid));
-                    self.answers.push_back(prepared(ioid));
+                match self.channels.get(&sid) {
+                    Some(("C", _)) => self.answers.push_back(answer(11, ioid, 8, &hex("02 02 4e4f 00"))),
+                    Some(_) => {
+                        self.requests.push((sid, ioid));
+                        self.answers.push_back(prepared(ioid));
+                    }
+                    None => {}
                 }
             }
-            Step::Put(sid, ioid) => {
+            Step::Put(sid, ioid) | Step::Last(sid, ioid) => {
                 if let Some(own) = self.find(sid, ioid) {
                     let (pv, user) = self.channels[&self.requests[own].0].clone();
                     self.puts.insert(number, (pv.into(), user));
-                    self.answers.push_back(answer(11, ioid, 0, &[0xff]));
+                    let is_last = matches!(step, Step::Last(..));
+                    if is_last {
+                        self.requests.remove(own);
+                    }
+                    self.answers.push_back(answer(11, ioid, if is_last { 0x10 } else { 0 }, &[0xff]));
                 }
             }
             Step::EndRequest(sid, ioid) => {
@@ -451,6 +463,7 @@ proptest! {
                 Step::Destroy(back, cid) => Step::Destroy(sid(back), cid),
                 Step::Prepare(back, ioid) => Step::Prepare(sid(back), ioid),
                 Step::Put(back, ioid) => Step::Put(sid(back), ioid),
+                Step::Last(back, ioid) => Step::Last(sid(back), ioid),
                 Step::EndRequest(back, ioid) => Step::EndRequest(sid(back), ioid),
                 step => step,
             };
@@ -459,6 +472,7 @@ proptest! {
                 Step::Destroy(sid, cid) => pair(8, sid, cid),
                 Step::Prepare(sid, ioid) => prepare(sid, ioid),
                 Step::Put(sid, ioid) => put(sid, ioid, number),
+                Step::Last(sid, ioid) => put(sid, ioid, number).tap(|m| m[16] = 0x10),
                 Step::EndRequest(sid, ioid) => pair(15, sid, ioid),
                 Step::Name(user) => identity(USERS[user], "console"),
                 Step::Answers(count) => {
