@@ -163,6 +163,11 @@ impl Dying {
         fault.or(killed.then_some(libc::SIGKILL as u16))
     }
 
+    /// Whether it is known to die: its threads do nothing more, though a core dump may keep it for long.
+    pub fn is_certain(&self) -> bool {
+        self.certain().is_some() || self.asked.iter().any(|asked| !asked.delivered.handled)
+    }
+
     /// What is known of the cause of a deadly signal, with a blank or a comma before it.
     fn cause(&self, signal: u16) -> String {
         let deadly = self.faults.iter().rfind(|fault| fault.signal == signal && !fault.handled);
@@ -415,6 +420,25 @@ mod tests {
         dying.signal(signal(SECOND, 9, 12, "op"), 0);
         assert!(dying.out_of_memory(SECOND + 3_000));
         assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel for lack of memory");
+    }
+
+    #[test]
+    fn what_is_known_to_die() {
+        let mut dying = Dying::default();
+        dying.signal(signal(SECOND, 15, 12, "op"), 0);
+        dying.crash(SECOND, &crash(11, 1, true), None);
+        assert!(!dying.is_certain(), "handlers may let it go on");
+        let asked = |handled| Asked { number: 0, time: SECOND, delivered: crash(6, 0, handled) };
+        dying.asked.push(asked(true));
+        assert!(!dying.is_certain());
+        dying.asked.push(asked(false));
+        assert!(dying.is_certain(), "though the names of its crash are not known yet");
+        dying.asked.clear();
+        dying.crash(SECOND, &crash(6, 0, false), None);
+        assert!(dying.is_certain());
+        let mut dying = Dying::default();
+        dying.signal(signal(SECOND, 9, 12, "op"), 0);
+        assert!(dying.is_certain());
     }
 
     #[test]

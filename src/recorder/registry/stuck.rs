@@ -314,8 +314,10 @@ mod tests {
     use super::*;
     use crate::ioc::standing::tests::world;
     use crate::ioc::IocProcess;
+    use crate::recorder::registry::dying::Signal;
     use crate::recorder::registry::threads::{HitPlace, Step};
-    use crate::recorder::testing::Bench;
+    use crate::recorder::testing::{Bench, TestIoc, PID};
+    use iocrec_log::event::SignalFrom;
     use std::sync::{mpsc, Arc};
 
     /// The record that a thread processes, which runs: there is no stack to look at.
@@ -390,6 +392,42 @@ mod tests {
         assert!(bench.facts().iter().any(ended), "{:?}", bench.facts());
         drop(ask);
         thread.join().unwrap();
+    }
+
+    /// While a process dumps core its threads have moved, and some are gone.
+    #[test]
+    fn nothing_ends_in_a_process_that_dies() {
+        let (mut bench, test) = (Bench::new(), TestIoc::new(PID));
+        bench.trace(&test);
+        let ends = |bench: &mut Bench| {
+            bench.with(PID, |ioc, env| {
+                let threads = Threads::default();
+                let (watched, records, scan_lists) =
+                    (Watched::default(), Records::default(), ScanLists::default());
+                let owner = Owner { id: 1, process: &test.process };
+                let (watched, records, scan_lists) = (&watched, &records, &scan_lists);
+                let known = Ioc { owner, watched, records, threads: &threads, scan_lists };
+                let open = Some((Stuck { id: 5, ..known.hang(7, String::new(), (0, 1)) }, None));
+                let name = String::new();
+                let seen = Seen { after: 0, since: 1, counts: None, looks: 1, told: 1, name, open };
+                ioc.stuck.seen.insert(7, seen);
+                ioc.judge_threads(env, 2_000_000_000);
+            });
+            bench.sink.take().iter().filter(|event| matches!(event.fact, Fact::StuckEnd(_))).count()
+        };
+        assert_eq!(ends(&mut bench), 1, "its thread has ended");
+        let killed = Signal {
+            time: 1,
+            number: 9,
+            from: SignalFrom::Process,
+            code: 0,
+            own: false,
+            pid: 12,
+            program: String::new(),
+            user: String::new(),
+        };
+        bench.with(PID, |ioc, _| ioc.dying.signal(killed, 0));
+        assert_eq!(ends(&mut bench), 0, "it has ended as a whole");
     }
 
     /// A mutex that many threads want: its holder is another one at each look.

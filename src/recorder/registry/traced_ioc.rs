@@ -401,10 +401,9 @@ impl TracedIoc {
 
     /// Looks for threads that stand still and for scans that came too late, after a beat.
     pub fn judge_threads(&mut self, env: &mut Env<'_>, now: u64) {
-        let Some(process) = self.process.as_ref().filter(|_| !(self.database_is_gone || self.is_stalled))
-        else {
-            return;
-        };
+        // for a core dump the kernel wakes all threads: they end, and don't run again
+        let is_off = self.database_is_gone || self.is_stalled || self.dying.is_certain();
+        let Some(process) = self.process.as_ref().filter(|_| !is_off) else { return };
         let owner = Owner { id: self.id, process };
         self.scan_lists.count_overruns(env, now, owner);
         let ioc = stuck::Ioc {
