@@ -45,6 +45,8 @@ struct Seen {
     since: u64,
     /// What the scheduler had counted then.
     counts: Option<Counts>,
+    /// When the thread began: its number may be another one's by now.
+    start: u64,
     looks: u8,
     /// How often it was told.
     told: u8,
@@ -144,12 +146,12 @@ impl StuckThreads {
                     }
                     continue;
                 }
-                Some(seen) => end(env, now, last, seen, false),
+                Some(seen) => end(env, now, last, seen, seen.start != thread.start),
                 None => {}
             }
             let after = if thread.before.is_some() { last } else { 0 };
-            let counts = thread.now;
-            let seen = Seen { after, since: now, counts, looks: 0, told: 0, name: String::new(), open: None };
+            let (counts, start, name) = (thread.now, thread.start, String::new());
+            let seen = Seen { after, since: now, counts, start, looks: 0, told: 0, name, open: None };
             self.seen.insert(thread.tid, seen);
         }
         self.seen.retain(|&tid, seen| {
@@ -394,6 +396,33 @@ mod tests {
         thread.join().unwrap();
     }
 
+    /// Within one beat a thread has ended, and a new one has got its number.
+    #[test]
+    fn a_thread_that_got_the_number_of_another() {
+        let (mut bench, world) = (Bench::new(), world());
+        let process = Arc::new(world.process.clone());
+        let (records, threads, scan_lists) = (Records::default(), Threads::default(), ScanLists::default());
+        let mut watched = Watched::default();
+        watched.beat(std::process::id(), 1, None, usize::MAX);
+        let tid = nix::unistd::gettid().as_raw().unsigned_abs();
+        let start = watched.get(tid).unwrap().start;
+        let (watched, owner) = (&watched, Owner { id: 1, process: &process });
+        let ioc = Ioc { owner, watched, records: &records, threads: &threads, scan_lists: &scan_lists };
+        let ended = |start: u64| {
+            let open = Some((Stuck { id: 5, ..ioc.hang(tid, String::new(), (0, 1)) }, None));
+            let (counts, name) = (None, String::new());
+            let seen = Seen { after: 0, since: 1, counts, start, looks: 1, told: 1, name, open };
+            let mut stuck = StuckThreads::default();
+            stuck.seen.insert(tid, seen);
+            stuck.note_moves(&mut bench.env(), 2, 1, &ioc);
+            bench.sink.take().into_iter().find_map(|event| match event.fact {
+                Fact::StuckEnd(end) => Some(end.has_ended),
+                _ => None,
+            })
+        };
+        assert_eq!([start, start - 1].map(ended), [Some(false), Some(true)]);
+    }
+
     /// While a process dumps core its threads have moved, and some are gone.
     #[test]
     fn nothing_ends_in_a_process_that_dies() {
@@ -408,8 +437,8 @@ mod tests {
                 let (watched, records, scan_lists) = (&watched, &records, &scan_lists);
                 let known = Ioc { owner, watched, records, threads: &threads, scan_lists };
                 let open = Some((Stuck { id: 5, ..known.hang(7, String::new(), (0, 1)) }, None));
-                let name = String::new();
-                let seen = Seen { after: 0, since: 1, counts: None, looks: 1, told: 1, name, open };
+                let (counts, name) = (None, String::new());
+                let seen = Seen { after: 0, since: 1, counts, start: 1, looks: 1, told: 1, name, open };
                 ioc.stuck.seen.insert(7, seen);
                 ioc.judge_threads(env, 2_000_000_000);
             });
