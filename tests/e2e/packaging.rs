@@ -170,6 +170,14 @@ fn the_init_script_starts_stops_and_reports() {
         fs::copy(IOCREC, &newer).and_then(|_| fs::rename(&newer, &program)).expect("another program");
         assert_eq!(script("status").0, Some(0), "it runs as before");
         let pid = fs::read_to_string(rig.path("pid")).expect("its number");
+        // as who cleans /var/run up may do
+        let forgotten = || fs::remove_file(rig.path("pid")).expect("it is there");
+        forgotten();
+        let (code, output) = script("status");
+        assert_eq!((code, output.contains(pid.trim())), (Some(0), true), "{output}");
+        assert!(script("start").1.contains("already"));
+        assert_eq!(fs::read_to_string(rig.path("pid")).expect("its number again"), pid);
+        forgotten();
         let (code, output) = script("stop");
         assert_eq!(code, Some(0), "{output}");
         // once its parent has waited for it
@@ -178,6 +186,27 @@ fn the_init_script_starts_stops_and_reports() {
         assert_eq!(script("stop").0, Some(0), "stopping what is stopped is no error");
     }
     assert_eq!(run(Command::new("sh").arg(repository("packaging/iocrec.init"))).status.code(), Some(2));
+}
+
+/// iocrec may need seconds to find out that it can't record; until then the script does not say that it runs.
+#[test]
+fn the_init_script_waits_for_what_iocrec_waits_for() {
+    let Some(rig) = Rig::new("init-waits") else { return };
+    // in place of the program: it is alive for three seconds, and never records
+    let program = rig.path("program");
+    fs::copy("/bin/sleep", &program).expect("a program");
+    let defaults = format!("DIRECTORY={}\nOPTIONS=\n", rig.log());
+    fs::write(rig.path("defaults"), defaults).expect("defaults");
+    let text = fs::read_to_string(repository("packaging/iocrec.init")).expect("the script");
+    let command = "\"$PROGRAM\" record --dir \"$DIRECTORY\" $OPTIONS";
+    assert!(text.contains(command), "{text}");
+    fs::write(rig.path("script"), text.replace(command, "\"$PROGRAM\" 3")).expect("a copy");
+    let mut script = Command::new("sh");
+    script.arg(rig.path("script")).arg("start").env("IOCREC_PROGRAM", &program);
+    script.env("IOCREC_PIDFILE", rig.path("pid")).env("IOCREC_MESSAGES", rig.path("messages"));
+    let output = run(script.env("IOCREC_DEFAULTS", rig.path("defaults")));
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(!Path::new(&rig.path("pid")).exists(), "it does not run");
 }
 
 /// iocrec takes the options that the example in /etc/default/iocrec shows, as the scripts read them.
