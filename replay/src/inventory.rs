@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub struct End {
     /// Wall-clock time, nanoseconds since 1970 UTC; if known.
     pub wall: Option<i64>,
+    /// Monotonic time.
+    pub time: u64,
     /// The exit status, or the signal that killed it. Empty if unknown.
     pub how: String,
 }
@@ -88,7 +90,7 @@ impl Inventory {
         match fact {
             Fact::IocEnd(end) => {
                 if self.context.ioc(end.ioc).is_some() {
-                    let end_of = End { wall: self.context.wall(time), how: end.how.clone() };
+                    let end_of = End { wall: self.context.wall(time), time, how: end.how.clone() };
                     self.ended.insert(end.ioc, end_of);
                 }
             }

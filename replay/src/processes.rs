@@ -36,6 +36,8 @@ pub struct Process {
     /// The last moment of which the log could tell something about it: the end of the last log that holds it, or its
     /// own end.
     pub until: Option<i64>,
+    /// How long it had run by then, nanoseconds, by the clock that nobody sets.
+    pub ran: Option<u64>,
     /// Whether the logs of its host go on after that, and don't tell what became of it.
     pub is_left: bool,
     /// The first moment of which the log can tell something about it.
@@ -44,6 +46,14 @@ pub struct Process {
     pub unseen: Vec<Unseen>,
     /// Whether a run had packets alone of it, and so no processing and no alarms.
     pub packets_only: bool,
+}
+
+impl Process {
+    /// How long it had run at a wall-clock time, nanoseconds; `None` if unknown.
+    pub fn ran_until(&self, time: i64) -> Option<u64> {
+        let exactly = self.ran.filter(|_| self.until == Some(time));
+        exactly.or_else(|| u64::try_from(time.saturating_sub(self.started?)).ok())
+    }
 }
 
 /// A span of time in which a process ran unseen, in wall-clock time.
@@ -111,6 +121,15 @@ impl Processes {
             process.replaced = None; // it is recorded, so it lived
             process.packets_only |= context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
             process.recorded = process.recorded.or(first.max(begin));
+            if until >= process.until {
+                // the log ends after the last reading of the clocks
+                let last = || {
+                    let (noted, wall, _) = context.clocks_at(u64::MAX)?;
+                    noted.checked_add_signed(end?.saturating_sub(wall))
+                };
+                let time = ended.map(|end| end.time).or_else(last);
+                process.ran = time.and_then(|time| time.checked_sub(ioc.start));
+            }
             process.until = process.until.max(until);
             // that of a recorder which saw it
             let is_seen = |end: &&End| end.how != UNSEEN;

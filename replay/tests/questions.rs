@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ca_put, complete, iocreplay, outcome, process, put, run, write_events, MS, SECOND};
+use common::{ca_put, complete, iocreplay, outcome, process, put, run, write_events, MS, SECOND, WALL};
 use iocrec_log::event::*;
 use serde_json::Value as Json;
 use std::path::Path;
@@ -664,6 +664,26 @@ fn clients_of_a_restarted_ioc() {
         !last.contains("alice@console3 10.0.0.5:41001, "),
         "she was connected to the process before: {last}"
     );
+}
+
+/// The clock was set by an hour while it was recorded.
+#[test]
+fn an_ioc_that_ran_while_the_clock_was_set() {
+    for (hours, ends) in [(1, true), (-1, true), (1, false)] {
+        let mut story = Story::new();
+        let wall = WALL + hours * 3_600_000_000_000 + 4 * SECOND as i64;
+        story.tell(4 * SECOND, Fact::Clock(Clock { wall }));
+        story.tell(6 * SECOND, Fact::Mark(String::new()));
+        if ends {
+            story.tell(6 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() }));
+        }
+        let directory = story.written();
+        let (_, last, _) = run(directory.path(), &["last", "demo", "log", "--utc"]);
+        assert!(last.contains("it had run for 5.000 s; "), "{last}");
+        let (_, out, _) = run(directory.path(), &["last", "demo", "log", "--json"]);
+        let row: Json = serde_json::from_str(&out).unwrap();
+        assert_eq!(row["uptime_s"], 5.0, "{row}");
+    }
 }
 
 /// In the packet tier nobody knows what records do, and the log is older than the IOC.

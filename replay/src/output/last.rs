@@ -158,10 +158,7 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
         part.line(&format!("ended unseen by {}: another process of its name began", zone.format(by, 3)))?;
     }
     let span = duration(u64::try_from(last.end.saturating_sub(last.from)).unwrap_or(0));
-    let uptime = process.started.map(|started| {
-        let uptime = duration(u64::try_from(last.end.saturating_sub(started)).unwrap_or(0));
-        format!("it had run for {uptime}; ")
-    });
+    let uptime = process.ran_until(last.end).map(|ran| format!("it had run for {}; ", duration(ran)));
     let recorded = match last.end.saturating_sub(last.from) < MINUTE {
         true => format!("only its last {span} are recorded"),
         false => format!("its last {span}, from {}", zone.format(last.from, 3)),

@@ -150,7 +150,6 @@ pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
         Ending::RunEnds => ("run_ends", None),
         Ending::Asked => ("asked", None),
     };
-    let uptime = process.started.map(|started| last.end.saturating_sub(started));
     Keys {
         host: known(&process.host),
         ioc: &process.ioc,
@@ -160,7 +159,7 @@ pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
         how,
         started: process.started.map(time),
         end: time(last.end),
-        uptime_s: uptime.map(|uptime| uptime as f64 / SECOND as f64),
+        uptime_s: process.ran_until(last.end).map(|ran| ran as f64 / SECOND as f64),
         from: time(last.from),
         before: (last.before < last.from).then(|| time(last.before)),
         not_seen: last
