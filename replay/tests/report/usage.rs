@@ -147,6 +147,20 @@ fn each_change_and_each_gap_is_a_point() {
     assert!(!page.contains("<script>x()"));
 }
 
+/// Two recorders told of the same seconds.
+#[test]
+fn two_recorders_beside_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    write_events(&directory.path().join("log"), "box1", 7, story());
+    write_events(&directory.path().join("other"), "box1", 8, story());
+    let (_, _, err) = run(directory.path(), &["report", "--utc", "log", "other", "-o", "report.html"]);
+    let page = std::fs::read_to_string(directory.path().join("report.html"));
+    let page = page.unwrap_or_else(|_| panic!("{err}"));
+    assert!(page.contains("at the end; known for 39 s of 50 s"), "{err}");
+    // a point for each second, and two ends
+    assert_eq!(line(&data(&page), "CPU", 0).len(), 41);
+}
+
 #[test]
 fn the_plots_are_drawn_in_both_themes() {
     let Some(program) = chromium::program() else {
