@@ -188,6 +188,15 @@ struct Filled {
     place: (String, Option<u32>),
     /// When it was over at the latest, if that was not told: the IOC ended.
     ended: Option<u64>,
+    /// When a part of the log began that is missing, if it was not told of since: no segment repeats that a queue is filled.
+    missed: Option<u64>,
+}
+
+impl Filled {
+    /// Whether nothing was told of its end.
+    fn is_open(&self) -> bool {
+        !self.fill.is_over && self.ended.is_none()
+    }
 }
 
 fn place(context: &Context, ioc: IocId) -> (String, Option<u32>) {
@@ -201,11 +210,20 @@ trait Takes {
 
     /// Whether something was told of which the end is still to come.
     fn is_open(&self) -> bool;
+
+    /// Segments are missing behind a time.
+    fn miss(&mut self, _time: u64) {}
 }
 
 impl Takes for Found {
     fn is_open(&self) -> bool {
-        !self.open.is_empty() || self.queues.iter().any(|one| !one.fill.is_over && one.ended.is_none())
+        !self.open.is_empty() || self.queues.iter().any(|one| one.is_open() && one.missed.is_none())
+    }
+
+    fn miss(&mut self, time: u64) {
+        for one in self.queues.iter_mut().filter(|one| one.is_open()) {
+            one.missed.get_or_insert(time);
+        }
     }
 
     fn take(&mut self, context: &Context, event: &Event, keyframe: bool) {
@@ -228,7 +246,9 @@ impl Takes for Found {
                 let (fill, place) = (fill.clone(), place(context, fill.ioc));
                 let last = self.filled.get(&key).and_then(|at| self.queues.get_mut(*at));
                 match last {
-                    Some(one) if one.fill.since == fill.since => (one.fill, one.record) = (fill, record),
+                    Some(one) if one.fill.since == fill.since => {
+                        (one.fill, one.record, one.missed) = (fill, record, None);
+                    }
                     last => {
                         // it was over before the next began, though the log lacks that
                         if let Some(one) = last.filter(|one| !one.fill.is_over) {
@@ -236,7 +256,7 @@ impl Takes for Found {
                         }
                         if self.queues.len() < MAX_ROWS {
                             self.filled.insert(key, self.queues.len());
-                            self.queues.push(Filled { fill, record, place, ended: None });
+                            self.queues.push(Filled { fill, record, place, ended: None, missed: None });
                         }
                     }
                 }
@@ -573,7 +593,7 @@ impl Late {
 
 impl Filled {
     fn row(self, run: &Run, log: &LogEnd) -> Hang {
-        let Filled { fill, record, place: (ioc, pid), ended } = self;
+        let Filled { fill, record, place: (ioc, pid), ended, missed } = self;
         let lasted = fill.last.saturating_sub(fill.since) as f64 / SECOND;
         let until = if fill.is_over { Some(fill.last) } else { ended };
         // it was so at the last look, and not yet at the one before the first
@@ -583,12 +603,19 @@ impl Filled {
             Some(most) if fill.is_over => (Some(format!("{most:.0} s")), least),
             // its last notes may be old, or it may have been calm since
             Some(most) => (Some(format!("{least:.0} to {most:.0} s")), least),
-            None if log.is_followed => (Some(format!("at least {least:.0} s")), least),
+            None if missed.is_some() || log.is_followed => (Some(format!("at least {least:.0} s")), least),
             None => (None, 0.0),
         };
         let mut text = fill.sentence(length.as_deref(), record.as_deref());
-        let watched = log.watched().filter(|_| most.is_none() && log.is_followed);
-        if watched.is_some() {
+        let watched = match (most, missed) {
+            (Some(_), _) => None,
+            (None, Some(missed)) => {
+                text += "; how it went on is in a part of the log that is missing";
+                Some(run.wall(missed))
+            }
+            (None, None) => log.watched().filter(|_| log.is_followed),
+        };
+        if watched.is_some() && missed.is_none() {
             text += "; its recorder's log ends before it was over";
         }
         let (time, end) = (run.wall(fill.since), until.map(|until| run.wall(until)));
@@ -729,7 +756,7 @@ impl Logs {
         if self.uses_index() {
             scan.choose(choose);
         }
-        let (mut expected, mut begun) = (None, 0);
+        let (mut expected, mut begun, mut last) = (None::<u32>, 0, 0);
         while let Some(part) = scan.next() {
             if matches!(part, Part::Segment(_) | Part::Unreadable(_)) {
                 if begun >= asked && !takes.is_open() {
@@ -739,6 +766,9 @@ impl Logs {
             }
             match part {
                 Part::Segment(header) => {
+                    if expected.is_some_and(|expected| header.sequence > expected) {
+                        takes.miss(last);
+                    }
                     notices.segment(&mut expected, header.sequence, scan.file());
                 }
                 Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
@@ -748,7 +778,9 @@ impl Logs {
                     }
                 }
                 Part::Block(block) => {
+                    last = last.max(block.about.as_ref().map_or(0, |about| about.last));
                     for event in &block.events {
+                        last = last.max(event.time);
                         takes.take(&run.context(), event, block.keyframe);
                         if event.fact.class().defines() {
                             run.apply(event.time, &event.fact);

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    ca_put, complete, happenings, iocreplay, outcome, process, write_events, write_events_later, MS, SCAN,
-    SECOND, WALL,
+    ca_put, complete, happenings, iocreplay, outcome, process, segments, write_events, write_events_later,
+    MS, SCAN, SECOND, WALL,
 };
 use iocrec_log::event::*;
 use serde_json::Value as Json;
@@ -146,6 +146,41 @@ fn a_hang_that_ended_behind_the_bound() {
     assert_eq!(queue["seconds_max"], 395.0, "{queue}");
     assert_eq!(lines(&log, &["--until", "2026-09-21T14:13:50Z"]), all);
     assert!(lines(&log, &["--until", "2026-09-21T14:13:21Z"]).is_empty(), "before both");
+}
+
+/// Of a log only the pinned segments are left where a queue filled: nobody knows how long that lasted.
+#[test]
+fn a_queue_whose_end_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let write = |more: Vec<(u64, Fact)>| {
+        let _ = std::fs::remove_dir_all(&log);
+        let mut events: Vec<(u64, Fact)> = noise(SECOND).chain(noise(210 * SECOND)).collect();
+        events.extend(noise(400 * SECOND));
+        events.push((5 * SECOND, fills(Queue::High, 1, 2 * SECOND, 5 * SECOND, false)));
+        events.push((212 * SECOND, fills(Queue::High, 1, 2 * SECOND, 202 * SECOND, true)));
+        events.extend(more);
+        events.sort_by_key(|(time, _)| *time);
+        write_events(&log, "box1", 7, events);
+        let files = segments(&log);
+        assert!(files.len() >= 6, "{}", files.len());
+        for file in &files[files.len() / 4..files.len() * 2 / 3] {
+            std::fs::remove_file(file).unwrap();
+        }
+    };
+    write(Vec::new());
+    let rows = lines(&log, &[]);
+    let [queue] = &rows[..] else { panic!("{rows:?}") };
+    let text = queue["text"].as_str().unwrap();
+    assert!(text.contains(" was filled for at least 2 s") && text.ends_with("that is missing"), "{text}");
+    assert!(queue["end"].is_null() && queue["seconds_max"].is_null(), "{queue}");
+    assert!(lines(&log, &["--since", "2026-09-21T14:15:00Z"]).is_empty(), "nobody saw it then");
+    assert_eq!(lines(&log, &["--until", "2026-09-21T14:13:50Z"]), rows);
+    // it lasted, as was told later
+    write(vec![(415 * SECOND, fills(Queue::High, 1, 2 * SECOND, 405 * SECOND, true))]);
+    let rows = lines(&log, &[]);
+    let [queue] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!(queue["seconds_max"], 403.0, "{queue}");
 }
 
 /// The notes of many queues are one row for each filling.
