@@ -46,6 +46,15 @@ pub(crate) fn world() -> World {
 }
 
 impl World {
+    /// A thread that waits for the mutex.
+    pub fn waiting(&self) -> Standing {
+        let is_record = |_: u64| false;
+        let look = Look::at(&self.process, &is_record);
+        let mutex = look.mutex(self.image.address(self.mutex), LOCK_PI, 0, &[self.record]);
+        let (object, text) = (String::new(), String::new());
+        Standing { wait: Wait::Mutex, object, call: None, mutex, holds: None, text }
+    }
+
     /// A thread holds the mutex.
     pub fn hold(&mut self, tid: u32) {
         for (member, value) in [(0, tid | 1 << 31), (4, 1), (8, tid), (12, 1)] {

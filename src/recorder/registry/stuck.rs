@@ -35,7 +35,8 @@ const BEATS_APART: u64 = 2_500_000_000;
 const LOOKS: usize = 8;
 /// Most hangs of an IOC that are told at the same time.
 const MOST: usize = 64;
-/// Holders of its mutex that are told of one hang: one that many want may have another each second, for days.
+/// Holders of its mutex that are told of one hang: one that many want may have another each second, for days. Of more none is
+/// named, and it is told no more.
 const MOST_HOLDERS: u8 = 16;
 
 /// What is known of a thread since it ran for the last time.
@@ -255,7 +256,7 @@ impl StuckThreads {
 
 /// Whether a hang that was told so often is told again, with the present holder of its mutex.
 fn is_told_again(times: u8, told: &Stuck, holder: impl FnOnce() -> Option<u32>) -> bool {
-    times < MOST_HOLDERS && holder() != told.holder.as_ref().map(|holder| holder.tid)
+    times <= MOST_HOLDERS && holder() != told.holder.as_ref().map(|holder| holder.tid)
 }
 
 /// Notes the end of a hang.
@@ -281,7 +282,7 @@ fn describe(
     if let Some(mutex) = mutex {
         address = mutex.record.or(holds);
         stuck.is_lockset = mutex.record.is_some();
-        stuck.holder = mutex.holder.map(|tid| {
+        stuck.holder = mutex.holder.filter(|_| seen.told < MOST_HOLDERS).map(|tid| {
             let held = look.thread(tid);
             let is_certain = held.as_ref().is_some_and(|held| {
                 held.holds.is_some() && look.still_stands(tid, held) && look.holder(&mutex) == Some(tid)
@@ -486,7 +487,29 @@ mod tests {
             }
             assert!(!is_told_again(times, &told, || told.holder.as_ref().map(|holder| holder.tid)));
         }
-        assert_eq!(facts, 16);
+        assert_eq!(facts, 17, "sixteen, and that there are more");
+    }
+
+    /// The last that was told may be gone for days.
+    #[test]
+    fn of_more_holders_none_is_named() {
+        let (mut bench, mut world) = (Bench::new(), world());
+        let tid = nix::unistd::gettid().as_raw().unsigned_abs();
+        world.hold(tid);
+        let process = Arc::new(world.process.clone());
+        let (watched, records, scan_lists) = (Watched::default(), Records::default(), ScanLists::default());
+        let (threads, owner) = (Threads::default(), Owner { id: 1, process: &process });
+        let (watched, records, scan_lists) = (&watched, &records, &scan_lists);
+        let ioc = Ioc { owner, watched, records, threads: &threads, scan_lists };
+        let is_record = |_: u64| false;
+        let look = Look::at(&process, &is_record);
+        let holder = |told: u8| {
+            let (counts, name) = (None, String::new());
+            let seen = Seen { after: 0, since: 1, counts, start: 1, looks: 1, told, name, open: None };
+            let stuck = describe(&bench.env(), &ioc, &look, 4_000_001, &seen, world.waiting());
+            stuck.holder.map(|holder| holder.tid)
+        };
+        assert_eq!([1, MOST_HOLDERS - 1, MOST_HOLDERS].map(holder), [Some(tid), Some(tid), None]);
     }
 
     #[test]
