@@ -20,6 +20,7 @@ use iocrec_log::event::{
     Event, Fact, IocId, Queue, QueueFill, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId, Wait,
 };
 use iocrec_log::reader::{About, Choice, SegmentFile};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -673,6 +674,7 @@ impl Logs {
     /// PVs are the records that are named.
     pub fn hangs(&self, filter: &Filter) -> Vec<Hang> {
         let mut rows = Vec::new();
+        let hosts = OnceCell::new();
         for (number, all) in self.runs().iter().enumerate() {
             let range = range_of_time(all, filter);
             if range.is_empty() {
@@ -687,7 +689,10 @@ impl Logs {
             };
             let read = self.walk(files, range.len(), &run, Arc::new(choose), self.notices(), &mut found);
             let files = files.get(..read).unwrap_or(files);
-            let end = if found.is_open() { self.log_end(number) } else { LogEnd::default() };
+            let end = match found.is_open() {
+                true => self.log_end(number, hosts.get_or_init(|| (self.host_names(), self.boots()))),
+                false => LogEnd::default(),
+            };
             rows.extend(std::mem::take(&mut found.queues).into_iter().map(|one| one.row(&run, &end)));
             if found.hangs.is_empty() && found.late.is_empty() {
                 continue;
@@ -723,21 +728,25 @@ impl Logs {
         rows
     }
 
-    /// The end of a run's log, and whether another run of that host tells of later times.
-    fn log_end(&self, number: usize) -> LogEnd {
+    /// The end of a run's log, and whether another run of that host tells of later times. Takes the names of the hosts of
+    /// all runs, and their boots.
+    fn log_end(&self, number: usize, (hosts, boots): &(Vec<String>, Vec<String>)) -> LogEnd {
         let last = self.runs().get(number).and_then(|run| last_event(run));
         let Some((ended, ended_wall)) = last else { return LogEnd::default() };
-        let (hosts, boots) = (self.host_names(), self.boots());
-        let is_followed = self.runs().iter().enumerate().any(|(other, files)| {
+        let is_beside =
+            |other: &(usize, &Vec<SegmentFile>)| other.0 != number && hosts.get(other.0) == hosts.get(number);
+        let mut others = self.runs().iter().enumerate().filter(is_beside);
+        let is_later = |(other, files): (usize, &Vec<SegmentFile>)| {
             let Some(header) = files.iter().find_map(|file| file.header) else { return false };
             // the clock may have been set back meanwhile
-            let is_later = boots.get(other) == boots.get(number) && header.created >= ended
-                || can_be_right(header.created_wall) && header.created_wall >= ended_wall;
-            // one beside it that goes on; the ends of two that run still are seconds apart
-            let goes_on =
-                || last_event(files).is_some_and(|(_, wall)| wall > ended_wall.saturating_add(MARGIN));
-            other != number && hosts.get(other) == hosts.get(number) && (is_later || goes_on())
-        });
+            boots.get(other) == boots.get(number) && header.created >= ended
+                || can_be_right(header.created_wall) && header.created_wall >= ended_wall
+        };
+        // One beside it that goes on; the ends of two that run still are seconds apart. It takes reading, and so comes last.
+        let goes_on = |(_, files): (usize, &Vec<SegmentFile>)| {
+            last_event(files).is_some_and(|(_, wall)| wall > ended_wall.saturating_add(MARGIN))
+        };
+        let is_followed = others.clone().any(is_later) || others.any(goes_on);
         LogEnd { last, is_followed }
     }
 
