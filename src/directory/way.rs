@@ -54,11 +54,16 @@ pub(super) fn open(path: &Path) -> Result<(File, bool), DirectoryError> {
     let mut links = LINKS;
     let parent = walk(AT_FDCWD, names.as_path(), &mut links).map_err(|error| failed("make", error))?;
     let (place, made) = match step(parent.as_fd(), name, &mut links) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (make(parent.as_fd(), name), true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match make(parent.as_fd(), name) {
+            // somebody else has made it meanwhile, or it is a link that leads nowhere
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (step(parent.as_fd(), name, &mut links).map_err(|_| error), false)
+            }
+            made => (made, true),
+        },
         found => (found, false),
     };
     let place = place.map_err(|error| match error.kind() {
-        // the latter: a link that leads nowhere
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
             DirectoryError::NotADirectory(path.to_owned())
         }
@@ -139,6 +144,7 @@ mod tests {
     use std::os::unix::fs::{chown, lchown, symlink, MetadataExt, PermissionsExt};
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::Barrier;
 
     /// Another user.
     const OTHER: u32 = 1234;
@@ -186,6 +192,23 @@ mod tests {
         leads_to(&top.join("two/three/./inner/.."), &log);
         assert!(open(&top.join("two/new")).unwrap().1);
         assert!(log.join("new").is_dir());
+    }
+
+    #[test]
+    fn what_two_make_at_once() {
+        let (_top, top) = top();
+        for round in 0..200 {
+            let (log, both) = (top.join(round.to_string()), Barrier::new(2));
+            let makes = || {
+                both.wait();
+                open(&log).unwrap().1
+            };
+            let made = std::thread::scope(|scope| {
+                let other = scope.spawn(makes);
+                [makes(), other.join().unwrap()]
+            });
+            assert_ne!(made[0], made[1], "one of them makes it, and both have it");
+        }
     }
 
     #[test]
