@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::rig::{iocreplay, not_run, run, wait_until, Needs, Rig, IOCREC};
 
@@ -254,6 +254,13 @@ fn the_openrc_script_leaves_other_processes_alone() {
     let started = script("DIRECTORY=\"it's here\"; OPTIONS='--only A<1>;B*'; start");
     assert!(started.ends_with("\niocrec\nit's here\n--only A<1>;B*\n"), "{started}");
     assert!(!Path::new(&pid).exists(), "a number that is not iocrec's");
+    // the file was deleted while iocrec runs; here a process that has its words
+    let words = ["-c", "read -r end", "/usr/bin/iocrec", "record", "--dir"];
+    let mut runs = Command::new("sh").args(words).stdin(Stdio::piped()).spawn().expect("a process");
+    let calls = script(&format!("recorder() {{ echo {}; }}; stop", runs.id()));
+    drop(runs.stdin.take());
+    runs.wait().expect("its end");
+    assert!(calls.starts_with("--stop\n"), "{calls}");
 }
 
 #[test]
