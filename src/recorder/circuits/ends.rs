@@ -29,6 +29,8 @@ use crate::recorder::circuits::places::Places;
 
 /// Least time between two looks, nanoseconds.
 const PAUSE: u64 = 100_000_000;
+/// The same after one that lacks some holders: others need not be there any sooner.
+const LACKING: u64 = 1_000_000_000;
 /// Least time between two looks, as a multiple of the processor time of the last one.
 const SHARE: u64 = 30;
 /// Descriptors to read of one process: an IOC has some hundreds, and one that has a million must not keep the others
@@ -116,6 +118,17 @@ impl Look {
     /// The server and the client of a circuit that is recorded in `namespace`: each `None` where no socket was found, or its
     /// holder is unknown, else its holder.
     fn ends(&self, namespace: Namespace, client: Address, server: Address) -> [Option<Option<IocId>>; 2] {
+        self.sockets_of(namespace, client, server)
+            .map(|end| end.filter(|owner| owner.is_some() || !self.lacks_some))
+    }
+
+    /// The same, where a socket whose holder is unknown is there, too.
+    fn sockets_of(
+        &self,
+        namespace: Namespace,
+        client: Address,
+        server: Address,
+    ) -> [Option<Option<IocId>>; 2] {
         let here = |local, remote| {
             let held = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
             Some(self.owner(held.inode))
@@ -134,8 +147,7 @@ impl Look {
         let loopback = client.ip >> 24 == 127;
         let is_ioc = |id: &IocId| self.places.recorded.iter().any(|(ioc, _, is_ioc)| ioc == id && *is_ioc);
         let found = here(client, server).or_else(|| elsewhere().filter(|_| !loopback));
-        let ends = [here(server, client), found.map(|client| client.filter(is_ioc))];
-        ends.map(|end| end.filter(|owner| owner.is_some() || !self.lacks_some))
+        [here(server, client), found.map(|client| client.filter(is_ioc))]
     }
 }
 
@@ -302,13 +314,15 @@ impl EndFinder {
 
     fn take(&mut self, now: u64, look: Look, events: &mut Vec<Event>) -> (Vec<Served>, Places) {
         self.busy = false;
-        self.next_look = now.saturating_add(PAUSE.max(look.took.saturating_mul(SHARE)));
+        let pause = if look.lacks_some { LACKING } else { PAUSE };
+        self.next_look = now.saturating_add(pause.max(look.took.saturating_mul(SHARE)));
         // listening sockets have no owner then, either
         self.moved |= look.lacks_some;
         let served = look.served();
         let confirmed = &mut self.confirmed;
         self.doubted.retain_mut(|(of, tries)| {
-            let found = look.ends(of.0, of.1, of.2).iter().any(Option::is_some);
+            // whoever holds it
+            let found = look.sockets_of(of.0, of.1, of.2).iter().any(Option::is_some);
             if found {
                 confirmed.push(*of);
             }
@@ -347,7 +361,9 @@ impl EndFinder {
                 events.push(Event { time: now, fact: Fact::CircuitEnds(ends) });
             }
             let found = server.is_some() && client.is_some();
-            open.tries = if found { 0 } else { open.tries.saturating_sub(1) };
+            // one that could not tell is none of its looks
+            let used = u8::from(!look.lacks_some);
+            open.tries = if found { 0 } else { open.tries.saturating_sub(used) };
         }
         (served, look.places)
     }
@@ -423,12 +439,8 @@ mod tests {
         assert_eq!(found.ends(HOST, behind, server), [None, None]);
     }
 
-    /// Facts that the log has are not written again, and nothing is written about a circuit that is over.
-    #[test]
-    fn only_news_is_written_and_only_of_open_circuits() {
-        let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
-        let found =
-            || look(&[(HOST, client, server, 7), (HOST, server, client, 8)], &[(7, Some(1)), (8, Some(2))]);
+    /// A finder that knows of circuit 5, between these ends on the host.
+    fn finder_of(client: Address, server: Address) -> EndFinder {
         let mut finder = EndFinder::default();
         let placed = CircuitEnds { circuit: 5, namespace: HOST, server: None, client: None };
         let circuit = iocrec_log::event::Circuit {
@@ -443,6 +455,37 @@ mod tests {
         for fact in [Fact::from(circuit), Fact::CircuitEnds(placed)] {
             finder.notice(&Event { time: 1, fact });
         }
+        finder
+    }
+
+    /// However long the recorder may open no more files: the socket is there, and its holder is known in the end.
+    #[test]
+    fn a_circuit_is_looked_for_until_its_holders_can_be_known() {
+        let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
+        let both = [(HOST, client, server, 7), (HOST, server, client, 8)];
+        let mut finder = finder_of(client, server);
+        finder.doubted = vec![((HOST, client, server), TRIES)];
+        let mut events = Vec::new();
+        for round in 0..=TRIES {
+            finder.asked = finder.open.iter().filter(|(_, open)| open.tries > 0).map(|(&id, _)| id).collect();
+            assert_eq!(finder.asked, [5], "{round}");
+            finder.take(1, Look { lacks_some: true, ..look(&both, &[]) }, &mut events);
+            assert!(finder.next_look > LACKING && events.is_empty(), "{events:?}");
+        }
+        assert_eq!(finder.take_confirmed(), [(HOST, client, server)], "somebody holds it");
+        finder.asked = vec![5];
+        finder.take(2, look(&both, &[(7, Some(1)), (8, Some(2))]), &mut events);
+        let [Event { fact: Fact::CircuitEnds(known), .. }] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!((known.server, known.client), (Some(2), Some(1)));
+    }
+
+    /// Facts that the log has are not written again, and nothing is written about a circuit that is over.
+    #[test]
+    fn only_news_is_written_and_only_of_open_circuits() {
+        let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
+        let found =
+            || look(&[(HOST, client, server, 7), (HOST, server, client, 8)], &[(7, Some(1)), (8, Some(2))]);
+        let mut finder = finder_of(client, server);
         let mut events = Vec::new();
         for _ in 0..2 {
             finder.asked = vec![5];
