@@ -67,6 +67,34 @@ pub fn is_want(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
+/// Does something on a thread that may open no file, as where the limit is reached. `None` if this machine can't show that.
+#[cfg(test)]
+pub fn without_any<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
+    /// CLOSE_RANGE_UNSHARE of linux/close_range.h.
+    const UNSHARE: libc::c_uint = 2;
+    /// More take long to open.
+    const MOST: u64 = 1 << 20;
+    let alone = || {
+        if limit() > MOST {
+            return None;
+        }
+        // SAFETY: numbers only. The thread gets descriptors of its own before it closes those that it had.
+        if unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, UNSHARE) } != 0 {
+            return None;
+        }
+        // SAFETY: a constant string, and a descriptor of this thread; all are closed when it ends.
+        unsafe {
+            let first = libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+            while libc::dup(first) >= 0 {}
+        }
+        Some(work())
+    };
+    match std::thread::scope(|scope| scope.spawn(alone).join()) {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use iocrec_log::event::Address;
 
+use crate::linux::descriptors::is_want;
 use crate::linux::sock_diag::{self, Diag};
 use crate::linux::{proc, process};
 
@@ -106,7 +107,7 @@ fn rows_of(pid: u32, tables: [&str; 2], each: &mut dyn FnMut(Row)) -> bool {
         // a kernel without IPv6 has no second table
         is_whole &= match &table {
             Ok(table) => (table.len() as u64) < proc::MAX_FILE,
-            Err(error) => !crate::linux::descriptors::is_want(error),
+            Err(error) => !is_want(error),
         };
         for line in table.unwrap_or_default().lines().skip(1) {
             // "sl: local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode", addresses in
@@ -384,16 +385,23 @@ pub fn descriptors(process: &Path) -> io::Result<impl Iterator<Item = Option<u64
 }
 
 /// The processes that hold any of these sockets, each with the sockets it holds. Reads all processes' descriptors.
-pub fn holders(inodes: &HashSet<u64>) -> HashMap<u32, Vec<u64>> {
+///
+/// # Errors
+/// They could not be read, for want of descriptors or memory.
+pub fn holders(inodes: &HashSet<u64>) -> io::Result<HashMap<u32, Vec<u64>>> {
     let mut holders = HashMap::new();
-    for pid in process::pids().unwrap_or_default() {
-        let held = held(&process::directory(pid), usize::MAX).into_iter();
-        let held: Vec<u64> = held.filter(|inode| inodes.contains(inode)).collect();
+    for pid in process::pids()? {
+        let held = match known_held(&process::directory(pid), usize::MAX) {
+            Err(error) if is_want(&error) => return Err(error),
+            // it has ended, or may not be read
+            held => held.unwrap_or_default(),
+        };
+        let held: Vec<u64> = held.into_iter().filter(|inode| inodes.contains(inode)).collect();
         if !held.is_empty() {
             holders.insert(pid, held);
         }
     }
-    holders
+    Ok(holders)
 }
 
 /// Parses `socket:[1234]`.
@@ -432,6 +440,8 @@ fn address6(text: &str) -> Option<(u128, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linux::descriptors::without_any;
+    use crate::not_run::{not_run, Needs};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
 
@@ -459,7 +469,7 @@ mod tests {
             (1..=FEW as u16).map(|port| (server, Address { port, ..client })).chain(asked.clone()).collect();
         assert_eq!(look(pid, &many).connections, sockets.connections, "among many");
         let listening = sockets.listeners.iter().find(|(address, _)| *address == server).unwrap();
-        assert_eq!(holders(&HashSet::from([listening.1]))[&pid], [listening.1]);
+        assert_eq!(holders(&HashSet::from([listening.1])).unwrap()[&pid], [listening.1]);
         assert!(sockets.local.iter().any(|local| local.has(0x7f00_0007)), "{:?}", sockets.local);
         assert!(!sockets.local.iter().any(|local| local.has(0x0808_0808)));
         let connections = connections(pid);
@@ -472,7 +482,16 @@ mod tests {
         let descriptor = stream.as_raw_fd().cast_unsigned();
         assert_eq!(inode(pid, descriptor), Some(found.inode));
         assert_eq!(inode(pid, u32::MAX), None);
-        assert_eq!(holders(&HashSet::from([found.inode]))[&pid], [found.inode]);
+        assert_eq!(holders(&HashSet::from([found.inode])).unwrap()[&pid], [found.inode]);
+    }
+
+    #[test]
+    fn holders_that_cannot_be_read_are_not_none() {
+        let Some(found) = without_any(|| holders(&HashSet::from([1])).is_ok()) else {
+            let name = "sockets::holders_that_cannot_be_read_are_not_none";
+            return not_run(name, Needs::Kernel("close_range".into()));
+        };
+        assert!(!found);
     }
 
     /// Connections of IPv4, of IPv6, and of IPv4 on an IPv6 socket: told by the kernel and read from /proc.

@@ -65,7 +65,7 @@ impl Look {
             wanted.iter().filter(|(_, (of, _))| !several(of)).map(|(inode, _)| *inode).collect();
         let mut holders: HashMap<u64, Vec<u32>> = HashMap::new();
         if !inodes.is_empty() {
-            for (pid, held) in sockets::holders(&inodes) {
+            for (pid, held) in sockets::holders(&inodes).unwrap_or_default() {
                 held.into_iter().for_each(|inode| holders.entry(inode).or_default().push(pid));
             }
         }

@@ -10,6 +10,7 @@ use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
+use nix::errno::Errno;
 
 use crate::ca::{Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
@@ -155,8 +156,12 @@ impl LocalClients {
         reads || self.all || !self.unnamed.is_empty() || !self.due.is_empty()
     }
 
-    /// Finds the processes to read.
+    /// Finds the processes to read. As long as nothing can be read, for want of descriptors or memory, all stays as it is: else
+    /// circuits would be forgotten that have a client here.
     fn look(&mut self, now: u64, places: &Places, decoder: &Decoder) {
+        if process::known_start(std::process::id()).is_err_and(|errno| errno != Errno::ESRCH) {
+            return;
+        }
         let circuit = |home: Namespace, c: &Connection| decoder.circuit(home, c.local, c.remote);
         let mut wanted: HashMap<u64, (Namespace, Connection)> = HashMap::new();
         for (&namespace, place) in &places.wanted {
@@ -174,7 +179,8 @@ impl LocalClients {
         // forget those without a client here
         let mut again = KeyedMap::default();
         if !wanted.is_empty() {
-            for (pid, held) in sockets::holders(&wanted.keys().copied().collect()) {
+            let Ok(holders) = sockets::holders(&wanted.keys().copied().collect()) else { return };
+            for (pid, held) in holders {
                 let is_due = self.read.get(&pid).is_none_or(|read| now >= read.saturating_add(PAUSE));
                 if is_due {
                     self.due.push_back(pid);
@@ -189,5 +195,30 @@ impl LocalClients {
         }
         self.unnamed = again;
         self.all = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ca::Limits;
+    use crate::linux::descriptors::without_any;
+    use crate::not_run::{not_run, Needs};
+
+    /// Else its channels would have no names for as long as it is open.
+    #[test]
+    fn no_circuit_is_given_up_while_nothing_can_be_read() {
+        let look = || {
+            let mut clients = LocalClients { all: true, ..LocalClients::default() };
+            clients.unnamed.insert(1, 0);
+            clients.look(1, &Places::default(), &Decoder::new(Limits::default()));
+            (clients.all, clients.unnamed.len())
+        };
+        let Some(left) = without_any(look) else {
+            let name = "local_clients::no_circuit_is_given_up_while_nothing_can_be_read";
+            return not_run(name, Needs::Kernel("close_range".into()));
+        };
+        assert_eq!(left, (true, 1));
+        assert_eq!(look(), (false, 0), "it has no client here");
     }
 }
