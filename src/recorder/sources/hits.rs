@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iocrec_log::event::{ChainsLeftOut, Detached, Fact, LossSource};
 
-use crate::bpf::hit::parse;
+use crate::bpf::hit::{parse, Body, Head};
 use crate::bpf::maps::LeftOut;
 use crate::bpf::transport::{Transport, Wake};
 use crate::probes::attacher::Attacher;
@@ -30,6 +30,8 @@ pub struct Hits {
     calm: Calm,
     /// Time of the next sweep of threads, monotonic.
     sweep: u64,
+    /// Samples since the last count that were no hits.
+    malformed: u64,
 }
 
 impl Hits {
@@ -42,8 +44,16 @@ impl Hits {
             stopped: 0,
             calm: Calm::default(),
             sweep: 0,
+            malformed: 0,
         }
     }
+}
+
+/// A sample's hit; one that is none is counted.
+fn hit<'a>(sample: &'a [u8], malformed: &mut u64) -> Option<(Head, Body<'a>)> {
+    let hit = parse(sample);
+    *malformed += u64::from(hit.is_none());
+    hit
 }
 
 impl Source for Hits {
@@ -55,9 +65,10 @@ impl Source for Hits {
         let Context { env, iocs, circuits, .. } = cx;
         let mut new: Vec<(u32, NewThread)> = Vec::new();
         let mut any = false;
+        let malformed = &mut self.malformed;
         let more = self.transport.drain(|batch| {
             any |= !batch.is_empty();
-            for (head, body) in batch.samples().filter_map(parse) {
+            for (head, body) in batch.samples().filter_map(|sample| hit(sample, malformed)) {
                 // an IOC that ended with hits still on the way is not there
                 let Some(ioc) = iocs.get_mut(head.pid) else { continue };
                 new.extend(record_hit(env, ioc, &head, body).map(|thread| (head.pid, thread)));
@@ -125,8 +136,9 @@ impl Source for Hits {
 
     fn lost(&mut self) -> Vec<Lost> {
         let lost = self.transport.lost();
-        let source = LossSource::Hits;
+        let (source, count) = (LossSource::Hits, std::mem::take(&mut self.malformed));
         vec![
+            Lost { source, count, cause: "they could not be understood" },
             Lost { source, count: lost.processing, cause: "the buffer between kernel and recorder was full" },
             Lost { source, count: lost.puts, cause: "the puts' buffer between kernel and recorder was full" },
         ]
@@ -160,5 +172,19 @@ pub fn note_left_out(cx: &mut Context<'_>, left_out: &[LeftOut]) {
         if let Some(record) = cx.iocs.get(pid).and_then(|ioc| ioc.records.id(record)) {
             cx.env.push(now, Fact::ChainsLeftOut(ChainsLeftOut { record, count, since }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_hit_is_counted() {
+        let mut malformed = 0;
+        for sample in [&[0; 0][..], &[0; 7], &[0xff; 512]] {
+            assert_eq!(hit(sample, &mut malformed), None);
+        }
+        assert_eq!(malformed, 3);
     }
 }
