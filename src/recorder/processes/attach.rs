@@ -73,11 +73,10 @@ pub(super) fn note_hold(
         Hold::Lost(reason) => Some(Shortfall::ProbesLost(reason)),
     };
     if !ioc.probing.attached {
-        if lost.is_none() {
-            // they were lost, and could be placed after all: begin_to_take_hits goes on
-            ioc.probing.placed = placed;
-            ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::ProbesLost(_)));
-        }
+        // once they could be placed after all, begin_to_take_hits goes on
+        ioc.probing.placed = if lost.is_none() { placed } else { 0 };
+        ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::ProbesLost(_)));
+        lost.into_iter().for_each(|shortfall| ioc.shortfalls.add(shortfall));
         return;
     }
     let cause = match &lost {

@@ -161,6 +161,26 @@ fn probes_are_lost_and_found() {
     assert_eq!(bed.report(1, Finding::ProbesGone { hold: Hold::HeldAnew, until, placed: 3 }), []);
 }
 
+/// An IOC's hits are not taken if its probes were lost while it loaded its records.
+#[test]
+fn probes_that_are_lost_before_hits_are_taken() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.report(1, found);
+    let ioc = |bed: &mut Bed| {
+        let ioc = bed.bench.iocs.get_mut(PID).expect("the IOC");
+        let lacks = ioc.shortfalls.have(|shortfall| matches!(shortfall, Shortfall::ProbesLost(_)));
+        (ioc.probing.placed, lacks)
+    };
+    assert_eq!(ioc(&mut bed), (3, false));
+    let lost = || Finding::ProbesGone { hold: Hold::Lost(ProbeError::Ended), until: SECOND, placed: 3 };
+    bed.report(1, lost());
+    bed.report(1, lost());
+    assert_eq!(ioc(&mut bed), (0, true));
+    bed.report(1, Finding::ProbesGone { hold: Hold::HeldAnew, until: 0, placed: 3 });
+    assert_eq!(ioc(&mut bed), (3, false));
+}
+
 /// Probes that are added while others are lost do not make the recording whole.
 #[test]
 fn probes_that_are_added_do_not_replace_those_that_are_lost() {
