@@ -148,13 +148,14 @@ impl Tools {
             return Some(refused);
         }
         let is_probed = self.attacher.is_some() && ioc.unprobed().is_none();
-        let is_kept = is_probed && may_be_kept(&ioc);
         let room = descriptors::claim(OF_AN_IOC);
         let hindrance = || {
+            // first, since without it the others may not be known
+            if room.is_none() {
+                return Some(NotProbed::TooFewFiles(descriptors::limit()));
+            }
             let held_up = neighbours::held_up().map(NotProbed::HeldUp);
-            let held_up = held_up.or_else(|| is_kept.then_some(NotProbed::StillKept));
-            let few = || NotProbed::TooFewFiles(descriptors::limit());
-            held_up.or_else(|| room.is_none().then(few))
+            held_up.or_else(|| may_be_kept(&ioc).then_some(NotProbed::StillKept))
         };
         let hindrance = is_probed.then(hindrance).flatten();
         let look = Inspection::begin(pid, FIND_BYTES, entry.known.allowed(ATTACH_TIME));
