@@ -96,8 +96,7 @@ impl<'a> Frame<'a> {
                 return Frame { segment: Some(segment), strange, fragment, joined: false };
             }
             let skip = match *packet {
-                // A tag: the VLAN, then the protocol within. An IPv4 header with these bytes would be 2048 bytes or
-                // more long, as its packet would be.
+                // the VLAN, then the protocol within
                 _ if is_tag(packet, original_length) => 4,
                 [first, ..] if first >> 4 == 4 => match ipv4(packet) {
                     Ok(Some(skip)) => skip,
@@ -129,7 +128,8 @@ impl<'a> Frame<'a> {
 
 /// Whether a packet of this length begins with a tag: what is within has its number at byte 2. One of priority 3 begins as IPv6
 /// does, which has there a label that may be any number: Linux draws it by lot for each direction of a connection. Then it
-/// is IPv6 if it is as long as that says; or if no number of a protocol follows a tag's number, but IPv6's next header.
+/// is IPv6 if it is as long as that says; or if no number of a protocol follows a tag's number, but IPv6's next header. One of
+/// priority 2 begins as IPv4 does, which has its length there.
 pub(super) fn is_tag(packet: &[u8], length: usize) -> bool {
     let Some(&[first, _, a, b, next, low, kind, _]) = packet.first_chunk::<8>() else { return false };
     let may_be_ip6 = first >> 4 == 6;
@@ -142,7 +142,7 @@ pub(super) fn is_tag(packet: &[u8], length: usize) -> bool {
         }
         _ => TAGS.contains(&protocol) && (!may_be_ip6 || matches!(kind, 0x08 | 0x81 | 0x86 | 0x88 | 0x91)),
     };
-    fits && length != usize::from(protocol)
+    fits && (first >> 4 != 4 || length != usize::from(protocol))
 }
 
 /// Length of the headers of a tunnel through IPv4; `None` if it is something else than TCP or a tunnel. A tunnel's first
@@ -308,6 +308,26 @@ mod tests {
                 "{packet:02x?}"
             );
         }
+    }
+
+    /// What is as long as the number of a protocol is IPv4 only if it begins so.
+    #[test]
+    fn tags_of_packets_of_any_length() {
+        for (priority, length) in [(0, 2048), (1, 2048), (3, 2048), (2, 2047)] {
+            let plain = ipv4(TCP, 0x4000, &tcp(&vec![7; length - 4 - 40]));
+            let packet = tagged(priority, IPV4, &plain);
+            assert_eq!(packet.len(), length);
+            let segment = Frame::read(&packet, length).segment;
+            assert_eq!(
+                segment.map(|segment| segment.payload.len()),
+                Some(length - 44),
+                "{priority} {length}"
+            );
+        }
+        // a datagram of that length, whose number begins as IP behind a tag does
+        let mut packet = ipv4(17, 0x4000, &[0; 2028]);
+        packet[4] = 0x45;
+        assert_eq!(Frame::read(&packet, packet.len()), Frame::default());
     }
 
     /// Nothing of a connection was decoded that had drawn such a label.
