@@ -60,6 +60,10 @@ pub fn leave_to_children() -> bool {
     let has_events = stale_events::are_possible();
     // events can be removed once all of their probes have been, so one child has them all
     let share = if has_events { probes.len() } else { probes.len() / 2 + 1 };
+    // The children have it from their beginning: other recorders must know them by then, should this process be gone before
+    // they run.
+    // SAFETY: a constant C string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, NAME.as_ptr()) };
     for probes in probes.chunks(share) {
         // SAFETY: the child makes system calls on plain numbers. It allocates for paths, which both C libraries allow the
         // child of a program with threads; a time limit is set before.
@@ -201,13 +205,8 @@ fn end(probes: &[RawFd], highest: RawFd, recorder: u32, has_events: bool) -> ! {
         // SAFETY: no handler is installed. It cannot fail: these signals may be ignored.
         let _ = unsafe { signal(ignored, SigHandler::SigIgn) };
     }
-    // First the name, which shows the purpose of this process: a close waits where the recorder and the other child are
-    // gone already.
-    // SAFETY: the arguments are constant C strings. After this and the closes the log's file system can be unmounted.
-    unsafe {
-        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
-        libc::chdir(c"/".as_ptr());
-    }
+    // SAFETY: a constant C string. After this and the closes the log's file system can be unmounted.
+    unsafe { libc::chdir(c"/".as_ptr()) };
     for number in 0..=highest + SLACK {
         if probes.binary_search(&number).is_err() {
             // SAFETY: nothing in this process still uses a descriptor; the recorder and the other child have their own.
