@@ -53,6 +53,22 @@ fn what_comes_too_late_is_a_loss() {
     }
 }
 
+/// What is behind it in the same segment was not answered before.
+#[test]
+fn no_more_is_too_late_than_was_answered() {
+    let mut w = Wire::open();
+    w.client(&identity("op", "console"));
+    let (at, asked) = (w.seq[0], create(1, "T:AO"));
+    w.lose(true, asked.len() as u32);
+    w.server(&created(1, 2));
+    w.time += 500 * MS;
+    w.decoder.tick(w.time, &mut w.out);
+    w.raw(true, at, Some(w.seq[1]), 0, &[&asked[..], &create(2, "T:BO")].concat());
+    w.decoder.finish(w.time, &mut w.out);
+    let lost: Vec<String> = w.facts().into_iter().filter(|fact| fact.starts_with("lost")).collect();
+    assert_eq!(lost, [format!("lost {} bytes of PVAccess were not captured, or too late", asked.len())]);
+}
+
 fn told(packets: &[Packet], filtered: bool, confirms: bool) -> Vec<String> {
     let mut w = Wire::new();
     w.decoder = Decoder::new(Limits { filtered, ..Limits::default() });

@@ -67,15 +67,16 @@ impl<S> Connection<S> {
         (may_come && self.misses(missing, end, shared) && is_believed()).then_some((missing, end))
     }
 
-    /// Whether the next bytes of a side, which begin here, were waited for in vain: then what answers them was taken before.
-    pub(super) fn is_too_late(&mut self, side: Side, sequence: u32) -> bool {
-        let Some(vain) = &mut self.direction_mut(side).vain else { return false };
-        let is_late = vain.wrapping_sub(sequence) as i32 > 0;
-        if !is_late {
-            // it goes along, since numbers begin anew after 4 GiB
-            *vain = sequence;
+    /// How many of a side's next bytes, which begin here, were waited for in vain: then what answers them was taken before.
+    pub(super) fn too_late(&mut self, side: Side, sequence: u32) -> u32 {
+        let Some(vain) = &mut self.direction_mut(side).vain else { return 0 };
+        let late = vain.wrapping_sub(sequence);
+        if late as i32 > 0 {
+            return late;
         }
-        is_late
+        // it goes along, since numbers begin anew after 4 GiB
+        *vain = sequence;
+        0
     }
 
     /// Takes a segment, once what it acknowledges has come.

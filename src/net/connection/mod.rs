@@ -236,8 +236,12 @@ impl<S> Connection<S> {
                 shared.protocol.on_window(&mut self.state, time, self.is_stalled, shared.out);
             }
         }
-        if expected && segment.length > 0 && self.is_too_late(side, segment.sequence) {
-            shared.protocol.on_unbelieved(&mut self.state, time, Unbelieved::Late(segment.length));
+        if expected && segment.length > 0 {
+            // what of it was cut is missing anyway
+            let late = self.too_late(side, segment.sequence).min(segment.payload.len() as u32);
+            if late > 0 {
+                shared.protocol.on_unbelieved(&mut self.state, time, Unbelieved::Late(late));
+            }
         }
         if segment.length > 0 || segment.fin {
             let unneeded = if expected { 0 } else { shared.protocol.unneeded(&self.state, side) };
