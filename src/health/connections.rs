@@ -13,7 +13,7 @@ use iocrec_log::event::{CircuitId, TcpEnd, TcpState};
 
 use crate::linux::aside::aside;
 use crate::linux::sock_diag::{
-    Diag, Row, CLOSE_WAIT, ESTABLISHED, FIN_WAIT1, FIN_WAIT2, LAST_ACK, SYN_SENT, TIME_WAIT,
+    self, Diag, Row, CLOSE_WAIT, ESTABLISHED, FIN_WAIT1, FIN_WAIT2, LAST_ACK, SYN_SENT, TIME_WAIT,
 };
 use crate::linux::{clock, process, sockets};
 use crate::net::captures;
@@ -96,7 +96,12 @@ impl Places {
             self.0.len() - 1
         });
         let Some(place) = self.0.get_mut(at) else { return false };
-        let Some(diag) = &mut place.diag else { return false };
+        let Some(diag) = &mut place.diag else {
+            // perhaps only for want of a descriptor or memory
+            let may_pass = is_own(namespace) && !sock_diag::is_refused();
+            place.diag = may_pass.then(Diag::open).flatten();
+            return may_pass;
+        };
         let begin = clock::thread();
         if whose.now >= place.next {
             (place.looked, place.cost) = (whose.now, 0);
@@ -114,7 +119,7 @@ impl Places {
         }
         place.cost += clock::thread().saturating_sub(begin);
         place.next = whose.now + pause(place.cost);
-        if place.list.is_none() && Diag::open().is_none() {
+        if place.list.is_none() && sock_diag::is_refused() {
             place.diag = None;
         }
         true
@@ -138,7 +143,7 @@ fn pause(cost: u64) -> u64 {
 impl Place {
     fn of(namespace: Namespace, pid: u32) -> Place {
         let mut diag = None;
-        if process::namespace(std::process::id()) == Ok(namespace) {
+        if is_own(namespace) {
             diag = Diag::open();
         } else {
             // a namespace is a thread's own
@@ -146,6 +151,11 @@ impl Place {
         }
         Place { namespace, diag, looked: 0, next: 0, cost: 0, list: None, sum: 0, has_changed: true }
     }
+}
+
+/// Whether it is the recorder's own.
+fn is_own(namespace: Namespace) -> bool {
+    process::namespace(std::process::id()) == Ok(namespace)
 }
 
 /// Why connections can't be told on this machine.
@@ -383,6 +393,7 @@ pub fn end(row: &Row, end: usize) -> TcpEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linux::descriptors::without_any;
     use crate::not_run::{not_run, Needs};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
@@ -490,6 +501,31 @@ mod tests {
         assert_eq!(looks.look(port), [], "it is still open");
         drop(accepted);
         assert_eq!(looks.look(port).first().map(|change| change.0), Some(TcpState::PeerClosed));
+    }
+
+    /// It can't ask the kernel for a moment.
+    #[test]
+    fn connections_are_told_again_once_files_can_be_opened() {
+        let name = "connections::connections_are_told_again_once_files_can_be_opened";
+        if let Some(why) = lacks() {
+            return not_run(name, Needs::Kernel(why.to_owned()));
+        }
+        for has_asked in [false, true] {
+            let mut looks = Looks { places: Places::default(), known: Connections::default(), now: 0 };
+            let (_stream, accepted, port) = connection("127.0.0.1").unwrap();
+            if has_asked {
+                looks.look(port);
+            }
+            let Some(changes) = without_any(|| looks.look(port)) else {
+                return not_run(name, Needs::Kernel("close_range".into()));
+            };
+            assert_eq!(changes, []);
+            looks.look(port);
+            looks.look(port);
+            drop(accepted);
+            let end = looks.look(port).first().map(|change| change.0);
+            assert_eq!(end, Some(TcpState::PeerClosed), "{has_asked}");
+        }
     }
 
     #[test]

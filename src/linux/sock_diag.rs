@@ -346,6 +346,11 @@ fn refused(family: i32, error: i32, kernel_part: u32) -> Option<()> {
     Some(())
 }
 
+/// Whether the kernel does not tell of TCP: that does not pass.
+pub fn is_refused() -> bool {
+    has_refused(TCP)
+}
+
 /// Notes that this kernel need not be asked again.
 fn refuse(what: u32) {
     REFUSED.fetch_or(what, Ordering::Relaxed);
