@@ -15,8 +15,10 @@
 //! status is unknown then; the value shows the rest.
 //!
 //! The value of an accepted put that nobody has read is the requested one, and marked, unless the record was seen to
-//! begin to process and not to end: it may make another of it.
+//! begin to process and not to end: it may make another of it. Of types that are not Base's that is not known: a motor
+//! record that moves its motor shows no end.
 
+use super::base_types::always_forwards;
 use super::chain::{Chain, Completed, Outcome as End, PutSpan, Span, SpanKind};
 use super::{attribute, enum_strings, value};
 use epics::limits::MAX_STRING_SIZE;
@@ -76,7 +78,7 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
         }
         None if status == "ok" && asked == Value::Unknown => (asked, false, false),
         // what the record has made of it is not known
-        None if is_value && has_not_ended(chain, number, put) => (Value::Unknown, false, false),
+        None if is_value && has_not_ended(chain, context, number, put) => (Value::Unknown, false, false),
         None if status == "ok" => (asked, true, true),
         None => (Value::Unknown, false, false),
     };
@@ -347,8 +349,12 @@ fn is_processed(chain: &Chain, number: usize, put: &PutSpan) -> bool {
     chain.spans.iter().skip(number).any(|span| processing(span, number, put).is_some())
 }
 
-/// Whether the end of that was not seen, as when the recording ends within.
-fn has_not_ended(chain: &Chain, number: usize, put: &PutSpan) -> bool {
+/// Whether the end of that was not seen, as when the recording ends within, though the record's type shows one.
+fn has_not_ended(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> bool {
+    let record = put.record.and_then(|record| context.record(record));
+    if record.is_none_or(|record| !always_forwards(record.rtype)) {
+        return false;
+    }
     let mut all = chain.spans.iter().skip(number).filter_map(|span| processing(span, number, put));
     all.any(|outcome| matches!(outcome, End::Open))
 }

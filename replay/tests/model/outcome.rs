@@ -88,6 +88,8 @@ fn a_record_that_still_processes_does_not_tell_its_value() {
         found.put(SECOND + 100 * MS + 1, PutKind::Put, MAIN, -150, "", SP, 4.0);
         assert_eq!(outcomes(&mut found)[0].1, Value::Double(3.0), "{rtype}");
     }
+    // while its motor moves it is not active, and passes nothing on
+    assert_eq!(outcomes(&mut begun("motor")), [("ok".into(), Value::Double(2.0), true)]);
 }
 
 #[test]
