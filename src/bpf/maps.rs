@@ -286,15 +286,18 @@ impl Maps {
         self.traced.keys().try_for_each(|&pid| self.set(pid))
     }
 
-    /// Gives the programs a record; false if its process is not traced. Hits of records that they never got are kept.
+    /// Gives the programs a record, in place of one that was deleted there; false if its process is not traced. Hits of
+    /// records that they never got are kept.
     pub fn record(&mut self, pid: u32, record: u64, wanted: bool) -> bool {
         let Some(process) = self.traced.get_mut(&pid) else { return false };
         // a wanted record has a state only for the sake of its chains
+        let key = record_key(pid, record);
         if !(self.leaves_out.chains || self.leaves_out.records && !wanted) {
+            self.records.remove(key);
             return true;
         }
         let state = RecordState { unwanted: u8::from(!wanted), ..RecordState::zeroed() };
-        if self.records.add(record_key(pid, record), state).is_ok() {
+        if self.records.set(key, state).is_ok() {
             process.records.push(record);
         } else {
             self.unknown += 1;
@@ -313,5 +316,33 @@ impl Maps {
             let threads = self.threads.keys().into_iter();
             threads.filter(|tid| !alive.contains(tid)).for_each(|tid| self.threads.remove(tid));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::load::load;
+    use crate::not_run::{is_root, not_run, Needs};
+    use iocrec_log::event::Tier;
+
+    /// An IOC may delete records while it loads its database, and load others into their memory.
+    #[test]
+    fn a_record_in_the_place_of_another() {
+        if !is_root() {
+            return not_run("maps::a_record_in_the_place_of_another", Needs::Root);
+        }
+        let leaves_out = LeavesOut { chains: false, records: true };
+        let size = |object: &mut _| size(object, leaves_out, false, Room::default());
+        let object = load(contract::OBJECT, Tier::Ring, size).unwrap();
+        let mut maps = Maps::open(&object, leaves_out).unwrap();
+        let (pid, record) = (7, 0x1000);
+        maps.trace(pid, &Layouts { process: ProcessLayout::zeroed(), types: Vec::new() }).unwrap();
+        for wanted in [true, false, true, false, false] {
+            assert!(maps.record(pid, record, wanted));
+            let state = maps.records.get(record_key(pid, record));
+            assert_eq!(state.is_some_and(|state| state.unwanted == 1), !wanted);
+        }
+        assert_eq!(maps.unknown(), 0);
     }
 }

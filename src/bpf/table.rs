@@ -75,21 +75,10 @@ impl<K: Shared, V: Shared> Table<K, V> {
     /// # Errors
     /// The map is full.
     pub fn set(&self, key: K, value: V) -> Result<(), MapError> {
-        self.update(key, value, libbpf_sys::BPF_ANY)
-    }
-
-    /// Adds a key and its value.
-    ///
-    /// # Errors
-    /// The key exists, or the map is full.
-    pub fn add(&self, key: K, value: V) -> Result<(), MapError> {
-        self.update(key, value, libbpf_sys::BPF_NOEXIST)
-    }
-
-    fn update(&self, key: K, value: V, flags: u32) -> Result<(), MapError> {
         let (key, value) = (key.bytes().as_ptr().cast(), value.bytes().as_ptr().cast());
+        let flags = u64::from(libbpf_sys::BPF_ANY);
         // SAFETY: `open` made sure that the kernel reads as many bytes as the two have.
-        match unsafe { libbpf_sys::bpf_map_update_elem(self.raw(), key, value, flags.into()) } {
+        match unsafe { libbpf_sys::bpf_map_update_elem(self.raw(), key, value, flags) } {
             0 => Ok(()),
             error => Err(MapError { map: self.name, errno: -error }),
         }
