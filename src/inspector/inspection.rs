@@ -182,7 +182,7 @@ impl Tools {
         let held = clock::monotonic();
         entry.known.ioc = Some(Followed {
             ioc,
-            claimed: 0,
+            claimed: (0, 0),
             probes,
             held,
             routines: 0,
@@ -270,12 +270,12 @@ impl Tools {
         followed.claimed = claimed;
         followed.unidentified = if is_read { 0 } else { IDENTIFIED_WITHIN };
         self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
-        self.report(pid, start, Finding::AllRecords { claimed, found, outcome });
+        self.report(pid, start, Finding::AllRecords { claimed: claimed.0, found, outcome });
     }
 
     /// Reads the name and the environment if they could not be read when the records were.
     fn follow_identity(&self, pid: u32, start: u64, followed: &mut Followed) {
-        if followed.unidentified == 0 || followed.claimed == 0 {
+        if followed.unidentified == 0 || followed.claimed.0 == 0 {
             return;
         }
         followed.unidentified -= 1;

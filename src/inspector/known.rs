@@ -79,8 +79,8 @@ impl Known {
 /// An IOC.
 pub(super) struct Followed {
     pub ioc: IocProcess,
-    /// Number of nodes that its record lists claimed to have when they were last walked.
-    pub claimed: u64,
+    /// What its record lists claimed when they were last walked: their number of nodes, and which are the last.
+    pub claimed: (u64, u64),
     pub probes: Probes,
     /// Monotonic time when its probes were last known to be in place, nanoseconds; 0: they are gone.
     pub held: u64,
@@ -100,11 +100,11 @@ pub(super) const IDENTIFIED_WITHIN: u8 = 10;
 impl Followed {
     /// Whether all has been read that an inspection reads.
     pub fn is_settled(&self) -> bool {
-        self.ready && !self.debugged && (self.unidentified == 0 || self.claimed == 0)
+        self.ready && !self.debugged && (self.unidentified == 0 || self.claimed.0 == 0)
     }
 
     /// What an inspection finds changed if it finds anything: its records, probes, layout.
-    pub fn state(&self) -> (u64, usize, u64, bool, bool) {
+    pub fn state(&self) -> ((u64, u64), usize, u64, bool, bool) {
         let is_held = self.held != 0;
         (
             self.claimed,

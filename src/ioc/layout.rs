@@ -246,13 +246,20 @@ impl Layout {
         })
     }
 
-    /// Number of nodes that the lists of records claim to have, aliases included; `None` if not all can be read. It
-    /// changes when records are added.
-    pub fn claimed(&self, memory: &Memory) -> Option<u64> {
+    /// Number of nodes that the lists of records claim to have, aliases included, and a number that their last nodes give;
+    /// `None` if not all can be read. The first changes when records are added, the second also if as many were deleted.
+    pub fn claimed(&self, memory: &Memory) -> Option<(u64, u64)> {
         let offsets = Offsets::of(memory.width());
-        let at = offsets.type_records.wrapping_add(offsets.list_count as u64);
-        let counts = memory.each::<4>(self.types.keys().map(|rtype| rtype.wrapping_add(at)));
-        counts.into_iter().map(|count| count.map(|count| u64::from(u32::from_ne_bytes(count)))).sum()
+        // of the last node's address a part is enough
+        let words = [offsets.list_count, memory.width().bytes()];
+        let at = |list: u64| words.map(|word| list.wrapping_add(offsets.type_records + word as u64));
+        let (mut nodes, mut last) = (0, 0);
+        for words in memory.each::<4>(self.types.keys().flat_map(|&rtype| at(rtype))).as_chunks::<2>().0 {
+            let [count, node] = words.map(|word| word.map(|word| u64::from(u32::from_ne_bytes(word))));
+            nodes += count?;
+            last += node?;
+        }
+        Some((nodes, last))
     }
 }
 

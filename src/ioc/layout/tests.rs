@@ -179,7 +179,7 @@ fn what_makes_no_sense_is_said() {
 fn lists_of_a_process_that_has_ended_claim_nothing() {
     let ioc = ioc(NEWEST);
     let layout = ioc.read().unwrap();
-    assert_eq!(layout.claimed(&ioc.image.memory()), Some(0));
+    assert_eq!(layout.claimed(&ioc.image.memory()), Some((0, 0)));
     let mut ended = std::process::Command::new("true").spawn().unwrap();
     ended.wait().unwrap();
     assert_eq!(layout.claimed(&Memory::new(ended.id())), None);

@@ -57,7 +57,7 @@ impl Ioc {
         (found, end)
     }
 
-    fn claimed(&self) -> u64 {
+    fn claimed(&self) -> (u64, u64) {
         let memory = self.image.memory();
         Layout::read(&memory, self.pdbbase).unwrap().claimed(&memory).unwrap()
     }
@@ -80,7 +80,24 @@ fn records_aliases_and_states_are_found() {
             line(&"x".repeat(60), "mbbo", false, &[]),
         ];
         assert_eq!(found, expected);
-        assert_eq!(ioc.claimed(), 5);
+        assert_eq!(ioc.claimed().0, 5);
+    }
+}
+
+/// `record("#", "T:B")` in a file that is loaded, and another record after it.
+#[test]
+fn a_record_in_place_of_one_that_was_deleted_is_noticed() {
+    for width in [Width::Bits64, Width::Bits32] {
+        let mut ioc = ioc(width);
+        let before = ioc.claimed();
+        // its node is the last of three
+        ioc.image.put(ioc.calc + width.pick(28, 56), &2u32.to_ne_bytes());
+        ioc.image.record(ioc.calc, RDES, "T:D");
+        let names: Vec<String> = ioc.walk().0.into_iter().map(|found| found.0).collect();
+        assert_eq!(names[..3], ["T:A", "T:D", "T:OTHER"]);
+        let after = ioc.claimed();
+        assert_eq!(after.0, before.0);
+        assert_ne!(after.1, before.1);
     }
 }
 

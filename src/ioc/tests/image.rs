@@ -175,6 +175,7 @@ impl Image {
         }
         let node = self.room(width.pick(40, 72));
         self.point(last, node);
+        self.point(list + width.bytes(), node);
         self.put(list + width.pick(8, 16), &(count + 1).to_ne_bytes());
         self.point(node + width.pick(8, 16), record);
         self.point(node + width.pick(12, 24), record);
