@@ -53,7 +53,7 @@ pub struct EndedUnseen {
     before: Option<u32>,
     /// Whether nothing of its keyframe is damaged.
     is_whole: bool,
-    /// Offset and number of the last block.
+    /// Offset of the last block, and the number that the next one of the segment should have.
     place: (u64, u32),
 }
 
@@ -68,14 +68,15 @@ impl EndedUnseen {
         // older recorders noted no ends
         let notes_ends =
             header.facts > Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number();
-        self.before = None;
+        // whoever skips blocks may not have come to one that told
+        self.is_after_gap |= self.before.take().is_some();
         match self.last {
             Some((run, _)) if run != header.run => {
                 self.open.clear();
                 self.is_after_gap = false;
             }
             Some((_, before)) if before.checked_add(1) != Some(header.sequence) => self.is_after_gap = true,
-            Some(_) if notes_ends => self.before = Some(self.place.1.saturating_add(1)),
+            Some(_) if notes_ends => self.before = Some(self.place.1),
             _ => {}
         }
         self.last = Some((header.run, header.sequence));
@@ -83,6 +84,7 @@ impl EndedUnseen {
         self.created = header.created - header.created % header.time_step().max(1);
         self.segment = self.segment.saturating_add(1);
         self.is_whole = true;
+        self.place = (0, 0);
     }
 
     /// A part of the segment can't be read: something may have ended in it. If it is in the keyframe, that may have named
@@ -97,7 +99,7 @@ impl EndedUnseen {
     /// Takes a block; returns the one that comes before it, if that is the first after a keyframe that shows ends.
     pub fn take(&mut self, block: &Block) -> Option<Block> {
         let ends = if block.keyframe { None } else { self.keyframe_ended() };
-        self.place = (block.offset, block.sequence);
+        self.place = (block.offset, block.sequence.saturating_add(1));
         match &block.glance {
             Some(glance) => {
                 let others = glance.others.iter().filter_map(|place| block.events.get(*place as usize));
@@ -138,9 +140,11 @@ impl EndedUnseen {
         }
     }
 
-    /// Whether the last block was in the keyframe after something that is missing, so that it may show ends.
-    pub fn is_in_keyframe(&self) -> bool {
-        self.is_whole && (self.is_after_gap || self.before.is_some())
+    /// If the last block was in the keyframe after something that is missing, so that it may show ends: the number of the
+    /// block that follows. If that is not of the keyframe, this was all of it.
+    pub fn after_keyframe(&self) -> Option<u32> {
+        let (_, next) = self.place;
+        (next > 0 && self.is_whole && (self.is_after_gap || self.before.is_some())).then_some(next)
     }
 
     /// The keyframe has ended: the ends that it shows. Where a segment ends with it, it may not be whole, and the next one tells.
@@ -168,11 +172,11 @@ impl EndedUnseen {
             };
             Event { time, fact }
         };
-        let (offset, sequence) = self.place;
+        let (offset, next) = self.place;
         Some(Block {
             offset,
             length: 0,
-            sequence,
+            sequence: next.saturating_sub(1),
             keyframe: true,
             events: gone.into_iter().map(event).collect(),
             glance: None,
@@ -181,5 +185,92 @@ impl EndedUnseen {
             left_out: LeftOut::default(),
             shapes: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Address, Circuit, Origin};
+    use iocrec_log::format::{FACTS, VERSION};
+    use std::net::Ipv4Addr;
+
+    fn begin(unseen: &mut EndedUnseen, sequence: u32) {
+        unseen.begin(&SegmentHeader {
+            version: VERSION,
+            facts: FACTS,
+            compatible: 0,
+            incompatible: 0,
+            run: 7,
+            boot_id: [0; 16],
+            created: 0,
+            created_wall: 0,
+            sequence,
+        });
+    }
+
+    fn circuit(id: CircuitId) -> Fact {
+        let address = Address::new(Ipv4Addr::new(10, 0, 0, 5), 5064);
+        let (user, host) = (String::new(), String::new());
+        Fact::from(Circuit {
+            id,
+            client: address,
+            server: address,
+            user,
+            host,
+            minor: 13,
+            origin: Origin::Opened,
+        })
+    }
+
+    /// Takes a block; returns how many ends come before it.
+    fn take(unseen: &mut EndedUnseen, sequence: u32, keyframe: bool, facts: Vec<Fact>) -> usize {
+        let block = Block {
+            offset: 0,
+            length: 0,
+            sequence,
+            keyframe,
+            events: facts.into_iter().map(|fact| Event { time: 0, fact }).collect(),
+            glance: None,
+            about: None,
+            passed: false,
+            left_out: LeftOut::default(),
+            shapes: None,
+        };
+        unseen.take(&block).map_or(0, |ends| ends.events.len())
+    }
+
+    /// A keyframe may have several blocks, and its recorder may still be writing them: what the next of these names has not
+    /// ended. So the next block must be known not to be one of them.
+    #[test]
+    fn a_keyframe_is_whole_if_the_next_block_is_of_none() {
+        let mut unseen = EndedUnseen::new(true);
+        begin(&mut unseen, 0);
+        take(&mut unseen, 0, true, vec![circuit(1), circuit(2)]);
+        take(&mut unseen, 1, false, Vec::new());
+        take(&mut unseen, 2, false, Vec::new());
+        begin(&mut unseen, 2);
+        assert_eq!(unseen.after_keyframe(), None, "nothing of it has been read");
+        take(&mut unseen, 0, true, vec![circuit(1)]);
+        assert_eq!(unseen.after_keyframe(), Some(1));
+        take(&mut unseen, 1, true, vec![circuit(2)]);
+        assert_eq!(unseen.after_keyframe(), Some(2));
+        assert_eq!(take(&mut unseen, 2, false, Vec::new()), 0, "both are named");
+    }
+
+    /// Storing was paused, of the segment after that nothing was read but its keyframe, and the next one tells how that ended:
+    /// what ended in the pause is over.
+    #[test]
+    fn ends_in_a_pause_are_shown_by_a_later_keyframe() {
+        let mut unseen = EndedUnseen::new(false);
+        begin(&mut unseen, 0);
+        take(&mut unseen, 0, true, vec![circuit(1), circuit(2)]);
+        begin(&mut unseen, 1);
+        take(&mut unseen, 0, true, vec![circuit(1)]);
+        begin(&mut unseen, 2);
+        let end = Fact::SegmentEnd(SegmentEnd { segment: 1, blocks: 2, last: 0 });
+        take(&mut unseen, 0, true, vec![end]);
+        take(&mut unseen, 1, true, vec![circuit(1)]);
+        assert_eq!(take(&mut unseen, 2, false, Vec::new()), 1);
     }
 }

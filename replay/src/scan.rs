@@ -171,9 +171,11 @@ impl Scan {
 
     /// The ends that the keyframe of the last segment has shown, if the scan has skipped all blocks that follow on it.
     fn shown_at_the_end(&mut self) -> Option<Block> {
-        let unseen = self.unseen.as_mut().filter(|unseen| unseen.is_in_keyframe())?;
+        let unseen = self.unseen.as_mut()?;
+        let next = unseen.after_keyframe()?;
         let mut segment = open(self.file.as_ref()?, Segment::open).ok()?;
-        let follows = |about: About| !about.keyframe;
+        // a recorder may have stored more of the keyframe since
+        let follows = |about: About| !about.keyframe && about.sequence == next;
         let goes_on = std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok).any(follows);
         if goes_on {
             unseen.keyframe_ended()
