@@ -57,6 +57,11 @@ pub struct EndedUnseen {
     place: (u64, u32),
 }
 
+/// Whether its recorder notes how segments end, which older ones did not.
+pub fn notes_ends(header: &SegmentHeader) -> bool {
+    header.facts > Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number()
+}
+
 impl EndedUnseen {
     /// For a scan that reads all blocks, or not.
     pub fn new(counts: bool) -> Self {
@@ -65,9 +70,6 @@ impl EndedUnseen {
 
     /// A segment begins.
     pub fn begin(&mut self, header: &SegmentHeader) {
-        // older recorders noted no ends
-        let notes_ends =
-            header.facts > Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number();
         // whoever skips blocks may not have come to one that told
         self.is_after_gap |= self.before.take().is_some();
         match self.last {
@@ -76,7 +78,7 @@ impl EndedUnseen {
                 self.is_after_gap = false;
             }
             Some((_, before)) if before.checked_add(1) != Some(header.sequence) => self.is_after_gap = true,
-            Some(_) if notes_ends => self.before = Some(self.place.1),
+            Some(_) if notes_ends(header) => self.before = Some(self.place.1),
             _ => {}
         }
         self.last = Some((header.run, header.sequence));

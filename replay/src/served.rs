@@ -1,13 +1,15 @@
 //! How many clients and channels each IOC served, over time: by the circuits that the log knows as open.
 //!
 //! Unknown is a value: before the first circuit of an IOC became known in the middle of its life, where a part of the log
-//! is missing, once the recorder has forgotten one, and in a run that saw no circuit at all, since it may have read no
-//! packets. Memory is bounded whatever the log holds.
+//! is missing or was not stored, once the recorder has forgotten one, and in a run that saw no circuit at all, since it may
+//! have read no packets. Memory is bounded whatever the log holds.
 
+use crate::ended_unseen::notes_ends;
 use crate::logs::Logs;
 use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
-use iocrec_log::event::{ChannelId, CircuitId, Fact, IocId, Origin};
+use iocrec_log::event::{ChannelId, CircuitId, Event, Fact, IocId, Origin};
+use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::SegmentFile;
 use std::collections::{HashMap, HashSet};
 
@@ -66,6 +68,12 @@ struct Reading {
     harmed: bool,
 }
 
+/// Whether events tell how the segment before this one ended.
+fn tells_end(events: &[Event], header: &SegmentHeader) -> bool {
+    let before = header.sequence.checked_sub(1);
+    events.iter().any(|event| matches!(&event.fact, Fact::SegmentEnd(end) if Some(end.segment) == before))
+}
+
 /// See the module. Runs are counted in the order of the logs' own.
 #[derive(Default)]
 pub struct Served {
@@ -87,23 +95,33 @@ impl Served {
 
     fn run(&mut self, run: usize, files: &[SegmentFile]) {
         let mut reading = Reading::default();
+        // the segment that has begun, as long as its first block has not told how the one before ended
+        let mut begins: Option<SegmentHeader> = None;
         for part in Scan::new(files, Blocks::Definitions) {
             match part {
                 Part::Segment(header) => {
                     let missing = reading.expected.is_some_and(|expected| expected != header.sequence);
+                    let follows = reading.expected.is_some() && notes_ends(&header);
                     reading.expected = Some(header.sequence.saturating_add(1));
+                    begins = None;
                     if missing || reading.harmed {
                         self.forget_all(run, &mut reading, header.created);
+                    } else if follows {
+                        begins = Some(header);
                     }
                 }
                 Part::Block(block) => {
+                    // it does not tell if the recorder could not store meanwhile: what was closed then is still counted
+                    if let Some(header) = begins.take().filter(|header| !tells_end(&block.events, header)) {
+                        self.forget_all(run, &mut reading, header.created);
+                    }
                     for event in &block.events {
                         self.fact(run, &mut reading, event.time, &event.fact, block.keyframe);
                     }
                 }
                 // what was closed there is still counted
                 Part::Damage(_) | Part::Unreadable(_) => {
-                    reading.harmed = true;
+                    (reading.harmed, begins) = (true, None);
                     let iocs: Vec<IocId> = reading.now.keys().copied().collect();
                     iocs.into_iter().for_each(|ioc| self.step(run, ioc, 0, None));
                 }
@@ -114,7 +132,9 @@ impl Served {
     /// Nothing is known until the segment that begins now has told what is open.
     fn forget_all(&mut self, run: usize, reading: &mut Reading, time: u64) {
         let iocs: Vec<IocId> = reading.now.keys().copied().collect();
-        *reading = Reading { expected: reading.expected, ..Reading::default() };
+        // those that the recorder has forgotten no segment tells
+        let forgot = std::mem::take(&mut reading.forgot);
+        *reading = Reading { expected: reading.expected, forgot, ..Reading::default() };
         iocs.into_iter().for_each(|ioc| self.step(run, ioc, time, None));
     }
 

@@ -8,8 +8,8 @@ use common::{
     SECOND, WALL,
 };
 use iocrec_log::event::{
-    Address, CaPut, Channel, Circuit, Event, Fact, Ioc, IocEnd, Loss, LossSource, Origin, Snapshot, Stuck,
-    StuckEnd, Value, Wait,
+    Address, CaPut, Channel, Circuit, CircuitEnds, Event, Fact, Ioc, IocEnd, Loss, LossSource, Origin,
+    Resources, Snapshot, Stuck, StuckEnd, Value, Wait,
 };
 use iocrec_log::reader::{About, Segment};
 use iocrec_log::storage::{Clocked, Directory};
@@ -281,17 +281,13 @@ fn reserve(_: &File, _: u64) -> io::Result<()> {
     }
 }
 
-/// A circuit and a channel that are opened while nothing can be stored are in the next keyframe alone, although no segment
-/// is missing; an IOC that ends then is not.
-#[test]
-fn what_is_defined_while_storing_is_paused_is_known() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = directory.path().join("log");
+/// Writes a log whose recorder could not store for some seconds: what happened before, meanwhile, and so long after that.
+fn paused(log: &Path, before: Vec<Fact>, meanwhile: Vec<Fact>, after: Vec<(u64, Fact)>) {
     let wall = Rc::new(Cell::new(WALL));
-    let storage = Directory::open(&log).unwrap().reserving(reserve);
+    let storage = Directory::open(log).unwrap().reserving(reserve);
     let options = Options { segment: Some(64 << 10), ..Options::default() };
     let mut writer = Writer::open(Clocked { storage, wall: Rc::clone(&wall) }, options, 7).unwrap();
-    for fact in definitions("box1") {
+    for fact in definitions("box1").into_iter().chain(before) {
         writer.push(Event { time: 0, fact });
     }
     FAILS.set(true);
@@ -306,6 +302,29 @@ fn what_is_defined_while_storing_is_paused_is_known() {
         }
     }
     assert!(matches!(writer.status().state, State::Paused { .. }));
+    for fact in meanwhile {
+        writer.push(Event { time: now + MS, fact });
+    }
+    FAILS.set(false);
+    now += 5 * SECOND;
+    wall.set(WALL + now as i64);
+    writer.tick(now);
+    assert_eq!(writer.status().state, State::Ok);
+    let mut end = now;
+    for (later, fact) in after {
+        end = now + later;
+        writer.push(Event { time: end, fact });
+    }
+    writer.close(end + MS);
+    assert_eq!(segments(log).len(), 2);
+}
+
+/// A circuit and a channel that are opened while nothing can be stored are in the next keyframe alone, although no segment
+/// is missing; an IOC that ends then is not.
+#[test]
+fn what_is_defined_while_storing_is_paused_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
     let circuit = Circuit {
         id: 9,
         client: Address::new(Ipv4Addr::new(10, 0, 0, 6), 41_009),
@@ -319,17 +338,8 @@ fn what_is_defined_while_storing_is_paused_is_known() {
     let channel =
         Channel { id: 9, circuit: 9, cid, sid, pv: "T:SP".into(), dbr, count, origin: Origin::Opened };
     let end = Fact::IocEnd(IocEnd { ioc: 2, how: "exit status 0".into() });
-    for fact in [Fact::from(circuit), Fact::from(channel), end] {
-        writer.push(Event { time: now + MS, fact });
-    }
-    FAILS.set(false);
-    now += 5 * SECOND;
-    wall.set(WALL + now as i64);
-    writer.tick(now);
-    assert_eq!(writer.status().state, State::Ok);
-    writer.push(Event { time: now + MS, fact: ca_put(9, 9, false, 1, 5.0) });
-    writer.close(now + 2 * MS);
-    assert_eq!(segments(&log).len(), 2);
+    let meanwhile = vec![Fact::from(circuit), Fact::from(channel), end];
+    paused(&log, Vec::new(), meanwhile, vec![(MS, ca_put(9, 9, false, 1, 5.0))]);
     for options in [&[][..], &["--since", "-1s"]] {
         let words = [&["puts", "--format", "jsonl", log.to_str().unwrap()], options].concat();
         let (_, out, err) = outcome(iocreplay(words).output().unwrap());
@@ -345,6 +355,35 @@ fn what_is_defined_while_storing_is_paused_is_known() {
     let is_over =
         |name: &str| iocs.iter().find(|ioc| ioc["ioc"] == name).map(|ioc| ioc["ended_by"].is_string());
     assert_eq!((is_over("demo"), is_over("second")), (Some(false), Some(true)), "{out}");
+}
+
+/// A channel that was closed while nothing could be stored does not count among those that its IOC serves.
+#[test]
+fn what_was_closed_while_storing_was_paused_is_not_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let ends = CircuitEnds { circuit: 1, namespace: 7, server: Some(1), client: None };
+    let used = Resources {
+        ioc: 1,
+        period: 1_000_000,
+        cpu: Some(1000),
+        waiting: None,
+        minor_faults: 0,
+        major_faults: 0,
+        resident: None,
+        threads: 20,
+        descriptors: None,
+        udp_drops: None,
+        most: Vec::new(),
+    };
+    let after = vec![(3 * SECOND, Fact::from(used))];
+    paused(&log, vec![Fact::CircuitEnds(ends)], vec![Fact::ChannelEnd(3)], after);
+    let words = ["health", "--json", log.to_str().unwrap()];
+    let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let row: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    // of two channels of that circuit one is left
+    assert_eq!((row["clients"].as_u64(), row["channels"].as_u64()), (Some(1), Some(1)), "{row}");
 }
 
 /// Damages the block that holds what ended or began at a time.
