@@ -9,7 +9,7 @@ use common::{
 };
 use iocrec_log::event::{
     Address, CaPut, Channel, Circuit, CircuitEnds, Event, Fact, Ioc, IocEnd, Loss, LossSource, Origin,
-    Resources, Snapshot, Stuck, StuckEnd, Value, Wait,
+    PvaMonitor, Resources, Snapshot, Stuck, StuckEnd, Value, Wait,
 };
 use iocrec_log::reader::{About, Segment};
 use iocrec_log::storage::{Clocked, Directory};
@@ -484,6 +484,7 @@ fn what_ended_in_a_missing_segment_is_over() {
     let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
     events.extend([
         (3 * SECOND, Fact::from(stuck())),
+        (4 * SECOND, Fact::PvaMonitor(PvaMonitor { circuit: 2, channel: 2, ioid: 1, starts: true })),
         (ended, Fact::StuckEnd(StuckEnd { id: 7, ioc: 1, after: ended - SECOND, has_ended: false })),
         (ended, Fact::CircuitEnd(2)),
         (ended, Fact::IocEnd(IocEnd { ioc: 2, how: "exit status 0".into() })),
@@ -537,6 +538,13 @@ fn what_ended_in_a_missing_segment_is_over() {
         }
         assert!(time(&gone, "watched_until").as_str() < told, "{gone}");
         assert!(time(&lasts, "watched_until").as_str() > told, "{lasts}");
+
+        let net = ask(&["net", "--all", "--format", "jsonl"]);
+        let mut net = net.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let monitored = net.find(|line| line["kind"] == "monitored").expect("it was started");
+        assert!(monitored["going_on"].is_null() && time(&monitored, "last").as_str() < told, "{monitored}");
+        let shown = ask(&["net", "--all"]);
+        assert!(shown.contains(", and its end was not seen"), "{shown}");
 
         let ioc = one("iocs", "ioc", "second");
         assert!(ioc["ended"].is_null() && time(&ioc, "ended_by").as_str() >= told, "{ioc}");

@@ -190,8 +190,8 @@ fn what(line: &NetLine, zone: &Zone) -> String {
         }
         Kind::SlowClient if line.reason == "window_closed" => {
             let until = match line.going_on {
-                Some(true) => format!("at least until {last}, and its end was not seen"),
-                _ => format!("until {last}"),
+                Some(false) => format!("until {last}"),
+                _ => format!("at least until {last}, and its end was not seen"),
             };
             format!("{who} took nothing from {server} for {long}, {until}: its window was closed, and data waited")
         }
@@ -237,7 +237,8 @@ fn what(line: &NetLine, zone: &Zone) -> String {
         Kind::Monitored => {
             let until = match line.going_on {
                 Some(true) => "and still does".to_owned(),
-                _ => format!("until {last}"),
+                Some(false) => format!("until {last}"),
+                None => format!("at least until {last}, and its end was not seen"),
             };
             let pv = if line.pv.is_empty() { "a PV whose name was not seen" } else { &line.pv };
             let again = if line.count > 1 { format!(", {times}") } else { String::new() };

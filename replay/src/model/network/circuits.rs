@@ -26,7 +26,7 @@ struct Open {
     /// The priority that the client asked for; 0 is the usual one.
     priority: u16,
     ended: Option<i64>,
-    /// It ended, moved or was forgotten in a part of the log that is missing.
+    /// It ended, moved or was forgotten in a part of the log that is missing: `ended` is when it was last known to be open.
     unseen: bool,
     closed: Option<(CloseReason, Option<CircuitSide>)>,
     /// When the process at one of its ends ended, which closes it, and the side that this is.
@@ -99,7 +99,8 @@ pub struct Circuits {
 
 impl Circuits {
     /// An IOC ended: the kernel closes its circuits then, whether or not the other side takes notice.
-    pub(super) fn ioc_ended(&mut self, reading: &Reading, time: u64, ioc: IocId) {
+    /// `last_seen`: of an end that nobody saw, the last time before.
+    pub(super) fn ioc_ended(&mut self, reading: &Reading, time: u64, ioc: IocId, last_seen: Option<i64>) {
         for (circuit, open) in &mut self.open {
             let Some(ends) = reading.context.circuit_ends(*circuit) else { continue };
             let side = match ioc {
@@ -108,17 +109,18 @@ impl Circuits {
                 ioc if ends.client == Some(ioc) => "client",
                 _ => continue,
             };
-            open.process_ended.get_or_insert((reading.wall(time), side));
+            open.unseen |= last_seen.is_some();
+            open.process_ended.get_or_insert((last_seen.unwrap_or(reading.wall(time)), side));
         }
     }
 
-    /// Takes the end of a circuit, while it is still known. In a keyframe it is one that nobody saw.
-    pub(super) fn ending(&mut self, reading: &Reading, time: u64, fact: &Fact, keyframe: bool) {
+    /// Takes the end of a circuit, while it is still known. `last_seen`: of an end that nobody saw, the last time before.
+    pub(super) fn ending(&mut self, reading: &Reading, time: u64, fact: &Fact, last_seen: Option<i64>) {
         match fact {
             Fact::CircuitEnd(circuit) => {
                 if let Some(open) = self.open.get_mut(circuit) {
-                    open.ended = Some(reading.wall(time));
-                    open.unseen = keyframe;
+                    open.ended = Some(last_seen.unwrap_or(reading.wall(time)));
+                    open.unseen = last_seen.is_some();
                 }
             }
             Fact::CircuitForgotten(circuit) => {
@@ -324,6 +326,11 @@ impl Circuits {
                 self.ends(reading, *circuit, &mut line);
                 line
             };
+            // whether something that was not seen to end goes on; if its circuit ended unseen, nobody knows when that was
+            let going_on = |lasts: bool| match open.over() {
+                Some(_) if lasts && open.unseen => None,
+                over => Some(lasts && over.is_none()),
+            };
             let mut lines = Vec::new();
             if open.connected {
                 let mut line = NetLine { reason: "opened", ..new(Kind::Connected, open.since) };
@@ -352,7 +359,7 @@ impl Circuits {
                 line.last = Some(open.off.last);
                 line.count = open.off.times;
                 line.duration = i64::try_from(open.off.off).ok();
-                line.going_on = Some(open.off.is_off && open.over().is_none());
+                line.going_on = going_on(open.off.is_off);
                 line.reason = "events_off";
                 lines.push(line);
             }
@@ -360,7 +367,7 @@ impl Circuits {
                 let mut line = new(Kind::SlowClient, *since);
                 line.last = Some(*until);
                 line.count = 1;
-                line.going_on = Some(!is_over && open.over().is_none());
+                line.going_on = going_on(!is_over);
                 line.duration = Some(until.saturating_sub(*since));
                 line.reason = "window_closed";
                 lines.push(line);
@@ -368,8 +375,8 @@ impl Circuits {
             for (since, answered) in &open.late {
                 let mut line = new(Kind::Unresponsive, *since);
                 line.last = *answered;
-                line.going_on = Some(answered.is_none() && open.over().is_none());
-                line.duration = Some(answered.or(open.over()).unwrap_or(end).saturating_sub(*since));
+                line.going_on = going_on(answered.is_none());
+                line.duration = Some(answered.or(open.over()).unwrap_or(end).saturating_sub(*since).max(0));
                 line.reason = "echo_not_answered";
                 lines.push(line);
             }
@@ -377,8 +384,9 @@ impl Circuits {
                 let mut line = new(Kind::Monitored, monitored.since);
                 line.pv.clone_from(&monitored.pv);
                 line.count = monitored.times;
-                line.going_on = Some(monitored.open > 0 && open.over().is_none());
-                line.last = if monitored.open > 0 { open.over() } else { Some(monitored.stopped) };
+                line.going_on = going_on(monitored.open > 0);
+                let over = open.over().map(|over| over.max(monitored.since));
+                line.last = if monitored.open > 0 { over } else { Some(monitored.stopped) };
                 lines.push(line);
             }
             if let Some(traffic) = &open.traffic {

@@ -21,7 +21,7 @@ use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, Fact, IocId, Ip6};
-use iocrec_log::reader::{About, Choice, Classes, SegmentFile};
+use iocrec_log::reader::{About, Cause, Choice, Classes, SegmentFile};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -329,7 +329,20 @@ impl Network {
         };
         let mut scan = Scan::new(files, Blocks::All).choosing(Arc::new(choose));
         let mut expected = None;
+        // the last time before something that can't be read, and whether nothing was read since but a keyframe without damage
+        let (mut gap, mut begins) = (None::<i64>, false);
         while let Some(part) = scan.next() {
+            match &part {
+                Part::Segment(_) => begins = true,
+                Part::Damage(damage) if matches!(damage.cause, Cause::Header | Cause::Repeated) => {}
+                Part::Damage(_) | Part::Unreadable(_) => {
+                    begins = false;
+                    gap = gap.or(span.map(|(_, last)| last));
+                }
+                // what ended before it was told with its keyframe
+                Part::Block(block) if !block.keyframe && std::mem::take(&mut begins) => gap = None,
+                Part::Block(_) => {}
+            }
             let block = match (part, notices) {
                 (Part::Block(block), _) => block,
                 (Part::Segment(header), Some(notices)) => {
@@ -350,10 +363,13 @@ impl Network {
             };
             for event in &block.events {
                 let (time, fact) = (event.time, &event.fact);
+                // an end in a keyframe is one that nobody saw
+                let last_seen = gap.or(span.map(|(_, last)| last)).or(context.wall(time));
+                let last_seen = last_seen.filter(|_| block.keyframe);
                 if let Fact::IocEnd(of) = fact {
                     let reading = Reading { context: &context, host: &host, began: 0 };
                     devices.take(&reading, time, fact);
-                    circuits.ioc_ended(&reading, time, of.ioc);
+                    circuits.ioc_ended(&reading, time, of.ioc, last_seen);
                     beaconing.ioc_ended(&reading, time, of.ioc);
                 }
                 match fact {
@@ -368,7 +384,7 @@ impl Network {
                 }
                 let began = span.map_or(0, |(first, _)| first);
                 let before = Reading { context: &context, host: &host, began };
-                circuits.ending(&before, time, fact, block.keyframe);
+                circuits.ending(&before, time, fact, last_seen);
                 let ends = matches!(
                     fact,
                     Fact::CircuitEnd(_)
