@@ -8,8 +8,8 @@ use common::{
     SECOND, WALL,
 };
 use iocrec_log::event::{
-    Address, CaPut, Channel, Circuit, CircuitEnds, Event, Fact, Ioc, IocEnd, Loss, LossSource, Origin,
-    PvaMonitor, Resources, Snapshot, Stuck, StuckEnd, Value, Wait,
+    Address, CaPut, CallSite, Channel, Circuit, CircuitEnds, Event, Fact, Ioc, IocEnd, Loss, LossSource,
+    Origin, PvaMonitor, Record, Resources, Snapshot, Stuck, StuckEnd, Thread, Value, Wait,
 };
 use iocrec_log::reader::{About, Segment};
 use iocrec_log::storage::{Clocked, Directory};
@@ -431,6 +431,52 @@ fn an_ioc_started_anew_after_damage_is_not_two() {
     assert_eq!(names(), ["demo", "demo", "second"], "nothing is damaged yet");
     damage(&log, ended);
     assert_eq!(names(), ["demo", "demo", "second"]);
+}
+
+/// The record of an IOC that was started anew after its end, which is in a damaged block, is the same: no other IOC has it.
+#[test]
+fn the_cause_follows_an_ioc_whose_end_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let (ended, begun) = (10 * SECOND, 11500 * MS);
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    let (function, module) = ("scanList".to_owned(), "libdbCore.so".to_owned());
+    let (name, rtype) = ("T:CALC".to_owned(), "calc".to_owned());
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.extend([
+        (ended, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() })),
+        (begun, Fact::from(Ioc { id: 9, pid: 500, start: begun, ..*demo })),
+        (begun, Fact::Thread(Thread { id: 90, ioc: 9, tid: 501, name: "scan-0.1".into(), stack: 1 << 40 })),
+        (begun, Fact::from(Record { id: 92, ioc: 9, address: 4096, name, rtype })),
+        (begun, Fact::from(CallSite { id: 92, ioc: 9, address: 1, function, module })),
+    ]);
+    for (second, value, (thread, site, record)) in
+        [(2, 1.0, (SCAN, 2, 2)), (3, 2.0, (SCAN, 2, 2)), (12, 5.0, (90, 92, 92)), (13, 6.0, (90, 92, 92))]
+    {
+        events.push((second * SECOND, process(thread, -100, site, record)));
+        events.push((second * SECOND + 1000, complete(thread, -200, record, value, 0)));
+    }
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    let ask = || -> serde_json::Value {
+        let words = ["why", "T:CALC", "--json", "--utc", log.to_str().unwrap()];
+        let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+        serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out} {err}"))
+    };
+    for is_damaged in [false, true] {
+        let answer = ask();
+        let told = (&answer["from"], &answer["to"], &answer["others"], &answer["started_anew"]);
+        let (from, to) = (serde_json::json!(5.0), serde_json::json!(6.0));
+        let truth = (&from, &to, &serde_json::json!([]), &serde_json::json!(true));
+        assert_eq!(told, truth, "{is_damaged}: {answer}");
+        if !is_damaged {
+            damage(&log, ended);
+        }
+    }
 }
 
 /// A circuit that ended in a damaged block is not known to have been open when later blocks of the segment were written.

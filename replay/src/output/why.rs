@@ -168,6 +168,11 @@ impl<'a> Why<'a> {
         }
     }
 
+    /// Whether several IOCs of this name may have run side by side: those without a name are not told apart.
+    fn may_be_several(&self, host: &str, name: &str) -> bool {
+        name.is_empty() || self.shared.contains(&(host.to_owned(), name.to_owned()))
+    }
+
     /// How an IOC is shown.
     fn shown(&self, host: &str, ioc: &str, pid: Option<u32>) -> String {
         match pid.filter(|_| self.shared.contains(&(host.to_owned(), ioc.to_owned()))) {
@@ -176,10 +181,13 @@ impl<'a> Why<'a> {
         }
     }
 
-    /// The number of the line of processes that a process of an IOC is in.
+    /// The number of the line of processes that a process of an IOC is in. Only those that are shown with their process ids
+    /// ran side by side; of others, one that the log does not know to have ended may have ended in a part that is missing.
     fn line(&mut self, context: &Context, place: &(String, String), life: Option<&Life>) -> usize {
+        let is_shared = self.may_be_several(&place.0, &place.1);
         let Why { ended, lines, .. } = self;
-        let running = |other: &Life| !ended.contains_key(other) && context.iocs().any(|ioc| other.is(ioc));
+        let running =
+            |other: &Life| is_shared && !ended.contains_key(other) && context.iocs().any(|ioc| other.is(ioc));
         match lines.get_mut(place) {
             Some(lines) => lines.number(life, running),
             None => lines.entry(place.clone()).or_default().number(life, running),
@@ -271,9 +279,12 @@ impl<'a> Why<'a> {
         }
         let context = chain.run.context();
         let host = chain.run.host();
+        // a former process of the same IOC is no other one, also if the log lacks its end
+        let is_alone = host == place.0 && !self.may_be_several(&host, place.1);
         let named = context.records().filter(|record| record.name == self.pv.record);
         for ioc in named.filter_map(|record| context.ioc(record.ioc)) {
-            let is_it = host == place.0 && life.is_some_and(|life| life.is(ioc));
+            let is_former = is_alone && own_name(&ioc.name, Some(ioc)) == place.1;
+            let is_it = is_former || host == place.0 && life.is_some_and(|life| life.is(ioc));
             let is_over = Life::of(&context, Some(ioc)).is_some_and(|life| self.ended.contains_key(&life));
             if !is_it && !is_over && others.len() < MAX_OTHERS {
                 others.insert(Elsewhere { host: host.clone(), ioc: ioc.name.clone(), pid: Some(ioc.pid) });
