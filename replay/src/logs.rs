@@ -15,7 +15,7 @@ use crate::model::quiet::Span;
 use crate::model::replay::Replay;
 use crate::model::selection::Interest;
 use crate::model::source::{group, in_order, Source};
-use crate::namesakes::{self, Namesakes};
+use crate::namesakes::{self, Names, Namesakes, Twice};
 use crate::notices::{Notice, Notices};
 use crate::output::wording::cause;
 use crate::pods::Pods;
@@ -164,13 +164,13 @@ impl OpenOptions {
             });
             return Err(OpenError { reasons: reasons.collect() });
         }
-        let (namesakes, pods) = namesakes::find(&mut runs, self.asked.as_ref(), self.pod.as_ref());
-        let namesakes = Rc::new(namesakes);
+        let (names, pods) = namesakes::find(&mut runs, self.asked.as_ref(), self.pod.as_ref());
+        let names = Rc::new(names);
         let peers = Rc::new(Peers::new(&runs));
         let (notices, courses) = (Rc::new(self.notices), Rc::default());
         let clocks = Rc::default();
         let without_index = self.without_index;
-        Ok(Logs { runs, without_index, notices, peers, courses, namesakes, pods, clocks })
+        Ok(Logs { runs, without_index, notices, peers, courses, names, pods, clocks })
     }
 }
 
@@ -183,7 +183,7 @@ pub struct Logs {
     /// The circuits that several of them have.
     peers: Rc<Peers>,
     courses: Rc<OnceCell<Vec<Course>>>,
-    namesakes: Rc<Vec<Namesakes>>,
+    names: Rc<Names>,
     /// The IOCs in the pods that were asked for.
     pods: Option<Pods>,
     clocks: Rc<Clocks>,
@@ -220,14 +220,14 @@ impl Logs {
 
     fn with(&self, notices: Rc<Notices>) -> Logs {
         let (peers, courses) = (Rc::clone(&self.peers), Rc::clone(&self.courses));
-        let namesakes = Rc::clone(&self.namesakes);
+        let names = Rc::clone(&self.names);
         Logs {
             runs: self.runs.clone(),
             without_index: self.without_index,
             notices,
             peers,
             courses,
-            namesakes,
+            names,
             pods: self.pods.clone(),
             clocks: Rc::clone(&self.clocks),
         }
@@ -584,7 +584,20 @@ impl Logs {
 
     /// IOCs that share their name with others that ran beside them.
     pub fn namesakes(&self) -> &[Namesakes] {
-        &self.namesakes
+        &self.names.namesakes
+    }
+
+    /// Reports IOCs that are asked for, and were recorded by several recorders at the same time, for an answer that tells or
+    /// counts what each of them saw.
+    pub fn report_recorded_twice(&self, filter: &Filter) {
+        let is_asked = |of: &&Twice| {
+            filter.ioc.as_ref().is_none_or(|ioc| namesakes::selects(ioc, &of.ioc))
+                && filter.host.as_ref().is_none_or(|host| host.matches(&of.host))
+        };
+        let twice: Vec<Twice> = self.names.twice.iter().filter(is_asked).cloned().collect();
+        if !twice.is_empty() {
+            self.notices.report(&Notice::RecordedTwice(twice));
+        }
     }
 
     /// The IOCs in the pods that were [asked for](OpenOptions::in_pods), for a [`Filter`].
@@ -595,7 +608,7 @@ impl Logs {
     /// Reports that a filter selects several IOCs by the one name that they share.
     pub fn report_namesakes(&self, filter: &Filter) {
         let Some(ioc) = &filter.ioc else { return };
-        let chosen = self.namesakes.iter().filter(|of| {
+        let chosen = self.names.namesakes.iter().filter(|of| {
             let is_meant = ioc.text() == of.name && !of.shown.iter().any(|shown| ioc.matches(shown));
             is_meant && filter.host.as_ref().is_none_or(|host| host.matches(&of.host))
         });

@@ -10,13 +10,16 @@
 //! One process of an IOC that was started anew can be chosen in the same way: if it is asked for as `NAME pid N`, it is
 //! shown so, and the others of its name keep that. The same goes for those in pods that are asked for, if others of their
 //! name on the host are in none of these: then all of the name are shown with their process ids.
+//!
+//! By the same look it is known which IOCs several recorders of their host recorded at the same time ([`Twice`]).
 
 use crate::filter::Pattern;
 use crate::pods::{self, Pods};
 use crate::scan::{Blocks, Part, Scan};
+use crate::time::SECOND;
 use iocrec_log::event::{Fact, Ioc, IocId};
 use iocrec_log::reader::{About, Choice, SegmentFile, Shown};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -25,6 +28,9 @@ const MAX_PROCESSES: usize = 5000;
 const MAX_TIMES: usize = 100;
 /// Bytes of a name that is compared; likewise.
 const MAX_NAME: usize = 1000;
+/// By how much the clocks of two runs of a machine may differ, in nanoseconds, if their times are compared: machines that are
+/// copies of each other have one boot id, too.
+const MAX_DRIFT: u64 = 60 * SECOND;
 
 /// What stands between the name and the process id.
 const PID: &str = " pid ";
@@ -86,18 +92,42 @@ pub struct Namesakes {
     pub shown: Vec<String>,
 }
 
+/// An IOC that several recorders of its host recorded at the same time: what they saw is in the logs as often.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Twice {
+    /// Its host; empty if unknown.
+    pub host: String,
+    /// Its name.
+    pub ioc: String,
+}
+
+/// What is known of the names in logs.
+#[derive(Default)]
+pub struct Names {
+    /// IOCs that share a name.
+    pub namesakes: Vec<Namesakes>,
+    /// Those that were recorded several times.
+    pub twice: Vec<Twice>,
+}
+
 /// Host and boot.
 type Boot = (String, String);
 /// A process: its id and start.
 type Process = (u32, u64);
 /// From when to when it is known to have run: monotonic times.
 type Times = Vec<(u64, u64)>;
+/// The same, and the number of the run that recorded it.
+type Recorded = Vec<(u64, u64, usize)>;
 
 /// The processes of each name in each boot.
 #[derive(Default)]
 struct Found {
     all: BTreeMap<(Boot, String), BTreeMap<Process, Times>>,
     count: usize,
+    /// When each was recorded, and by which run.
+    recorded: BTreeMap<(Boot, String, Process), Recorded>,
+    /// The run that is read.
+    run: usize,
     /// The processes in pods that are asked for.
     in_pods: HashSet<(Boot, Process)>,
 }
@@ -114,17 +144,18 @@ struct Open {
 }
 
 /// Finds the IOCs that share a name, and tells the segments of each run how these are shown, and the processes that are
-/// asked for. Finds the IOCs in the pods that are asked for, too. Parts that can't be read are reported when the events are
-/// read.
+/// asked for. Finds the IOCs in the pods that are asked for, and those that were recorded twice, too. Parts that can't be
+/// read are reported when the events are read.
 pub fn find(
     runs: &mut [Vec<SegmentFile>],
     asked: Option<&Pattern>,
     pod: Option<&Pattern>,
-) -> (Vec<Namesakes>, Option<Pods>) {
+) -> (Names, Option<Pods>) {
     let asked = asked.filter(|asked| names_process(asked));
     let mut found = Found::default();
     let boots: Vec<Boot> = runs.iter().map(|files| found.read(files, pod)).collect();
     let divided = found.divided();
+    let twice = found.twice(runs);
     let mut places: HashMap<String, HashSet<String>> = HashMap::new();
     let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let mut shown: HashMap<Boot, Shown> = HashMap::new();
@@ -160,7 +191,7 @@ pub fn find(
     }
     let namesakes = all.into_iter();
     let namesakes = namesakes.map(|((host, name), shown)| Namesakes { host, name, shown }).collect();
-    (namesakes, pod.map(|pod| Pods::new(pod.clone(), places)))
+    (Names { namesakes, twice }, pod.map(|pod| Pods::new(pod.clone(), places)))
 }
 
 /// Whether two of the processes ran at the same time.
@@ -196,7 +227,32 @@ impl Found {
         seen.into_iter().filter(|(_, both)| *both == [true; 2]).map(|(name, _)| name).collect()
     }
 
-    /// Reads the IOCs of a run; returns its boot.
+    /// The IOCs that several of the runs recorded at the same time.
+    fn twice(&self, runs: &[Vec<SegmentFile>]) -> Vec<Twice> {
+        let ahead = |run: usize| {
+            let header = runs.get(run)?.iter().find_map(|file| file.header)?;
+            Some(i128::from(header.created_wall) - i128::from(header.created))
+        };
+        let is_one_clock = |one: usize, other: usize| {
+            ahead(one)
+                .zip(ahead(other))
+                .is_some_and(|(one, other)| one.abs_diff(other) <= u128::from(MAX_DRIFT))
+        };
+        let mut found = BTreeSet::new();
+        for (((host, boot), name, _), times) in &self.recorded {
+            let beside = |(place, (since, until, run)): (usize, &(u64, u64, usize))| {
+                times.iter().take(place).any(|(from, to, other)| {
+                    run != other && since < to && from < until && is_one_clock(*run, *other)
+                })
+            };
+            if !boot.is_empty() && times.iter().enumerate().any(beside) {
+                found.insert(Twice { host: host.clone(), ioc: name.clone() });
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// Reads the IOCs of the next run; returns its boot.
     fn read(&mut self, files: &[SegmentFile], pod: Option<&Pattern>) -> Boot {
         let last = Arc::new(AtomicU64::new(0));
         let noted = Arc::clone(&last);
@@ -239,6 +295,7 @@ impl Found {
         }
         let last = last.load(Ordering::Relaxed);
         open.into_values().for_each(|of| self.add(&boot, of, last));
+        self.run += 1;
         boot
     }
 
@@ -270,11 +327,13 @@ impl Found {
         if of.name.is_empty() || self.count >= MAX_PROCESSES {
             return;
         }
+        let recorded = self.recorded.entry((boot.clone(), of.name.clone(), of.process)).or_default();
         let processes = self.all.entry((boot.clone(), of.name)).or_default();
         let times = processes.entry(of.process).or_default();
         self.count += usize::from(times.is_empty());
         if times.len() < MAX_TIMES {
             times.push((of.since, until));
+            recorded.push((of.since, until, self.run));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! opened the logs, and remembers whether anything could not be read.
 
 use crate::clocks::{wording, HostClock};
-use crate::namesakes::Namesakes;
+use crate::namesakes::{Namesakes, Twice};
 use crate::time::duration;
 use iocrec_log::reader::{Cause, Damage, ReadError, SegmentFile};
 use std::cell::{Cell, RefCell};
@@ -84,6 +84,8 @@ pub enum Notice {
     ClocksUnknown(Vec<HostClock>),
     /// Several IOCs are selected by the one name that they share.
     Namesakes(Namesakes),
+    /// These IOCs were recorded by several recorders at the same time.
+    RecordedTwice(Vec<Twice>),
     /// Chains were given out before their time, since there were too many.
     ChainsGivenOutEarly {
         /// Number of chains.
@@ -119,6 +121,7 @@ impl Notice {
             | Notice::ClocksDiffer(_)
             | Notice::ClocksUnknown(_)
             | Notice::Namesakes(_)
+            | Notice::RecordedTwice(_)
             | Notice::ChainsGivenOutEarly { .. }
             | Notice::AlarmsHurried { .. }
             | Notice::ChainsOutOfOrder { .. } => false,
@@ -195,6 +198,22 @@ impl fmt::Display for Notice {
                 if host.is_empty() { String::new() } else { format!(" of {host}") },
                 shown.iter().take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join("' or '")
             ),
+            Notice::RecordedTwice(iocs) => {
+                let name = |of: &Twice| match of.host.as_str() {
+                    "" => of.ioc.clone(),
+                    host => format!("{} of {host}", of.ioc),
+                };
+                let mut names: Vec<String> = iocs.iter().take(MAX_SHOWN).map(name).collect();
+                if iocs.len() > MAX_SHOWN {
+                    names.push(format!("{} others", iocs.len() - MAX_SHOWN));
+                }
+                write!(
+                    f,
+                    "recorded by several recorders at the same time: {}. What more than one of them saw may be told and \
+                     counted as often; to have it once, name the log of one",
+                    names.join(", ")
+                )
+            }
             Notice::ChainsGivenOutEarly { count } => write!(
                 f,
                 "so much happened at a time that {count} chains are shown as they were less than a second after they \

@@ -53,6 +53,26 @@ fn every_output_tells_them_apart() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
+/// What two recorders of a host saw at the same time is told by both; of two hosts it is not the same.
+#[test]
+fn what_is_recorded_twice_is_said() {
+    let place = tempfile::tempdir().unwrap();
+    let [one, beside, elsewhere] = ["one", "beside", "elsewhere"].map(|name| place.path().join(name));
+    write_events(&one, "box1", 1, happenings());
+    write_events(&beside, "box1", 2, happenings());
+    write_events(&elsewhere, "box2", 3, happenings());
+    let said = |words: &[&str]| {
+        let (code, _, err) = run(place.path(), words);
+        assert_eq!(code, 0, "{words:?}: {err}");
+        err.matches("recorded by several recorders at the same time: demo of box1").count()
+    };
+    for command in ["puts", "clients", "top", "last"] {
+        assert_eq!(said(&[command, "one", "beside"]), 1, "{command}");
+        assert_eq!(said(&[command, "--host", "box2", "one", "beside", "elsewhere"]), 0, "{command}");
+        assert_eq!(said(&[command, "one", "elsewhere"]), 0, "{command}");
+    }
+}
+
 #[test]
 fn one_can_be_chosen() {
     let place = tempfile::tempdir().unwrap();

@@ -46,6 +46,7 @@ impl Command for Clients {
         logs.report_mixed();
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
+        logs.report_recorded_twice(&filter);
         let found = Found::read(&logs, &filter);
         let (left_out, without_circuit) = (found.left_out, found.without_circuit);
         let lines = found.lines(&filter);

@@ -58,6 +58,7 @@ impl Command for Last {
             ..filter
         };
         logs.report_mixed();
+        logs.report_recorded_twice(&filter);
         let Some(last) = Found::read(&logs, &filter, cause::of_root) else {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
             return Ok(Outcome::from(&logs));

@@ -133,6 +133,7 @@ impl Command for Puts {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
+        logs.report_recorded_twice(&filter);
         let options = self.options();
         let mut writer = (self.format.writer)(&zone, &options);
         let mut is_empty = true;

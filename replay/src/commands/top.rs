@@ -52,6 +52,7 @@ impl Command for Top {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
+        logs.report_recorded_twice(&filter);
         let tables = top::Tables::read(&logs, &filter);
         let rows = if self.rows == 0 { usize::MAX } else { self.rows };
         let mut writer = (self.format.writer)(&zone);
