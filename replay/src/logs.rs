@@ -533,6 +533,16 @@ impl Logs {
         set_back.map(|course| course.last_shown(wall).0).max().unwrap_or(wall)
     }
 
+    /// The same of the clock of one host.
+    pub(crate) fn even_of(&self, host: &str, wall: i64) -> i64 {
+        if !self.courses().iter().any(Course::is_set_back) {
+            return wall;
+        }
+        let own = self.courses().iter().zip(self.host_names());
+        let own = own.filter(|(course, name)| course.is_set_back() && name == host);
+        own.map(|(course, _)| course.last_shown(wall).0).max().unwrap_or(wall)
+    }
+
     /// Wall-clock time of the last event of a run. Reads its last segment.
     pub fn end_of(&self, run: &[SegmentFile]) -> Option<i64> {
         last_event(run).map(|(_, wall)| wall)

@@ -8,8 +8,8 @@ use common::{
     SECOND, WALL,
 };
 use iocrec_log::event::{
-    Address, CaPut, CallSite, Channel, Circuit, CircuitEnds, Event, Fact, Ioc, IocEnd, Loss, LossSource,
-    Origin, PvaMonitor, Record, Resources, Snapshot, Stuck, StuckEnd, Thread, Value, Wait,
+    Address, CaPut, CallSite, Channel, Circuit, CircuitEnds, Detached, Event, Fact, Ioc, IocEnd, Loss,
+    LossSource, Origin, PvaMonitor, Record, Resources, Snapshot, Stuck, StuckEnd, Thread, Value, Wait,
 };
 use iocrec_log::reader::{About, Segment};
 use iocrec_log::storage::{Clocked, Directory};
@@ -247,6 +247,24 @@ fn what_did_not_change_may_have_changed_unseen() {
         assert!(code == 1 && err.contains("T:SP was neither processed nor written"), "{err}");
         assert_eq!(err.contains("; but not all was recorded: 17 hits or events lost"), is_lost, "{err}");
     }
+}
+
+/// That one IOC was not recorded for a while says nothing of the records of another one.
+#[test]
+fn nothing_is_missing_of_another_ioc() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let detached = Detached { ioc: 2, since: 5 * SECOND, cause: "its probes were removed".into() };
+    write_events(&log, "box1", 7, vec![(6 * SECOND, Fact::Detached(detached)), (9 * SECOND, mark())]);
+    for (pv, is_missing) in [("T:SP", false), ("R:FAR", true)] {
+        let (code, _, err) = outcome(iocreplay(["why", pv, log.to_str().unwrap()]).output().unwrap());
+        assert!(code == 1 && err.contains("neither processed nor written"), "{err}");
+        assert_eq!(err.contains("not all was recorded: its probes were removed"), is_missing, "{err}");
+    }
+}
+
+fn mark() -> Fact {
+    Fact::Mark("later".into())
 }
 
 /// Of puts that were seen on the network alone it is not known what they did: not that there was none.

@@ -20,6 +20,11 @@ const AT: u64 = 100 * SECOND;
 /// A scan of T:CALC each 10 s, whose value is the seconds that have passed, and a put of the same to T:SP 1 s later.
 /// `runs`: whether the recorder is started anew when the clock is set.
 fn record(directory: &Path, runs: bool) {
+    record_losing(directory, runs, None);
+}
+
+/// The same, with a loss of hits in six seconds that begin at a time.
+fn record_losing(directory: &Path, runs: bool, lost: Option<u64>) {
     let shown = |time: u64| WALL + time as i64 - if time < AT { 0 } else { BACK };
     let mut at = 0;
     for (number, until) in if runs { vec![(1, AT), (2, 2 * AT)] } else { vec![(1, 2 * AT)] } {
@@ -46,6 +51,11 @@ fn record(directory: &Path, runs: bool) {
                 (t + 30, complete(CLIENT, -1300, SP, value, 0)),
             ] {
                 writer.push(Event { time, fact });
+            }
+            if let Some(since) = lost.filter(|lost| (at..at + 10 * SECOND).contains(lost)) {
+                let cause = "ring buffer full".to_owned();
+                let loss = Loss { source: LossSource::Hits, count: 17, since, cause };
+                writer.push(Event { time: since + 6 * SECOND, fact: Fact::Loss(loss) });
             }
             at += 10 * SECOND;
             writer.tick(at - 1);
@@ -99,6 +109,20 @@ fn lines_come_in_the_order_in_which_things_happened() {
     let chains: Vec<&str> = traces.lines().filter_map(|line| line.split("= ").nth(1)).collect();
     let chains: Vec<&str> = chains.iter().map(|rest| rest.split_whitespace().next().unwrap()).collect();
     assert_eq!(chains, expected, "{traces}");
+}
+
+/// 14:14:32 came after 72 s and after 132 s. The last change until 14:14:40 came after 130 s: what was lost before is no reason
+/// why there may be a later one.
+#[test]
+fn what_was_lost_before_the_clock_was_set_back_is_not_missing_later() {
+    for (lost, is_later) in [(72, false), (132, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        record_losing(&directory.path().join("log"), false, Some(lost * SECOND));
+        let words = ["why", "T:CALC", "--at", "2026-09-21T14:14:40Z", "log", "--utc"];
+        let (code, out, err) = run(directory.path(), &words);
+        assert!(code == 0 && out.starts_with("T:CALC changed from 120 to 130 at "), "{lost}: {out}{err}");
+        assert_eq!(out.contains("There may be later changes"), is_later, "{lost}: {out}");
+    }
 }
 
 #[test]

@@ -20,13 +20,16 @@ use crate::out::Out;
 use crate::output;
 use crate::output::rows::{write_row, Shape};
 use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
+use crate::scan::{Blocks, Part, Scan};
 use crate::states::NOTED;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone, SECOND};
 use crate::{aliases, suggest, Logs, Recent};
 use epics::Pv;
 use iocrec_cli::command;
+use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, IocId, LossSource};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -36,6 +39,8 @@ const MAX_MISSED: usize = 10_000;
 const MORE_MISSED: &str = "more was lost or left out than is listed";
 /// As many sources as reading a whole log for one counts.
 const WHOLE: usize = 6;
+/// IOCs that have records of one name; a bound for hostile logs.
+const MAX_PLACES: usize = 10_000;
 /// Runs remembered, with their definitions.
 const MAX_RUNS: usize = 8;
 
@@ -108,14 +113,18 @@ impl Command for Why {
             })
         });
         let Some(mut answer) = found else {
-            let missed = missed.within(&filter, Pv::new(&self.pv).record).map(str::to_owned);
+            let records = records.iter().map(|(_, name)| name.as_str()).chain([self.pv.as_str()]);
+            let records: Vec<&str> = records.map(|name| Pv::new(name).record).collect();
+            let missed = missed.within(&logs, &filter, &records).map(str::to_owned);
             return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone, missed)));
         };
-        let until = filter.until.unwrap_or(i64::MAX);
+        let (_, host) = answer.place();
+        let until = filter.until.map_or(i64::MAX, |until| logs.even_of(host, until));
         // that it did not change is said of all of the time
+        let (_, changed) = answer.lead().even();
         let since = match answer.has_changed() {
-            true => answer.lead().time(),
-            false => filter.since.unwrap_or(i64::MIN),
+            true => changed,
+            false => filter.since.map_or(i64::MIN, |since| logs.even_of(host, since).min(since)),
         };
         if let Some(cause) = missed.between(since, until, &answer) {
             answer.add_missed_since(cause.to_owned());
@@ -243,7 +252,8 @@ fn follow(
             follow(logs, change, zone, missed, left, way);
             way.pop();
         }
-        let unseen = change.as_ref().and_then(|change| missed.between(change.lead().time(), begun, change));
+        let (begun, _) = answer.lead().even();
+        let unseen = change.as_ref().and_then(|change| missed.between(change.lead().even().1, begun, change));
         answer.add_link(&link, unseen.map(str::to_owned), change, circle);
     }
     answer.conclude();
@@ -306,11 +316,14 @@ fn follow_inputs(
             let own: Vec<Option<Answer>> = found.by_ref().take(answer.searches(source).len()).collect();
             answer.weigh(source, own);
             // what it did before the record processed before does not matter
-            let since = answer.processed_before();
-            let since = |time: i64| since.map_or(time, |since| since.max(time));
-            let changed = source.changed();
-            let unseen = changed.and_then(|(time, change)| missed.between(since(time), until, change));
-            source.is_missed(unseen.map(str::to_owned));
+            let even = |time: i64| logs.even_of(answer.place().1, time);
+            let since = answer.processed_before().map_or(i64::MIN, even);
+            let unseen = source.changed().and_then(|(time, change)| {
+                let changed = logs.even_of(change.place().1, time);
+                missed.between(changed.max(since), even(until), change)
+            });
+            let unseen = unseen.map(str::to_owned);
+            source.is_missed(unseen);
         }
         let names = sources.iter().any(|source| source.is_unseen()).then(|| suggest::names(logs));
         for source in &mut sources {
@@ -332,7 +345,7 @@ fn follow_inputs(
     answer.add_sources(sources);
 }
 
-/// A time in which something may have been missed, and why.
+/// A time in which something may have been missed, and why. Times are in the order of time ([`Run::even`]).
 #[derive(Clone, PartialEq)]
 struct Gap {
     from: i64,
@@ -343,6 +356,29 @@ struct Gap {
     record: Option<String>,
     /// If it is about one IOC: that.
     ioc: Option<String>,
+}
+
+/// Hosts and IOCs that have a record of one of these names, as far as the logs define them.
+fn places(logs: &Logs, records: &[&str]) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    for files in logs.runs() {
+        let mut context = Context::default();
+        for part in Scan::new(files, Blocks::Definitions) {
+            let Part::Block(block) = part else { continue };
+            for event in block.events {
+                match &event.fact {
+                    Fact::Host(_) | Fact::Ioc(_) => context.apply(event.time, &event.fact),
+                    Fact::Record(of) if records.contains(&of.name.as_str()) && found.len() < MAX_PLACES => {
+                        let host = context.host().map_or("", |host| host.name.as_str());
+                        let ioc = context.ioc(of.ioc).map_or("", |ioc| ioc.name.as_str());
+                        found.insert((host.to_owned(), ioc.to_owned()));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    found
 }
 
 /// What is noted beside the answers.
@@ -360,7 +396,11 @@ impl Missed {
         let of_host = Filter { host: filter.host.clone(), ..Filter::default() };
         let gap = |between: Between| {
             let cause = between.cause().to_owned();
-            Gap { from: between.since, to: between.time, cause, host: between.host, record: None, ioc: None }
+            let even = |time: i64| logs.even_of(&between.host, time);
+            let (from, to) = (even(between.since), even(between.time));
+            // the last time that the clock showed it may have been later
+            let from = from.min(to.saturating_sub(1));
+            Gap { from, to, cause, host: between.host, record: None, ioc: None }
         };
         Missed { gaps: logs.between(&of_host).into_iter().map(gap).collect(), runs: Vec::new() }
     }
@@ -419,34 +459,35 @@ impl Missed {
             searches.iter_mut().for_each(|search| search.beside(&aside));
             let (from, cause, record) = match &aside.what {
                 What::Missing => {
-                    (aside.time.saturating_sub(1), "a part of the log is missing".to_owned(), None)
+                    let from = aside.run.even(aside.at).saturating_sub(1);
+                    (from, "a part of the log is missing".to_owned(), None)
                 }
                 What::Fact(Fact::Loss(loss))
                     if matches!(loss.source, LossSource::Hits | LossSource::Storage) =>
                 {
                     let cause = format!("{} hits or events lost: {}", loss.count, loss.cause);
-                    (aside.run.wall(loss.since), cause, None)
+                    (aside.run.even(loss.since), cause, None)
                 }
                 What::Fact(Fact::ChainsLeftOut(left)) => {
                     let record = record_name(&aside.run.context(), left.record);
                     let cause =
                         format!("chain sampling left out chains that begin with {record}: {}", left.count);
-                    (aside.run.wall(left.since), cause, Some(record))
+                    (aside.run.even(left.since), cause, Some(record))
                 }
                 What::Fact(Fact::Attached(attached)) => {
-                    let times = (aside.run.wall(attached.from), aside.run.wall(attached.since));
+                    let times = (aside.run.even(attached.from), aside.run.even(attached.since));
                     self.detached(&aside.run, attached.ioc, times, &attached.cause);
                     continue;
                 }
                 What::Fact(Fact::Detached(detached)) => {
-                    let times = (aside.run.wall(detached.since), i64::MAX);
+                    let times = (aside.run.even(detached.since), i64::MAX);
                     self.detached(&aside.run, detached.ioc, times, &detached.cause);
                     continue;
                 }
                 _ => continue,
             };
             // a part that is missing is after what was seen last
-            let to = aside.time.saturating_add(i64::from(matches!(aside.what, What::Missing)));
+            let to = aside.run.even(aside.at).saturating_add(i64::from(matches!(aside.what, What::Missing)));
             self.add(Gap { from, to, cause, host: aside.run.host(), record, ioc: None });
         }
     }
@@ -462,13 +503,29 @@ impl Missed {
         found.map(|gap| gap.cause.as_str())
     }
 
-    /// Why something of a record of which nothing was found may have been missed.
-    fn within(&self, filter: &Filter, record: &str) -> Option<&str> {
-        let (since, until) = (filter.since.unwrap_or(i64::MIN), filter.until.unwrap_or(i64::MAX));
-        let found = self.gaps.iter().find(|gap| {
-            let is_then = gap.from < until && gap.to > since;
-            let is_here = filter.host.as_ref().is_none_or(|host| host.matches(&gap.host));
-            is_then && is_here && gap.record.as_deref().is_none_or(|first| first == record)
+    /// Why something of records of which nothing was found may have been missed.
+    fn within(&self, logs: &Logs, filter: &Filter, records: &[&str]) -> Option<&str> {
+        let mut places = places(logs, records);
+        // those of one that is known by its channels alone may be anywhere
+        let is_anywhere = places.is_empty();
+        places.retain(|(host, ioc)| filter.place(host, ioc));
+        let is_of = |gap: &Gap| {
+            let own = gap.ioc.as_deref();
+            match is_anywhere {
+                true => {
+                    filter.host.as_ref().is_none_or(|host| host.matches(&gap.host))
+                        && own.is_none_or(|own| filter.place(&gap.host, own))
+                }
+                false => {
+                    places.iter().any(|(host, ioc)| *host == gap.host && own.is_none_or(|own| own == ioc))
+                }
+            }
+        };
+        let found = self.gaps.iter().filter(|gap| is_of(gap)).find(|gap| {
+            let even = |time: i64| logs.even_of(&gap.host, time);
+            let is_before = filter.until.is_none_or(|until| gap.from < even(until));
+            let is_since = filter.since.is_none_or(|since| gap.to > even(since).min(since));
+            is_before && is_since && gap.record.as_deref().is_none_or(|first| records.contains(&first))
         });
         found.map(|gap| gap.cause.as_str())
     }

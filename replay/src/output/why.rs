@@ -344,7 +344,8 @@ impl<'a> Why<'a> {
             (chain, link) = (target, Some(record));
         }
         let (cause, put) = root_cause?;
-        let mut lead = Lead::new(&moment.chain, &moment.path, moment.time, before.seen, before.processed);
+        let times = (moment.even, moment.time);
+        let mut lead = Lead::new(&moment.chain, &moment.path, times, before.seen, before.processed);
         lead.doubt = seen.doubt;
         lead.roots = seen.roots.clone();
         lead.held = Some(Rc::clone(&moment.held));
@@ -382,7 +383,7 @@ impl<'a> Why<'a> {
             },
             from_alarm: alarm(before.alarm.filter(|_| changed)),
             to_alarm: alarm(moment.alarm),
-            last_before: before.seen.map(|seen| zone.format(seen, 9)),
+            last_before: before.seen.map(|(_, seen)| zone.format(seen, 9)),
             links: Vec::new(),
             sources: Vec::new(),
             device: None,

@@ -59,8 +59,8 @@ pub(super) struct Seen {
     pub(super) last: Option<Moment>,
     /// When the record last began to process, before `last`, and in `last`.
     pub(super) processed: (Option<i64>, Option<i64>),
-    /// When its record was last seen to process, or to be written, before `last`.
-    pub(super) previous: Option<i64>,
+    /// When its record was last seen to process, or to be written, before `last`: in the order of time, and as the clock had it.
+    pub(super) previous: Option<(i64, i64)>,
     /// The latest alarm.
     pub(super) alarm: Option<Alarm>,
     /// What the recorder read of the record since the latest of these.
@@ -85,8 +85,8 @@ pub(super) struct Seen {
 pub(super) struct Before {
     pub(super) value: Option<Value>,
     pub(super) alarm: Option<Alarm>,
-    /// When that was last seen.
-    pub(super) seen: Option<i64>,
+    /// When that was last seen: in the order of time, and as the clock had it.
+    pub(super) seen: Option<(i64, i64)>,
     /// When the record began to process the last time before.
     pub(super) processed: Option<i64>,
     /// If this was the first in a new process: when the record was last seen in the one before, and its value then.
@@ -154,8 +154,9 @@ impl Moment {
 }
 
 impl Seen {
-    /// Takes what the recorder read after the last moment and before the chain of this one began. Returns when that was.
-    fn read_before(&mut self, moment: &Moment) -> Option<i64> {
+    /// Takes what the recorder read after the last moment and before the chain of this one began. Returns when that was, in the
+    /// order of time and as the clock had it.
+    fn read_before(&mut self, moment: &Moment) -> Option<(i64, i64)> {
         let began = moment.chain.root().map_or(i64::MIN, |root| moment.chain.run.even(root.start));
         let last = self.last.as_ref().map_or(i64::MIN, |last| last.even);
         let mut found = None;
@@ -169,7 +170,7 @@ impl Seen {
                     self.value = Some(value);
                 }
                 self.alarm = Some(alarm);
-                found = Some(time);
+                found = Some((even, time));
             }
         }
         found
@@ -232,7 +233,8 @@ impl Seen {
         let anew = self.begin_anew(&moment);
         self.count += 1;
         let read = self.read_before(&moment);
-        let seen = read.or(self.last.as_ref().filter(|_| anew.is_none()).map(|last| last.time));
+        let last = self.last.as_ref().filter(|_| anew.is_none());
+        let seen = read.or(last.map(|last| (last.even, last.time)));
         let began = moment.began();
         let processed = self.processed.1;
         self.processed = (processed, began.or(processed));

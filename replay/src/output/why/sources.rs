@@ -113,6 +113,8 @@ pub struct Lead {
     begun: i64,
     time: i64,
     seen: Option<i64>,
+    /// The places of these in the order of time.
+    even: Even,
     /// Time of the last value that may have been a change, or is unknown.
     pub(super) doubt: Option<i64>,
     /// When the record began to process the last time before.
@@ -125,6 +127,14 @@ pub struct Lead {
     root: Option<(Rc<Run>, u64, RecordId)>,
     /// Keeps the names in these runs, also after the end of the IOCs.
     pub(super) held: Option<Rc<[HeldIoc]>>,
+}
+
+/// Times in the order of time ([`Run::even`]).
+#[derive(Clone, Copy, Default)]
+struct Even {
+    begun: i64,
+    time: i64,
+    seen: Option<i64>,
 }
 
 /// The processing of a record.
@@ -182,12 +192,12 @@ fn links_of(run: &Run, time: u64, record: RecordId) -> Vec<(String, String)> {
 }
 
 impl Lead {
-    /// The lead that the path to a change gives.
+    /// The lead that the path to a change gives. Times are in the order of time, and as the clock had them.
     pub(super) fn new(
         chain: &Rc<Chain>,
         path: &[usize],
-        time: i64,
-        seen: Option<i64>,
+        (even, time): (i64, i64),
+        seen: Option<(i64, i64)>,
         processed: Option<i64>,
     ) -> Self {
         let Some(root) = chain.root() else { return Lead::default() };
@@ -201,11 +211,13 @@ impl Lead {
             SpanKind::Process(process) => Some(record_name(&chain.run.context(), process.record)),
             SpanKind::Put(_) | SpanKind::Link(_) => None,
         };
+        let even = Even { begun: chain.run.even(root.start), time: even, seen: seen.map(|(even, _)| even) };
         let lead = Lead {
             begun,
             time,
             first,
-            seen,
+            seen: seen.map(|(_, time)| time),
+            even,
             processed,
             own,
             without_put,
@@ -267,14 +279,14 @@ impl Lead {
         Some((since, self.time))
     }
 
-    /// The wall-clock time of the change.
-    pub fn time(&self) -> i64 {
-        self.time
+    /// The times between which something may have been missed, in the order of time ([`Run::even`]).
+    pub fn unseen(&self) -> Option<(i64, i64)> {
+        Some((self.even.seen?, self.even.time))
     }
 
-    /// The wall-clock times between which something may have been missed.
-    pub fn unseen(&self) -> Option<(i64, i64)> {
-        Some((self.seen?, self.time))
+    /// The chain's begin and the change in the order of time.
+    pub fn even(&self) -> (i64, i64) {
+        (self.even.begun, self.even.time)
     }
 }
 
