@@ -21,7 +21,7 @@ use crate::output::wording::cause;
 use crate::pods::Pods;
 use crate::processes::Processes;
 use crate::puts::Puts;
-use crate::recent::Recent;
+use crate::recent::{Recent, MARGIN};
 use crate::scan::{Blocks, Part, Scan};
 use crate::states::NOTED;
 use crate::values::{History, Tap, Values};
@@ -476,6 +476,16 @@ impl Logs {
             source.asked_for(Interest::Records(vec![record.to_owned()]))
         };
         Replay::new(self.acquainted(self.runs.iter().map(source)), self.until(recent.until), &self.notices)
+    }
+
+    /// What the recorder noted and read from the end of that part on. Of what else happened hardly anything is unpacked, so
+    /// chains lack parts.
+    pub(crate) fn replay_noted(&self, recent: &Recent) -> Replay {
+        let budget = budget(self.runs.iter().flatten());
+        let since = recent.until.saturating_sub(MARGIN);
+        let source =
+            |files: &Vec<SegmentFile>| Source::recent(files, since, &budget, &self.notices).only_noted();
+        Replay::new(self.acquainted(self.runs.iter().map(source)), self.until(recent.noted), &self.notices)
     }
 
     /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.

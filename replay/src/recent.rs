@@ -27,9 +27,11 @@ pub struct Recent {
     pub since: i64,
     /// The time from which the beginnings of chains are in it, except for those that took longer than requests may.
     pub sure: i64,
-    /// Its end: that of the time asked for, and some time more, in which the recorder has noted what went unseen. Nothing
-    /// later that the record did is left out, nor that something may have gone unseen since.
+    /// Its end; no block that begins later concerns the record.
     pub until: i64,
+    /// The end of what the recorder noted and read that matters to it: that of the time asked for, and some time more, in which
+    /// it has noted what went unseen.
+    pub noted: i64,
 }
 
 impl Recent {
@@ -41,12 +43,13 @@ impl Recent {
         let runs = logs.runs().iter();
         // Of several runs the one that touched it last: the others changed it earlier.
         let found = runs.map(|files| of_run(files, record, filter)).collect::<Option<Vec<_>>>()?;
-        let (first, _) = found.into_iter().flatten().max_by_key(|(_, last)| *last)?;
+        let (first, last) = found.into_iter().flatten().max_by_key(|(_, last)| *last)?;
         let since = first.saturating_sub(BEFORE);
         (since > filter.since.unwrap_or(i64::MIN)).then_some(Recent {
             since,
             sure: first.saturating_sub(SECOND as i64),
-            until: filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED)),
+            until: last.saturating_add(2 * MARGIN).min(filter.until.unwrap_or(i64::MAX)),
+            noted: filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED)),
         })
     }
 }

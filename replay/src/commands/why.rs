@@ -177,6 +177,7 @@ fn find_recent(
     let notices = logs.notices();
     let logs = logs.without_notices();
     take(logs.replay_recent(&recent, record), std::slice::from_mut(&mut search), missed);
+    take_noted(logs.replay_noted(&recent), std::slice::from_mut(&mut search), missed);
     // What is damaged is reported when everything is read.
     if !logs.is_complete() || !search.is_certain(recent.sure) {
         return None;
@@ -206,6 +207,16 @@ fn take(replay: Replay, searches: &mut [output::why::Why], missed: &mut Missed) 
         missed.take(&mut replay, began, searches);
         missed.meet(&chain.run);
         searches.iter_mut().for_each(|search| search.take(Rc::clone(&chain)));
+    }
+    missed.take(&mut replay, i64::MAX, searches);
+}
+
+/// Takes what was noted beside the chains, and not these, which lack parts.
+fn take_noted(replay: Replay, searches: &mut [output::why::Why], missed: &mut Missed) {
+    let mut replay = replay.with_asides();
+    while let Some(chain) = replay.next() {
+        let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
+        missed.take(&mut replay, began, searches);
     }
     missed.take(&mut replay, i64::MAX, searches);
 }

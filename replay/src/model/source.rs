@@ -310,6 +310,15 @@ impl Source {
         self
     }
 
+    /// Gives only what the recorder noted, and what it read of records, and what is unpacked with it.
+    pub fn only_noted(mut self) -> Self {
+        self.scan.choose(Arc::new(|about| match about.classes {
+            Some(classes) if !classes.notes() && !classes.snapshots() && !about.defines => Choice::Pass,
+            _ => Choice::Only(Arc::new(|_| false)),
+        }));
+        self
+    }
+
     /// Takes what IOCs said and used, definitions, and whatever else is in the same blocks.
     pub fn only_health(mut self) -> Self {
         self.scan.choose(Arc::new(|about| match about.classes {
