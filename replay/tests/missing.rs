@@ -451,6 +451,39 @@ fn an_ioc_started_anew_after_damage_is_not_two() {
     assert_eq!(names(), ["demo", "demo", "second"]);
 }
 
+/// Two IOCs of a name that were seen side by side are two, also if the end of one is in a segment that is missing.
+#[test]
+fn two_iocs_are_two_until_something_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let [plain, log] = ["plain", "log"].map(|name| directory.path().join(name));
+    let ended = 10 * SECOND;
+    let begun = |file: &PathBuf| Segment::open(file).unwrap().header().created;
+    let last = |files: &[PathBuf]| files.iter().rposition(|file| begun(file) <= ended).unwrap();
+    let files = log_of_segments(&plain);
+    let missing = last(&files);
+    // in the segment before, of which the keyframe does not know it
+    let other = (begun(&files[missing - 1]) + begun(&files[missing])) / 2;
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Some(ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.extend([
+        (other, Fact::from(Ioc { id: 9, pid: 500, start: other, ..*demo })),
+        (ended, Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 0".into() })),
+    ]);
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    let files = segments(&log);
+    fs::remove_file(&files[last(&files)]).unwrap();
+    let words = ["iocs", "--format", "jsonl", log.to_str().unwrap()];
+    let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+    for name in ["demo pid 100", "demo pid 500"] {
+        assert!(out.contains(&format!("\"ioc\":\"{name}\"")), "{name}: {out}{err}");
+    }
+}
+
 /// The record of an IOC that was started anew after its end, which is in a damaged block, is the same: no other IOC has it.
 #[test]
 fn the_cause_follows_an_ioc_whose_end_is_damaged() {
