@@ -8,6 +8,7 @@ use crate::inventory::{End, Inventory};
 use crate::logs::Logs;
 use crate::namesakes::without_pid;
 use crate::notices::Notices;
+use crate::time::SECOND;
 use crate::values::CLOCK_STEP;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, Tier};
@@ -17,6 +18,8 @@ use std::rc::Rc;
 /// Processes remembered, and spans for each; bounds for hostile logs.
 const MAX_PROCESSES: usize = 20_000;
 const MAX_SPANS: usize = 1000;
+/// The last events of two recorders that run beside each other, and still do, are less than this apart; nanoseconds.
+const BESIDE: i64 = 60 * SECOND as i64;
 
 /// A process.
 #[derive(Clone, Debug, Default)]
@@ -87,9 +90,18 @@ impl Processes {
             found.add(&inventory, begin, logs.end_of(run));
         }
         let newest = logs.newest();
+        let mut begun: HashMap<String, i64> = HashMap::new();
+        for (host, files) in logs.host_names().into_iter().zip(logs.runs()) {
+            if let Some(header) = files.iter().find_map(|file| file.header) {
+                let last = begun.entry(host).or_insert(header.created_wall);
+                *last = header.created_wall.max(*last);
+            }
+        }
         for process in found.all.iter_mut().filter(|process| process.end.is_none()) {
-            let newest = newest.get(&*process.host).copied();
-            process.is_left = process.until.is_some_and(|until| newest > Some(until));
+            let Some(until) = process.until else { continue };
+            let is_later = begun.get(&*process.host).is_some_and(|begun| *begun >= until);
+            let goes_on = newest.get(&*process.host).is_some_and(|end| *end > until.saturating_add(BESIDE));
+            process.is_left = is_later || goes_on;
         }
         found
     }

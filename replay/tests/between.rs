@@ -243,6 +243,11 @@ fn an_ioc_that_a_later_run_does_not_know_does_not_last() {
     assert!(told.contains("still ran when the log ends, at 2026-09-21T14:13:22"), "{told}");
     let told = ask(last, &[first, second]);
     assert!(told.contains("still ran when its recorder's run ended, at 2026-09-21T14:13:22"), "{told}");
+    // of two recorders that run still the last events are seconds apart
+    let beside = &place.path().join("beside");
+    write_later(beside, "box", 3, 0);
+    let told = ask(last, &[first, beside]);
+    assert!(told.contains("still ran when the log ends, at 2026-09-21T14:13:22"), "{told}");
     let told = ask(alarms, &[first]);
     assert!(told.contains("is still MAJOR"), "{told}");
     let told = ask(alarms, &[first, second]);
