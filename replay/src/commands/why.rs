@@ -29,7 +29,7 @@ use epics::Pv;
 use iocrec_cli::command;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, IocId, LossSource};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -357,7 +357,7 @@ fn follow_inputs(
 }
 
 /// A time in which something may have been missed, and why. Times are in the order of time ([`Run::even`]).
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Gap {
     from: i64,
     to: i64,
@@ -397,6 +397,8 @@ fn places(logs: &Logs, records: &[&str]) -> BTreeSet<(String, String)> {
 struct Missed {
     /// Times in which something may have been missed.
     gaps: Vec<Gap>,
+    /// The same as they were noted: parts of logs are read several times.
+    known: HashSet<Gap>,
     /// The runs that were read first, which know the CP links of their records.
     runs: Vec<Rc<Run>>,
 }
@@ -413,31 +415,32 @@ impl Missed {
             let from = from.min(to.saturating_sub(1));
             Gap { from, to, cause, host: between.host, record: None, ioc: None }
         };
-        Missed { gaps: logs.between(&of_host).into_iter().map(gap).collect(), runs: Vec::new() }
+        Missed { gaps: logs.between(&of_host).into_iter().map(gap).collect(), ..Missed::default() }
     }
 
     /// Notes that an IOC's hits were not taken from one time to another.
     fn detached(&mut self, run: &Rc<Run>, ioc: IocId, (from, to): (i64, i64), cause: &str) {
         let (host, ioc) = (run.host(), run.context().ioc(ioc).map(|ioc| ioc.name.clone()));
-        // it goes on until the IOC is attached again
-        self.gaps.iter_mut().filter(|gap| gap.to == i64::MAX && gap.host == host && gap.ioc == ioc).for_each(
-            |gap| {
-                gap.to = to;
-            },
-        );
+        // it goes on until the IOC is attached again; a keyframe that is read once more tells of an earlier time
+        let is_over =
+            |gap: &&mut Gap| gap.to == i64::MAX && gap.from <= to && gap.host == host && gap.ioc == ioc;
+        self.gaps.iter_mut().filter(is_over).for_each(|gap| gap.to = to);
         // without a cause, its recorder had just been started or was stopped
         if !cause.is_empty() && ioc.is_some() {
             self.add(Gap { from, to, cause: cause.to_owned(), host, record: None, ioc });
         }
     }
 
-    /// Adds a time, if it is not known: parts of logs are read several times. None is forgotten.
+    /// Adds a time, if it is not known. None is forgotten.
     fn add(&mut self, gap: Gap) {
-        if self.gaps.contains(&gap) {
+        if self.known.contains(&gap) {
             return;
         }
-        let is_full = self.gaps.len() >= MAX_MISSED;
-        match self.gaps.iter_mut().rev().find(|last| is_full && last.host == gap.host) {
+        if self.gaps.len() < MAX_MISSED {
+            self.known.insert(gap.clone());
+            return self.gaps.push(gap);
+        }
+        match self.gaps.iter_mut().rev().find(|last| last.host == gap.host) {
             Some(last) => {
                 let (from, to) = (last.from.min(gap.from), last.to.max(gap.to));
                 *last = Gap { from, to, cause: MORE_MISSED.into(), record: None, ioc: None, host: gap.host };
