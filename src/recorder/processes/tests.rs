@@ -18,6 +18,7 @@ use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::Hold;
 use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::registry::traced_ioc::Probing;
+use crate::recorder::shortfall::Shortfall;
 use crate::recorder::sources::Source;
 use crate::recorder::testing::{Bench, FakeProcess, TestIoc, OTHER_PID, PID, SECOND};
 
