@@ -61,6 +61,7 @@ pub fn same(a: &Value, b: &Value) -> Option<bool> {
         (Value::Unknown, _) | (_, Value::Unknown) => return None,
         (Value::Int(a), Value::Int(b)) => a == b,
         (Value::UInt(a), Value::UInt(b)) => a == b,
+        (Value::Int(a), Value::UInt(b)) | (Value::UInt(b), Value::Int(a)) => u64::try_from(*a) == Ok(*b),
         (Value::Text(a), Value::Text(b)) => a == b,
         (Value::Array(a), Value::Array(b)) => {
             // Both may be cut, and at different lengths.
@@ -114,12 +115,14 @@ pub fn can_become(given: f64, sent: f64) -> bool {
 
 /// `value` as a field of type `dbf` would hold it, as far as the reader can know; otherwise unchanged.
 pub fn convert(value: &Value, dbf: Dbf) -> Value {
-    let value = match (value, single_text(value)) {
-        // Numbers requested as text, as `caput -s` and many panels do.
-        (Value::Text(_), Some(text)) if dbf.is_number() => match text.trim().parse::<f64>() {
-            Ok(number) => &Value::Double(number),
-            Err(_) => return value.clone(),
-        },
+    let read;
+    let value = match single_text(value) {
+        // Numbers requested as text, as `caput` and many panels do.
+        Some(text) if dbf.is_number() => {
+            let Some(number) = read_number(text, dbf) else { return value.clone() };
+            read = number;
+            &read
+        }
         _ => value,
     };
     let Some(number) = number(value) else { return value.clone() };
@@ -131,20 +134,68 @@ pub fn convert(value: &Value, dbf: Dbf) -> Value {
             push_text(&mut text, value);
             Value::Text(text.into_bytes())
         }
-        // `as` between numbers saturates; C leaves the result undefined.
-        Dbf::UInt64 => match value {
-            Value::UInt(_) | Value::Int(0..) => value.clone(),
-            _ => Value::UInt(number as u64),
-        },
         _ if !dbf.is_number() => value.clone(),
-        _ => {
-            let whole = match value {
-                Value::Int(whole) => *whole,
-                _ => number as i64,
-            };
-            Value::Int(shared::wrapped(whole, dbf))
-        }
+        _ => match (value, dbf) {
+            (Value::UInt(_) | Value::Int(0..), Dbf::UInt64) => value.clone(),
+            (Value::Int(whole), Dbf::UInt64) => Value::UInt(*whole as u64),
+            (Value::UInt(whole), _) => Value::Int(shared::wrapped(*whole as i64, dbf)),
+            (Value::Int(whole), _) => Value::Int(shared::wrapped(*whole, dbf)),
+            _ => without_fraction(number, dbf).unwrap_or_else(|| value.clone()),
+        },
     }
+}
+
+/// Powers of two that bound integers.
+const TWO_31: f64 = 2_147_483_648.0;
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// A floating-point number in an integer field; `None` if C leaves open what that is, and machines differ: of one that is
+/// not a number, or that does not fit.
+fn without_fraction(number: f64, dbf: Dbf) -> Option<Value> {
+    let whole = number.trunc();
+    let fits = match dbf {
+        Dbf::UInt64 => return (0.0..2.0 * TWO_63).contains(&whole).then_some(Value::UInt(whole as u64)),
+        Dbf::Int64 | Dbf::ULong => (-TWO_63..TWO_63).contains(&whole),
+        // smaller ones are the lowest bytes of one of 32 bits
+        _ => (-TWO_31..TWO_31).contains(&whole),
+    };
+    fits.then(|| Value::Int(shared::wrapped(whole as i64, dbf)))
+}
+
+/// The number that the IOC reads in a text for a field of this type (dbFastLinkConv.c, epicsStdlib.c); `None` if it is no
+/// number, too large, or read as another one by other versions of Base.
+fn read_number(text: &str, dbf: Dbf) -> Option<Value> {
+    if text.is_empty() {
+        return Some(Value::Int(0));
+    }
+    let text = text.trim();
+    let as_double = || text.parse().ok().map(Value::Double);
+    match dbf {
+        Dbf::Float | Dbf::Double => as_double(),
+        // which Base takes for a double as well
+        Dbf::ULong if text.contains(['e', 'E']) => as_double(),
+        _ => read_integer(text, dbf),
+    }
+}
+
+/// The same for an integer, which has all digits: as a double, those above 2^53 would be others.
+fn read_integer(text: &str, dbf: Dbf) -> Option<Value> {
+    // what follows the integer is taken for its units
+    let (text, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let number: i128 = text.parse().ok().filter(|_| fraction.bytes().all(|digit| digit.is_ascii_digit()))?;
+    let digits = text.trim_start_matches(['+', '-']);
+    // recent versions read octal numbers
+    if digits.len() > 1 && digits.starts_with('0') && number.unsigned_abs() > 7 {
+        return None;
+    }
+    let half = 1_i128 << (8 * dbf.size() - 1);
+    let (least, most) = match dbf {
+        Dbf::Char | Dbf::Short | Dbf::Long | Dbf::Int64 => (-half, half - 1),
+        // strtoul takes a sign: then they are counted from the end
+        _ => (1 - 2 * half, 2 * half - 1),
+    };
+    let read = i64::try_from(number).map_or_else(|_| Value::UInt(number as u64), Value::Int);
+    (least..=most).contains(&number).then_some(read)
 }
 
 /// A character array as text, for records with long strings and for fields read as `FIELD$`. Any other value unchanged.
@@ -295,6 +346,10 @@ mod tests {
         assert_eq!(same(&d(f64::NAN), &d(f64::NAN)), Some(true));
         assert_eq!(same(&d(1.5), &i(1)), Some(false));
         assert_eq!(same(&Value::Unknown, &i(1)), None);
+        let high = 9_007_199_254_740_992; // 2^53, which has a neighbour that no double is
+        assert_eq!(same(&i(high + 1), &Value::UInt(high as u64)), Some(false));
+        assert_eq!(same(&Value::UInt(7), &i(7)), Some(true));
+        assert_eq!(same(&i(-1), &Value::UInt(u64::MAX)), Some(false));
         assert_eq!(same_through_link(&d(1.5), &i(1)), Some(true));
         assert_eq!(same_through_link(&d(0.1), &Value::Float(0.1)), Some(true));
         assert_eq!(same_through_link(&Value::Text(b"3".to_vec()), &i(3)), Some(true));
@@ -322,5 +377,54 @@ mod tests {
         assert_eq!(convert(&Value::Int(7), Dbf::String), Value::Text(b"7".to_vec()));
         assert_eq!(convert(&Value::Int(300), Dbf::UChar), Value::Int(44));
         assert_eq!(convert(&Value::Int(i64::MAX), Dbf::Int64), Value::Int(i64::MAX));
+        assert_eq!(convert(&Value::UInt(1 << 63), Dbf::Int64), Value::Int(i64::MIN));
+        assert_eq!(convert(&Value::Int(-1), Dbf::UInt64), Value::UInt(u64::MAX));
+    }
+
+    #[test]
+    fn integers_in_texts_keep_all_digits() {
+        let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+        let read = |number: &str, dbf| convert(&text(number), dbf);
+        assert_eq!(read("9007199254740993", Dbf::Int64), Value::Int(9_007_199_254_740_993));
+        assert_eq!(read("-9223372036854775808", Dbf::Int64), Value::Int(i64::MIN));
+        assert_eq!(read(" 18446744073709551615 ", Dbf::UInt64), Value::UInt(u64::MAX));
+        assert_eq!(read("-1", Dbf::UInt64), Value::UInt(u64::MAX));
+        assert_eq!(read("-1", Dbf::UShort), Value::Int(65_535));
+        assert_eq!(read("+3.9", Dbf::Long), Value::Int(3));
+        assert_eq!(read("007", Dbf::Long), Value::Int(7));
+        assert_eq!(read("1e3", Dbf::ULong), Value::Int(1000));
+        assert_eq!([read("", Dbf::Long), read("", Dbf::Double)], [Value::Int(0), Value::Double(0.0)]);
+        // refused; an octal number to some versions; units to others than ULONG
+        for (number, dbf) in [
+            ("3000000000", Dbf::Long),
+            ("300", Dbf::UChar),
+            ("9223372036854775808", Dbf::Int64),
+            ("nan", Dbf::Long),
+            ("010", Dbf::Long),
+            ("0x10", Dbf::Long),
+            ("1e3", Dbf::Long),
+            ("5 mm", Dbf::Double),
+        ] {
+            assert_eq!(read(number, dbf), text(number), "{dbf:?}");
+        }
+    }
+
+    /// C leaves it open what these become, and processors differ.
+    #[test]
+    fn numbers_that_do_not_fit_are_not_guessed() {
+        for (number, dbf) in [
+            (3e9, Dbf::Long),
+            (-1e10, Dbf::Short),
+            (1e19, Dbf::Int64),
+            (-1.0, Dbf::UInt64),
+            (f64::INFINITY, Dbf::ULong),
+        ] {
+            assert_eq!(convert(&Value::Double(number), dbf), Value::Double(number), "{dbf:?}");
+        }
+        let nan = convert(&Value::Double(f64::NAN), Dbf::Long);
+        assert!(matches!(nan, Value::Double(number) if number.is_nan()), "{nan:?}");
+        assert_eq!(convert(&Value::Double(-0.5), Dbf::UInt64), Value::UInt(0));
+        assert_eq!(convert(&Value::Double(1e19), Dbf::UInt64), Value::UInt(10_000_000_000_000_000_000));
+        assert_eq!(convert(&Value::Double(-1.0), Dbf::ULong), Value::Int(4_294_967_295));
     }
 }

@@ -52,6 +52,23 @@ fn a_field_that_holds_what_was_asked_for_says_that_it_was_taken() {
     assert_eq!(outcomes(&mut story), [("ok".into(), text("after"), false)]);
 }
 
+/// `caput` sends numbers as texts, also those that no double is.
+#[test]
+fn an_integer_in_a_text_keeps_its_digits() {
+    const BIG: FieldId = 35;
+    const NUMBER: i64 = 9_007_199_254_740_993;
+    let mut story = story();
+    let field =
+        Field { id: BIG, ioc: 1, rtype: "ao".into(), name: "BIG".into(), dbf: Dbf::Int64, menu: None };
+    story.run.apply(0, &Fact::from(field));
+    write_text(&mut story, SECOND, BIG, "", &NUMBER.to_string());
+    if let Some(Event { fact: Fact::Put(put), .. }) = story.events.last_mut() {
+        put.old = Value::Int(1);
+    }
+    story.held(SECOND + 20 * MS, BIG, Value::Int(NUMBER));
+    assert_eq!(outcomes(&mut story), [("ok".into(), Value::Int(NUMBER), false)]);
+}
+
 #[test]
 fn without_any_sign_it_is_unknown() {
     let mut story = story();

@@ -132,8 +132,11 @@ pub fn parts(put: &PutLine) -> Change {
         (true, false) => Some(READ_LATER),
         (false, _) => None,
     };
-    // A number sent as text equals the number.
-    let as_number = value::convert(&requested, Dbf::Double);
+    // A number sent as text equals the number; an empty text is none, though it is written as 0.
+    let as_number = match &requested {
+        Value::Text(text) if text.is_empty() => Value::Unknown,
+        requested => value::convert(requested, Dbf::Double),
+    };
     let is_requested = |word: &String| requested == Value::Text(word.clone().into_bytes());
     // of what was asked for, only the begin was captured
     let begins = put.requested_cut == Some(true)
@@ -253,6 +256,8 @@ mod tests {
         assert_eq!(change(&limited), "1.5 -> 10 (read later, perhaps another's) (asked for 12)");
         let text = PutLine { requested: Value::Text(b"10".to_vec()), ..put() };
         assert_eq!(change(&text), "1.5 -> 10");
+        let empty = PutLine { requested: Value::Text(Vec::new()), new: Value::Double(0.0), ..put() };
+        assert_eq!(change(&empty), r#"1.5 -> 0 (asked for "")"#);
         let refused = PutLine {
             requested: Value::Text(b"bad".to_vec()),
             old: Value::Int(5),
