@@ -150,12 +150,9 @@ impl Filter {
     pub fn who(&self, put: &PutLine) -> bool {
         let user = |glob: &Pattern| put.user.as_deref().is_some_and(|user| glob.matches(user));
         let client = |glob: &Pattern| {
-            let address = put.client.as_deref();
-            let ip = address.and_then(|address| Some(address.rsplit_once(':')?.0));
-            let by_name = [address, ip, put.client_host.as_deref()]
-                .into_iter()
-                .flatten()
-                .any(|name| glob.matches(name));
+            let address = put.client.as_deref().map(names_of_address);
+            let mut names = address.into_iter().flatten().chain(put.client_host.as_deref());
+            let by_name = names.any(|name| !name.is_empty() && glob.matches(name));
             by_name || put.client_ioc.as_deref().is_some_and(|ioc| namesakes::selects(glob, ioc))
         };
         self.user.as_ref().is_none_or(user) && self.client.as_ref().is_none_or(client)
@@ -211,6 +208,13 @@ impl Filter {
                 found
             })
     }
+}
+
+/// What a client's `ADDRESS:PORT` is asked for by: all of it, the address, and one of IPv6 without its brackets. Empty if
+/// there is none.
+pub(crate) fn names_of_address(address: &str) -> [&str; 3] {
+    let (ip, _) = address.rsplit_once(':').unwrap_or_default();
+    [address, ip, ip.trim_matches(['[', ']'])]
 }
 
 /// Whether the chain, or one that its CA links led to, has a wanted span.

@@ -11,7 +11,7 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::suggest;
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Container, Fact, Tier};
+use iocrec_log::event::{Container, Fact, Ip6, Tier};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -110,9 +110,11 @@ impl Held {
                 self.clients = true;
                 remember(&mut self.users, &circuit.user);
                 remember(&mut self.claimed, &circuit.host);
-                let end = circuit.client.to_string();
-                remember(&mut self.claimed, end.rsplit_once(':').map_or("", |(address, _)| address));
-                remember(&mut self.ends, &end);
+                if circuit.client.ip >= Ip6::END {
+                    let end = circuit.client.to_string();
+                    remember(&mut self.claimed, end.rsplit_once(':').map_or("", |(address, _)| address));
+                    remember(&mut self.ends, &end);
+                }
             }
             Fact::Container(container) => {
                 let Container { ioc: _, runtime: _, id, pod, is_kubernetes: _, host_name } = &**container;

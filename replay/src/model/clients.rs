@@ -8,7 +8,7 @@ use super::network::{end_names, refused_channel};
 use super::peers::{self, Ends, Peers};
 use super::putlog::{each_put, ProcessLine, PutLine};
 use super::run::ioc_of_circuit;
-use crate::filter::Filter;
+use crate::filter::{names_of_address, Filter};
 use crate::logs::{budget, Logs};
 use crate::namesakes::selects;
 use crate::scan::{Blocks, Part, Scan};
@@ -181,8 +181,8 @@ impl ClientLine {
     }
 
     fn is_wanted(&self, filter: &Filter) -> bool {
-        let ip = self.client.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
-        let mut of_client = vec![self.client.as_str(), ip, &self.client_host];
+        let mut of_client = names_of_address(&self.client).to_vec();
+        of_client.push(&self.client_host);
         of_client.extend(self.other_names.iter().map(|(_, host)| host.as_str()));
         let mut users = vec![self.user.as_str()];
         users.extend(self.other_names.iter().map(|(user, _)| user.as_str()));

@@ -14,7 +14,7 @@ mod rights;
 mod searching;
 
 use super::clock::SetLater;
-use crate::filter::Filter;
+use crate::filter::{names_of_address, Filter};
 use crate::logs::{budget, Logs};
 use crate::namesakes::selects;
 use crate::notices::{Notice, Notices};
@@ -230,8 +230,8 @@ impl NetLine {
         let goes_on = self.going_on == Some(true) || may_go_on;
         let in_time = filter.until.is_none_or(|until| self.since < until)
             && filter.since.is_none_or(|since| last >= since || goes_on);
-        let ip = self.client.address.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
-        let of_client = [self.client.address.as_str(), ip, &self.client.host];
+        let [address, ip, plain] = names_of_address(&self.client.address);
+        let of_client = [address, ip, plain, &self.client.host];
         let named = |names: &[&str], wanted: &crate::Pattern| {
             names.iter().any(|name| !name.is_empty() && wanted.matches(name))
         };

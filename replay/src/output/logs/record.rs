@@ -11,7 +11,7 @@ use crate::names::{lost, source_name};
 use crate::output::alarms::{alarm, alarm_then, push_cause};
 use crate::output::console::said;
 use crate::output::traces::otlp::pva::describe_pva;
-use crate::output::traces::otlp::shape::{any, int, text, AnyValue, Attribute};
+use crate::output::traces::otlp::shape::{any, int, peer, text, AnyValue, Attribute};
 use crate::output::traces::otlp::since_1970;
 use crate::output::wording::put::{change, who};
 use iocrec_log::event::Loss;
@@ -113,10 +113,7 @@ fn known(attributes: &mut Vec<Attribute>, key: &'static str, value: Option<&str>
 fn describe_client(attributes: &mut Vec<Attribute>, put: &PutLine) {
     known(attributes, "epics.client.user", put.user.as_deref());
     known(attributes, "client.address", put.client_host.as_deref());
-    if let Some((ip, port)) = put.client.as_deref().and_then(|client| client.rsplit_once(':')) {
-        text(attributes, "network.peer.address", ip);
-        int(attributes, "network.peer.port", port.parse().unwrap_or_default());
-    }
+    peer(attributes, put.client.as_deref());
     known(attributes, "epics.client.ioc", put.client_ioc.as_deref());
 }
 

@@ -122,7 +122,7 @@ fn remote(span: &OtlpSpan) -> Option<Endpoint<'_>> {
     let get = |key| text(&span.attributes, key);
     let (name, address) = match span.kind {
         SERVER => {
-            let ip = get("network.peer.address").and_then(|ip| ip.trim_matches(['[', ']']).parse().ok());
+            let ip = get("network.peer.address").and_then(|ip| ip.parse().ok());
             let port = span.attributes.iter().find(|attribute| attribute.key == "network.peer.port");
             let port = port.and_then(|port| match port.value {
                 AnyValue::Int(port) => u16::try_from(port).ok(),

@@ -1,7 +1,9 @@
 //! Names and attributes of spans: a put, a record that processed, a CA link.
 
 use super::pva::{describe_pva, span_name};
-use super::shape::{any, int, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Status, CLIENT, ERROR, SERVER};
+use super::shape::{
+    any, int, peer, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Status, CLIENT, ERROR, SERVER,
+};
 use super::since_1970;
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span};
 use crate::model::enum_strings::{self, severity_name, status_name};
@@ -37,10 +39,7 @@ pub(super) fn root(otlp: &mut OtlpSpan, put: &PutSpan, line: &PutLine) {
     describe_pva(attributes, line);
     text(attributes, "epics.client.user", line.user.as_deref().unwrap_or_default());
     text(attributes, "client.address", line.client_host.as_deref().unwrap_or_default());
-    if let Some((ip, port)) = line.client.as_deref().and_then(|client| client.rsplit_once(':')) {
-        text(attributes, "network.peer.address", ip);
-        int(attributes, "network.peer.port", port.parse().unwrap_or_default());
-    }
+    peer(attributes, line.client.as_deref());
     if let Some(record) = &line.cause_record {
         text(attributes, "epics.cause.record", record);
         if line.via != Via::DbLink {

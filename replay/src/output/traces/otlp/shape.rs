@@ -158,6 +158,14 @@ pub(crate) fn int(attributes: &mut Vec<Attribute>, key: &'static str, value: i64
     attributes.push(Attribute { key, value: AnyValue::Int(value) });
 }
 
+/// Adds the address and the port of a client. The address is without the brackets that one of IPv6 has before a port.
+pub(crate) fn peer(attributes: &mut Vec<Attribute>, client: Option<&str>) {
+    if let Some((ip, port)) = client.and_then(|client| client.rsplit_once(':')) {
+        text(attributes, "network.peer.address", ip.trim_matches(['[', ']']));
+        int(attributes, "network.peer.port", port.parse().unwrap_or_default());
+    }
+}
+
 /// Adds an attribute, unless the value is unknown.
 pub(crate) fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Value) {
     if let Some(value) = any_value(value) {

@@ -225,7 +225,10 @@ fn client(attributes: &[Attribute]) -> String {
     }
     if !part("network.peer.address").is_empty() {
         let port = int(attributes, "network.peer.port").unwrap_or_default();
-        name += &format!(", {}:{port}", part("network.peer.address"));
+        name += &match part("network.peer.address") {
+            ip if ip.contains(':') => format!(", [{ip}]:{port}"),
+            ip => format!(", {ip}:{port}"),
+        };
     }
     let name = name.trim_start_matches([',', ' ']);
     if name.is_empty() { "unknown client" } else { name }.to_owned()
