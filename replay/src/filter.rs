@@ -51,6 +51,26 @@ impl From<&str> for Pattern {
     }
 }
 
+/// The name of the field that a channel is of: `REC.DESC` for `REC.DESC$`, which is its characters; `REC.VAL` for `REC.`,
+/// `REC.{"dbnd":{}}` and `REC.VAL[0:9]`. `None` if the name says no more than a field's. The record may be a pattern.
+pub(crate) fn field_of_channel(name: &str) -> Option<String> {
+    let (record, rest) = name.split_once('.')?;
+    let (field, _) = rest.split_once(['$', '{']).unwrap_or((rest, ""));
+    // `[0-9]` is a pattern for a letter
+    let is_part = |text: &str| {
+        let part = text.strip_suffix(']').unwrap_or_default();
+        part.contains(':') && part.bytes().all(|byte| byte.is_ascii_digit() || b":-".contains(&byte))
+    };
+    let field = match field.split_once('[') {
+        Some((field, part)) if is_part(part) => field,
+        _ => field,
+    };
+    match field {
+        "" => Some(format!("{record}.VAL")),
+        field => (field.len() < rest.len()).then(|| format!("{record}.{field}")),
+    }
+}
+
 /// Selects chains and puts; by default all. Times are nanoseconds since 1970 UTC.
 ///
 /// ```

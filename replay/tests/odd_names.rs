@@ -60,6 +60,21 @@ fn a_pv_with_braces_and_brackets_is_one_pv() {
         // what the put found, and what it made
         assert_eq!(answer(&["values", pattern, log]).lines().count(), 2, "{pattern}");
     }
+    // names of the same field, as clients ask for its characters, for a part of it, or through filters
+    for end in [".", ".$", ".VAL$", ".{\"dbnd\":{\"abs\":1.5}}", ".VAL[0:3]", ".VAL[1:2:-1]{\"ts\":{}}"] {
+        for record in [NAME, "XF:*"] {
+            let name = format!("{record}{end}");
+            let puts = answer(&["puts", "--format", "jsonl", "--pv", &name, log]);
+            assert_eq!(puts.lines().count(), 1, "{name}: {puts}");
+            assert_eq!(answer(&["values", &name, log]).lines().count(), 2, "{name}");
+            let (_, others, _) =
+                outcome(iocreplay(["values", "*", "--exclude", &name, log]).output().unwrap());
+            assert_eq!(others, "", "{name}");
+        }
+    }
+    let others = ["puts", "--pv", "XF:*.VA[0-9]", "--pv", "XF:*.VAL[1]", log];
+    let (_, others, _) = outcome(iocreplay(others).output().unwrap());
+    assert_eq!(others, "", "patterns for other fields");
     let why = answer(&["why", NAME, log]);
     assert!(why.starts_with(&format!("{NAME} changed from 1 to 2.5 at ")), "{why}");
     assert!(why.contains(" by alice@console3 "), "{why}");

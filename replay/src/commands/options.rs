@@ -4,7 +4,7 @@
 use crate::aliases;
 use crate::clocks::Offsets;
 use crate::failure::{Failure, UsageError};
-use crate::filter::{Filter, Pattern};
+use crate::filter::{field_of_channel, Filter, Pattern};
 use crate::notices::Notice;
 use crate::output::rows::Shape;
 use crate::terminal::{progress, Terminal};
@@ -292,9 +292,11 @@ pub fn pattern(text: &Option<String>) -> Option<Pattern> {
     text.as_deref().map(Pattern::from)
 }
 
-/// Patterns, as many as were given.
+/// Patterns for PVs, as many as were given; a channel's name that says more than its field is a name of that, too.
 pub fn patterns(texts: &[String]) -> Vec<Pattern> {
-    texts.iter().map(|text| Pattern::from(text.as_str())).collect()
+    let fields =
+        texts.iter().filter_map(|text| field_of_channel(text)).map(|text| Pattern::from(text.as_str()));
+    texts.iter().map(|text| Pattern::from(text.as_str())).chain(fields).collect()
 }
 
 /// Adds to a filter the records whose aliases it names, and reports these.

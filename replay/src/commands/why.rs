@@ -559,7 +559,8 @@ impl Why {
         if let Some(lacks) = held.lacks(filter, zone) {
             return NoChange::NothingAskedFor { pv, lacks };
         }
-        let of_pv = Filter { pv: vec![Pattern::literally(&pv)], ..filter.clone() };
+        let of_pv = Vec::from([pv.as_str(), record].map(Pattern::literally));
+        let of_pv = Filter { pv: of_pv, ..filter.clone() };
         let is_it =
             |named: &str| (Pv::new(named).record, Pv::new(named).field) == (record, Pv::new(&pv).field);
         let mut puts = logs.puts(&of_pv);
