@@ -16,6 +16,7 @@ use super::value;
 use crate::room;
 use crate::time::SECOND;
 use iocrec_log::event::Value;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -200,16 +201,16 @@ impl Contention {
         if is_refused(put) || put.acknowledges.is_some() || put.requested == Value::Unknown {
             return;
         }
-        let Some(pv) = &put.pv else { return };
+        let Some(pv) = name(put) else { return };
         let place = self.place(put);
-        let is = |known: &Contended| known.place == place && *known.pv == **pv;
-        let found = self.found.find((place, pv.as_str()), |at| self.pvs.get(at).is_some_and(is));
+        let is = |known: &Contended| known.place == place && *known.pv == *pv;
+        let found = self.found.find((place, &*pv), |at| self.pvs.get(at).is_some_and(is));
         let Some(contended) = found.and_then(|at| self.pvs.get_mut(at)) else {
             if self.pvs.len() < MAX_PVS {
                 let last = (put.time, self.shared(circuit), put.requested.clone().into());
-                self.found.add((place, pv.as_str()), self.pvs.iter().map(|known| (known.place, &*known.pv)));
+                self.found.add((place, &*pv), self.pvs.iter().map(|known| (known.place, &*known.pv)));
                 room::for_one_more(&mut self.pvs);
-                self.pvs.push(Contended { place, pv: pv.as_str().into(), last, overrides: None });
+                self.pvs.push(Contended { place, pv: pv.into(), last, overrides: None });
             }
             return;
         };
@@ -292,6 +293,16 @@ impl Contention {
     }
 }
 
+/// The name of what a put writes to. Clients write a field's name in several ways (`A`, `A.VAL`, `A.VAL$`, an alias), so it
+/// is the field's own where that is known.
+fn name(put: &PutLine) -> Option<Cow<'_, str>> {
+    Some(match (put.record.as_deref(), put.field.as_deref()) {
+        (Some(record), Some("VAL")) => record.into(),
+        (Some(record), Some(field)) => format!("{record}.{field}").into(),
+        _ => put.pv.as_deref()?.into(),
+    })
+}
+
 fn note_override(sides: &mut BTreeMap<Writer, Side>, by: Writer) {
     if sides.len() >= MAX_CLIENTS && !sides.contains_key(&by) {
         return;
@@ -354,6 +365,25 @@ mod tests {
         assert_eq!(fights(&puts), [(5, vec!["bob".into(), "alice".into()])]);
         puts.truncate(4);
         assert!(fights(&puts).is_empty(), "alice overrode only once");
+    }
+
+    #[test]
+    fn a_pv_is_the_same_by_each_of_its_names() {
+        let names = ["T:SP", "T:SP.VAL", "T:ALIAS.VAL", "T:SP.$"];
+        let puts: Vec<PutLine> = (0..8)
+            .map(|turn| PutLine {
+                pv: Some(names[turn % names.len()].into()),
+                ..by(["alice", "bob"][turn % 2], turn as i64, turn as f64)
+            })
+            .collect();
+        assert_eq!(fights(&puts), [(7, vec!["bob".into(), "alice".into()])]);
+        let fields: Vec<PutLine> = (0..8)
+            .map(|turn| PutLine {
+                field: Some(["VAL", "DRVH"][turn % 2].into()),
+                ..by(["alice", "bob"][turn % 2], turn as i64, turn as f64)
+            })
+            .collect();
+        assert!(fights(&fields).is_empty(), "of two fields");
     }
 
     #[test]
