@@ -1,7 +1,8 @@
 //! A record's value over time, in a bounded number of points.
 //!
 //! As long as there is room, each change is a point. Then time is divided into spans of equal width, and of each only
-//! the first, lowest, highest and last value remain: a plot of them looks as one of all values would.
+//! the first, lowest, highest and last value remain, and the first that can't be drawn: a plot of them looks as one of all
+//! values would.
 
 /// A value at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,7 +62,7 @@ impl Plot {
                 self.last = Some(point);
             }
         }
-        // Spans have up to four points each; reducing at twice the number keeps the work per value constant.
+        // Spans have up to five points each; reducing at twice the number keeps the work per value constant.
         if self.points.len() >= self.most + self.most / 2
             || (self.shift == 0 && self.points.len() > self.most)
         {
@@ -104,14 +105,18 @@ impl Plot {
     }
 }
 
-/// The first, lowest, highest and last value of each span, in order of time.
+/// The first, lowest, highest and last value of each span, and the first that is not finite, in order of time.
 fn reduced(points: &[Point], shift: u32, kept: &mut Vec<Point>) {
     kept.clear();
     for span in points.chunk_by(|a, b| a.time >> shift == b.time >> shift) {
         let by_value = |a: &&Point, b: &&Point| a.value.total_cmp(&b.value);
-        let chosen = [span.first(), span.iter().min_by(by_value), span.iter().max_by(by_value), span.last()];
-        let [Some(first), Some(lowest), Some(highest), Some(last)] = chosen else { continue };
-        let mut chosen = [*first, *lowest, *highest, *last];
+        let (Some(first), Some(last)) = (span.first(), span.last()) else { continue };
+        // NaN would be the lowest or the highest
+        let finite = || span.iter().filter(|point| point.value.is_finite());
+        let lowest = finite().min_by(by_value).unwrap_or(first);
+        let highest = finite().max_by(by_value).unwrap_or(first);
+        let hole = span.iter().find(|point| !point.value.is_finite()).unwrap_or(first);
+        let mut chosen = [*first, *lowest, *highest, *hole, *last];
         chosen.sort_by_key(|point| point.time);
         let mut before: Option<Point> = None;
         for point in chosen {
@@ -151,6 +156,29 @@ mod tests {
         assert!(points.iter().any(|point| point.value > 1e8 && point.time == 54_321_000_000));
         assert!(points.is_sorted_by_key(|point| point.time));
         assert_eq!((points[0].time, plot.seen()), (0, 100_000));
+    }
+
+    /// Whatever the sign of a NaN, which is that of what the processor computed it from.
+    #[test]
+    fn extremes_remain_beside_what_can_not_be_drawn() {
+        let mut plot = Plot::new(200);
+        for number in 0..100_000_i64 {
+            plot.add(
+                number * 1_000_000,
+                match number {
+                    54_321 => 1e9,
+                    54_323 => -1e9,
+                    54_320 | 54_324 => f64::NAN,
+                    54_322 => f64::NAN.copysign(-1.0),
+                    54_325 => f64::INFINITY,
+                    _ => (number % 17) as f64,
+                },
+            );
+        }
+        let (points, thinned) = plot.finish();
+        assert!(thinned && points.len() <= 200, "{}", points.len());
+        let found = |value: f64| points.iter().any(|point| point.value == value);
+        assert!(found(1e9) && found(-1e9) && points.iter().any(|point| !point.value.is_finite()));
     }
 
     #[test]
