@@ -64,9 +64,9 @@ fn seen(process: &Process, filter: &Filter) -> Vec<(i64, i64)> {
 /// The length of spans that may overlap: IOCs of one name can run side by side.
 fn seconds(mut spans: Vec<(i64, i64)>) -> f64 {
     spans.sort_unstable();
-    let (mut sum, mut reached) = (0, i64::MIN);
+    let (mut sum, mut reached) = (0_i64, i64::MIN);
     for (from, to) in spans {
-        sum += to.saturating_sub(from.max(reached)).max(0);
+        sum = sum.saturating_add(to.saturating_sub(from.max(reached)).max(0));
         reached = reached.max(to);
     }
     sum as f64 / 1e9
@@ -99,6 +99,8 @@ mod tests {
         assert_eq!(of(Some(80), None), 0.0);
         let twice = [(10, 20), (15, 30), (40, 41)].map(|(from, to)| (from * SECOND, to * SECOND));
         assert_eq!(seconds(twice.to_vec()), 21.0);
+        // a clock can show anything
+        assert_eq!(seconds(vec![(i64::MIN, 0), (1, i64::MAX)]), i64::MAX as f64 / 1e9);
         assert_eq!(seconds(seen(&Process::default(), &Filter::default())), 0.0);
     }
 }

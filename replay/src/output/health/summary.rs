@@ -236,9 +236,10 @@ impl Summary {
 
 /// How long it is known, and of what span.
 fn known(process: &Process) -> String {
-    let (known, span) = (process.period / 1_000_000, (process.until - process.since) / 1_000_000_000);
+    let (known, span) =
+        (process.period / 1_000_000, process.until.saturating_sub(process.since) / 1_000_000_000);
     match u64::try_from(span).unwrap_or_default() {
-        span if span > known + 1 => format!("{known} s of {span} s"),
+        span if span > known.saturating_add(1) => format!("{known} s of {span} s"),
         _ => format!("{known} s"),
     }
 }
@@ -276,7 +277,7 @@ fn threads(out: &mut Out, process: &Process, name: &str) -> io::Result<()> {
         line!(out, "{:<20} {:>7} {:>7} {switches:>10.1}", Shown(name).to_string(), of(*cpu), of(*waiting))?;
     }
     let rest = process.cpu.amount.saturating_sub(cpu_told);
-    if rest * 1000 > process.period || left_out > 0 {
+    if rest.saturating_mul(1000) > process.period || left_out > 0 {
         line!(out, "{:<20} {:>7}", "(others)", of(rest))?;
     }
     Ok(())
