@@ -82,7 +82,8 @@ impl fmt::Display for NotATime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.0;
         let civil = text.split(['Z', '+']).next().unwrap_or(text);
-        if text.parse::<Timestamp>().is_ok() || civil.parse::<DateTime>().is_ok() {
+        let is_time = text.parse::<Timestamp>().is_ok() || civil.parse::<DateTime>().is_ok();
+        if is_time && !names_zone(text) {
             return write!(
                 f,
                 "'{text}' lies outside of 1677-09-22 to 2262-04-11, the times that a log can hold; write one in it, such \
@@ -180,6 +181,7 @@ impl Zone {
     /// If it is not a valid time, or is outside 1677 to 2262.
     pub fn parse(&self, text: &str, boundary: Boundary) -> Result<Parsed, NotATime> {
         let parsed = match text.parse::<Timestamp>() {
+            _ if names_zone(text) => None,
             Ok(timestamp) => nanoseconds(timestamp).map(|wall| Parsed { wall, ambiguity: None }),
             Err(_) => text.parse().ok().and_then(|civil| self.resolve(text, civil, boundary)),
         };
@@ -206,6 +208,12 @@ impl Zone {
             taken.map(|taken| Ambiguity { text: text.to_owned(), taken, moment: self.format(wall, 0) });
         Some(Parsed { wall, ambiguity })
     }
+}
+
+/// Whether a time has the name of a zone or a calendar in brackets (RFC 9557). jiff passes over these: what is meant is in
+/// that zone, and not in this one.
+fn names_zone(text: &str) -> bool {
+    text.contains('[')
 }
 
 /// Nanoseconds, within the range of the reader's times: 1677 to 2262.
@@ -275,6 +283,9 @@ mod tests {
         for text in
             ["yesterday", "", "2026-13-01", "2026-01-31T25:00", "9999-12-31", "-9999-01-01", "12:00", "\n"]
         {
+            assert!(refused(text), "{text}");
+        }
+        for text in ["2026-01-31T12:00[Europe/Zurich]", "2026-01-31T12:00+01:00[Europe/Zurich]"] {
             assert!(refused(text), "{text}");
         }
         for text in ["9999-12-31", "9999-12-31T00:00:00Z", "2262-04-12"] {
