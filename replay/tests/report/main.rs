@@ -13,4 +13,5 @@ mod chromium;
 mod head;
 mod sizes;
 mod story;
+mod ticks;
 mod usage;

@@ -37,6 +37,27 @@ function length(ms) {
 
 // A count with narrow spaces between thousands.
 const count = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+
+// The decimal place of the last digit that a number has, as an exponent of ten: -2 for 0.25.
+function lastPlace(number) {
+  const [digits, exponent] = number.toExponential(2).split("e");
+  return Number(exponent) - digits.replace(/\.?0+$/, "").replace(/^\d\.?/, "").length;
+}
+
+// A number on an axis of which the numbers are `step` apart: with the digits that tell them apart, of many the last ones.
+function tickNumber(v, step) {
+  if (v === 0) return "0";
+  const place = lastPlace(step), size = Number(v.toExponential(14).split("e")[1]);
+  const digits = Math.min(15, Math.max(1, size - place + 1));
+  let text;
+  if (size < -3 || (size > 4 && digits <= 4)) text = v.toExponential(digits - 1).replace(/\.?0+e/, "e");
+  else {
+    const [whole, fraction] = v.toFixed(Math.min(20, Math.max(0, -place))).split(".");
+    text = count(whole) + (fraction ? "." + fraction : "");
+  }
+  return text.length > 8 ? "…" + text.slice(-7) : text;
+}
+
 const plural = (n, one) => `${count(n)} ${one}${n === 1 ? "" : "s"}`;
 
 // Times on an axis: those that are round and about `wanted` apart (ms).

@@ -117,8 +117,8 @@ function drawUsagePlot(box, plot, ioc) {
         const { step } = ticks(u.scales.x.min, u.scales.x.max, ((u.scales.x.max - u.scales.x.min) / u.width) * 110);
         return found.map((t) => tickText(t, step));
       }, splits: (u) => ticks(u.scales.x.min, u.scales.x.max, ((u.scales.x.max - u.scales.x.min) / u.width) * 110).found },
-      { size: 50, font, stroke: colours.text2, gap: 3, grid: { stroke: colours.line, width: 1 }, ticks: { show: false }, space: 24,
-        values: (u, found) => found.map((v) => short(v)) },
+      { size: 58, font, stroke: colours.text2, gap: 3, grid: { stroke: colours.line, width: 1 }, ticks: { show: false }, space: 24,
+        values: (u, found, axis, space, step) => found.map((v) => tickNumber(v, step)) },
     ],
     series: [{}, ...plot.lines.map((line, number) => ({
       stroke: colours[USAGE_COLOURS[number % USAGE_COLOURS.length]], width: number ? 1.1 : 1.4,

@@ -99,8 +99,8 @@ function drawPlot(box, plot, isLast) {
         const { step } = ticks(u.scales.x.min, u.scales.x.max, ((u.scales.x.max - u.scales.x.min) / u.width) * 110);
         return found.map((t) => tickText(t, step));
       }, splits: (u) => ticks(u.scales.x.min, u.scales.x.max, ((u.scales.x.max - u.scales.x.min) / u.width) * 110).found },
-      { size: 50, font, stroke: colours.text2, gap: 3, grid: { stroke: colours.line, width: 1 }, ticks: { show: false }, space: 24,
-        values: (u, found) => found.map((v) => (plot.states.length && Number.isInteger(v) && plot.states[v] ? S[plot.states[v]].slice(0, 7) : short(v))) },
+      { size: 58, font, stroke: colours.text2, gap: 3, grid: { stroke: colours.line, width: 1 }, ticks: { show: false }, space: 24,
+        values: (u, found, axis, space, step) => found.map((v) => (plot.states.length && Number.isInteger(v) && plot.states[v] ? S[plot.states[v]].slice(0, 7) : tickNumber(v, step))) },
     ],
     series: [{}, { stroke: colours.text1, width: 1.4, paths: uPlot.paths.stepped({ align: 1 }), points: { show: plot.time.length < 30, size: 4, fill: colours.text1 }, spanGaps: false }],
     hooks: { drawAxes: [(u) => drawBelow(u, plot)], draw: [(u) => drawAbove(u, plot)], setSelect: [(u) => {
@@ -116,8 +116,6 @@ function drawPlot(box, plot, isLast) {
   brushWheel(made.over, (event) => made.posToVal(event.offsetX, "x"));
   return made;
 }
-
-const short = (v) => (v !== 0 && (Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3) ? v.toExponential(0) : count(+v.toPrecision(4)));
 
 function area(u) {
   const { left, top, width, height } = u.bbox;
