@@ -10,6 +10,8 @@ use crate::model::series::number;
 use crate::out::{line, Out};
 use crate::output::format::{Format, Writer};
 use crate::time::Zone;
+use iocrec_log::event::Value;
+use std::fmt::LowerExp;
 use std::io;
 
 /// The format.
@@ -31,10 +33,16 @@ impl Writer<ValueLine> for Samples<'_> {
             self.begun = true;
             line!(out, "# {}", line.pv())?;
         }
-        let Some(value) = number(&line.value) else { return Ok(()) };
+        let value = match (&line.value, number(&line.value)) {
+            // by their own digits, of which a double would have others
+            (Value::Float(single), _) => digits(single),
+            (Value::Int(number), _) => digits(number),
+            (Value::UInt(number), _) => digits(number),
+            (_, Some(number)) => digits(number),
+            (_, None) => return Ok(()),
+        };
         let time = self.zone.format(line.time, 9);
         let (date, clock) = (time.get(..10).unwrap_or_default(), time.get(11..29).unwrap_or_default());
-        let value = digits(value);
         match line.alarm {
             Some((severity, status)) => {
                 let (severity, status) = (severity_name(severity), status_name(status));
@@ -56,7 +64,7 @@ pub fn obstacle(line: &ValueLine) -> Option<&'static str> {
 }
 
 /// A finite number without a point: its shortest digits and an exponent.
-fn digits(number: f64) -> String {
+fn digits(number: impl LowerExp) -> String {
     let text = format!("{number:e}");
     let Some((mantissa, exponent)) = text.split_once('e') else { return text };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -100,5 +108,19 @@ mod tests {
             String::from_utf8(bytes).unwrap(),
             "# T:AO\n2026-09-21 14:13:20.000000005 15E-1 NO_ALARM NO_ALARM\n"
         );
+    }
+
+    #[test]
+    fn each_type_has_its_own_digits() {
+        let (zone, mut bytes) = (Zone::utc(), Vec::new());
+        let mut out = Out::new(&mut bytes);
+        let mut writer = (format().writer)(&zone);
+        for value in [Value::Float(0.1), Value::Int(-9_007_199_254_740_993), Value::UInt(u64::MAX)] {
+            writer.write(&mut out, &ValueLine { value, ..ValueLine::of_number(0, 0.0) }).unwrap();
+        }
+        drop(writer);
+        let text = String::from_utf8(bytes).unwrap();
+        let values: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(' ').nth(2)).collect();
+        assert_eq!(values, ["1E-1", "-9007199254740993", "18446744073709551615"]);
     }
 }
