@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{complete, definitions, process, run, write_events, MS, SCAN, SECOND, WALL};
+use common::{complete, definitions, process, run, write_events, write_log, MS, SCAN, SECOND, WALL};
 use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
@@ -233,6 +233,23 @@ fn what_was_begun_before_a_record_processed_anew_is_over() {
         json["begun"].as_array().unwrap().iter().map(|line| line["time"].as_str().unwrap()).collect();
     assert_eq!(begun.len(), 1, "{text}");
     assert!(begun[0].contains("14:13:40"), "the last one may still be on its way: {begun:?}");
+}
+
+/// A CA link of another IOC puts from outside, also where the log does not say whose the circuit is that it came by.
+#[test]
+fn what_a_link_of_another_ioc_put_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    let puts = |ioc: &str| -> Vec<String> {
+        let (code, json, err) = run(here, &["last", ioc, "log", "--utc", "--json"]);
+        assert_eq!(code, 0, "{err}");
+        let json: Json = serde_json::from_str(&json).unwrap();
+        let puts = json["puts"].as_array().unwrap().iter();
+        puts.map(|put| put["pv"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(puts("second"), ["R:FAR"]);
+    assert_eq!(puts("demo"), ["T:SP", "T:SP", "T:CALC.A"]);
 }
 
 /// Nothing is known of that time, so nothing is said of it.

@@ -13,7 +13,7 @@ use super::base_types::has_processed;
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::clients::{ClientLine, Clients, Ended, Slow};
 use super::network::{NetLine, Network};
-use super::putlog::{each_put_rooted, root_put, PutLine, Via};
+use super::putlog::{each_put_rooted, ioc_name, root_put, PutLine, Via};
 use super::run::{record_name, Run};
 use super::state::{FieldState, State};
 use crate::alarms::LETTING_GO;
@@ -466,12 +466,21 @@ impl Last {
     /// such. Returns the put that is its root, if there is one.
     fn puts_of(&mut self, chain: &Chain, has_puts: bool, minute: &mut Minute) -> Option<Rc<PutLine>> {
         let (ioc, end) = (Rc::clone(&self.process.ioc), self.end);
+        // what a chain of another IOC led to by its links came from there, also where its circuit does not say so
+        let is_anothers = chain.root().is_some_and(|root| {
+            let context = chain.run.context();
+            let name = ioc_name(&context, root);
+            !name.is_empty() && (name != &*ioc || *chain.run.host() != *self.process.host)
+        });
         let mut root = None;
         each_put_rooted(chain, &mut |put, is_root| {
             minute.clients.count(&put, minute.filter);
+            let is_own = match put.client_ioc.as_deref() {
+                Some(client) => client == &*ioc,
+                None => is_root || !is_anothers,
+            };
             let inner = matches!(put.via, Via::DbLink | Via::Python)
-                || matches!(put.via, Via::CaLink | Via::PvaLink)
-                    && put.client_ioc.as_deref().is_none_or(|client| client == &*ioc);
+                || matches!(put.via, Via::CaLink | Via::PvaLink) && is_own;
             let is_shown = has_puts && !inner && put.ioc.as_deref() == Some(&*ioc) && put.time <= end;
             let put = Rc::new(put);
             if is_root {
