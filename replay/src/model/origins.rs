@@ -630,6 +630,14 @@ fn turn(old: &Value, new: &Value) -> Turn {
     }
 }
 
+/// A number's bits, as numbers are compared: both zeros are one, and so is all that is no number.
+fn bits(number: f64) -> u64 {
+    match number.is_nan() {
+        true => f64::NAN.to_bits(),
+        false => (number + 0.0).to_bits(),
+    }
+}
+
 /// That of a value; `None` if it is unknown.
 fn fingerprint(value: &Value) -> Option<Fingerprint> {
     let hash = |hashed: &dyn Fn(&mut DefaultHasher)| {
@@ -641,10 +649,28 @@ fn fingerprint(value: &Value) -> Option<Fingerprint> {
         Value::Unknown => return None,
         Value::Int(number) => (0, *number as u64),
         Value::UInt(number) => (1, *number),
-        Value::Float(number) => (2, number.to_bits().into()),
-        Value::Double(number) => (3, number.to_bits()),
+        Value::Float(number) => (2, bits(f64::from(*number))),
+        Value::Double(number) => (3, bits(*number)),
         Value::Text(text) => (4, hash(&|hasher| text.hash(hasher))),
         Value::Array(array) => (5, hash(&|hasher| (array.count, &array.bytes).hash(hasher))),
     };
     Some((kind, bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_the_same_have_one_fingerprint() {
+        let nan = f64::NAN;
+        let numbers = [0.0, -0.0, 1.5, -1.5, nan, nan.copysign(-1.0), f64::INFINITY, f64::NEG_INFINITY];
+        for all in [numbers.map(Value::Double), numbers.map(|number| Value::Float(number as f32))] {
+            for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (a, b))) {
+                let is_one = fingerprint(a) == fingerprint(b);
+                assert_eq!(Some(is_one), value::same(a, b), "{a:?} {b:?}");
+            }
+        }
+        assert_eq!(fingerprint(&Value::Unknown), None);
+    }
 }
