@@ -108,7 +108,11 @@ impl DiffRow {
     /// What is different.
     pub fn difference(&self) -> Difference {
         let value = |field: &Option<FieldState>| field.as_ref().map_or(Value::Unknown, FieldState::value);
-        let certain = |field: &Option<FieldState>| field.as_ref().is_some_and(FieldState::is_certain);
+        // of an array that is cut, the rest may differ
+        let is_cut = |field: &FieldState| field.seen.as_ref().is_some_and(|seen| seen.cut == Some(true));
+        let certain = |field: &Option<FieldState>| {
+            field.as_ref().is_some_and(|field| field.is_certain() && !is_cut(field))
+        };
         match (value(&self.before), value(&self.after)) {
             (Value::Unknown, Value::Unknown) => Difference::Nothing,
             (_, Value::Unknown) if self.ended().is_some() => Difference::Ended,
