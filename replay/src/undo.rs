@@ -178,8 +178,9 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
 impl Undo {
     /// Whether the puts left the field as it was.
     fn is_unchanged(&self) -> bool {
-        !matches!(self.obstacle, Some(Obstacle::WrittenLater(_)))
-            && same(&self.left, &self.value) == Some(true)
+        // of a value that is held in part, the rest may be another
+        let is_open = matches!(self.obstacle, Some(Obstacle::WrittenLater(_) | Obstacle::PartAfter));
+        !is_open && same(&self.left, &self.value) == Some(true)
     }
 
     /// The first put of the series.
@@ -404,7 +405,8 @@ fn judge(
     };
     let old = as_field(old.unwrap_or(Value::Unknown), field, &of);
     let new = as_field(last.new_value(), field, &of);
-    if same(&old, &new) == Some(true) && series.after.is_none() && series.count == 1 {
+    let is_whole = last.kind.new_cut != Some(true);
+    if is_whole && same(&old, &new) == Some(true) && series.after.is_none() && series.count == 1 {
         return None;
     }
     let obstacle = obstacle(field, &old, &new, last, series.after.as_deref(), now.as_ref())

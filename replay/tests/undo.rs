@@ -99,6 +99,36 @@ fn undo(directory: &Path, options: &[&str]) -> (String, String) {
     (script, said)
 }
 
+/// Of a big array the log holds the first elements; the others may have been written.
+#[test]
+fn an_array_that_is_held_in_part_may_have_changed() {
+    let here = tempfile::tempdir().unwrap();
+    let array = |held: usize| {
+        let bytes = [1.0_f64, 2.0, 3.0].iter().take(held).flat_map(|number| number.to_le_bytes()).collect();
+        Value::Array(Array { dbf: Dbf::Double, count: 3, bytes })
+    };
+    let rtype = || "waveform".to_owned();
+    let record = Record { id: 10, ioc: 1, address: 1, name: "T:WF".into(), rtype: rtype() };
+    let (name, dbf) = ("VAL".to_owned(), Dbf::NoAccess);
+    let field = Field { id: 60, ioc: 1, rtype: rtype(), name, dbf, menu: None };
+    let mut events = vec![(MS, Fact::from(record)), (MS, Fact::from(field))];
+    for (time, fact) in put(SECOND, 10, "", "") {
+        let fact = match fact {
+            Fact::Put(put) => {
+                let old = if put.kind == PutKind::Put { array(3) } else { Value::Unknown };
+                Fact::from(Put { dbf: Dbf::Double, count: 3, requested: array(2), old, ..*put })
+            }
+            Fact::Complete(complete) => Fact::Complete(Complete { value: array(2), ..complete }),
+            other => other,
+        };
+        events.push((time, fact));
+    }
+    write_events(&here.path().join("log"), "box1", 7, events);
+    let (script, said) = undo(here.path(), &[]);
+    let reason = "# not put back: only a part of its value after the put is known";
+    assert!(script.contains(reason) && !said.contains("value that they had before"), "{script}{said}");
+}
+
 #[test]
 fn nothing_in_a_log_becomes_a_command() {
     let here = tempfile::tempdir().unwrap();
