@@ -425,27 +425,42 @@ fn differences_are_those_of_the_two_states() {
     assert!(code == 0 && err.contains("-2s is "), "{code} {err}");
 }
 
+/// An array of so many elements, of which the log holds two, that processes each second with these.
+fn arrays(count: u32) -> tempfile::TempDir {
+    let bytes = [1.0_f64, 2.0].map(f64::to_le_bytes).concat();
+    let held = Value::Array(Array { dbf: Dbf::Double, count, bytes });
+    let mut events: Vec<(u64, Fact)> =
+        [1, 2, 3].into_iter().flat_map(|second| processed(second * SECOND, 2, 0.0)).collect();
+    for (_, fact) in &mut events {
+        if let Fact::Complete(Complete { value, .. }) = fact {
+            *value = held.clone();
+        }
+    }
+    log_of(events)
+}
+
 /// Of a big array the log holds the first elements: that the others have not changed is not known.
 #[test]
 fn an_array_that_is_cut_may_have_changed_behind_that() {
-    let said = |count: u32| {
-        let bytes = [1.0_f64, 2.0].map(f64::to_le_bytes).concat();
-        let held = Value::Array(Array { dbf: Dbf::Double, count, bytes });
-        let mut events: Vec<(u64, Fact)> =
-            [1, 2, 3].into_iter().flat_map(|second| processed(second * SECOND, 2, 0.0)).collect();
-        for (_, fact) in &mut events {
-            if let Fact::Complete(Complete { value, .. }) = fact {
-                *value = held.clone();
-            }
-        }
-        let (log, times) = (log_of(events), ["2026-09-21T14:13:21.5", "2026-09-21T14:13:22.5"]);
+    let diff = |count: u32| {
+        let (log, times) = (arrays(count), ["2026-09-21T14:13:21.5", "2026-09-21T14:13:22.5"]);
         let (code, out, err) = run(log.path(), &["diff", times[0], times[1], ".", "--utc"]);
         assert_eq!((code, out.as_str()), (0, ""), "{err}");
         err
     };
-    assert!(said(2).ends_with("0 of 1 PVs had another value\n"), "{}", said(2));
-    let cut = said(100);
+    assert!(diff(2).ends_with("0 of 1 PVs had another value\n"), "{}", diff(2));
+    let cut = diff(100);
     assert!(cut.contains("1 had the same value, but may have changed unseen"), "{cut}");
+    let why = |count: u32| run(arrays(count).path(), &["why", "T:CALC", ".", "--utc"]).1;
+    let (whole, cut) = (why(2), why(100));
+    assert!(
+        whole.contains("may have changed in these logs with the first of these, and not since"),
+        "{whole}"
+    );
+    let unknown =
+        "is not known to have changed in these logs (processed or written 3 times, value [1, 2, ...] \
+                   (2 of 100), 2 times with a value that is not known whole)";
+    assert!(cut.contains(unknown), "{cut}");
 }
 
 /// A file that restores has what changed, as it was at the first time, and names the rest.

@@ -60,7 +60,7 @@ pub struct Answer {
     pub(super) counted_since: Option<String>,
     /// Whether the value before the first of them is known. If not, that one may have been a change.
     pub(super) before_known: bool,
-    /// Number of them after which its value is unknown.
+    /// Number of them after which its value is unknown, or not all of it is known.
     pub(super) values_unknown: u64,
     /// The cause as text.
     pub(super) cause: String,
@@ -313,7 +313,7 @@ impl Answer {
                     }
                     (false, _) if self.values_unknown > 0 => (
                         format!("is not known to have changed {within}"),
-                        format!(", {} times with an unknown value", self.values_unknown),
+                        format!(", {} times with a value that is not known whole", self.values_unknown),
                     ),
                     (false, _) => (
                         format!("may have changed {within} with the first of these, and not since"),
@@ -335,7 +335,8 @@ impl Answer {
             )?;
         }
         if self.changed && self.written_since {
-            let unchanged = if self.otherwise.is_none() { ", without a change" } else { "" };
+            let is_last = matches!(self.last_change(), Some((_, true)));
+            let unchanged = if self.otherwise.is_none() && is_last { ", without a change" } else { "" };
             line!(out, "It was processed or written again{unchanged}, last at {last_written}.")?;
         }
         self.write_ended(out)?;

@@ -141,7 +141,7 @@ impl Answer {
     }
 
     /// When it last changed or may have, and whether it did; `None` if it did not.
-    fn last_change(&self) -> Option<(i64, bool)> {
+    pub(super) fn last_change(&self) -> Option<(i64, bool)> {
         let changed = Some(self.lead.changed_at()).filter(|_| self.changed);
         match (changed, self.lead.doubt) {
             (Some(changed), Some(doubt)) if doubt > changed => Some((doubt, false)),

@@ -7,7 +7,7 @@ use crate::model::chain::{Chain, Span, SpanKind, Trigger};
 use crate::model::putlog;
 use crate::model::roots::Roots;
 use crate::model::run::{field_name, record_name, HeldIoc};
-use crate::model::value;
+use crate::model::{outcome, value};
 use crate::time::SECOND;
 use iocrec_log::event::Value;
 use std::collections::VecDeque;
@@ -68,7 +68,7 @@ pub(super) struct Seen {
     pub(super) count: u64,
     /// Time of the first value that may have been a change: the value before it is unknown.
     pub(super) in_doubt: Option<i64>,
-    /// Number of times that it was put to or processed with an unknown value.
+    /// Number of times that it was put to or processed with a value of which not all is known.
     pub(super) unknown: u64,
     /// Time of the last value that may have been a change, or is unknown.
     pub(super) doubt: Option<i64>,
@@ -248,6 +248,13 @@ impl Seen {
                 self.in_doubt = Some(moment.time);
             }
             if ask == Ask::Value && same.is_none() {
+                self.doubt = Some(moment.time);
+            }
+            // of a value that is cut, the rest may have changed
+            let is_cut = |value: &Value| outcome::is_cut(value, true) == Some(true);
+            let may_differ = is_cut(&moment.value) || before.as_ref().is_some_and(is_cut);
+            if ask == Ask::Value && same == Some(true) && may_differ {
+                self.unknown += 1;
                 self.doubt = Some(moment.time);
             }
             // A process begins with its own values, even if they are as those before.
