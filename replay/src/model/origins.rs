@@ -417,9 +417,12 @@ impl Origins {
     /// changed, if anything has; if so, call [`Origins::changed`].
     pub fn state(&mut self, number: Number, begin: i64, value: &Value, alarm: (u16, u16)) -> Option<Turns> {
         let followed = self.records.get_mut(number)?.followed.as_mut()?;
+        // of an array that is cut, the rest may have changed
+        let is_whole = outcome::is_cut(value, true) != Some(true);
         let (value, before) = (fingerprint(value), followed.began.replace(begin));
         let value_turn = match (followed.value, value) {
-            (Some(was), Some(is)) if was == is => Turn::No,
+            (Some(was), Some(is)) if was == is && is_whole => Turn::No,
+            (Some(was), Some(is)) if was == is => Turn::Perhaps,
             (Some(_), Some(_)) => Turn::Yes,
             _ => Turn::Perhaps,
         };
@@ -623,7 +626,9 @@ type Fingerprint = (u8, u64);
 
 /// Whether a value has become another.
 fn turn(old: &Value, new: &Value) -> Turn {
+    let is_cut = |value: &Value| outcome::is_cut(value, true) == Some(true);
     match value::same(old, new) {
+        Some(true) if is_cut(old) || is_cut(new) => Turn::Perhaps,
         Some(true) => Turn::No,
         Some(false) => Turn::Yes,
         None => Turn::Perhaps,
@@ -660,6 +665,27 @@ fn fingerprint(value: &Value) -> Option<Fingerprint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iocrec_log::event::Array;
+
+    #[test]
+    fn what_is_cut_may_have_changed() {
+        let followed = Followed {
+            of: (0, 0),
+            value: None,
+            alarm: None,
+            began: None,
+            changes: VecDeque::new(),
+            forgot: false,
+            fields: Vec::new(),
+        };
+        let mut origins = Origins::new(|_, _| String::new());
+        origins.records.push(Seen { followed: Some(Box::new(followed)) });
+        let array = |count| Value::Array(Array { dbf: Dbf::Double, count, bytes: vec![0; 16] });
+        let turns = [2, 2, 100, 100].map(|count| origins.state(0, 0, &array(count), (0, 0)));
+        let of_values = turns.map(|turns| turns.map(|turns| turns.value));
+        assert_eq!(of_values, [Some(Turn::Perhaps), None, Some(Turn::Yes), Some(Turn::Perhaps)]);
+        assert_eq!([2, 100].map(|count| turn(&array(count), &array(count))), [Turn::No, Turn::Perhaps]);
+    }
 
     #[test]
     fn values_that_are_the_same_have_one_fingerprint() {
