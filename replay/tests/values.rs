@@ -451,6 +451,14 @@ fn an_array_that_is_cut_may_have_changed_behind_that() {
     assert!(diff(2).ends_with("0 of 1 PVs had another value\n"), "{}", diff(2));
     let cut = diff(100);
     assert!(cut.contains("1 had the same value, but may have changed unseen"), "{cut}");
+    // since when it is known to have its value
+    let first = |count: u32| {
+        let words = ["at", "2026-09-21T14:13:22.5", ".", "--utc", "--format", "jsonl"];
+        let (_, out, err) = run(arrays(count).path(), &words);
+        let line: serde_json::Value = serde_json::from_str(out.trim()).expect(&err);
+        line["first"].as_str().unwrap()[..19].to_owned()
+    };
+    assert_eq!([2, 100].map(first), ["2026-09-21T14:13:21", "2026-09-21T14:13:22"]);
     let why = |count: u32| run(arrays(count).path(), &["why", "T:CALC", ".", "--utc"]).1;
     let (whole, cut) = (why(2), why(100));
     assert!(

@@ -333,6 +333,10 @@ impl State {
             return;
         }
         let equal = before.and_then(|before| same(&before.value(), &line.value));
+        // of an array that is cut, the rest may have changed
+        let is_cut = line.cut == Some(true) || before.is_some_and(|before| before.cut == Some(true));
+        let may_differ = is_cut && equal == Some(true);
+        let equal = equal.filter(|_| !may_differ);
         let read = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
         let of = self.processes.get(&key.0);
         let is_set_since = self.set_by_processing.is_over(&key).is_some();
@@ -358,7 +362,8 @@ impl State {
             true => Some(Rc::new(Changed::by(&line, since))),
             false => before.and_then(|before| before.changed.clone()),
         };
-        let at_least = before.is_some_and(|before| before.at_least) || counted && !was_certain;
+        let at_least =
+            before.is_some_and(|before| before.at_least) || counted && (!was_certain || may_differ);
         let counts = counted && equal == Some(false);
         let changes = before.map_or(0, |before| before.changes).saturating_add(u32::from(counts));
         let alarm = line.alarm.or(before.and_then(|before| before.alarm));
