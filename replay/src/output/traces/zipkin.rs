@@ -14,7 +14,7 @@ use crate::output::format::Writer;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Writes chains as an array.
 #[derive(Default)]
@@ -120,23 +120,18 @@ fn zipkin_span<'a>(span: &'a OtlpSpan, resource: &'a [Attribute]) -> Span<'a> {
 /// The other side of a put or a link, if anything is known of it.
 fn remote(span: &OtlpSpan) -> Option<Endpoint<'_>> {
     let get = |key| text(&span.attributes, key);
+    let end = |address: &str, port: &str| {
+        let ip: IpAddr = text(&span.attributes, address)?.parse().ok()?;
+        let port = span.attributes.iter().find(|attribute| attribute.key == port);
+        let port = port.and_then(|port| match port.value {
+            AnyValue::Int(port) => u16::try_from(port).ok(),
+            _ => None,
+        });
+        Some((ip, port))
+    };
     let (name, address) = match span.kind {
-        SERVER => {
-            let ip = get("network.peer.address").and_then(|ip| ip.parse().ok());
-            let port = span.attributes.iter().find(|attribute| attribute.key == "network.peer.port");
-            let port = port.and_then(|port| match port.value {
-                AnyValue::Int(port) => u16::try_from(port).ok(),
-                _ => None,
-            });
-            (get("client.address"), ip.map(|ip: IpAddr| (ip, port)))
-        }
-        CLIENT => {
-            let address = get("server.address").and_then(|address| address.parse().ok());
-            (
-                get("service.peer.name"),
-                address.map(|address: SocketAddr| (address.ip(), Some(address.port()))),
-            )
-        }
+        SERVER => (get("client.address"), end("network.peer.address", "network.peer.port")),
+        CLIENT => (get("service.peer.name"), end("server.address", "server.port")),
         _ => return None,
     };
     let mut endpoint = Endpoint { service_name: name, ..Endpoint::default() };

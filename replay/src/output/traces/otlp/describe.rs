@@ -2,7 +2,7 @@
 
 use super::pva::{describe_pva, span_name};
 use super::shape::{
-    any, int, peer, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Status, CLIENT, ERROR, SERVER,
+    any, int, peer, server, text, AnyValue, Attribute, OtlpEvent, OtlpSpan, Status, CLIENT, ERROR, SERVER,
 };
 use super::since_1970;
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span};
@@ -158,9 +158,8 @@ pub(super) fn describe_link(otlp: &mut OtlpSpan, context: &Context, link: &LinkS
     let target_context = target.run.context();
     let Some(root) = target.root() else { return };
     if let Some(packet) = root.packet() {
-        if let [_, Some(server)] = target_context.addresses(packet.circuit) {
-            text(attributes, "server.address", &server);
-        }
+        let [_, address] = target_context.addresses(packet.circuit);
+        server(attributes, address.as_deref());
     }
     text(attributes, "service.peer.name", ioc_of(&target_context, root).map_or("", |ioc| ioc.name.as_str()));
 }

@@ -158,11 +158,21 @@ pub(crate) fn int(attributes: &mut Vec<Attribute>, key: &'static str, value: i64
     attributes.push(Attribute { key, value: AnyValue::Int(value) });
 }
 
-/// Adds the address and the port of a client. The address is without the brackets that one of IPv6 has before a port.
+/// Adds the address and the port of a client.
 pub(crate) fn peer(attributes: &mut Vec<Attribute>, client: Option<&str>) {
-    if let Some((ip, port)) = client.and_then(|client| client.rsplit_once(':')) {
-        text(attributes, "network.peer.address", ip.trim_matches(['[', ']']));
-        int(attributes, "network.peer.port", port.parse().unwrap_or_default());
+    end(attributes, ["network.peer.address", "network.peer.port"], client);
+}
+
+/// Adds the address and the port of a server.
+pub(crate) fn server(attributes: &mut Vec<Attribute>, server: Option<&str>) {
+    end(attributes, ["server.address", "server.port"], server);
+}
+
+/// Adds both parts of `ADDRESS:PORT`. The address is without the brackets that one of IPv6 has before a port.
+fn end(attributes: &mut Vec<Attribute>, [address, number]: [&'static str; 2], end: Option<&str>) {
+    if let Some((ip, port)) = end.and_then(|end| end.rsplit_once(':')) {
+        text(attributes, address, ip.trim_matches(['[', ']']));
+        int(attributes, number, port.parse().unwrap_or_default());
     }
 }
 

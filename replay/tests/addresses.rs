@@ -1,9 +1,10 @@
-//! A client whose address is one of IPv6: it is asked for by that, with and without brackets, and exported without.
+//! Addresses: a client of IPv6 is asked for by its own, with and without brackets; in exports they stand without brackets
+//! and port.
 
 mod common;
 
 use common::network::{log_of, NAMESPACE};
-use common::{run, SECOND};
+use common::{run, write_log, SECOND};
 use iocrec_log::event::*;
 use std::net::Ipv6Addr;
 
@@ -87,4 +88,20 @@ fn its_address_is_exported_as_one() {
         assert_eq!(code, 0, "{command} {format}: {err}");
         assert!(out.contains(expected), "{command} {format}: {out}");
     }
+}
+
+#[test]
+fn the_server_of_a_link_has_an_address_and_a_port() {
+    let directory = tempfile::tempdir().unwrap();
+    write_log(&directory.path().join("log"), "box1", 7);
+    let traces = |format: &str| run(directory.path(), &["traces", "log", "--format", format]).1;
+    let (otlp, zipkin) = (traces("otlp"), traces("zipkin"));
+    for attribute in [
+        r#"{"key":"server.address","value":{"stringValue":"10.0.0.9"}}"#,
+        r#"{"key":"server.port","value":{"intValue":"5066"}}"#,
+    ] {
+        assert!(otlp.contains(attribute), "{attribute} is not in {otlp}");
+    }
+    let end = r#""remoteEndpoint":{"serviceName":"second","ipv4":"10.0.0.9","port":5066}"#;
+    assert!(zipkin.contains(end), "{zipkin}");
 }
