@@ -65,6 +65,9 @@ fn rates_are_over_the_time_that_was_recorded() {
     let (rate, before) = rates(&json);
     assert!((rate - 5.0).abs() < 0.3 && (before - 10.0).abs() < 0.3, "{rate} {before}\n{text}");
     assert!(text.contains("no recorder's run is in the logs") && json["lost_before"] == false, "{text}");
+    // three recorders saw it, but it is one thread
+    let scan = json["threads"].as_array().unwrap().iter().find(|line| line["thread"] == "scan-0.1").unwrap();
+    assert!(scan["count"] == 1 && !text.contains("scan-0.1 (3)"), "{scan}\n{text}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ const MAX_BEGUN: usize = 100_000;
 pub struct ThreadLine {
     /// Their name.
     pub name: String,
-    /// Their number, as far as they did anything.
+    /// Their number, as far as they did anything; one that several recorders saw is one.
     pub threads: usize,
     /// Wall-clock time of the last thing that one of them was seen to do, and its record.
     pub last: i64,
@@ -46,9 +46,11 @@ pub(super) struct Walk<'a> {
     pub(super) wording: Wording,
 }
 
-/// What a thread did.
+/// What a thread did, as one recorder saw it.
 struct Did {
     name: String,
+    /// Its number in the kernel, by which the threads of several recorders are told apart.
+    tid: Option<u32>,
     last: i64,
     record: Option<Rc<str>>,
     in_minute: u64,
@@ -117,12 +119,17 @@ impl<'a> Walk<'a> {
             let name = || record_name(&run.context(), record).into();
             Rc::clone(names.entry((key.0, record)).or_insert_with(name))
         });
-        let did = self.threads.entry(key).or_insert_with(|| Did {
-            name: run.context().thread(thread).map(|thread| thread.name.clone()).unwrap_or_default(),
-            last: time,
-            record: None,
-            in_minute: 0,
-            before: 0,
+        let did = self.threads.entry(key).or_insert_with(|| {
+            let context = run.context();
+            let thread = context.thread(thread);
+            Did {
+                name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
+                tid: thread.map(|thread| thread.tid),
+                last: time,
+                record: None,
+                in_minute: 0,
+                before: 0,
+            }
         });
         if time >= did.last {
             did.last = time;
@@ -138,10 +145,14 @@ impl<'a> Walk<'a> {
     /// The threads by name, the last to do something first.
     pub(super) fn lines(self) -> Vec<ThreadLine> {
         let mut names: BTreeMap<String, ThreadLine> = BTreeMap::new();
+        let mut counted = HashSet::new();
         for did in self.threads.into_values() {
             let line = names.entry(did.name.clone()).or_default();
+            // each recorder numbers the threads anew
+            if did.tid.is_none_or(|tid| counted.insert((did.name.clone(), tid))) {
+                line.threads += 1;
+            }
             line.name = did.name;
-            line.threads += 1;
             line.in_minute += did.in_minute;
             line.before += did.before;
             if did.last >= line.last {
