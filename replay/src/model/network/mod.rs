@@ -20,7 +20,7 @@ use crate::namesakes::selects;
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Address, CircuitId, Fact, IocId, Ip6};
+use iocrec_log::event::{Address, CircuitId, Fact, IocId, Ip6, PvaMonitor};
 use iocrec_log::reader::{About, Cause, Choice, Classes, SegmentFile};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -274,12 +274,24 @@ impl Reading<'_> {
     }
 }
 
+/// Whether a block of these classes is needed.
+type Needs = fn(Classes, &About) -> bool;
+
+/// Whether a block may tell that a PVAccess monitor starts or stops. Most with puts do not.
+fn may_tell_monitors(about: &About) -> bool {
+    let monitor = Fact::PvaMonitor(PvaMonitor { circuit: 0, channel: 0, ioid: 0, starts: true }).number();
+    about.contents.as_ref().is_none_or(|contents| contents.counts.iter().any(|(kind, _)| *kind == monitor))
+}
+
 impl Network {
     /// Reads all runs, and reports what can't be read.
     pub fn read(logs: &Logs) -> Network {
         let mut found = Network::default();
         for run in logs.runs() {
-            found.run(run, |classes| classes.others() || classes.notes(), Some(logs.notices()));
+            let needs = |classes: Classes, about: &About| {
+                classes.others() || classes.notes() || classes.network() && may_tell_monitors(about)
+            };
+            found.run(run, needs, Some(logs.notices()));
         }
         found
     }
@@ -288,7 +300,7 @@ impl Network {
     pub fn of_devices(logs: &Logs, filter: &Filter) -> Vec<NetLine> {
         let mut found = Network::default();
         for run in logs.runs() {
-            found.run(run, Classes::notes, None);
+            found.run(run, |classes, _| classes.notes(), None);
         }
         found.lines.retain(|line| line.kind.is_of_devices());
         found.lines(filter, false).0
@@ -315,7 +327,7 @@ impl Network {
     }
 
     /// Reads a run. Damage is reported to `notices`, if not where hits are read.
-    fn run(&mut self, files: &[SegmentFile], needs: fn(Classes) -> bool, notices: Option<&Rc<Notices>>) {
+    fn run(&mut self, files: &[SegmentFile], needs: Needs, notices: Option<&Rc<Notices>>) {
         let mut context = Context::sharing(&budget(files));
         SetLater::find(files).inspect(|set| set.apply_to(&mut context));
         let mut host: Rc<str> = "".into();
@@ -324,7 +336,7 @@ impl Network {
         let mut span: Option<(i64, i64)> = None;
         // Bulk, mostly hits of other kinds, need not be unpacked.
         let choose = move |about: &About| match about.classes {
-            Some(classes) if !needs(classes) && !about.defines => Choice::Pass,
+            Some(classes) if !needs(classes, about) && !about.defines => Choice::Pass,
             _ => Choice::Read,
         };
         let mut scan = Scan::new(files, Blocks::All).choosing(Arc::new(choose));
