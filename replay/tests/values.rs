@@ -444,7 +444,8 @@ fn arrays(count: u32) -> tempfile::TempDir {
 fn an_array_that_is_cut_may_have_changed_behind_that() {
     let diff = |count: u32| {
         let (log, times) = (arrays(count), ["2026-09-21T14:13:21.5", "2026-09-21T14:13:22.5"]);
-        let (code, out, err) = run(log.path(), &["diff", times[0], times[1], ".", "--utc"]);
+        let words = ["diff", times[0], times[1], ".", "--pv", "T:CALC", "--utc"];
+        let (code, out, err) = run(log.path(), &words);
         assert_eq!((code, out.as_str()), (0, ""), "{err}");
         err
     };
@@ -453,7 +454,8 @@ fn an_array_that_is_cut_may_have_changed_behind_that() {
     assert!(cut.contains("1 had the same value, but may have changed unseen"), "{cut}");
     // since when it is known to have its value
     let first = |count: u32| {
-        let words = ["at", "2026-09-21T14:13:22.5", ".", "--utc", "--format", "jsonl"];
+        let words =
+            ["at", "2026-09-21T14:13:22.5", ".", "--pv", "T:CALC", "--utc", "--format", "jsonl"];
         let (_, out, err) = run(arrays(count).path(), &words);
         let line: serde_json::Value = serde_json::from_str(out.trim()).expect(&err);
         line["first"].as_str().unwrap()[..19].to_owned()
