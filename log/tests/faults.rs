@@ -5,8 +5,10 @@ mod common;
 use common::disk::{Disk, Faults};
 use common::{noise_mark, read_all, split_losses, SECOND};
 use iocrec_log::event::{Event, Fact, Record};
+use iocrec_log::reader::Segment;
 use iocrec_log::writer::{Options, State, Writer, MIN_DISK, MIN_SEGMENT};
-use std::io::ErrorKind;
+use std::io::{Cursor, ErrorKind};
+use std::path::Path;
 
 const KINDS: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem];
 
@@ -30,13 +32,18 @@ fn load(writer: &mut Writer<Disk>, size: usize) -> u64 {
 
 /// `keep`: nothing needs to be deleted, so that all that is stored can be read at the end.
 fn run(keep: bool, faults: Faults) -> (Disk, Writer<Disk>, u64) {
+    run_with(keep, faults, 700)
+}
+
+/// The same with events of this size.
+fn run_with(keep: bool, faults: Faults, size: usize) -> (Disk, Writer<Disk>, u64) {
     let disk = Disk::default();
     let max_disk = if keep { 64 << 20 } else { MIN_DISK };
     let options = Options { max_disk, segment: Some(64 << 10), level: 1, ..Options::default() };
     let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
     disk.watch_cap(max_disk);
     disk.set_faults(Some(Faults { first: faults.first.saturating_add(disk.operations()), ..faults }));
-    let pushed = load(&mut writer, 700);
+    let pushed = load(&mut writer, size);
     (disk, writer, pushed)
 }
 
@@ -71,6 +78,32 @@ fn at_every_operation() {
             }
         }
     }
+}
+
+/// The disk is full for a moment, perhaps just as a segment begins: that one is begun again, and readers miss none.
+#[test]
+fn segments_are_numbered_without_gaps() {
+    let kind = ErrorKind::StorageFull;
+    let (disk, _, _) = run_with(true, Faults { first: u64::MAX, count: 0, kind }, 2000);
+    assert!(disk.segments().len() >= 4);
+    let mut begun_again = 0;
+    for first in 0..disk.operations() {
+        let (disk, mut writer, _) = run_with(true, Faults { first, count: 1, kind }, 2000);
+        disk.set_faults(None);
+        writer.close(1000 * SECOND);
+        if std::iter::from_fn(|| writer.take_notice()).any(|line| line.starts_with("storing paused: ")) {
+            continue;
+        }
+        // an older segment made room
+        begun_again += writer.status().deleted_early;
+        let segments = disk.segments();
+        let number = |(name, bytes): &(String, Vec<u8>)| {
+            Segment::read(Cursor::new(bytes), Path::new(name)).unwrap().header().sequence
+        };
+        let numbers: Vec<u32> = segments.iter().map(number).collect();
+        assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "operation {first}: {numbers:?}");
+    }
+    assert!(begun_again > 0);
 }
 
 /// The same with a cap that makes it delete: the rest is sound, and never too much.

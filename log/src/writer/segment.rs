@@ -300,28 +300,28 @@ impl<S: Storage> Writer<S> {
         self.newest = Some(name);
         let limit = open.limit;
         self.storage.create(&name.to_string(), limit).map_err(|error| Doing::CreateSegment.failed(error))?;
-        self.next_segment = self.next_segment.saturating_add(1);
         self.retention.add(name, limit, self.now);
         self.open = Some(open);
         let begun = self.append(head);
-        if begun.is_err() {
-            self.abandon_segment();
+        // the number of one that is gone is the next one's: readers would miss a segment
+        if begun.is_ok() || !self.abandon_segment() {
+            self.next_segment = self.next_segment.saturating_add(1);
         }
         begun
     }
 
     /// Closes the open segment after an error. Deletes it if it holds nothing but its keyframe, or every attempt on a
-    /// full disk would leave a piece of a segment.
-    pub(super) fn abandon_segment(&mut self) {
-        if let Some(open) = self.open {
-            self.note_abandoned(&open);
-        }
-        let fresh = self.open.is_some_and(|open| open.fresh);
-        let name = self.retention.newest().filter(|_| fresh);
+    /// full disk would leave a piece of a segment. True if it is gone.
+    pub(super) fn abandon_segment(&mut self) -> bool {
+        let Some(open) = self.open else { return false };
+        self.note_abandoned(&open);
+        let name = self.retention.newest().filter(|_| open.fresh);
         self.close_segment();
-        if name.is_some_and(|name| self.storage.remove(&name.to_string()).is_ok()) {
+        let is_gone = name.is_some_and(|name| self.storage.remove(&name.to_string()).is_ok());
+        if is_gone {
             self.retention.forget_newest();
         }
+        is_gone
     }
 
     /// Deletes the oldest segment that is not pinned because the file system is full. Returns the bytes that it took.
