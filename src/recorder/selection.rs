@@ -28,11 +28,12 @@ impl Selection {
             && !self.exclude.iter().any(|glob| glob.matches(name))
     }
 
-    /// Whether a PV, `RECORD` or `RECORD.FIELD`, is wanted, by its whole name or by its record's.
+    /// Whether a PV, `RECORD` or `RECORD.FIELD`, is wanted, by its whole name or by its record's. One whose name is not known
+    /// yet (empty) is: it may turn out to be.
     pub fn pv(&self, name: &str) -> bool {
         let record = Pv::new(name).record;
         let matches = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(name) || glob.matches(record));
-        (self.only.is_empty() || matches(&self.only)) && !matches(&self.exclude)
+        name.is_empty() || (self.only.is_empty() || matches(&self.only)) && !matches(&self.exclude)
     }
 }
 
@@ -45,7 +46,7 @@ mod tests {
         let selection = Selection::new(&["SR:*".into()], &["*:SCAN?".into()]);
         assert!(selection.record("SR:BPM1") && selection.pv("SR:BPM1.VAL"));
         assert!(!selection.record("SR:SCAN1") && !selection.pv("SR:SCAN1.PROC"));
-        assert!(!selection.record("LI:BPM1") && !selection.pv(""));
-        assert!(Selection::default().pv(""));
+        assert!(!selection.record("LI:BPM1") && !selection.record("") && !selection.pv("LI:BPM1"));
+        assert!(selection.pv("") && Selection::new(&[], &["*".into()]).pv("") && Selection::default().pv(""));
     }
 }

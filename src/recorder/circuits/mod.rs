@@ -285,8 +285,8 @@ impl Circuits {
         self.server_threads.known.drain(..).for_each(|event| env.sink.push(event));
     }
 
-    /// Hands the events from packets to the sink, except puts to unwanted PVs. The ends of their channels belong to it, since
-    /// the log has the beginnings.
+    /// Hands the events from packets to the sink, except puts to unwanted PVs: not those on channels whose names are not known
+    /// yet. The ends of their channels belong to it, since the log has the beginnings.
     pub fn hand_over(&mut self, env: &mut Env<'_>) {
         let selection = &env.options.selection;
         for event in self.events.drain(..) {
@@ -340,11 +340,32 @@ mod tests {
     use super::*;
     use crate::recorder::selection::Selection;
     use crate::recorder::testing::Bench;
-    use iocrec_log::event::{Channel, Origin, PvaMonitor};
+    use iocrec_log::event::{CaPut, Channel, Origin, PvaMonitor};
 
     fn channel(circuit: CircuitId, id: ChannelId, pv: &str) -> Fact {
         let (pv, origin) = (pv.to_owned(), Origin::Opened);
         Fact::from(Channel { id, circuit, cid: Some(1), sid: Some(1), pv, dbr: None, count: None, origin })
+    }
+
+    /// A channel that was open before the recorder began may be to any PV. What is written until its name is found is no less
+    /// a put to it.
+    #[test]
+    fn puts_before_a_name_is_known_are_kept() {
+        let put = |channel| {
+            let (dbr, payload) = (5, vec![0, 0, 0, 7]);
+            let (notify, count, ioid, length) = (false, 1, 1, 4);
+            Fact::CaPut(CaPut { circuit: 1, channel, notify, dbr, count, ioid, length, payload })
+        };
+        let mut bench = Bench::new();
+        bench.options.selection = Selection::new(&["T:*".into()], &[]);
+        let mut circuits = Circuits::default();
+        let before = [channel(1, 1, ""), channel(1, 2, ""), put(1), put(2)];
+        let after = [channel(1, 1, "T:A"), channel(1, 2, "X"), put(1), put(2)];
+        let facts = before.into_iter().chain(after);
+        circuits.events.extend(facts.map(|fact| Event { time: 1, fact }));
+        circuits.hand_over(&mut bench.env());
+        let put_to = |fact: &Fact| if let Fact::CaPut(put) = fact { Some(put.channel) } else { None };
+        assert_eq!(bench.facts().iter().filter_map(put_to).collect::<Vec<_>>(), [1, 2, 1]);
     }
 
     /// Circuits end without saying that their channels do.
