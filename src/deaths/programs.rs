@@ -103,6 +103,8 @@ pub struct Deaths {
     places: Option<Table<u32, u64>>,
     batch: Rc<RefCell<Batch>>,
     lost: u64,
+    /// Whether they tell which process the kernel kills to get memory back.
+    pub tells_memory: bool,
     /// Dropped before the programs.
     _links: Vec<Link>,
     _object: Object,
@@ -176,7 +178,8 @@ impl Deaths {
             Ok(link) => links.push(link),
             Err(failure) => parts.push(Lacks::NoOom(failure)),
         }
-        Ok(Deaths { buffer, mortals, places, batch, lost: 0, _links: links, _object: object })
+        let tells_memory = links.len() > needed.len();
+        Ok(Deaths { buffer, mortals, places, batch, lost: 0, tells_memory, _links: links, _object: object })
     }
 
     /// Becomes readable when an event waits.

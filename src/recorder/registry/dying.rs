@@ -38,6 +38,8 @@ pub struct Signal {
     pub code: i32,
     /// Whether that was the process itself.
     pub own: bool,
+    /// Whether the kernel's SIGKILL for lack of memory would look the same: before Linux 4.14.
+    pub or_kernel: bool,
     /// The process that sent it; 0: the kernel.
     pub pid: u32,
     /// Name of that process, as it may call itself.
@@ -201,6 +203,9 @@ impl Dying {
             (true, false) => text += &format!(" after {} had sent it", others.join(" and ")),
             (false, false) => text += &format!(" or by {}", others.join(" or by ")),
         }
+        if i32::from(signal) == libc::SIGKILL && last.or_kernel {
+            text += " or by the kernel for lack of memory";
+        }
         let (then, now) = self.left_out;
         if now > then {
             text += &format!(", or by another: {} later signals to it are not known", now - then);
@@ -275,6 +280,7 @@ mod tests {
             from: SignalFrom::Process,
             code: 0,
             own: user.is_empty(),
+            or_kernel: false,
             pid,
             program,
             user: user.into(),
@@ -423,6 +429,20 @@ mod tests {
             dying.signal(signal(SECOND, 9, 12, "op"), 0);
             assert!(dying.out_of_memory(SECOND + later));
             assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by the kernel for lack of memory");
+        }
+    }
+
+    /// Linux 4.9 does not say either which process it kills to get memory back.
+    #[test]
+    fn perhaps_killed_for_lack_of_memory() {
+        for (user, who) in [("op", "pid 12 (bash, user op)"), ("", "itself")] {
+            let mut dying = Dying::default();
+            dying.signal(Signal { or_kernel: true, ..signal(SECOND, 9, 12, user) }, 0);
+            let how = format!("killed by SIGKILL, sent by {who} or by the kernel for lack of memory");
+            assert_eq!(dying.how(Some(9)), how);
+            // for that it sends no other signal
+            dying.signal(Signal { or_kernel: true, ..signal(SECOND, 15, 12, user) }, 0);
+            assert_eq!(dying.how(Some(15)), format!("killed by SIGTERM, sent by {who}"));
         }
     }
 

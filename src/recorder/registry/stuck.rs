@@ -452,6 +452,7 @@ mod tests {
             from: SignalFrom::Process,
             code: 0,
             own: false,
+            or_kernel: false,
             pid: 12,
             program: String::new(),
             user: String::new(),

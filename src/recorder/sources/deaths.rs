@@ -54,7 +54,7 @@ impl Deaths {
                     *last = time;
                 }
                 let user = if sent.sender == 0 { String::new() } else { self.user(sent.uid) };
-                note_signal(&mut cx.env, ioc, time, sent, user);
+                note_signal(&mut cx.env, ioc, time, sent, user, self.programs.tells_memory);
             }
             What::Delivered(delivered) => crash::note(&mut cx.env, ioc, time, delivered),
             What::OutOfMemory => {
@@ -109,7 +109,14 @@ fn nothing(ioc: &TracedIoc) -> SignalSent {
     }
 }
 
-fn note_signal(env: &mut Env<'_>, ioc: &mut TracedIoc, time: u64, sent: Sent, user: String) {
+fn note_signal(
+    env: &mut Env<'_>,
+    ioc: &mut TracedIoc,
+    time: u64,
+    sent: Sent,
+    user: String,
+    tells_memory: bool,
+) {
     let Sent { signal, code, sender, uid, program, left_out } = sent;
     let from = if sender == 0 { SignalFrom::Kernel } else { SignalFrom::Process };
     let own = sender == ioc.pid;
@@ -120,6 +127,7 @@ fn note_signal(env: &mut Env<'_>, ioc: &mut TracedIoc, time: u64, sent: Sent, us
         from,
         code,
         own,
+        or_kernel: !tells_memory && code == 0,
         pid: sender,
         program: program.clone(),
         user: user.clone(),
