@@ -176,7 +176,13 @@ impl Threads {
         if self.known.get(&tid).is_some_and(is_at) {
             return;
         }
-        self.known.values_mut().filter(|thread| is_at(thread)).for_each(|thread| thread.begun = None);
+        for (tid, thread) in self.known.iter_mut().filter(|(_, thread)| is_at(thread)) {
+            thread.begun = None;
+            // it returned there before
+            if let Some(under_way) = self.under_way.get_mut(tid) {
+                under_way.0.pop_if(|begun| begun.address == address);
+            }
+        }
     }
 
     /// The id of a defined thread.
@@ -264,6 +270,21 @@ mod tests {
         let at = |sp| threads.processes_at(7, sp);
         assert_eq!([at(700), at(850), at(950)], [Some(2), Some(1), None]);
         assert_eq!(at(0), Some(2), "it is not known where it stands");
+    }
+
+    /// A device's thread completes what a scan thread began, which then crashes anywhere.
+    #[test]
+    fn a_record_that_another_thread_completes_is_not_processed() {
+        let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+        let mut threads = Threads::default();
+        let owner = Owner { id: 1, process: &ioc.process };
+        let at = |tid, sp| HitPlace { tid, sp, time: 1 };
+        threads.define(&mut bench.env(), owner, at(7, 900), Step::Process(1));
+        threads.define(&mut bench.env(), owner, at(8, 900), Step::Process(2));
+        assert_eq!([threads.processes_at(7, 700), threads.processes_at(8, 700)], [Some(1), Some(2)]);
+        threads.completed(8, 1);
+        assert_eq!([threads.processes_at(7, 700), threads.processes_at(8, 700)], [None, Some(2)]);
+        assert_eq!([threads.processes(7), threads.processes(8)], [None, Some(2)]);
     }
 
     #[test]
