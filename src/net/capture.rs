@@ -137,8 +137,9 @@ pub struct Capture {
     loading: Option<Receiver<Result<Stateful, LoadError>>>,
     /// Why it is not stateful.
     refused: Option<LoadError>,
-    /// The ports that pass.
+    /// The ports that pass, and why others don't that should.
     ports: Ports,
+    not_changed: Option<CaptureError>,
     /// Names of the interfaces to watch; none for all.
     interfaces: Vec<String>,
     /// Whether the stateful filter is new.
@@ -211,6 +212,7 @@ impl Capture {
             stateful: None,
             loading,
             refused: None,
+            not_changed: None,
             ports,
             interfaces,
             tells: false,
@@ -271,6 +273,20 @@ impl Capture {
         set_filter(&mut self.taps, self.stateful.as_mut(), &indices, ports, self.grouped)?;
         self.ports = ports.clone();
         Ok(())
+    }
+
+    /// Captures these ports, if it does not yet. The old filter stays if the new one is refused: why, if the last one was not.
+    pub fn follow(&mut self, ports: &Ports) -> Option<&CaptureError> {
+        let was_refused = self.not_changed.is_some();
+        // one of the two may have been changed
+        let is_set = !was_refused && self.ports == *ports;
+        self.not_changed = if is_set { None } else { self.set_ports(ports).err() };
+        self.not_changed.as_ref().filter(|_| !was_refused)
+    }
+
+    /// Why a port that it should capture is not captured.
+    pub fn lacks(&self, port: u16) -> Option<&CaptureError> {
+        self.not_changed.as_ref().filter(|_| !self.ports.has_any(port))
     }
 
     /// Why the filter is not stateful, though that was wanted.

@@ -95,18 +95,6 @@ impl fmt::Display for NamespaceError {
 
 impl std::error::Error for NamespaceError {}
 
-/// The packet filter of a capture could not be changed; the old one stays.
-#[derive(Debug)]
-pub struct FilterNotChanged(pub CaptureError);
-
-impl fmt::Display for FilterNotChanged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the packet filter could not be changed: {}", self.0)
-    }
-}
-
-impl std::error::Error for FilterNotChanged {}
-
 type Opened = Result<Capture, NamespaceError>;
 
 /// The capture of another namespace.
@@ -116,7 +104,6 @@ enum Other {
     Open {
         // boxed, because it is much larger than the others
         capture: Box<Capture>,
-        ports: Ports,
         /// Since when it is not wanted any more. The kernel may still have packets from before.
         unwanted: Option<u64>,
     },
@@ -129,7 +116,6 @@ pub struct Captures {
     /// The recorder's own namespace.
     here: Namespace,
     own: Capture,
-    own_ports: Ports,
     others: HashMap<Namespace, Other>,
     filtering: Filtering,
     /// Losses of closed captures: from clients, from servers.
@@ -144,7 +130,6 @@ impl Captures {
         Captures {
             here: process::namespace(std::process::id()).unwrap_or_default(),
             own,
-            own_ports: Ports::default(),
             others: HashMap::new(),
             filtering,
             lost: [0; 2],
@@ -222,19 +207,17 @@ impl Captures {
         all.into_iter().fold(std::mem::take(&mut self.lost), add)
     }
 
-    /// Captures these namespaces and ports from now on, and no others. Returns the filters that could not be changed.
-    /// Call it repeatedly while [`Captures::settled`] is false: opening takes a moment, and what is not wanted any more is
-    /// closed when the kernel has handed over its last packets.
-    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<FilterNotChanged> {
+    /// Captures these namespaces and ports from now on, and no others. Returns the filters that can't be changed any more: the
+    /// old ones stay, and each call tries again. Call it repeatedly while [`Captures::settled`] is false: opening takes a
+    /// moment, and what is not wanted any more is closed when the kernel has handed over its last packets.
+    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<String> {
         let mut failures = Vec::new();
-        let mut set = |capture: &mut Capture, have: &mut Ports, ports: &Ports| {
-            if have != ports {
-                failures.extend(capture.set_ports(ports).err().map(FilterNotChanged));
-                *have = ports.clone();
-            }
+        let mut set = |capture: &mut Capture, ports: &Ports| {
+            let failure = capture.follow(ports);
+            failures.extend(failure.map(|why| format!("the packet filter could not be changed: {why}")));
         };
         let none = Wanted::default();
-        set(&mut self.own, &mut self.own_ports, &wanted.get(&self.here).unwrap_or(&none).ports);
+        set(&mut self.own, &wanted.get(&self.here).unwrap_or(&none).ports);
         let gone = self.others.extract_if(|namespace, other| match other {
             _ if wanted.contains_key(namespace) => false,
             Other::Open { unwanted, .. } => {
@@ -251,15 +234,14 @@ impl Captures {
         for (&namespace, wanted) in wanted.iter().filter(|(&namespace, _)| namespace != self.here) {
             let count = self.others.values().filter(|other| !matches!(other, Other::Refused(..))).count();
             let other = match self.others.remove(&namespace) {
-                Some(Other::Open { mut capture, mut ports, .. }) => {
-                    set(&mut capture, &mut ports, &wanted.ports);
-                    Other::Open { capture, ports, unwanted: None }
+                Some(Other::Open { mut capture, .. }) => {
+                    set(&mut capture, &wanted.ports);
+                    Other::Open { capture, unwanted: None }
                 }
                 Some(Other::Opening(opened, before)) => match opened.try_recv() {
                     Ok(Ok(mut capture)) => {
-                        let mut ports = Ports::default();
-                        set(&mut capture, &mut ports, &wanted.ports);
-                        Other::Open { capture: Box::new(capture), ports, unwanted: None }
+                        set(&mut capture, &wanted.ports);
+                        Other::Open { capture: Box::new(capture), unwanted: None }
                     }
                     // another process may be there
                     Ok(Err(NamespaceError::Gone)) => continue,
@@ -293,12 +275,16 @@ impl Captures {
         self.here
     }
 
-    /// Why a namespace is not captured; `None` if it is, or will be.
-    pub fn refused(&self, namespace: Namespace) -> Option<&NamespaceError> {
-        match self.others.get(&namespace)? {
-            Other::Refused(reason, _) | Other::Opening(_, Some(reason)) => Some(reason),
-            Other::Opening(_, None) | Other::Open { .. } => None,
-        }
+    /// Why the packets of servers with these ports in a namespace are not captured; `None` if they are, or will be.
+    pub fn refused(&self, namespace: Namespace, ports: &[&[u16]]) -> Option<&dyn fmt::Display> {
+        let capture = match self.others.get(&namespace) {
+            Some(Other::Refused(reason, _) | Other::Opening(_, Some(reason))) => return Some(reason),
+            Some(Other::Open { capture, .. }) => &**capture,
+            None if namespace == self.here => &self.own,
+            Some(Other::Opening(_, None)) | None => return None,
+        };
+        let why = ports.iter().copied().flatten().find_map(|port| capture.lacks(*port))?;
+        Some(why)
     }
 
     /// The namespaces that are captured.
@@ -450,9 +436,10 @@ mod tests {
         let all = wanted(captures.here(), &children.0);
         settle(&mut captures, &all);
         assert_eq!(captures.namespaces().len(), 1 + MAX_OTHERS);
-        let refused = || all.keys().filter_map(|&namespace| captures.refused(namespace));
-        assert_eq!(refused().count(), 2);
-        assert!(refused().all(|why| matches!(why, NamespaceError::TooMany)), "{:?}", refused().next());
+        let refused = all.keys().filter_map(|&namespace| captures.refused(namespace, &[]));
+        let refused: Vec<String> = refused.map(ToString::to_string).collect();
+        let too_many = NamespaceError::TooMany.to_string();
+        assert!(refused.len() == 2 && refused.iter().all(|why| *why == too_many), "{refused:?}");
         let few: BTreeMap<Namespace, Wanted> = all.iter().take(3).map(|(n, w)| (*n, w.clone())).collect();
         settle(&mut captures, &few);
         assert_eq!(captures.namespaces().len(), 4);
@@ -477,6 +464,29 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
             captures.follow(0, &BTreeMap::new());
         }
-        assert!(captures.refused(1).is_none());
+        assert!(captures.refused(1, &[]).is_none());
+    }
+
+    /// The log says of which servers, until they are.
+    #[test]
+    fn ports_that_the_filter_has_no_room_for_are_not_captured() {
+        let own = match Capture::open(&[], &Ports::default()) {
+            Ok(own) => own,
+            Err(error) => return not_run("captures", Needs::root_or_kernel(error.to_string())),
+        };
+        let mut captures = Captures::new(own, Filtering::Stateless);
+        let here = captures.here();
+        let mut follow = |servers: u16| {
+            let ports: Vec<u16> = (6000..6000 + servers).collect();
+            let wanted = Wanted { ports: Ports::of(&SERVICE, &ports), ..Wanted::default() };
+            let said = captures.follow(0, &BTreeMap::from([(here, wanted)])).len();
+            let lacks = |port: u16| captures.refused(here, &[&[], &[port]]).is_some();
+            (said, lacks(6000), lacks(6300))
+        };
+        assert_eq!(follow(2), (0, false, false));
+        assert_eq!(follow(400), (1, false, true));
+        assert_eq!(follow(400), (0, false, true), "it is tried again, and said once");
+        assert_eq!(follow(20), (0, false, false));
+        assert_eq!(follow(400), (1, false, true));
     }
 }

@@ -75,7 +75,7 @@ impl ChannelAccess {
     fn capture_places(&mut self, cx: &mut Context<'_>, now: u64) {
         let Some(captures) = &mut self.captures else { return };
         let failures = captures.follow(now, &cx.circuits.places().wanted);
-        cx.env.messages.extend(failures.iter().map(ToString::to_string));
+        cx.env.messages.extend(failures);
         // what was taken so far counts where it was seen; at the beginning that is nothing
         let since = if self.last_packet == 0 { 0 } else { cx.env.monotonic() };
         cx.circuits.set_captured(since, &captures.namespaces());
@@ -87,7 +87,10 @@ impl ChannelAccess {
         let now = cx.env.now;
         for ioc in cx.iocs.iter_mut() {
             let reason = match &ioc.namespace {
-                Ok(namespace) => captures.refused(*namespace).map(ToString::to_string),
+                Ok(namespace) => {
+                    let ports = [ioc.about.ca_ports.as_slice(), ioc.about.pva_ports.as_slice()];
+                    captures.refused(*namespace, &ports).map(ToString::to_string)
+                }
                 Err(errno) => Some(std::io::Error::from(*errno).to_string()),
             };
             if reason.as_deref() == ioc.shortfalls.not_captured() {
