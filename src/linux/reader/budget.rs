@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::linux::descriptors::is_want;
+
 /// Why something was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -16,7 +18,7 @@ pub enum Refused {
     NoAnswer,
     /// Too many reader processes are stuck to start another.
     TooManyStuck,
-    /// This program may open no more files, or start no more processes.
+    /// This program may open no more files, or start no more processes, or there is no memory.
     NoRoom,
 }
 
@@ -27,7 +29,7 @@ impl fmt::Display for Refused {
             Refused::Time => "reading it takes longer than is allowed",
             Refused::NoAnswer => "a read of its memory, or of a file that it uses, did not return in time",
             Refused::TooManyStuck => "too many reads of other processes have not returned",
-            Refused::NoRoom => "iocrec may open too few files, or start too few processes (ulimit -a)",
+            Refused::NoRoom => "iocrec lacks files, processes or memory (ulimit -a)",
         })
     }
 }
@@ -35,9 +37,9 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Refused {
-    /// Whether an error tells of this program's limits, and nothing of what it was about.
+    /// Whether an error tells of what this program lacks, and nothing of what it was about.
     pub fn by(error: &io::Error) -> Option<Refused> {
-        matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)).then_some(Refused::NoRoom)
+        is_want(error).then_some(Refused::NoRoom)
     }
 }
 
@@ -82,6 +84,16 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file that can't be opened for want of memory is there all the same: whoever has it mapped may be an IOC.
+    #[test]
+    fn want_is_not_absence() {
+        let by = |errno| Refused::by(&io::Error::from_raw_os_error(errno));
+        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
+            assert_eq!(by(errno), Some(Refused::NoRoom), "{errno}");
+        }
+        assert_eq!([libc::ENOENT, libc::EACCES, libc::ESRCH].map(by), [None; 3]);
+    }
 
     #[test]
     fn what_is_left() {
