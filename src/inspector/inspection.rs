@@ -287,15 +287,12 @@ impl Tools {
 
     /// Places probes again whose thread has ended, and those that a debugger kept from being placed.
     fn follow_probes(&self, pid: u32, start: u64, followed: &mut Followed, attacher: &Attacher) {
-        match followed.probes.hold_on(attacher) {
-            Hold::Holds => {}
-            // reported before
-            Hold::Lost(_) if followed.held == 0 => {}
-            hold => {
-                let until = std::mem::replace(&mut followed.held, 0);
-                let placed = followed.probes.count();
-                self.report(pid, start, Finding::ProbesGone { hold, until, placed });
-            }
+        let hold = followed.probes.hold_on(attacher);
+        let is_lost = followed.held == 0;
+        if let Some(hold) = news(hold, is_lost, is_lost && followed.probes.hold()) {
+            let until = std::mem::replace(&mut followed.held, 0);
+            let placed = followed.probes.count();
+            self.report(pid, start, Finding::ProbesGone { hold, until, placed });
         }
         if followed.debugged && followed.probes.hold() && !process::is_debugged(pid) {
             let (ioc, probes) = (&followed.ioc, &mut followed.probes);
@@ -324,6 +321,17 @@ impl Tools {
     }
 }
 
+/// What is to be reported of an IOC's probes; `is_lost`: the last report said that they are, `holds`: they are in place now.
+fn news(hold: Hold, is_lost: bool, holds: bool) -> Option<Hold> {
+    match hold {
+        // their thread had only not been seen
+        Hold::Holds if is_lost && holds => Some(Hold::HeldAnew),
+        Hold::Holds => None,
+        Hold::Lost(_) if is_lost => None,
+        hold => Some(hold),
+    }
+}
+
 /// Whether the kernel may still keep instructions that were in its files before these were changed.
 fn may_be_kept(ioc: &IocProcess) -> bool {
     deferred_close::may_be_kept(ioc.modules.iter().map(|module| &*module.opened))
@@ -333,4 +341,23 @@ fn may_be_kept(ioc: &IocProcess) -> bool {
 /// thread has ended, another one shows the memory.
 fn has_memory(pid: u32) -> bool {
     process::size(pid).is_some_and(|size| size > 0) || process::threads(pid).len() > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probes::attacher::ProbeError;
+
+    /// Where a recorder may open few files, it may not see a thread for a while, nor place its probes at another.
+    #[test]
+    fn probes_that_were_taken_for_lost_are_told_to_be_there() {
+        let lost = || Hold::Lost(ProbeError::Ended);
+        assert_eq!(news(lost(), false, false), Some(lost()));
+        assert_eq!(news(lost(), true, false), None, "it is known");
+        assert_eq!(news(Hold::Holds, true, false), None, "it still is not seen");
+        assert_eq!(news(Hold::Holds, true, true), Some(Hold::HeldAnew));
+        assert_eq!(news(Hold::HeldAnew, true, true), Some(Hold::HeldAnew));
+        assert_eq!(news(Hold::HeldAnew, false, true), Some(Hold::HeldAnew));
+        assert_eq!(news(Hold::Holds, false, true), None);
+    }
 }
