@@ -104,7 +104,7 @@ impl Shortfalls {
     }
 
     /// Removes the shortfalls that are over.
-    pub fn remove(&mut self, is_over: impl Fn(&Shortfall) -> bool) {
+    pub fn remove(&mut self, is_over: fn(&Shortfall) -> bool) {
         self.0.retain(|shortfall| !is_over(shortfall));
     }
 
