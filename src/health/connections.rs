@@ -51,9 +51,9 @@ const STATES: [u8; 6] = [ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT
 /// The connections of a network namespace.
 struct Place {
     namespace: Namespace,
-    /// `None` if the kernel tells nothing.
+    /// `None` if the kernel tells nothing, or could not be asked yet.
     diag: Option<Diag>,
-    /// When the last look was due, and when the next one is; and what the last one cost.
+    /// When the last look, or attempt, was due, and when the next one is; and what the last one cost.
     looked: u64,
     next: u64,
     cost: u64,
@@ -92,16 +92,29 @@ impl Places {
     ) -> bool {
         let namespace = whose.namespace;
         let at = self.0.iter().position(|place| place.namespace == namespace).unwrap_or_else(|| {
-            self.0.push(Place::of(namespace, whose.pid));
+            self.0.push(Place {
+                namespace,
+                diag: None,
+                looked: 0,
+                next: 0,
+                cost: 0,
+                list: None,
+                sum: 0,
+                has_changed: true,
+            });
             self.0.len() - 1
         });
         let Some(place) = self.0.get_mut(at) else { return false };
-        let Some(diag) = &mut place.diag else {
-            // perhaps only for want of a descriptor or memory
-            let may_pass = is_own(namespace) && !sock_diag::is_refused();
-            place.diag = may_pass.then(Diag::open).flatten();
-            return may_pass;
-        };
+        // each of several IOCs may lead to it
+        let is_due = whose.now >= place.next || whose.now == place.looked;
+        if place.diag.is_none() && is_due && !sock_diag::is_refused() {
+            place.diag = open(namespace, whose.pid);
+            if place.diag.is_none() {
+                (place.looked, place.next) = (whose.now, whose.now + APART);
+            }
+        }
+        // of its own namespace perhaps only for want of a descriptor or memory
+        let Some(diag) = &mut place.diag else { return is_own(namespace) && !sock_diag::is_refused() };
         let begin = clock::thread();
         if whose.now >= place.next {
             (place.looked, place.cost) = (whose.now, 0);
@@ -140,17 +153,15 @@ fn pause(cost: u64) -> u64 {
     cost.saturating_mul(DEAR).clamp(PAUSE, most)
 }
 
-impl Place {
-    fn of(namespace: Namespace, pid: u32) -> Place {
-        let mut diag = None;
-        if is_own(namespace) {
-            diag = Diag::open();
-        } else {
-            // a namespace is a thread's own
-            aside(&mut || diag = captures::enter(namespace, pid).ok().and_then(|()| Diag::open()));
-        }
-        Place { namespace, diag, looked: 0, next: 0, cost: 0, list: None, sum: 0, has_changed: true }
+/// What tells of a namespace in which this process is; `None` if it can't be entered now, or the kernel tells nothing.
+fn open(namespace: Namespace, pid: u32) -> Option<Diag> {
+    if is_own(namespace) {
+        return Diag::open();
     }
+    let mut diag = None;
+    // a namespace is a thread's own
+    aside(&mut || diag = captures::enter(namespace, pid).ok().and_then(|()| Diag::open()));
+    diag
 }
 
 /// Whether it is the recorder's own.
@@ -397,6 +408,8 @@ mod tests {
     use crate::not_run::{not_run, Needs};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
 
     /// Looks of this process at itself, each long enough after the one before.
     struct Looks {
@@ -526,6 +539,41 @@ mod tests {
             let end = looks.look(port).first().map(|change| change.0);
             assert_eq!(end, Some(TcpState::PeerClosed), "{has_asked}");
         }
+    }
+
+    /// The first process that leads to a namespace may have ended, or descriptors may be lacking.
+    #[test]
+    fn another_namespace_is_entered_once_it_can_be() {
+        let name = "connections::another_namespace_is_entered_once_it_can_be";
+        if let Some(why) = lacks() {
+            return not_run(name, Needs::Kernel(why.to_owned()));
+        }
+        let mut command = Command::new("unshare");
+        command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let here = process::namespace(std::process::id()).unwrap();
+        let namespace = loop {
+            if child.try_wait().unwrap().is_some() {
+                return not_run(name, Needs::root_or_kernel("unshare"));
+            }
+            match process::namespace(child.id()) {
+                Ok(namespace) if namespace != here => break namespace,
+                _ => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let tells = |places: &mut Places, pid: u32, seconds: u64| {
+            let now = seconds * 1_000_000_000;
+            let whose = Whose { namespace, pid, now, is_alive: &|| true, circuit: &|_| None };
+            places.look(&whose, &mut Connections::default(), &mut |_, _| ())
+        };
+        let mut places = Places::default();
+        assert!(!tells(&mut places, u32::MAX, 10));
+        assert!(tells(&mut places, child.id(), 10), "another IOC is there");
+        let mut places = Places::default();
+        assert!(!tells(&mut places, u32::MAX, 10));
+        assert!(!tells(&mut places, child.id(), 11), "not that often");
+        assert!(tells(&mut places, child.id(), 20));
+        drop((child.kill(), child.wait()));
     }
 
     #[test]

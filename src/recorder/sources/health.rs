@@ -170,9 +170,12 @@ impl Health {
             ioc.shortfalls.add(Shortfall::ManyConnections);
             ioc.announce(env, now);
         }
-        if !tells && !ioc.lacks_connections {
-            ioc.lacks_connections = true;
-            ioc.shortfalls.add(Shortfall::NoConnections);
+        if tells == ioc.lacks_connections {
+            ioc.lacks_connections = !tells;
+            ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::NoConnections));
+            if !tells {
+                ioc.shortfalls.add(Shortfall::NoConnections);
+            }
             ioc.announce(env, now);
         }
     }
