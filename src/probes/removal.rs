@@ -38,17 +38,37 @@ fn state() -> MutexGuard<'static, State> {
 
 /// Removes probes in the background.
 pub fn aside<T: Any + Send>(probes: impl IntoIterator<Item = T>) {
-    static ORDERS: OnceLock<Option<Sender<Order>>> = OnceLock::new();
-    let start = || {
-        let (orders, received) = channel();
-        let work = move || carry_out(&received);
-        crate::linux::aside::start("detach", Box::new(work)).ok().map(|_| orders)
-    };
-    let orders = ORDERS.get_or_init(start);
     for probe in probes {
-        // without a thread they are dropped here
-        let _ = orders.as_ref().map(|orders| orders.send((Instant::now(), Box::new(probe))));
+        order(Box::new(probe));
     }
+}
+
+fn order(probe: Box<dyn Any + Send>) {
+    static ORDERS: OnceLock<Sender<Order>> = OnceLock::new();
+    // without a thread it is dropped here
+    if let Some(orders) = orders(&ORDERS, start) {
+        let _ = orders.send((Instant::now(), probe));
+    }
+}
+
+/// Where orders go. If the system has no thread to spare nowhere: the next one asks again.
+fn orders(
+    known: &'static OnceLock<Sender<Order>>,
+    start: fn(Receiver<Order>) -> bool,
+) -> Option<&'static Sender<Order>> {
+    known.get().or_else(|| {
+        let (orders, received) = channel();
+        if start(received) {
+            // if another thread has begun one meanwhile, this one's has nothing to do and ends
+            let _ = known.set(orders);
+        }
+        known.get()
+    })
+}
+
+fn start(received: Receiver<Order>) -> bool {
+    let work = move || carry_out(&received);
+    crate::linux::aside::start("detach", Box::new(work)).is_ok()
 }
 
 fn carry_out(orders: &Receiver<Order>) {
@@ -128,6 +148,16 @@ mod tests {
         assert_eq!(after(&of(0, Some(5), 0), 6), None);
         assert_eq!(after(&of(1, Some(5), 1), 5), None, "it is in the way");
         assert_eq!(after(&of(1, Some(9), 0), 10), None, "it has waited long enough");
+    }
+
+    /// An inspection that removes probes itself takes seconds.
+    #[test]
+    fn a_thread_that_could_not_be_started_is_started_later() {
+        static KNOWN: OnceLock<Sender<Order>> = OnceLock::new();
+        let fails: fn(Receiver<Order>) -> bool = |_| false;
+        assert!(orders(&KNOWN, fails).is_none());
+        assert!(orders(&KNOWN, start).is_some());
+        assert!(orders(&KNOWN, fails).is_some(), "it runs");
     }
 
     #[test]
