@@ -105,10 +105,15 @@ impl Program {
 
     /// Runs `then` for packets for which the comparison of A with K holds.
     pub fn when(&mut self, comparison: u32, k: u32, then: impl FnOnce(&mut Program)) {
-        self.jump(comparison, k, 1, 0);
-        let over = self.open();
+        let over = self.unless(comparison, k);
         then(self);
         self.land_one(over);
+    }
+
+    /// An open jump for packets for which the comparison does not hold.
+    fn unless(&mut self, comparison: u32, k: u32) -> usize {
+        self.jump(comparison, k, 1, 0);
+        self.open()
     }
 
     /// Makes the open jumps since `start` land here.
