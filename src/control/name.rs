@@ -1,6 +1,6 @@
 //! Names of control sockets, and the users trusted at the other end of one.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::fs::MetadataExt;
@@ -11,11 +11,20 @@ use nix::errno::Errno;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{connect, getsockopt, socket, AddressFamily, SockFlag, SockType, UnixAddr};
 
+use crate::directory;
 use crate::linux::process;
 
 /// The name of a directory's socket, and the id of the directory's owner.
 pub(super) fn name_of(directory: &Path) -> io::Result<(String, u32)> {
-    let metadata = fs::metadata(directory)?;
+    name(&fs::metadata(directory)?)
+}
+
+/// The same for its recorder. A link by which another user would make it answer for some other directory is an error.
+pub(super) fn own_name(directory: &Path) -> io::Result<(String, u32)> {
+    name(&File::from(directory::place(directory)?).metadata()?)
+}
+
+fn name(metadata: &Metadata) -> io::Result<(String, u32)> {
     if !metadata.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }

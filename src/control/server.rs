@@ -15,7 +15,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 
-use crate::control::name::{is_trusted, name_of, own_user, reach};
+use crate::control::name::{is_trusted, own_name, own_user, reach};
 use crate::control::request::{Reply, Request, MAX_BYTES, TIMEOUT};
 use crate::directory::{self, HolderKind};
 use crate::linux::aside;
@@ -43,7 +43,7 @@ impl Doorbell {
     /// Checks the directory, and rings if it is another one. Call this each second, on a thread that may wait for the
     /// disk.
     pub fn check(&mut self) {
-        let name = name_of(&self.directory).ok().map(|(name, _)| name);
+        let name = own_name(&self.directory).ok().map(|(name, _)| name);
         // a removed directory may come back
         if name.is_some() && name != self.name {
             self.name = name;
@@ -146,7 +146,7 @@ impl<W: FnMut(String)> Server<W> {
 
     /// The name that the socket should have but does not, with the directory's owner.
     fn missing_name(&self) -> io::Result<Option<(String, u32)>> {
-        let (name, owner) = name_of(&self.directory)?;
+        let (name, owner) = own_name(&self.directory)?;
         let has_it = self.bound.as_ref().is_some_and(|bound| bound.name == name && !bound.has_other_name);
         Ok((!has_it).then_some((name, owner)))
     }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 use nix::sys::socket::{socket, AddressFamily, SockFlag, SockType, UnixAddr};
 
-use super::name::{name_of, other_names, reach};
+use super::name::{name_of, other_names, own_name, reach};
 use super::request::TIMEOUT;
 use super::*;
+use crate::not_run::{not_run, Needs};
 use iocrec_testing::chance::{fuzz, mutate, Random};
 
 /// Holds it open as a recorder does: meanwhile no other directory gets the number.
@@ -124,6 +126,24 @@ fn a_directory_that_is_replaced() {
     assert_eq!(patiently(&path), "it is me");
     let asked = ask(&other, &Request::Status { json: false });
     assert!(matches!(asked, Err(AskError::NotRunning(_))), "{asked:?}");
+}
+
+/// Who may exchange a recorder's directory can't make it answer for one that nobody records to.
+#[test]
+fn a_link_of_another_user_is_not_followed() {
+    const OTHER: u32 = 1234;
+    let top = tempfile::tempdir().unwrap();
+    let (theirs, log) = (top.path().join("theirs"), top.path().join("log"));
+    let link = theirs.join("log");
+    fs::create_dir(&theirs).and_then(|()| fs::create_dir(&log)).and_then(|()| symlink(&log, &link)).unwrap();
+    assert_eq!(own_name(&log).unwrap(), name_of(&log).unwrap());
+    assert_eq!(own_name(&link).unwrap(), name_of(&log).unwrap());
+    let given = chown(&theirs, Some(OTHER), None).and_then(|()| lchown(&link, Some(OTHER), None));
+    if given.is_err() {
+        return not_run("control::a_link_of_another_user_is_not_followed", Needs::Root);
+    }
+    let error = own_name(&link).unwrap_err().to_string();
+    assert!(error.contains("link"), "{error}");
 }
 
 #[test]

@@ -20,3 +20,4 @@ mod way;
 
 pub use guard::Guard;
 pub use holder::{holders, of_socket, process, Holder, HolderKind};
+pub use way::place;

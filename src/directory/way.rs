@@ -74,6 +74,15 @@ pub(super) fn open(path: &Path) -> Result<(File, bool), DirectoryError> {
     Ok((handle.map_err(|error| failed("open", error.into()))?.into(), made))
 }
 
+/// The directory to which a path leads now, for nothing but to look at it.
+///
+/// # Errors
+/// There is none, or the way leads through a link that must not be followed.
+pub fn place(path: &Path) -> io::Result<OwnedFd> {
+    let mut links = LINKS;
+    walk(AT_FDCWD, path, &mut links)
+}
+
 /// The directory to which a path leads.
 fn walk(from: BorrowedFd<'_>, path: &Path, links: &mut u32) -> io::Result<OwnedFd> {
     // an absolute path is open to who may not search `from`, such as root's home
