@@ -25,6 +25,8 @@ const MOST: usize = 16;
 /// A thread that may spin.
 #[derive(Debug)]
 struct Seen {
+    /// Start of the thread, since its number may be another one's once it has ended.
+    start: u64,
     /// How often it had waited when it was first seen like that.
     waits: u64,
     /// When that was.
@@ -43,7 +45,7 @@ impl Spinning {
     /// Judges the threads after a beat. `last` and `now`: the times of the beat before, and of this one.
     pub fn beat(&mut self, env: &mut Env<'_>, (last, now): (u64, u64), ioc: &Ioc<'_>, look: &Look<'_>) {
         self.seen.retain(|&tid, seen| {
-            let is_there = ioc.watched.get(tid).is_some();
+            let is_there = ioc.watched.get(tid).is_some_and(|thread| thread.start == seen.start);
             let record = ioc.threads.processes_since(tid, seen.since);
             let is_same = record.is_some_and(|(record, _)| {
                 let told = seen.open.as_ref().map(|(_, told)| *told);
@@ -67,7 +69,7 @@ impl Spinning {
             let Some(seen) = self.seen.get_mut(&tid) else {
                 let processes = ioc.threads.processes(tid).is_some();
                 if let Some(waits) = look.waits(tid).filter(|_| processes && !is_full) {
-                    self.seen.insert(tid, Seen { waits, since: now, open: None });
+                    self.seen.insert(tid, Seen { start: thread.start, waits, since: now, open: None });
                 }
                 continue;
             };
@@ -82,5 +84,43 @@ impl Spinning {
             env.push(now, Fact::from(stuck.clone()));
             seen.open = Some((stuck, address));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::threads::Threads as Watched;
+    use crate::ioc::standing::tests::world;
+    use crate::recorder::registry::owner::Owner;
+    use crate::recorder::registry::records::Records;
+    use crate::recorder::registry::scan_lists::ScanLists;
+    use crate::recorder::registry::threads::Threads;
+    use crate::recorder::testing::Bench;
+    use std::sync::Arc;
+
+    /// Within one beat a thread has ended, and a new one has got its number.
+    #[test]
+    fn a_thread_that_got_the_number_of_another() {
+        let (mut bench, world) = (Bench::new(), world());
+        let process = Arc::new(world.process.clone());
+        let (records, threads, scan_lists) = (Records::default(), Threads::default(), ScanLists::default());
+        let mut watched = Watched::default();
+        watched.beat(std::process::id(), 1, None, usize::MAX);
+        let tid = nix::unistd::gettid().as_raw().unsigned_abs();
+        let now = watched.get(tid).unwrap().start;
+        let (watched, owner) = (&watched, Owner { id: 1, process: &process });
+        let ioc = Ioc { owner, watched, records: &records, threads: &threads, scan_lists: &scan_lists };
+        let ended = |start: u64| {
+            let open = Some((Stuck { id: 5, ..ioc.hang(tid, String::new(), (0, 1)) }, 8));
+            let mut spinning = Spinning::default();
+            spinning.seen.insert(tid, Seen { start, waits: 0, since: 1, open });
+            spinning.beat(&mut bench.env(), (1, 2), &ioc, &Look::at(&process, &|_| false));
+            bench.sink.take().into_iter().find_map(|event| match event.fact {
+                Fact::StuckEnd(end) => Some(end.has_ended),
+                _ => None,
+            })
+        };
+        assert_eq!([now, now - 1].map(ended), [Some(false), Some(true)]);
     }
 }
