@@ -182,6 +182,7 @@ impl Drop for Guard {
 mod tests {
     use super::*;
     use crate::directory::lock::NAME;
+    use std::process::Command;
 
     fn guard() -> Guard {
         Guard::new(|_| {})
@@ -214,6 +215,27 @@ mod tests {
         assert!(open(path).try_lock().is_err(), "it has taken the directory's lock");
         drop((one, handle));
         guard().admit(path, &open(path)).unwrap();
+    }
+
+    /// The directory was copied by links (cp -al), as backups do, while a stranger had locked it.
+    #[test]
+    fn a_recorder_s_file_has_a_second_name() {
+        let top = tempfile::tempdir().unwrap();
+        let (path, program) = (top.path().join("log"), top.path().join("iocrec-other"));
+        std::fs::create_dir(&path).unwrap();
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let lock = File::create(path.join(NAME)).unwrap();
+        lock.try_lock().unwrap();
+        let mut recorder = Command::new(&program).arg("60").stdin(lock).spawn().unwrap();
+        std::fs::hard_link(path.join(NAME), top.path().join("copy")).unwrap();
+        let theirs = open(&path);
+        theirs.try_lock().unwrap();
+        let admitted = guard().admit(&path, &open(&path));
+        let names = std::fs::metadata(path.join(NAME)).unwrap().nlink();
+        recorder.kill().and_then(|()| recorder.wait()).unwrap();
+        let error = admitted.unwrap_err().to_string();
+        assert!(error.contains("another recorder"), "{error}");
+        assert_eq!(names, 2, "it has its lock");
     }
 
     /// Files left by a killed recorder, and files of others in their place.

@@ -10,7 +10,7 @@ use nix::fcntl::{openat, OFlag};
 use nix::sys::stat::Mode;
 use nix::unistd::{unlinkat, UnlinkatFlags};
 
-use crate::directory::holder::{is_trusted, Holder, HolderKind};
+use crate::directory::holder::{holders, is_trusted, Holder, HolderKind};
 
 /// Name of the file. It is not a segment name.
 pub(super) const NAME: &str = ".iocrec-lock";
@@ -108,8 +108,9 @@ pub(super) fn lock_file(directory: &File, make: bool) -> io::Result<Option<File>
             Err(error) => return Err(error.into()),
         };
         let metadata = file.metadata()?;
-        // a further name of a file that others use: its lock is theirs
-        let is_own = metadata.is_file() && metadata.nlink() < 2;
+        let is_of = |holder: &Holder| holder.kind == HolderKind::Recorder;
+        // a further name of a file that others use: its lock is theirs; unless the directory was copied by links (cp -al)
+        let is_own = metadata.is_file() && (metadata.nlink() < 2 || holders(&file).iter().any(is_of));
         if !is_own || !(is_trusted(metadata.uid()) || metadata.uid() == owner) {
             unlinkat(directory, NAME, UnlinkatFlags::NoRemoveDir)?;
             continue;
