@@ -113,7 +113,10 @@ fn told(context: &Context, time: u64, fact: &Fact, unseen: bool) -> Option<Told>
             let text = format!("thread {} got {signal}{}{handled}", crash.thread, record.unwrap_or_default());
             Told::new(crash.ioc, Kind::Death, "crashed", Grade::Critical, text)
         }
-        Fact::SignalSent(sent) => Told::new(sent.ioc, Kind::Death, "signal", Grade::Warning, signal(sent)),
+        Fact::SignalSent(sent) => {
+            let kernel = context.host().map_or("", |host| host.kernel.as_str());
+            Told::new(sent.ioc, Kind::Death, "signal", Grade::Warning, signal(sent, kernel))
+        }
         Fact::Stuck(stuck) => {
             let text = stuck.sentence(None, &|id| name(id));
             Told::new(stuck.ioc, Kind::Hang, "stuck", Grade::Error, text)
@@ -164,7 +167,8 @@ fn over(stuck: &Stuck, end: &StuckEnd, unseen: bool) -> String {
     format!("{who} {now}, after at least {seconds:.1} s")
 }
 
-fn signal(sent: &SignalSent) -> String {
+fn signal(sent: &SignalSent, kernel: &str) -> String {
+    const KILL: u16 = 9;
     let signal = signal_name(sent.signal);
     let by = match sent.from {
         _ if sent.signal == 0 => return format!("{} went unrecorded", counted(sent.left_out, "signal")),
@@ -174,11 +178,23 @@ fn signal(sent: &SignalSent) -> String {
         }
         SignalFrom::Kernel => "the kernel".to_owned(),
         SignalFrom::OutOfMemory => "the kernel, which needed memory".to_owned(),
-        SignalFrom::Process => format!("{} (pid {}) of {}", sent.program, sent.pid, sent.user),
+        SignalFrom::Process => {
+            let is_sure = sent.signal != KILL || sent.code != 0 || !hides_its_kills(kernel);
+            let or = if is_sure { "" } else { " or by the kernel for lack of memory" };
+            format!("{} (pid {}) of {}{or}", sent.program, sent.pid, sent.user)
+        }
     };
     let more =
         if sent.left_out > 0 { format!("; {} more were not recorded", sent.left_out) } else { String::new() };
     format!("{signal} was sent by {by}{more}")
+}
+
+/// Whether a kernel shows its SIGKILL for lack of memory as one of the process that asked for memory, and says nothing else of
+/// it: before Linux 4.14.
+fn hides_its_kills(kernel: &str) -> bool {
+    let mut numbers = kernel.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    let version = (numbers.next(), numbers.next());
+    matches!(version, (Some(major), Some(minor)) if (major, minor) < (4, 14))
 }
 
 fn queue(fill: &QueueFill, time: u64, record: Option<&str>) -> Option<Told> {
@@ -299,23 +315,35 @@ mod tests {
 
     #[test]
     fn senders_of_signals() {
+        let of_kernel = SignalSent {
+            ioc: 1,
+            signal: 0,
+            code: 0,
+            from: SignalFrom::Kernel,
+            pid: 0,
+            uid: 0,
+            user: String::new(),
+            program: String::new(),
+            command: Vec::new(),
+            left_out: 0,
+        };
         let told = |number, code, left_out| {
-            signal(&SignalSent {
-                ioc: 1,
-                signal: number,
-                code,
-                from: SignalFrom::Kernel,
-                pid: 0,
-                uid: 0,
-                user: String::new(),
-                program: String::new(),
-                command: Vec::new(),
-                left_out,
-            })
+            signal(&SignalSent { signal: number, code, left_out, ..of_kernel.clone() }, "4.9.115")
         };
         assert_eq!(told(15, 0x80, 0), "SIGTERM was sent by the kernel");
         assert_eq!(told(15, -2, 0), "SIGTERM was sent by a timer, a message queue or the like (si_code -2)");
         assert_eq!(told(0, 0, 5), "5 signals went unrecorded", "it is no signal, but a number");
+        let (user, program) = ("op".to_owned(), "bash".to_owned());
+        let killed = SignalSent { signal: 9, from: SignalFrom::Process, pid: 12, user, program, ..of_kernel };
+        let sure = "SIGKILL was sent by bash (pid 12) of op";
+        for kernel in ["4.14.0", "6.1.0-18-amd64", "4.19", "?", ""] {
+            assert_eq!(signal(&killed, kernel), sure, "{kernel}");
+        }
+        for kernel in ["4.9.115", "4.13.0-46-generic", "3.10.0-1160.el7.x86_64"] {
+            assert_eq!(signal(&killed, kernel), format!("{sure} or by the kernel for lack of memory"));
+        }
+        let by_thread = SignalSent { code: -6, ..killed };
+        assert_eq!(signal(&by_thread, "4.9.115"), sure, "the kernel gives no such code");
     }
 
     #[test]
