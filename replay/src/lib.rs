@@ -64,6 +64,7 @@ pub mod processes;
 pub mod program;
 pub mod progress;
 mod puts;
+mod read_until;
 mod recent;
 pub mod redact;
 pub mod resources;

@@ -15,10 +15,11 @@
 
 use crate::filter::Pattern;
 use crate::pods::{self, Pods};
+use crate::read_until::ReadUntil;
 use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::event::{Fact, Ioc, IocId};
-use iocrec_log::reader::{About, Cause, Choice, SegmentFile, Shown};
+use iocrec_log::reader::{About, Choice, SegmentFile, Shown};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -266,19 +267,12 @@ impl Found {
         };
         let mut boot = Boot::default();
         let mut open: HashMap<IocId, Open> = HashMap::new();
-        // the last time of which something was read, and the last before something that can't be read; whether nothing was
-        // read since but a keyframe without damage
-        let (mut read, mut gap, mut begins) = (0_u64, None::<u64>, false);
+        let mut read = ReadUntil::default();
         for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
+            read.note(&part);
             match part {
-                Part::Segment(_) => {
-                    begins = true;
-                    self.pass(&boot, &mut open);
-                }
+                Part::Segment(_) => self.pass(&boot, &mut open),
                 Part::Block(block) => {
-                    if !block.keyframe && std::mem::take(&mut begins) {
-                        gap = None; // what ended before it was told with its keyframe
-                    }
                     for event in &block.events {
                         match &event.fact {
                             Fact::Host(host) => boot = (host.name.clone(), host.boot_id.clone()),
@@ -292,21 +286,15 @@ impl Found {
                             }
                             Fact::IocEnd(end) => open.remove(&end.ioc).into_iter().for_each(|of| {
                                 // a keyframe tells that it had ended by then: it ran until something was missing
-                                let seen = gap.unwrap_or(read).max(of.named);
+                                let seen = read.time().max(of.named);
                                 let until = if block.keyframe { seen } else { event.time };
                                 self.add(&boot, of, until);
                             }),
                             _ => {}
                         }
                     }
-                    let last = block.about.as_ref().filter(|_| !block.keyframe).map(|about| about.last);
-                    read = read.max(last.unwrap_or(0));
                 }
-                Part::Damage(damage) if matches!(damage.cause, Cause::Header | Cause::Repeated) => {}
-                Part::Unreadable(_) | Part::Damage(_) => {
-                    begins = false;
-                    gap.get_or_insert(read);
-                }
+                Part::Unreadable(_) | Part::Damage(_) => {}
             }
         }
         let last = last.load(Ordering::Relaxed);

@@ -8,10 +8,12 @@ use crate::inventory::{End, Inventory};
 use crate::logs::Logs;
 use crate::namesakes::without_pid;
 use crate::notices::Notices;
+use crate::read_until;
 use crate::time::SECOND;
 use crate::values::CLOCK_STEP;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, Tier};
+use iocrec_log::reader::SegmentFile;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -34,6 +36,8 @@ pub struct Process {
     pub started: Option<i64>,
     /// Its end, if it was seen to end, or is known to have ended by then.
     pub end: Option<End>,
+    /// Of one whose end is in a part that is missing: the last moment before that of which something can be read.
+    pub seen: Option<i64>,
     /// Between which times it ended, if nobody saw it: a later run found another process of its name in its place.
     pub replaced: Option<(i64, i64)>,
     /// The last moment of which the log could tell something about it: the end of the last log that holds it, or its
@@ -88,6 +92,10 @@ impl Processes {
             let inventory = Inventory::read(run, &Notices::default());
             let begin = run.first().and_then(|file| file.header).map(|header| header.created_wall);
             found.add(&inventory, begin, logs.end_of(run));
+            let has_ended = |ioc: &Ioc| inventory.end(ioc.id).is_some_and(|end| end.how == UNSEEN);
+            if inventory.context().iocs().any(has_ended) {
+                found.note_seen(inventory.context(), run);
+            }
         }
         let newest = logs.newest();
         let mut begun: HashMap<String, i64> = HashMap::new();
@@ -148,6 +156,16 @@ impl Processes {
             let known = process.end.as_ref().filter(is_seen).or(ended.filter(is_seen));
             process.end = known.or(process.end.as_ref()).or(ended).cloned();
             process.started = process.started.or_else(|| context.wall(ioc.start));
+        }
+    }
+
+    /// Notes until when those of a run were seen whose ends are in parts that are missing.
+    fn note_seen(&mut self, context: &Context, files: &[SegmentFile]) {
+        for (ioc, time) in read_until::of_ended(files) {
+            let number = self.number(context, ioc);
+            if let Some(process) = number.and_then(|number| self.all.get_mut(number)) {
+                process.seen = process.seen.max(context.wall(time));
+            }
         }
     }
 

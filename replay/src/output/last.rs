@@ -9,7 +9,6 @@ use super::wording::counted;
 use super::wording::inputs::push_all;
 use super::wording::put::{change, who};
 use crate::between::NO_LOG;
-use crate::ended_unseen::UNSEEN;
 use crate::model::alarms::{Alarm, AlarmLine, Source};
 use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings;
@@ -141,8 +140,8 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let end = zone.format(last.end, 3);
     let what = match &last.ending {
         Ending::Ended(how) if how.is_empty() => format!("ended at {end}; how is not known"),
-        Ending::Ended(how) if how == UNSEEN => format!("ended at {end} or before, {how}"),
         Ending::Ended(how) => format!("{how} at {end}"),
+        Ending::Unseen(_) => format!("ended unseen after {end}"),
         Ending::NotRecorded(cause) => format!("not recorded since {end}: {cause}"),
         Ending::Replaced => format!("not recorded since {end}: {NO_LOG}"),
         Ending::LogEnds => format!("still ran when the log ends, at {end}"),
@@ -154,6 +153,9 @@ fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let host = known(&process.host).map(|host| format!(" on {host}")).unwrap_or_default();
     let mut part = Part { out, name: "IOC" };
     part.line(&format!("{}{host}, pid {}: {what}", without_pid(&process.ioc, process.pid), process.pid))?;
+    if let Ending::Unseen(by) = last.ending {
+        part.line(&format!("ended by {}: a part of the log is missing", zone.format(by, 3)))?;
+    }
     if let (Ending::Replaced, Some((_, by))) = (&last.ending, process.replaced) {
         part.line(&format!("ended unseen by {}: another process of its name began", zone.format(by, 3)))?;
     }

@@ -18,6 +18,7 @@ use super::run::{record_name, Run};
 use super::state::{FieldState, State};
 use crate::alarms::LETTING_GO;
 use crate::console::Row as ConsoleRow;
+use crate::ended_unseen::UNSEEN;
 use crate::filter::{Filter, Pattern};
 use crate::hangs::Hang;
 use crate::logs::Logs;
@@ -84,6 +85,8 @@ pub struct NotSeen {
 pub enum Ending {
     /// The IOC ended; how is empty if that is not known.
     Ended(String),
+    /// It ended in a part of the log that is missing, by this wall-clock time.
+    Unseen(i64),
     /// Nobody saw it end: another process of its name was found in its place.
     Replaced,
     /// It was no longer recorded, for this reason, though it lived.
@@ -579,6 +582,11 @@ fn keep_last<T>(items: &mut Vec<T>) {
 fn ending(process: &Process, until: Option<i64>, log: Option<i64>) -> (i64, Ending) {
     let last = process.until.or(log).unwrap_or(0);
     let (end, ending) = match &process.end {
+        Some(end) if end.how == UNSEEN => {
+            let by = end.wall.unwrap_or(last);
+            // of what is missing nothing can be shown
+            (process.seen.map_or(by, |seen| seen.min(by)), Ending::Unseen(by))
+        }
         Some(end) => (end.wall.unwrap_or(last), Ending::Ended(end.how.clone())),
         None if process.replaced.is_some() => (last, Ending::Replaced),
         None => match process.unseen.iter().find(|unseen| unseen.to == i64::MAX) {
@@ -587,7 +595,11 @@ fn ending(process: &Process, until: Option<i64>, log: Option<i64>) -> (i64, Endi
             None => (last, Ending::LogEnds),
         },
     };
-    match until.filter(|until| *until < end) {
+    let latest = match ending {
+        Ending::Unseen(by) => by,
+        _ => end,
+    };
+    match until.filter(|until| *until < latest) {
         Some(until) => (until, Ending::Asked),
         None => (end, ending),
     }

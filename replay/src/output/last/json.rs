@@ -1,6 +1,7 @@
 //! The last minute of an IOC as one row, with longer lists than fit on a screen.
 
 use super::{known, rate};
+use crate::ended_unseen::UNSEEN;
 use crate::model::alarms::AlarmLine;
 use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings::{severity_name, status_name};
@@ -34,6 +35,8 @@ pub struct Keys<'a> {
     how: Option<&'a str>,
     started: Option<String>,
     end: String,
+    /// By when it had ended, if that was not seen.
+    ended_by: Option<String>,
     uptime_s: Option<f64>,
     /// Begin of the minute, as far as it was recorded, and of the time with which it is compared.
     from: String,
@@ -144,6 +147,7 @@ pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
     let process = &last.process;
     let (until, how) = match &last.ending {
         Ending::Ended(how) => ("ended", known(how)),
+        Ending::Unseen(_) => ("ended", Some(UNSEEN)),
         Ending::NotRecorded(cause) => ("not_recorded", known(cause)),
         Ending::Replaced => ("not_recorded", Some(RESTARTED)),
         Ending::LogEnds => ("log_ends", None),
@@ -159,6 +163,11 @@ pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
         how,
         started: process.started.map(time),
         end: time(last.end),
+        ended_by: match last.ending {
+            Ending::Unseen(by) => Some(time(by)),
+            Ending::Replaced => process.replaced.map(|(_, by)| time(by)),
+            _ => None,
+        },
         uptime_s: process.ran_until(last.end).map(|ran| ran as f64 / SECOND as f64),
         from: time(last.from),
         before: (last.before < last.from).then(|| time(last.before)),
