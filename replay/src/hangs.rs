@@ -19,7 +19,7 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{
     Event, Fact, IocId, Queue, QueueFill, RecordId, ScanListId, ScanOverruns, Stuck, StuckEnd, ThreadId, Wait,
 };
-use iocrec_log::reader::{About, Choice, SegmentFile};
+use iocrec_log::reader::{About, Cause, Choice, SegmentFile};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -212,7 +212,7 @@ trait Takes {
     /// Whether something was told of which the end is still to come.
     fn is_open(&self) -> bool;
 
-    /// Segments are missing behind a time.
+    /// A part of the log is missing behind a time.
     fn miss(&mut self, _time: u64) {}
 }
 
@@ -766,6 +766,8 @@ impl Logs {
             scan.choose(choose);
         }
         let (mut expected, mut begun, mut last) = (None::<u32>, 0, 0);
+        // where the log ends within a block nothing is missing: its recorder was killed
+        let mut is_cut = false;
         while let Some(part) = scan.next() {
             if matches!(part, Part::Segment(_) | Part::Unreadable(_)) {
                 if begun >= asked && !takes.is_open() {
@@ -775,13 +777,19 @@ impl Logs {
             }
             match part {
                 Part::Segment(header) => {
-                    if expected.is_some_and(|expected| header.sequence > expected) {
+                    let lacks = expected.is_some_and(|expected| header.sequence > expected);
+                    if std::mem::take(&mut is_cut) || lacks {
                         takes.miss(last);
                     }
                     notices.segment(&mut expected, header.sequence, scan.file());
                 }
                 Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
                 Part::Damage(damage) => {
+                    match damage.cause {
+                        Cause::Header | Cause::Stray | Cause::Repeated => {}
+                        Cause::Cut => is_cut = true,
+                        _ => takes.miss(last),
+                    }
                     if let Some(file) = scan.file() {
                         notices.damage(&file.path, damage);
                     }

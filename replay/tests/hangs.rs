@@ -8,6 +8,7 @@ use common::{
     MS, SCAN, SECOND, WALL,
 };
 use iocrec_log::event::*;
+use iocrec_log::reader::Segment;
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -181,6 +182,37 @@ fn a_queue_whose_end_is_missing() {
     let rows = lines(&log, &[]);
     let [queue] = &rows[..] else { panic!("{rows:?}") };
     assert_eq!(queue["seconds_max"], 403.0, "{queue}");
+}
+
+/// The end of a queue's filling is in a block that is damaged: nobody knows how long it lasted.
+#[test]
+fn a_queue_whose_end_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let over = 12 * SECOND;
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.push((5 * SECOND, fills(Queue::High, 1, 2 * SECOND, 5 * SECOND, false)));
+    events.push((over, fills(Queue::High, 1, 2 * SECOND, over, true)));
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    assert_eq!(lines(&log, &[])[0]["seconds_max"], 10.0, "nothing is damaged yet");
+    for file in segments(&log) {
+        let mut bytes = std::fs::read(&file).unwrap();
+        let mut segment = Segment::open(&file).unwrap();
+        for about in std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok) {
+            if !about.keyframe && (about.first..=about.last).contains(&over) {
+                bytes[(about.offset + about.length - 1) as usize] ^= 1;
+            }
+        }
+        std::fs::write(&file, bytes).unwrap();
+    }
+    let words = ["stuck", "--utc", "--format", "jsonl", log.to_str().unwrap()];
+    let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert!(err.contains("is damaged"), "{err}");
+    let queue: Json = serde_json::from_str(&out).unwrap();
+    let text = queue["text"].as_str().unwrap();
+    assert!(text.contains(" was filled for at least 2 s") && text.ends_with("that is missing"), "{text}");
+    assert!(queue["end"].is_null() && queue["seconds_max"].is_null(), "{queue}");
 }
 
 /// The notes of many queues are one row for each filling.
