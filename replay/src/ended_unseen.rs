@@ -38,8 +38,6 @@ struct Open {
 /// Follows what is open over segments.
 #[derive(Default)]
 pub struct EndedUnseen {
-    /// Whether all blocks are read, so that their numbers tell whether some are missing.
-    counts: bool,
     open: HashMap<Thing, Open>,
     /// Run and number of the segment, and when it was begun.
     last: Option<(u128, u32)>,
@@ -48,7 +46,7 @@ pub struct EndedUnseen {
     segment: u64,
     /// Whether something is missing before it, and its keyframe has not ended.
     is_after_gap: bool,
-    /// The number of blocks that were read of the segment before, as long as the keyframe has not told how that ended. It
+    /// The number of blocks that are there of the segment before, as long as the keyframe has not told how that ended. It
     /// never does if the recorder could not store meanwhile.
     before: Option<u32>,
     /// Whether nothing of its keyframe is damaged.
@@ -63,11 +61,6 @@ pub fn notes_ends(header: &SegmentHeader) -> bool {
 }
 
 impl EndedUnseen {
-    /// For a scan that reads all blocks, or not.
-    pub fn new(counts: bool) -> Self {
-        EndedUnseen { counts, ..EndedUnseen::default() }
-    }
-
     /// A segment begins.
     pub fn begin(&mut self, header: &SegmentHeader) {
         // whoever skips blocks may not have come to one that told
@@ -87,6 +80,11 @@ impl EndedUnseen {
         self.segment = self.segment.saturating_add(1);
         self.is_whole = true;
         self.place = (0, 0);
+    }
+
+    /// The segment has ended, and had this many blocks, also such as were skipped.
+    pub fn ended(&mut self, blocks: u32) {
+        self.place.1 = blocks;
     }
 
     /// A part of the segment can't be read: something may have ended in it. If it is in the keyframe, that may have named
@@ -138,7 +136,7 @@ impl EndedUnseen {
     fn note_end(&mut self, end: &SegmentEnd) {
         let is_before = self.last.is_some_and(|(_, sequence)| end.segment.checked_add(1) == Some(sequence));
         if let Some(read) = self.before.take_if(|_| is_before) {
-            self.is_after_gap |= self.counts && end.blocks > read;
+            self.is_after_gap |= end.blocks > read;
         }
     }
 
@@ -246,7 +244,7 @@ mod tests {
     /// ended. So the next block must be known not to be one of them.
     #[test]
     fn a_keyframe_is_whole_if_the_next_block_is_of_none() {
-        let mut unseen = EndedUnseen::new(true);
+        let mut unseen = EndedUnseen::default();
         begin(&mut unseen, 0);
         take(&mut unseen, 0, true, vec![circuit(1), circuit(2)]);
         take(&mut unseen, 1, false, Vec::new());
@@ -264,11 +262,12 @@ mod tests {
     /// what ended in the pause is over.
     #[test]
     fn ends_in_a_pause_are_shown_by_a_later_keyframe() {
-        let mut unseen = EndedUnseen::new(false);
+        let mut unseen = EndedUnseen::default();
         begin(&mut unseen, 0);
         take(&mut unseen, 0, true, vec![circuit(1), circuit(2)]);
         begin(&mut unseen, 1);
         take(&mut unseen, 0, true, vec![circuit(1)]);
+        unseen.ended(2);
         begin(&mut unseen, 2);
         let end = Fact::SegmentEnd(SegmentEnd { segment: 1, blocks: 2, last: 0 });
         take(&mut unseen, 0, true, vec![end]);

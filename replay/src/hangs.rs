@@ -795,6 +795,10 @@ impl Logs {
                     }
                 }
                 Part::Block(block) => {
+                    notices.cut_before(&scan);
+                    if scan.is_cut_before() {
+                        takes.miss(last);
+                    }
                     last = last.max(block.about.as_ref().map_or(0, |about| about.last));
                     for event in &block.events {
                         last = last.max(event.time);

@@ -72,6 +72,7 @@ impl Inventory {
                 Part::Segment(header) => notices.segment(&mut expected, header.sequence, scan.file()),
                 Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
                 Part::Block(block) => {
+                    notices.cut_before(&scan);
                     block.events.iter().for_each(|event| found.take(event.time, &event.fact));
                 }
                 Part::Damage(damage) => {

@@ -5,6 +5,7 @@
 
 use crate::clocks::{wording, HostClock};
 use crate::namesakes::{Namesakes, Twice};
+use crate::scan::Scan;
 use crate::time::duration;
 use iocrec_log::reader::{Cause, Damage, ReadError, SegmentFile};
 use std::cell::{Cell, RefCell};
@@ -283,6 +284,13 @@ impl Notices {
             self.report(&Notice::MissingSegments { count, before: file.path.clone() });
         }
         *expected = Some(number.saturating_add(1));
+    }
+
+    /// Reports that blocks are missing at the end of the segment before the one that is read, where they are.
+    pub fn cut_before(&self, scan: &Scan) {
+        if let Some(file) = scan.file().filter(|_| scan.is_cut_before()) {
+            self.report(&Notice::Truncated { before: file.path.clone() });
+        }
     }
 
     /// Reports a part of a segment that can't be read; only the first few parts of each segment.

@@ -10,6 +10,7 @@ use crate::ended_unseen::EndedUnseen;
 use crate::namesakes;
 use crate::progress::Share;
 use iocrec_log::clock::can_be_right;
+use iocrec_log::event::{Fact, SegmentEnd};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{renamed, About, Ahead, Block, Choice, Damage, ReadError, Segment, SegmentFile};
 use std::collections::VecDeque;
@@ -70,6 +71,13 @@ pub struct Scan {
     unseen: Option<Box<EndedUnseen>>,
     /// The block that comes after such ends.
     held: Option<Block>,
+    /// Run and number of the segment before, and of its blocks, if nothing of it is damaged, until the next one has told
+    /// how many it had.
+    ended: Option<(u128, u32, u32)>,
+    /// Whether something of the segment is damaged.
+    is_damaged: bool,
+    /// Whether the last block has told that blocks are missing at the end of the segment before.
+    is_cut_before: bool,
 }
 
 impl Scan {
@@ -77,10 +85,22 @@ impl Scan {
     pub fn new<'a>(files: impl IntoIterator<Item = &'a SegmentFile>, blocks: Blocks) -> Self {
         let files: VecDeque<SegmentFile> = files.into_iter().cloned().collect();
         let share = Some(Share::begin(files.iter().map(|file| file.size).sum()));
-        let counts = matches!(blocks, Blocks::All | Blocks::Since(0));
-        let unseen = (files.len() > 1).then(|| Box::new(EndedUnseen::new(counts)));
-        let (opened, segment, file) = (VecDeque::new(), None, None);
-        Scan { files, blocks, choose: None, opened, segment, file, before: 0, share, unseen, held: None }
+        let unseen = (files.len() > 1).then(Box::default);
+        Scan {
+            files,
+            blocks,
+            choose: None,
+            opened: VecDeque::new(),
+            segment: None,
+            file: None,
+            before: 0,
+            share,
+            unseen,
+            held: None,
+            ended: None,
+            is_damaged: false,
+            is_cut_before: false,
+        }
     }
 
     /// From the next segment on, asks before a block is unpacked.
@@ -124,6 +144,39 @@ impl Scan {
     /// The segment of the last part; `None` before the first.
     pub fn file(&self) -> Option<&SegmentFile> {
         self.file.as_ref()
+    }
+
+    /// Whether the last block has told that blocks are missing at the end of the segment before. Its file ends between two
+    /// blocks, and so shows no damage.
+    pub fn is_cut_before(&self) -> bool {
+        self.is_cut_before
+    }
+
+    /// Notes how many blocks the segment had.
+    fn note_blocks(&mut self) {
+        let (header, blocks) = match &self.segment {
+            Some(Open::Ahead(segment)) => (segment.header(), segment.blocks()),
+            Some(Open::Here(segment)) => (segment.header(), segment.blocks()),
+            None => return,
+        };
+        let is_damaged = std::mem::take(&mut self.is_damaged);
+        self.ended = (!is_damaged).then_some((header.run, header.sequence, blocks));
+        if let Some(unseen) = &mut self.unseen {
+            unseen.ended(blocks);
+        }
+    }
+
+    /// Whether the first block of a segment tells that the one before had more blocks than are there.
+    fn has_more_before(&mut self, block: &Block) -> bool {
+        let Some((run, before, blocks)) = self.ended.take() else { return false };
+        let header = match &self.segment {
+            Some(Open::Ahead(segment)) => segment.header(),
+            Some(Open::Here(segment)) => segment.header(),
+            None => return false,
+        };
+        let more = |end: &SegmentEnd| end.segment == before && end.blocks > blocks;
+        let mut facts = block.events.iter().map(|event| &event.fact);
+        header.run == run && facts.any(|fact| matches!(fact, Fact::SegmentEnd(end) if more(end)))
     }
 
     fn open_next(&mut self) -> Option<Part> {
@@ -211,6 +264,7 @@ impl Iterator for Scan {
         match found {
             Some(Ok(mut block)) => {
                 self.tell(&block);
+                self.is_cut_before = self.has_more_before(&block);
                 if let Some(shown) = self.file.as_ref().and_then(|file| file.shown.as_deref()) {
                     block.events.iter_mut().for_each(|event| namesakes::show(&mut event.fact, shown));
                 }
@@ -224,6 +278,7 @@ impl Iterator for Scan {
                 Some(Part::Block(block))
             }
             Some(Err(damage)) => {
+                self.is_damaged = true;
                 if let Some(unseen) = &mut self.unseen {
                     unseen.damaged(&damage.cause);
                 }
@@ -233,6 +288,7 @@ impl Iterator for Scan {
                 if let Some(ends) = self.shown_at_the_end() {
                     return Some(Part::Block(ends));
                 }
+                self.note_blocks();
                 self.segment = None;
                 self.open_next()
             }

@@ -179,6 +179,11 @@ impl RunSummary {
                 Part::Segment(header) => builder.segment(header.sequence, header.time_step()),
                 Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
                 Part::Block(block) => {
+                    notices.cut_before(&scan);
+                    let lacks = scan.is_cut_before() && builder.damage.len() < MAX_LISTED;
+                    builder.damage.extend(scan.file().filter(|_| lacks).map(|file| {
+                        format!("blocks are missing at the end of the segment before {}", file.path.display())
+                    }));
                     // Each segment but the first repeats known definitions.
                     let is_new = builder.is_first || !block.keyframe;
                     block.events.iter().for_each(|event| builder.event(event, is_new));

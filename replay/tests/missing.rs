@@ -76,6 +76,31 @@ fn every_command_says_that_a_segment_is_cut() {
     assert!(silent.is_empty(), "{}", silent.join("\n"));
 }
 
+/// The end of a segment is missing, from the boundary of a block on: nothing in it is damaged, but the next one tells how many
+/// blocks it had. Commands that skip most blocks say it, too.
+#[test]
+fn a_missing_end_of_a_segment_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let file = log_of_segments(&log).remove(1);
+    let said = "blocks are missing at the end of the segment before";
+    let silent = |words: &[&str]| {
+        let (_, _, err) = outcome(iocreplay(words).arg(&log).output().unwrap());
+        !err.contains(said)
+    };
+    assert!(silent(&["iocs"]) && silent(&["net"]) && silent(&["stuck"]), "nothing is missing yet");
+    let mut segment = Segment::open(&file).unwrap();
+    let abouts: Vec<About> = std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok).collect();
+    let last = &abouts[abouts.len() / 2];
+    assert!(last.sequence + 2 < abouts.len() as u32, "{}", abouts.len());
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..(last.offset + last.length) as usize]).unwrap();
+    let since = &["puts", "--since", "2026-09-21T14:13:21.5Z"][..];
+    for words in [&["iocs"][..], &["records"], &["net"], &["stuck"], &["info"], &["puts"], since] {
+        assert!(!silent(words), "{words:?}");
+    }
+}
+
 /// A segment is copied while it is written, and again, whole, after it has been pinned or renamed: the first copy makes no hole,
 /// whatever its name is.
 #[test]

@@ -9,9 +9,9 @@ use super::error::{Damage, ReadError};
 use super::segment::{Block, Segment};
 use crate::format::SegmentHeader;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{sync_channel, Receiver};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::{thread, vec};
 
 /// Maximum number of threads. More would only hold more blocks in memory (15 MB per thread at most, 7 MB with the
@@ -40,7 +40,7 @@ pub struct Ahead {
 }
 
 enum From {
-    Thread { batches: Receiver<Vec<Found>>, batch: vec::IntoIter<Found> },
+    Thread { batches: Receiver<Vec<Found>>, batch: vec::IntoIter<Found>, blocks: Arc<AtomicU32> },
     Here(Box<Segment>),
 }
 
@@ -89,12 +89,16 @@ impl Ahead {
         let Some(permit) = Permit::get() else { return false };
         let (hand_over, handed_over) = sync_channel::<Box<Segment>>(1);
         let (send, batches) = sync_channel(WAITING);
+        let blocks = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&blocks);
         let work = move || {
             // Dropped before the channel is closed, so that whoever sees the segment's end can start another.
             let _permit = permit;
             let Ok(mut segment) = handed_over.recv() else { return };
             loop {
                 let batch = next_batch(&mut segment);
+                // whoever sees the closed channel sees this, too
+                counted.store(segment.blocks(), Relaxed);
                 // or the reader is gone
                 if batch.is_empty() || send.send(batch).is_err() {
                     return;
@@ -104,7 +108,7 @@ impl Ahead {
         if thread::Builder::new().name("decode".into()).spawn(work).is_err() {
             return false;
         }
-        let thread = From::Thread { batches, batch: Vec::new().into_iter() };
+        let thread = From::Thread { batches, batch: Vec::new().into_iter(), blocks };
         if let From::Here(segment) = std::mem::replace(&mut self.from, thread) {
             // The thread waits for it, so this can't fail.
             let _ = hand_over.send(segment);
@@ -117,10 +121,18 @@ impl Ahead {
         &self.header
     }
 
+    /// Like [`Segment::blocks`], once [`Ahead::next_block`] has returned nothing.
+    pub fn blocks(&self) -> u32 {
+        match &self.from {
+            From::Thread { blocks, .. } => blocks.load(Relaxed),
+            From::Here(segment) => segment.blocks(),
+        }
+    }
+
     /// Like [`Segment::next_block`].
     pub fn next_block(&mut self) -> Option<Found> {
         match &mut self.from {
-            From::Thread { batches, batch } => {
+            From::Thread { batches, batch, .. } => {
                 if batch.len() == 0 {
                     *batch = batches.recv().ok()?.into_iter();
                 }

@@ -193,6 +193,12 @@ impl<R: Read + Seek> Segment<R> {
         self.window.left()
     }
 
+    /// Number of its blocks up to where it was read, also of those that were skipped. At the end it is that of all that are
+    /// there.
+    pub fn blocks(&self) -> u32 {
+        self.expected
+    }
+
     /// From now on, skips blocks that hold neither events between two monotonic times (inclusive) nor definitions that
     /// such events could need. Only whole blocks are skipped, so some earlier and later events still come.
     pub fn only(&mut self, since: u64, until: u64) {

@@ -428,7 +428,7 @@ impl Source {
                     if more {
                         self.complete = false;
                         // With a start time, blocks may have been skipped at its end.
-                        if self.since == 0 {
+                        if self.since == 0 || self.scan.is_cut_before() {
                             let before = self.scan.file().map(|file| file.path.clone()).unwrap_or_default();
                             self.notices.report(&Notice::Truncated { before });
                             self.gap = true;

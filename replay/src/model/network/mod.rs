@@ -356,7 +356,12 @@ impl Network {
                 Part::Block(_) => {}
             }
             let block = match (part, notices) {
-                (Part::Block(block), _) => block,
+                (Part::Block(block), notices) => {
+                    if let Some(notices) = notices {
+                        notices.cut_before(&scan);
+                    }
+                    block
+                }
                 (Part::Segment(header), Some(notices)) => {
                     notices.segment(&mut expected, header.sequence, scan.file());
                     continue;
