@@ -66,10 +66,13 @@ fn what_is_recorded_twice_is_said() {
         assert_eq!(code, 0, "{words:?}: {err}");
         err.matches("recorded by several recorders at the same time: demo of box1").count()
     };
-    for command in ["puts", "clients", "top", "last"] {
-        assert_eq!(said(&[command, "one", "beside"]), 1, "{command}");
-        assert_eq!(said(&[command, "--host", "box2", "one", "beside", "elsewhere"]), 0, "{command}");
-        assert_eq!(said(&[command, "one", "elsewhere"]), 0, "{command}");
+    let commands = "puts,clients,top,last,alarms,values T:SP,traces,graph,profile,metrics,logs,console";
+    for command in commands.split(',') {
+        let words: Vec<&str> = command.split(' ').collect();
+        let asked = |of: &[&str]| said(&[&words[..], of].concat());
+        assert_eq!(asked(&["one", "beside"]), 1, "{command}");
+        assert_eq!(asked(&["--host", "box2", "one", "beside", "elsewhere"]), 0, "{command}");
+        assert_eq!(asked(&["one", "elsewhere"]), 0, "{command}");
     }
 }
 

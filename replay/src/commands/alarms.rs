@@ -101,6 +101,7 @@ impl Command for Alarms {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
+        logs.report_recorded_twice(&filter);
         let mut writer = (self.format.writer)(&zone);
         if self.follow {
             writer.begin(out)?;

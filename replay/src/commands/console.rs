@@ -58,6 +58,7 @@ impl Command for Console {
             ..ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs))
         };
         report_begins(&zone, &logs, &filter);
+        logs.report_recorded_twice(&filter);
         let filter = with_aliases(&logs, filter);
         let mut writer = (self.format.writer)(&zone);
         writer.begin(out)?;

@@ -41,6 +41,7 @@ impl Command for Graph {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
+        logs.report_recorded_twice(&filter);
         let (mut naming, mut links) = (Naming::default(), LinksSeen::default());
         for chain in logs.chains(&filter) {
             links.take(&chain, &filter, &mut naming);

@@ -56,6 +56,7 @@ impl Command for WhatHappened {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
+        logs.report_recorded_twice(&filter);
         let every = Kind::ALL.map(|(kind, _)| kind);
         let kinds = if self.kind.is_empty() { &every[..] } else { &self.kind };
         let mut items = Items::of(&logs);

@@ -75,6 +75,7 @@ impl Command for Metrics {
             ..ByPlace::from(self).filter_of(&logs)
         };
         report_begins(&zone, &logs, &filter);
+        logs.report_recorded_twice(&filter);
         let table = collect(&logs, &filter, self.step).map_err(Failure::TooManyPoints)?;
         let table = std::iter::once(table);
         self.sending().pass_on(out, &FORMATS[0], table, (&logs, &zone), (Kind::Metrics, &filter))

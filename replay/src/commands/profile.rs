@@ -41,6 +41,7 @@ impl Command for Profile {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
+        logs.report_recorded_twice(&filter);
         let mut profile = Model::default();
         logs.chains(&filter).for_each(|chain| profile.take(&chain, &filter));
         let mut writer = (self.format.writer)(&zone);

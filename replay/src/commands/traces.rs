@@ -70,6 +70,7 @@ impl Command for Traces {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
         let filter = selection(&zone, &logs, &chosen)?;
+        logs.report_recorded_twice(&filter);
         if self.follow {
             return self.follow(out, filter, &zone);
         }

@@ -98,6 +98,7 @@ impl Command for Values {
             ..ByPlace::from(self).filter_of(&logs)
         };
         report_begins(&zone, &logs, &filter);
+        logs.report_recorded_twice(&filter);
         let filter = with_aliases(&logs, filter);
         if self.follow {
             return self.follow(out, filter, &zone);
