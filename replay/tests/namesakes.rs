@@ -4,9 +4,15 @@
 mod common;
 
 use common::every::every;
-use common::{definitions, happenings, iocreplay, outcome, run, write_events, SECOND};
+use common::{
+    complete, definitions, happenings, iocreplay, outcome, process, run, write_events, SCAN, SECOND, WALL,
+};
 use iocrec_log::event::*;
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::writer::{Options, Writer};
+use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 
 /// The second IOC of the common log, but with the name of the first, and perhaps as a process that began later.
 fn other(pid: u32, id: u32) -> Fact {
@@ -74,6 +80,48 @@ fn what_is_recorded_twice_is_said() {
         assert_eq!(asked(&["--host", "box2", "one", "beside", "elsewhere"]), 0, "{command}");
         assert_eq!(asked(&["one", "elsewhere"]), 0, "{command}");
     }
+}
+
+/// A recorder's run with one process of the IOC demo.
+fn write_process(log: &Path, run: u128, (pid, start): (u32, u64), events: Vec<(u64, Fact)>) {
+    std::fs::create_dir_all(log).unwrap();
+    let wall = Rc::new(Cell::new(WALL));
+    let clocked = Clocked { storage: Directory::open(log).unwrap(), wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(clocked, Options::default(), run).unwrap();
+    let process = |fact| match fact {
+        Fact::Ioc(ioc) if ioc.id == 1 => Fact::from(Ioc { pid, start, ..*ioc }),
+        fact => fact,
+    };
+    let begin = definitions("box1").into_iter().map(|fact| (0, process(fact)));
+    let mut now = 0;
+    for (time, fact) in begin.chain(events) {
+        now = time;
+        writer.push(Event { time, fact });
+        wall.set(WALL + time as i64);
+        writer.tick(time);
+    }
+    writer.close(now);
+}
+
+/// Two recorders of a host have one IOC each, of one name: neither of these was started anew.
+#[test]
+fn two_recorders_with_an_ioc_each_of_one_name() {
+    let place = tempfile::tempdir().unwrap();
+    let calc = |time: u64, value: f64| {
+        [(time, process(SCAN, -100, 2, 2)), (time + 1000, complete(SCAN, -200, 2, value, 0))]
+    };
+    let clock = |time: u64| (time, Fact::Clock(Clock { wall: WALL + time as i64 }));
+    let end = (20 * SECOND, Fact::Mark("end".into()));
+    let first = [vec![clock(10 * SECOND)], calc(12 * SECOND, 1.0).to_vec(), vec![end.clone()]].concat();
+    write_process(&place.path().join("one"), 1, (100, SECOND), first);
+    let second = [calc(13 * SECOND, 2.0).to_vec(), vec![end]].concat();
+    write_process(&place.path().join("two"), 2, (300, 2 * SECOND), second);
+    let (code, out, err) = run(place.path(), &["why", "T:CALC", "--json", "one", "two"]);
+    assert_eq!(code, 0, "{err}");
+    let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&answer["pid"], &answer["started_anew"]), (&300.into(), &false.into()), "{answer}");
+    let others = answer["others"].as_array().unwrap();
+    assert!(others.iter().any(|other| other["pid"] == 100), "{answer}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::model::alarms::Alarm;
 use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, PutSpan, SpanKind};
 use crate::model::putlog::{self, root_put};
-use crate::model::run::{field_name, record_name};
+use crate::model::run::{field_name, record_name, Run};
 use crate::model::value;
 use crate::namesakes::{with_pid, without_pid};
 use crate::time::Zone;
@@ -37,6 +37,8 @@ use std::rc::Rc;
 
 /// Other IOCs with the same PV that an answer names.
 const MAX_OTHERS: usize = 20;
+/// Runs that are asked what runs beside a process.
+const MAX_RUNS: usize = 8;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +67,8 @@ pub struct Why<'a> {
     /// Processes that have ended, when, and whether nobody saw it, so that it was then or before; a definition outlives its
     /// process, for the chains that refer to it.
     ended: HashMap<Life, (i64, bool)>,
+    /// The runs that have told of the record.
+    runs: Vec<Rc<Run>>,
 }
 
 /// A value of the PV that a chain led to.
@@ -93,6 +97,7 @@ impl<'a> Why<'a> {
             lines: HashMap::new(),
             shared: HashSet::new(),
             ended: HashMap::new(),
+            runs: Vec::new(),
         }
     }
 
@@ -115,6 +120,7 @@ impl<'a> Why<'a> {
             let context = chain.run.context();
             let ioc = context.iocs().find(|ioc| life.as_ref().is_some_and(|life| life.is(ioc)));
             self.note_shared(&place, ioc);
+            self.meet(&chain.run);
             let line = self.line(&context, &place, life.as_ref());
             let seen = self.seen.entry((place.0, place.1, line)).or_default();
             let place = seen.held.partition_point(|moment| moment.even <= even);
@@ -151,6 +157,7 @@ impl<'a> Why<'a> {
         let life = Life::of(&context, ioc);
         let place = (aside.run.host(), own_name(ioc.map_or("", |ioc| &ioc.name), ioc));
         self.note_shared(&place, ioc);
+        self.meet(&aside.run);
         let line = self.line(&context, &place, life.as_ref());
         let seen = self.seen.entry((place.0, place.1, line)).or_default();
         if seen.read.len() >= HELD {
@@ -159,6 +166,12 @@ impl<'a> Why<'a> {
         let times = (aside.run.even(aside.at), aside.time);
         let (value, alarm) = (snapshot.value.clone(), (snapshot.severity, snapshot.status));
         seen.read.push_back(Reading { times, value, alarm, life });
+    }
+
+    fn meet(&mut self, run: &Rc<Run>) {
+        if self.runs.len() < MAX_RUNS && !self.runs.iter().any(|known| Rc::ptr_eq(known, run)) {
+            self.runs.push(Rc::clone(run));
+        }
     }
 
     fn note_shared(&mut self, place: &(String, String), ioc: Option<&Ioc>) {
@@ -185,9 +198,19 @@ impl<'a> Why<'a> {
     /// ran side by side; of others, one that the log does not know to have ended may have ended in a part that is missing.
     fn line(&mut self, context: &Context, place: &(String, String), life: Option<&Life>) -> usize {
         let is_shared = self.may_be_several(&place.0, &place.1);
-        let Why { ended, lines, .. } = self;
-        let running =
-            |other: &Life| is_shared && !ended.contains_key(other) && context.iocs().any(|ioc| other.is(ioc));
+        let Why { ended, lines, runs, .. } = self;
+        // another recorder, which still ran when this process had begun, has the other
+        let is_beside = |run: &Rc<Run>, other: &Life| {
+            let context = run.context();
+            let noted = context.clocks_at(u64::MAX).map(|(noted, ..)| noted);
+            noted.zip(life).is_some_and(|(noted, life)| life.has_begun_by(noted))
+                && context.iocs().any(|ioc| Life::of(&context, Some(ioc)).as_ref() == Some(other))
+        };
+        let running = |other: &Life| {
+            is_shared
+                && !ended.contains_key(other)
+                && (context.iocs().any(|ioc| other.is(ioc)) || runs.iter().any(|run| is_beside(run, other)))
+        };
         match lines.get_mut(place) {
             Some(lines) => lines.number(life, running),
             None => lines.entry(place.clone()).or_default().number(life, running),

@@ -68,6 +68,11 @@ impl Life {
         self.began == (ioc.start, ioc.pid)
     }
 
+    /// Whether it had begun by a monotonic time of its boot.
+    pub(super) fn has_begun_by(&self, time: u64) -> bool {
+        self.began.0 <= time
+    }
+
     /// The life of an IOC; `None` without one.
     pub(super) fn of(context: &Context, ioc: Option<&Ioc>) -> Option<Life> {
         let boot = context.host().map(|host| host.boot_id.clone()).unwrap_or_default();
