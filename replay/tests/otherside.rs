@@ -214,6 +214,24 @@ const CLOCKS: [(i64, bool); 8] = [
     (90_000_000_000, false),
 ];
 
+/// An IOC of the same name on another host is another one: what its link put came from outside.
+#[test]
+fn what_a_namesake_on_another_host_put_is_told() {
+    let mut writing = writing(OPENS, &[1.5, 2.5], true);
+    for (_, fact) in &mut writing {
+        if let Fact::Ioc(ioc) = fact {
+            ioc.name = "second".into();
+        }
+    }
+    let directory = logs(&[("box1", writing), ("box2", serving(OPENS, &[1.5, 2.5]))]);
+    let words = ["last", "second", "--host", "box2", "--json", "box1", "box2"];
+    let (code, out, said) = outcome(iocreplay(words).current_dir(directory.path()).output().unwrap());
+    assert_eq!(code, 0, "{said}");
+    let last: Json = serde_json::from_str(&out).unwrap();
+    let puts: Vec<&Json> = last["puts"].as_array().unwrap().iter().map(|put| &put["requested"]).collect();
+    assert_eq!(puts, [&json!(1.5), &json!(2.5)], "{last}");
+}
+
 #[test]
 fn links_between_hosts_whose_clocks_differ() {
     for with_probe in [true, false] {

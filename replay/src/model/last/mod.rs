@@ -468,23 +468,29 @@ impl Last {
     /// Counts the puts of a chain, and takes those that reached the process from outside, be it from another IOC, if it has
     /// such. Returns the put that is its root, if there is one.
     fn puts_of(&mut self, chain: &Chain, has_puts: bool, minute: &mut Minute) -> Option<Rc<PutLine>> {
-        let (ioc, end) = (Rc::clone(&self.process.ioc), self.end);
+        let (ioc, host, end) = (Rc::clone(&self.process.ioc), Rc::clone(&self.process.host), self.end);
         // what a chain of another IOC led to by its links came from there, also where its circuit does not say so
         let is_anothers = chain.root().is_some_and(|root| {
             let context = chain.run.context();
             let name = ioc_name(&context, root);
-            !name.is_empty() && (name != &*ioc || *chain.run.host() != *self.process.host)
+            !name.is_empty() && (name != &*ioc || *chain.run.host() != *host)
         });
         let mut root = None;
         each_put_rooted(chain, &mut |put, is_root| {
             minute.clients.count(&put, minute.filter);
             let is_own = match put.client_ioc.as_deref() {
-                Some(client) => client == &*ioc,
+                // another host may have one of that name
+                Some(client) => {
+                    let of = put.process.as_ref().and_then(|process| process.host.as_deref());
+                    client == &*ioc && of.is_none_or(|of| of == &*host)
+                }
                 None => is_root || !is_anothers,
             };
             let inner = matches!(put.via, Via::DbLink | Via::Python)
                 || matches!(put.via, Via::CaLink | Via::PvaLink) && is_own;
-            let is_shown = has_puts && !inner && put.ioc.as_deref() == Some(&*ioc) && put.time <= end;
+            let is_here = put.host.as_deref().unwrap_or_default() == &*host;
+            let is_here = is_here && put.ioc.as_deref() == Some(&*ioc);
+            let is_shown = has_puts && !inner && is_here && put.time <= end;
             let put = Rc::new(put);
             if is_root {
                 root = Some(Rc::clone(&put));
