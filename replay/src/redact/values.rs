@@ -95,9 +95,10 @@ impl Redaction {
     /// A text that may be a number.
     pub(super) fn number_text(&self, text: &str) -> String {
         let trimmed = text.trim();
-        match (trimmed.parse::<i64>(), trimmed.parse::<f64>()) {
-            (Ok(number), _) => self.integer(number).to_string(),
-            (_, Ok(number)) => self.float(number).to_string(),
+        match (trimmed.parse::<i64>(), trimmed.parse::<u64>(), trimmed.parse::<f64>()) {
+            (Ok(number), ..) => self.integer(number).to_string(),
+            (_, Ok(number), _) => self.magnitude(number).to_string(),
+            (.., Ok(number)) => self.float(number).to_string(),
             _ => String::from_utf8_lossy(&self.secret.letters("text", text.as_bytes())).into_owned(),
         }
     }
@@ -311,6 +312,24 @@ impl Redaction {
         }
         if let Some(AlarmLimit { limit, severity: _ }) = limit {
             *limit = self.float(*limit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::Choice;
+
+    /// A client may put as a text what the record holds as a number.
+    #[test]
+    fn the_text_of_a_number_becomes_that_of_its_replacement() {
+        for values in [Values::Replace, Values::Scale] {
+            let redaction = Redaction::new(Choice { values, ..Choice::default() }, None);
+            for number in [20, 1 << 53, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX - 5] {
+                let replaced = redaction.magnitude(number);
+                assert_eq!(redaction.number_text(&number.to_string()), replaced.to_string(), "{values:?}");
+            }
         }
     }
 }
