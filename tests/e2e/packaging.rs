@@ -159,12 +159,15 @@ fn the_init_script_starts_stops_and_reports() {
         assert_eq!(script("status").0, Some(0));
         assert!(script("start").1.contains("already"));
         // another user can't see it, and is not told that it does not run, or that it was stopped
-        for action in ["status", "stop"] {
-            let mut command = Command::new(shell[0]);
-            command.args(&shell[1..]).arg(rig.path("iocrec.init")).arg(action).uid(NOBODY).gid(NOBODY);
-            command.env("IOCREC_PIDFILE", rig.path("pid")).env("IOCREC_DEFAULTS", rig.path("defaults"));
-            assert_eq!(run(&mut command).status.code(), Some(4), "{action}");
-        }
+        let others_are_not_told = || {
+            for action in ["status", "stop"] {
+                let mut command = Command::new(shell[0]);
+                command.args(&shell[1..]).arg(rig.path("iocrec.init")).arg(action).uid(NOBODY).gid(NOBODY);
+                command.env("IOCREC_PIDFILE", rig.path("pid")).env("IOCREC_DEFAULTS", rig.path("defaults"));
+                assert_eq!(run(&mut command).status.code(), Some(4), "{action}");
+            }
+        };
+        others_are_not_told();
         wait_until("it records", || fs::read_dir(rig.log()).is_ok_and(|mut log| log.next().is_some()));
         // a package that is installed over it replaces the file of what runs
         fs::copy(IOCREC, &newer).and_then(|_| fs::rename(&newer, &program)).expect("another program");
@@ -173,6 +176,7 @@ fn the_init_script_starts_stops_and_reports() {
         // as who cleans /var/run up may do
         let forgotten = || fs::remove_file(rig.path("pid")).expect("it is there");
         forgotten();
+        others_are_not_told();
         let (code, output) = script("status");
         assert_eq!((code, output.contains(pid.trim())), (Some(0), true), "{output}");
         assert!(script("start").1.contains("already"));
