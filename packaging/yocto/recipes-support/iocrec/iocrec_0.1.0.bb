@@ -40,7 +40,8 @@ SYSTEMD_AUTO_ENABLE = "disable"
 INITSCRIPT_NAME = "iocrec"
 INITSCRIPT_PARAMS = "stop 20 0 1 6 ."
 
-CONFFILES:${PN} = "${sysconfdir}/default/iocrec"
+# the second only with the SysV script
+CONFFILES:${PN} = "${sysconfdir}/default/iocrec ${sysconfdir}/logrotate.d/iocrec"
 
 # The agent is static, and stripped already.
 INHIBIT_PACKAGE_STRIP = "1"
@@ -59,5 +60,6 @@ do_install() {
     fi
     if ${@bb.utils.contains('DISTRO_FEATURES', 'sysvinit', 'true', 'false', d)}; then
         install -D -m 0755 ${S}/packaging/iocrec.init ${D}${sysconfdir}/init.d/iocrec
+        install -D -m 0644 ${S}/packaging/iocrec.logrotate ${D}${sysconfdir}/logrotate.d/iocrec
     fi
 }
