@@ -150,8 +150,13 @@ class Truth:
         )
 
     def fights(self):
+        def target(put):
+            if put["record"] is None or put["field"] is None:
+                return put["pv"]
+            return put["record"] if put["field"] == "VAL" else f"{put['record']}.{put['field']}"
+
         found = []
-        for pv, puts in self.groups(self.puts, lambda put: put["pv"]).items():
+        for (host, pv), puts in self.groups(self.puts, lambda put: (put["host"], target(put))).items():
             puts.sort(key=lambda put: put["time_ns"])
             pairs = [
                 (before, after)
@@ -159,7 +164,7 @@ class Truth:
                 if before["user"] != after["user"] and after["time_ns"] - before["time_ns"] < 10 * SECOND
             ]
             if len(pairs) >= 10:
-                found.append((pv, len(pairs), len({after["user"] for _, after in pairs})))
+                found.append((host, pv, len(pairs), len({after["user"] for _, after in pairs})))
         return found
 
     def deaths(self):
