@@ -28,12 +28,18 @@ pub fn how_many(count: u64) -> String {
     }
 }
 
+/// How many of these things were lost, which are named in the plural; 0 is not known.
+pub fn number_of(count: u64, things: &str) -> String {
+    match count {
+        0 => format!("an unknown number of {things}"),
+        1 => format!("1 {}", things.strip_suffix('s').unwrap_or(things)),
+        count => format!("{count} {things}"),
+    }
+}
+
 /// What was lost, in words.
 pub fn lost(count: u64, source: LossSource) -> String {
-    match count {
-        0 => format!("an unknown number of {} lost", source_name(source)),
-        count => format!("{count} {} lost", source_name(source)),
-    }
+    format!("{} lost", number_of(count, source_name(source)))
 }
 
 /// Name of the source of a loss.
@@ -44,5 +50,16 @@ pub fn source_name(source: LossSource) -> &'static str {
         LossSource::Stream => "stream",
         LossSource::Names => "names",
         LossSource::Storage => "storage",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_not_known_is_none() {
+        let lost = [0, 1, 17].map(|count| lost(count, LossSource::Hits));
+        assert_eq!(lost, ["an unknown number of hits lost", "1 hit lost", "17 hits lost"]);
     }
 }

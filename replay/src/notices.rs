@@ -5,6 +5,7 @@
 
 use crate::clocks::{wording, HostClock};
 use crate::namesakes::{Namesakes, Twice};
+use crate::output::wording::counted;
 use crate::scan::Scan;
 use crate::time::duration;
 use iocrec_log::reader::{Cause, Damage, ReadError, SegmentFile};
@@ -149,8 +150,10 @@ impl fmt::Display for Notice {
             Notice::MoreDamage { segment } => write!(f, "{}: more damage follows", segment.display()),
             Notice::MissingSegments { count, before } => write!(
                 f,
-                "{count} segments of its run are missing before {}: deleted by the recorder to stay under its cap, or \
-                 not copied; their events are not shown",
+                "{} of its run {} missing before {}: deleted by the recorder to stay under its cap, or not copied; the \
+                 events in there are not shown",
+                counted(u64::from(*count), "segment"),
+                if *count == 1 { "is" } else { "are" },
                 before.display()
             ),
             Notice::Truncated { before } => write!(

@@ -186,7 +186,7 @@ fn segments_that_are_missing() {
     fs::remove_file(&files[1]).unwrap();
     let (code, out, err) = run(here, &["puts", "log"]);
     assert_eq!((code, err.lines().count()), (0, 1), "{err}");
-    assert!(err.contains("1 segments of its run are missing"), "{err}");
+    assert!(err.contains("1 segment of its run is missing"), "{err}");
     let rest = out.lines().count();
     assert!(rest < all && rest > all / 2, "{rest} of {all}");
     // The oldest are gone when the recorder has kept to its cap: nothing to be said.
@@ -631,8 +631,8 @@ fn verify_says_what_is_wrong() {
     let lines: Vec<&str> = out.lines().collect();
     let parts: [&[&str]; 5] = [
         &["DAMAGED   box1, "],
-        &["  damage  ", "wrong checksum", "; 1 blocks gone; from 2026-09-21T14:13:", " at byte "],
-        &["  damage  ", "segments are missing", "; 1 segments gone; from 2026-09-21T14:13:", " to 2026-"],
+        &["  damage  ", "wrong checksum", "; 1 block gone; from 2026-09-21T14:13:", " at byte "],
+        &["  damage  ", "segments are missing", "; 1 segment gone; from 2026-09-21T14:13:", " to 2026-"],
         &[
             "  note    ",
             "it ends within a block: the recorder was writing it",

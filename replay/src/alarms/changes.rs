@@ -17,6 +17,7 @@ use crate::model::roots::Roots;
 use crate::model::run::{has_value, Run};
 use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
 use crate::model::{enum_strings, outcome};
+use crate::names::{lost, number_of};
 use crate::processes::{Process, Processes};
 use crate::time::SECOND;
 use epics::alarm::{DISABLE, UDF};
@@ -596,11 +597,11 @@ impl<'a> Changes<'a> {
                 self.snapshot(&run, (time, shown.saturating_sub(time)), at, snapshot)
             }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Hits => {
-                let cause = format!("{} hits lost: {}", loss.count, loss.cause);
+                let cause = format!("{}: {}", lost(loss.count, loss.source), loss.cause);
                 self.missed(key, None, run.even(loss.since), time, cause);
             }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Storage => {
-                let cause = format!("{} events not stored: {}", loss.count, loss.cause);
+                let cause = format!("{} not stored: {}", number_of(loss.count, "events"), loss.cause);
                 self.missed(key, None, run.even(loss.since), time, cause);
             }
             Beside::Fact(Fact::ChainsLeftOut(left)) => {

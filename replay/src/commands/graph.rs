@@ -13,6 +13,7 @@ use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::graph::{Graph as Model, FORMATS};
+use crate::output::wording::counted;
 use crate::terminal::Terminal;
 use iocrec_cli::command;
 
@@ -50,10 +51,8 @@ impl Command for Graph {
         let mut writer = (self.format.writer)(&zone);
         writer.write(out, &graph)?;
         if links.left_out > 0 {
-            Terminal.report(&format!(
-                "{} further links are left out; narrow the question with --pv",
-                links.left_out
-            ));
+            let links = counted(links.left_out, "further link");
+            Terminal.report(&format_args!("left out: {links}; narrow the question with --pv"));
         }
         let is_empty = graph.is_empty();
         if is_empty {

@@ -14,6 +14,7 @@ use crate::model::origins::MAX_HOPS;
 use crate::model::putlog::Via;
 use crate::model::replay::Replay;
 use crate::model::run::{record_name, Run};
+use crate::names::number_of;
 use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::notices::{Notice, Notices};
 use crate::out::Out;
@@ -479,7 +480,7 @@ impl Missed {
                 What::Fact(Fact::Loss(loss))
                     if matches!(loss.source, LossSource::Hits | LossSource::Storage) =>
                 {
-                    let cause = format!("{} hits or events lost: {}", loss.count, loss.cause);
+                    let cause = format!("{} lost: {}", number_of(loss.count, "hits or events"), loss.cause);
                     (aside.run.even(loss.since), cause, None)
                 }
                 What::Fact(Fact::ChainsLeftOut(left)) => {

@@ -13,6 +13,8 @@
 
 use super::names::IocProcess;
 use crate::ended_unseen::UNSEEN;
+use crate::names::number_of;
+use crate::output::wording::counted;
 use std::rc::Rc;
 
 /// Something that went unseen. Times are nanoseconds since 1970 UTC.
@@ -81,13 +83,13 @@ impl Unseen {
             cause => format!(": {cause}"),
         };
         match self.kind {
-            Kind::Lost => format!("{} events lost{why}", self.count),
+            Kind::Lost => format!("{} lost{why}", number_of(self.count, "events")),
             Kind::Missing => "a part of the log is missing or damaged".to_owned(),
             Kind::Unrecorded => format!("not recorded{why}"),
             Kind::RunEnd => "the recorder's run ended, or the log of it".to_owned(),
             Kind::LeftOut => {
                 let of = self.record.as_deref().map_or(String::new(), |record| format!(" of {record}"));
-                format!("{} chains{of} left out by chain sampling", self.count)
+                format!("{}{of} left out by chain sampling", counted(self.count, "chain"))
             }
             Kind::Ended if self.cause == UNSEEN => format!("the IOC has ended by then, {UNSEEN}"),
             Kind::Ended => format!("the IOC has ended{why}"),

@@ -6,6 +6,7 @@ use crate::names::how_many;
 use crate::namesakes::without_pid;
 use crate::out::{add, line, Out};
 use crate::output::rows::{write_row, Shape};
+use crate::output::wording::counted;
 use crate::summary::{LossInfo, PinInfo, RunSummary, ThinnedInfo, ThinningInfo};
 use crate::time::{duration, SECOND};
 use serde::Serialize;
@@ -102,7 +103,8 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
             or(&ioc.base_version, unknown)
         );
         add!(out, "{} ({})  CA port {}  ", ioc.exe, ioc.linkage, or(&ports.join(", "), "unknown"));
-        line!(out, "{} records seen{}", ioc.records, if ioc.ended { "  ended" } else { "" })?;
+        let records = counted(ioc.records as u64, "record");
+        line!(out, "{records} seen{}", if ioc.ended { "  ended" } else { "" })?;
         if let Some(container) = &ioc.container {
             let (container, pod) = container.lines();
             line!(out, "          container {container}")?;
@@ -153,19 +155,22 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
         }
     }
     if let Some(ThinnedInfo { chains, records, first, last }) = &run.thinned {
-        line!(out, "thinned   {chains} chains of {records} records left out from {first} to {last}")?;
+        let (chains, records) = (counted(*chains, "chain"), counted(*records as u64, "record"));
+        line!(out, "thinned   {chains} of {records} left out from {first} to {last}")?;
     }
     for mark in &run.marks {
         line!(out, "mark      {} {}", mark.time, mark.text)?;
     }
     if run.pinned_segments > 0 {
-        line!(out, "pinned    {} segments, {} bytes", run.pinned_segments, run.pinned_bytes)?;
+        let segments = counted(run.pinned_segments as u64, "segment");
+        line!(out, "pinned    {segments}, {} bytes", run.pinned_bytes)?;
     }
     for PinInfo { from, to, cause } in &run.pins {
         line!(out, "pin       {from} to {to}: {}", cause)?;
     }
     if run.unpinned_segments > 0 {
-        line!(out, "unpinned  {} segments, since pins had more than their share", run.unpinned_segments)?;
+        let segments = counted(run.unpinned_segments, "segment");
+        line!(out, "unpinned  {segments}, since pins had more than their share")?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use crate::logs::Unreadable;
 use crate::names::{how_many, source_name};
 use crate::out::{add, line, Out};
 use crate::output::rows::{write_row, Shape};
+use crate::output::wording::counted;
 use crate::time::Zone;
 use iocrec_log::reader::{Fault, Finding, Findings};
 use serde::Serialize;
@@ -226,17 +227,17 @@ pub fn text(
         let word = if run.sound { "sound" } else { "DAMAGED" };
         line!(
             out,
-            "{word:<9} {host}, {first} to {last}: {} segments, {} blocks, {} events",
-            run.segments,
-            run.blocks,
-            run.events
+            "{word:<9} {host}, {first} to {last}: {}, {}, {}",
+            counted(run.segments as u64, "segment"),
+            counted(run.blocks, "block"),
+            counted(run.events, "event")
         )?;
         if run.first_segment > 0 {
-            let count = run.first_segment;
-            line!(
-                out,
-                "  note    its first {count} segments were deleted to stay under the cap, or not copied"
-            )?;
+            let segments = match run.first_segment {
+                1 => "segment was".to_owned(),
+                count => format!("{count} segments were"),
+            };
+            line!(out, "  note    its first {segments} deleted to stay under the cap, or not copied")?;
         }
         found.list.iter().zip(&run.findings).try_for_each(|(found, line)| one(out, found, line))?;
         let listed = run.findings.len() as u64;
@@ -267,8 +268,8 @@ fn one(out: &mut Out, found: &Finding, line: &FindingLine) -> io::Result<()> {
     }
     match (line.segments, line.blocks) {
         (0, 0) => {}
-        (0, blocks) => add!(out, "; {blocks} blocks gone"),
-        (segments, _) => add!(out, "; {segments} segments gone"),
+        (0, blocks) => add!(out, "; {} gone", counted(blocks.into(), "block")),
+        (segments, _) => add!(out, "; {} gone", counted(segments.into(), "segment")),
     }
     match (&line.from, &line.to) {
         (Some(from), Some(to)) => add!(out, "; from {from} to {to}"),
