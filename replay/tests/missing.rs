@@ -678,6 +678,10 @@ fn what_ended_in_a_missing_segment_is_over() {
         let last: serde_json::Value =
             serde_json::from_str(&ask(&["last", "--ioc", "second", "--json"])).unwrap();
         assert!(time(&last, "end").as_str() < told && time(&last, "ended_by").as_str() >= told, "{last}");
+        // whole seconds, and not those before
+        let (seconds, exact) = (time(&ioc, "ended_by"), time(&last, "ended_by"));
+        let is_whole = exact[19..].starts_with(".000000000");
+        assert!(seconds[..19] > exact[..19] || is_whole && seconds[..19] == exact[..19], "{ioc} {last}");
         let last = ask(&["last", "--ioc", "demo"]);
         assert!(last.contains("still ran when the log ends"), "{last}");
         let logs = ask(&["logs", "--kind", "ends"]);

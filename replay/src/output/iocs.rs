@@ -11,7 +11,7 @@ use crate::output::crash::{self, CrashKeys};
 use crate::output::rows::{csv_line, Shape};
 use crate::pods::ContainerKeys;
 use crate::processes::Processes;
-use crate::time::Zone;
+use crate::time::{Zone, SECOND};
 use crate::values::RESTARTED;
 use iocrec_log::event::{Ioc, IocId, Linkage};
 use serde::Serialize;
@@ -128,7 +128,11 @@ fn ioc_line<'a>(
         outlived: found.end(ioc.id).is_none()
             && (end.is_some() || replaced.is_some() || process.is_some_and(|process| process.is_left)),
         ended_after: replaced.map(|(after, _)| zone.format(after, 0)),
-        ended_by: replaced.map(|(_, by)| by).or(unseen).map(|by| zone.format(by, 0)),
+        // by the second that begins before it, it had perhaps not
+        ended_by: replaced
+            .map(|(_, by)| by)
+            .or(unseen)
+            .map(|by| zone.format(by.saturating_add(SECOND as i64 - 1), 0)),
         container: found
             .context()
             .container(ioc.id)
