@@ -154,7 +154,8 @@ impl Framer {
         self.kept.capacity()
     }
 
-    /// Takes the next bytes of the stream, from one TCP segment. `most`: payload bytes to keep of a message.
+    /// Takes the next bytes of the stream, from one TCP segment. `most`: payload bytes to keep of a message that comes in
+    /// parts.
     pub fn bytes(&mut self, time: u64, piece: Bytes, most: usize, sink: &mut Sink) {
         let Bytes { bytes, starts, ends, .. } = piece;
         let doubtful = std::mem::take(&mut self.doubtful);
@@ -309,7 +310,7 @@ impl Framer {
         }
         if self.head_length == 0 {
             if let Some(header) = self.header(rest) {
-                return self.begin(time, header, rest, most, sink);
+                return self.begin(time, header, rest, sink);
             }
         }
         // The header is split, or none: gather it.
@@ -351,7 +352,7 @@ impl Framer {
     }
 
     /// A message begins with these bytes: takes all of it, or its header if the rest has not come yet.
-    fn begin(&mut self, time: u64, header: Header, rest: &[u8], most: usize, sink: &mut Sink) -> usize {
+    fn begin(&mut self, time: u64, header: Header, rest: &[u8], sink: &mut Sink) -> usize {
         if !self.accepts(&header) {
             return 0;
         }
@@ -362,7 +363,8 @@ impl Framer {
         if let Some(payload) = rest.get(HEADER..end).filter(|_| known && alone) {
             self.framing = Framing::Certain;
             self.unsettled = 0;
-            let payload = payload.get(..most).unwrap_or(payload);
+            // nothing of it is held, however much is held of others
+            let payload = payload.get(..KEPT).unwrap_or(payload);
             let after_loss = std::mem::take(&mut self.missed);
             if self.wants(header.command, payload) {
                 sink(time, Message { header, payload, length: header.size.into(), after_loss });
@@ -522,5 +524,28 @@ fn find(side: Side, Bytes { bytes, starts, ends, .. }: Bytes) -> Option<usize> {
             }
         }
         at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pva::message::FROM_SERVER;
+
+    /// Of messages that are being put together little is kept where there are many; one that comes whole takes no room.
+    #[test]
+    fn a_message_that_comes_whole_is_not_cut() {
+        let size = 3 * FEW;
+        let mut bytes = vec![MAGIC, 2, FROM_SERVER, PUT];
+        bytes.extend((size as u32).to_le_bytes());
+        bytes.resize(HEADER + size, 7);
+        let mut framer = Framer::new(Side::Server, 16);
+        framer.start();
+        let mut kept = Vec::new();
+        for part in [&bytes[..], &bytes[..HEADER + 1], &bytes[HEADER + 1..]] {
+            let piece = Bytes { bytes: part, starts: true, ends: true, place: None };
+            framer.bytes(1, piece, FEW, &mut |_, message| kept.push(message.payload.len()));
+        }
+        assert_eq!(kept, [size, FEW]);
     }
 }
