@@ -5,7 +5,7 @@
 //! recorder was killed are among those that are not recorded.
 
 use crate::filter::Filter;
-use crate::logs::{host, Logs};
+use crate::logs::{host, last_event, Logs};
 use iocrec_log::clock::can_be_right;
 use std::collections::BTreeMap;
 
@@ -23,6 +23,8 @@ pub struct Between {
     pub since: i64,
     /// When the next run began.
     pub time: i64,
+    /// The time in between, nanoseconds: within a boot by the clock that nobody sets.
+    pub length: u64,
     /// Whether that run has segments before the first that is there.
     pub is_missing: bool,
 }
@@ -39,43 +41,67 @@ impl Between {
 
     /// The sentence.
     pub fn sentence(&self) -> String {
-        let seconds = self.time.saturating_sub(self.since) as f64 / 1e9;
+        let seconds = self.length as f64 / 1e9;
         format!("nothing was recorded for {seconds:.3} s: {}", self.cause())
     }
+}
+
+/// A run that has begun.
+struct Begun {
+    time: i64,
+    run: usize,
+    sequence: u32,
+    boot: String,
+    /// By the clock of the boot.
+    created: u64,
 }
 
 impl Logs {
     /// The times between runs that ended in the filter's time and are of its hosts, in order of time for each host. Only
     /// for those are the ends of runs read.
     pub fn between(&self, filter: &Filter) -> Vec<Between> {
-        let mut of_host: BTreeMap<String, Vec<(i64, usize, u32)>> = BTreeMap::new();
+        let mut of_host: BTreeMap<String, Vec<Begun>> = BTreeMap::new();
         for (run, files) in self.runs().iter().enumerate() {
             let Some(header) = files.iter().find_map(|file| file.header) else { continue };
-            let host = host(files).map(|host| host.name).unwrap_or_default();
-            of_host.entry(host).or_default().push((header.created_wall, run, header.sequence));
+            let (host, boot) = host(files).map(|host| (host.name, host.boot_id)).unwrap_or_default();
+            let (time, sequence, created) = (header.created_wall, header.sequence, header.created);
+            of_host.entry(host).or_default().push(Begun { time, run, sequence, boot, created });
         }
         let mut found = Vec::new();
         for (host, mut runs) in of_host {
             if filter.host.as_ref().is_some_and(|glob| !glob.matches(&host)) {
                 continue;
             }
-            runs.sort_unstable();
-            let mut ends =
-                runs.iter().map(|(_, run, _)| self.runs().get(*run).and_then(|run| self.end_of(run)));
-            let (mut covered, mut ended) = (i64::MIN, 0);
-            for (place, (time, run, sequence)) in runs.iter().enumerate().skip(1) {
-                if !filter.time(*time) {
+            runs.sort_unstable_by_key(|begun| (begun.time, begun.run));
+            let mut ends = runs.iter().map(|begun| {
+                let (time, wall) = last_event(self.runs().get(begun.run)?)?;
+                Some((wall, time, begun.boot.as_str()))
+            });
+            let (mut covered, mut ended) = (None::<(i64, u64, &str)>, 0);
+            for (place, begun) in runs.iter().enumerate().skip(1) {
+                if !filter.time(begun.time) {
                     continue;
                 }
                 for end in ends.by_ref().take(place - ended) {
-                    covered = covered.max(end.unwrap_or(i64::MIN));
+                    covered = covered.max(end);
                 }
                 ended = place;
+                let Some((since, last, boot)) = covered else { continue };
                 // nobody knows when it was that a clock showed which was never set
-                if can_be_right(covered) && covered < *time {
-                    let (since, is_missing) = (covered, *sequence > 0);
-                    found.push(Between { run: *run, host: host.clone(), since, time: *time, is_missing });
+                if !can_be_right(since) || since >= begun.time {
+                    continue;
                 }
+                // the clock may have been set meanwhile
+                let is_of_boot = !boot.is_empty() && boot == begun.boot;
+                let length = begun.created.checked_sub(last).filter(|_| is_of_boot);
+                found.push(Between {
+                    run: begun.run,
+                    host: host.clone(),
+                    since,
+                    time: begun.time,
+                    length: length.unwrap_or(begun.time.abs_diff(since)),
+                    is_missing: begun.sequence > 0,
+                });
             }
         }
         found

@@ -7,9 +7,13 @@ use common::{
     complete, definitions, iocreplay, outcome, process, write_events, write_events_later, write_later,
     SECOND, WALL,
 };
-use iocrec_log::event::{Attached, Fact, Ioc, IocEnd, Record, Snapshot, Thread, Value};
+use iocrec_log::event::{Attached, Clock, Event, Fact, Ioc, IocEnd, Record, Snapshot, Thread, Value};
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::writer::{Options, Writer};
 use serde_json::Value as Json;
+use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 
 fn lines(words: &[&str]) -> Vec<Json> {
     let (code, out, err) = outcome(iocreplay(words).output().unwrap());
@@ -95,6 +99,33 @@ fn the_time_between_two_recorders_is_told_by_all_and_only_once() {
         ],
         "{followed:?}"
     );
+}
+
+/// Writes a run of a second that begins at a monotonic time, while the clock is ahead of [`WALL`] by so much more.
+fn write_ahead(log: &Path, run: u128, from: u64, ahead: i64) {
+    let wall = Rc::new(Cell::new(WALL + ahead + from as i64));
+    let clocked = Clocked { storage: Directory::open(log).unwrap(), wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(clocked, Options::default(), run).unwrap();
+    let clock = |fact| if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: wall.get() }) } else { fact };
+    for fact in definitions("box1").into_iter().map(clock).chain([Fact::Mark("begins".into())]) {
+        writer.push(Event { time: from, fact });
+    }
+    writer.tick(from);
+    writer.push(Event { time: from + SECOND, fact: Fact::Mark("ends".into()) });
+    wall.set(wall.get() + SECOND as i64);
+    writer.close(from + SECOND);
+}
+
+/// Between two runs the clock is set forward by an hour: nothing is recorded for three seconds, not for an hour.
+#[test]
+fn the_clock_is_set_between_two_recorders() {
+    let place = tempfile::tempdir().unwrap();
+    write_ahead(place.path(), 1, 10 * SECOND, 0);
+    write_ahead(place.path(), 2, 14 * SECOND, 3600 * SECOND as i64);
+    let words = ["logs", "--utc", "--kind", "losses", place.path().to_str().unwrap()];
+    let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("nothing was recorded for 3.000 s: no recorder's run"), "{out}");
 }
 
 /// What follows the metric's name in the textfile of `follow`.
