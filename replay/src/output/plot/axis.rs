@@ -66,7 +66,7 @@ impl Scale {
             let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
             return if value == 0.0 { "0".to_owned() } else { format!("{mantissa}e{exponent}") };
         }
-        let decimals = (-self.step.log10().floor()).clamp(0.0, 9.0) as usize;
+        let decimals = (-self.step.log10().floor()).clamp(0.0, 17.0) as usize;
         let text = format!("{value:.decimals$}");
         if text.trim_start_matches('-').chars().all(|letter| matches!(letter, '0' | '.')) {
             return text.trim_start_matches('-').to_owned();
@@ -142,6 +142,17 @@ mod tests {
             let scale = Scale::new(low, high, 5);
             let texts: Vec<String> = scale.ticks().into_iter().map(|tick| scale.text(tick)).collect();
             assert_eq!(texts.join(" "), expected, "{low} {high}");
+        }
+    }
+
+    /// However little the numbers differ, the texts of the ticks do.
+    #[test]
+    fn no_two_ticks_have_one_text() {
+        for (low, width) in [(1.0, 4e-10), (0.5, 3e-12), (-2e-4, 1e-15), (123_456.0, 1e-6)] {
+            let scale = Scale::new(low, low + width, 5);
+            let ticks: Vec<String> = scale.ticks().into_iter().map(|tick| scale.text(tick)).collect();
+            let different: std::collections::HashSet<&String> = ticks.iter().collect();
+            assert_eq!(different.len(), ticks.len(), "{ticks:?}");
         }
     }
 

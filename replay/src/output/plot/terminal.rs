@@ -71,10 +71,18 @@ fn numbers(out: &mut Out, series: &Series, drawing: &Drawing, width: usize) -> i
             });
         }
         let label = labels.iter().find(|(at, _)| *at == number);
-        let (label, mark) = label.map_or(("", '│'), |(_, text)| (text, '┤'));
+        let (label, mark) = label.map_or((String::new(), '│'), |(_, text)| (fitting(text), '┤'));
         line!(out, "{label:>LABEL$} {mark}{text}")?;
     }
     Ok(())
+}
+
+/// A label as far as there is room for it: of numbers that differ little, the last digits tell them apart.
+fn fitting(label: &str) -> String {
+    match label.chars().count().saturating_sub(LABEL) {
+        0 => label.to_owned(),
+        over => format!("…{}", label.chars().skip(over + 1).collect::<String>()),
+    }
 }
 
 fn states(out: &mut Out, series: &Series, drawing: &Drawing, width: usize) -> io::Result<()> {
@@ -159,6 +167,12 @@ fn time_axis(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_has_its_last_digits() {
+        assert_eq!(fitting("1.0000000001"), "1.0000000001");
+        assert_eq!(fitting("0.50000000000003"), "…00000000003");
+    }
 
     #[test]
     fn a_gap_beside_a_value_is_marked() {
