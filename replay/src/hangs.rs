@@ -53,6 +53,8 @@ pub enum Ended {
     Unseen,
     /// Its recorder's log ends before it, and another one's of that host tells of later times: it is not known how it ended.
     Recorder,
+    /// It may be over: after it was told last, a part of the log is missing, and no later segment tells of it.
+    Missed,
 }
 
 impl Ended {
@@ -65,6 +67,7 @@ impl Ended {
             Ended::Ioc => "ioc_ended",
             Ended::Unseen => "unseen",
             Ended::Recorder => "recorder_ended",
+            Ended::Missed => "not_known",
         }
     }
 }
@@ -157,6 +160,8 @@ struct Raw {
     sentence: String,
     /// Until when it certainly stood, and when that was over.
     end: Option<(u64, u64, Ended)>,
+    /// When a part of the log began that is missing, if it was not told of since.
+    missed: Option<u64>,
     /// The hits around it.
     hits: (Option<u64>, Option<u64>),
 }
@@ -224,6 +229,11 @@ impl Takes for Found {
     fn miss(&mut self, time: u64) {
         for one in self.queues.iter_mut().filter(|one| one.is_open()) {
             one.missed.get_or_insert(time);
+        }
+        for at in self.open.values() {
+            if let Some(hang) = self.hangs.get_mut(*at) {
+                hang.missed.get_or_insert(time);
+            }
         }
     }
 
@@ -301,6 +311,7 @@ impl Found {
         let sentence = stuck.sentence(None, &name);
         if let Some(hang) = self.open.get(&stuck.id).and_then(|at| self.hangs.get_mut(*at)) {
             // a segment tells again what is so
+            hang.missed = None;
             if *hang.stuck != *stuck {
                 let before = std::mem::replace(&mut hang.sentence, sentence);
                 if hang.before.len() <= MAX_BEFORE {
@@ -311,8 +322,8 @@ impl Found {
         } else if self.hangs.len() < MAX_ROWS {
             self.open.insert(stuck.id, self.hangs.len());
             let (place, stuck) = (place(context, stuck.ioc), Box::new(stuck.clone()));
-            let (before, end, hits) = (Vec::new(), None, (None, None));
-            self.hangs.push(Raw { stuck, names, place, before, sentence, end, hits });
+            let (before, end, missed, hits) = (Vec::new(), None, None, (None, None));
+            self.hangs.push(Raw { stuck, names, place, before, sentence, end, missed, hits });
         }
     }
 }
@@ -508,6 +519,10 @@ impl Raw {
         let wall_from = run.wall(first.unwrap_or(since));
         let length = |from: u64, to: u64| to.saturating_sub(from) as f64 / SECOND;
         let (span, end, ended) = match self.end {
+            None if self.missed.is_some() => {
+                let least = self.missed.map_or(0.0, |missed| length(since, missed));
+                ((least, None), None, Ended::Missed)
+            }
             None => {
                 let least = log.last.map_or(0.0, |(last, _)| length(since, last));
                 ((least, None), None, if log.is_followed { Ended::Recorder } else { Ended::No })
@@ -537,6 +552,7 @@ impl Raw {
             Ended::Thread => ", until the thread ended",
             Ended::Unseen => "; its end is in a part of the log that is missing",
             Ended::Recorder => "; its recorder's log ends then, so how it went on is not known",
+            Ended::Missed => "; how it went on is in a part of the log that is missing",
             Ended::Runs => "",
         };
         for before in self.before.iter().take(MAX_BEFORE) {
@@ -546,7 +562,11 @@ impl Raw {
             text += "; then others";
         }
         let what = What::Stuck { stuck: self.stuck, ended, before: self.before, record, holder_record };
-        let watched = log.watched().filter(|_| ended == Ended::Recorder);
+        let watched = match ended {
+            Ended::Missed => self.missed.map(|missed| run.wall(missed)),
+            Ended::Recorder => log.watched(),
+            _ => None,
+        };
         Hang { time: wall_from, end, watched, host: run.host(), ioc, pid, seconds: span, what, text }
     }
 }

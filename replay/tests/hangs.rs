@@ -184,6 +184,28 @@ fn a_queue_whose_end_is_missing() {
     assert_eq!(queue["seconds_max"], 403.0, "{queue}");
 }
 
+/// Damages the blocks that may hold what happened at a time, but for the keyframes.
+fn damage(log: &Path, time: u64) {
+    for file in segments(log) {
+        let mut bytes = std::fs::read(&file).unwrap();
+        let mut segment = Segment::open(&file).unwrap();
+        for about in std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok) {
+            if !about.keyframe && (about.first..=about.last).contains(&time) {
+                bytes[(about.offset + about.length - 1) as usize] ^= 1;
+            }
+        }
+        std::fs::write(&file, bytes).unwrap();
+    }
+}
+
+/// The only row about a damaged log.
+fn of_damaged(log: &Path) -> Json {
+    let words = ["stuck", "--utc", "--format", "jsonl", log.to_str().unwrap()];
+    let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert!(err.contains("is damaged"), "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
 /// The end of a queue's filling is in a block that is damaged: nobody knows how long it lasted.
 #[test]
 fn a_queue_whose_end_is_damaged() {
@@ -196,23 +218,30 @@ fn a_queue_whose_end_is_damaged() {
     events.sort_by_key(|(time, _)| *time);
     write_events(&log, "box1", 7, events);
     assert_eq!(lines(&log, &[])[0]["seconds_max"], 10.0, "nothing is damaged yet");
-    for file in segments(&log) {
-        let mut bytes = std::fs::read(&file).unwrap();
-        let mut segment = Segment::open(&file).unwrap();
-        for about in std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok) {
-            if !about.keyframe && (about.first..=about.last).contains(&over) {
-                bytes[(about.offset + about.length - 1) as usize] ^= 1;
-            }
-        }
-        std::fs::write(&file, bytes).unwrap();
-    }
-    let words = ["stuck", "--utc", "--format", "jsonl", log.to_str().unwrap()];
-    let (_, out, err) = outcome(iocreplay(words).output().unwrap());
-    assert!(err.contains("is damaged"), "{err}");
-    let queue: Json = serde_json::from_str(&out).unwrap();
+    damage(&log, over);
+    let queue = of_damaged(&log);
     let text = queue["text"].as_str().unwrap();
     assert!(text.contains(" was filled for at least 2 s") && text.ends_with("that is missing"), "{text}");
     assert!(queue["end"].is_null() && queue["seconds_max"].is_null(), "{queue}");
+}
+
+/// The end of a hang is in a damaged block, and no later segment tells whether it goes on.
+#[test]
+fn a_hang_whose_end_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let over = 20_900 * MS;
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.push((5 * SECOND, sleeps()));
+    events.push((over, Fact::StuckEnd(StuckEnd { id: 7, ioc: 1, after: 20 * SECOND, has_ended: false })));
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    assert_eq!(lines(&log, &[])[0]["ended"], "runs", "nothing is damaged yet");
+    damage(&log, over);
+    let hang = of_damaged(&log);
+    let text = hang["text"].as_str().unwrap();
+    assert!(text.ends_with("; how it went on is in a part of the log that is missing"), "{text}");
+    assert_eq!((&hang["ended"], &hang["end"]), (&Json::from("not_known"), &Json::Null), "{hang}");
 }
 
 /// The notes of many queues are one row for each filling.

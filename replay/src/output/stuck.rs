@@ -22,7 +22,7 @@ pub struct Line<'a> {
     text: &'a str,
     seconds_min: f64,
     seconds_max: Option<f64>,
-    /// `open`, `runs`, `thread_ended`, `ioc_ended`, `unseen` or `recorder_ended`.
+    /// `open`, `runs`, `thread_ended`, `ioc_ended`, `unseen`, `recorder_ended` or `not_known`.
     ended: Option<&'static str>,
     thread: Option<&'a str>,
     tid: Option<u32>,
