@@ -35,6 +35,10 @@ pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
         rest = behind;
     }
     if let (true, Some((rex @ 0x40..=0x4f, behind))) = (is_64bit, rest.split_first()) {
+        // xchg %r8,%rax, which kernels take for a nop, as it is without this prefix
+        if rex & 1 != 0 && behind.first() == Some(&0x90) {
+            return None;
+        }
         long = rex & 8 != 0;
         rest = behind;
     }
@@ -117,8 +121,10 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: b
         0xc3 => Nothing,
         0xc6 if group == Some(0) => ModRmAnd(1),
         0xc7 if group == Some(0) => ModRmAnd(number),
-        // call, jmp
-        0xe8 | 0xe9 if number == 4 => Number(4),
+        // jmp; call in 32-bit code: no kernel carries out the part of a call that concerns a shadow stack, so the next return
+        // would end a 64-bit process that has one (Linux 6.6)
+        0xe9 if number == 4 => Number(4),
+        0xe8 if number == 4 && !is_64bit => Number(4),
         0xeb => Number(1),
         // test; not, neg, mul, imul, div, idiv
         0xf6 if group <= Some(1) => ModRmAnd(1),
@@ -126,8 +132,8 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: b
         0xf6 | 0xf7 => ModRm,
         // inc, dec
         0xfe if group <= Some(1) => ModRm,
-        // inc, dec, call, jmp, push
-        0xff if matches!(group, Some(0 | 1 | 2 | 4 | 6)) => ModRm,
+        // inc, dec, jmp, push; no call, as above
+        0xff if matches!(group, Some(0 | 1 | 4 | 6)) => ModRm,
         _ => return None,
     })
 }
@@ -225,6 +231,28 @@ mod tests {
         ] {
             let behind = [code, &[0x90; 15]].concat();
             assert_eq!(length(&behind, true), None, "{code:x?}");
+        }
+    }
+
+    /// What kernels carry out otherwise than a processor.
+    #[test]
+    fn what_a_probe_would_change() {
+        for (code, what) in [
+            (&[0xe8, 0x20, 0, 0, 0][..], "call, of a process that has a shadow stack"),
+            (&[0xff, 0xd0], "call *%rax"),
+            (&[0xff, 0x15, 0x10, 0, 0, 0], "call *0x10(%rip)"),
+            (&[0x41, 0x90], "xchg %r8d,%eax"),
+            (&[0x49, 0x90], "xchg %r8,%rax"),
+        ] {
+            let behind = [code, &[0x90; 15]].concat();
+            assert_eq!(length(&behind, true), None, "{what}");
+        }
+        for (code, what) in [
+            (&[0xff, 0x25, 0x10, 0, 0, 0][..], "jmp *0x10(%rip)"),
+            (&[0x48, 0x90], "a nop with a prefix that does nothing"),
+        ] {
+            let behind = [code, &[0x90; 15]].concat();
+            assert_eq!(length(&behind, true), Some(code.len()), "{what}");
         }
     }
 
