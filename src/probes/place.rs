@@ -131,16 +131,20 @@ fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
     let safe = match (probed >> 25) & 0xf {
         // data processing, immediate and register; floating point and vectors
         0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111 | 0b1111 => true,
-        // branches, but no exceptions, barriers or system registers
+        // branches, but no exceptions, barriers or system registers. No bl and none through a register: before 6.18 the
+        // kernel simulates calls and returns without the guarded control stack, so the next return would end a process that
+        // has one. Nor bc.cond, which it does not know for a branch: it would jump from where it is executed
         0b1010 | 0b1011 => {
-            matches!(probed >> 24, 0x14..=0x17 | 0x34..=0x37 | 0x54 | 0x94..=0x97 | 0xb4..=0xb7 | 0xd6)
+            matches!(probed >> 24, 0x14..=0x17 | 0x34..=0x37 | 0xb4..=0xb7)
+                || probed & 0xff00_0010 == 0x5400_0000
                 || probed == NOP
         }
         // loads and stores, but no exclusive ones, which would never succeed; and none relative to the PC: before 6.12
         // the kernel reads what they load as if that were its own memory, which may crash it, and those of vectors it
-        // executes elsewhere, so that they load something else
+        // executes elsewhere, so that they load something else. Beside these are memory copies (FEAT_MOPS), which the kernel
+        // may begin anew where it executes them, from another instruction
         0b0100 | 0b0110 | 0b1100 | 0b1110 => {
-            probed & 0x3f00_0000 != 0x0800_0000 && probed & 0x3b00_0000 != 0x1800_0000
+            probed & 0x3f00_0000 != 0x0800_0000 && probed & 0x3a00_0000 != 0x1800_0000
         }
         // SVE, undefined
         _ => false,
@@ -288,6 +292,19 @@ mod tests {
         ] {
             assert!(arm64(&[literal]).is_err(), "{what}");
             assert!(arm64(&[0xd503_245f, literal]).is_err(), "bti c; {what}");
+        }
+        assert_eq!(arm64(&[0x5400_0040]), Ok(0), "b.eq");
+        for (other, what) in [
+            (0x9400_0010, "bl"),
+            (0xd61f_0200, "br x16"),
+            (0xd63f_0100, "blr x8"),
+            (0xd65f_03c0, "ret"),
+            (0xd65f_0bff, "retaa"),
+            (0x5400_0050, "bc.eq"),
+            (0x1901_0440, "cpyfp [x0]!, [x1]!, x2!"),
+        ] {
+            assert!(arm64(&[other]).is_err(), "{what}");
+            assert!(arm64(&[0xd503_245f, other]).is_err(), "bti c; {what}");
         }
         assert!(arm64(&[0xd420_0000]).is_err(), "brk");
         assert!(arm64(&[0xd400_0001]).is_err(), "svc");
