@@ -158,10 +158,14 @@ fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
 /// nop of arm64.
 const NOP: u32 = 0xd503_201f;
 
-/// On riscv the cost of instructions has not been measured.
+/// On riscv the cost of instructions has not been measured. The probe goes after a landing pad (`lpad`, Zicfilp), which an
+/// indirect call must find.
 fn riscv(code: &[u8]) -> Result<Place, Unfit> {
-    let Some(&[low, high]) = code.first_chunk::<2>() else { return Err(Unfit::NoFunction) };
-    let first = u16::from_le_bytes([low, high]);
+    let half = |code: &[u8]| code.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
+    // auipc to register 0
+    let begin = if half(code).is_some_and(|first| first & 0xfff == 0x017) { 4 } else { 0 };
+    let code = code.get(begin..).unwrap_or_default();
+    let Some(first) = half(code) else { return Err(Unfit::NoFunction) };
     // 3 in the two lowest bits: not compressed; 0 is not an instruction, 0x9002 is c.ebreak, and 0x73 is SYSTEM
     let (length, bad) = match first & 3 {
         3 => (4, first & 0x1f == 0x1f || first & 0x7f == 0x73),
@@ -170,7 +174,7 @@ fn riscv(code: &[u8]) -> Result<Place, Unfit> {
     if bad || code.len() < length {
         return Err(Unfit::NoFunction);
     }
-    Ok(Place { offset: 0, length, cost: Cost::Emulated })
+    Ok(Place { offset: begin as u64, length, cost: Cost::Emulated })
 }
 
 /// Bytes of the uprobe breakpoint on a machine (arch/*/include/asm/uprobes.h).
@@ -308,9 +312,13 @@ mod tests {
         }
         assert!(arm64(&[0xd420_0000]).is_err(), "brk");
         assert!(arm64(&[0xd400_0001]).is_err(), "svc");
-        let riscv = |code: &[u8]| place(Architecture::Riscv64, 0, code).map(|place| place.length);
-        assert_eq!(riscv(&[0x01, 0x11]), Ok(2), "c.addi sp, -32");
-        assert_eq!(riscv(&[0x13, 0x01, 0x01, 0xfe]), Ok(4), "addi sp, sp, -32");
+        let riscv =
+            |code: &[u8]| place(Architecture::Riscv64, 0, code).map(|place| (place.offset, place.length));
+        assert_eq!(riscv(&[0x01, 0x11]), Ok((0, 2)), "c.addi sp, -32");
+        assert_eq!(riscv(&[0x13, 0x01, 0x01, 0xfe]), Ok((0, 4)), "addi sp, sp, -32");
+        assert_eq!(riscv(&[0x17, 0x10, 0x00, 0x00, 0x01, 0x11]), Ok((4, 2)), "lpad 1; c.addi sp, -32");
+        assert_eq!(riscv(&[0x97, 0x02, 0x00, 0x00, 0x01, 0x11]), Ok((0, 4)), "auipc t0, 0");
+        assert!(riscv(&[0x17, 0x10, 0x00, 0x00]).is_err(), "lpad alone");
     }
 
     #[test]
