@@ -181,7 +181,7 @@ fn riscv(code: &[u8]) -> Result<Place, Unfit> {
 fn breakpoint(machine: Architecture) -> &'static [u8] {
     match machine {
         Architecture::Aarch64 => &[0xa0, 0x00, 0x20, 0xd4],
-        Architecture::Arm => &[0xf9, 0xde, 0xfd, 0xe7],
+        Architecture::Arm => &[0xf9, 0x01, 0xf0, 0xe7],
         Architecture::Riscv64 => &[0x02, 0x90],
         _ => &[0xcc],
     }
@@ -349,6 +349,10 @@ mod tests {
         let at = super::place(Architecture::Aarch64, 0, &words, 0).unwrap();
         let probed = [0xd420_00a0_u32, 0x9100_03fd].map(u32::to_le_bytes).concat();
         assert_eq!(compare(Architecture::Aarch64, &at, &words, &probed), Memory::Breakpoint);
+        // push {r4, lr}, and the kernel's UPROBE_SWBP_ARM_INSN there
+        let (file, probed) = ([0x10, 0x40, 0x2d, 0xe9], 0xe7f0_01f9_u32.to_le_bytes());
+        let at = super::place(Architecture::Arm, 0, &file, 0).unwrap();
+        assert_eq!(compare(Architecture::Arm, &at, &file, &probed), Memory::Breakpoint);
     }
 
     #[test]
