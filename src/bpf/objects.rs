@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use iocrec_log::event::Tier;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
+use crate::linux::version;
+
 /// An object for a kernel.
 struct Embedded {
     /// NAME of bpf/NAME.bpf.c, from which it was compiled.
@@ -22,6 +24,10 @@ struct Embedded {
 /// All objects that this binary carries, made by build.rs from bpf/.
 static OBJECTS: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
+/// Objects whose programs write to rings where nothing may sleep: at probes and tracepoints. (The packet filter's is written to
+/// where packets are sent and received, which may.)
+const RINGS: [&str; 2] = ["ioc", "death"];
+
 /// Reason why there is no object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoObject {
@@ -29,6 +35,8 @@ pub enum NoObject {
     Machine(String),
     /// None for the ring tier, which a 32-bit binary cannot have.
     Ring,
+    /// None for the ring tier, whose lock may sleep in this kernel.
+    RealTime,
     /// It cannot be unpacked.
     Damaged,
 }
@@ -40,6 +48,9 @@ impl Display for NoObject {
                 write!(f, "this binary has no BPF programs for a kernel of machine {machine:?}")
             }
             NoObject::Ring => f.write_str("a 32-bit binary cannot follow a ring buffer for more than 4 GiB"),
+            NoObject::RealTime => f.write_str(
+                "before 6.12 a real-time kernel (PREEMPT_RT) may sleep at a BPF ring buffer where it must not",
+            ),
             NoObject::Damaged => f.write_str("this binary is damaged: copy it again"),
         }
     }
@@ -79,7 +90,7 @@ impl Embedded {
 /// The object of this name for a kernel.
 ///
 /// # Errors
-/// There is no such object.
+/// There is no such object, or the running kernel can't bear it.
 pub(super) fn find(name: &str, machine: &str, tier: Tier) -> Result<Unpacked, NoObject> {
     let fits = |object: &&Embedded| {
         object.name == name && object.machines.iter().any(|begin| machine.starts_with(begin))
@@ -89,6 +100,9 @@ pub(super) fn find(name: &str, machine: &str, tier: Tier) -> Result<Unpacked, No
         return Err(NoObject::Machine(machine.to_string()));
     }
     let object = fitting.find(|object| object.tier == tier).ok_or(NoObject::Ring)?;
+    if tier == Tier::Ring && RINGS.contains(&name) && version::rings_may_sleep() {
+        return Err(NoObject::RealTime);
+    }
     object.unpack().ok_or(NoObject::Damaged)
 }
 
@@ -107,5 +121,21 @@ mod tests {
         let damaged =
             Embedded { name: "", packed: &[0x12; 40], machines: &[], tier: Tier::Perf, bytes: 1000 };
         assert!(damaged.unpack().is_none());
+    }
+
+    /// Which programs write to rings is in their sources.
+    #[test]
+    fn objects_with_rings_are_known() {
+        let has_ring = |source: &str| source.contains("BPF_MAP_TYPE_RINGBUF");
+        for (name, source) in [
+            ("ioc", include_str!("../../bpf/buffers.h")),
+            ("death", include_str!("../../bpf/death.bpf.c")),
+            ("files", include_str!("../../bpf/files.bpf.c")),
+        ] {
+            assert_eq!(RINGS.contains(&name), has_ring(source), "{name}");
+            assert!(
+                OBJECTS.iter().any(|object| object.name == name) || cfg!(not(target_pointer_width = "64"))
+            );
+        }
     }
 }

@@ -82,7 +82,7 @@ impl Display for Lacks {
                 };
                 let why = match tier {
                     Tier::Ring => "the kernel gives no registers",
-                    _ => "that needs a 64-bit Linux, 5.8 or later, with BTF",
+                    _ => "that needs a 64-bit Linux, 5.8 (PREEMPT_RT: 6.12) or later, with BTF",
                 };
                 write!(f, "crashes are told without their {parts}: {why}")
             }

@@ -59,6 +59,18 @@ pub fn running() -> Version {
     }
 }
 
+/// Whether the lock of a BPF ring buffer may sleep: before 6.12 in kernels for real-time use. A probe's program may not sleep
+/// before 6.0, and one of a tracepoint never: the kernel says "scheduling while atomic", and may hang.
+pub fn rings_may_sleep() -> bool {
+    let build = nix::sys::utsname::uname();
+    build.is_ok_and(|name| may_sleep(&name.version().to_string_lossy(), &running()))
+}
+
+/// The same for a kernel that calls itself so (`uname -v`). One whose version is unknown counts as old.
+fn may_sleep(build: &str, version: &Version) -> bool {
+    build.contains("PREEMPT_RT") && !version.is_from(6, 12)
+}
+
 /// The numbers at the beginning of a release.
 fn of_release(release: &str) -> (u32, u32, u32) {
     let mut numbers =
@@ -127,6 +139,18 @@ mod tests {
     fn other_bytes_have_no_version() {
         assert_eq!(code::<FileHeader64<Endianness>>(&[0; 64]), None);
         assert_eq!(code::<FileHeader32<Endianness>>(b"\x7fELF"), None);
+    }
+
+    #[test]
+    fn rings_of_kernels_for_real_time_use() {
+        let real_time = "#1 SMP PREEMPT_RT Debian 6.1.153-1 (2025-09-20)";
+        assert!(
+            may_sleep(real_time, &Version::of(5, 10, 0)) && may_sleep(real_time, &Version::of(6, 11, 11))
+        );
+        assert!(!may_sleep(real_time, &Version::of(6, 12, 0)), "its lock is one that spins");
+        assert!(may_sleep(real_time, &Version::default()));
+        let other = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.153-1 (2025-09-20)";
+        assert!(!may_sleep(other, &Version::of(6, 1, 153)) && !may_sleep("", &Version::default()));
     }
 
     #[test]
