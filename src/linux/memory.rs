@@ -1,8 +1,8 @@
 //! Another process's memory, read without stopping the process.
 //!
-//! process_vm_readv copies; it takes no lock in the target and leaves no trace there. On kernels built without
-//! CONFIG_CROSS_MEMORY_ATTACH, /proc/PID/mem serves instead. The bytes may be garbage or half changed; every caller
-//! must expect that.
+//! process_vm_readv copies: it stops nothing and leaves no trace in the target, whose memory map the kernel locks for reading
+//! for a moment. On kernels built without CONFIG_CROSS_MEMORY_ATTACH, /proc/PID/mem serves instead. The bytes may be garbage or
+//! half changed; every caller must expect that.
 
 use std::fs::File;
 use std::io::IoSliceMut;
