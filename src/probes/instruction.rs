@@ -22,7 +22,7 @@ use Follows::{ModRm, ModRmAnd, Nothing, Number};
 /// Length of the first instruction of `code`, in bytes; `None` if it is unknown here, or cut off.
 pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
     let mut rest = code;
-    let (mut short, mut vector, mut long) = (false, false, false);
+    let (mut short, mut vector, mut long, mut nop) = (false, false, false, false);
     while let Some((&prefix, behind)) = rest.split_first() {
         match prefix {
             0x66 if !short => short = true,
@@ -48,6 +48,7 @@ pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
         0x0f => {
             let (&second, behind) = rest.split_first()?;
             rest = behind;
+            nop = second == 0x1f;
             two_bytes(second, vector)?
         }
         // on 64 bits always VEX; on 32 bits only if the operand is not memory (lds, les)
@@ -71,7 +72,8 @@ pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
         ModRmAnd(bytes) => mod_rm(rest)? + bytes,
     };
     let length = code.len() - rest.len() + operands;
-    (length <= code.len().min(15)).then_some(length)
+    // from 6.18 on kernels turn a nop of five bytes into a call to a page that a forked child lacks: it would crash there
+    (length <= code.len().min(15) && !(nop && length == 5)).then_some(length)
 }
 
 /// Opcodes of one byte. `next` is the following byte, `number` the size of an immediate.
@@ -121,8 +123,8 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: b
         0xc3 => Nothing,
         0xc6 if group == Some(0) => ModRmAnd(1),
         0xc7 if group == Some(0) => ModRmAnd(number),
-        // jmp; call in 32-bit code: no kernel carries out the part of a call that concerns a shadow stack, so the next return
-        // would end a 64-bit process that has one (Linux 6.6)
+        // jmp; call in 32-bit code: kernels leave out the part of a call that concerns a shadow stack, so the next return would
+        // end a 64-bit process that has one (Linux 6.6 to 7.1)
         0xe9 if number == 4 => Number(4),
         0xe8 if number == 4 && !is_64bit => Number(4),
         0xeb => Number(1),
@@ -243,6 +245,8 @@ mod tests {
             (&[0xff, 0x15, 0x10, 0, 0, 0], "call *0x10(%rip)"),
             (&[0x41, 0x90], "xchg %r8d,%eax"),
             (&[0x49, 0x90], "xchg %r8,%rax"),
+            (&[0x0f, 0x1f, 0x44, 0, 0], "nopl of five bytes"),
+            (&[0x66, 0x0f, 0x1f, 0x40, 0], "nopw of five bytes"),
         ] {
             let behind = [code, &[0x90; 15]].concat();
             assert_eq!(length(&behind, true), None, "{what}");
@@ -250,6 +254,8 @@ mod tests {
         for (code, what) in [
             (&[0xff, 0x25, 0x10, 0, 0, 0][..], "jmp *0x10(%rip)"),
             (&[0x48, 0x90], "a nop with a prefix that does nothing"),
+            (&[0x0f, 0x1f, 0x40, 0], "nopl of four bytes"),
+            (&[0x66, 0x0f, 0x1f, 0x44, 0, 0], "nopw of six bytes"),
         ] {
             let behind = [code, &[0x90; 15]].concat();
             assert_eq!(length(&behind, true), Some(code.len()), "{what}");

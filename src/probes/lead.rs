@@ -23,7 +23,10 @@ const ARGUMENTS: [u8; 4] = [DI, SI, DX, CX];
 /// Bytes before the first instruction that the kernel emulates; `None` if an instruction before it cannot be skipped,
 /// or the code ends before. `arguments` is the number of arguments that must be unchanged.
 pub fn emulated(is_64bit: bool, arguments: usize, code: &[u8]) -> Option<usize> {
-    let mut at = 0;
+    /// A nop of five bytes, on which no probe is placed (`instruction`). Here it is room for a call; further on it would be
+    /// padding before a loop, whose instructions each call may carry out several times.
+    const ROOM: [u8; 3] = [0x0f, 0x1f, 0x44];
+    let mut at = if code.starts_with(&ROOM) { 5 } else { 0 };
     loop {
         let rest = code.get(at..)?;
         if is_emulated(is_64bit, rest) {
@@ -49,7 +52,8 @@ fn is_emulated(is_64bit: bool, code: &[u8]) -> bool {
         [0x50..=0x57, ..] => true,
         [0x41, 0x50..=0x57, ..] => is_64bit,
         // nop, 66 nop, 0f 1f /0
-        [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => true,
+        [0x90, ..] | [0x66, 0x90, ..] | [0x66, 0x0f, 0x1f, ..] => true,
+        [0x0f, 0x1f, operands, ..] => *operands != 0x44,
         // jcc, jmp
         [0x70..=0x7f, _, ..] | [0xeb, _, ..] => true,
         [0x0f, 0x80..=0x8f, _, _, _, _, ..] | [0xe9, _, _, _, _, ..] => true,
@@ -179,6 +183,14 @@ mod tests {
         assert_eq!(emulated(true, 4, &[0x66, 0x41, 0x83, 0xf8, 0x26, 0x77, 1]), Some(5), "cmp $0x26,%r8w");
         assert_eq!(at(&[0x41, 0x57]), Some(0), "push %r15");
         assert_eq!(at(&[0x41, 0x89, 0xf7, 0x41, 0x56]), Some(3), "mov %esi,%r15d; push %r14");
+        assert_eq!(at(&[0x0f, 0x1f, 0x44, 0, 0, 0x55]), Some(5), "room for a call (-mnop-mcount); push");
+        assert_eq!(at(&[0x31, 0xc0, 0x0f, 0x1f, 0x40, 0, 0x74, 0xf8]), Some(2), "xor; padding; je");
+        assert_eq!(
+            at(&[0x31, 0xc0, 0x0f, 0x1f, 0x44, 0, 0, 0x74, 0xf8]),
+            None,
+            "xor; padding of five bytes; je"
+        );
+        assert_eq!(at(&[0x0f, 0x1f, 0x44, 0, 0]), None, "room alone");
     }
 
     #[test]

@@ -110,12 +110,11 @@ fn x86(landing: &[u8], code: &[u8], is_64bit: bool, arguments: usize) -> Result<
         let code = code.get(at..).unwrap_or_default();
         instruction::length(code, is_64bit).filter(|&length| length <= code.len()).ok_or(Unfit::NoFunction)
     };
-    let first = length_at(0)?;
-    let (passed, length, cost) = match lead::emulated(is_64bit, arguments, code) {
-        Some(passed) => (passed, length_at(passed)?, Cost::Emulated),
-        None => (0, first, Cost::Stepped),
+    let (passed, cost) = match lead::emulated(is_64bit, arguments, code) {
+        Some(passed) => (passed, Cost::Emulated),
+        None => (0, Cost::Stepped),
     };
-    Ok(Place { offset: (begin + passed) as u64, length, cost })
+    Ok(Place { offset: (begin + passed) as u64, length: length_at(passed)?, cost })
 }
 
 /// arm64 kernels simulate branches and PC-relative instructions and single-step all others, which is cheaper than on
@@ -251,6 +250,9 @@ mod tests {
         assert_eq!(at(&[0x41, 0x89, 0xf8]), Ok((0, 3, Cost::Stepped)), "REX.B mov");
         assert_eq!(at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), Ok((4, 1, Cost::Emulated)), "endbr64; push");
         assert_eq!(at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x89, 0xf8]), Ok((4, 2, Cost::Stepped)), "endbr64; mov");
+        let with_room = [0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0x55];
+        assert_eq!(at(&with_room), Ok((9, 1, Cost::Emulated)), "endbr64; nopl of five bytes; push");
+        assert!(at(&[0x0f, 0x1f, 0x44, 0, 0, 0x89, 0xf8]).is_err(), "nopl of five bytes; mov");
         let i386 = place(Architecture::I386, 0, &[0x41, 0x50]).map(|place| (place.length, place.cost));
         assert_eq!(i386, Ok((1, Cost::Stepped)), "inc %ecx; push %eax");
     }
