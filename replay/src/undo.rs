@@ -15,7 +15,7 @@ use crate::model::putlog::PutLine;
 use crate::model::setting::Setting;
 use crate::model::state::FieldState;
 use crate::model::to_setting::setting;
-use crate::model::value::{long_text, same};
+use crate::model::value::{agrees, long_text, same};
 use crate::states;
 use crate::values::Entry;
 use iocrec_log::event::{Array, Dbf, Value};
@@ -374,16 +374,21 @@ fn values_before(logs: &Logs, filter: &Filter, all: &All) -> HashMap<Name, Value
         if wanted.get(&name).is_none_or(|time| line.even >= *time) {
             continue;
         }
-        let agrees = before.get(&name).is_some_and(|known| same(known, &line.value) == Some(true));
+        let known = before.get(&name);
+        let as_known =
+            known.is_some_and(|known| agrees(known, &line.value, line.cut == Some(true)) == Some(true));
         match line.cut {
             Some(false) if !line.inexact => drop(before.insert(name, line.value)),
-            Some(true) if agrees => {}
+            Some(true) if as_known => {}
             _ => drop(before.remove(&name)),
         }
     }
     // what the put itself found may be another value
     before.retain(|name, value| {
-        all.get(name).is_some_and(|series| same(value, &series.first.old_value()) != Some(false))
+        all.get(name).is_some_and(|series| {
+            let is_cut = series.first.kind.old_cut == Some(true);
+            agrees(value, &series.first.old_value(), is_cut) != Some(false)
+        })
     });
     before
 }

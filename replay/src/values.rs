@@ -14,7 +14,7 @@ use crate::model::numbered::Keyed;
 use crate::model::replay::{Replay, Step};
 use crate::model::run::Run;
 use crate::model::unseen::{Kind, Unseen};
-use crate::model::value::same;
+use crate::model::value::agrees;
 use crate::namesakes::may_follow;
 use iocrec_log::context::Context;
 use iocrec_log::event::{IocId, RecordId, Value};
@@ -446,12 +446,16 @@ impl<'a> Values<'a> {
         let key = (Rc::clone(&line.process), Rc::clone(&line.record), Rc::clone(&line.field));
         let known = self.known.get(&key);
         let same_alarm = |known: &Option<(u16, u16)>| line.alarm.is_none() || *known == line.alarm;
+        let is_cut = line.cut == Some(true);
         let repeats = matches!(line.source, ValueSource::Found | ValueSource::Snapshot)
-            && known
-                .is_some_and(|(known, alarm)| same(known, &line.value) == Some(true) && same_alarm(alarm));
+            && known.is_some_and(|(known, alarm)| {
+                agrees(known, &line.value, is_cut) == Some(true) && same_alarm(alarm)
+            });
         let alarm = line.alarm.or(known.and_then(|(_, alarm)| *alarm));
         let was_unfinished = !self.unfinished.is_empty() && self.unfinished.remove(&key);
-        if self.known.len() < MAX_FIELDS || self.known.contains_key(&key) {
+        // of what is known in full, a beginning of it tells nothing
+        let is_less = repeats && is_cut;
+        if !is_less && (self.known.len() < MAX_FIELDS || self.known.contains_key(&key)) {
             self.known.insert(key, (line.value.clone(), alarm));
         }
         !repeats || was_unfinished

@@ -222,6 +222,30 @@ fn what_can_not_be_put_back_is_said() {
     assert!(script.starts_with("#!/bin/sh\n"));
 }
 
+/// A put to a long string sees its beginning only. What the record had held all the time is known whole.
+#[test]
+fn a_long_string_is_put_back_whole() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let (record, rtype, held) = (10, || "lso".to_owned(), "q".repeat(60));
+    let value = Value::Text(held.clone().into_bytes());
+    let field = Field { id: 60, ioc: 1, rtype: rtype(), name: "VAL".into(), dbf: Dbf::String, menu: None };
+    let begun = Process { thread: 3, sp: -100, site: 0, record, active: false };
+    let done = Complete { thread: 3, sp: -200, site: 0, record, value, severity: 0, status: 0 };
+    let mut events = vec![
+        (MS, Fact::from(Record { id: record, ioc: 1, address: 1, name: "T:LONG".into(), rtype: rtype() })),
+        (MS, Fact::from(field)),
+        (MS, Fact::ServerThread(ServerThread { thread: 1, circuit: 1 })),
+        (10 * MS, Fact::Process(begun)),
+        (11 * MS, Fact::Complete(done)),
+    ];
+    events.extend(put(SECOND, record, &held[..40], "abc"));
+    write_events(&here.join("log"), "box1", 7, events);
+    let (script, said) = undo(here, &[]);
+    assert!(!said.contains("left out"), "{said}");
+    assert!(script.contains(&held), "{script}");
+}
+
 /// What was written before the log begins may be much: the segments that held it are gone.
 #[test]
 fn a_time_before_the_log_is_not_said_to_be_undone() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{definitions, happenings, run, write_events, MS, SECOND, WALL};
+use common::{definitions, happenings, run, write_events, CLIENT, MS, SCAN, SECOND, WALL};
 use iocrec_log::event::*;
 use iocreplay::model::state::FieldState;
 use iocreplay::model::value::same;
@@ -454,8 +454,7 @@ fn an_array_that_is_cut_may_have_changed_behind_that() {
     assert!(cut.contains("1 had the same value, but may have changed unseen"), "{cut}");
     // since when it is known to have its value
     let first = |count: u32| {
-        let words =
-            ["at", "2026-09-21T14:13:22.5", ".", "--pv", "T:CALC", "--utc", "--format", "jsonl"];
+        let words = ["at", "2026-09-21T14:13:22.5", ".", "--pv", "T:CALC", "--utc", "--format", "jsonl"];
         let (_, out, err) = run(arrays(count).path(), &words);
         let line: serde_json::Value = serde_json::from_str(out.trim()).expect(&err);
         line["first"].as_str().unwrap()[..19].to_owned()
@@ -471,6 +470,90 @@ fn an_array_that_is_cut_may_have_changed_behind_that() {
         "is not known to have changed in these logs (processed or written 3 times, value [1, 2, ...] \
                    (2 of 100), 2 times with a value that is not known whole)";
     assert!(cut.contains(unknown), "{cut}");
+}
+
+/// A long string that processes with the first text, and to which a client then puts: `dbPut` of a text shows the first 40
+/// bytes of what is asked for and of what it finds.
+fn long_string(first: &str, asked: &str, then: &str) -> tempfile::TempDir {
+    let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+    let head = |text: &str| Value::Text(text.bytes().take(40).collect());
+    let (thread, record, rtype) = (CLIENT, 10, || "lso".to_owned());
+    let outer = Put {
+        thread,
+        sp: -1000,
+        site: 1,
+        kind: PutKind::PutField,
+        record,
+        field: Some(10),
+        dbf: Dbf::String,
+        count: 1,
+        requested: head(asked),
+        old: Value::Unknown,
+    };
+    let inner = Put { sp: -1200, site: 0, kind: PutKind::Put, old: head(first), ..outer.clone() };
+    let complete = |thread: u32, sp: i64, held: &str| {
+        let value = text(held);
+        Fact::Complete(Complete { thread, sp, site: 0, record, value, severity: 0, status: 0 })
+    };
+    let begin = |thread: u32, sp: i64| Fact::Process(Process { thread, sp, site: 0, record, active: false });
+    let field = Field { id: 10, ioc: 1, rtype: rtype(), name: "VAL".into(), dbf: Dbf::String, menu: None };
+    log_of(vec![
+        (MS, Fact::from(Record { id: record, ioc: 1, address: 1, name: "T:LONG".into(), rtype: rtype() })),
+        (MS, Fact::from(field)),
+        (SECOND, begin(SCAN, -100)),
+        (SECOND + 1000, complete(SCAN, -200, first)),
+        (2 * SECOND, Fact::from(outer)),
+        (2 * SECOND + 1000, Fact::from(inner)),
+        (2 * SECOND + 2000, begin(CLIENT, -1200)),
+        (2 * SECOND + 3000, complete(CLIENT, -1300, then)),
+        (3 * SECOND, Fact::Mark("later".into())),
+    ])
+}
+
+/// The rows that a question has for T:LONG.
+fn long_rows(log: &Path, words: &[&str]) -> Vec<serde_json::Value> {
+    let words = [words, &[".", "--pv", "T:LONG", "--utc", "--format", "jsonl"]].concat();
+    let (code, out, err) = run(log, &words);
+    assert_eq!(code, 0, "{err}");
+    out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The beginning of a long string that a put finds is no other value than the string.
+#[test]
+fn a_put_that_finds_the_beginning_of_a_text_finds_nothing_new() {
+    let log = long_string(&"q".repeat(60), "abc", "abc");
+    let (code, out, err) = run(log.path(), &["values", "T:LONG", ".", "--utc"]);
+    assert!(code == 0 && out.contains("\"abc\""), "{out}{err}");
+    assert!(!out.contains("found by a put"), "{out}");
+    let diff = long_rows(log.path(), &["diff", "2026-09-21T14:13:21.5", "2026-09-21T14:13:22.5"]);
+    assert_eq!((&diff[0]["changes"], &diff[0]["after"]), (&1.into(), &"abc".into()), "{diff:?}");
+    assert_eq!(diff[0]["at_least"], false, "{diff:?}");
+    let told = long_rows(log.path(), &["puts", "--all"]);
+    assert_eq!((&told[0]["old_cut"], &told[0]["requested_cut"]), (&true.into(), &false.into()), "{told:?}");
+}
+
+/// A text of 40 bytes, such as the hash of a commit in git, is whole in a long string; only a put sees no more of one.
+#[test]
+fn a_long_string_of_40_bytes_is_whole() {
+    let hash = "0123456789abcdef0123456789abcdef01234567";
+    let log = long_string(hash, "abc", hash);
+    let (_, out, err) = run(log.path(), &["values", "T:LONG", ".", "--utc", "--format", "jsonl"]);
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let values: Vec<_> = rows.iter().filter(|row| row["source"] != "gap").collect();
+    let is_whole = |row: &&serde_json::Value| row["value"] == hash && row["cut"] == false;
+    assert!(values.len() == 2 && values.iter().all(is_whole), "{out}{err}");
+    // (what is asked for, what the record then holds), (requested_cut, new_cut)
+    let long = "t".repeat(70);
+    for (asked, then, expected) in [
+        (long.as_str(), long.as_str(), (true, false)),
+        (hash, hash, (false, false)),
+        ("abc", "abc", (false, false)),
+    ] {
+        let log = long_string("", asked, then);
+        let put = &long_rows(log.path(), &["puts", "--all"])[0];
+        let told = (put["requested_cut"].as_bool(), put["new_cut"].as_bool());
+        assert_eq!(told, (Some(expected.0), Some(expected.1)), "{put}");
+    }
 }
 
 /// A file that restores has what changed, as it was at the first time, and names the rest.

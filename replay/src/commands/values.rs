@@ -10,7 +10,7 @@ use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow, Timed};
 use crate::model::history::{ValueLine, ValueSource};
-use crate::model::value::same;
+use crate::model::value::agrees;
 use crate::namesakes::{own_name, without_pid};
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
@@ -208,8 +208,8 @@ impl Values {
             let only_seen = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
             let before = last.get(&key);
             // What was seen before that was looked at in an earlier pass, which knew more of what had been.
-            let known = before
-                .is_some_and(|(known, even)| line.even < *even || same(known, &line.value) == Some(true));
+            let agrees = |known: &Value| agrees(known, &line.value, line.cut == Some(true)) == Some(true);
+            let known = before.is_some_and(|(known, even)| line.even < *even || agrees(known));
             if !(only_seen && known) && (last.len() < MAX_FIELDS || last.contains_key(&key)) {
                 last.insert(key, (line.value.clone(), line.even));
             }

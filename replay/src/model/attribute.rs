@@ -7,7 +7,7 @@
 //! (SPC_ATTRIBUTE, in 3.14.12 to 7.0.10): it keeps its value.
 
 use super::chain::PutSpan;
-use super::outcome::is_cut;
+use super::outcome::{is_cut, Source};
 use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Dbf, FieldId, RecordId, Value};
@@ -65,7 +65,7 @@ pub fn is_value_of_attribute(
         return false;
     }
     match (value, context.record(record)) {
-        (Value::Text(text), Some(record)) => match is_cut(value, true) {
+        (Value::Text(text), Some(record)) => match is_cut(value, Source::Head) {
             Some(true) => !record.name.as_bytes().starts_with(text),
             _ => record.name.as_bytes() != text,
         },

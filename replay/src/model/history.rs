@@ -15,10 +15,11 @@
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind, Trigger};
 use super::names::{IocProcess, Named, Names};
 use super::notes::Moment;
+use super::outcome::{self, Source};
 use super::run::{self, field_name, has_value, record_name, Run};
 use super::unseen::Unseen;
 use super::value::same;
-use super::{attribute, enum_strings, outcome};
+use super::{attribute, enum_strings};
 use crate::filter::{Filter, Pattern};
 use epics::Pv;
 use iocrec_log::context::Context;
@@ -194,7 +195,9 @@ fn walk(
                         let alarm = Some((completed.severity, completed.status));
                         let by_put =
                             path.len() == 1 && is_as_put(chain, &context, span, process.record, &value);
-                        each(ValueLine { alarm, by_put, ..with(line, &context, of, span.end, value) }, path);
+                        let from = outcome::shown_by(&context, Some(process.record), &value);
+                        let line = with(line, &context, of, span.end, value, from);
+                        each(ValueLine { alarm, by_put, ..line }, path);
                     }
                 }
             }
@@ -242,7 +245,8 @@ impl<'a> At<'a> {
             let definition = put.field.and_then(|field| context.field(field));
             let old = outcome::as_asked(context, put, definition, put.old.clone());
             if let Some(line) = self.line(of, begun) {
-                each(ValueLine { source: ValueSource::Found, ..with(line, context, of, begun, old) });
+                let line = with(line, context, of, begun, old, Source::Head);
+                each(ValueLine { source: ValueSource::Found, ..line });
             }
         }
         if attribute::is_attribute(context, put) {
@@ -251,7 +255,8 @@ impl<'a> At<'a> {
         if processes(self.chain, number, put, of.name) {
             return; // its completion has the value
         }
-        let outcome::Outcome { status, new, inexact, .. } = outcome::of(self.chain, context, number, put);
+        let outcome::Outcome { status, new, inexact, as_asked } =
+            outcome::of(self.chain, context, number, put);
         // An answer other than "ok" is a refusal, unless the field is seen to have changed; "unknown" may be either.
         let failed = status != "ok" && status != "unknown";
         let has_changed = !inexact && same(&put.old, &new) == Some(false);
@@ -262,7 +267,8 @@ impl<'a> At<'a> {
         let by_put = self.is_from_outside && self.span.parent.is_none();
         let time = put.written.unwrap_or(self.span.end);
         if let Some(line) = self.line(of, time) {
-            let line = with(line, context, of, time, new);
+            let from = outcome::source_of_new(context, put, &new, as_asked);
+            let line = with(line, context, of, time, new, from);
             each(ValueLine { source: ValueSource::Put, inexact, by_put, ..line });
         }
     }
@@ -352,7 +358,8 @@ impl ValueLine {
         let named = names.field(run, &context, snapshot.record, "VAL", || None, filter)?;
         let of = Of { run: Rc::clone(run), record: snapshot.record, field: None };
         let field = Field { record: Ok(snapshot.record), field: None, name: "VAL" };
-        let line = with(ValueLine::new(time, named, Some(of)), &context, field, at, snapshot.value.clone());
+        let line = ValueLine::new(time, named, Some(of));
+        let line = with(line, &context, field, at, snapshot.value.clone(), Source::Whole);
         let alarm = Some((snapshot.severity, snapshot.status));
         Some(ValueLine { alarm, source: ValueSource::Snapshot, stamp: snapshot.stamp, ..line })
     }
@@ -380,15 +387,15 @@ pub fn root_record(chain: &Chain, names: &mut Names) -> Option<Rc<str>> {
     names.record(&chain.run, &chain.run.context(), process.record)
 }
 
-/// The line with its value, and its text at a monotonic time.
-fn with(line: ValueLine, context: &Context, of: Field, time: u64, value: Value) -> ValueLine {
+/// The line with its value, which comes from there, and its text at a monotonic time.
+fn with(line: ValueLine, context: &Context, of: Field, time: u64, value: Value, from: Source) -> ValueLine {
     let record = of.record.ok();
     let text = match (of.field, record) {
         (Some(_), _) => enum_strings::word(context, record, of.field, time, &value),
         (None, Some(record)) if of.name == "VAL" => enum_strings::state(context, record, time, &value),
         (None, _) => None,
     };
-    ValueLine { cut: outcome::is_cut(&value, true), text, value, ..line }
+    ValueLine { cut: outcome::is_cut(&value, from), text, value, ..line }
 }
 
 /// Whether a put from outside to this record's value made it process, and the value is the requested one: the record has

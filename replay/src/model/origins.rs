@@ -13,7 +13,7 @@ use super::chain::{Chain, Outcome, ProcessSpan, PutSpan, SpanKind, Trigger};
 use super::finder::Finder;
 use super::input_links::InputLinks;
 use super::numbered::{Keyed, OfRecords};
-use super::outcome;
+use super::outcome::{self, Source};
 use super::packed_texts::PackedTexts;
 use super::putlog::{root_put, PutLine};
 use super::run::{field_name, record_name, Run};
@@ -418,7 +418,7 @@ impl Origins {
     pub fn state(&mut self, number: Number, begin: i64, value: &Value, alarm: (u16, u16)) -> Option<Turns> {
         let followed = self.records.get_mut(number)?.followed.as_mut()?;
         // of an array that is cut, the rest may have changed
-        let is_whole = outcome::is_cut(value, true) != Some(true);
+        let is_whole = outcome::is_cut(value, Source::Head) != Some(true);
         let (value, before) = (fingerprint(value), followed.began.replace(begin));
         let value_turn = match (followed.value, value) {
             (Some(was), Some(is)) if was == is && is_whole => Turn::No,
@@ -626,7 +626,7 @@ type Fingerprint = (u8, u64);
 
 /// Whether a value has become another.
 fn turn(old: &Value, new: &Value) -> Turn {
-    let is_cut = |value: &Value| outcome::is_cut(value, true) == Some(true);
+    let is_cut = |value: &Value| outcome::is_cut(value, Source::Head) == Some(true);
     match value::same(old, new) {
         Some(true) if is_cut(old) || is_cut(new) => Turn::Perhaps,
         Some(true) => Turn::No,

@@ -24,12 +24,23 @@ use super::{attribute, enum_strings, value};
 use epics::limits::MAX_STRING_SIZE;
 use epics::{eca, Dbr};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Array, Dbf, Field, PutKind, Value};
+use iocrec_log::event::{Array, Dbf, Field, PutKind, RecordId, Value};
 use std::borrow::Cow;
 
-/// Lengths in bytes at which the recorder's probes may have cut a text: a string field's first 40 (MAX_STRING_SIZE), a
-/// long string's first 400, or 152 where there is no ring buffer (bpf/hits.h).
-const CUT_TEXTS: [usize; 3] = [MAX_STRING_SIZE, 152, 400];
+/// Lengths in bytes at which the recorder's probes may have cut a long string: 400, or 152 where there is no ring buffer
+/// (bpf/hits.h).
+const CUT_LONG_TEXTS: [usize; 2] = [152, 400];
+
+/// What a value comes from, which decides where a text of it may have been cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A packet, or the recorder's own reading, which have all of it.
+    Whole,
+    /// A probe that reads the first 40 bytes of a text (MAX_STRING_SIZE): what a put asks for, and what it finds.
+    Head,
+    /// A record of EPICS Base after processing or a put. Its string fields are whole then, only long strings may be cut.
+    Record,
+}
 
 /// Outcome of a put.
 pub struct Outcome {
@@ -180,7 +191,7 @@ fn is_taken(
     let not_refused = put.packet.as_ref().is_some_and(|packet| !packet.notify && !packet.is_doubtful);
     let holds = holds(asked, value, link);
     // a text that was cut may be the same
-    let cut = |old: &Value| matches!(old, Value::Text(_)) && is_cut(old, true) == Some(true);
+    let cut = |old: &Value| matches!(old, Value::Text(_)) && is_cut(old, Source::Head) == Some(true);
     let changed = !cut(&put.old) && value::same(&put.old, value) == Some(false);
     // After a `dbPut` from outside, the server itself processes the record if it was accepted (QSRV).
     let by_server = processed && put.kind == Some(PutKind::Put);
@@ -315,16 +326,45 @@ pub fn as_asked(context: &Context, put: &PutSpan, field: Option<&Field>, value: 
     }
 }
 
-/// Whether the log holds only part of a value. `None` if it holds nothing. `by_probe`: whether a probe read it.
-pub fn is_cut(value: &Value, by_probe: bool) -> Option<bool> {
+/// Whether the log holds only part of a value. `None` if it holds nothing.
+pub fn is_cut(value: &Value, from: Source) -> Option<bool> {
     match value {
         Value::Unknown => None,
         Value::Array(array) => {
             let whole = usize::try_from(array.count).unwrap_or(usize::MAX);
             Some(value::elements(array).count() < whole)
         }
-        Value::Text(text) => Some(by_probe && CUT_TEXTS.contains(&text.len())),
+        Value::Text(text) => {
+            let is_long = CUT_LONG_TEXTS.contains(&text.len());
+            Some(match from {
+                Source::Whole => false,
+                Source::Head => is_long || text.len() == MAX_STRING_SIZE,
+                Source::Record => is_long,
+            })
+        }
         _ => Some(false),
+    }
+}
+
+/// Where a value that a record has shown comes from. Types from elsewhere may have a VAL longer than 40 bytes, of which the
+/// probe at the end of processing reads the beginning.
+pub fn shown_by(context: &Context, record: Option<RecordId>, value: &Value) -> Source {
+    // for all others it makes no difference, and most values are others
+    let matters = matches!(value, Value::Text(text) if text.len() == MAX_STRING_SIZE);
+    let record = record.filter(|_| matters).and_then(|record| context.record(record));
+    match record.is_some_and(|record| always_forwards(record.rtype)) {
+        true => Source::Record,
+        false => Source::Head,
+    }
+}
+
+/// Where the value after a put comes from: one that nobody read is the request, and what the next put found stands for it.
+pub fn source_of_new(context: &Context, put: &PutSpan, new: &Value, as_asked: bool) -> Source {
+    match put.after.as_deref().filter(|after| after.value == *new) {
+        _ if as_asked => Source::Head,
+        Some(after) if after.overwritten.is_some() => Source::Head,
+        Some(_) => Source::Whole,
+        None => shown_by(context, put.record, new),
     }
 }
 
@@ -336,7 +376,7 @@ fn whole(value: &Value, later: Option<&Value>) -> Value {
             own.count == later.count && own.dbf == later.dbf && later.bytes.starts_with(&own.bytes)
         }
         (Value::Text(own), Some(Value::Text(later))) => {
-            is_cut(value, true) == Some(true) && later.starts_with(own)
+            is_cut(value, Source::Head) == Some(true) && later.starts_with(own)
         }
         _ => false,
     };
@@ -423,12 +463,14 @@ mod tests {
 
     #[test]
     fn what_is_cut() {
-        assert_eq!(is_cut(&array(Dbf::Short, 3, &[1, 0, 2, 0]), true), Some(true));
-        assert_eq!(is_cut(&array(Dbf::Short, 2, &[1, 0, 2, 0]), true), Some(false));
-        assert_eq!(is_cut(&Value::Unknown, true), None);
-        assert_eq!(is_cut(&Value::Text(vec![b'x'; 40]), true), Some(true));
-        assert_eq!(is_cut(&Value::Text(vec![b'x'; 40]), false), Some(false));
-        assert_eq!(is_cut(&Value::Int(1), true), Some(false));
+        assert_eq!(is_cut(&array(Dbf::Short, 3, &[1, 0, 2, 0]), Source::Head), Some(true));
+        assert_eq!(is_cut(&array(Dbf::Short, 2, &[1, 0, 2, 0]), Source::Head), Some(false));
+        assert_eq!(is_cut(&Value::Unknown, Source::Head), None);
+        assert_eq!(is_cut(&Value::Int(1), Source::Head), Some(false));
+        let cut = [Source::Whole, Source::Head, Source::Record]
+            .map(|from| [40, 152, 153].map(|length| is_cut(&Value::Text(vec![b'x'; length]), from)));
+        let expected = [[false, false, false], [true, true, false], [false, true, false]];
+        assert_eq!(cut, expected.map(|from| from.map(Some)));
     }
 
     #[test]

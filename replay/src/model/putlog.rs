@@ -5,7 +5,7 @@ use super::caller::{self, Caller, Role};
 use super::chain::{Chain, Completed, Outcome as End, Packet, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use super::client::{self, Client, Holder, Joined, Part};
 use super::enum_strings;
-use super::outcome::{self, Outcome};
+use super::outcome::{self, Outcome, Source};
 use super::pva_value::Sent;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
 use super::span_ids::{span_ids, trace_id, Ids, SpanId};
@@ -409,11 +409,13 @@ fn set_by_python(
     let line = line(chain, context, number, span, &put, Via::Python, None);
     // The processing completed with it, so it was accepted.
     let (new, status) = (value.clone(), "ok".into());
+    let shown_by = outcome::shown_by(context, Some(process.record), value);
     let (new_cut, new_text) =
-        (outcome::is_cut(value, true), enum_strings::state(context, process.record, span.end, value));
+        (outcome::is_cut(value, shown_by), enum_strings::state(context, process.record, span.end, value));
     PutLine {
         field: Some("VAL".to_owned()),
         status,
+        requested_cut: new_cut,
         new,
         new_cut,
         new_text,
@@ -667,6 +669,18 @@ fn line(
     };
     let sent_choice = packet_pva.map(|pva| &pva.sent);
     let text = |text: &str| chain.run.share(text);
+    let has_request =
+        |packet: &Packet| packet.pva.as_ref().is_none_or(|pva| pva.sent.main() == Some(&put.requested));
+    let asked_by = match put.packet.as_deref().is_some_and(has_request) {
+        true => Source::Whole,
+        false => Source::Head,
+    };
+    let new_from = outcome::source_of_new(context, put, &new, as_asked);
+    let new_cut = asked_cut.filter(|_| new == put.requested).or_else(|| outcome::is_cut(&new, new_from));
+    // what the field holds, and no more, was asked for
+    let is_held = !as_asked && new == put.requested && new_cut == Some(false);
+    let requested_cut = asked_cut.or_else(|| outcome::is_cut(&put.requested, asked_by));
+    let requested_cut = requested_cut.map(|is_cut| is_cut && !is_held);
     let came = put.packet.as_ref().map_or(span.start, |packet| packet.time);
     // of PVAccess, each channel has its own name, which is noted before the put
     let of_packet = put.packet.as_ref().filter(|packet| packet.pva.is_none()).map(|packet| packet.channel);
@@ -704,9 +718,9 @@ fn line(
             None => put.dbf.request_name().into(),
         },
         count: put.count,
-        requested_cut: asked_cut.or_else(|| outcome::is_cut(&put.requested, false)),
-        old_cut: before_cut.or_else(|| outcome::is_cut(&old, true)),
-        new_cut: asked_cut.filter(|_| new == put.requested).or_else(|| outcome::is_cut(&new, true)),
+        requested_cut,
+        old_cut: before_cut.or_else(|| outcome::is_cut(&old, Source::Head)),
+        new_cut,
         requested: put.requested.clone(),
         old_text: choice(&old, None),
         new_text: choice(&new, sent_choice),

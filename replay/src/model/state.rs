@@ -28,7 +28,7 @@ use super::run::{has_value, Run};
 pub use super::seen::{Changed, Seen, Since};
 use super::set_by_processing::SetByProcessing;
 use super::unseen::{Kind, Unseen};
-use super::value::same;
+use super::value::agrees;
 use crate::filter::Filter;
 use crate::namesakes::{with_pid, without_pid};
 use crate::values::Entry;
@@ -332,7 +332,7 @@ impl State {
             self.full = true;
             return;
         }
-        let equal = before.and_then(|before| same(&before.value(), &line.value));
+        let equal = before.and_then(|before| agrees(&before.value(), &line.value, line.cut == Some(true)));
         // of an array that is cut, the rest may have changed
         let is_cut = line.cut == Some(true) || before.is_some_and(|before| before.cut == Some(true));
         let may_differ = is_cut && equal == Some(true);
@@ -342,6 +342,11 @@ impl State {
         let is_set_since = self.set_by_processing.is_over(&key).is_some();
         let sees = |before: &Seen| of.and_then(|process| process.blind(before)).is_none() && !is_set_since;
         let was_certain = before.is_some_and(|before| self.doubt(&key, before).is_none() && sees(before));
+        // the beginning of a text that is known whole
+        let is_less = line.source == ValueSource::Found && matches!(line.value, Value::Text(_));
+        if is_less && may_differ && was_certain && before.is_some_and(|before| before.cut == Some(false)) {
+            return;
+        }
         let changed_now = equal == Some(false) && was_certain && !read;
         let kept = equal == Some(true) && was_certain;
         let (first, set) = match (equal, before) {

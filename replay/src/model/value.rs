@@ -90,6 +90,19 @@ pub fn same(a: &Value, b: &Value) -> Option<bool> {
     })
 }
 
+/// Whether a value can be one of which a put found the beginning, or all of it. `None` if one is unknown.
+pub fn agrees(known: &Value, found: &Value, is_cut: bool) -> Option<bool> {
+    let whole = match known {
+        Value::Text(text) => text.as_slice(),
+        Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, bytes, .. }) => until_nul(bytes),
+        _ => return same(known, found),
+    };
+    match found {
+        Value::Text(beginning) if is_cut => Some(whole.starts_with(beginning)),
+        _ => same(known, found),
+    }
+}
+
 /// Whether a link that was given `given` can have sent `sent`, converted to the target's type. Like [`same`], but
 /// allows for that conversion.
 pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
@@ -241,6 +254,20 @@ pub fn json(value: &Value) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_put_found_can_be_what_was_known() {
+        let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+        let characters = Value::Array(Array { dbf: Dbf::Char, count: 5, bytes: b"whole".to_vec() });
+        for known in [&text("whole"), &characters] {
+            assert_eq!(agrees(known, &text("who"), true), Some(true), "{known:?}");
+            assert_eq!(agrees(known, &text("who"), false), Some(false), "{known:?}");
+            assert_eq!(agrees(known, &text("why"), true), Some(false), "{known:?}");
+            assert_eq!(agrees(known, &text("whole"), false), Some(true), "{known:?}");
+        }
+        assert_eq!(agrees(&Value::Unknown, &text("who"), true), None);
+        assert_eq!(agrees(&Value::Int(1), &Value::Int(1), false), Some(true));
+    }
 
     /// Digits are those of the standard library, whatever the number.
     #[test]

@@ -251,7 +251,7 @@ impl Seen {
                 self.doubt = Some(moment.time);
             }
             // of a value that is cut, the rest may have changed
-            let is_cut = |value: &Value| outcome::is_cut(value, true) == Some(true);
+            let is_cut = |value: &Value| outcome::is_cut(value, outcome::Source::Head) == Some(true);
             let may_differ = is_cut(&moment.value) || before.as_ref().is_some_and(is_cut);
             if ask == Ask::Value && same == Some(true) && may_differ {
                 self.unknown += 1;

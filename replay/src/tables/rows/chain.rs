@@ -8,6 +8,7 @@ use super::{push_alarm, puts};
 use crate::filter::Filter;
 use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
 use crate::model::enum_strings;
+use crate::model::outcome::{is_cut, shown_by};
 use crate::model::putlog::{each_put, ioc_name, root_put};
 use crate::model::run::{has_value, ioc_of_thread, push_name_of};
 use crate::model::span_ids::trace_id;
@@ -127,7 +128,8 @@ fn push_processing(row: &mut Row, context: &Context, span: &Span, process: &Proc
         Value::Int(_) | Value::UInt(_) => enum_strings::state(context, process.record, span.end, value),
         _ => None,
     };
-    row.extend(&of_value(value, text.map(Cow::from), crate::model::outcome::is_cut(value, true)));
+    let is_cut = is_cut(value, shown_by(context, Some(process.record), value));
+    row.extend(&of_value(value, text.map(Cow::from), is_cut));
     push_alarm(row, Some((completed.severity, completed.status)));
 }
 
