@@ -347,6 +347,22 @@ mod tests {
         contention.fights().iter().map(|fight| (fight.overrides(), sides(fight))).collect()
     }
 
+    /// A link of more than 40 characters, to which the IOC refuses a put: what the put found is its beginning.
+    #[test]
+    fn a_put_that_was_refused_has_not_changed_the_end_of_a_text() {
+        let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+        let link = "SR:C01-MG:G02A{Quad:1}Current:Readback-I CP MS";
+        let refused = PutLine {
+            old: text(&link[..40]),
+            old_cut: Some(true),
+            new: text(link),
+            status: "ECA_PUTFAIL".into(),
+            ..put()
+        };
+        assert!(is_refused(&refused));
+        assert!(!is_refused(&PutLine { new: text("SR:OTHER NPP NMS"), ..refused }));
+    }
+
     #[test]
     fn a_put_at_the_shell_is_not_an_unknown_users() {
         let shell = PutLine { user: None, via: Via::Dbpf, ioc: Some("demo".into()), ..put() };

@@ -18,7 +18,7 @@ use super::notes::Moment;
 use super::outcome::{self, Source};
 use super::run::{self, field_name, has_value, record_name, Run};
 use super::unseen::Unseen;
-use super::value::same;
+use super::value::{agrees, same};
 use super::{attribute, enum_strings};
 use crate::filter::{Filter, Pattern};
 use epics::Pv;
@@ -259,7 +259,8 @@ impl<'a> At<'a> {
             outcome::of(self.chain, context, number, put);
         // An answer other than "ok" is a refusal, unless the field is seen to have changed; "unknown" may be either.
         let failed = status != "ok" && status != "unknown";
-        let has_changed = !inexact && same(&put.old, &new) == Some(false);
+        let is_cut = outcome::is_cut(&put.old, Source::Head) == Some(true);
+        let has_changed = !inexact && agrees(&new, &put.old, is_cut) == Some(false);
         let reached = put.wrote || put.packet.is_some();
         if failed && !has_changed || !reached {
             return;

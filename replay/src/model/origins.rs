@@ -627,7 +627,7 @@ type Fingerprint = (u8, u64);
 /// Whether a value has become another.
 fn turn(old: &Value, new: &Value) -> Turn {
     let is_cut = |value: &Value| outcome::is_cut(value, Source::Head) == Some(true);
-    match value::same(old, new) {
+    match value::agrees(new, old, is_cut(old)) {
         Some(true) if is_cut(old) || is_cut(new) => Turn::Perhaps,
         Some(true) => Turn::No,
         Some(false) => Turn::Yes,
@@ -685,6 +685,10 @@ mod tests {
         let of_values = turns.map(|turns| turns.map(|turns| turns.value));
         assert_eq!(of_values, [Some(Turn::Perhaps), None, Some(Turn::Yes), Some(Turn::Perhaps)]);
         assert_eq!([2, 100].map(|count| turn(&array(count), &array(count))), [Turn::No, Turn::Perhaps]);
+        // a put finds the beginning of a long text
+        let text = |length: usize| Value::Text(vec![b'x'; length]);
+        let found = [(40, 60), (39, 60), (39, 39)].map(|(old, new)| turn(&text(old), &text(new)));
+        assert_eq!(found, [Turn::Perhaps, Turn::Yes, Turn::No]);
     }
 
     #[test]

@@ -233,12 +233,13 @@ impl PutLine {
         self.status != "ok" && self.status != "unknown"
     }
 
-    /// Whether it was answered with an error, and changed its field nevertheless.
+    /// Whether it was answered with an error, and changed its field nevertheless. Of a text that a put found, the log may hold
+    /// the beginning only.
     pub fn has_changed_anyway(&self) -> bool {
         self.has_failed()
             && self.status != "denied"
             && !self.inexact
-            && value::same(&self.old, &self.new) == Some(false)
+            && value::agrees(&self.new, &self.old, self.old_cut == Some(true)) == Some(false)
     }
 
     /// Whether it is known not to have written to its field: access security stopped it, or it was seen in the IOC and
