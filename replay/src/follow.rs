@@ -10,7 +10,9 @@
 //! hosts may come late. Time goes on evenly also where a clock was set back.
 
 use crate::filter::Filter;
+use crate::live::deleted::Deleted;
 use crate::model::open_chains;
+use crate::terminal::Terminal;
 use crate::time::SECOND;
 use crate::Logs;
 use serde::{Deserialize, Serialize};
@@ -267,7 +269,7 @@ pub enum Step<'a, T> {
 }
 
 /// Reads the log again and again, and passes every row on once. Returns only with an error. `open` opens the logs,
-/// `rows` asks them, `flush` is called when there is nothing to write for the moment.
+/// `rows` asks them, `write` gets `None` when there is nothing to write for the moment. Reports what was deleted unread.
 ///
 /// # Errors
 /// Those of the callbacks.
@@ -275,9 +277,14 @@ pub fn follow<T: Timed, E: From<io::Error>>(
     paths: &[PathBuf],
     filter: Filter,
     mut open: impl FnMut() -> Result<Logs, E>,
-    rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
+    mut rows: impl FnMut(&Logs, &Filter, &mut dyn FnMut(T) -> Result<(), E>) -> Result<(), E>,
     mut write: impl FnMut(Option<&T>) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut deleted = Deleted::default();
+    let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(T) -> Result<(), E>| {
+        deleted.look(logs, "read", false).iter().for_each(|gap| Terminal.report(gap));
+        rows(logs, filter, each)
+    };
     let write = |step: Step<T>| match step {
         Step::Row(row, _) => write(Some(row)),
         Step::Within(_) => Ok(()),

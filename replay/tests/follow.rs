@@ -10,6 +10,7 @@ use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
 use iocreplay::follow::{follow_until, Memory, Pace, Step, Timed};
+use iocreplay::live::deleted::Deleted;
 use iocreplay::{Filter, Logs, OpenOptions, PutLine};
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, BufReader, Write};
@@ -523,6 +524,81 @@ fn what_was_deleted_between_two_runs_is_a_gap() {
     let gone = delete(&new[..new.len() - 2]);
     let (_, out, err) = follow();
     assert!(out.contains("round 28") && err.contains(&said(gone)), "{gone}: {err}");
+}
+
+/// A segment that was read, and that got more before it was deleted, is told as gone.
+#[test]
+fn what_came_into_a_segment_after_it_was_read_is_a_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let follow = || run(here, &["follow", "log", "--once", "--state", "state"]);
+    let mark = |text: &str| Fact::Mark(text.to_owned());
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    recorder.write(vec![(10 * SECOND, mark("this was read"))], 15 * SECOND);
+    let (_, out, err) = follow();
+    assert!(out.contains("this was read") && !err.contains("a gap"), "{err}");
+    let first = segments(&log).pop().unwrap();
+    let before = std::fs::metadata(&first).unwrap().len();
+    recorder.write(vec![(20 * SECOND, mark("this was not"))], 25 * SECOND);
+    assert!(std::fs::metadata(&first).unwrap().len() > before, "it went into the same segment");
+    for n in 0..4 {
+        let t = (30 + 10 * n) * SECOND;
+        recorder.write(vec![(t, noise(n)), (t + 1, noise(n + 100))], t + 5 * SECOND);
+    }
+    assert!(segments(&log).len() >= 3);
+    std::fs::remove_file(&first).unwrap();
+    let (_, out, err) = follow();
+    assert!(!out.contains("this was not"), "{out}");
+    let said = "a gap: 1 segment of the recorder of box1 gone before they were read\n";
+    assert!(err.contains(said), "{err}");
+    let (_, _, err) = follow();
+    assert!(!err.contains("a gap"), "it is said once: {err}");
+}
+
+/// What settles only after the segment of which it is was deleted is missing: that is said, also by `--follow`.
+#[test]
+fn what_had_not_settled_before_it_was_deleted_is_a_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    for n in 0..4 {
+        let t = 10 * SECOND + n * SECOND / 2;
+        recorder.write(vec![(t, noise(n)), (t + 1, noise(n + 100))], t + SECOND / 4);
+    }
+    let all = segments(&log);
+    assert!(all.len() >= 3, "{all:?}");
+    let open = || OpenOptions::new().open([&log]).unwrap();
+    let mut whole = Deleted::default();
+    let mut settling = Deleted::default();
+    assert!(whole.look(&open(), "read", true).is_empty() && settling.look(&open(), "read", false).is_empty());
+    all[..all.len() - 1].iter().for_each(|segment| std::fs::remove_file(segment).unwrap());
+    assert_eq!(whole.look(&open(), "read", true), [""; 0], "all of them was read");
+    let said =
+        format!("a gap: {} segments of the recorder of box1 gone before they were read", all.len() - 1);
+    assert_eq!(settling.look(&open(), "read", false), [said]);
+}
+
+/// What is deleted of a run that ended long ago was read, though its last segment is pinned and stays.
+#[test]
+fn what_was_read_of_a_run_that_has_ended_is_no_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    for n in 0..4 {
+        let t = 10 * SECOND + n * SECOND / 2;
+        recorder.write(vec![(t, noise(n)), (t + 1, noise(n + 100))], t + SECOND / 4);
+    }
+    recorder.writer.close(20 * SECOND);
+    drop(recorder);
+    let mut old = segments(&log);
+    assert!(old.len() >= 3, "{old:?}");
+    old.pop();
+    Recorder::begin(&log, 8, 60 * SECOND).write(vec![], 65 * SECOND);
+    let open = || OpenOptions::new().open([&log]).unwrap();
+    let mut deleted = Deleted::default();
+    assert_eq!(deleted.look(&open(), "read", false), [""; 0]);
+    old.iter().for_each(|segment| std::fs::remove_file(segment).unwrap());
+    assert_eq!(deleted.look(&open(), "read", false), [""; 0]);
 }
 
 /// A recorder pins segments by renaming them, at any time.

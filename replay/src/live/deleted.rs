@@ -1,10 +1,12 @@
 //! Segments that a recorder deleted before they were read, since following was too slow or had to wait.
 
-use crate::logs::{host, Logs};
+use crate::follow::SETTLED;
+use crate::logs::{host, last_event, Logs};
 use crate::output::wording::counted;
+use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeMap;
 
-/// The last segment of each run that was read, and the name of its host, by the run's number.
+/// The first segment of each run of which more may come than was read, and the name of its host, by the run's number.
 #[derive(Default)]
 pub struct Deleted(BTreeMap<u128, (u32, String)>);
 
@@ -28,10 +30,12 @@ impl Deleted {
         self.0.values().map(|(_, host)| host.clone()).collect()
     }
 
-    /// What is gone since this was asked before, a sentence for each run, and what was yet to be `done` with it.
-    pub fn look(&mut self, logs: &Logs, done: &str) -> Vec<String> {
+    /// What is gone since this was asked before, a sentence for each run, and what was yet to be `done` with it. `whole`: what
+    /// is there is taken to its end now, though it has not [settled](SETTLED).
+    pub fn look(&mut self, logs: &Logs, done: &str, whole: bool) -> Vec<String> {
         let (mut gaps, mut read) = (Vec::new(), BTreeMap::new());
-        for files in logs.runs() {
+        let ends = logs.ends();
+        for (files, course) in logs.runs().iter().zip(logs.courses()) {
             // pinned ones may be left of what was deleted
             let headers = files.iter().filter_map(|file| file.header);
             let Some(last) = headers.clone().next_back() else { continue };
@@ -40,9 +44,17 @@ impl Deleted {
                 Some((_, of)) if !of.is_empty() => of.clone(),
                 _ => host(files).map(|host| host.name).unwrap_or_default(),
             };
-            read.insert(last.run, (last.sequence, of.clone()));
+            let end = last_event(files);
+            let settled = ends.get(&of).map_or(i64::MIN, |end| end.saturating_sub(SETTLED.as_nanos() as i64));
+            let open = match end {
+                // the host's log goes on in another run
+                Some((time, wall)) if course.even(time, wall) <= settled => last.sequence.saturating_add(1),
+                Some((time, _)) if !whole => unsettled(files, time).unwrap_or(last.sequence),
+                _ => last.sequence,
+            };
+            read.insert(last.run, (open, of.clone()));
             let first = match known {
-                Some((last, _)) => u64::from(*last) + 1,
+                Some((open, _)) => u64::from(*open),
                 // It has begun since if the log of its host was read. Others are of logs that came here later: what they lack may
                 // be gone for long.
                 None if !of.is_empty() && self.0.values().any(|(_, host)| *host == of) => 0,
@@ -61,4 +73,14 @@ impl Deleted {
         self.0 = read;
         gaps
     }
+}
+
+/// The first segment of a run, the last event of which was then, in which there is something that has not settled.
+fn unsettled(files: &[SegmentFile], end: u64) -> Option<u32> {
+    let settled = end.saturating_sub(SETTLED.as_nanos() as u64);
+    let headers = files.iter().filter_map(|file| file.header);
+    // all of those before the one that was begun by then has settled
+    let begun =
+        headers.clone().filter(|header| header.created <= settled).map(|header| header.sequence).max();
+    begun.or_else(|| headers.map(|header| header.sequence).min())
 }

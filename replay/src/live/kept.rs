@@ -91,7 +91,7 @@ struct Part {
     hosts: Vec<Saved>,
     /// The last alarm of each record.
     alarms: Vec<(String, Alarm)>,
-    /// The last segment of each run.
+    /// The first segment of each run of which more may come.
     #[serde(default)]
     runs: Vec<(String, u32)>,
     /// Its host, in the same order.

@@ -342,7 +342,7 @@ impl Follow {
             let (filter, _) = aliases::resolve(logs, filter.clone());
             // of a stream, the receiver says it
             if receiver.is_none() {
-                for gap in deleted.borrow_mut().look(logs, "read") {
+                for gap in deleted.borrow_mut().look(logs, "read", self.once) {
                     gaps.set(gaps.get() + 1);
                     Terminal.report(&gap);
                 }

@@ -143,7 +143,8 @@ impl Sending<'_> {
         let ask = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(Row) -> Result<(), Failure>| {
             let (filter, _) = aliases::resolve(logs, filter.clone());
             if receiver.is_none() {
-                deleted.borrow_mut().look(logs, "sent").iter().for_each(|gap| self.say_gap(gap));
+                let gaps = deleted.borrow_mut().look(logs, "sent", self.follow.once);
+                gaps.iter().for_each(|gap| self.say_gap(gap));
             }
             outgoing.borrow_mut().look(logs, &filter);
             rows(logs, &filter, signals.wanted(), each)?;
