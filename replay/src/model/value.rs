@@ -107,13 +107,13 @@ pub fn agrees(known: &Value, found: &Value, is_cut: bool) -> Option<bool> {
 /// allows for that conversion.
 pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
     match (given, sent) {
-        (Value::Double(_) | Value::Float(_), Value::Int(_) | Value::UInt(_)) => {
-            Some(number(given)?.trunc() == number(sent)?)
+        (Value::Double(_) | Value::Float(_) | Value::Int(_) | Value::UInt(_), Value::Int(sent)) => {
+            is_shortened(given, *sent)
         }
         (Value::Double(v), Value::Float(sent)) => Some(*v as f32 == *sent || (v.is_nan() && sent.is_nan())),
         (Value::Text(text), other) if number(other).is_some() => {
             let text = std::str::from_utf8(text).ok()?;
-            Some(text.trim().parse::<f64>().ok()? == number(other)?)
+            same_through_link(&Value::Double(text.trim().parse().ok()?), other)
         }
         // Links write numbers to string fields with the record's precision: not comparable.
         (_, Value::Text(_)) if number(given).is_some() => None,
@@ -121,9 +121,41 @@ pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
     }
 }
 
+/// Whether a number can have become this integer of Channel Access, of which it is not known here how long it is: 8, 16 or 32
+/// bits. `None` if that depends on it.
+fn is_shortened(given: &Value, sent: i64) -> Option<bool> {
+    let whole = match given {
+        Value::Int(whole) => *whole,
+        Value::UInt(whole) => *whole as i64,
+        _ => {
+            let whole = number(given)?.trunc();
+            // C leaves open what becomes of one that is not a number, or does not fit, and machines differ
+            if !(-TWO_31..TWO_31).contains(&whole) {
+                return if whole == sent as f64 { Some(true) } else { None };
+            }
+            whole as i64
+        }
+    };
+    if whole == sent {
+        return Some(true);
+    }
+    let types = [Dbf::Char, Dbf::UChar, Dbf::Short, Dbf::UShort, Dbf::Long, Dbf::ULong];
+    match types.iter().any(|dbf| shared::wrapped(whole, *dbf) == sent) {
+        true => None,
+        false => Some(false),
+    }
+}
+
 /// Whether [`same_through_link`] can hold for these numbers, whatever their types are; always if the one sent is not a number.
 pub fn can_become(given: f64, sent: f64) -> bool {
-    given == sent || given.trunc() == sent || f64::from(given as f32) == sent || sent.is_nan()
+    let whole = given.trunc();
+    given == sent
+        || whole == sent
+        || f64::from(given as f32) == sent
+        || sent.is_nan()
+        || !(-TWO_31..TWO_31).contains(&whole)
+        // a shorter integer has the lowest bits
+        || whole as i64 as u8 == sent as i64 as u8
 }
 
 /// `value` as a field of type `dbf` would hold it, as far as the reader can know; otherwise unchanged.
@@ -380,6 +412,7 @@ mod tests {
         assert_eq!(same_through_link(&d(1.5), &i(1)), Some(true));
         assert_eq!(same_through_link(&d(0.1), &Value::Float(0.1)), Some(true));
         assert_eq!(same_through_link(&Value::Text(b"3".to_vec()), &i(3)), Some(true));
+        assert_eq!(same_through_link(&Value::Text(b"7.9".to_vec()), &i(7)), Some(true));
         let (long, cut) = (from_channel_access(4, 5, b"abcde"), from_channel_access(4, 5, b"abc"));
         assert_eq!(same(&long, &cut), Some(true));
         assert_eq!(same(&long, &from_channel_access(4, 4, b"abcd")), Some(false));
@@ -394,6 +427,35 @@ mod tests {
             same(&Value::Array(Array { dbf: Dbf::Char, count: 1, bytes: vec![5] }), &i(5)),
             Some(true)
         );
+    }
+
+    /// What Base 7.0 sent on x86_64 where a CA link wrote these to fields of DBF_LONG, DBF_SHORT, DBF_ENUM and DBF_UCHAR.
+    #[test]
+    fn links_to_shorter_integers() {
+        let (d, i) = (Value::Double, Value::Int);
+        for (given, sent) in [
+            (d(5.7), 5),
+            (d(-3.5), -3),
+            (d(1e10), -2_147_483_648),
+            (d(-1e10), -2_147_483_648),
+            (d(f64::NAN), -2_147_483_648),
+            (d(f64::INFINITY), -2_147_483_648),
+            (d(70_000.0), 4464),
+            (d(-40_000.5), 25_536),
+            (i(-70_000), -4464),
+            (d(-1.0), 65_535),
+            (d(2.9), 2),
+            (d(300.0), 44),
+            (d(-1.0), 255),
+            (d(256.0), 0),
+            (i((1 << 40) + 5), 5),
+        ] {
+            assert_ne!(same_through_link(&given, &i(sent)), Some(false), "{given:?} {sent}");
+            assert!(can_become(number(&given).unwrap(), sent as f64), "{given:?} {sent}");
+        }
+        for (given, sent) in [(d(5.7), 6), (d(70_000.0), 4465), (i(-70_000), 4464), (d(300.0), 300 - 255)] {
+            assert_eq!(same_through_link(&given, &i(sent)), Some(false), "{given:?} {sent}");
+        }
     }
 
     #[test]

@@ -36,6 +36,30 @@ fn a_ca_link_within_the_ioc_makes_no_packet() {
     assert_eq!(story.sketch(), "T:CALC scan = 2\n  link to T:SP\n    put T:SP 2\n      T:SP put = 2\n");
 }
 
+/// What a link writes is converted to its target's type before it is sent.
+#[test]
+fn a_ca_link_to_a_shorter_type() {
+    // DBR_INT, DBR_ENUM, DBR_CHAR and DBR_LONG
+    for (given, dbr, payload) in [
+        (70_000.0, 1, 4464_u16.to_be_bytes().to_vec()),
+        (-1.0, 3, 65_535_u16.to_be_bytes().to_vec()),
+        (300.7, 4, vec![44]),
+        (f64::NAN, 5, i32::MIN.to_be_bytes().to_vec()),
+        (1e10, 5, i32::MIN.to_be_bytes().to_vec()),
+    ] {
+        let mut story = story();
+        story
+            .process(SECOND, SCAN, -100, "scanList", CALC)
+            .link(SECOND + 1, SCAN, -300, CALC, "R:FAR", given)
+            .complete(SECOND + 2, SCAN, -200, CALC, given);
+        let length = payload.len() as u32;
+        let put = CaPut { circuit: 3, channel: 4, notify: false, dbr, count: 1, ioid: 7, length, payload };
+        story.push(SECOND + MS, Fact::CaPut(put));
+        let text = story.sketch();
+        assert!(text.contains("  link to R:FAR\n    put - "), "{given} as {dbr}: {text}");
+    }
+}
+
 /// Two hosts: both see the message, the second saw what it did. Its clock is a little behind.
 #[test]
 fn a_ca_link_to_another_host_whose_clock_is_behind() {
