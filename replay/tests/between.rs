@@ -208,6 +208,38 @@ fn an_ioc_that_outlived_its_recorder_was_not_recorded_to_its_end() {
     assert_eq!(told, expected, "{out}");
 }
 
+/// The alarm is the same before and after a time without a recorder. It may have been over in between.
+#[test]
+fn an_alarm_may_have_been_over_while_no_recorder_ran() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = &["first", "second"].map(|name| place.path().join(name));
+    let [first, second]: [&Path; 2] = [first, second];
+    let scanned = |time: u64, severity: u16| {
+        [(time, process(3, -100, 2, 2)), (time + 1000, complete(3, -200, 2, 5.0, severity))]
+    };
+    write_events(first, "box", 1, [scanned(2 * SECOND, 0), scanned(3 * SECOND, 2)].concat());
+    let attached = Fact::Attached(Attached { ioc: 1, from: SECOND, since: SECOND, cause: String::new() });
+    let read = Snapshot { record: 2, value: Value::Double(5.0), severity: 2, status: 0, stamp: Some(WALL) };
+    let after = vec![(SECOND, attached), (2 * SECOND, Fact::Snapshot(read))];
+    write_events_later(second, "box", 2, 9, after, 4 * SECOND);
+    let told = |logs: &[&Path]| {
+        let mut words = vec!["alarms", "--format", "jsonl"];
+        words.extend(logs.iter().map(|log| log.to_str().unwrap()));
+        lines(&words).into_iter().filter(|line| line["severity"] == "MAJOR").collect::<Vec<_>>()
+    };
+    for line in told(&[first]) {
+        assert!(line["unseen"].is_null(), "{line}");
+    }
+    let both = told(&[first, second]);
+    assert_eq!(both.len(), 2, "the change, and that it lasts: {both:?}");
+    for line in both {
+        assert_eq!(line["unseen"], "not recorded: no recorder's run is in the logs", "{line}");
+    }
+    let logs = [first, second].map(|log| log.to_str().unwrap());
+    let (_, text, _) = outcome(iocreplay([&["alarms"][..], &logs].concat()).output().unwrap());
+    assert_eq!(text.matches("; perhaps not all of the time (not recorded").count(), 2, "{text}");
+}
+
 /// Its IOC was started anew while no recorder ran: what it had before is gone, though nobody saw an end.
 #[test]
 fn why_knows_that_an_ioc_was_started_anew_unseen() {

@@ -217,7 +217,7 @@ fn kept(line: &str) -> Option<String> {
         return None; // summaries of the whole
     }
     let keys = line.as_object_mut().unwrap();
-    ["lasted_s", "until", "gap"].iter().for_each(|key| _ = keys.remove(*key));
+    ["lasted_s", "until", "gap", "unseen"].iter().for_each(|key| _ = keys.remove(*key));
     Some(line.to_string())
 }
 

@@ -328,12 +328,21 @@ impl<'a> Changes<'a> {
     /// The next line that is ready.
     pub fn line(&mut self) -> Option<AlarmLine> {
         while let Some(line) = self.fold.next_line(self.now) {
-            let line = line.shown();
+            let line = AlarmLine { unseen: self.unseen(&line), ..line }.shown();
             if self.wants(&line) {
                 return Some(line);
             }
         }
         None
+    }
+
+    /// Why its IOC was not recorded for a while in which the alarm may have been over: it was the same before and after.
+    fn unseen(&self, line: &AlarmLine) -> Option<Rc<str>> {
+        let lasted = line.lasted.filter(|_| line.what != What::Flapping)?;
+        let over = line.time.saturating_add(lasted);
+        let process = self.processes.get(line.place.process?)?;
+        let within = process.unseen.iter().find(|unseen| line.time <= unseen.from && unseen.to < over)?;
+        Some(format!("not recorded: {}", within.cause).into())
     }
 
     /// Takes the alarms of the last chain, and the facts beside it: the next one begins then.

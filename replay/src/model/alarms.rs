@@ -155,6 +155,8 @@ pub struct AlarmLine {
     /// What may have been missed before, so that the change may have been another or earlier; of an alarm at the end, what
     /// may have been missed since it was last seen.
     pub gap: Option<Rc<str>>,
+    /// Why it was not seen for a while, so that it may have been over in between.
+    pub unseen: Option<Rc<str>>,
     /// Number of changes of a summary.
     pub changes: u64,
     /// How often it rose to this severity in the last [`FLAP_WINDOW`], this time included, up to [`FLAPS`]; of a
@@ -410,6 +412,7 @@ impl Alarms {
                 lasted: None,
                 until: None,
                 gap: state.gap,
+                unseen: None,
                 changes: 1,
                 rises,
                 unprocessed: false,
@@ -506,6 +509,7 @@ impl Alarms {
             lasted: None,
             until: None,
             gap: None,
+            unseen: None,
             changes: 0,
             rises: 0,
             unprocessed: false,
@@ -597,6 +601,7 @@ impl Alarms {
             lasted: Some(lasted),
             until: Some(until),
             gap,
+            unseen: None,
             changes: 0,
             rises: 0,
             unprocessed: known.unprocessed,

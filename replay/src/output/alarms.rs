@@ -57,6 +57,8 @@ pub struct Line<'a> {
     until: Option<&'static str>,
     /// What may have been missed before the change.
     gap: Option<&'a str>,
+    /// Why it was not seen for a while, in which it may have been over.
+    unseen: Option<&'a str>,
     /// Number of changes in this line.
     changes: u64,
     /// Whether the record has never processed.
@@ -100,6 +102,7 @@ impl Row for AlarmLine {
             lasted_s: self.lasted.map(seconds),
             until: self.until.map(Until::name),
             gap: self.gap.as_deref(),
+            unseen: self.unseen.as_deref(),
             changes: self.changes,
             unprocessed: self.unprocessed,
             acknowledges: acknowledgement.and_then(|put| put.acknowledges),
@@ -146,6 +149,9 @@ impl Row for AlarmLine {
                 }
             }
             What::Still => still(&mut line, self, ioc, zone),
+        }
+        if let Some(unseen) = &self.unseen {
+            let _ = write!(line, "; perhaps not all of the time ({unseen})");
         }
         line.truncate(line.trim_end().len());
         line
