@@ -184,6 +184,15 @@ impl Filter {
         names || self.pod.is_some() || !self.pv.is_empty() || !self.exclude.is_empty()
     }
 
+    /// By how many things it selects; the time is one.
+    pub fn count(&self) -> usize {
+        let names =
+            [&self.ioc, &self.host, &self.user, &self.client].iter().filter(|name| name.is_some()).count();
+        let others = [self.pod.is_some(), !self.pv.is_empty(), !self.exclude.is_empty()];
+        let has_time = self.since.is_some() || self.until.is_some();
+        names + others.iter().filter(|is_there| **is_there).count() + usize::from(has_time)
+    }
+
     /// Whether it selects by user or client.
     pub fn asks_who(&self) -> bool {
         self.user.is_some() || self.client.is_some()

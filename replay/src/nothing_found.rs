@@ -236,11 +236,12 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Files => "no file matches",
                 Kind::Stuck => "no thread that stood still and no late scan matches",
             };
-            let all = match filter.narrows() {
-                true => " all filters at once",
-                false => " at that time",
+            let all = match (filter.narrows(), filter.count()) {
+                (true, 2..) => " all filters at once; leave a filter out, or",
+                (true, _) => ";",
+                (false, _) => " at that time;",
             };
-            format!("{nothing}{all}; leave a filter out, or see iocreplay info")
+            format!("{nothing}{all} see iocreplay info")
         })
 }
 

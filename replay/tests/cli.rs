@@ -889,7 +889,11 @@ fn an_empty_answer_says_why() {
         );
     }
     // a chain may reach several IOCs, a put one
-    says(&["puts", "log", "--pv", "T:SP", "--ioc", "second"], &["matches all filters at once"]);
+    says(
+        &["puts", "log", "--pv", "T:SP", "--ioc", "second"],
+        &["matches all filters at once; leave a filter out"],
+    );
+    says(&["puts", "log", "--exclude", "*"], &["no put matches; see iocreplay info"]);
     for command in ["puts", "traces", "clients"] {
         says(&[command, "log", "--client", "9.9.9.9"], &["no client matches '9.9.9.9'; these logs have "]);
     }
