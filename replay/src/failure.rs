@@ -131,6 +131,8 @@ pub enum UsageError {
     StreamFromTerminal,
     /// A map of replacements, but no copy in which they are.
     MapWithoutCopy,
+    /// A clock to be set right in a copy, which keeps its times.
+    OffsetOfCopy,
     /// This option of redact has an empty name.
     EmptyPlace(&'static str),
 }
@@ -234,6 +236,9 @@ impl fmt::Display for UsageError {
             }
             UsageError::MapWithoutCopy => {
                 f.write_str("--map is for a copy with the same replacements; name its directory, too: -o DIR")
+            }
+            UsageError::OffsetOfCopy => {
+                f.write_str("a copy keeps its times: give --clock-offset to the commands that read it")
             }
             UsageError::EmptyPlace(option) => write!(f, "{option} has an empty name; name a new one"),
             UsageError::ReportToTerminal => f.write_str(

@@ -398,6 +398,7 @@ fn nothing_is_overwritten() {
         vec!["redact", log, "--map", "x"],
         vec!["redact", log, "-o", ""],
         vec!["redact", log, "--values", "x"],
+        vec!["redact", log, "--clock-offset", "box1=3600"],
     ] {
         let (code, _, err) = iocreplay(&words);
         assert_eq!((code, err.lines().count()), (2, 1), "{words:?}: {err}");

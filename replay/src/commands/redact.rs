@@ -46,6 +46,9 @@ impl Command for Redact {
         if self.map.is_some() && self.output.is_none() {
             return Err(UsageError::MapWithoutCopy);
         }
+        if !self.clock_offset.is_empty() {
+            return Err(UsageError::OffsetOfCopy);
+        }
         for (option, path) in [("-o", &self.output), ("--map", &self.map)] {
             if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
                 return Err(UsageError::EmptyPlace(option));
