@@ -7,6 +7,7 @@ use crate::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
+use crate::output::records::Written;
 use crate::terminal::Terminal;
 use crate::time::Zone;
 use iocrec_cli::command;
@@ -26,12 +27,12 @@ impl Command for Records {
         let logs = ByPlace::from(self).open(&self.reading())?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs));
         let shape = Listing::from(self).shape();
-        let mut count = 0;
+        let mut written = Written::default();
         for run in logs.runs() {
             let found = Inventory::read(run, logs.notices());
-            count += output::records::write(out, &found, &filter, shape, count == 0)?;
+            output::records::write(out, &found, &filter, shape, &mut written)?;
         }
-        if count == 0 {
+        if written.is_empty() {
             Terminal.report(&explain(Kind::Records, &logs.without_notices(), &filter, false, &Zone::utc()));
         }
         Ok(Outcome::from(&logs))

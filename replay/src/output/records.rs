@@ -7,10 +7,31 @@ use crate::output::rows::{csv_line, Shape};
 use iocrec_log::context::RecordRef;
 use iocrec_log::escape::Shown;
 use serde::Serialize;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::io;
 
+/// The lines that were written. One that says the same of another run or process is not written again.
+#[derive(Default)]
+pub struct Written(HashSet<u64>);
+
+impl Written {
+    /// Whether there was none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes a line; whether it is new.
+    fn is_new(&mut self, line: &RecordLine) -> bool {
+        let mut hasher = DefaultHasher::new();
+        line.hash(&mut hasher);
+        self.0.insert(hasher.finish())
+    }
+}
+
 /// A record, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Hash)]
 struct RecordLine<'a> {
     host: Option<&'a str>,
     ioc: Option<&'a str>,
@@ -21,20 +42,15 @@ struct RecordLine<'a> {
     states: &'a [Box<str>],
 }
 
-/// Writes the records of a run that match; returns their number. `is_first`: none was written before.
+/// Writes the records of a run that match.
 pub fn write(
     out: &mut Out,
     found: &Inventory,
     filter: &Filter,
     shape: Shape,
-    is_first: bool,
-) -> io::Result<u64> {
-    let mut count = 0;
-    for record in found.records(filter) {
-        one(out, found, record, shape, is_first && count == 0)?;
-        count += 1;
-    }
-    Ok(count)
+    written: &mut Written,
+) -> io::Result<()> {
+    found.records(filter).try_for_each(|record| one(out, found, record, shape, written))
 }
 
 fn one(
@@ -42,13 +58,17 @@ fn one(
     found: &Inventory,
     record: RecordRef<'_>,
     shape: Shape,
-    is_first: bool,
+    written: &mut Written,
 ) -> io::Result<()> {
     let context = found.context();
     let ioc = context.ioc(record.ioc).map(|ioc| ioc.name.as_str());
     let (aliases, states) = (context.aliases(record.id), context.enum_strings(record.id));
     let rtype = Some(record.rtype).filter(|rtype| !rtype.is_empty());
     let line = RecordLine { host: found.host(), ioc, record: record.name, rtype, aliases, states };
+    let is_first = written.is_empty();
+    if !written.is_new(&line) {
+        return Ok(());
+    }
     match shape {
         Shape::Text => {}
         Shape::JsonLines => return out.json(&line),
@@ -83,7 +103,7 @@ mod tests {
 
     fn records(filter: Filter, shape: Shape) -> String {
         let mut out = Vec::new();
-        write(&mut Out::new(&mut out), &inventory(), &filter, shape, true).unwrap();
+        write(&mut Out::new(&mut out), &inventory(), &filter, shape, &mut Written::default()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -102,5 +122,18 @@ mod tests {
         assert_eq!(line["states"], serde_json::json!(["Closed", "Open"]));
         assert_eq!(records(Filter { ioc: Some("x".into()), ..Filter::default() }, Shape::Text), "");
         assert_eq!(records(Filter { host: Some("x".into()), ..Filter::default() }, Shape::Text), "");
+    }
+
+    /// Another run of the recorder, or the IOC started anew, has the same records.
+    #[test]
+    fn a_record_comes_once() {
+        for shape in [Shape::Text, Shape::JsonLines, Shape::Csv] {
+            let (mut out, mut written) = (Vec::new(), Written::default());
+            for _ in 0..2 {
+                write(&mut Out::new(&mut out), &inventory(), &Filter::default(), shape, &mut written)
+                    .unwrap();
+            }
+            assert_eq!(String::from_utf8(out).unwrap(), records(Filter::default(), shape));
+        }
     }
 }
