@@ -115,6 +115,8 @@ pub enum UsageError {
     AutoWhileGrowing(&'static str),
     /// Spans to be skipped, but those of a log that is followed have no numbers.
     SkippedInFollowing,
+    /// A drawing beside what this option asks for.
+    Drawn(&'static str),
     /// Tables have no format and no directory, or several.
     ExportWhere,
     /// `--position` is about a spool, and reads no log.
@@ -204,6 +206,9 @@ impl fmt::Display for UsageError {
                 f,
                 "--clock-offset auto changes as the logs grow; with {with} write what iocreplay info says: HOST=SECONDS"
             ),
+            UsageError::Drawn(option) => {
+                write!(f, "--plot and --svg draw values instead of listing them; leave them or {option} out")
+            }
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")
             }

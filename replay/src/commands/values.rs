@@ -84,6 +84,13 @@ impl Command for Values {
 
     fn check(&self) -> Result<(), UsageError> {
         Growing::from(self).check(&self.reading())?;
+        let draws = self.plot || self.svg.is_some();
+        if draws && self.format.name != FORMATS[0].name {
+            return Err(UsageError::Drawn("--format"));
+        }
+        if draws && self.follow {
+            return Err(UsageError::Drawn("--follow"));
+        }
         self.divided().check(Usage { command: "values", name: "PV", most: usize::MAX })
     }
 
