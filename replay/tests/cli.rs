@@ -784,6 +784,43 @@ fn a_log_is_never_written_to() {
     assert_eq!(fs::read_dir(here.join("log")).unwrap().count(), 1, "nothing was left there");
 }
 
+/// In a directory for all, such as /tmp.
+#[cfg(unix)]
+#[test]
+fn what_another_user_has_put_in_place_of_the_output() {
+    use std::os::unix::fs::{chown, lchown, symlink, MetadataExt, PermissionsExt};
+    const OTHER: u32 = 1234;
+    let directory = logged();
+    let here = directory.path();
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let (shared, victim, link) = (here.join("shared"), here.join("victim"), here.join("shared/link.txt"));
+    fs::create_dir(&shared).unwrap();
+    set(&shared, 0o1777);
+    fs::write(&victim, "root's").unwrap();
+    symlink(&victim, &link).unwrap();
+    works(here, &["puts", "log", "-o", "shared/link.txt"]);
+    assert_ne!(fs::read_to_string(&victim).unwrap(), "root's", "one's own link is followed");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    if lchown(&link, Some(OTHER), None).is_err() {
+        return not_run("what_another_user_has_put_in_place_of_the_output", Needs::Root);
+    }
+    fs::write(&victim, "root's").unwrap();
+    let part = "is a symbolic link of user 1234";
+    fails(here, &["puts", "log", "-o", "shared/link.txt"], 1, &["can't write shared/link.txt", part]);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "root's");
+    let file = shared.join("puts.txt");
+    for (owner, mode, expected) in [(OTHER, 0o6777, 0o755), (OTHER, 0o600, 0o600), (0, 0o4666, 0o666)] {
+        let _ = fs::remove_file(&file);
+        fs::write(&file, "").unwrap();
+        chown(&file, Some(owner), None).unwrap();
+        set(&file, mode);
+        works(here, &["puts", "log", "-o", "shared/puts.txt"]);
+        let about = fs::metadata(&file).unwrap();
+        assert_eq!((about.uid(), about.mode() & 0o7777), (0, expected), "{owner} {mode:o}");
+        assert!(about.len() > 0);
+    }
+}
+
 /// What was there stays until all is written.
 #[test]
 fn a_file_is_replaced_when_all_is_written() {

@@ -406,6 +406,16 @@ fn spools_are_bounded_and_careful() {
     // two at once, and a note that is no note
     let (code, position, _) = run(path, &["follow", "--position", "--spool", "kept"]);
     assert_eq!((code, position.trim()), (0, "20260131T235959Z-0000000029:200000"));
+    // a link in place of a segment
+    #[cfg(unix)]
+    {
+        let (name, victim) = ("20260131T235959Z-0000000030.iocrec", path.join("victim"));
+        fs::write(&victim, "another's").unwrap();
+        std::os::unix::fs::symlink(&victim, path.join("kept").join(name)).unwrap();
+        let _ = follow(path, &[header(), frame(1, name.as_bytes(), 0, b"x")].concat(), &["--spool", "kept"]);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "another's");
+        assert_eq!(fs::read(path.join("kept").join(name)).unwrap(), b"x");
+    }
     fs::write(path.join("kept/.iocreplay-followed"), "{").unwrap();
     let (code, _, err) = follow(path, &header(), &["--spool", "kept"]);
     assert!(code == 1 && err.contains(".iocreplay-followed is damaged; delete it"), "{err}");

@@ -331,7 +331,9 @@ fn append(path: &Path, length: u64, bytes: &[u8]) -> io::Result<()> {
             if let Some(parent) = path.parent().filter(|parent| !parent.is_dir()) {
                 builder().create(parent)?;
             }
-            options.write(true).create(true).truncate(true);
+            // an empty file, or a link that somebody has put there
+            let _ = fs::remove_file(path);
+            options.write(true).create_new(true);
         }
         _ => {
             options.append(true);

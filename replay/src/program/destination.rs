@@ -2,7 +2,8 @@
 //!
 //! Guarantees: a log is never written to, whatever name is used for the file; nothing is written into a log's
 //! directory; and an existing file stays as it is until everything is written, since the output goes to a file beside
-//! it, under another name, which then replaces it. What goes to a file whose name ends in `.gz` is packed with gzip.
+//! it, under another name, which then replaces it. No file is replaced, and no mode taken over, because another user has put a
+//! link or a file in a directory for all, such as /tmp. What goes to a file whose name ends in `.gz` is packed with gzip.
 
 use crate::failure::{Conflict, Failure, UsageError};
 use crate::terminal::{self, progress};
@@ -67,18 +68,27 @@ impl Destination {
             return Err(UsageError::EmptyOutput(option).into());
         }
         let failed = |error| Failure::output(error, Some(path));
-        let about = fs::metadata(path);
+        check_link(path).map_err(failed)?;
+        let about = match fs::metadata(path) {
+            Ok(about) => Some(about),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error)),
+        };
         // Follow a symbolic link to its target, so that the link stays. A dangling one is replaced.
-        let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if let Some(conflict) = conflict(&to, about.as_ref().ok(), logs) {
+        let to = match &about {
+            Some(about) if about.is_file() => target(path, about).map_err(failed)?,
+            Some(_) => path.canonicalize().unwrap_or_else(|_| path.to_owned()),
+            None => path.to_owned(),
+        };
+        if let Some(conflict) = conflict(&to, about.as_ref(), logs) {
             return Err(UsageError::OutputInLog { option, file: path.to_owned(), conflict }.into());
         }
         match about {
-            Ok(about) if about.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),
-            Ok(about) if !about.is_file() => {
+            Some(about) if about.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),
+            Some(about) if !about.is_file() => {
                 OpenOptions::new().write(true).open(path).map(Destination::Device).map_err(failed)
             }
-            about => Beside::create(to, about.ok()).map(Destination::Beside).map_err(failed),
+            about => Beside::create(to, about).map(Destination::Beside).map_err(failed),
         }
     }
 
@@ -170,7 +180,14 @@ impl Beside {
         }
         let create = |more: &str| {
             let own = to.with_file_name(format!(".iocreplay-{}{more}.part", std::process::id()));
-            OpenOptions::new().write(true).create_new(true).open(&own).map(|file| (own, file))
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            if like.is_some() {
+                // whoever opened it before it has the mode of the existing file could read what comes later
+                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            }
+            options.open(&own).map(|file| (own, file))
         };
         // a second file in the same directory
         let (own, file) = create("").or_else(|error| match error.kind() {
@@ -179,7 +196,7 @@ impl Beside {
         })?;
         let beside = Beside { file, own, to, written: false };
         if let Some(like) = like {
-            beside.file.set_permissions(like.permissions())?;
+            beside.file.set_permissions(permissions(&like, &beside.file.metadata()?))?;
         }
         Ok(beside)
     }
@@ -190,6 +207,58 @@ impl Drop for Beside {
         // Already renamed if all went well.
         let _ = fs::remove_file(&self.own);
     }
+}
+
+/// Refuses a symbolic link of another user in a directory for all, such as /tmp: it may lead to any file. Most kernels are set
+/// to refuse it, too (proc_sys_fs(5), protected_symlinks).
+#[cfg(unix)]
+fn check_link(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    /// The sticky bit, and others may write.
+    const SHARED: u32 = 0o1002;
+    let Ok(link) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !link.is_symlink() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let around = fs::metadata(parent)?;
+    let is_foreign = ![around.uid(), rustix::process::geteuid().as_raw()].contains(&link.uid());
+    if is_foreign && around.mode() & SHARED == SHARED {
+        let user = link.uid();
+        return Err(io::Error::other(format!(
+            "it is a symbolic link of user {user}, who may let it lead anywhere"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_link(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// The path, without links, of the file to which a path leads. It must be what the kernel finds there: that does not follow
+/// every link, while their texts can always be read.
+fn target(path: &Path, about: &Metadata) -> io::Result<PathBuf> {
+    let to = path.canonicalize()?;
+    match identity(&fs::symlink_metadata(&to)?) == identity(about) {
+        true => Ok(to),
+        false => Err(io::Error::other("another file was put there meanwhile")),
+    }
+}
+
+/// The permissions for what replaces a file: no more than to read and write it, and of another user's nothing that lets others
+/// change it.
+#[cfg(unix)]
+fn permissions(like: &Metadata, own: &Metadata) -> fs::Permissions {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let kept = if like.uid() == own.uid() { 0o777 } else { 0o755 };
+    fs::Permissions::from_mode(like.mode() & kept)
+}
+
+#[cfg(not(unix))]
+fn permissions(like: &Metadata, _: &Metadata) -> fs::Permissions {
+    like.permissions()
 }
 
 /// The conflict if a file must not be written: it belongs to a log, or would.
