@@ -138,6 +138,15 @@ pub fn push_text(out: &mut String, value: &Value) {
     }
 }
 
+/// Appends a name that somebody chose, such as a user's: in quotes if it has blanks, since its words would look like further
+/// parts of the line.
+pub fn push_name(out: &mut String, name: &str) {
+    match name.contains(char::is_whitespace) {
+        true => push_quoted(out, name, usize::MAX, false),
+        false => out.push_str(name),
+    }
+}
+
 /// Appends text in quotes, at most so many letters of it. `is_cut`: more of it is missing.
 fn push_quoted(out: &mut String, text: &str, most: usize, is_cut: bool) {
     out.push('"');
@@ -217,6 +226,19 @@ mod tests {
             assert_eq!(from_channel_access(dbr, 0, &[0; 8]), empty);
         }
         assert_eq!(from_channel_access(0, 1, b"a\0"), Value::Text(b"a".to_vec()));
+    }
+
+    #[test]
+    fn a_name_is_one_word_of_a_line() {
+        let shown = |name: &str| {
+            let mut out = String::new();
+            push_name(&mut out, name);
+            out
+        };
+        assert_eq!(shown("LAB\\alice"), "LAB\\alice");
+        assert_eq!(shown("root@console (caput pid 7)"), "\"root@console (caput pid 7)\"");
+        assert_eq!(shown("a\" status=ok"), "\"a\\\" status=ok\"");
+        assert_eq!(shown("a\u{a0}b\n"), "\"a\u{a0}b\\n\"");
     }
 
     #[test]

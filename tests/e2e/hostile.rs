@@ -99,7 +99,7 @@ fn names_that_are_sequences_for_a_terminal() {
     }
     assert!(watch.stop().success());
     is_harmless("watch's errors", watch.errors().as_bytes());
-    let known = r"user=x\r\nWrite: FORGED 1 from 10.0.0.1:1 to 10.0.0.2:2\x1b[2J\x1b]0;title\x07";
+    let known = r#"user="x\r\nWrite: FORGED 1 from 10.0.0.1:1 to 10.0.0.2:2\x1b[2J\x1b]0;title\x07"#;
     assert!(lines.iter().any(|line| line.contains(known)), "{lines:?}");
 
     let mut recorder = rig.record(&["--pid", &pid]);

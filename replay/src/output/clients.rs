@@ -2,8 +2,8 @@
 
 use super::puts::process;
 use super::rows::{self, Row};
-use super::wording::counted;
 use super::wording::put::process_name;
+use super::wording::{self, counted};
 use crate::model::clients::{ClientLine, Ended, Slow};
 use crate::output::format::Format;
 use crate::time::Zone;
@@ -135,7 +135,9 @@ impl Row for ClientLine {
 
     fn text(&self, zone: &Zone) -> String {
         let name = |text: &str| if text.is_empty() { "?".to_owned() } else { text.to_owned() };
-        let who = format!("{}@{}", name(&self.user), name(&self.client_host));
+        let claimed =
+            |user: &str, host: &str| format!("{}@{}", wording::name(&name(user)), wording::name(&name(host)));
+        let who = claimed(&self.user, &self.client_host);
         let mut line = format!("{who:<24}  {:<21}  {:<10}", self.client, name(&self.ioc));
         let from = match self.connected {
             Some(connected) => format!("from {}", zone.format(connected, 3)),
@@ -178,7 +180,7 @@ impl Row for ClientLine {
             let _ = write!(line, ", {count} {what}");
         }
         if !self.other_names.is_empty() {
-            let before = self.other_names.iter().map(|(user, host)| format!("{}@{}", name(user), name(host)));
+            let before = self.other_names.iter().map(|(user, host)| claimed(user, host));
             let _ = write!(line, "  also said to be {}", before.collect::<Vec<_>>().join(", "));
         }
         if !self.client_ioc.is_empty() {

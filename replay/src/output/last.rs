@@ -5,9 +5,9 @@ mod json;
 use super::clients::slow_words;
 use super::console::said;
 use super::net::of_device;
-use super::wording::counted;
 use super::wording::inputs::push_all;
 use super::wording::put::{change, who};
+use super::wording::{self, counted};
 use crate::between::NO_LOG;
 use crate::model::alarms::{Alarm, AlarmLine, Source};
 use crate::model::clients::{ClientLine, Slow};
@@ -380,7 +380,7 @@ fn console(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
 fn clients(out: &mut Out, last: &Last) -> io::Result<()> {
     let mut part = Part { out, name: "clients" };
     let text = |line: &ClientLine| {
-        let name = |text: &str| known(text).unwrap_or("?").to_owned();
+        let name = |text: &str| wording::name(known(text).unwrap_or("?"));
         let mut text = format!("{}@{} {}", name(&line.user), name(&line.client_host), line.client);
         let _ = write!(text, ", {}", counted(line.channels, "channel"));
         if line.puts > 0 {

@@ -2,7 +2,7 @@
 
 use super::rows::{self, Row};
 use super::wording::age::age;
-use super::wording::counted;
+use super::wording::{counted, name};
 use crate::model::network::{Kind, NetLine, Who};
 use crate::output::format::Format;
 use crate::time::Zone;
@@ -286,9 +286,9 @@ fn times(count: u64) -> String {
 fn who(client: &Who) -> String {
     let mut known = match (client.user.is_empty(), client.host.is_empty()) {
         (true, true) => String::new(),
-        (true, false) => format!("?@{}", client.host),
-        (false, true) => client.user.clone(),
-        (false, false) => format!("{}@{}", client.user, client.host),
+        (true, false) => format!("?@{}", name(&client.host)),
+        (false, true) => name(&client.user),
+        (false, false) => format!("{}@{}", name(&client.user), name(&client.host)),
     };
     let mut add = |text: &str| {
         if !text.is_empty() {

@@ -20,7 +20,7 @@ use iocrec_log::event::{
     Value,
 };
 use iocrec_log::terminal::without_sequences;
-use iocrec_log::value::{from_channel_access, text};
+use iocrec_log::value::{from_channel_access, push_name, text};
 
 use crate::commands::watch::pvaccess::{refused, Puts};
 use crate::linux::clock;
@@ -271,7 +271,8 @@ impl<W: Write> Printer<W> {
         let mut line = format!("{time}Write: {pv} {value} from {} to {}", circuit.client, circuit.server);
         for (name, known) in [("user", &circuit.user), ("host", &circuit.host)] {
             if !known.is_empty() {
-                line += &format!(" {name}={known}");
+                line.extend([" ", name, "="]);
+                push_name(&mut line, known);
             }
         }
         // the processes at both ends, if known
@@ -280,7 +281,8 @@ impl<W: Write> Printer<W> {
             [("ioc", ends.and_then(|ends| ends.server)), ("by_ioc", ends.and_then(|ends| ends.client))]
         {
             if let Some(ioc) = ioc.and_then(|ioc| self.context.ioc(ioc)) {
-                line += &format!(" {name}={}", ioc.name);
+                line.extend([" ", name, "="]);
+                push_name(&mut line, &ioc.name);
             }
         }
         if let Some(old) = &waiting.old {

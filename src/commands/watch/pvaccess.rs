@@ -9,7 +9,7 @@ use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Put, PvaAnswer, PvaKind, PvaMessage, PvaPut};
 use iocrec_log::pva_value::{options, sent, shown};
-use iocrec_log::value::text;
+use iocrec_log::value::{push_name, text};
 
 use crate::pva::message::{PROCESS, PUT, PUT_GET, RPC};
 
@@ -107,7 +107,8 @@ impl Puts {
         let mut rest = format!(" from {client} to {server}");
         for (name, known) in [("user", &circuit.user), ("host", &circuit.host)] {
             if !known.is_empty() {
-                rest += &format!(" {name}={known}");
+                rest.extend([" ", name, "="]);
+                push_name(&mut rest, known);
             }
         }
         for (name, value) in options(context, &put.options) {
@@ -117,7 +118,8 @@ impl Puts {
         for (name, ioc) in [("ioc", ends.and_then(|of| of.server)), ("by_ioc", ends.and_then(|of| of.client))]
         {
             if let Some(ioc) = ioc.and_then(|ioc| context.ioc(ioc)) {
-                rest += &format!(" {name}={}", ioc.name);
+                rest.extend([" ", name, "="]);
+                push_name(&mut rest, &ioc.name);
             }
         }
         let pv = context.channel(put.channel).map_or_else(String::new, |channel| channel.pv.clone());

@@ -24,6 +24,13 @@ pub fn counted(count: u64, noun: &str) -> String {
     }
 }
 
+/// A name that somebody chose, as one word of a line.
+pub fn name(text: &str) -> String {
+    let mut name = String::new();
+    iocrec_log::value::push_name(&mut name, text);
+    name
+}
+
 /// Linux's names of signals 1 to 31, the same on all machines that the recorder runs on.
 const SIGNALS: [&str; 31] = [
     "SIGHUP",

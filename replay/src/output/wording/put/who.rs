@@ -3,7 +3,9 @@
 use crate::model::caller;
 use crate::model::client::Holder;
 use crate::model::putlog::{ProcessLine, PutLine, Via};
+use crate::output::wording::name;
 use crate::time::duration;
+use iocrec_log::value::push_name;
 use std::fmt::Write as _;
 
 /// What may have made a put, of which so many are named in a line.
@@ -58,12 +60,12 @@ fn by(of: &ProcessLine, is_link: bool) -> Option<String> {
         }
         (None, None, None) => {}
     }
-    let process = |holder: &Holder| format!("{} pid {}", holder.of.program, holder.of.pid);
+    let process = |holder: &Holder| format!("{} pid {}", name(&holder.of.program), holder.of.pid);
     match (of.only(), of.holders.as_slice(), &of.ioc) {
         (Some(only), ..) if of.is_whole || of.ioc.is_some() => words.push(process(only)),
         // it held the circuit; whether others do, too, is not known
         (Some(only), ..) => words.push(format!("circuit of {}", process(only))),
-        (None, [], Some((_, pid, program))) => words.push(format!("{program} pid {pid}")),
+        (None, [], Some((_, pid, program))) => words.push(format!("{} pid {pid}", name(program))),
         (None, [], None) => return None,
         (None, several, _) => {
             let names: Vec<String> = several.iter().map(process).collect();
@@ -137,10 +139,10 @@ fn push_claimed(text: &mut String, put: &PutLine) {
 
 /// The person whom the client claims: `alice@console3`.
 fn push_person(text: &mut String, put: &PutLine) {
-    text.push_str(put.user.as_deref().unwrap_or("?"));
+    push_name(text, put.user.as_deref().unwrap_or("?"));
     if let Some(host) = put.client_host.as_deref() {
         text.push('@');
-        text.push_str(host);
+        push_name(text, host);
     }
 }
 
@@ -160,6 +162,14 @@ mod tests {
         assert_eq!(who(&PutLine { via: Via::DbLink, ..link }), "link of A:OUT");
         let other = PutLine { via: Via::CaLink, client_ioc: Some("second".into()), ..put() };
         assert_eq!(who(&other), "IOC second (alice@console3) 10.0.0.5:41022", "never as a person alone");
+    }
+
+    /// Else a claim would look like what the recorder has found.
+    #[test]
+    fn a_claim_is_told_from_what_was_seen() {
+        let claim = "root@console3 10.0.0.5:41022 (caput pid 7)";
+        let claimed = PutLine { user: Some(claim.into()), client_host: Some("a b".into()), ..put() };
+        assert_eq!(who(&claimed), format!("\"{claim}\"@\"a b\" 10.0.0.5:41022"));
     }
 
     #[test]
