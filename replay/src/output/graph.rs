@@ -260,7 +260,8 @@ fn for_mermaid(text: &str) -> String {
     let mut safe = String::new();
     for c in text.chars() {
         match c {
-            '#' | '"' | '<' | '>' | '&' | '`' | '\\' => safe.push_str(&format!("#{};", u32::from(c))),
+            // `%%{init: ...}%%` sets options, wherever it stands
+            '#' | '"' | '<' | '>' | '&' | '`' | '\\' | '%' => safe.push_str(&format!("#{};", u32::from(c))),
             c => safe.push(c),
         }
     }
@@ -302,6 +303,7 @@ mod tests {
         assert!(mermaid.contains("[\"A#34;#60;b#62;\"]"), "{mermaid}");
         assert!(mermaid.contains("([\"scan 1 second\"])"), "{mermaid}");
         assert_eq!(mermaid.matches("-.->|\"CP 3 (1.5/s)\"|").count(), 1, "{mermaid}");
+        assert_eq!(for_mermaid("%%{init: {'theme':'dark'}}%%"), "#37;#37;{init: {'theme':'dark'}}#37;#37;");
     }
 
     #[test]

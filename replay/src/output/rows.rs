@@ -183,8 +183,9 @@ fn cell(value: &Value) -> String {
 
 /// A text in quotes where CSV needs them.
 fn quoted(text: &str) -> String {
-    // A spreadsheet would run it: = + - @ begin a formula. A number is no formula.
-    let formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
+    // A spreadsheet would run it: = + - @ begin a formula, in Japanese ones also as wide letters. A number is no formula.
+    let signs = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+    let formula = text.starts_with(signs) && text.parse::<f64>().is_err();
     let guard = if formula { "'" } else { "" };
     if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
         format!("\"{guard}{}\"", text.replace('"', "\"\""))
@@ -258,10 +259,11 @@ mod tests {
             Sample("a,b", "say \"hi\"".into()),
             Sample("two\nlines", serde_json::json!([1, "x"])),
             Sample("=1+2", "-5".into()),
+            Sample("＝1", "＠SUM(1)".into()),
         ];
         assert_eq!(
             written(2, &rows),
-            "pv,value,known\n\"a,b\",\"say \"\"hi\"\"\",\n\"two\\nlines\",\"[1,\"\"x\"\"]\",\n'=1+2,-5,\n"
+            "pv,value,known\n\"a,b\",\"say \"\"hi\"\"\",\n\"two\\nlines\",\"[1,\"\"x\"\"]\",\n'=1+2,-5,\n'＝1,'＠SUM(1),\n"
         );
     }
 }
