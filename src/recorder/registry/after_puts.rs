@@ -5,9 +5,9 @@
 //! still hold the old value: a put may wait for its record's lock. Only puts from outside count, not writes of records
 //! to each other.
 //!
-//! Promises: at most [`MAX_A_SECOND`] puts a second, over all IOCs, cost one or two reads each, which are bounded
-//! ([`fields::MAX_BYTES`]); for each further put the log gets an unknown value. A value carries the time after its
-//! read; if a read was held up, the field is read again.
+//! Promises: at most [`MAX_A_SECOND`] puts a second of an IOC, and twice as many of all, cost one or two reads each, which are
+//! bounded ([`fields::MAX_BYTES`]); for each further put the log gets an unknown value. However many IOCs are put to, none uses
+//! up what is there for all. A value carries the time after its read; if a read was held up, the field is read again.
 
 use std::collections::HashMap;
 
@@ -15,6 +15,7 @@ use epics::limits::MAX_STRING_SIZE;
 use iocrec_log::event::{Fact, FieldId, FieldValue, RecordId, Value};
 
 use crate::ioc::fields;
+use crate::recorder::env::limits::PerSecond;
 use crate::recorder::env::Env;
 use crate::recorder::registry::owner::Owner;
 
@@ -58,9 +59,9 @@ struct Due {
     old: Value,
 }
 
-/// Fields of one IOC to read, by the record's address.
+/// Fields of one IOC to read, by the record's address, and the puts of a second that were noted.
 #[derive(Default)]
-pub struct AfterPuts(HashMap<u64, Vec<Due>>);
+pub struct AfterPuts(HashMap<u64, Vec<Due>>, PerSecond);
 
 impl AfterPuts {
     /// Notes a put to a field that held `old`.
@@ -74,7 +75,7 @@ impl AfterPuts {
         if to.follows {
             return;
         }
-        if env.run.limits.puts.count(to.time) > MAX_A_SECOND {
+        if !env.run.limits.puts.share(&mut self.1, to.time, MAX_A_SECOND) {
             let (record, field, value) = (to.record, to.field, Value::Unknown);
             env.push(to.time, Fact::FieldValue(FieldValue { record, field, value }));
             return;
@@ -187,6 +188,9 @@ mod tests {
         let unknown =
             |fact: &Fact| matches!(fact, Fact::FieldValue(FieldValue { value: Value::Unknown, .. }));
         assert!(bench.facts().iter().all(unknown));
+        let mut other = AfterPuts::default();
+        other.note(&mut bench.env(), to(5, 1, 1, false), Value::Unknown);
+        assert_eq!((other.count(), bench.facts().len()), (1, 5), "another IOC's");
         after.note(&mut bench.env(), to(1_000_000_005, 1, 1, false), Value::Unknown);
         assert_eq!(bench.facts().len(), 5, "in another second");
     }

@@ -43,7 +43,7 @@ impl CallSites {
         if let Some(known) = self.known(*address).filter(|_| returns) {
             return known;
         }
-        if env.run.limits.call_sites >= MAX_CALL_SITES {
+        if env.run.limits.call_sites + self.count() >= MAX_CALL_SITES {
             return 0;
         }
         let id = env.run.ids.call_site();
@@ -58,7 +58,7 @@ impl CallSites {
 
     /// Defines the call site with this return address; 0 if there are too many.
     pub fn define(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>, address: u64) -> CallSiteId {
-        if env.run.limits.call_sites >= MAX_CALL_SITES {
+        if env.run.limits.call_sites + self.count() >= MAX_CALL_SITES {
             return 0;
         }
         env.run.limits.call_sites += 1;

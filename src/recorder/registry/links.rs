@@ -6,7 +6,7 @@
 use iocrec_log::event::{Fact, FieldValue, RecordId};
 
 use crate::ioc::fields;
-use crate::recorder::env::limits::{Limits, MAX_LINKS};
+use crate::recorder::env::limits::{Limits, PerSecond, MAX_LINKS};
 use crate::recorder::env::Env;
 use crate::recorder::registry::fields::Fields;
 use crate::recorder::registry::hash::AddressMap;
@@ -15,7 +15,7 @@ use crate::recorder::registry::records::Records;
 
 /// Least time between two writes of a record's CP links, nanoseconds, so that every log of some minutes has them.
 const CP_LINKS_HOLD: u64 = 60_000_000_000;
-/// Records a second whose CP links are read, since each link takes a read.
+/// Records a second whose CP links are read, of one IOC or a little more of several, since each link takes a read.
 const CP_LINKS_A_SECOND: u64 = 20;
 
 /// The links of one IOC.
@@ -25,6 +25,8 @@ pub struct Links {
     owners: AddressMap<u64, u64>,
     /// By the address of a record: the time when its CP links were written.
     linked: AddressMap<u64, u64>,
+    /// Records whose CP links were read.
+    read: PerSecond,
 }
 
 impl Links {
@@ -42,7 +44,7 @@ impl Links {
         let (memory, layout) = (&of.process.memory, of.process.layout.as_ref().ok()?);
         let record = records.last_up_to(link)?;
         let end = record.checked_add(layout.type_of(memory, record)?.record_bytes.into())?;
-        if link >= end || env.run.limits.link_owners >= MAX_LINKS {
+        if link >= end || env.run.limits.link_owners + self.owners.len() >= MAX_LINKS {
             return None;
         }
         env.run.limits.link_owners += 1;
@@ -61,7 +63,7 @@ impl Links {
         (record, address): (RecordId, u64),
     ) {
         let written = self.linked.get(&address).is_some_and(|written| written + CP_LINKS_HOLD > time);
-        if written || env.run.limits.cp_links.count(time) > CP_LINKS_A_SECOND {
+        if written || !env.run.limits.cp_links.share(&mut self.read, time, CP_LINKS_A_SECOND) {
             return;
         }
         if env.run.limits.linked_records >= MAX_LINKS {

@@ -137,17 +137,25 @@ fn what_ended_is_forgotten_and_its_ids_are_not_used_again() {
 
 #[test]
 fn call_sites_have_a_limit_for_all_iocs_together() {
-    let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+    let (mut bench, mut ioc) = (Bench::new(), TestIoc::new(PID));
     bench.trace(&ioc);
     let sites = |bench: &mut Bench, from: u64, to: u64| -> Vec<u32> {
         bench.with(PID, |ioc, env| (from..to).map(|address| ioc.call_site(env, 1, address)).collect())
     };
-    let all = sites(&mut bench, 1, MAX_CALL_SITES as u64 + 3);
+    let alone = MAX_CALL_SITES / 2;
+    let all = sites(&mut bench, 1, alone as u64 + 3);
     assert_eq!(all.iter().filter(|&&id| id == 0).count(), 2);
-    assert_eq!(bench.run.requests.len(), MAX_CALL_SITES, "each is looked up once");
+    assert_eq!(bench.run.requests.len(), alone, "each is looked up once");
     assert!(bench.run.requests.iter().all(|request| matches!(request, Request::CallSite { .. })));
     assert_eq!(sites(&mut bench, 1, 2), [1], "those that are known stay so");
     assert_eq!(sites(&mut bench, 0, 1), [0], "no return address");
+    // one that calls from everywhere leaves room for others
+    let mut twin = (*ioc.process).clone();
+    twin.pid = OTHER_PID;
+    ioc.process = twin.into();
+    bench.trace(&ioc);
+    let site = bench.with(OTHER_PID, |ioc, env| ioc.call_site(env, 1, 0x1234));
+    assert_eq!(site, alone as u32 + 1);
 }
 
 /// dbFreeBase and another database: later hits may belong to that one.
