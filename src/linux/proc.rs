@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -174,6 +175,30 @@ pub fn namespace(pid: u32) -> Result<u64, Errno> {
     }
 }
 
+/// Whether the network namespace of a process is that of a user who is not root: in it he gives himself any address, and
+/// connections with any numbers. False where the kernel does not tell (before Linux 4.11).
+pub fn is_in_users_network(pid: u32) -> bool {
+    let owner = owner_of_network(pid);
+    // in a container the first root has no number, and whoever made the recorder's own network is trusted
+    owner.is_some_and(|user| user != 0 && owner != owner_of_network(std::process::id()))
+}
+
+/// The user who made the user namespace to which the network namespace of a process belongs.
+fn owner_of_network(pid: u32) -> Option<u32> {
+    let network = fs::File::open(directory(pid).join("ns/net")).ok()?;
+    // SAFETY: NS_GET_USERNS takes nothing, and returns a new descriptor or an error.
+    let users = unsafe { libc::ioctl(network.as_raw_fd(), libc::NS_GET_USERNS) };
+    if users < 0 {
+        return None;
+    }
+    // SAFETY: the descriptor is open and nobody else owns it.
+    let users = unsafe { OwnedFd::from_raw_fd(users) };
+    let mut owner = 0_u32;
+    // SAFETY: NS_GET_OWNER_UID writes one uid_t.
+    let done = unsafe { libc::ioctl(users.as_raw_fd(), libc::NS_GET_OWNER_UID, &raw mut owner) };
+    (done == 0).then_some(owner)
+}
+
 /// Real, effective, saved and file system's user id in the text of /proc/PID/status (proc(5)); `None` if they are not there.
 pub fn user_ids(status: &str) -> Option<[u32; 4]> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -207,6 +232,7 @@ pub fn group_and_user_id(tid: u32) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::not_run::{not_run, Needs};
 
     #[test]
     fn this_process() {
@@ -227,6 +253,40 @@ mod tests {
         let own = nix::unistd::geteuid().as_raw();
         assert_eq!(group_and_user_id(pid), Some((pid, own)));
         assert_eq!(user_id(u32::MAX), None);
+    }
+
+    #[test]
+    fn whose_a_network_is() {
+        use std::os::unix::process::CommandExt;
+        use std::process::{Command, Stdio};
+        let own = std::process::id();
+        assert!(!is_in_users_network(own) && !is_in_users_network(u32::MAX));
+        let name = "proc::whose_a_network_is";
+        if owner_of_network(own).is_none() {
+            return not_run(name, Needs::Kernel("NS_GET_OWNER_UID".into()));
+        }
+        if user_id(own) != Some(0) {
+            return not_run(name, Needs::Root);
+        }
+        // of root, and of another user
+        for (user, options) in [(0, "--net"), (1234, "-Un")] {
+            let mut command = Command::new("unshare");
+            command.args([options, "cat"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = command.uid(user).gid(user).spawn().unwrap();
+            let id = child.id();
+            let is_apart = || namespace(id).is_ok_and(|at| Ok(at) != namespace(own));
+            let has_begun = (0..2000).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                is_apart() || child.try_wait().unwrap().is_some()
+            });
+            let (is_there, is_users) = (has_begun && is_apart(), is_in_users_network(id));
+            let _ = child.kill();
+            let _ = child.wait();
+            if !is_there {
+                return not_run(name, Needs::Kernel("namespaces for users other than root".into()));
+            }
+            assert_eq!(is_users, user != 0);
+        }
     }
 
     #[test]

@@ -133,10 +133,12 @@ impl Look {
             let held = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
             Some(self.owner(held.inode))
         };
+        let is_apart = self.sockets.get(&namespace).is_some_and(|sockets| sockets.is_apart);
         // A container's client of a server outside, or the other way round. Several namespaces may have such a
         // connection.
         let elsewhere = || {
-            let others = self.sockets.iter().filter(|(other, _)| **other != namespace);
+            let others = self.sockets.iter();
+            let others = others.filter(|(other, of)| **other != namespace && !of.is_apart && !is_apart);
             let mut found = others.filter_map(|(_, sockets)| {
                 let own = sockets.local.iter().any(|local| local.bits == 32 && local.has(client.ip));
                 sockets.connections.get(&(client, server)).filter(|_| own)
@@ -426,6 +428,23 @@ mod tests {
         let mut finder = EndFinder::default();
         finder.take(1, found, &mut Vec::new());
         assert!(finder.is_busy(), "it looks again");
+    }
+
+    /// A user has given himself the address of another machine's client, and a connection with its numbers; or the
+    /// addresses of a connection of the host's.
+    #[test]
+    fn a_user_s_own_network_proves_nothing_elsewhere() {
+        let (client, server) = (at([10, 9, 0, 2], 40000), at([10, 9, 0, 1], 5064));
+        let sockets = [(BOX, client, server, 7), (HOST, server, client, 8)];
+        let mut found = look(&sockets, &[(7, Some(1)), (8, Some(2))]);
+        found.sockets.get_mut(&BOX).unwrap().is_apart = true;
+        assert_eq!(found.ends(HOST, client, server), [Some(Some(2)), None]);
+        assert_eq!(found.ends(BOX, client, server), [None, Some(Some(1))], "there it does");
+        let (client, server) = (at([10, 9, 0, 1], 40000), at([10, 9, 0, 3], 5064));
+        let sockets = [(HOST, client, server, 7), (BOX, server, client, 8)];
+        let mut found = look(&sockets, &[(7, Some(1)), (8, Some(2))]);
+        found.sockets.get_mut(&BOX).unwrap().is_apart = true;
+        assert_eq!(found.ends(BOX, client, server), [Some(Some(2)), None]);
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Socket {
 }
 
 /// Where a client's socket is. Loopback addresses are each namespace's own; others may be seen from another namespace, as
-/// of a container: then it counts where its address is, unless several have it.
+/// of a container: then it counts where its address is, unless several have it, or it is in a user's own network.
 fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
     let in_table = |sockets: &Sockets| sockets.connections.get(&(asked.client, asked.server)).copied();
     let own = tables.get(&asked.namespace);
@@ -125,11 +125,13 @@ fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
         // it may be one of those that could not be read
         return if own.lacks_some { Socket::Elsewhere } else { Socket::Gone };
     }
-    if asked.client.ip >> 24 == 127 {
+    if asked.client.ip >> 24 == 127 || own.is_some_and(|own| own.is_apart) {
         return Socket::Elsewhere;
     }
-    let at_home =
-        |sockets: &&Sockets| sockets.local.iter().any(|local| local.bits == 32 && local.has(asked.client.ip));
+    let at_home = |sockets: &&Sockets| {
+        let mut local = sockets.local.iter();
+        !sockets.is_apart && local.any(|local| local.bits == 32 && local.has(asked.client.ip))
+    };
     let mut others = tables.values().filter(at_home).filter_map(in_table);
     match (others.next(), others.next()) {
         (Some(held), None) => Socket::Is(held),
@@ -137,13 +139,14 @@ fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
     }
 }
 
-/// Network namespaces of processes that are not among these, each with a process in it.
+/// Network namespaces of processes that are not among these, each with a process in it; but for users' own.
 fn other_namespaces(known: &BTreeMap<Namespace, Sockets>) -> BTreeMap<Namespace, u32> {
     let mut others = BTreeMap::new();
     for pid in process::pids().unwrap_or_default() {
         let Ok(at) = process::namespace(pid) else { continue };
-        if at != 0 && !known.contains_key(&at) && others.len() < MAX_OTHERS {
-            others.entry(at).or_insert(pid);
+        let is_new = at != 0 && !known.contains_key(&at) && !others.contains_key(&at);
+        if is_new && others.len() < MAX_OTHERS && !process::is_in_users_network(pid) {
+            others.insert(at, pid);
         }
     }
     others
