@@ -213,6 +213,26 @@ fn the_init_script_waits_for_what_iocrec_waits_for() {
     assert!(!Path::new(&rig.path("pid")).exists(), "it does not run");
 }
 
+/// Who runs the program, too, and gets the number of a recorder that has ended, must not keep another from starting.
+#[test]
+fn another_user_s_process_does_not_count_as_the_recorder() {
+    let Some(rig) = Rig::new("init-others") else { return };
+    let program = rig.path("program");
+    fs::copy("/bin/sleep", &program).expect("a program");
+    fs::write(rig.path("defaults"), format!("DIRECTORY={}\nOPTIONS=\n", rig.log())).expect("defaults");
+    let status = |user: u32| {
+        let mut process = Command::new(&program).arg("60").uid(user).gid(user).spawn().expect("a process");
+        fs::write(rig.path("pid"), format!("{}\n", process.id())).expect("its number");
+        let mut script = Command::new("sh");
+        script.arg(repository("packaging/iocrec.init")).arg("status").env("IOCREC_PROGRAM", &program);
+        script.env("IOCREC_PIDFILE", rig.path("pid")).env("IOCREC_MESSAGES", rig.path("messages"));
+        let code = run(script.env("IOCREC_DEFAULTS", rig.path("defaults"))).status.code();
+        process.kill().and_then(|()| process.wait()).expect("its end");
+        code
+    };
+    assert_eq!((status(0), status(NOBODY)), (Some(0), Some(3)));
+}
+
 /// iocrec takes the options that the example in /etc/default/iocrec shows, as the scripts read them.
 #[test]
 fn the_example_of_options_is_taken() {
@@ -265,6 +285,14 @@ fn the_openrc_script_leaves_other_processes_alone() {
     drop(runs.stdin.take());
     runs.wait().expect("its end");
     assert!(calls.starts_with("--stop\n"), "{calls}");
+    // another user's process with these words
+    let mut command = Command::new("sh");
+    command.args(words).uid(NOBODY).gid(NOBODY).stdin(Stdio::piped());
+    let mut theirs = command.spawn().expect("a process");
+    fs::write(&pid, format!("{}\n", theirs.id())).expect("its number");
+    assert_eq!(script("stop"), "");
+    drop(theirs.stdin.take());
+    theirs.wait().expect("its end");
 }
 
 #[test]
