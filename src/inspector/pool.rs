@@ -55,7 +55,8 @@ impl Inspector {
             return;
         };
         let Some(start) = process::start(pid) else { return };
-        state.queue.add(pid, start, Some(user), new, Known::default(), Instant::now());
+        let user = Some(process::sharer_of(pid, user));
+        state.queue.add(pid, start, user, new, Known::default(), Instant::now());
         self.common.work.notify_all();
     }
 
@@ -174,9 +175,9 @@ impl Inspector {
         let mut state = self.common.lock();
         let pid = request.ioc().map(|ioc| ioc.pid);
         let is_silent = pid.is_some_and(|pid| {
-            state.silent.contains(&pid) || client::stuck() > 0 && !client::may_ask(process::user_id(pid))
+            state.silent.contains(&pid) || client::stuck() > 0 && !client::may_ask(process::sharer(pid))
         });
-        if is_silent || self.threads == 0 || !state.add_request(pid.and_then(process::user_id), request) {
+        if is_silent || self.threads == 0 || !state.add_request(pid.and_then(process::sharer), request) {
             return false;
         }
         drop(state);

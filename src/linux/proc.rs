@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -178,8 +178,29 @@ pub fn namespace(pid: u32) -> Result<u64, Errno> {
 /// Whether the network namespace of a process is that of a user who is not root: in it he gives himself any address, and
 /// connections with any numbers. False where the kernel does not tell (before Linux 4.11).
 pub fn is_in_users_network(pid: u32) -> bool {
-    let owner = owner_of_network(pid);
-    // in a container the first root has no number, and whoever made the recorder's own network is trusted
+    is_another_users(owner_of_network(pid))
+}
+
+/// The user as whom a process of a user counts where users have shares. In a user namespace that somebody else than root has
+/// made he has thousands of users' numbers: all of those count as one.
+pub fn sharer_of(pid: u32, user: u32) -> u32 {
+    let users = || fs::File::open(directory(pid).join("ns/user")).ok();
+    let is_numbered = user != 0 && users().is_some_and(|users| is_another_users(owner(users.as_fd())));
+    if is_numbered {
+        u32::MAX
+    } else {
+        user
+    }
+}
+
+/// The same for a process by its effective user; `None` if it has ended.
+pub fn sharer(pid: u32) -> Option<u32> {
+    user_id(pid).map(|user| sharer_of(pid, user))
+}
+
+/// Whether the owner of a user namespace is somebody else than root. In a container the first root has no number, and whoever
+/// made the recorder's own network is trusted.
+fn is_another_users(owner: Option<u32>) -> bool {
     owner.is_some_and(|user| user != 0 && owner != owner_of_network(std::process::id()))
 }
 
@@ -193,6 +214,11 @@ fn owner_of_network(pid: u32) -> Option<u32> {
     }
     // SAFETY: the descriptor is open and nobody else owns it.
     let users = unsafe { OwnedFd::from_raw_fd(users) };
+    owner(users.as_fd())
+}
+
+/// The user who made a user namespace.
+fn owner(users: BorrowedFd<'_>) -> Option<u32> {
     let mut owner = 0_u32;
     // SAFETY: NS_GET_OWNER_UID writes one uid_t.
     let done = unsafe { libc::ioctl(users.as_raw_fd(), libc::NS_GET_OWNER_UID, &raw mut owner) };
@@ -261,6 +287,7 @@ mod tests {
         use std::process::{Command, Stdio};
         let own = std::process::id();
         assert!(!is_in_users_network(own) && !is_in_users_network(u32::MAX));
+        assert_eq!((sharer(own), sharer(u32::MAX)), (user_id(own), None));
         let name = "proc::whose_a_network_is";
         if owner_of_network(own).is_none() {
             return not_run(name, Needs::Kernel("NS_GET_OWNER_UID".into()));
@@ -280,12 +307,13 @@ mod tests {
                 is_apart() || child.try_wait().unwrap().is_some()
             });
             let (is_there, is_users) = (has_begun && is_apart(), is_in_users_network(id));
+            let shares = sharer(id);
             let _ = child.kill();
             let _ = child.wait();
             if !is_there {
                 return not_run(name, Needs::Kernel("namespaces for users other than root".into()));
             }
-            assert_eq!(is_users, user != 0);
+            assert_eq!((is_users, shares), (user != 0, Some(if user == 0 { 0 } else { u32::MAX })));
         }
     }
 

@@ -188,7 +188,7 @@ impl ThreadReader {
             }
             Err(error) => {
                 // by number, since looking up the name could block as well
-                let user = subject.and_then(proc::user_id);
+                let user = subject.and_then(proc::sharer);
                 reader.abandon(user);
                 if error == ReaderError::Timeout && self.inspection.is_none() {
                     self.unresponsive.extend(subject.map(|pid| (pid, Instant::now())));
@@ -209,7 +209,7 @@ impl ThreadReader {
         if self.timeouts.is_empty() {
             return false;
         }
-        if client::stuck() > 0 && !client::may_ask(pid.and_then(proc::user_id)) {
+        if client::stuck() > 0 && !client::may_ask(pid.and_then(proc::sharer)) {
             return true;
         }
         // while a reader is stuck, remember the user who caused it
@@ -218,7 +218,7 @@ impl ThreadReader {
         }
         let lately = |(time, _): &&(Instant, Option<u32>)| time.elapsed() < TIMEOUT_WINDOW;
         self.timeouts.iter().filter(lately).count() >= MAX_TIMEOUTS && {
-            let user = pid.and_then(proc::user_id);
+            let user = pid.and_then(proc::sharer);
             self.timeouts.iter().any(|(_, other)| *other == user)
         }
     }
