@@ -42,6 +42,8 @@ const BLOCKS_OF_FEW: usize = BLOCKS / 4;
 const BLOCKS_OF_MORE: usize = BLOCKS / 8;
 /// Maximum number of other namespaces: a machine with IOCs in more containers has the processors for several recorders.
 pub const MAX_OTHERS: usize = 64;
+/// The same for one that a user has made: anybody makes as many as he likes, and the rest is for those of root.
+const MAX_WITH_USERS: usize = MAX_OTHERS / 4 * 3;
 /// Time until a refused namespace is tried again, nanoseconds: memory or descriptors may have been short.
 const RETRY: u64 = 10_000_000_000;
 
@@ -70,7 +72,7 @@ pub enum NamespaceError {
     Enter(Errno),
     /// No packets can be captured in it.
     Capture(CaptureError),
-    /// More than [`MAX_OTHERS`] other namespaces are wanted.
+    /// More than [`MAX_OTHERS`] other namespaces are wanted, or three quarters as many and this one is a user's.
     TooMany,
     /// The system has no thread to spare.
     NoThread,
@@ -87,7 +89,10 @@ impl fmt::Display for NamespaceError {
             }
             NamespaceError::Enter(errno) => write!(f, "setns: {}", io::Error::from(*errno)),
             NamespaceError::Capture(error) => error.fmt(f),
-            NamespaceError::TooMany => write!(f, "more than {MAX_OTHERS} network namespaces have IOCs"),
+            NamespaceError::TooMany => write!(
+                f,
+                "more than {MAX_OTHERS} network namespaces have IOCs, or {MAX_WITH_USERS} and it is not root's"
+            ),
             NamespaceError::NoThread => f.write_str("the system has no thread to spare"),
         }
     }
@@ -250,7 +255,11 @@ impl Captures {
                     Err(TryRecvError::Disconnected) => Other::Refused(NamespaceError::NoThread, now + RETRY),
                 },
                 Some(Other::Refused(reason, again)) if now < again => Other::Refused(reason, again),
-                _ if count >= MAX_OTHERS => Other::Refused(NamespaceError::TooMany, now + RETRY),
+                _ if count >= MAX_OTHERS
+                    || count >= MAX_WITH_USERS && process::is_in_users_network(wanted.pid) =>
+                {
+                    Other::Refused(NamespaceError::TooMany, now + RETRY)
+                }
                 before => {
                     let before = match before {
                         Some(Other::Refused(reason, _)) => Some(reason),
@@ -450,6 +459,33 @@ mod tests {
         drop(captures);
         // a service that is asked to end has a second
         assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn users_leave_room_for_root_s_containers() {
+        use std::os::unix::process::CommandExt;
+        let name = "captures::users_leave_room_for_root_s_containers";
+        let own = match Capture::open(&[], &Ports::default()) {
+            Ok(own) => own,
+            Err(error) => return not_run(name, Needs::root_or_kernel(error.to_string())),
+        };
+        let of_user = |program: &str| {
+            let mut command = Command::new("unshare");
+            command.args(["-Un", program]).stdin(Stdio::piped()).stdout(Stdio::null()).uid(1234).gid(1234);
+            command
+        };
+        if !of_user("true").status().is_ok_and(|status| status.success()) {
+            return not_run(name, Needs::root_or_kernel("user namespaces for users other than root"));
+        }
+        let mut captures = Captures::new(own, Filtering::Stateless);
+        let users = (0..=MAX_WITH_USERS).map(|_| of_user("cat").spawn().expect("unshare")).collect();
+        let (users, roots) = (Children(users), children(1));
+        let mut all = wanted(captures.here(), &users.0);
+        settle(&mut captures, &all);
+        assert_eq!(captures.namespaces().len(), 1 + MAX_WITH_USERS);
+        all.extend(wanted(captures.here(), &roots.0));
+        settle(&mut captures, &all);
+        assert_eq!(captures.namespaces().len(), 2 + MAX_WITH_USERS);
     }
 
     #[test]
