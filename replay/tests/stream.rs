@@ -415,6 +415,9 @@ fn spools_are_bounded_and_careful() {
         let _ = follow(path, &[header(), frame(1, name.as_bytes(), 0, b"x")].concat(), &["--spool", "kept"]);
         assert_eq!(fs::read_to_string(&victim).unwrap(), "another's");
         assert_eq!(fs::read(path.join("kept").join(name)).unwrap(), b"x");
+        use std::os::unix::fs::MetadataExt;
+        let mode = fs::metadata(path.join("kept").join(name)).unwrap().mode();
+        assert_eq!(mode & 0o137, 0, "as a log, for its owner and group: {mode:o}");
     }
     fs::write(path.join("kept/.iocreplay-followed"), "{").unwrap();
     let (code, _, err) = follow(path, &header(), &["--spool", "kept"]);

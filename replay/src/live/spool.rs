@@ -334,6 +334,9 @@ fn append(path: &Path, length: u64, bytes: &[u8]) -> io::Result<()> {
             // an empty file, or a link that somebody has put there
             let _ = fs::remove_file(path);
             options.write(true).create_new(true);
+            // as of the recorder's logs, also in a directory that everybody may read
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
         }
         _ => {
             options.append(true);
