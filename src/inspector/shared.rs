@@ -12,8 +12,9 @@ use crate::linux::bell::Bell;
 
 /// Reports that wait for the loop. A thread with one more waits until there is space.
 const MAX_REPORTS: usize = 16;
-/// Requests that wait for a thread. Any more are refused, and their facts stay unknown.
-const MAX_REQUESTS: usize = 1024;
+/// Requests that wait for a thread, half of them about one user's processes alone. Any more are refused, and their facts stay
+/// unknown.
+const MAX_REQUESTS: usize = 2048;
 
 /// The shared state.
 pub(super) struct Common {
@@ -101,9 +102,10 @@ impl Common {
 }
 
 impl State {
-    /// Adds a request; false if too many wait.
+    /// Adds a request; false if too many wait. A user has as much room as is left, so that there is always some for others.
     pub fn add_request(&mut self, user: User, request: Request) -> bool {
-        let has_room = self.requests.len() < MAX_REQUESTS;
+        let own = self.requests.iter().filter(|(of, _)| *of == user).count();
+        let has_room = self.requests.len() + own < MAX_REQUESTS;
         if has_room {
             self.requests.push_back((user, request));
         }
@@ -143,5 +145,23 @@ impl State {
     pub fn answered(&mut self, user: User, took: Duration) {
         self.busy -= 1;
         self.queue.spend(user, took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many one user's processes make, as one that begins threads without end.
+    #[test]
+    fn requests_about_others_have_room() {
+        let common = Common::new();
+        let mut state = common.lock();
+        let mut add = |user: User, count: usize| {
+            let request = || Request::ServersAmong { iocs: Vec::new() };
+            (0..count).filter(|_| state.add_request(user, request())).count()
+        };
+        assert_eq!(add(Some(1000), 2 * MAX_REQUESTS), MAX_REQUESTS / 2);
+        assert_eq!([add(None, 1), add(Some(0), 100)], [1, 100]);
     }
 }
