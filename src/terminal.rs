@@ -3,16 +3,52 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use iocrec_log::escape::Lines;
 use nix::poll::{poll, PollFd, PollFlags};
 
+use crate::linux::signals;
+
+/// Time after which there may be more to send, or a signal may have ended the recording, milliseconds: short against the
+/// second in which the recorder flushes, and ends.
+const MOMENT: u8 = 200;
+
 /// Standard output, a line at a time.
 #[allow(clippy::disallowed_methods)] // the one place
-pub fn standard_output() -> Lines<io::Stdout> {
-    Lines::new(io::stdout())
+pub fn standard_output() -> Lines<Output> {
+    Lines::new(Output(io::stdout()))
+}
+
+/// Standard output. Where nobody takes what is printed, it waits until a signal ends the recording, and fails then like a closed
+/// pipe.
+#[derive(Debug)]
+pub struct Output(io::Stdout);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        /// A pipe that takes anything takes so much without a wait, bytes: PIPE_BUF of linux/limits.h.
+        const AT_ONCE: usize = 4096;
+        while !takes(self.0.as_fd(), MOMENT) {
+            if signals::ended() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+        }
+        self.0.write(bytes.get(..AT_ONCE).unwrap_or(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Waits, for so many milliseconds at most, until a stream takes something. Returns whether it does, or has failed, which
+/// writing to it shows.
+fn takes(stream: BorrowedFd<'_>, milliseconds: u8) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::POLLOUT)];
+    poll(&mut fds, milliseconds).is_ok_and(|found| found > 0)
 }
 
 /// Prints lines that were made with [`Lines`], or JSON. A closed pipe is not an error.
@@ -44,17 +80,31 @@ pub fn pipe() -> io::Result<Option<File>> {
 
 /// Waits for a moment, or until nobody reads the pipe any more; returns whether that is so.
 pub fn is_closed(pipe: &File) -> bool {
-    /// Time after which there may be more to send, milliseconds: short against the second in which the recorder flushes.
-    const MOMENT: u8 = 200;
     let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
     // interrupted: the next call waits
     poll(&mut fds, MOMENT).is_ok_and(|found| found > 0)
 }
 
-/// Prints a line on stderr, which may be closed.
+/// Lines that were left out since nobody took them.
+static LEFT_OUT: AtomicU32 = AtomicU32::new(0);
+
+/// Prints a line on stderr, which may be closed. Where nobody takes what is there (a pipe is full, a terminal was stopped), the
+/// line is left out, which the next one says: recording, and its end, do not wait for a reader.
 #[allow(clippy::disallowed_methods)] // the one place
 pub fn complain(line: &str) {
-    let _ = Lines::new(io::stderr()).line(format_args!("iocrec: {line}"));
+    let error = io::stderr();
+    // a reader that is only slow gets a moment, once
+    let patience = if LEFT_OUT.load(Ordering::Relaxed) == 0 { MOMENT } else { 0 };
+    if !takes(error.as_fd(), patience) {
+        LEFT_OUT.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let mut lines = Lines::new(error);
+    let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
+    if left_out > 0 {
+        let _ = lines.line(format_args!("iocrec: lines missing here, since nobody took them: {left_out}"));
+    }
+    let _ = lines.line(format_args!("iocrec: {line}"));
 }
 
 /// Lines that are sent together: the reply to a client of the control socket.

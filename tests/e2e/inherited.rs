@@ -67,6 +67,53 @@ fn a_starter_that_blocks_all_signals() {
     });
 }
 
+/// Makes a descriptor a pipe that is full, and that nobody reads.
+fn fill(descriptor: i32) {
+    let (mut ends, page) = ([0; 2], [b'x'; 4096]);
+    // SAFETY: the first call writes two descriptors; the others take these, numbers, and a page with its length.
+    unsafe {
+        libc::pipe(ends.as_mut_ptr());
+        let [_, full] = ends;
+        libc::fcntl(full, libc::F_SETFL, libc::O_NONBLOCK);
+        while libc::write(full, page.as_ptr().cast(), page.len()) > 0 {}
+        libc::fcntl(full, libc::F_SETFL, 0);
+        libc::dup2(full, descriptor);
+    }
+}
+
+/// Who starts it may read nothing of what it says, like a terminal that was stopped.
+#[test]
+fn a_starter_that_takes_no_lines() {
+    works_and_ends("stderr", || fill(libc::STDERR_FILENO));
+}
+
+/// What reads its lines may take none.
+#[test]
+fn watch_into_a_pipe_that_nobody_reads() {
+    let Some(rig) = Rig::new("inherited-pipe") else { return };
+    let ioc = rig.ioc("puts", PORT, "puts.db", &[]);
+    let mut command = Command::new(IOCREC);
+    command.args(["watch", "--no-console", "--pid", &ioc.pid_argument()]);
+    // SAFETY: between fork and exec only system calls on numbers and the child's own stack.
+    unsafe {
+        command.pre_exec(|| {
+            fill(libc::STDOUT_FILENO);
+            Ok(())
+        });
+    }
+    let mut watch = rig.by("watch", &mut command);
+    wait_until("it watches", || watch.errors().contains("recording puts"));
+    let mut client = rig.client("libca", &[PORT], &[]);
+    for value in 0..50 {
+        client.put("PUT:LONG", 5, json!(value), true);
+    }
+    // it has lines to print by then
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(watch.runs(), "{}", watch.errors());
+    // fails after the rig's patience
+    assert!(watch.stop().success(), "{}", watch.errors());
+}
+
 /// nohup means that a terminal that closes ends nothing.
 #[test]
 fn watch_under_nohup() {

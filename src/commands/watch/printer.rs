@@ -126,9 +126,13 @@ impl<W: Write> Printer<W> {
     }
 
     fn line(&mut self, line: &str) {
+        if self.failed {
+            return;
+        }
         // a line must be visible at once, even through a pipe
         let done = self.out.line(format_args!("{line}")).and_then(|()| self.out.flush());
-        if done.is_err() && !std::mem::replace(&mut self.failed, true) {
+        if done.is_err() {
+            self.failed = true;
             // the reader is gone: end as at SIGINT
             crate::linux::signals::end_now();
         }
