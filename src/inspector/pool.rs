@@ -32,7 +32,6 @@ impl Inspector {
         let start = |number: usize| {
             let tools = Tools::new(common.clone(), attacher.cloned(), scope.clone());
             let worker = Worker::new(tools, number == 0);
-            // if the system refuses both threads, only packets are recorded
             aside::start("inspector", Box::new(move || worker.run())).is_ok()
         };
         let threads = (0..THREADS).filter(|&number| start(number)).count();
@@ -128,6 +127,12 @@ impl Inspector {
     /// Whether the last inspection of the process could not read it. Then it may be an IOC or not.
     pub fn is_silent(&self, pid: u32) -> bool {
         self.common.lock().silent.contains(&pid)
+    }
+
+    /// One to which the system refused all threads.
+    #[cfg(test)]
+    pub(crate) fn without_threads() -> Inspector {
+        Inspector { common: Arc::new(Common::new()), threads: 0 }
     }
 
     /// Sets that a process has just been inspected, and could be read or not.

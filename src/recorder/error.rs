@@ -25,6 +25,8 @@ pub enum StartError {
         /// Why there are no probes.
         probes: Option<String>,
     },
+    /// No process can be inspected: the system has no thread to spare.
+    NoThread,
     /// No process that the user asked for can be recorded; this is the last of them.
     NotTraced {
         /// The process.
@@ -70,6 +72,9 @@ impl fmt::Display for StartError {
                 let reasons: Vec<String> = packets.chain(probes.clone()).collect();
                 write!(f, "nothing can be recorded: {}", reasons.join("; "))
             }
+            StartError::NoThread => f.write_str(
+                "no thread can be started to look for IOCs: allow more processes (ulimit -u, TasksMax=, pids.max)",
+            ),
             StartError::NotTraced { pid, reason } => match reason {
                 NotTraced::DoesNotAnswer(refused) => {
                     write!(f, "process {pid} is not inspected: {refused}")

@@ -31,6 +31,11 @@ impl Answers {
         self.0.get(&pid).map(|(refused, _)| *refused)
     }
 
+    /// Whether some process is not inspected for want of this program's own descriptors or processes.
+    pub fn lack_room(&self) -> bool {
+        self.0.values().any(|(refused, _)| *refused == Refused::NoRoom)
+    }
+
     /// Forgets all processes but these.
     pub fn retain(&mut self, pids: &HashSet<u32>) {
         self.0.retain(|pid, _| pids.contains(pid));

@@ -26,6 +26,7 @@ use crate::inspector::{
     Discovery, Finding, Inspector, Report, Request, Scope, ServedClient, Started, DATABASE_GONE,
 };
 use crate::ioc::records;
+use crate::linux::reader::budget::Refused;
 use crate::probes::attacher::Attacher;
 use crate::probes::catalog::Wanted;
 use crate::probes::layouts::layouts;
@@ -338,6 +339,9 @@ impl Source for Processes {
     fn started(&mut self, cx: &mut Context<'_>, is_through: bool) -> Result<(), StartError> {
         self.inspector.end_start();
         self.ports.is_started = true;
+        if self.inspector.has_no_threads() {
+            return Err(StartError::NoThread);
+        }
         let iocs = &cx.iocs;
         let missing = cx.env.options.pids.iter().copied().filter(|&pid| !iocs.has(pid));
         // a process that takes long to inspect may still be an IOC, and one that serves is recorded once that is known
@@ -356,7 +360,11 @@ impl Source for Processes {
         } else {
             cx.env.messages.extend(missing.iter().map(ToString::to_string));
         }
-        if !is_through {
+        if self.answers.lack_room() {
+            // of those that the user has named there is a line each
+            let line = format!("not all processes can be inspected: {}; iocrec tries again", Refused::NoRoom);
+            cx.env.messages.push(line);
+        } else if !is_through {
             cx.env.messages.push(
                 "not all processes have been inspected yet; IOCs are recorded as they are found".into(),
             );

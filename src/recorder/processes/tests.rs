@@ -9,7 +9,7 @@ use iocrec_log::event::{Container, ContainerRuntime, Fact, Ioc, IocEnd, Linkage,
 
 use super::Processes;
 use crate::ca::servers::Server;
-use crate::inspector::{CaServer, Finding, FoundRecord, ProcessInfo, Report, DATABASE_GONE};
+use crate::inspector::{CaServer, Finding, FoundRecord, Inspector, ProcessInfo, Report, DATABASE_GONE};
 use crate::ioc::functions::Function;
 use crate::ioc::records::{ListFault, WalkError};
 use crate::linux::reader::budget::Refused;
@@ -343,6 +343,23 @@ fn an_ioc_whose_report_still_waits_is_no_other_server() {
     let facts = bed.facts();
     assert_eq!(only_ioc(&facts).linkage, bed.ioc.process.linkage);
     assert_eq!(bed.report(0, server()).iter().filter(|fact| matches!(fact, Fact::IocEnd(_))).count(), 0);
+}
+
+/// What could not be inspected may be an IOC: none of its limits may make the recorder say that there is none.
+#[test]
+fn a_start_without_room_or_threads_does_not_call_processes_no_iocs() {
+    let mut bed = bed();
+    assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok());
+    assert!(bed.bench.messages.iter().any(|line| line.contains("no IOC is running")));
+    bed.bench.messages.clear();
+    bed.report(1, Finding::Unanswered(Refused::NoRoom));
+    assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok());
+    let [line] = bed.bench.messages.as_slice() else { panic!("{:?}", bed.bench.messages) };
+    assert!(line.contains("can be inspected") && line.contains("too few processes"), "{line}");
+    bed.bench.options.pids = vec![PID];
+    bed.processes.inspector = Inspector::without_threads();
+    let refused = bed.processes.started(&mut bed.bench.context(), true);
+    assert!(matches!(refused, Err(StartError::NoThread)), "{refused:?}");
 }
 
 #[test]
