@@ -229,6 +229,24 @@ fn a_link_that_leads_elsewhere() {
     assert_eq!(texts.len() as u64, world.pushed);
 }
 
+/// The name is a symbolic link that leads to itself.
+#[test]
+fn a_link_that_leads_in_a_circle() {
+    let mut world = World::new();
+    world.record(4);
+    let other = world.other();
+    fs::rename(&world.path, other).unwrap();
+    symlink(&world.path, &world.path).unwrap();
+    world.record(6);
+    let lines = world.lines().concat();
+    assert!(lines.contains("was moved away") && lines.contains("storing paused"), "{lines}");
+    fs::remove_file(&world.path).unwrap();
+    world.record(4);
+    assert_eq!(world.writer.status().state, State::Ok);
+    let (found, told) = world.end();
+    assert_eq!((found + told, told), (world.pushed, world.writer.status().lost));
+}
+
 /// Links in the directory lead nowhere.
 #[test]
 fn planted_links_are_left_alone() {

@@ -263,9 +263,10 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Whether the error means that there is no such file.
+/// Whether the error means that there is no such file. Links that lead in a circle lead to none.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 /// Frees the space behind a file's end. Its bytes and times do not change.
