@@ -94,6 +94,13 @@ impl fmt::Display for AskError {
                 "the recorder of {} does not answer this user; run this as root",
                 path.display()
             ),
+            AskError::Io { path, error } if error.kind() == io::ErrorKind::WouldBlock => write!(
+                f,
+                "the recorder of {} has not answered in {} s; check whether it was stopped (SIGSTOP), or its disk \
+                 hangs",
+                path.display(),
+                TIMEOUT.as_secs()
+            ),
             AskError::Io { path, error } => write!(
                 f,
                 "the recorder of {} does not answer: {error}; check whether its disk hangs",
@@ -121,8 +128,16 @@ pub fn ask(directory: &Path, request: &Request) -> Result<Reply, AskError> {
     match (asked, Reply::decode(&reply)) {
         (Ok(_), Some(reply)) => Ok(reply),
         (Ok(_), None) => Err(AskError::Silent(path)),
+        // it hangs up on a user that it does not trust before it reads the request
+        (Err(error), _) if has_hung_up(&error) && !nix::unistd::geteuid().is_root() => {
+            Err(AskError::Silent(path))
+        }
         (Err(error), _) => Err(AskError::Io { path, error }),
     }
+}
+
+fn has_hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 /// Connects to the recorder of a directory, if a trusted one can be reached.

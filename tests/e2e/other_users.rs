@@ -111,6 +111,26 @@ fn a_socket_name_of_another_user() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
+/// Who may not ask is told so: there is nothing wrong with the recorder.
+#[test]
+fn a_user_who_may_not_ask() {
+    let Some(rig) = Rig::new("may-not-ask") else { return };
+    open_directory(&rig);
+    let (log, program) = (rig.log(), rig.path("iocrec"));
+    // the user may not be let to where it was built
+    fs::copy(IOCREC, &program).expect("a copy");
+    let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "100ms"]);
+    records(&recorder, &log);
+    for arguments in [&["status", "--dir", &log][..], &["mark", "--dir", &log, "x"]] {
+        let asked = run(Command::new(&program).args(arguments).uid(NOBODY).gid(NOBODY));
+        let line = line_of(&asked);
+        assert_eq!(asked.status.code(), Some(1), "{line}");
+        assert!(line.contains("does not answer this user; run this as root"), "{line}");
+    }
+    records(&recorder, &log);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
 /// Directories that others may write to, or own.
 #[test]
 fn directories_of_others() {
