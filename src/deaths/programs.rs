@@ -67,6 +67,10 @@ impl Display for Lacks {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Lacks::Load(_, why) => why.fmt(f),
+            Lacks::Attach(_, Failure { errno: libc::ENOENT, .. }) => f.write_str(
+                "the kernel's tracepoints of signals can't be used: tracefs is not mounted (mount -t tracefs tracefs \
+                 /sys/kernel/tracing), or this kernel has none (CONFIG_EVENT_TRACING)",
+            ),
             Lacks::Attach(_, why) => write!(f, "the kernel's tracepoints of signals can't be used: {why}"),
             Lacks::SelfTest(_, why) => why.fmt(f),
             Lacks::NoOom(Failure { errno: libc::ENOENT, .. }) => f.write_str(

@@ -176,6 +176,18 @@ mod tests {
     }
 
     #[test]
+    fn without_tracefs_the_remedy_is_told() {
+        let lacks =
+            |errno| Lacks::Attach(Tier::Perf, Failure { errno, complaint: "failed".into() }).to_string();
+        let line = lacks(libc::ENOENT);
+        assert!(
+            line.contains("mount -t tracefs tracefs /sys/kernel/tracing") && !line.contains("failed"),
+            "{line}"
+        );
+        assert!(lacks(libc::EACCES).ends_with("(failed)"));
+    }
+
+    #[test]
     fn a_wrong_sender_place_or_stack_is_refused() {
         let sent = |sender| {
             let sent = Sent {

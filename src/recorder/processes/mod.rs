@@ -370,7 +370,7 @@ impl Source for Processes {
             );
         } else if cx.iocs.is_empty() && !self.ports.has_suspects() {
             cx.env.messages.push(
-                "no IOC is running; IOCs are recorded as they start (iocrec check shows what is looked for)"
+                "no IOC was found; IOCs are recorded as they start (iocrec check shows what is looked for)"
                     .into(),
             );
         }

@@ -350,7 +350,7 @@ fn an_ioc_whose_report_still_waits_is_no_other_server() {
 fn a_start_without_room_or_threads_does_not_call_processes_no_iocs() {
     let mut bed = bed();
     assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok());
-    assert!(bed.bench.messages.iter().any(|line| line.contains("no IOC is running")));
+    assert!(bed.bench.messages.iter().any(|line| line.contains("no IOC was found")));
     bed.bench.messages.clear();
     bed.report(1, Finding::Unanswered(Refused::NoRoom));
     assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok());
