@@ -107,7 +107,8 @@ impl Display for Refusal {
             ),
             Refusal::NoProbesAllowed(paranoid) => write!(
                 f,
-                "not allowed to place probes{}: this kernel wants CAP_SYS_ADMIN for them; run as root",
+                "not allowed to place probes{}: this kernel wants CAP_SYS_ADMIN for them; run as root (without it, IOCs \
+                 may be taken for other servers)",
                 Paranoid(*paranoid)
             ),
             Refusal::Forbidden(call, paranoid) => write!(

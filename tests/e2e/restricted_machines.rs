@@ -157,13 +157,21 @@ fn no_sys_no_proc_sys_and_a_root_that_is_read_only() {
 
 #[test]
 fn capabilities_that_are_missing_are_named() {
-    let Some(_rig) = Rig::new("capabilities") else { return };
+    let Some(rig) = Rig::new("capabilities") else { return };
     let without = |capabilities: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set", capabilities, "--inh-caps", capabilities]);
         checked(command)
     };
     expect_packet_tier(&without("-sys_admin,-perfmon,-bpf"), &["root", "CAP_SYS_ADMIN"]);
+    // the files of an IOC can't be opened then, so what it is was not seen
+    let ioc = rig.ioc("capabilities", PORT, "puts.db", &[]);
+    let found = without("-sys_admin,-checkpoint_restore");
+    expect_packet_tier(&found, &["CAP_SYS_ADMIN", "may be taken for other servers"]);
+    let pid: u64 = ioc.pid_argument().parse().expect("a number");
+    let mut iocs = found.2["iocs"].as_array().expect("a list").iter();
+    let found = iocs.find(|found| found["pid"] == pid).expect("the IOC");
+    assert!(found["no_records"].as_str().is_some_and(|why| why.contains("not found to be")), "{found}");
 }
 
 /// In a PID namespace, processes have other numbers than the BPF programs see.

@@ -143,7 +143,7 @@ fn ioc_line<'a>(
 /// Writes an IOC as text.
 fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage, crash: &[(&str, String)]) -> io::Result<()> {
     let version = match (linkage, line.base_version) {
-        (Linkage::Foreign, _) => "no EPICS Base".to_owned(),
+        (Linkage::Foreign, _) => "no EPICS Base found".to_owned(),
         (_, Some(version)) => format!("EPICS Base {version}"),
         (_, None) => "EPICS Base".to_owned(),
     };

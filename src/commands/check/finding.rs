@@ -128,7 +128,7 @@ impl fmt::Display for NoRecords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoRecords::Layout(error) => error.fmt(f),
-            NoRecords::NotBase => f.write_str("not EPICS Base: puts are taken from packets"),
+            NoRecords::NotBase => f.write_str("not found to be EPICS Base: puts are taken from packets"),
         }
     }
 }

@@ -63,7 +63,7 @@ pub fn text(found: &Found) -> String {
     for ioc in &found.iocs {
         let ports: Vec<String> = ioc.ca_ports.iter().map(ToString::to_string).collect();
         let version = match (ioc.linkage, ioc.base_version.as_str()) {
-            (Linkage::Foreign, _) => "no EPICS Base",
+            (Linkage::Foreign, _) => "no EPICS Base found",
             (_, "") => "EPICS Base, version not known",
             (_, version) => &format!("EPICS Base {version}"),
         };
