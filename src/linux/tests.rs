@@ -106,6 +106,26 @@ fn an_inspection_has_a_budget() {
     });
 }
 
+/// The process that was to be read has nothing to do with it.
+#[test]
+fn a_reader_that_is_killed() {
+    with_reader(|| {
+        let pid = std::process::id();
+        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        let Ok(reader) = children.trim().parse::<libc::pid_t>() else {
+            return not_run("reader::a_reader_that_is_killed", Needs::Kernel("CONFIG_PROC_CHILDREN".into()));
+        };
+        // SAFETY: the call takes numbers; it is a child of this thread.
+        assert_eq!(unsafe { libc::kill(reader, libc::SIGKILL) }, 0);
+        let inspection = Inspection::begin(pid, 1 << 20, Duration::from_secs(60));
+        assert!(process::command(pid).is_empty());
+        assert_eq!(inspection.end(), Some(Refused::Killed));
+        let inspection = Inspection::begin(pid, 1 << 20, Duration::from_secs(60));
+        assert!(!process::command(pid).is_empty(), "another one reads it");
+        assert_eq!(inspection.end(), None);
+    });
+}
+
 /// Memory that is never filled in: a page under userfaultfd that nobody serves.
 fn blocking_page() -> Option<(u64, i32)> {
     const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;

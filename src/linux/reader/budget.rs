@@ -16,6 +16,8 @@ pub enum Refused {
     /// A read did not return in time. What it waits for is not known: a file system, a server, a lock of the kernel, or
     /// the processor of a busy machine.
     NoAnswer,
+    /// The reader process died: somebody killed it, such as the kernel for lack of memory.
+    Killed,
     /// Too many reader processes are stuck to start another.
     TooManyStuck,
     /// This program may open no more files, or start no more processes, or there is no memory.
@@ -28,6 +30,7 @@ impl fmt::Display for Refused {
             Refused::Bytes => "more would have to be read of it than is allowed",
             Refused::Time => "reading it takes longer than is allowed",
             Refused::NoAnswer => "a read of its memory, or of a file that it uses, did not return in time",
+            Refused::Killed => "the process of iocrec that was reading it was killed",
             Refused::TooManyStuck => "too many reads of other processes have not returned",
             Refused::NoRoom => "iocrec lacks files, processes or memory (ulimit -a)",
         })

@@ -195,8 +195,12 @@ impl ThreadReader {
                     self.timeouts.truncate(MAX_TIMEOUTS * MAX_TIMEOUTS);
                     self.timeouts.insert(0, (Instant::now(), user));
                 }
-                self.refused = Some(Refused::NoAnswer);
-                Err(Refused::NoAnswer.into())
+                let refused = match error {
+                    ReaderError::Timeout => Refused::NoAnswer,
+                    ReaderError::Died => Refused::Killed,
+                };
+                self.refused = Some(refused);
+                Err(refused.into())
             }
         }
     }
