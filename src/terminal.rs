@@ -57,7 +57,15 @@ fn takes(stream: BorrowedFd<'_>, milliseconds: u8) -> bool {
 /// Standard output takes no more, as on a full disk.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = standard_output();
-    match text.lines().try_for_each(|line| out.line(format_args!("{line}"))).and_then(|()| out.flush()) {
+    printed(text.lines().try_for_each(|line| out.line(format_args!("{line}"))).and_then(|()| out.flush()))
+}
+
+/// What the outcome of printing means. A closed pipe is not an error.
+///
+/// # Errors
+/// Standard output takes no more.
+pub fn printed(done: io::Result<()>) -> io::Result<()> {
+    match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(io::Error::other(format!("can't write to standard output: {error}")))
         }

@@ -55,6 +55,29 @@ fn output_that_nobody_takes() {
     }
 }
 
+/// A file on a full disk takes no lines as they come, either.
+#[test]
+fn watch_into_a_full_disk() {
+    let Some(rig) = Rig::new("watch-full") else { return };
+    let ioc = rig.ioc("full", 5074, "puts.db", &[]);
+    let mut client = rig.client("libca", &[5074], &[]);
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "exec \"$0\" watch --no-console --pid \"$1\" > /dev/full",
+        IOCREC,
+        &ioc.pid_argument(),
+    ]);
+    let mut watch = rig.by("watch", &mut command);
+    wait_until("it ends", || {
+        client.put("PUT:LONG", 5, serde_json::json!(1), true);
+        !watch.runs()
+    });
+    let (status, errors) = (watch.wait(), watch.errors());
+    assert_eq!(status.code(), Some(FAILURE), "{errors}");
+    assert!(errors.contains("can't write to standard output: No space left"), "{errors}");
+}
+
 #[test]
 fn bad_options_are_bad_usage() {
     for program in [agent as fn(&[&str]) -> Output, reader] {

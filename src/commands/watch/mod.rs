@@ -11,7 +11,6 @@ use super::{reading, recording, Command};
 use crate::failure::Failure;
 use crate::linux::signals::{self, HangUp};
 use crate::recorder::capture_clock::CaptureClock;
-use crate::recorder::sink::Sink;
 use crate::terminal;
 use printer::Printer;
 
@@ -31,16 +30,15 @@ impl Command for Watch {
             signals::catch(HangUp::Ends);
             let mut printer = Printer::new(terminal::standard_output()).with_times();
             let finished = reading::read(options, files, &CaptureClock::default(), &mut printer);
-            printer.tick(u64::MAX);
+            printer.end()?;
             return finished.report(None);
         }
         let ends = recording::limit_privileges(false);
         signals::catch(HangUp::Ends);
         let mut printer = Printer::new(terminal::standard_output());
         let recorder = recording::record(options, ends, &mut printer)?;
-        // print the puts that still wait as they are
-        printer.tick(u64::MAX);
+        let printed = printer.end();
         recording::end(recorder);
-        Ok(())
+        Ok(printed?)
     }
 }

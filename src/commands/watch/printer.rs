@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use super::deaths::{crashed, device, queue, runs_again, signal, slow, stuck_line};
@@ -26,6 +26,7 @@ use crate::commands::watch::pvaccess::{refused, Puts};
 use crate::linux::clock;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
+use crate::terminal;
 
 /// Longest wait of a WRITE for its hit or its ERROR, and of a hit for its packet, nanoseconds. Packets are handed over
 /// up to 50 ms after they arrive, and a busy IOC takes its time.
@@ -92,7 +93,8 @@ pub struct Printer<W: Write> {
     /// Threads inside a put with callback, and the record of that put.
     notifying: HashMap<ThreadId, RecordId>,
     pva: Puts,
-    failed: bool,
+    /// Why nothing more is printed.
+    failed: Option<io::Error>,
     /// Whether lines begin with their times: those that are printed later than they happened.
     times: bool,
 }
@@ -107,7 +109,7 @@ impl<W: Write> Printer<W> {
             inside: VecDeque::new(),
             notifying: HashMap::new(),
             pva: Puts::default(),
-            failed: false,
+            failed: None,
             times: false,
         }
     }
@@ -115,6 +117,15 @@ impl<W: Write> Printer<W> {
     /// Begins lines with their times: what is printed happened at another time.
     pub fn with_times(self) -> Printer<W> {
         Printer { times: true, ..self }
+    }
+
+    /// Prints the puts that still wait as they are.
+    ///
+    /// # Errors
+    /// Standard output took no more.
+    pub fn end(mut self) -> io::Result<()> {
+        self.tick(u64::MAX);
+        terminal::printed(self.failed.map_or(Ok(()), Err))
     }
 
     /// The time of a line, with the space behind it; empty if times are not wanted.
@@ -126,14 +137,14 @@ impl<W: Write> Printer<W> {
     }
 
     fn line(&mut self, line: &str) {
-        if self.failed {
+        if self.failed.is_some() {
             return;
         }
         // a line must be visible at once, even through a pipe
         let done = self.out.line(format_args!("{line}")).and_then(|()| self.out.flush());
-        if done.is_err() {
-            self.failed = true;
-            // the reader is gone: end as at SIGINT
+        if let Err(error) = done {
+            self.failed = Some(error);
+            // the reader is gone, or the disk is full: end as at SIGINT
             crate::linux::signals::end_now();
         }
     }
