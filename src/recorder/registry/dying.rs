@@ -21,6 +21,8 @@ const CHOSEN: u64 = 1_000_000_000;
 const CHOSEN_AT_ONCE: u64 = 1_000_000;
 /// Longest wait for the wait status and for the names of a crash, nanoseconds.
 pub const PATIENCE: u64 = 1_000_000_000;
+/// An end that is seen so long after its SIGKILL is seen late, nanoseconds: the recorder looks at once, and each second.
+const LATE: u64 = 2_000_000_000;
 /// Bytes of stack below the stack pointer that a function may touch before it moves it, and pages between a stack and
 /// what is below it.
 const NEAR: u64 = 8192;
@@ -156,7 +158,18 @@ impl Dying {
         };
         let core = if core { ", with a core dump" } else { "" };
         let cause = u16::try_from(signal).map(|signal| self.cause(signal)).unwrap_or_default();
-        format!("killed by {}{cause}{core}", signal_name(signal))
+        format!("killed by {}{cause}{core}{}", signal_name(signal), self.seen_late(signal))
+    }
+
+    /// By how much its end was seen later than the SIGKILL that it died of, where that is much: whoever kills it does not wait for
+    /// the recorder, which may have been stopped.
+    fn seen_late(&self, signal: i32) -> String {
+        let kills = |sent: &&Signal| signal == libc::SIGKILL && i32::from(sent.number) == signal;
+        let sent = self.noticed.zip(self.signals.iter().find(kills));
+        match sent.map_or(0, |(noticed, sent)| noticed.saturating_sub(sent.time)) {
+            ..LATE => String::new(),
+            late => format!(", which came {:.1} s before its end was seen", late as f64 / 1e9),
+        }
     }
 
     /// The signal that it must have died of, whatever its wait status is.
@@ -324,6 +337,21 @@ mod tests {
         assert!(dying.how(None).starts_with("its process is gone"), "it may have had a handler");
         dying.signal(signal(2 * SECOND, 9, 12, "op"), 0);
         assert_eq!(dying.how(None), "killed by SIGKILL, sent by pid 12 (bash, user op)");
+    }
+
+    /// As where the recorder was stopped meanwhile.
+    #[test]
+    fn an_end_that_is_seen_late() {
+        let mut dying = Dying { noticed: Some(3 * SECOND - 1), ..Dying::default() };
+        dying.signal(signal(SECOND, 9, 12, "op"), 0);
+        assert_eq!(dying.how(Some(9)), "killed by SIGKILL, sent by pid 12 (bash, user op)");
+        dying.noticed = Some(7 * SECOND);
+        let how =
+            "killed by SIGKILL, sent by pid 12 (bash, user op), which came 6.0 s before its end was seen";
+        assert_eq!(dying.how(Some(9)), how);
+        dying.signal(signal(SECOND, 15, 12, "op"), 0);
+        let how = dying.how(Some(15));
+        assert!(!how.contains("seen"), "a handler may take its time: {how}");
     }
 
     #[test]
