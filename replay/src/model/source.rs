@@ -2,9 +2,10 @@
 //!
 //! Blocks are sorted, but neighbouring blocks may overlap: the recorder reads several queues (hits of each CPU,
 //! packets) in turn and writes a block once a second. An event can thus come later than another by as long as a flush
-//! and a turn of the loop; `WINDOW` is twice that. Definitions take effect when they are read, so they may be a little
-//! early, never late. Ends take effect `KEEP` after their time, when no chain that is still to be printed refers to the
-//! ended definition.
+//! and a turn of the loop; `WINDOW` is twice that. Where other programs have all processors, a turn lasts longer, and the
+//! hits of that time may be a block before the packets: so a look at the next block shows whether it is as old, and is
+//! read, too. Definitions take effect when they are read, so they may be a little early, never late. Ends take effect
+//! `KEEP` after their time, when no chain that is still to be printed refers to the ended definition.
 //!
 //! Segments are decoded on other threads, a few ahead of the current one. With a start time, segments and blocks that
 //! are `KEEP` older are not read.
@@ -32,7 +33,7 @@ use std::sync::Arc;
 
 /// A pause after which what waits is given out before any number loses its meaning.
 const SILENCE: u64 = SECOND;
-/// Longest delay after which an event may be read and still come before another.
+/// Longest delay after which an event may be read and still come before another, as long as the recorder's turns are short.
 const WINDOW: u64 = 2 * SECOND;
 /// Limit of the events that wait to be sorted, 5 MB, 9 where two of five are puts, whatever their times; and of the bytes
 /// of their values. These are four of the recorder's largest blocks. It writes such a block as soon as it is full and hands
@@ -124,6 +125,8 @@ pub struct Source {
     pending: Queue,
     /// Bytes of their values.
     pending_bytes: usize,
+    /// The block after these, with the time of its earliest event.
+    coming: Option<(u64, Block)>,
     /// The latest time read.
     newest: u64,
     /// Whether something is missing after the pending events.
@@ -267,6 +270,7 @@ impl Source {
             before: None,
             pending: Queue::default(),
             pending_bytes: 0,
+            coming: None,
             newest: 0,
             gap: false,
             told: 0,
@@ -396,14 +400,23 @@ impl Source {
         }
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {
             let settled = |first: &Event| first.time.saturating_add(WINDOW) < self.newest;
-            if self.pending.front().is_some_and(settled) {
+            if self.pending.front().is_some_and(settled) && !self.next_is_late() {
                 return;
             }
-            match self.next_block() {
+            let coming = self.coming.take().map(|(_, block)| block);
+            match coming.or_else(|| self.next_block()) {
                 Some(block) => self.take(block),
                 None => return,
             }
         }
+    }
+
+    /// Whether the next block holds what is older than what is given out by time: the recorder had no processor for a while.
+    fn next_is_late(&mut self) -> bool {
+        if self.coming.is_none() {
+            self.coming = self.next_block().map(|block| (earliest(&block), block));
+        }
+        self.coming.as_ref().is_some_and(|(earliest, _)| earliest.saturating_add(WINDOW) < self.newest)
     }
 
     /// The next block; `None` at the end, and where something is missing, which is noted in `gap`.
@@ -565,6 +578,12 @@ impl Source {
             true
         });
     }
+}
+
+/// Time of the earliest event in a block, but for definitions and ends, which stand out of order.
+fn earliest(block: &Block) -> u64 {
+    let mut events = block.events.iter();
+    events.find(|event| !event.fact.class().defines()).map_or(u64::MAX, |event| event.time)
 }
 
 /// Events that stand for those of a block that were not read: at these times something was recorded.

@@ -1,0 +1,74 @@
+//! A recorder that had no processor for a while: it writes the hits of that time first, and the packets in a later block.
+
+mod common;
+
+use common::{ca_put, complete, definitions, process, put, run, CLIENT, MS, SECOND, WALL};
+use iocrec_log::event::*;
+use iocrec_log::storage::{Clocked, Directory};
+use iocrec_log::writer::{Options, Writer};
+use serde_json::Value as Json;
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+
+/// A put each second. So many come at once: a block with their hits, and then one with their packets.
+fn log(directory: &Path, seconds: u64, at_once: u64) {
+    let wall = Rc::new(Cell::new(WALL));
+    let storage = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(storage, Options::default(), 7).unwrap();
+    for fact in definitions("box1") {
+        writer.push(Event { time: 0, fact });
+    }
+    let mut begin = 1;
+    while begin <= seconds {
+        let end = seconds.min(begin + at_once - 1);
+        let (mut hits, mut packets) = (Vec::new(), Vec::new());
+        for number in begin..=end {
+            let (time, old, new) = (number * SECOND, number as f64 - 1.0, number as f64);
+            packets.push((time, ca_put(1, 1, false, number as u32, new)));
+            hits.push((time + MS, put(PutKind::PutField, CLIENT, -1000, 1, (1, 1), old, new)));
+            hits.push((time + MS + 10, put(PutKind::Put, CLIENT, -1200, 0, (1, 1), old, new)));
+            hits.push((time + MS + 20, process(CLIENT, -1200, 0, 1)));
+            hits.push((time + MS + 30, complete(CLIENT, -1300, 1, new, 0)));
+        }
+        // late enough that the block is written
+        for (events, later) in [(hits, 2), (packets, 4)] {
+            for (time, fact) in events {
+                writer.push(Event { time, fact });
+            }
+            wall.set(WALL + ((end + later) * SECOND) as i64);
+            writer.tick((end + later) * SECOND);
+        }
+        begin = end + 1;
+    }
+    writer.close((seconds + 4) * SECOND);
+    assert_eq!(writer.status().lost, 0);
+}
+
+#[test]
+fn each_put_is_told_once_and_at_its_time() {
+    let directory = tempfile::tempdir().unwrap();
+    for at_once in [15, 40] {
+        let name = format!("log{at_once}");
+        log(&directory.path().join(&name), 40, at_once);
+        let (code, out, err) = run(directory.path(), &["puts", "--all", "--format", "jsonl", &name]);
+        assert_eq!(code, 0, "{err}");
+        let puts: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(puts.len(), 40, "{at_once}: {out}");
+        for (put, number) in puts.iter().zip(1u32..) {
+            let second = 20 + number;
+            let time = format!("2026-09-21T14:{:02}:{:02}.000000000+00:00", 13 + second / 60, second % 60);
+            let number = f64::from(number);
+            let told = ["time", "source", "user", "status", "old", "new"].map(|key| put[key].clone());
+            let happened: [Json; 6] = [
+                time.into(),
+                "both".into(),
+                "alice".into(),
+                "ok".into(),
+                (number - 1.0).into(),
+                number.into(),
+            ];
+            assert_eq!(told, happened, "{at_once}: {put:#}");
+        }
+    }
+}
