@@ -353,6 +353,25 @@ fn joined_inside_of_a_large_put() {
     assert_eq!(lost(&facts), m.len() as u64 - 2000, "{facts:?}");
 }
 
+/// Two captures of one connection, one behind the other: bytes of megabytes before come again, each with all that speaks for it.
+#[test]
+fn what_was_sent_megabytes_before_is_not_told_again() {
+    let mut w = with_channel();
+    let sent: Vec<Vec<u8>> = (1..150).map(|ioid| put(false, 7, ioid, &[f64::from(ioid); 2000])).collect();
+    let mut sequence = w.seq[0];
+    sent.iter().for_each(|put| w.client(put));
+    assert_eq!(puts(&w.facts()), (1..150).collect::<Vec<_>>());
+    for put in sent.iter().take(50) {
+        w.raw(true, sequence, None, 0, put);
+        sequence = sequence.wrapping_add(put.len() as u32);
+    }
+    w.client(&put(false, 7, 150, &[1.0]));
+    w.wait(1100);
+    w.wait(1100);
+    let facts = w.facts();
+    assert_eq!((puts(&facts), lost(&facts)), (vec![150], 0), "{facts:?}");
+}
+
 /// A busy client's segments begin anywhere. After a hole its puts are found again inside them.
 #[test]
 fn puts_after_a_hole_are_found_inside_segments() {

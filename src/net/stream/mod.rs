@@ -27,7 +27,7 @@ use doubt::Doubt;
 /// than a window under way: 64 KiB without scaling, rarely more than a megabyte. Beyond it, the capture must have missed
 /// a great deal.
 const NEAR: i32 = 1 << 20;
-/// Highest distance of an acknowledgement that releases waiting segments.
+/// Highest distance of an acknowledgement that releases waiting segments, and of what is sent again long after.
 const MAX_DISTANCE: i32 = 64 << 20;
 
 /// Time within which segments overtake each other, nanoseconds.
@@ -167,7 +167,9 @@ impl Stream {
         // bytes that nobody needs may have been left out
         let beyond =
             ahead.saturating_sub(i32::try_from(arrival.unneeded).unwrap_or(i32::MAX).min(ahead.max(0)));
-        let is_near = arrival.leaps || (-NEAR..=NEAR).contains(&beyond);
+        // if its beginning was seen, what lies before has been passed on or counted
+        let behind = if self.first.is_some() { MAX_DISTANCE } else { NEAR };
+        let is_near = arrival.leaps || (-behind..=NEAR).contains(&beyond);
         let new = i64::from(ahead) + i64::from(arrival.length) + i64::from(arrival.fin);
         if is_near && new <= 0 {
             return self.again(&arrival);
