@@ -191,6 +191,8 @@ pub struct PvaRequest {
     pub possible: Vec<Value>,
     /// The value's bytes, as far as they are kept, if its type is unknown.
     pub unread: Box<[u8]>,
+    /// Whether its client broke off before its value had come: no server puts that.
+    pub is_broken_off: bool,
     /// The client's options: `process`, `block`.
     pub options: Vec<(String, String)>,
     /// The value before, if the client asked for it.

@@ -99,6 +99,25 @@ fn two_clients_of_one_thread() {
     assert_eq!(lines(&mut story), ["T:SP 1 -> 6 ok user82 both", "T:SP 6 -> 5 ok user81 both"]);
 }
 
+/// A client is killed in the middle of its message: what others put after that is theirs.
+#[test]
+fn a_put_that_was_broken_off_is_in_nobodys_way() {
+    let mut story = told();
+    let mut part = value(DOUBLE, 2, &[7.0]);
+    part.bytes.pop();
+    part.length -= 1;
+    story.asks(SECOND, 11, PvaKind::Put, part);
+    for (later, old, number) in [(1, 1.0, 5.0), (2000, 5.0, 6.0)] {
+        let time = SECOND + later * MS;
+        story.asks(time, 21, PvaKind::Put, value(DOUBLE, 2, &[number]));
+        put(&mut story, time + 100 * US, SP, old, number);
+        story.answers(time + 140 * US, 82, PvaKind::Put, 0, "");
+    }
+    let unknown = iocreplay::model::value::text(&Value::Unknown);
+    let broken_off = format!("T:SP {unknown} -> {unknown} unknown user81 packet");
+    assert_eq!(lines(&mut story), [&*broken_off, "T:SP 1 -> 5 ok user82 both", "T:SP 5 -> 6 ok user82 both"]);
+}
+
 /// Servers believe of each channel who its client said to be when it asked for that. The recorder notes the name before
 /// each put that has another one than the put before, at the same time.
 #[test]

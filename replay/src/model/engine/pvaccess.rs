@@ -28,7 +28,8 @@ use crate::time::SECOND;
 use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{
-    ChannelId, CircuitId, Dbf, FieldId, IocId, Linkage, PvaAnswer, PvaKind, PvaPut, RecordId, ThreadId, Value,
+    ChannelId, CircuitId, Dbf, FieldId, IocId, Linkage, PvaAnswer, PvaKind, PvaPut, PvaValue, RecordId,
+    ThreadId, Value,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -151,6 +152,12 @@ impl Names {
     }
 }
 
+/// Whether the log has all that came of a value, and that is less than its first field takes. Its type is the server's.
+fn is_broken_off(sent: &Sent, value: &PvaValue) -> bool {
+    let is_all = usize::try_from(value.length).is_ok_and(|length| length == value.bytes.len());
+    is_all && sent.is_known && sent.is_cut && sent.fields.is_empty()
+}
+
 impl Engine {
     /// PUT, PUT_GET, PROCESS or RPC.
     pub(super) fn pva_put(&mut self, time: u64, put: &PvaPut) {
@@ -174,6 +181,7 @@ impl Engine {
         let requested = sent.main().filter(|_| changed).cloned().unwrap_or(Value::Unknown);
         let request = PvaRequest {
             kind: put.kind,
+            is_broken_off: changed && is_broken_off(&sent, &put.value),
             possible: if changed && !sent.is_known { possible(&put.value) } else { Vec::new() },
             unread: if changed && !sent.is_known {
                 put.value.bytes.as_slice().into()

@@ -96,7 +96,8 @@ pub(super) fn fits(
     // a put of no field: QSRV2 writes 0 all the same, QSRV1 nothing
     let is_empty = pva.kind != PvaKind::Process && pva.sent.fields.is_empty() && !pva.sent.is_cut;
     let error = if is_empty { 0 } else { error };
-    if !is_within(hit.time, message.time, answered, error) || pva.kind == PvaKind::Rpc {
+    let can_put = pva.kind != PvaKind::Rpc && !pva.is_broken_off;
+    if !can_put || !is_within(hit.time, message.time, answered, error) {
         return None;
     }
     let ioc = run::ioc_of_circuit(context, message.circuit).map(|ioc| ioc.id);
