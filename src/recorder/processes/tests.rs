@@ -355,7 +355,7 @@ fn a_start_without_room_or_threads_does_not_call_processes_no_iocs() {
     bed.report(1, Finding::Unanswered(Refused::NoRoom));
     assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok());
     let [line] = bed.bench.messages.as_slice() else { panic!("{:?}", bed.bench.messages) };
-    assert!(line.contains("can be inspected") && line.contains("too few processes"), "{line}");
+    assert!(line.contains("can be inspected") && line.contains("lacks files, processes or memory"), "{line}");
     bed.bench.options.pids = vec![PID];
     bed.processes.inspector = Inspector::without_threads();
     let refused = bed.processes.started(&mut bed.bench.context(), true);
