@@ -162,6 +162,8 @@ impl Framer {
         self.lost += doubtful;
         self.missed |= doubtful > 0;
         let mut rest = bytes;
+        // what was left where the last candidate was found
+        let mut found_at = usize::MAX;
         while !rest.is_empty() {
             if self.framing == Framing::Lost {
                 let starts = starts && rest.len() == bytes.len();
@@ -171,6 +173,7 @@ impl Framer {
                 };
                 self.lost += skipped as u64;
                 rest = rest.get(skipped..).unwrap_or_default();
+                found_at = rest.len();
                 self.framing = Framing::Candidate;
             }
             let used = self.advance(time, rest, most, sink);
@@ -179,6 +182,11 @@ impl Framer {
                 if self.foreign.is_some() {
                     self.lost += rest.len() as u64;
                     return;
+                }
+                if rest.len() == found_at {
+                    // none for the other side, which goes by another byte order; the search would find it again, without end
+                    self.lost += 1;
+                    rest = rest.get(1..).unwrap_or_default();
                 }
             }
             rest = rest.get(used..).unwrap_or_default();
@@ -531,6 +539,22 @@ fn find(side: Side, Bytes { bytes, starts, ends, .. }: Bytes) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::pva::message::FROM_SERVER;
+
+    /// Where the server goes by the connection's byte order, such a header claims gigabytes.
+    #[test]
+    fn a_candidate_of_another_byte_order_is_passed_over() {
+        let message = |flags: u8, size: [u8; 4]| [&[MAGIC, 2, flags, PUT][..], &size, &[0; 17]].concat();
+        let other = message(0, 17_u32.to_le_bytes());
+        let own = message(BIG_ENDIAN, 17_u32.to_be_bytes());
+        let mut framer = Framer::new(Side::Client, 16);
+        framer.order = Some(true);
+        let mut told = 0;
+        let bytes = [other.as_slice(), &own, &own].concat();
+        let piece = Bytes { bytes: &bytes, starts: true, ends: true, place: None };
+        framer.bytes(1, piece, FEW, &mut |_, _| told += 1);
+        assert_eq!(told, 2);
+        assert!(framer.take_lost() >= other.len() as u64);
+    }
 
     /// Of messages that are being put together little is kept where there are many; one that comes whole takes no room.
     #[test]

@@ -157,6 +157,8 @@ impl Framer {
         // A candidate from an earlier segment may turn out wrong; then the start of this segment is a candidate.
         let mut second_try = starts && matches!(self.framing, Framing::Candidate(_));
         let mut aligned = starts;
+        // what was left where the last candidate was found
+        let mut found_at = usize::MAX;
         while !rest.is_empty() {
             if self.framing == Framing::Unsynchronized {
                 let at = begin.wrapping_add((bytes.len() - rest.len()) as u64);
@@ -166,6 +168,7 @@ impl Framer {
                 };
                 self.lost += found as u64;
                 rest = rest.get(found..).unwrap_or_default();
+                found_at = rest.len();
             }
             aligned = false;
             match self.advance(time, rest, sink) {
@@ -183,6 +186,10 @@ impl Framer {
                         self.lost = self.lost.saturating_sub((bytes.len() - rest.len()) as u64);
                         rest = bytes;
                         aligned = true;
+                    } else if rest.len() == found_at {
+                        // no message begins there after all, and the search would find it again, without end
+                        self.lost += 1;
+                        rest = rest.get(1..).unwrap_or_default();
                     }
                 }
             }

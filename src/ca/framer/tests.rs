@@ -18,6 +18,7 @@ fn input() -> impl Strategy<Value = Input> {
         (any::<bool>(), any::<u32>()).prop_map(|(notify, ioid)| put(notify, 1, ioid, &[1.0; 5])),
         Just(message(1, 20, 1, 1, 1, &[0; 24])),
         Just(message(18, 0, 0, 1, 13, b"PV\0")),
+        Just([message(18, 0, 0, 1, 13, &[1]), put(true, 1, 1, &[1.0; 3]), put(false, 1, 1, &[])].concat()),
         (0u16..30, any::<u16>()).prop_map(|(command, size)| header(command, size, 0, 1, 1, 1)),
         vec(any::<u8>(), 0..100),
         vec(0u8..3, 0..100),
@@ -31,6 +32,22 @@ fn input() -> impl Strategy<Value = Input> {
     let gap = (0u32..100, any::<bool>())
         .prop_map(|(n, lost)| Input::Gap(n, if lost { Gap::Lost } else { Gap::Elided }));
     prop_oneof![8 => bytes, 1 => gap]
+}
+
+/// What seems to be a request for a channel is none, since its name is no text.
+#[test]
+fn a_candidate_that_is_no_message_is_passed_over() {
+    let mut segment = message(18, 0, 0, 1, 13, &[1; 8]);
+    let puts = [1, 2, 3].map(|ioid| put(true, 1, ioid, &[1.0; 5])).concat();
+    segment.extend(&puts);
+    let mut framer = Framer::new(Side::Client, 16);
+    for starts in [true, false] {
+        let mut told = Vec::new();
+        framer.bytes(0, &segment, starts, true, &mut |_, header, _| told.push(header.p2));
+        framer.bytes(0, &puts, true, true, &mut |_, header, _| told.push(header.p2));
+        assert_eq!((told, framer.take_lost()), (vec![1, 2, 3, 1, 2, 3], 24));
+        framer.give_up();
+    }
 }
 
 proptest! {
