@@ -282,6 +282,9 @@ fn the_openrc_script_leaves_other_processes_alone() {
     let words = ["-c", "read -r end", "/usr/bin/iocrec", "record", "--dir"];
     let mut runs = Command::new("sh").args(words).stdin(Stdio::piped()).spawn().expect("a process");
     let calls = script(&format!("recorder() {{ echo {}; }}; stop", runs.id()));
+    // another user, who asks whether it runs
+    let number = runs.id();
+    script(&format!("id() {{ echo {NOBODY}; }}; recorder() {{ echo {number}; }}; rm -f '{pid}'; alive"));
     drop(runs.stdin.take());
     runs.wait().expect("its end");
     assert!(calls.starts_with("--stop\n"), "{calls}");
