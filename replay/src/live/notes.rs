@@ -10,7 +10,7 @@ use crate::logs::Logs;
 use crate::model::clock::SetLater;
 use crate::model::run::Run;
 use crate::names::source_name;
-use crate::output::wording::{counted, signal_name};
+use crate::output::wording::{counted, name, signal_name};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, IocId, Loss, QueueFill, SignalFrom, SignalSent, Stuck, StuckEnd, Wait};
@@ -181,7 +181,7 @@ fn signal(sent: &SignalSent, kernel: &str) -> String {
         SignalFrom::Process => {
             let is_sure = sent.signal != KILL || sent.code != 0 || !hides_its_kills(kernel);
             let or = if is_sure { "" } else { " or by the kernel for lack of memory" };
-            format!("{} (pid {}) of {}{or}", sent.program, sent.pid, sent.user)
+            format!("{} (pid {}) of {}{or}", name(&sent.program), sent.pid, sent.user)
         }
     };
     let more =
@@ -342,6 +342,8 @@ mod tests {
         for kernel in ["4.9.115", "4.13.0-46-generic", "3.10.0-1160.el7.x86_64"] {
             assert_eq!(signal(&killed, kernel), format!("{sure} or by the kernel for lack of memory"));
         }
+        let odd = SignalSent { program: "x (pid 1) of r".to_owned(), ..killed.clone() };
+        assert_eq!(signal(&odd, "6.1"), "SIGKILL was sent by \"x (pid 1) of r\" (pid 12) of op");
         let by_thread = SignalSent { code: -6, ..killed };
         assert_eq!(signal(&by_thread, "4.9.115"), sure, "the kernel gives no such code");
     }

@@ -299,8 +299,8 @@ fn who(client: &Who) -> String {
     add(&client.address);
     let program = match (client.ioc.is_empty(), client.program.is_empty(), client.pid) {
         (false, ..) => format!("(IOC {})", client.ioc),
-        (true, false, Some(pid)) => format!("({}, pid {pid})", client.program),
-        (true, false, None) => format!("({})", client.program),
+        (true, false, Some(pid)) => format!("({}, pid {pid})", name(&client.program)),
+        (true, false, None) => format!("({})", name(&client.program)),
         (true, true, _) => String::new(),
     };
     add(&program);

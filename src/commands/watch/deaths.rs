@@ -4,6 +4,7 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{
     CallSiteId, Crash, IocId, QueueFill, SignalFrom, SignalSent, SlowClient, Stuck, StuckEnd, TcpConnection,
 };
+use iocrec_log::value::push_name;
 
 use crate::linux::ending::{no_process, signal_name};
 
@@ -24,7 +25,12 @@ pub fn signal(sent: &SignalSent, context: &Context) -> String {
         SignalFrom::Process if context.ioc(sent.ioc).is_some_and(|ioc| ioc.pid == sent.pid) => {
             "itself".into()
         }
-        SignalFrom::Process => format!("pid {} ({}, user {})", sent.pid, sent.program, sent.user),
+        SignalFrom::Process => {
+            // a process chooses its name: it must not look like another user
+            let mut program = String::new();
+            push_name(&mut program, &sent.program);
+            format!("pid {} ({program}, user {})", sent.pid, sent.user)
+        }
     };
     let command = match sent.command.as_slice() {
         [] => String::new(),
@@ -100,4 +106,29 @@ pub fn crashed(crash: &Crash, context: &Context) -> String {
         line += &format!("; on its stack: {}", frames.join(" "));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who kills an IOC may name his program so that another user seems to have done it.
+    #[test]
+    fn a_sender_s_name_is_one_word() {
+        let sent = |program: &str| SignalSent {
+            ioc: 1,
+            signal: 9,
+            code: 0,
+            from: SignalFrom::Process,
+            pid: 12,
+            uid: 1000,
+            user: "eve".into(),
+            program: program.into(),
+            command: Vec::new(),
+            left_out: 0,
+        };
+        let line = |program: &str| signal(&sent(program), &Context::default());
+        assert_eq!(line("bash"), "Signal: SIGKILL to ? by pid 12 (bash, user eve)");
+        assert_eq!(line("x, user root"), "Signal: SIGKILL to ? by pid 12 (\"x, user root\", user eve)");
+    }
 }

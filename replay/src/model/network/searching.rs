@@ -2,6 +2,7 @@
 
 use super::addresses::Addresses;
 use super::{is_loopback, is_pva, place, push, Kind, NetLine, Reading, Who};
+use crate::output::wording;
 use iocrec_log::event::{Address, Fact, IocId, SearchLoad, Searches, Sender};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -476,7 +477,7 @@ impl Searching {
                     let program = if who.program.is_empty() {
                         String::new()
                     } else {
-                        format!(" ({} pid {})", who.program, who.pid.unwrap_or(0))
+                        format!(" ({} pid {})", wording::name(&who.program), who.pid.unwrap_or(0))
                     };
                     let address = self.addresses.text(**address);
                     format!("{address}{program} {about}{count}")
