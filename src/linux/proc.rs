@@ -182,15 +182,22 @@ pub fn is_in_users_network(pid: u32) -> bool {
 }
 
 /// The user as whom a process of a user counts where users have shares. In a user namespace that somebody else than root has
-/// made he has thousands of users' numbers: all of those count as one.
+/// made he has thousands of users' numbers: all of those count as his own, also those of namespaces that were made in it.
 pub fn sharer_of(pid: u32, user: u32) -> u32 {
-    let users = || fs::File::open(directory(pid).join("ns/user")).ok();
-    let is_numbered = user != 0 && users().is_some_and(|users| is_another_users(owner(users.as_fd())));
-    if is_numbered {
-        u32::MAX
-    } else {
-        user
+    let mut users = match user {
+        0 => None,
+        _ => fs::File::open(directory(pid).join("ns/user")).ok().map(OwnedFd::from),
+    };
+    let mut sharer = user;
+    // there are at most 32, one in the other
+    while let Some(namespace) = users {
+        match owner(namespace.as_fd()) {
+            Some(maker) if is_another_users(Some(maker)) => sharer = maker,
+            _ => break,
+        }
+        users = around(namespace.as_fd(), false);
     }
+    sharer
 }
 
 /// The same for a process by its effective user; `None` if it has ended.
@@ -207,14 +214,17 @@ fn is_another_users(owner: Option<u32>) -> bool {
 /// The user who made the user namespace to which the network namespace of a process belongs.
 fn owner_of_network(pid: u32) -> Option<u32> {
     let network = fs::File::open(directory(pid).join("ns/net")).ok()?;
-    // SAFETY: NS_GET_USERNS takes nothing, and returns a new descriptor or an error.
-    let users = unsafe { libc::ioctl(network.as_raw_fd(), libc::NS_GET_USERNS) };
-    if users < 0 {
-        return None;
-    }
+    owner(around(network.as_fd(), true)?.as_fd())
+}
+
+/// The user namespace around a network namespace or, unless `network`, around a user namespace; `None` if there is none
+/// within the recorder's own.
+fn around(namespace: BorrowedFd<'_>, network: bool) -> Option<OwnedFd> {
+    let request = if network { libc::NS_GET_USERNS } else { libc::NS_GET_PARENT };
+    // SAFETY: NS_GET_USERNS and NS_GET_PARENT take nothing, and return a new descriptor or an error.
+    let users = unsafe { libc::ioctl(namespace.as_raw_fd(), request) };
     // SAFETY: the descriptor is open and nobody else owns it.
-    let users = unsafe { OwnedFd::from_raw_fd(users) };
-    owner(users.as_fd())
+    (users >= 0).then(|| unsafe { OwnedFd::from_raw_fd(users) })
 }
 
 /// The user who made a user namespace.
@@ -295,10 +305,13 @@ mod tests {
         if user_id(own) != Some(0) {
             return not_run(name, Needs::Root);
         }
-        // of root, and of another user
-        for (user, options) in [(0, "--net"), (1234, "-Un")] {
+        // of root, and of other users; the last one in a namespace that somebody in his own has made
+        let several: [(u32, &[&str]); 3] =
+            [(0, &["--net"]), (1234, &["-Un"]), (1235, &["-Ur", "unshare", "-Un"])];
+        for (user, options) in several {
             let mut command = Command::new("unshare");
-            command.args([options, "cat"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.args(options).arg("cat");
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = command.uid(user).gid(user).spawn().unwrap();
             let id = child.id();
             let is_apart = || namespace(id).is_ok_and(|at| Ok(at) != namespace(own));
@@ -313,7 +326,7 @@ mod tests {
             if !is_there {
                 return not_run(name, Needs::Kernel("namespaces for users other than root".into()));
             }
-            assert_eq!((is_users, shares), (user != 0, Some(if user == 0 { 0 } else { u32::MAX })));
+            assert_eq!((is_users, shares), (user != 0, Some(user)));
         }
     }
 
