@@ -175,10 +175,11 @@ pub fn namespace(pid: u32) -> Result<u64, Errno> {
     }
 }
 
-/// Whether the network namespace of a process is that of a user who is not root: in it he gives himself any address, and
-/// connections with any numbers. False where the kernel does not tell (before Linux 4.11).
-pub fn is_in_users_network(pid: u32) -> bool {
-    is_another_users(owner_of_network(pid))
+/// The user whose own the network namespace of a process is, if he is not root: in it he gives himself any address, and
+/// connections with any numbers. `None` where the kernel does not tell (before Linux 4.11).
+pub fn user_of_network(pid: u32) -> Option<u32> {
+    let owner = owner_of_network(pid);
+    owner.filter(|_| is_another_users(owner))
 }
 
 /// The user as whom a process of a user counts where users have shares. In a user namespace that somebody else than root has
@@ -296,7 +297,7 @@ mod tests {
         use std::os::unix::process::CommandExt;
         use std::process::{Command, Stdio};
         let own = std::process::id();
-        assert!(!is_in_users_network(own) && !is_in_users_network(u32::MAX));
+        assert_eq!((user_of_network(own), user_of_network(u32::MAX)), (None, None));
         assert_eq!((sharer(own), sharer(u32::MAX)), (user_id(own), None));
         let name = "proc::whose_a_network_is";
         if owner_of_network(own).is_none() {
@@ -319,14 +320,14 @@ mod tests {
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 is_apart() || child.try_wait().unwrap().is_some()
             });
-            let (is_there, is_users) = (has_begun && is_apart(), is_in_users_network(id));
+            let (is_there, whose) = (has_begun && is_apart(), user_of_network(id));
             let shares = sharer(id);
             let _ = child.kill();
             let _ = child.wait();
             if !is_there {
                 return not_run(name, Needs::Kernel("namespaces for users other than root".into()));
             }
-            assert_eq!((is_users, shares), (user != 0, Some(user)));
+            assert_eq!((whose, shares), ((user != 0).then_some(user), Some(user)));
         }
     }
 

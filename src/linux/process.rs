@@ -7,9 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use crate::linux::proc::{
-    directory, flags, group_and_user_id, image, is_debugged, is_in_users_network, known_start, living,
-    living_in, namespace, parent, pids, sharer, sharer_of, size, start, thread_name, threads, user_id,
-    user_ids,
+    directory, flags, group_and_user_id, image, is_debugged, known_start, living, living_in, namespace,
+    parent, pids, sharer, sharer_of, size, start, thread_name, threads, user_id, user_ids, user_of_network,
 };
 use crate::linux::text::printable;
 use crate::linux::{proc, reader};

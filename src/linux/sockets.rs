@@ -189,8 +189,8 @@ pub struct Sockets {
     pub local6: Vec<u128>,
     /// Whether some connections may be missing: not all could be read.
     pub lacks_some: bool,
-    /// Whether it is a user's own, whose addresses and connections prove nothing about other namespaces.
-    pub is_apart: bool,
+    /// The user whose own it is, if he is not root: its addresses and connections prove something about his namespaces only.
+    pub user: Option<u32>,
 }
 
 /// The sockets of a process's network namespace: all listening ones, and those of the `asked` connections.
@@ -198,7 +198,7 @@ pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
     let mut sockets =
         own(pid).and_then(|mut diag| asked_of(&mut diag, asked)).unwrap_or_else(|| read(pid, asked));
     (sockets.local, sockets.local6) = (local(pid), local6(pid));
-    sockets.is_apart = process::is_in_users_network(pid);
+    sockets.user = process::user_of_network(pid);
     sockets
 }
 

@@ -256,7 +256,7 @@ impl Captures {
                 },
                 Some(Other::Refused(reason, again)) if now < again => Other::Refused(reason, again),
                 _ if count >= MAX_OTHERS
-                    || count >= MAX_WITH_USERS && process::is_in_users_network(wanted.pid) =>
+                    || count >= MAX_WITH_USERS && process::user_of_network(wanted.pid).is_some() =>
                 {
                     Other::Refused(NamespaceError::TooMany, now + RETRY)
                 }

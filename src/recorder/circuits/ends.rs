@@ -133,12 +133,12 @@ impl Look {
             let held = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
             Some(self.owner(held.inode))
         };
-        let is_apart = self.sockets.get(&namespace).is_some_and(|sockets| sockets.is_apart);
+        let user = self.sockets.get(&namespace).and_then(|sockets| sockets.user);
         // A container's client of a server outside, or the other way round. Several namespaces may have such a
         // connection.
         let elsewhere = || {
             let others = self.sockets.iter();
-            let others = others.filter(|(other, of)| **other != namespace && !of.is_apart && !is_apart);
+            let others = others.filter(|(other, of)| **other != namespace && of.user == user);
             let mut found = others.filter_map(|(_, sockets)| {
                 let own = sockets.local.iter().any(|local| local.bits == 32 && local.has(client.ip));
                 sockets.connections.get(&(client, server)).filter(|_| own)
@@ -437,13 +437,18 @@ mod tests {
         let (client, server) = (at([10, 9, 0, 2], 40000), at([10, 9, 0, 1], 5064));
         let sockets = [(BOX, client, server, 7), (HOST, server, client, 8)];
         let mut found = look(&sockets, &[(7, Some(1)), (8, Some(2))]);
-        found.sockets.get_mut(&BOX).unwrap().is_apart = true;
+        found.sockets.get_mut(&BOX).unwrap().user = Some(1000);
         assert_eq!(found.ends(HOST, client, server), [Some(Some(2)), None]);
         assert_eq!(found.ends(BOX, client, server), [None, Some(Some(1))], "there it does");
         let (client, server) = (at([10, 9, 0, 1], 40000), at([10, 9, 0, 3], 5064));
         let sockets = [(HOST, client, server, 7), (BOX, server, client, 8)];
         let mut found = look(&sockets, &[(7, Some(1)), (8, Some(2))]);
-        found.sockets.get_mut(&BOX).unwrap().is_apart = true;
+        found.sockets.get_mut(&BOX).unwrap().user = Some(1000);
+        assert_eq!(found.ends(BOX, client, server), [Some(Some(2)), None]);
+        // of two such networks, as two rootless containers have: of one user, then of two
+        found.sockets.get_mut(&HOST).unwrap().user = Some(1000);
+        assert_eq!(found.ends(BOX, client, server), [Some(Some(2)), Some(Some(1))]);
+        found.sockets.get_mut(&HOST).unwrap().user = Some(1001);
         assert_eq!(found.ends(BOX, client, server), [Some(Some(2)), None]);
     }
 

@@ -24,6 +24,8 @@ const MAX_READ: usize = 1_000_000;
 const MAX_HOLDERS: usize = 8;
 /// Network namespaces of other processes that are looked into: a machine with more containers has their clients unnamed.
 const MAX_OTHERS: usize = 64;
+/// So many of them may be users' own: anybody makes as many as he likes.
+const MAX_OF_USERS: usize = MAX_OTHERS / 4;
 /// Bytes of a command line that are kept: those of a Java program have thousands, mostly of its class path.
 const MAX_COMMAND: usize = 512;
 /// Bytes of a program's name that are kept: a file's name has 255 at most.
@@ -114,7 +116,8 @@ impl Socket {
 }
 
 /// Where a client's socket is. Loopback addresses are each namespace's own; others may be seen from another namespace, as
-/// of a container: then it counts where its address is, unless several have it, or it is in a user's own network.
+/// of a container: then it counts where its address is, unless several have it, or one of both is in a user's own network, and
+/// the other is not.
 fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
     let in_table = |sockets: &Sockets| sockets.connections.get(&(asked.client, asked.server)).copied();
     let own = tables.get(&asked.namespace);
@@ -125,12 +128,13 @@ fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
         // it may be one of those that could not be read
         return if own.lacks_some { Socket::Elsewhere } else { Socket::Gone };
     }
-    if asked.client.ip >> 24 == 127 || own.is_some_and(|own| own.is_apart) {
+    if asked.client.ip >> 24 == 127 {
         return Socket::Elsewhere;
     }
+    let user = own.and_then(|own| own.user);
     let at_home = |sockets: &&Sockets| {
         let mut local = sockets.local.iter();
-        !sockets.is_apart && local.any(|local| local.bits == 32 && local.has(asked.client.ip))
+        sockets.user == user && local.any(|local| local.bits == 32 && local.has(asked.client.ip))
     };
     let mut others = tables.values().filter(at_home).filter_map(in_table);
     match (others.next(), others.next()) {
@@ -139,15 +143,25 @@ fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
     }
 }
 
-/// Network namespaces of processes that are not among these, each with a process in it; but for users' own.
+/// Network namespaces of processes that are not among these, each with a process in it; of users' own some of those users who
+/// have one of these.
 fn other_namespaces(known: &BTreeMap<Namespace, Sockets>) -> BTreeMap<Namespace, u32> {
     let mut others = BTreeMap::new();
+    let mut of_users = 0;
     for pid in process::pids().unwrap_or_default() {
         let Ok(at) = process::namespace(pid) else { continue };
         let is_new = at != 0 && !known.contains_key(&at) && !others.contains_key(&at);
-        if is_new && others.len() < MAX_OTHERS && !process::is_in_users_network(pid) {
-            others.insert(at, pid);
+        if !is_new || others.len() >= MAX_OTHERS {
+            continue;
         }
+        let user = process::user_of_network(pid);
+        if user.is_some() {
+            if of_users >= MAX_OF_USERS || !known.values().any(|sockets| sockets.user == user) {
+                continue;
+            }
+            of_users += 1;
+        }
+        others.insert(at, pid);
     }
     others
 }

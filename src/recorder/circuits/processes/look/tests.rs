@@ -174,8 +174,11 @@ fn a_socket_counts_where_its_address_is() {
     let own = vec![(1, table([172, 17, 0, 2], Some(9))), (2, table([172, 17, 0, 2], Some(7)))];
     assert_eq!(of(own), Socket::Is(held(9)));
     // a user's own network, in which he has any address
-    let apart = |table: Sockets| Sockets { is_apart: true, ..table };
-    assert_eq!(of(vec![host(), (2, apart(table([172, 17, 0, 2], Some(7))))]), Socket::Elsewhere);
-    let there = (1, apart(table([172, 17, 0, 1], None)));
-    assert_eq!(of(vec![there, (2, table([172, 17, 0, 2], Some(7)))]), Socket::Elsewhere);
+    let apart = |user: u32, table: Sockets| Sockets { user: Some(user), ..table };
+    let with = |user: u32| (2, apart(user, table([172, 17, 0, 2], Some(7))));
+    let there = || (1, apart(1000, table([172, 17, 0, 1], None)));
+    assert_eq!(of(vec![host(), with(1000)]), Socket::Elsewhere);
+    assert_eq!(of(vec![there(), (2, table([172, 17, 0, 2], Some(7)))]), Socket::Elsewhere);
+    assert_eq!(of(vec![there(), with(1001)]), Socket::Elsewhere);
+    assert_eq!(of(vec![there(), with(1000)]), Socket::Is(held(7)), "as of rootless containers");
 }
