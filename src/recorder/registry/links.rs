@@ -44,11 +44,14 @@ impl Links {
         let (memory, layout) = (&of.process.memory, of.process.layout.as_ref().ok()?);
         let record = records.last_up_to(link)?;
         let end = record.checked_add(layout.type_of(memory, record)?.record_bytes.into())?;
-        if link >= end || env.run.limits.link_owners + self.owners.len() >= MAX_LINKS {
+        if link >= end {
             return None;
         }
-        env.run.limits.link_owners += 1;
-        self.owners.insert(link, record);
+        // any more are looked up each time
+        if env.run.limits.link_owners + self.owners.len() < MAX_LINKS {
+            env.run.limits.link_owners += 1;
+            self.owners.insert(link, record);
+        }
         Some(record)
     }
 
@@ -66,7 +69,7 @@ impl Links {
         if written || !env.run.limits.cp_links.share(&mut self.read, time, CP_LINKS_A_SECOND) {
             return;
         }
-        if env.run.limits.linked_records >= MAX_LINKS {
+        if env.run.limits.linked_records + self.linked.len() >= MAX_LINKS {
             env.run.limits.linked_records -= self.linked.len();
             self.linked.clear();
         }
