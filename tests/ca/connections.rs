@@ -372,6 +372,25 @@ fn what_was_sent_megabytes_before_is_not_told_again() {
     assert_eq!((puts(&facts), lost(&facts)), (vec![150], 0), "{facts:?}");
 }
 
+/// What a stranger sent far ahead was believed. The client goes on where it was.
+#[test]
+fn a_client_that_was_left_for_a_stranger_is_followed_again() {
+    let mut w = with_channel();
+    let mut sequence = w.seq[0].wrapping_add(10 << 20);
+    for ioid in 101..104 {
+        let strange = put(false, 7, ioid, &[6.0]);
+        w.raw(true, sequence, None, 0, &strange);
+        sequence = sequence.wrapping_add(strange.len() as u32);
+    }
+    w.wait(1);
+    assert_eq!(puts(&w.facts()), [102, 103]);
+    for ioid in 1..6 {
+        w.client(&put(false, 7, ioid, &[1.0]));
+    }
+    w.wait(1);
+    assert_eq!(puts(&w.facts()), [2, 3, 4, 5]);
+}
+
 /// A busy client's segments begin anywhere. After a hole its puts are found again inside them.
 #[test]
 fn puts_after_a_hole_are_found_inside_segments() {

@@ -56,6 +56,7 @@ impl Stream {
             self.clock = self.clock.max(arrival.time);
             out(self.clock, Piece::Gap { length: missed, cause: Gap::Lost });
             self.next = Some(arrival.sequence);
+            self.leapt = true;
         }
         self.hand_on(arrival, out);
         self.catch_up(out);

@@ -57,6 +57,8 @@ pub struct Stream {
     /// Where it was when missing bytes were given up by time, and the receiver has not said that it has them.
     left: Option<u32>,
     doubt: Option<Doubt>,
+    /// Whether it went on far away, on evidence that may have been anybody's: the sender may come back.
+    leapt: bool,
     over: bool,
 }
 
@@ -167,8 +169,8 @@ impl Stream {
         // bytes that nobody needs may have been left out
         let beyond =
             ahead.saturating_sub(i32::try_from(arrival.unneeded).unwrap_or(i32::MAX).min(ahead.max(0)));
-        // if its beginning was seen, what lies before has been passed on or counted
-        let behind = if self.first.is_some() { MAX_DISTANCE } else { NEAR };
+        // if all was seen from its beginning on, what lies before has been passed on
+        let behind = if self.first.is_some() && !self.leapt { MAX_DISTANCE } else { NEAR };
         let is_near = arrival.leaps || (-behind..=NEAR).contains(&beyond);
         let new = i64::from(ahead) + i64::from(arrival.length) + i64::from(arrival.fin);
         if is_near && new <= 0 {
