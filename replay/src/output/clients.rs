@@ -184,7 +184,8 @@ impl Row for ClientLine {
             let _ = write!(line, "  also said to be {}", before.collect::<Vec<_>>().join(", "));
         }
         if !self.client_ioc.is_empty() {
-            let _ = write!(line, "  is IOC {} ({})", self.client_ioc, wording::name(&self.program));
+            let (ioc, program) = (wording::ioc(&self.client_ioc), wording::name(&self.program));
+            let _ = write!(line, "  is IOC {ioc} ({program})");
         }
         if let Some(by) = self.process.as_deref().and_then(process_name) {
             let _ = write!(line, "  is {by}");

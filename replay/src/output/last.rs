@@ -387,7 +387,7 @@ fn clients(out: &mut Out, last: &Last) -> io::Result<()> {
             let _ = write!(text, ", {} in this time", counted(line.puts, "put"));
         }
         if let Some(ioc) = known(&line.client_ioc) {
-            let _ = write!(text, ", is IOC {ioc}");
+            let _ = write!(text, ", is IOC {}", wording::ioc(ioc));
         }
         text
     };

@@ -2,7 +2,7 @@
 
 use super::rows::{self, Row};
 use super::wording::age::age;
-use super::wording::{counted, name};
+use super::wording::{counted, ioc, name};
 use crate::model::network::{Kind, NetLine, Who};
 use crate::output::format::Format;
 use crate::time::Zone;
@@ -298,7 +298,7 @@ fn who(client: &Who) -> String {
     };
     add(&client.address);
     let program = match (client.ioc.is_empty(), client.program.is_empty(), client.pid) {
-        (false, ..) => format!("(IOC {})", client.ioc),
+        (false, ..) => format!("(IOC {})", ioc(&client.ioc)),
         (true, false, Some(pid)) => format!("({}, pid {pid})", name(&client.program)),
         (true, false, None) => format!("({})", name(&client.program)),
         (true, true, _) => String::new(),

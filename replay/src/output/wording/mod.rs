@@ -7,6 +7,8 @@ pub mod inputs;
 pub mod origin;
 pub mod put;
 
+use crate::namesakes::own_name;
+
 /// Times in a second, `12.5/s`: with two digits that say something where it is less than one, since 0.0 would be never.
 pub fn rate(per_second: f64) -> String {
     let digits = match per_second.log10() {
@@ -29,6 +31,13 @@ pub fn name(text: &str) -> String {
     let mut name = String::new();
     iocrec_log::value::push_name(&mut name, text);
     name
+}
+
+/// The name of an IOC, which any program chooses for itself, in the same way; the process that tells it from its namesakes
+/// stands behind it.
+pub fn ioc(shown: &str) -> String {
+    let own = own_name(shown);
+    name(own) + shown.get(own.len()..).unwrap_or_default()
 }
 
 /// Linux's names of signals 1 to 31, the same on all machines that the recorder runs on.

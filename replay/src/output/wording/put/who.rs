@@ -3,7 +3,7 @@
 use crate::model::caller;
 use crate::model::client::Holder;
 use crate::model::putlog::{ProcessLine, PutLine, Via};
-use crate::output::wording::name;
+use crate::output::wording::{ioc, name};
 use crate::time::duration;
 use iocrec_log::value::push_name;
 use std::fmt::Write as _;
@@ -100,7 +100,10 @@ fn push_claimed(text: &mut String, put: &PutLine) {
         // shown with the claimed user: any program can look like an IOC
         (Some(address), None) if matches!(put.via, Via::CaLink | Via::PvaLink) => {
             match put.client_ioc.as_deref() {
-                Some(ioc) => ["IOC ", ioc].into_iter().for_each(|part| text.push_str(part)),
+                Some(name) => {
+                    text.push_str("IOC ");
+                    text.push_str(&ioc(name));
+                }
                 None => text.push_str("an IOC"),
             }
             if is_named {
@@ -162,6 +165,11 @@ mod tests {
         assert_eq!(who(&PutLine { via: Via::DbLink, ..link }), "link of A:OUT");
         let other = PutLine { via: Via::CaLink, client_ioc: Some("second".into()), ..put() };
         assert_eq!(who(&other), "IOC second (alice@console3) 10.0.0.5:41022", "never as a person alone");
+        // any program says what its name is
+        let odd = PutLine { client_ioc: Some("second (root@console) 10.0.0.9:1".into()), ..other };
+        assert_eq!(who(&odd), "IOC \"second (root@console) 10.0.0.9:1\" (alice@console3) 10.0.0.5:41022");
+        let twin = PutLine { client_ioc: Some("second pid 12".into()), ..odd };
+        assert_eq!(who(&twin), "IOC second pid 12 (alice@console3) 10.0.0.5:41022", "one of two");
     }
 
     /// Else a claim would look like what the recorder has found.
