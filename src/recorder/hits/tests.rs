@@ -6,6 +6,7 @@ use iocrec_log::event::{
 
 use super::record_hit;
 use crate::bpf::hit::{Body, Form, Head, Raw};
+use crate::recorder::env::limits::MAX_LINKS;
 use crate::recorder::registry::threads::NewThread;
 use crate::recorder::testing::{Bench, FakeProcess, TestIoc, MILLISECOND, PID};
 
@@ -161,6 +162,11 @@ fn links_causes_and_chains_that_were_left_out() {
         value: Value::Double(2.5),
     };
     assert_eq!(facts, [Fact::from(expected)]);
+    // also one of those that are more than are remembered
+    bench.run.limits.link_owners = MAX_LINKS;
+    let link = Body::LinkPut { record: 0, pv: b"X:Y", value: double(&bytes) };
+    let (_, facts) = hit(&mut bench, &head(6, record + 308), link);
+    assert!(matches!(&facts[..], [Fact::CaLinkPut(put)] if put.record == Some(1)), "{facts:?}");
     // the address in a request may be a record, or anything: it does not define one
     let cause = |user| Body::Cause { kind: CauseKind::ScanOnce, user };
     for (user, record) in [(record, Some(1)), (other, None)] {
