@@ -32,7 +32,10 @@ pub fn how_many(count: u64) -> String {
 pub fn number_of(count: u64, things: &str) -> String {
     match count {
         0 => format!("an unknown number of {things}"),
-        1 => format!("1 {}", things.strip_suffix('s').unwrap_or(things)),
+        1 => {
+            let one = things.split(' ').map(|word| word.strip_suffix('s').unwrap_or(word));
+            format!("1 {}", one.collect::<Vec<&str>>().join(" "))
+        }
         count => format!("{count} {things}"),
     }
 }
@@ -61,5 +64,7 @@ mod tests {
     fn a_number_that_is_not_known_is_none() {
         let lost = [0, 1, 17].map(|count| lost(count, LossSource::Hits));
         assert_eq!(lost, ["an unknown number of hits lost", "1 hit lost", "17 hits lost"]);
+        let either = [0, 1, 17].map(|count| number_of(count, "hits or events"));
+        assert_eq!(either, ["an unknown number of hits or events", "1 hit or event", "17 hits or events"]);
     }
 }
