@@ -2,8 +2,8 @@
 //!
 //! What ended in such a part is told after the keyframe that follows it ([`crate::ended_unseen`]), with the time of that
 //! keyframe: the latest that there is. The earliest is that of the last event before the part, which is known here: until
-//! then nothing had told the end. A scan must pass over blocks rather than leave them out, since each says when its last
-//! event was.
+//! then nothing had told the end; or that of a later keyframe which still names it. A scan must pass over blocks rather
+//! than leave them out, since each says when its last event was.
 
 use crate::ended_unseen::UNSEEN;
 use crate::scan::{Blocks, Part, Scan};
@@ -49,22 +49,31 @@ impl ReadUntil {
     }
 }
 
-/// Until when something could be read before the parts in which IOCs of a run ended: monotonic times.
+/// Until when something could be read before the parts in which IOCs of a run ended, or a keyframe named them: monotonic
+/// times.
 pub fn of_ended(files: &[SegmentFile]) -> HashMap<IocId, u64> {
     let choose = |about: &About| match about.defines {
         // hits among the definitions need not be decoded
         true => Choice::Only(Arc::new(|_: &_| false)),
         false => Choice::Pass,
     };
-    let (mut read, mut found) = (ReadUntil::default(), HashMap::new());
+    let (mut read, mut named, mut found) = (ReadUntil::default(), HashMap::new(), HashMap::new());
     for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
         read.note(&part);
         let Part::Block(block) = part else { continue };
         for event in &block.events {
-            if let Fact::IocEnd(end) = &event.fact {
-                if end.how == UNSEEN && read.time() > 0 {
-                    found.insert(end.ioc, read.time());
+            match &event.fact {
+                // a keyframe names those that run then
+                Fact::Ioc(ioc) => {
+                    named.insert(ioc.id, event.time);
                 }
+                Fact::IocEnd(end) if end.how == UNSEEN => {
+                    let seen = read.time().max(named.get(&end.ioc).copied().unwrap_or_default());
+                    if seen > 0 {
+                        found.insert(end.ioc, seen);
+                    }
+                }
+                _ => {}
             }
         }
     }

@@ -101,6 +101,33 @@ fn a_missing_end_of_a_segment_is_said() {
     }
 }
 
+/// Of all that tells of an IOC the keyframe of a segment is left: it ran when that segment began.
+#[test]
+fn what_a_keyframe_names_ran_then() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let ended = 10 * SECOND;
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.push((ended, Fact::IocEnd(IocEnd { ioc: 2, how: "exit status 0".into() })));
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    let files = segments(&log);
+    let begun = |file: &PathBuf| Segment::open(file).unwrap().header().created;
+    let left = files.iter().rposition(|file| begun(file) <= ended).unwrap();
+    assert!(left > 0 && left + 1 < files.len(), "{left} of {}", files.len());
+    files[..left].iter().for_each(|file| fs::remove_file(file).unwrap());
+    let mut segment = Segment::open(&files[left]).unwrap();
+    let abouts = std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok);
+    let keyframe = abouts.take_while(|about| about.keyframe).last().unwrap();
+    let bytes = fs::read(&files[left]).unwrap();
+    fs::write(&files[left], &bytes[..(keyframe.offset + keyframe.length) as usize]).unwrap();
+    let words = ["last", "--ioc", "second", "--utc", "--json", log.to_str().unwrap()];
+    let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+    let last: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let [end, by] = ["end", "ended_by"].map(|key| last[key].as_str().unwrap_or_default());
+    assert!(!end.is_empty() && end < by, "{last}");
+}
+
 /// A segment is copied while it is written, and again, whole, after it has been pinned or renamed: the first copy makes no hole,
 /// whatever its name is.
 #[test]
