@@ -61,9 +61,8 @@ impl Tables {
         let quiet = logs.without_notices();
         tables.is_minimum = !logs.is_complete()
             || quiet.noted(None).any(|event| {
-                let lacks = matches!(&event.event.fact, Fact::Loss(loss) if loss.count > 0)
-                    || matches!(event.event.fact, Fact::ChainsLeftOut(_));
-                lacks && filter.time(event.time)
+                // a loss with the count 0 is one of which the number is not known
+                matches!(event.event.fact, Fact::Loss(_) | Fact::ChainsLeftOut(_)) && filter.time(event.time)
             });
         tables
     }
