@@ -393,7 +393,7 @@ impl Takes for Refined<'_> {
         let time = event.time;
         let hangs = self.hangs.get(&(thread.ioc, thread.tid)).map(Vec::as_slice).unwrap_or_default();
         let all = &mut self.found.hangs;
-        let over = |at: &usize| all.get(*at).and_then(|hang| hang.end).is_some_and(|end| end.1 < time);
+        let over = |at: &usize| all.get(*at).and_then(Raw::told_until).is_some_and(|end| end < time);
         let first = hangs.partition_point(over);
         // the hits of a thread that spins are those of records within
         let hang = hangs.get(first).and_then(|at| all.get_mut(*at));
@@ -449,7 +449,7 @@ impl Refined<'_> {
     fn done(&mut self, thread: Option<(IocId, u32)>, record: RecordId, time: u64) {
         let hangs = thread.and_then(|thread| self.hangs.get(&thread)).map(Vec::as_slice).unwrap_or_default();
         let all = &mut self.found.hangs;
-        let over = |at: &usize| all.get(*at).and_then(|hang| hang.end).is_some_and(|end| end.1 < time);
+        let over = |at: &usize| all.get(*at).and_then(Raw::told_until).is_some_and(|end| end < time);
         let first = hangs.partition_point(over);
         let Some(hang) = hangs.get(first).and_then(|at| all.get_mut(*at)) else { return };
         let is_end = hang.end.is_some_and(|end| (end.0..=end.1).contains(&time));
@@ -503,6 +503,11 @@ impl Raw {
     /// look, and have stood still before the first record of it.
     fn last_turn(&self) -> u64 {
         self.stuck.after.saturating_sub(period(&self.stuck.thread).unwrap_or(0))
+    }
+
+    /// When it was over, or from when on it is not known whether it was; `None`: it lasts.
+    fn told_until(&self) -> Option<u64> {
+        self.end.map(|(_, over, _)| over).or(self.missed)
     }
 
     fn row(self, run: &Run, log: &LogEnd) -> Hang {
@@ -575,8 +580,8 @@ impl Late {
     /// Whether a thread that stood still made these scans late.
     fn is_by(&self, hang: &Raw) -> bool {
         let fits = is_of(&hang.stuck.thread, &self.list);
-        let ended = hang.end.is_none_or(|end| end.1 >= self.fact.since);
-        fits && hang.stuck.ioc == self.fact.ioc && ended && hang.stuck.since <= self.time
+        let lasts = hang.told_until().is_none_or(|end| end >= self.fact.since);
+        fits && hang.stuck.ioc == self.fact.ioc && lasts && hang.stuck.since <= self.time
     }
 
     fn row(self, run: &Run, hung: bool) -> Hang {

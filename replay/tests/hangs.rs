@@ -244,6 +244,40 @@ fn a_hang_whose_end_is_damaged() {
     assert_eq!((&hang["ended"], &hang["end"]), (&Json::from("not_known"), &Json::Null), "{hang}");
 }
 
+/// Nor is such a hang the reason of all scans that come too late after it.
+#[test]
+fn late_scans_behind_a_hang_whose_end_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let list = ScanList { id: 1, ioc: 1, kind: ScanKind::Periodic, name: ".1 second".into(), callback: 0 };
+    let late = ScanOverruns { ioc: 1, list: 1, more: 3, total: 3, since: 58 * SECOND };
+    let over = 20_900 * MS;
+    let mut events: Vec<(u64, Fact)> = noise(SECOND).collect();
+    events.extend([
+        (MS, Fact::ScanList(list)),
+        (5 * SECOND, sleeps()),
+        (over, Fact::StuckEnd(StuckEnd { id: 7, ioc: 1, after: 20 * SECOND, has_ended: false })),
+        // so that the scans are in a block of their own
+        (23 * SECOND, Fact::Mark("later".into())),
+        (60 * SECOND, Fact::ScanOverruns(late)),
+    ]);
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    let told = || {
+        let words = ["stuck", "--utc", "--format", "jsonl", log.to_str().unwrap()];
+        let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+        let rows: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |kind: &str| rows.iter().find(|row| row["kind"] == kind).cloned();
+        let (hang, scans) = of("stuck").zip(of("overrun")).unwrap_or_else(|| panic!("{out}{err}"));
+        let text = scans["text"].as_str().unwrap();
+        assert!(text.ends_with("; it is not known what took so long"), "{text}");
+        hang["ended"].clone()
+    };
+    assert_eq!(told(), "runs", "nothing is damaged yet");
+    damage(&log, over);
+    assert_ne!(told(), "runs");
+}
+
 /// The notes of many queues are one row for each filling.
 #[test]
 fn many_queues_that_fill_at_once() {
