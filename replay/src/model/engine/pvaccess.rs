@@ -12,9 +12,11 @@
 //! Where the name of a channel is not known (it is older than the recording), the requests on it show its record:
 //! whatever was not within one of them, with its value, is not it. What is left alone is.
 
+mod broken_off;
 mod fit;
 mod own_threads;
 
+use self::broken_off::is_broken_off;
 use self::fit::{fits, has_value, is_of, is_within, Fit};
 use self::own_threads::OwnThreads;
 use super::{Engine, MAX_RECORDS};
@@ -28,8 +30,7 @@ use crate::time::SECOND;
 use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{
-    ChannelId, CircuitId, Dbf, FieldId, IocId, Linkage, PvaAnswer, PvaKind, PvaPut, PvaValue, RecordId,
-    ThreadId, Value,
+    ChannelId, CircuitId, Dbf, FieldId, IocId, Linkage, PvaAnswer, PvaKind, PvaPut, RecordId, ThreadId, Value,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -152,18 +153,13 @@ impl Names {
     }
 }
 
-/// Whether the log has all that came of a value, and that is less than its first field takes. Its type is the server's.
-fn is_broken_off(sent: &Sent, value: &PvaValue) -> bool {
-    let is_all = usize::try_from(value.length).is_ok_and(|length| length == value.bytes.len());
-    is_all && sent.is_known && sent.is_cut && sent.fields.is_empty()
-}
-
 impl Engine {
     /// PUT, PUT_GET, PROCESS or RPC.
     pub(super) fn pva_put(&mut self, time: u64, put: &PvaPut) {
         let context = self.run.context();
         let changed = matches!(put.kind, PvaKind::Put | PvaKind::PutGet);
         let mut sent = sent(&context, &put.value, changed);
+        let is_broken_off = changed && is_broken_off(&context, &sent, &put.value);
         let options = options(&context, &put.options);
         let name = context.channel(put.channel).map_or("", |channel| channel.pv.as_str());
         let ioc = run::ioc_of_circuit(&context, put.circuit).map(|ioc| ioc.id);
@@ -181,7 +177,7 @@ impl Engine {
         let requested = sent.main().filter(|_| changed).cloned().unwrap_or(Value::Unknown);
         let request = PvaRequest {
             kind: put.kind,
-            is_broken_off: changed && is_broken_off(&sent, &put.value),
+            is_broken_off,
             possible: if changed && !sent.is_known { possible(&put.value) } else { Vec::new() },
             unread: if changed && !sent.is_known {
                 put.value.bytes.as_slice().into()
