@@ -2,7 +2,9 @@
 
 use crate::follow::SETTLED;
 use crate::logs::{host, last_event, Logs};
+use crate::model::course::Course;
 use crate::output::wording::counted;
+use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeMap;
 
@@ -34,21 +36,21 @@ impl Deleted {
     /// is there is taken to its end now, though it has not [settled](SETTLED).
     pub fn look(&mut self, logs: &Logs, done: &str, whole: bool) -> Vec<String> {
         let (mut gaps, mut read) = (Vec::new(), BTreeMap::new());
-        let ends = logs.ends();
-        for (files, course) in logs.runs().iter().zip(logs.courses()) {
-            // pinned ones may be left of what was deleted
+        let runs = logs.runs().iter().zip(logs.courses());
+        let runs: Vec<Run> = runs.filter_map(|(files, course)| self.run(files, course)).collect();
+        let mut ends: BTreeMap<&str, i64> = BTreeMap::new();
+        for (host, (_, even)) in runs.iter().filter_map(|run| Some((run.host.as_str(), run.end?))) {
+            let end = ends.entry(host).or_insert(even);
+            *end = even.max(*end);
+        }
+        for Run { files, last, host: of, end } in &runs {
             let headers = files.iter().filter_map(|file| file.header);
-            let Some(last) = headers.clone().next_back() else { continue };
             let known = self.0.get(&last.run);
-            let of = match known {
-                Some((_, of)) if !of.is_empty() => of.clone(),
-                _ => host(files).map(|host| host.name).unwrap_or_default(),
-            };
-            let end = last_event(files);
-            let settled = ends.get(&of).map_or(i64::MIN, |end| end.saturating_sub(SETTLED.as_nanos() as i64));
-            let open = match end {
+            let end_of_host = ends.get(of.as_str());
+            let settled = end_of_host.map_or(i64::MIN, |end| end.saturating_sub(SETTLED.as_nanos() as i64));
+            let open = match *end {
                 // the host's log goes on in another run
-                Some((time, wall)) if course.even(time, wall) <= settled => last.sequence.saturating_add(1),
+                Some((_, even)) if even <= settled => last.sequence.saturating_add(1),
                 Some((time, _)) if !whole => unsettled(files, time).unwrap_or(last.sequence),
                 _ => last.sequence,
             };
@@ -57,7 +59,7 @@ impl Deleted {
                 Some((open, _)) => u64::from(*open),
                 // It has begun since if the log of its host was read. Others are of logs that came here later: what they lack may
                 // be gone for long.
-                None if !of.is_empty() && self.0.values().any(|(_, host)| *host == of) => 0,
+                None if !of.is_empty() && self.0.values().any(|(_, host)| host == of) => 0,
                 None => continue,
             };
             let there = headers.filter(|header| u64::from(header.sequence) >= first).count() as u64;
@@ -66,13 +68,36 @@ impl Deleted {
                 gaps.push(format!(
                     "a gap: {} of the recorder of {} gone before they were {done}",
                     counted(missing, "segment"),
-                    if of.is_empty() { "an unknown host" } else { &of },
+                    if of.is_empty() { "an unknown host" } else { of },
                 ));
             }
         }
         self.0 = read;
         gaps
     }
+
+    /// A run with these segments. Reads the last one, so once a look is enough.
+    fn run<'a>(&self, files: &'a [SegmentFile], course: &Course) -> Option<Run<'a>> {
+        // pinned ones may be left of what was deleted
+        let last = files.iter().filter_map(|file| file.header).next_back()?;
+        let host = match self.0.get(&last.run) {
+            Some((_, host)) if !host.is_empty() => host.clone(),
+            _ => host(files).map(|host| host.name).unwrap_or_default(),
+        };
+        let end = last_event(files).map(|(time, wall)| (time, course.even(time, wall)));
+        Some(Run { files, last, host, end })
+    }
+}
+
+/// A run as its segments are now.
+struct Run<'a> {
+    files: &'a [SegmentFile],
+    /// The last of them that is there.
+    last: SegmentHeader,
+    /// The name of its host.
+    host: String,
+    /// Monotonic time of its last event, and its place in the order of time.
+    end: Option<(u64, i64)>,
 }
 
 /// The first segment of a run, the last event of which was then, in which there is something that has not settled.
