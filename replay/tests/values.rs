@@ -476,6 +476,10 @@ fn an_array_that_is_cut_may_have_changed_behind_that() {
 /// A long string that processes with the first text, and to which a client then puts: `dbPut` of a text shows the first 40
 /// bytes of what is asked for and of what it finds.
 fn long_string(first: &str, asked: &str, then: &str) -> tempfile::TempDir {
+    log_of(long_events(first, asked, then))
+}
+
+fn long_events(first: &str, asked: &str, then: &str) -> Vec<(u64, Fact)> {
     let text = |text: &str| Value::Text(text.as_bytes().to_vec());
     let head = |text: &str| Value::Text(text.bytes().take(40).collect());
     let (thread, record, rtype) = (CLIENT, 10, || "lso".to_owned());
@@ -498,7 +502,7 @@ fn long_string(first: &str, asked: &str, then: &str) -> tempfile::TempDir {
     };
     let begin = |thread: u32, sp: i64| Fact::Process(Process { thread, sp, site: 0, record, active: false });
     let field = Field { id: 10, ioc: 1, rtype: rtype(), name: "VAL".into(), dbf: Dbf::String, menu: None };
-    log_of(vec![
+    vec![
         (MS, Fact::from(Record { id: record, ioc: 1, address: 1, name: "T:LONG".into(), rtype: rtype() })),
         (MS, Fact::from(field)),
         (SECOND, begin(SCAN, -100)),
@@ -508,7 +512,7 @@ fn long_string(first: &str, asked: &str, then: &str) -> tempfile::TempDir {
         (2 * SECOND + 2000, begin(CLIENT, -1200)),
         (2 * SECOND + 3000, complete(CLIENT, -1300, then)),
         (3 * SECOND, Fact::Mark("later".into())),
-    ])
+    ]
 }
 
 /// The rows that a question has for T:LONG.
@@ -531,6 +535,22 @@ fn a_put_that_finds_the_beginning_of_a_text_finds_nothing_new() {
     assert_eq!(diff[0]["at_least"], false, "{diff:?}");
     let told = long_rows(log.path(), &["puts", "--all"]);
     assert_eq!((&told[0]["old_cut"], &told[0]["requested_cut"]), (&true.into(), &false.into()), "{told:?}");
+}
+
+/// Nothing is known of the string before a put, which finds its beginning and writes the same again.
+#[test]
+fn why_takes_a_text_for_no_other_than_its_beginning() {
+    let (same, other) = ("q".repeat(60), "r".repeat(60));
+    let why = |then: &str| {
+        let mut events = long_events(&same, then, then);
+        events.retain(|(time, _)| !(SECOND..2 * SECOND).contains(time));
+        run(log_of(events).path(), &["why", "T:LONG", ".", "--utc"]).1
+    };
+    let told = why(&same);
+    let may_have = told.contains("may have changed") || told.contains("is not known to have changed");
+    assert!(may_have && !told.contains("changed from"), "{told}");
+    let told = why(&other);
+    assert!(told.contains("changed from") || told.contains("became"), "{told}");
 }
 
 /// A text of 40 bytes, such as the hash of a commit in git, is whole in a long string; only a put sees no more of one.

@@ -241,8 +241,15 @@ impl Seen {
         let (alarm_before, value_before) = (self.alarm, self.value.take());
         self.alarm = moment.alarm.or(self.alarm);
         if moment.value != Value::Unknown {
-            let before = value_before.or_else(|| before(&moment));
-            let same = before.as_ref().and_then(|before| value::same(before, &moment.value));
+            let is_cut = |value: &Value| outcome::is_cut(value, outcome::Source::Head) == Some(true);
+            // of a text, a put shows the beginning of what it finds
+            let (before, is_found) = match value_before {
+                Some(value) => (Some(value), false),
+                None => (before(&moment), true),
+            };
+            let same = before
+                .as_ref()
+                .and_then(|before| value::agrees(&moment.value, before, is_found && is_cut(before)));
             // The first value seen counts as a change only if the value before is known.
             if ask == Ask::Value && same.is_none() && self.in_doubt.is_none() {
                 self.in_doubt = Some(moment.time);
@@ -251,7 +258,6 @@ impl Seen {
                 self.doubt = Some(moment.time);
             }
             // of a value that is cut, the rest may have changed
-            let is_cut = |value: &Value| outcome::is_cut(value, outcome::Source::Head) == Some(true);
             let may_differ = is_cut(&moment.value) || before.as_ref().is_some_and(is_cut);
             if ask == Ask::Value && same == Some(true) && may_differ {
                 self.unknown += 1;
