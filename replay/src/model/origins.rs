@@ -448,11 +448,11 @@ impl Origins {
         let followed = self.records.get_mut(number).and_then(|record| record.followed.as_mut());
         let Some(followed) = followed else { return Turns::default() };
         if processes {
-            followed.value = followed.value.or(fingerprint(&put.old));
+            followed.value = followed.value.or_else(|| of_put(&put.old));
             return Turns::default();
         }
         let new = dbf.map_or_else(|| put.requested.clone(), |dbf| value::convert(&put.requested, dbf));
-        followed.value = fingerprint(&new);
+        followed.value = of_put(&new);
         Turns { value: turn(&put.old, &new), ..Turns::default() }
     }
 
@@ -662,13 +662,22 @@ fn fingerprint(value: &Value) -> Option<Fingerprint> {
     Some((kind, bits))
 }
 
+/// That of what a put finds or asks for; `None` if it may be the beginning of a text, which the record shows whole later.
+fn of_put(value: &Value) -> Option<Fingerprint> {
+    let is_beginning = matches!(value, Value::Text(_)) && outcome::is_cut(value, Source::Head) == Some(true);
+    match is_beginning {
+        true => None,
+        false => fingerprint(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use iocrec_log::event::Array;
 
-    #[test]
-    fn what_is_cut_may_have_changed() {
+    /// Follows one record, of which nothing is known yet.
+    fn following() -> Origins {
         let followed = Followed {
             of: (0, 0),
             value: None,
@@ -680,6 +689,12 @@ mod tests {
         };
         let mut origins = Origins::new(|_, _| String::new());
         origins.records.push(Seen { followed: Some(Box::new(followed)) });
+        origins
+    }
+
+    #[test]
+    fn what_is_cut_may_have_changed() {
+        let mut origins = following();
         let array = |count| Value::Array(Array { dbf: Dbf::Double, count, bytes: vec![0; 16] });
         let turns = [2, 2, 100, 100].map(|count| origins.state(0, 0, &array(count), (0, 0)));
         let of_values = turns.map(|turns| turns.map(|turns| turns.value));
@@ -689,6 +704,36 @@ mod tests {
         let text = |length: usize| Value::Text(vec![b'x'; length]);
         let found = [(40, 60), (39, 60), (39, 39)].map(|(old, new)| turn(&text(old), &text(new)));
         assert_eq!(found, [Turn::Perhaps, Turn::Yes, Turn::No]);
+    }
+
+    /// What the record has after it is the whole text, which a put finds, or asks for, in part.
+    #[test]
+    fn a_text_is_no_other_than_its_beginning() {
+        let text = |length: usize| Value::Text(vec![b'x'; length]);
+        for (length, expected) in [(39, Turn::Yes), (40, Turn::Perhaps)] {
+            let put = PutSpan {
+                kind: None,
+                site: 0,
+                record: None,
+                field: None,
+                dbf: Dbf::String,
+                count: 1,
+                requested: text(length),
+                old: text(length),
+                after: None,
+                wrote: true,
+                written: None,
+                only_processes: false,
+                is_one_of_several: false,
+                packet: None,
+            };
+            for processes in [true, false] {
+                let mut origins = following();
+                origins.written(0, &put, None, processes);
+                let turns = origins.state(0, 0, &text(60), (0, 0));
+                assert_eq!(turns.map(|turns| turns.value), Some(expected), "{length} {processes}");
+            }
+        }
     }
 
     #[test]
