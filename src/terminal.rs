@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use iocrec_log::escape::Lines;
@@ -16,31 +16,66 @@ use crate::linux::signals;
 /// second in which the recorder flushes, and ends.
 const MOMENT: u8 = 200;
 
-/// Standard output, a line at a time.
-#[allow(clippy::disallowed_methods)] // the one place
-pub fn standard_output() -> Lines<Output> {
-    Lines::new(Output(io::stdout()))
+/// Whether IOCs are recorded.
+static RECORDS: AtomicBool = AtomicBool::new(false);
+
+/// From now on lines on standard error wait for nobody, since IOCs are recorded. Any other command has nothing to do that is
+/// worth more than what it says.
+pub fn wait_for_nobody() {
+    RECORDS.store(true, Ordering::Relaxed);
 }
 
-/// Standard output. Where nobody takes what is printed, it waits until a signal ends the recording, and fails then like a closed
-/// pipe.
-#[derive(Debug)]
-pub struct Output(io::Stdout);
+/// Standard output, a line at a time.
+#[allow(clippy::disallowed_methods)] // the one place
+pub fn standard_output() -> Lines<Stream> {
+    Lines::new(Stream::Output(io::stdout()))
+}
 
-impl Write for Output {
+/// A standard stream. Where nobody takes what is printed, it waits until a signal ends the recording, and fails then like a
+/// closed pipe. While IOCs are recorded standard error fails so after a moment.
+#[derive(Debug)]
+pub enum Stream {
+    /// Standard output.
+    Output(io::Stdout),
+    /// Standard error.
+    Error(io::Stderr),
+}
+
+impl Stream {
+    /// Waits until it takes something; returns whether it does.
+    fn is_taken(&self) -> bool {
+        let (stream, waits) = match self {
+            Stream::Output(out) => (out.as_fd(), true),
+            Stream::Error(error) => (error.as_fd(), !RECORDS.load(Ordering::Relaxed)),
+        };
+        while !takes(stream, MOMENT) {
+            if !waits || signals::ended() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         /// A pipe that takes anything takes so much without a wait, bytes: PIPE_BUF of linux/limits.h.
         const AT_ONCE: usize = 4096;
-        while !takes(self.0.as_fd(), MOMENT) {
-            if signals::ended() {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
+        if !self.is_taken() {
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
-        self.0.write(bytes.get(..AT_ONCE).unwrap_or(bytes))
+        let bytes = bytes.get(..AT_ONCE).unwrap_or(bytes);
+        match self {
+            Stream::Output(out) => out.write(bytes),
+            Stream::Error(error) => error.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        match self {
+            Stream::Output(out) => out.flush(),
+            Stream::Error(error) => error.flush(),
+        }
     }
 }
 
@@ -96,23 +131,29 @@ pub fn is_closed(pipe: &File) -> bool {
 /// Lines that were left out since nobody took them.
 static LEFT_OUT: AtomicU32 = AtomicU32::new(0);
 
-/// Prints a line on stderr, which may be closed. Where nobody takes what is there (a pipe is full, a terminal was stopped), the
-/// line is left out, which the next one says: recording, and its end, do not wait for a reader.
+/// Prints a line on stderr, which may be closed. Where IOCs are recorded and nobody takes what is there (a pipe is full, a
+/// terminal was stopped), the line is left out, which the next one says: recording, and its end, do not wait for a reader.
 #[allow(clippy::disallowed_methods)] // the one place
 pub fn complain(line: &str) {
-    let error = io::stderr();
+    let error = Stream::Error(io::stderr());
     // a reader that is only slow gets a moment, once
-    let patience = if LEFT_OUT.load(Ordering::Relaxed) == 0 { MOMENT } else { 0 };
-    if !takes(error.as_fd(), patience) {
+    let taken = match LEFT_OUT.load(Ordering::Relaxed) {
+        0 => error.is_taken(),
+        _ => takes(io::stderr().as_fd(), 0),
+    };
+    if !taken {
         LEFT_OUT.fetch_add(1, Ordering::Relaxed);
         return;
     }
     let mut lines = Lines::new(error);
     let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
-    if left_out > 0 {
-        let _ = lines.line(format_args!("iocrec: lines missing here, since nobody took them: {left_out}"));
+    let told = left_out == 0
+        || lines.line(format_args!("iocrec: lines missing here, since nobody took them: {left_out}")).is_ok();
+    if !told || lines.line(format_args!("iocrec: {line}")).is_err() {
+        // of this line a part may have been taken
+        let missing = if told { 1 } else { left_out.saturating_add(1) };
+        LEFT_OUT.fetch_add(missing, Ordering::Relaxed);
     }
-    let _ = lines.line(format_args!("iocrec: {line}"));
 }
 
 /// Lines that are sent together: the reply to a client of the control socket.

@@ -26,7 +26,7 @@ use crate::recorder::chain_sampling::Retain;
 use crate::recorder::report::Report;
 use crate::recorder::store::{Pace, Store};
 use crate::recorder::triggers::Triggers;
-use crate::terminal::complain;
+use crate::terminal::{self, complain};
 
 /// Default of `--time-step`, nanoseconds. A probe takes 400 ns and more, so smaller differences do not come from the
 /// IOC; they would be half of the log (docs/benchmarks.md).
@@ -100,6 +100,9 @@ impl Command for Record {
         let (choice, capture) = (ProcessChoice::from(&self), Capture::from(&self));
         let (files, chosen) = (capture.files(choice.given())?, choice.chosen()?);
         let clock = (!files.is_empty()).then(CaptureClock::default);
+        if clock.is_none() {
+            terminal::wait_for_nobody();
+        }
         let directory = Directory::open_kept(&self.dir, Box::new(Guard::new(complain)))?.reserving(reserve);
         let directory = match clock.clone() {
             Some(clock) => directory.dated(WallClock(Box::new(move || clock.wall().max(0)))),

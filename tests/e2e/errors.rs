@@ -3,9 +3,12 @@
 
 use crate::rig::{self, iocreplay, run, wait_until, Rig, IOCREC};
 use std::fs;
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 /// Exit codes of both programs: failure, and bad usage (docs/design.md, "Rules").
 const FAILURE: i32 = 1;
@@ -76,6 +79,29 @@ fn watch_into_a_full_disk() {
     let (status, errors) = (watch.wait(), watch.errors());
     assert_eq!(status.code(), Some(FAILURE), "{errors}");
     assert!(errors.contains("can't write to standard output: No space left"), "{errors}");
+}
+
+/// A pager takes nothing while its user reads: why a command has failed waits for it.
+#[test]
+fn a_failure_waits_for_a_slow_reader() {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let full = writer.as_raw_fd();
+    // SAFETY: the calls take the pipe's descriptor, which is open, and a page with its length.
+    unsafe {
+        libc::fcntl(full, libc::F_SETFL, libc::O_NONBLOCK);
+        while libc::write(full, [b'x'; 4096].as_ptr().cast(), 4096) > 0 {}
+        libc::fcntl(full, libc::F_SETFL, 0);
+    }
+    let mut status =
+        Command::new(IOCREC).args(["status", "--banana"]).stderr(writer).spawn().expect("it runs");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(status.try_wait().expect("its status").is_none(), "it did not wait");
+    let mut errors = Vec::new();
+    reader.read_to_end(&mut errors).expect("what it says");
+    assert_eq!(status.wait().expect("its status").code(), Some(USAGE));
+    let errors = String::from_utf8_lossy(&errors);
+    let line = errors.trim_start_matches('x');
+    assert!(line.starts_with("iocrec: ") && line.contains("banana"), "{line}");
 }
 
 #[test]

@@ -33,6 +33,7 @@ impl Command for Watch {
             printer.end()?;
             return finished.report(None);
         }
+        terminal::wait_for_nobody();
         let ends = recording::limit_privileges(false);
         signals::catch(HangUp::Ends);
         let mut printer = Printer::new(terminal::standard_output());
