@@ -20,13 +20,19 @@ const DI: u8 = 7;
 /// which no skipped instruction writes.
 const ARGUMENTS: [u8; 4] = [DI, SI, DX, CX];
 
+/// Bytes of a nop of five bytes where a function begins, on which no probe is placed (`instruction`): room for a call. Further
+/// on it would be padding before a loop, whose instructions each call may carry out several times.
+pub fn room(code: &[u8]) -> usize {
+    match code {
+        [0x0f, 0x1f, 0x44, ..] => 5,
+        _ => 0,
+    }
+}
+
 /// Bytes before the first instruction that the kernel emulates; `None` if an instruction before it cannot be skipped,
 /// or the code ends before. `arguments` is the number of arguments that must be unchanged.
 pub fn emulated(is_64bit: bool, arguments: usize, code: &[u8]) -> Option<usize> {
-    /// A nop of five bytes, on which no probe is placed (`instruction`). Here it is room for a call; further on it would be
-    /// padding before a loop, whose instructions each call may carry out several times.
-    const ROOM: [u8; 3] = [0x0f, 0x1f, 0x44];
-    let mut at = if code.starts_with(&ROOM) { 5 } else { 0 };
+    let mut at = room(code);
     loop {
         let rest = code.get(at..)?;
         if is_emulated(is_64bit, rest) {

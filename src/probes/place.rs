@@ -110,9 +110,10 @@ fn x86(landing: &[u8], code: &[u8], is_64bit: bool, arguments: usize) -> Result<
         let code = code.get(at..).unwrap_or_default();
         instruction::length(code, is_64bit).filter(|&length| length <= code.len()).ok_or(Unfit::NoFunction)
     };
-    let (passed, cost) = match lead::emulated(is_64bit, arguments, code) {
+    let emulated = lead::emulated(is_64bit, arguments, code).filter(|&passed| length_at(passed).is_ok());
+    let (passed, cost) = match emulated {
         Some(passed) => (passed, Cost::Emulated),
-        None => (0, Cost::Stepped),
+        None => (lead::room(code), Cost::Stepped),
     };
     Ok(Place { offset: (begin + passed) as u64, length: length_at(passed)?, cost })
 }
@@ -252,7 +253,14 @@ mod tests {
         assert_eq!(at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x89, 0xf8]), Ok((4, 2, Cost::Stepped)), "endbr64; mov");
         let with_room = [0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0x55];
         assert_eq!(at(&with_room), Ok((9, 1, Cost::Emulated)), "endbr64; nopl of five bytes; push");
-        assert!(at(&[0x0f, 0x1f, 0x44, 0, 0, 0x89, 0xf8]).is_err(), "nopl of five bytes; mov");
+        assert_eq!(
+            at(&[0x0f, 0x1f, 0x44, 0, 0, 0x89, 0xf8]),
+            Ok((5, 2, Cost::Stepped)),
+            "nopl of five bytes; mov"
+        );
+        assert!(at(&[0x0f, 0x1f, 0x44, 0, 0]).is_err(), "nopl of five bytes alone");
+        let padded = [0x31, 0xc0, 0x66, 0x0f, 0x1f, 0x40, 0, 0x74, 0xf7];
+        assert_eq!(at(&padded), Ok((0, 2, Cost::Stepped)), "xor; nopw of five bytes; je");
         let i386 = place(Architecture::I386, 0, &[0x41, 0x50]).map(|place| (place.length, place.cost));
         assert_eq!(i386, Ok((1, Cost::Stepped)), "inc %ecx; push %eax");
     }
