@@ -129,8 +129,9 @@ fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
     let behind = LANDING.contains(&first);
     let probed = if behind { words.next().unwrap_or(0) } else { first };
     let safe = match (probed >> 25) & 0xf {
-        // data processing, immediate and register; floating point and vectors
-        0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111 | 0b1111 => true,
+        // data processing, immediate and register; floating point and vectors. No paciasppc and its kin (FEAT_PAuth_LR), which
+        // sign the return address with where they are executed
+        0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111 | 0b1111 => probed & 0xffff_dbff != 0xdac1_83fe,
         // branches, but no exceptions, barriers or system registers. No bl and none through a register: before 6.18 the
         // kernel simulates calls and returns without the guarded control stack, so the next return would end a process that
         // has one. Nor bc.cond, which it does not know for a branch: it would jump from where it is executed
@@ -308,6 +309,7 @@ mod tests {
             assert!(arm64(&[0xd503_245f, literal]).is_err(), "bti c; {what}");
         }
         assert_eq!(arm64(&[0x5400_0040]), Ok(0), "b.eq");
+        assert_eq!(arm64(&[0xdac1_03fe]), Ok(0), "pacia x30, sp");
         for (other, what) in [
             (0x9400_0010, "bl"),
             (0xd61f_0200, "br x16"),
@@ -316,6 +318,10 @@ mod tests {
             (0xd65f_0bff, "retaa"),
             (0x5400_0050, "bc.eq"),
             (0x1901_0440, "cpyfp [x0]!, [x1]!, x2!"),
+            (0xdac1_a3fe, "paciasppc"),
+            (0xdac1_a7fe, "pacibsppc"),
+            (0xdac1_83fe, "pacnbiasppc"),
+            (0xdac1_87fe, "pacnbibsppc"),
         ] {
             assert!(arm64(&[other]).is_err(), "{what}");
             assert!(arm64(&[0xd503_245f, other]).is_err(), "bti c; {what}");
