@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::escape::Lines;
 use nix::poll::{poll, PollFd, PollFlags};
+use nix::sys::stat::fstat;
 
 use crate::linux::signals;
 
@@ -82,6 +83,11 @@ impl Write for Stream {
 /// Waits, for so many milliseconds at most, until a stream takes something. Returns whether it does, or has failed, which
 /// writing to it shows.
 fn takes(stream: BorrowedFd<'_>, milliseconds: u8) -> bool {
+    // nothing else fills up; and some devices, such as /dev/kmsg, never say that they take something
+    let kind = fstat(stream).map_or(0, |about| about.st_mode & libc::S_IFMT);
+    if kind != libc::S_IFIFO && kind != libc::S_IFSOCK && !stream.is_terminal() {
+        return true;
+    }
     let mut fds = [PollFd::new(stream, PollFlags::POLLOUT)];
     poll(&mut fds, milliseconds).is_ok_and(|found| found > 0)
 }
@@ -206,5 +212,24 @@ impl Progress {
         if std::mem::take(&mut self.is_dirty) {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::epoll::{Epoll, EpollCreateFlags};
+
+    #[test]
+    fn only_what_is_full_is_waited_for() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut write = || takes(writer.as_fd(), 0) && writer.write_all(&[b'x'; 4096]).is_ok();
+        let pages = (0..1000).take_while(|_| write()).count();
+        assert!((1..1000).contains(&pages), "{pages}");
+        drop(reader);
+        assert!(takes(writer.as_fd(), 0), "a closed pipe fails at once");
+        // like /dev/kmsg
+        let never_says_so = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap();
+        assert!(takes(never_says_so.0.as_fd(), 0));
     }
 }
