@@ -4,12 +4,15 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use iocrec_log::escape::Lines;
+use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags};
 use nix::sys::stat::fstat;
+use nix::unistd::{dup2_stderr, dup2_stdout, write};
 
 use crate::linux::signals;
 
@@ -22,8 +25,21 @@ static RECORDS: AtomicBool = AtomicBool::new(false);
 
 /// From now on lines on standard error wait for nobody, since IOCs are recorded. Any other command has nothing to do that is
 /// worth more than what it says.
+#[allow(clippy::disallowed_methods)] // the one place
 pub fn wait_for_nobody() {
     RECORDS.store(true, Ordering::Relaxed);
+    // A terminal that nobody reads takes a part of a line, and the rest is waited for, whatever poll() says. The flag against
+    // that would be the starter's, too, so it is opened anew. Where that is refused, it is waited for.
+    let own = |path: &str| {
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        File::options().write(true).custom_flags(flags).open(path)
+    };
+    if io::stdout().is_terminal() {
+        let _ = own("/proc/self/fd/1").map(dup2_stdout);
+    }
+    if io::stderr().is_terminal() {
+        let _ = own("/proc/self/fd/2").map(dup2_stderr);
+    }
 }
 
 /// Standard output, a line at a time.
@@ -43,14 +59,19 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Whether it is waited for as long as nothing ends the recording.
+    fn waits(&self) -> bool {
+        matches!(self, Stream::Output(_)) || !RECORDS.load(Ordering::Relaxed)
+    }
+
     /// Waits until it takes something; returns whether it does.
     fn is_taken(&self) -> bool {
-        let (stream, waits) = match self {
-            Stream::Output(out) => (out.as_fd(), true),
-            Stream::Error(error) => (error.as_fd(), !RECORDS.load(Ordering::Relaxed)),
+        let stream = match self {
+            Stream::Output(out) => out.as_fd(),
+            Stream::Error(error) => error.as_fd(),
         };
         while !takes(stream, MOMENT) {
-            if !waits || signals::ended() {
+            if !self.waits() || signals::ended() {
                 return false;
             }
         }
@@ -62,21 +83,29 @@ impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         /// A pipe that takes anything takes so much without a wait, bytes: PIPE_BUF of linux/limits.h.
         const AT_ONCE: usize = 4096;
-        if !self.is_taken() {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
         let bytes = bytes.get(..AT_ONCE).unwrap_or(bytes);
-        match self {
-            Stream::Output(out) => out.write(bytes),
-            Stream::Error(error) => error.write(bytes),
+        loop {
+            if !self.is_taken() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            // not through their buffers, which are waited for whatever signal comes
+            let taken = match self {
+                Stream::Output(out) => write(out, bytes),
+                Stream::Error(error) => write(error, bytes),
+            };
+            match taken {
+                Err(Errno::EAGAIN | Errno::EINTR) if signals::ended() => {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+                // a terminal that has room for one byte says that it takes something, but takes no line feed
+                Err(Errno::EAGAIN) if self.waits() => std::thread::sleep(Duration::from_millis(10)),
+                taken => return Ok(taken?),
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Stream::Output(out) => out.flush(),
-            Stream::Error(error) => error.flush(),
-        }
+        Ok(())
     }
 }
 

@@ -87,24 +87,35 @@ fn a_starter_that_takes_no_lines() {
     works_and_ends("stderr", || fill(libc::STDERR_FILENO));
 }
 
-/// What reads its lines may take none.
-#[test]
-fn watch_into_a_pipe_that_nobody_reads() {
-    let Some(rig) = Rig::new("inherited-pipe") else { return };
+/// Makes a descriptor a terminal that nobody reads.
+fn open_terminal(descriptor: i32) {
+    let unlocked: i32 = 0;
+    // SAFETY: the calls take a path, numbers, and a number that is read.
+    unsafe {
+        let terminal = libc::open(c"/dev/ptmx".as_ptr(), libc::O_RDWR | libc::O_NOCTTY);
+        libc::ioctl(terminal, libc::TIOCSPTLCK, &raw const unlocked);
+        let shown = libc::ioctl(terminal, libc::TIOCGPTPEER, libc::O_RDWR | libc::O_NOCTTY);
+        libc::dup2(shown, descriptor);
+    }
+}
+
+/// Who reads the lines of watch may take none, or only some; a signal ends it then.
+fn watch_that_nobody_reads(name: &str, puts: i32, before: fn()) {
+    let Some(rig) = Rig::new(&format!("inherited-{name}")) else { return };
     let ioc = rig.ioc("puts", PORT, "puts.db", &[]);
     let mut command = Command::new(IOCREC);
     command.args(["watch", "--no-console", "--pid", &ioc.pid_argument()]);
     // SAFETY: between fork and exec only system calls on numbers and the child's own stack.
     unsafe {
-        command.pre_exec(|| {
-            fill(libc::STDOUT_FILENO);
+        command.pre_exec(move || {
+            before();
             Ok(())
         });
     }
     let mut watch = rig.by("watch", &mut command);
     wait_until("it watches", || watch.errors().contains("recording puts"));
     let mut client = rig.client("libca", &[PORT], &[]);
-    for value in 0..50 {
+    for value in 0..puts {
         client.put("PUT:LONG", 5, json!(value), true);
     }
     // it has lines to print by then
@@ -112,6 +123,17 @@ fn watch_into_a_pipe_that_nobody_reads() {
     assert!(watch.runs(), "{}", watch.errors());
     // fails after the rig's patience
     assert!(watch.stop().success(), "{}", watch.errors());
+}
+
+#[test]
+fn watch_into_a_pipe_that_nobody_reads() {
+    watch_that_nobody_reads("pipe", 50, || fill(libc::STDOUT_FILENO));
+}
+
+/// It takes the beginning of a line, and its writer waits with the rest: after 8 to 20 KB.
+#[test]
+fn watch_into_a_terminal_that_nobody_reads() {
+    watch_that_nobody_reads("terminal", 600, || open_terminal(libc::STDOUT_FILENO));
 }
 
 /// nohup means that a terminal that closes ends nothing.
