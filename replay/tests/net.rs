@@ -204,7 +204,7 @@ fn every_kind_of_line_in_every_format() {
         assert_eq!(of_kind.len(), count, "{kind}");
     }
     for part in [
-        "NOBODY:HAS searched for by carol 10.0.0.5:50001 (caget X, pid 4711), 12 times",
+        "NOBODY:HAS searched for by carol 10.0.0.5:50001 (\"caget X\", pid 4711), 12 times",
         ": no answer was seen\n",
         "TWO:HAVE is served by several: 10.0.0.8:5064, 10.0.0.9:5064; last at",
         "20000 searches until",
