@@ -1,6 +1,8 @@
 //! Names of the log's enums; part of the output formats.
 
-use iocrec_log::event::{Linkage, LossSource, Tier};
+use iocrec_log::event::{Linkage, Loss, LossSource, Tier};
+
+const STORAGE: &str = "storage";
 
 /// Name of the way in which a run watched its IOCs.
 pub fn tier_name(tier: Tier) -> &'static str {
@@ -20,11 +22,17 @@ pub fn linkage_name(linkage: Linkage) -> &'static str {
     }
 }
 
-/// The count of a loss; 0 is not known.
-pub fn how_many(count: u64) -> String {
-    match count {
-        0 => "unknown".to_owned(),
-        count => count.to_string(),
+/// Whether anything is known to be lost. With the count 0, one of storage says no more than that storing was interrupted, as by
+/// a directory that was moved, or that a full disk took old segments (docs/format.md).
+pub fn is_lost(loss: &Loss) -> bool {
+    loss.count > 0 || loss.source != LossSource::Storage
+}
+
+/// The count of a loss from a source; 0 is not known, but of storage none.
+pub fn how_many(count: u64, source: &str) -> String {
+    match (count, source) {
+        (0, source) if source != STORAGE => "unknown".to_owned(),
+        (count, _) => count.to_string(),
     }
 }
 
@@ -40,9 +48,12 @@ pub fn number_of(count: u64, things: &str) -> String {
     }
 }
 
-/// What was lost, in words.
+/// What was lost, in words; or that nothing was.
 pub fn lost(count: u64, source: LossSource) -> String {
-    format!("{} lost", number_of(count, source_name(source)))
+    match (count, source) {
+        (0, LossSource::Storage) => "storing was interrupted, nothing is known to be lost".to_owned(),
+        _ => format!("{} lost", number_of(count, source_name(source))),
+    }
 }
 
 /// Name of the source of a loss.
@@ -52,13 +63,25 @@ pub fn source_name(source: LossSource) -> &'static str {
         LossSource::Packets => "packets",
         LossSource::Stream => "stream",
         LossSource::Names => "names",
-        LossSource::Storage => "storage",
+        LossSource::Storage => STORAGE,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As docs/format.md has it.
+    #[test]
+    fn storing_that_was_interrupted_lost_nothing() {
+        let of = |source, count| Loss { source, count, since: 0, cause: "it was moved".to_owned() };
+        let counts = |source: LossSource| [0, 3].map(|count| is_lost(&of(source, count)));
+        assert_eq!(counts(LossSource::Storage), [false, true]);
+        assert_eq!(counts(LossSource::Hits), [true, true]);
+        assert_eq!(lost(0, LossSource::Storage), "storing was interrupted, nothing is known to be lost");
+        let many = |source: LossSource| how_many(0, source_name(source));
+        assert_eq!([LossSource::Storage, LossSource::Names].map(many), ["0", "unknown"]);
+    }
 
     #[test]
     fn a_number_that_is_not_known_is_none() {

@@ -104,23 +104,26 @@ fn a_missing_end_of_a_segment_is_said() {
 /// How much was lost may not be known: counts are minima nevertheless.
 #[test]
 fn a_loss_of_an_unknown_number_makes_counts_minima() {
-    let said = |lost: Option<u64>| {
+    let said = |lost: Option<(LossSource, u64)>| {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("log");
         let mut events = vec![
             (2 * SECOND, process(SCAN, -100, 2, 2)),
             (2 * SECOND + 1000, complete(SCAN, -200, 2, 1.0, 0)),
         ];
-        events.extend(lost.map(|count| {
+        events.extend(lost.map(|(source, count)| {
             let cause = "a test".to_owned();
-            (4 * SECOND, Fact::Loss(Loss { source: LossSource::Hits, count, since: 3 * SECOND, cause }))
+            (4 * SECOND, Fact::Loss(Loss { source, count, since: 3 * SECOND, cause }))
         }));
         write_events(&log, "box1", 7, events);
         let (code, _, err) = outcome(iocreplay(["top", log.to_str().unwrap()]).output().unwrap());
         assert_eq!(code, 0, "{err}");
         err.contains("counts are minima")
     };
-    assert_eq!([None, Some(17), Some(0)].map(said), [false, true, true]);
+    let hits = [17, 0].map(|count| said(Some((LossSource::Hits, count))));
+    let stored = [17, 0].map(|count| said(Some((LossSource::Storage, count))));
+    assert_eq!((said(None), hits), (false, [true, true]));
+    assert_eq!(stored, [true, false], "it was interrupted, as by a directory that was moved");
 }
 
 /// Of all that tells of an IOC the keyframe of a segment is left: it ran when that segment began.

@@ -17,7 +17,7 @@ use crate::model::roots::Roots;
 use crate::model::run::{has_value, Run};
 use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
 use crate::model::{enum_strings, outcome};
-use crate::names::{lost, number_of};
+use crate::names::{is_lost, lost, number_of};
 use crate::processes::{Process, Processes};
 use crate::time::SECOND;
 use epics::alarm::{DISABLE, UDF};
@@ -609,7 +609,7 @@ impl<'a> Changes<'a> {
                 let cause = format!("{}: {}", lost(loss.count, loss.source), loss.cause);
                 self.missed(key, None, run.even(loss.since), time, cause);
             }
-            Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Storage => {
+            Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Storage && is_lost(&loss) => {
                 let cause = format!("{} not stored: {}", number_of(loss.count, "events"), loss.cause);
                 self.missed(key, None, run.even(loss.since), time, cause);
             }

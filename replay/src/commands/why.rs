@@ -14,7 +14,7 @@ use crate::model::origins::MAX_HOPS;
 use crate::model::putlog::Via;
 use crate::model::replay::Replay;
 use crate::model::run::{record_name, Run};
-use crate::names::number_of;
+use crate::names::{is_lost, number_of};
 use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::notices::{Notice, Notices};
 use crate::out::Out;
@@ -478,7 +478,7 @@ impl Missed {
                     (from, "a part of the log is missing".to_owned(), None)
                 }
                 What::Fact(Fact::Loss(loss))
-                    if matches!(loss.source, LossSource::Hits | LossSource::Storage) =>
+                    if matches!(loss.source, LossSource::Hits | LossSource::Storage) && is_lost(loss) =>
                 {
                     let cause = format!("{} lost: {}", number_of(loss.count, "hits or events"), loss.cause);
                     (aside.run.even(loss.since), cause, None)

@@ -6,6 +6,7 @@
 //! it has noted all that happened before that chain began.
 
 use super::run::Run;
+use crate::names::is_lost;
 use iocrec_log::event::{Event, Fact, IocId, LossSource, RecordId, Snapshot, Tier};
 use std::rc::Rc;
 
@@ -175,7 +176,7 @@ impl Notes {
                 // Without probes, values come from packets.
                 let by_packets = self.run.context().tier().is_some_and(|tier| tier.tier == Tier::Packet);
                 let bears = match loss.source {
-                    LossSource::Hits | LossSource::Storage => true,
+                    LossSource::Hits | LossSource::Storage => is_lost(loss),
                     LossSource::Packets | LossSource::Stream => by_packets,
                     LossSource::Names => false,
                 };

@@ -130,7 +130,7 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
     }
     for loss in &run.losses {
         let LossInfo { source, count, cause, first, last } = loss;
-        let count = how_many(*count);
+        let count = how_many(*count, source);
         line!(out, "loss      {source}: {count} from {first} to {last}: {cause}")?;
     }
     for gap in &run.gaps {

@@ -245,7 +245,7 @@ pub fn text(
             line!(out, "  ...     and {} more", run.count - listed)?;
         }
         for LossLine { source, count, cause, from, to } in &run.losses {
-            let count = how_many(*count);
+            let count = how_many(*count, source);
             line!(out, "  loss    {source}: {count}, from {from} to {to}: {cause}")?;
         }
     }

@@ -23,6 +23,7 @@ use crate::filter::{Filter, Pattern};
 use crate::hangs::Hang;
 use crate::logs::Logs;
 use crate::model::origins::Wording;
+use crate::names::{is_lost, lost};
 use crate::processes::{Process, Processes};
 use crate::states;
 use crate::time::SECOND;
@@ -404,11 +405,11 @@ impl Last {
 
     fn beside(&mut self, time: i64, run: &Rc<Run>, what: &Beside) {
         let not_seen = match what {
-            Beside::Fact(Fact::Loss(loss)) => NotSeen {
+            Beside::Fact(Fact::Loss(loss)) if is_lost(loss) => NotSeen {
                 // both are rounded, each by a clock of its own
                 from: run.wall(loss.since).min(time),
                 to: time,
-                cause: format!("{}: {}", crate::names::lost(loss.count, loss.source), loss.cause),
+                cause: format!("{}: {}", lost(loss.count, loss.source), loss.cause),
             },
             Beside::Fact(Fact::ChainsLeftOut(_)) => {
                 self.sampled |= time >= self.before && time <= self.end;

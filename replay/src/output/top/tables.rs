@@ -9,6 +9,7 @@ use crate::model::naming::{Name, Naming};
 use crate::model::putlog::{each_put, PutLine};
 use crate::model::recorded::Recorded;
 use crate::model::value;
+use crate::names::is_lost;
 use crate::output::wording::counted;
 use crate::Logs;
 use iocrec_log::event::Fact;
@@ -61,8 +62,12 @@ impl Tables {
         let quiet = logs.without_notices();
         tables.is_minimum = !logs.is_complete()
             || quiet.noted(None).any(|event| {
-                // a loss with the count 0 is one of which the number is not known
-                matches!(event.event.fact, Fact::Loss(_) | Fact::ChainsLeftOut(_)) && filter.time(event.time)
+                let lacks = match &event.event.fact {
+                    Fact::Loss(loss) => is_lost(loss),
+                    Fact::ChainsLeftOut(_) => true,
+                    _ => false,
+                };
+                lacks && filter.time(event.time)
             });
         tables
     }

@@ -11,7 +11,7 @@ use crate::model::run::record_name;
 use crate::names::source_name;
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, Ioc};
+use iocrec_log::event::{Fact, Ioc, LossSource};
 use iocrec_log::reader::{About, Choice, SegmentFile, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,12 +71,14 @@ pub fn add(export: &mut Export, logs: &Logs, filter: &Filter) {
 
 fn push(export: &mut Export, run: usize, host: &str, found: &Lost) {
     let at = At { run: Some(run), time: found.time, host, ioc: &found.ioc };
+    // 0 is not known, but of storage none
+    let is_known = |count: &u64| *count > 0 || found.source == Some(source_name(LossSource::Storage));
     export.add(Of::Losses, at, |row| {
         row.push(found.since.into());
         row.push(found.since.into());
         row.push(found.kind.into());
         row.push(found.source.into());
-        row.push(found.count.filter(|count| *count > 0).map_or(Cell::Null, Cell::from));
+        row.push(found.count.filter(is_known).map_or(Cell::Null, Cell::from));
         row.push(found.record.as_deref().into());
         row.push(known(&found.cause));
         row.push(found.open.into());

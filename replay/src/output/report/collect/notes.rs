@@ -6,7 +6,7 @@ use crate::inventory::Inventory;
 use crate::logs;
 use crate::model::asides::{Aside, What};
 use crate::model::clock::{created, SetLater, Step, Steps};
-use crate::names::{source_name, tier_name};
+use crate::names::{is_lost, source_name, tier_name};
 use crate::scan::{Blocks, Part, Scan};
 use crate::Logs;
 use iocrec_log::event::{Event, Fact, Tier};
@@ -56,7 +56,7 @@ impl Notes {
     pub fn take(&mut self, aside: &Aside) {
         let wall = aside.time;
         match &aside.what {
-            What::Fact(Fact::Loss(loss)) => {
+            What::Fact(Fact::Loss(loss)) if is_lost(loss) => {
                 let from = aside.run.wall(loss.since).min(wall);
                 let what = source_name(loss.source);
                 let has_room = self.losses.len() < MAX_LISTED;
