@@ -73,7 +73,9 @@ fn what_is_recorded_twice_is_said() {
         err.matches("recorded by several recorders at the same time: demo of box1").count()
     };
     let commands = "puts,clients,top,last,alarms,values T:SP,traces,graph,profile,metrics,logs,console";
-    for command in commands.split(',') {
+    // it counts the changes between two times
+    let diff = "diff 2026-09-21T14:13:20Z 2026-09-21T14:13:30Z";
+    for command in commands.split(',').chain([diff]) {
         let words: Vec<&str> = command.split(' ').collect();
         let asked = |of: &[&str]| said(&[&words[..], of].concat());
         assert_eq!(asked(&["one", "beside"]), 1, "{command}");

@@ -57,6 +57,7 @@ impl Command for Diff {
         let zone = TimeZone::from(self).zone();
         let logs = ByPlace::from(self).open(&self.reading())?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs));
+        logs.report_recorded_twice(&filter);
         let filter = with_aliases(&logs, filter);
         let first = moment(&zone, &self.first, Boundary::End, &logs)?;
         let second = moment(&zone, &self.second, Boundary::End, &logs)?;
