@@ -285,6 +285,11 @@ fn the_openrc_script_leaves_other_processes_alone() {
     // another user, who asks whether it runs
     let number = runs.id();
     script(&format!("id() {{ echo {NOBODY}; }}; recorder() {{ echo {number}; }}; rm -f '{pid}'; alive"));
+    // without its number he can't know
+    let asked = "recorder() { :; }; service_started() { :; }; eerror() { :; }; status; [ $? = \"$code\" ]";
+    for (user, code) in [(NOBODY, 1), (0, 32)] {
+        script(&format!("id() {{ echo {user}; }}; code={code}; rm -f '{pid}'; {asked}"));
+    }
     drop(runs.stdin.take());
     runs.wait().expect("its end");
     assert!(calls.starts_with("--stop\n"), "{calls}");
