@@ -72,8 +72,10 @@ pub fn device(connection: &TcpConnection, context: &Context) -> Option<String> {
 
 /// The line of a client that does not take what waits for it.
 pub fn slow(client: &SlowClient, context: &Context) -> String {
-    let user = client.circuit.and_then(|id| context.circuit(id));
-    let user = user.map_or("?", |circuit| circuit.user.as_str());
+    let circuit = client.circuit.and_then(|id| context.circuit(id));
+    // whom a client claims to be must not go on like the rest of the line
+    let mut user = String::new();
+    push_name(&mut user, circuit.map_or("?", |circuit| circuit.user.as_str()));
     let name = name_of(client.ioc, context);
     let what = if client.is_over { "slow no more" } else { "slow" };
     format!("Client: {name}: {user} {} is {what}, {} bytes wait", client.client, client.unsent)
@@ -111,6 +113,7 @@ pub fn crashed(crash: &Crash, context: &Context) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iocrec_log::event::{Address, Circuit, Fact, Origin, TcpEnd};
 
     /// Who kills an IOC may name his program so that another user seems to have done it.
     #[test]
@@ -130,5 +133,34 @@ mod tests {
         let line = |program: &str| signal(&sent(program), &Context::default());
         assert_eq!(line("bash"), "Signal: SIGKILL to ? by pid 12 (bash, user eve)");
         assert_eq!(line("x, user root"), "Signal: SIGKILL to ? by pid 12 (\"x, user root\", user eve)");
+    }
+
+    /// Nor may a client claim to be slow somewhere else.
+    #[test]
+    fn a_slow_client_s_claim_is_one_word() {
+        let end = |port| TcpEnd { ip: vec![10, 0, 0, 1], port };
+        let client = SlowClient {
+            ioc: 1,
+            client: end(5000),
+            server: end(5064),
+            circuit: Some(1),
+            since: 0,
+            is_over: false,
+            unsent: 7,
+            window_closed: true,
+            updates: None,
+            is_whole: true,
+        };
+        let line = |user: &str| {
+            let address = Address { ip: 0x0a00_0001, port: 5000 };
+            let (user, host, origin) = (user.to_owned(), String::new(), Origin::Opened);
+            let circuit = Circuit { id: 1, client: address, server: address, user, host, minor: 13, origin };
+            let mut context = Context::default();
+            context.apply(0, &Fact::from(circuit));
+            slow(&client, &context)
+        };
+        assert_eq!(line("ann"), "Client: ?: ann 10.0.0.1:5000 is slow, 7 bytes wait");
+        let told = "Client: ?: \"bob 10.9.9.9:1\" 10.0.0.1:5000 is slow, 7 bytes wait";
+        assert_eq!(line("bob 10.9.9.9:1"), told);
     }
 }
