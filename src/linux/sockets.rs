@@ -195,10 +195,11 @@ pub struct Sockets {
 
 /// The sockets of a process's network namespace: all listening ones, and those of the `asked` connections.
 pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
+    // first: of a process whose addresses are read afterwards it was there to be read
+    let user = process::user_of_network(pid);
     let mut sockets =
         own(pid).and_then(|mut diag| asked_of(&mut diag, asked)).unwrap_or_else(|| read(pid, asked));
-    (sockets.local, sockets.local6) = (local(pid), local6(pid));
-    sockets.user = process::user_of_network(pid);
+    (sockets.local, sockets.local6, sockets.user) = (local(pid), local6(pid), user);
     sockets
 }
 

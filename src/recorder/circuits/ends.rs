@@ -133,10 +133,12 @@ impl Look {
             let held = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
             Some(self.owner(held.inode))
         };
-        let user = self.sockets.get(&namespace).and_then(|sockets| sockets.user);
+        // of a process that is just ending nothing is read any more, also not whose network it is in
+        let own = self.sockets.get(&namespace).filter(|own| !own.local.is_empty());
         // A container's client of a server outside, or the other way round. Several namespaces may have such a
         // connection.
         let elsewhere = || {
+            let user = own?.user;
             let others = self.sockets.iter();
             let others = others.filter(|(other, of)| **other != namespace && of.user == user);
             let mut found = others.filter_map(|(_, sockets)| {
@@ -450,6 +452,10 @@ mod tests {
         assert_eq!(found.ends(BOX, client, server), [Some(Some(2)), Some(Some(1))]);
         found.sockets.get_mut(&HOST).unwrap().user = Some(1001);
         assert_eq!(found.ends(BOX, client, server), [Some(Some(2)), None]);
+        // his process has just ended: it is not seen that the network was his
+        found.sockets.get_mut(&HOST).unwrap().user = None;
+        found.sockets.insert(BOX, Sockets::default());
+        assert_eq!(found.ends(BOX, client, server), [None, None]);
     }
 
     #[test]

@@ -124,17 +124,18 @@ fn socket(tables: &BTreeMap<Namespace, Sockets>, asked: &Asked) -> Socket {
     if let Some(held) = own.and_then(in_table) {
         return Socket::Is(held);
     }
-    if let Some(own) = own.filter(|own| own.local.iter().any(|local| local.has(asked.client.ip))) {
+    // of a process that is just ending nothing is read any more, also not whose network it is in
+    let Some(own) = own.filter(|own| !own.local.is_empty()) else { return Socket::Elsewhere };
+    if own.local.iter().any(|local| local.has(asked.client.ip)) {
         // it may be one of those that could not be read
         return if own.lacks_some { Socket::Elsewhere } else { Socket::Gone };
     }
     if asked.client.ip >> 24 == 127 {
         return Socket::Elsewhere;
     }
-    let user = own.and_then(|own| own.user);
     let at_home = |sockets: &&Sockets| {
         let mut local = sockets.local.iter();
-        sockets.user == user && local.any(|local| local.bits == 32 && local.has(asked.client.ip))
+        sockets.user == own.user && local.any(|local| local.bits == 32 && local.has(asked.client.ip))
     };
     let mut others = tables.values().filter(at_home).filter_map(in_table);
     match (others.next(), others.next()) {

@@ -181,4 +181,8 @@ fn a_socket_counts_where_its_address_is() {
     assert_eq!(of(vec![there(), (2, table([172, 17, 0, 2], Some(7)))]), Socket::Elsewhere);
     assert_eq!(of(vec![there(), with(1001)]), Socket::Elsewhere);
     assert_eq!(of(vec![there(), with(1000)]), Socket::Is(held(7)), "as of rootless containers");
+    // his process has just ended: it is not seen that the network was his
+    let client = || (2, table([172, 17, 0, 2], Some(7)));
+    assert_eq!(of(vec![(1, Sockets::default()), client()]), Socket::Elsewhere);
+    assert_eq!(of(vec![client()]), Socket::Elsewhere);
 }
