@@ -9,11 +9,13 @@ use crate::hangs::of_time;
 use crate::logs::Logs;
 use crate::model::clock::SetLater;
 use crate::model::run::Run;
-use crate::names::source_name;
+use crate::names::{lost, source_name};
 use crate::output::wording::{counted, name, signal_name};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, IocId, Loss, QueueFill, SignalFrom, SignalSent, Stuck, StuckEnd, Wait};
+use iocrec_log::event::{
+    Fact, IocId, Loss, LossSource, QueueFill, SignalFrom, SignalSent, Stuck, StuckEnd, Wait,
+};
 use iocrec_log::reader::{About, Choice};
 use std::sync::Arc;
 
@@ -131,16 +133,9 @@ fn told(context: &Context, time: u64, fact: &Fact, unseen: bool) -> Option<Told>
             Told::new(late.ioc, Kind::Hang, "late", Grade::Warning, text)
         }
         Fact::QueueFill(fill) => queue(fill, time, fill.record.and_then(name).as_deref()),
-        Fact::Loss(Loss { source, count, cause, .. }) => {
-            let source = source_name(*source);
-            let text = match count {
-                0 => format!("recording was interrupted: {cause}"),
-                _ => format!(
-                    "lost {count} {}: {cause}",
-                    if source == "stream" { "bytes of streams" } else { source }
-                ),
-            };
-            let loss = Some((*count, source));
+        Fact::Loss(loss) => {
+            let text = of_loss(loss);
+            let loss = Some((loss.count, source_name(loss.source)));
             Some(Told { ioc: None, kind: Kind::Loss, what: "lost", text, grade: Grade::Warning, loss })
         }
         Fact::Mark(text) => {
@@ -165,6 +160,15 @@ fn over(stuck: &Stuck, end: &StuckEnd, unseen: bool) -> String {
         (false, _) => "runs again",
     };
     format!("{who} {now}, after at least {seconds:.1} s")
+}
+
+fn of_loss(Loss { source, count, cause, .. }: &Loss) -> String {
+    match (count, source) {
+        (0, LossSource::Storage) => format!("recording was interrupted: {cause}"),
+        (0, _) => format!("{}: {cause}", lost(0, *source)),
+        (_, LossSource::Stream) => format!("lost {count} bytes of streams: {cause}"),
+        _ => format!("lost {count} {}: {cause}", source_name(*source)),
+    }
 }
 
 fn signal(sent: &SignalSent, kernel: &str) -> String {
@@ -346,6 +350,16 @@ mod tests {
         assert_eq!(signal(&odd, "6.1"), "SIGKILL was sent by \"x (pid 1) of r\" (pid 12) of op");
         let by_thread = SignalSent { code: -6, ..killed };
         assert_eq!(signal(&by_thread, "4.9.115"), sure, "the kernel gives no such code");
+    }
+
+    /// Of the records of a list that claims an absurd number some are missing, but recording went on.
+    #[test]
+    fn only_storing_is_interrupted() {
+        let told = |source, count| of_loss(&Loss { source, count, since: 0, cause: "why".to_owned() });
+        assert_eq!(told(LossSource::Storage, 0), "recording was interrupted: why");
+        assert_eq!(told(LossSource::Names, 0), "an unknown number of names lost: why");
+        assert_eq!(told(LossSource::Names, 3), "lost 3 names: why");
+        assert_eq!(told(LossSource::Stream, 3), "lost 3 bytes of streams: why");
     }
 
     #[test]
