@@ -184,6 +184,10 @@ impl Ways {
             done.insert(host);
             let Some((so_far, _)) = self.best.get(host).copied().flatten() else { return };
             for (other, difference) in near.get(host).into_iter().flatten() {
+                // sums of absurd differences are cut, and seem narrow then: the way back must not be better
+                if done.contains(other) {
+                    continue;
+                }
                 let sum = Difference {
                     bounds: so_far.bounds.and(difference.bounds),
                     changed: so_far.changed.max(difference.changed),
@@ -252,6 +256,16 @@ mod tests {
         // a wider direct way is not taken
         let wide = [joined[0], joined[1], ((0, 2), difference(0, 900))];
         assert_eq!(found(3, &wide, &[0])[2], of_zero(60, 90));
+    }
+
+    /// Sums that no number holds have seemed narrower than what led there, and the way went round in a circle.
+    #[test]
+    fn absurd_clocks_lead_nowhere_in_a_circle() {
+        const Y: i64 = 1_000_000_000_000_000_000;
+        let (one, other) = (difference(-9 * Y, -8 * Y), difference(-9 * Y - Y / 10, -9 * Y - Y / 20));
+        let all = found(3, &[((0, 1), one), ((1, 2), other)], &[0]);
+        assert_eq!(all[1], Some(("0".to_owned(), Bounds { least: -9 * Y, most: -8 * Y })));
+        assert_eq!(all[2].as_ref().map(|(of, _)| of.as_str()), Some("0"));
     }
 
     #[test]
