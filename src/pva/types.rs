@@ -28,6 +28,11 @@ const OWN_IDS: usize = 64;
 /// takes some hundred for each structure that it defines.
 const MOST_GROWN: usize = 16 << 20;
 
+/// Time that a step of a walk over a value counts for, nanoseconds, beyond one for each byte: some tens of percent of a
+/// processor. For so long walks may be ahead of what they count for.
+const STEP: u64 = 200;
+const AHEAD: u64 = 1_000_000_000;
+
 /// A description that is kept, unless it has been forgotten meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeRef {
@@ -64,6 +69,8 @@ pub struct Types {
     ids: usize,
     /// Types that had to be forgotten, not yet reported.
     pub forgotten: u64,
+    /// Until when the walks over values so far count.
+    walked: u64,
 }
 
 impl Types {
@@ -130,6 +137,20 @@ impl Types {
     pub fn get(&self, at: TypeRef) -> Option<&[u8]> {
         let slot = self.slots.get(usize::from(at.slot))?;
         (slot.generation == at.generation).then_some(&slot.description)
+    }
+
+    /// Whether another value may be walked over at this time: few bytes can make a long walk.
+    pub fn may_walk(&mut self, time: u64) -> bool {
+        // they are never that far ahead, but the clock of a file may go back
+        if self.walked > time.saturating_add(2 * AHEAD) {
+            self.walked = 0;
+        }
+        self.walked <= time.saturating_add(AHEAD)
+    }
+
+    /// Counts a walk by its steps beyond one for each byte.
+    pub fn count_walk(&mut self, time: u64, steps: usize) {
+        self.walked = self.walked.max(time).saturating_add(steps as u64 * STEP);
     }
 
     /// Whether a value of this type may have anys.

@@ -53,8 +53,7 @@ pub trait Visitor {
 /// # Errors
 /// The value ends early or does not fit the type. What came before was passed on.
 pub fn whole(description: &[u8], value: &mut Cursor<'_>, visitor: &mut dyn Visitor) -> Read<()> {
-    let mut walk = Walk { visitor, steps: MOST_STEPS };
-    walk.value(&mut Cursor::new(description, false), value, 0)
+    counted(description, None, value, visitor).0
 }
 
 /// Walks over a value of which the fields in `bits` were sent.
@@ -67,8 +66,23 @@ pub fn changed(
     value: &mut Cursor<'_>,
     visitor: &mut dyn Visitor,
 ) -> Read<()> {
+    counted(description, Some(bits), value, visitor).0
+}
+
+/// The same for either, and the number of steps that the walk has taken.
+pub fn counted(
+    description: &[u8],
+    bits: Option<&[u8]>,
+    value: &mut Cursor<'_>,
+    visitor: &mut dyn Visitor,
+) -> (Read<()>, usize) {
     let mut walk = Walk { visitor, steps: MOST_STEPS };
-    walk.changed(&mut Cursor::new(description, false), bits, &mut 0, value, 0)
+    let description = &mut Cursor::new(description, false);
+    let done = match bits {
+        Some(bits) => walk.changed(description, bits, &mut 0, value, 0),
+        None => walk.value(description, value, 0),
+    };
+    (done, MOST_STEPS - walk.steps)
 }
 
 struct Walk<'v> {

@@ -2,7 +2,7 @@
 
 use epics::pva::cursor::text;
 use epics::pva::value;
-use epics::pva::{Cursor, Read};
+use epics::pva::{Cursor, Fault, Read};
 use iocrec_log::event::PvaKind;
 
 use super::claims::Claims;
@@ -41,12 +41,17 @@ impl Session {
                 // where the server may know other types than are known here, only one that is described whole counts
                 let mut alone = Known::default();
                 let known = if self.misses_types { &mut alone } else { &mut self.from_client };
-                let of = known.read(cursor, context.types);
+                let of = match context.types.may_walk(time) {
+                    true => known.read(cursor, context.types),
+                    false => Err(Fault::TooMuch),
+                };
                 alone.forget(context.types);
                 self.misses_types |= of.is_err();
                 if let Some(of) = of.ok().flatten() {
                     let description = context.types.get(of).unwrap_or_default().to_vec();
-                    if value::whole(&description, cursor, &mut claims).is_err() {
+                    let (read, steps) = value::counted(&description, None, cursor, &mut claims);
+                    context.types.count_walk(time, steps + description.len() / 8);
+                    if read.is_err() {
                         // pvxs takes the last field of that name, which may be in what can't be read
                         claims.user = String::new();
                         self.misses_types = true;

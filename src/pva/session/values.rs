@@ -48,18 +48,25 @@ impl Session {
         context: &mut Context,
     ) -> Vec<PvaTypeId> {
         let Some(of) = of.filter(|of| context.types.has_any(*of)) else { return Vec::new() };
+        if !context.types.may_walk(time) {
+            self.misses_types |= side == Side::Client;
+            return Vec::new();
+        }
         let description = context.types.get(of).unwrap_or_default().to_vec();
         let known = match side {
             Side::Client => &mut self.from_client,
             Side::Server => &mut self.from_server,
         };
         let mut anys = Anys { known, types: context.types, found: Vec::new() };
+        let before = cursor.rest().len();
+        let bits = if changed { cursor.bits().map(Some) } else { Ok(None) };
         // as far as it can be read
-        let read = match changed {
-            true => cursor.bits().and_then(|bits| value::changed(&description, bits, cursor, &mut anys)),
-            false => value::whole(&description, cursor, &mut anys),
+        let (read, steps) = match bits {
+            Ok(bits) => value::counted(&description, bits, cursor, &mut anys),
+            Err(fault) => (Err(fault), 0),
         };
         let found = anys.found;
+        context.types.count_walk(time, (steps + cursor.rest().len()).saturating_sub(before));
         self.misses_types |= read.is_err() && side == Side::Client;
         found.into_iter().map(|of| context.types.number(time, of, context.out)).collect()
     }
@@ -88,5 +95,43 @@ impl Visitor for Anys<'_> {
         let description = of?.and_then(|of| self.types.get(of));
         out.extend_from_slice(description.unwrap_or_default());
         Ok(description.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::packet::End;
+    use crate::net::protocol::{Ends, Start};
+    use crate::pva::session::{Ids, SessionLimits};
+
+    /// An array of structures, each with 2000 empty ones: forty bytes of it take as many steps as forty thousand do else.
+    #[test]
+    fn few_bytes_do_not_make_walks_without_end() {
+        const SECOND: u64 = 1_000_000_000;
+        let fields = b"\x01a\x80\x00\x00".repeat(2000);
+        let wire = [&b"\x88\x80\x00\xfe\xd1\x07\x00\x00"[..], &fields, b"\x01x\x82"].concat();
+        let value = [&[20_u8][..], &[1_u8, 0xff].repeat(20)].concat();
+        let end = End::v6(1, 5075);
+        let ends = Ends { namespace: 0, client: end, server: end, start: Start::Opened, listener: None };
+        let (mut ids, mut types, mut out) = (Ids::default(), Types::default(), Vec::new());
+        let limits = SessionLimits { circuit: 100, all: 100, own: 1, payload: 64 };
+        let mut context = Context { ids: &mut ids, types: &mut types, limits, out: &mut out };
+        let mut session = Session::new(&ends, false);
+        let of = session.from_client.read(&mut Cursor::new(&wire, false), context.types).expect("a type");
+        let mut walks = |time: u64, of_them: usize| {
+            let walks = |_: &usize| {
+                let cursor = &mut Cursor::new(&value, false);
+                session.types_within(time, Side::Client, of, false, cursor, &mut context);
+                cursor.is_empty()
+            };
+            (0..of_them).filter(walks).count()
+        };
+        let walked = walks(100 * SECOND, 1000);
+        assert!((100..200).contains(&walked), "{walked}");
+        assert!((100..200).contains(&walks(101 * SECOND, 1000)));
+        assert_eq!(walks(200 * SECOND, 10), 10);
+        // the clock of a file that was set back
+        assert_eq!(walks(1, 10), 10);
     }
 }
