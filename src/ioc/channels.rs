@@ -18,14 +18,12 @@ use std::time::{Duration, Instant};
 use iocrec_log::event::Address;
 
 use crate::ioc::clients::ClientChannel;
+use crate::ioc::files::LibraryFiles;
 use crate::ioc::offsets::CaClient;
-use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
-use crate::linux::opened::Named;
 use crate::linux::process::{self, Mapping};
 use crate::linux::sockets::{self, Connection};
 use crate::linux::width::{u32_at, Width};
-use crate::linux::FileId;
 
 /// Virtual tables of `nciu` and `tcpiiu`.
 const CHANNEL_TABLE: &str = "_ZTV4nciu";
@@ -63,7 +61,7 @@ pub struct OpenCircuit {
 /// Reader of client processes. Remembers which files hold libca.
 #[derive(Default)]
 pub struct Libraries {
-    files: HashMap<FileId, Option<Elf>>,
+    files: LibraryFiles,
 }
 
 /// Addresses of the virtual tables in a process: possible first words of an object.
@@ -94,16 +92,10 @@ impl Libraries {
 
     fn tables(&mut self, pid: u32, mappings: &[Mapping]) -> Tables {
         let mut tables = Tables::default();
-        for code in mappings.iter().filter(|mapping| mapping.executable) {
-            let elf = self.files.entry(code.file).or_insert_with(|| {
-                let opened = Named::mapped(pid, code).and_then(|named| named.open()).ok()?;
-                let elf = Elf::read(&opened, &[CHANNEL_TABLE, CIRCUIT_TABLE]).ok()?;
-                elf.symbol(CHANNEL_TABLE).is_some().then_some(elf)
-            });
-            let Some(elf) = elf else { continue };
-            let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
-                continue;
-            };
+        self.files.each(pid, mappings, &[CHANNEL_TABLE, CIRCUIT_TABLE], &mut |elf, bias| {
+            if elf.symbol(CHANNEL_TABLE).is_none() {
+                return;
+            }
             let width = if elf.is_64bit { Width::Bits64 } else { Width::Bits32 };
             let head = CaClient::of(width).table_head;
             let first_word = |name| {
@@ -113,7 +105,7 @@ impl Libraries {
             tables.is_32bit |= !elf.is_64bit;
             tables.channel.extend(first_word(CHANNEL_TABLE));
             tables.circuit.extend(first_word(CIRCUIT_TABLE));
-        }
+        });
         tables
     }
 }

@@ -1,5 +1,6 @@
 //! The files whose code a process has mapped.
 
+use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -28,10 +29,7 @@ const MAX_FILES: usize = 4096;
 /// There are more than an IOC has; EMFILE if they would take a quarter of the files that may be open: what a process maps is
 /// its own choice, and others must not lack descriptors for it.
 pub(super) fn files(pid: u32, mappings: &[Mapping]) -> io::Result<Vec<MappedFile<'_>>> {
-    let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
-    for mapping in mappings {
-        files.entry(mapping.file).or_default().push(mapping);
-    }
+    let mut files = by_file(mappings);
     files.retain(|_, mappings| mappings.iter().any(|mapping| mapping.executable));
     if files.len() > MAX_FILES {
         return Err(io::Error::other("it has mapped the code of more files than an IOC"));
@@ -45,6 +43,57 @@ pub(super) fn files(pid: u32, mappings: &[Mapping]) -> io::Result<Vec<MappedFile
         Some(MappedFile { named: Named::mapped(pid, code).ok()?, code, mappings })
     });
     Ok(mapped.collect())
+}
+
+fn by_file(mappings: &[Mapping]) -> BTreeMap<FileId, Vec<&Mapping>> {
+    let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
+    for mapping in mappings {
+        files.entry(mapping.file).or_default().push(mapping);
+    }
+    files
+}
+
+/// What was found in files that may be a library. One that can't be read through a process is not remembered: the process may
+/// have ended just now, or have used up the time for it, and others have the same file.
+#[derive(Default)]
+pub(super) struct LibraryFiles(BTreeMap<FileId, Option<Elf>>);
+
+impl LibraryFiles {
+    /// Passes on the files that have any of these symbols and whose code a process has mapped, each once, with its load bias.
+    pub fn each(
+        &mut self,
+        pid: u32,
+        mappings: &[Mapping],
+        names: &[&'static str],
+        take: &mut dyn FnMut(&Elf, u64),
+    ) {
+        for (file, mappings) in by_file(mappings) {
+            let Some(code) = mappings.iter().copied().find(|mapping| mapping.executable) else { continue };
+            if self.0.len() >= MAX_FILES && !self.0.contains_key(&file) {
+                self.0 = BTreeMap::new();
+            }
+            let known = match self.0.entry(file) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => match read(pid, code, names) {
+                    Some(found) => place.insert(found),
+                    None => continue,
+                },
+            };
+            let Some(elf) = known else { continue };
+            if let Some(bias) = elf.bias(mappings.into_iter()) {
+                take(elf, bias);
+            }
+        }
+    }
+}
+
+/// The symbols of a file, if it has any of these. The outer `None`: it can't be read now, or not all of it.
+fn read(pid: u32, code: &Mapping, names: &[&'static str]) -> Option<Option<Elf>> {
+    let opened = Named::mapped(pid, code).and_then(|named| named.open()).ok()?;
+    let elf = Elf::read(&opened, names).ok();
+    let elf = elf.filter(|elf| names.iter().any(|name| elf.symbol(name).is_some()));
+    // that can be told only as long as reading is not refused
+    opened.is_unchanged().then_some(elf)
 }
 
 impl MappedFile<'_> {
@@ -71,5 +120,27 @@ impl MappedFile<'_> {
             code: code.cloned().collect(),
             is_program: self.code.path == exe,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::process;
+
+    /// A client that ends before its library is read tells nothing of the library.
+    #[test]
+    fn what_could_not_be_read_is_read_through_another_process() {
+        let (own, ended) = (std::process::id(), i32::MAX.unsigned_abs());
+        let mappings = process::mappings(own).unwrap();
+        let (mut files, mut found) = (LibraryFiles::default(), 0);
+        let mut each = |pid| {
+            files.each(pid, &mappings, &["environ"], &mut |_, _| found += 1);
+            std::mem::take(&mut found)
+        };
+        assert_eq!(each(ended), 0);
+        let known = each(own);
+        assert!(known > 0, "it has the C library");
+        assert_eq!(each(ended), known, "that is remembered");
     }
 }

@@ -13,20 +13,18 @@ mod objects;
 mod tests;
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use crate::ioc::channels::search;
 use crate::ioc::clients::ClientChannel;
+use crate::ioc::files::LibraryFiles;
 pub use crate::ioc::pva_channels::objects::{End, Identity};
 use crate::ioc::pva_channels::objects::{Library, Object, CONNECTION};
-use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
-use crate::linux::opened::Named;
 use crate::linux::process::{self, Mapping};
 use crate::linux::sockets::{self, AnyConnection};
 use crate::linux::width::Width;
-use crate::linux::FileId;
 
 /// Virtual tables of the classes of connections.
 const PVXS: &str = "_ZTVN4pvxs4impl10ServerConnE";
@@ -36,8 +34,6 @@ const TABLE_HEAD: u64 = 16;
 /// Time limit for the search of a server's heap: 100 MB take 0.1 s on a PC, and ten times as long on a small board.
 /// Unoptimized builds take ten times longer again.
 const MAX_TIME: Duration = Duration::from_secs(if cfg!(debug_assertions) { 30 } else { 3 });
-/// Files that are remembered.
-const MAX_FILES: usize = 4096;
 
 /// A connection of a server, with the client's channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +51,7 @@ pub struct OpenCircuit {
 /// Reader of servers. Remembers which files hold their libraries.
 #[derive(Default)]
 pub struct Libraries {
-    files: HashMap<FileId, Option<Elf>>,
+    files: LibraryFiles,
 }
 
 /// Addresses of the virtual tables in a process.
@@ -84,26 +80,14 @@ impl Libraries {
     }
 
     fn tables(&mut self, pid: u32, mappings: &[Mapping]) -> Tables {
-        if self.files.len() > MAX_FILES {
-            self.files.clear();
-        }
         let mut tables = Tables::new();
-        for code in mappings.iter().filter(|mapping| mapping.executable) {
-            let elf = self.files.entry(code.file).or_insert_with(|| {
-                let opened = Named::mapped(pid, code).and_then(|named| named.open()).ok()?;
-                let elf = Elf::read(&opened, &[PVXS, PV_ACCESS]).ok()?;
-                let has = |name| elf.symbol(name).is_some();
-                (elf.is_64bit && (has(PVXS) || has(PV_ACCESS))).then_some(elf)
-            });
-            let Some(elf) = elf else { continue };
-            let own = mappings.iter().filter(|mapping| mapping.file == code.file);
-            let Some(bias) = elf.bias(own) else { continue };
+        self.files.each(pid, mappings, &[PVXS, PV_ACCESS], &mut |elf, bias| {
             for (name, library) in [(PVXS, Library::Pvxs), (PV_ACCESS, Library::PvAccess)] {
-                let table = elf.symbol(name).filter(|symbol| !symbol.function);
+                let table = elf.symbol(name).filter(|symbol| elf.is_64bit && !symbol.function);
                 let first = table.map(|table| table.address.wrapping_add(bias).wrapping_add(TABLE_HEAD));
                 tables.extend(first.map(|first| (first, library)));
             }
-        }
+        });
         tables
     }
 }
