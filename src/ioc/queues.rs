@@ -94,7 +94,8 @@ fn fill([put, get, size, high]: [u32; 4], each: u32, unused: u32, overflows: u32
     let is_ring = size > unused && size < MOST && put < size && get < size && high < size;
     let used = if put >= get { put - get } else { put.checked_add(size)?.checked_sub(get)? };
     let room = size.checked_sub(unused)?;
-    (is_ring && used <= room).then_some(Fill { size: room / each, used: used / each, high: high / each, overflows })
+    let is_ring = is_ring && used <= room;
+    is_ring.then_some(Fill { size: room / each, used: used / each, high: high / each, overflows })
 }
 
 #[cfg(test)]
