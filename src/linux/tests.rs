@@ -1,9 +1,11 @@
 //! A reader process reads the same as a read in place, and is given up if there is no answer.
 
+use crate::linux::descriptors::without_any;
 use crate::linux::memory::Memory;
 use crate::linux::opened::Opened;
 use crate::linux::process;
 use crate::linux::reader::budget::Refused;
+use crate::linux::reader::file::{Handle, ATTRIBUTES};
 use crate::linux::reader::shared::MAX_DATA;
 use crate::linux::reader::thread::refused;
 use crate::linux::reader::{mark_responsive, unresponsive, use_reader_process, Inspection};
@@ -42,6 +44,37 @@ fn readers_read_the_same_as_in_place() {
     });
     assert_eq!((&here.0, &here.1), (&there.0, &there.1));
     assert!(here.2.iter().any(|mapping| there.2.contains(mapping)));
+}
+
+/// The kernel makes the event, and leaves out the descriptor of it that this program has no room for.
+#[test]
+fn an_event_without_a_descriptor_is_a_want_of_room() {
+    let name = "reader::an_event_without_a_descriptor_is_a_want_of_room";
+    // PERF_TYPE_SOFTWARE, the size, PERF_COUNT_SW_DUMMY, and exclude_kernel (linux/perf_event.h)
+    let mut attributes = [0; ATTRIBUTES];
+    attributes[..4].copy_from_slice(&1_u32.to_ne_bytes());
+    attributes[4..8].copy_from_slice(&(ATTRIBUTES as u32).to_ne_bytes());
+    attributes[8..16].copy_from_slice(&9_u64.to_ne_bytes());
+    attributes[40..48].copy_from_slice(&(1_u64 << 5).to_ne_bytes());
+    let told = without_any(|| {
+        for descriptor in 3..32 {
+            // SAFETY: a descriptor of this thread alone, which nobody uses.
+            let _ = unsafe { libc::close(descriptor) };
+        }
+        let (handle, _) = Handle::name(Path::new("/proc/self/exe")).ok()?;
+        use_reader_process();
+        let pid = std::process::id();
+        let inspection = Inspection::begin(pid, 1 << 20, Duration::from_secs(60));
+        handle.event(pid, pid as i32, &attributes)?.ok()?;
+        // SAFETY: a constant string, and descriptors of this thread; all are closed when it ends.
+        while unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) } >= 0 {}
+        let error = handle.event(pid, pid as i32, &attributes)?.err()?;
+        Some((error.raw_os_error(), inspection.end()))
+    });
+    let Some(told) = told.flatten() else {
+        return not_run(name, Needs::root_or_kernel("perf_event_open, and a limit of files"));
+    };
+    assert_eq!(told, (Some(libc::EMFILE), Some(Refused::NoRoom)));
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl ReaderProcess {
         if stuck() >= MAX_STUCK {
             return Err(Refused::TooManyStuck.into());
         }
-        let shared = Shared::new().ok_or(io::ErrorKind::OutOfMemory)?;
+        let shared = Shared::new().ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         let mut ends: [RawFd; 2] = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
         // SAFETY: the call writes two descriptors.

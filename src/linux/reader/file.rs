@@ -222,6 +222,8 @@ impl Handle {
             buffer.thread = thread;
             buffer.data.iter_mut().zip(attributes.iter().take(ATTRIBUTES)).for_each(|(to, from)| *to = *from);
         })?;
-        Some(answer.and_then(|(_, descriptor)| descriptor.ok_or_else(|| io::ErrorKind::NotFound.into())))
+        // the event is there, but not the descriptor: this program may open no more
+        let no_room = || io::Error::from_raw_os_error(libc::EMFILE);
+        Some(answer.and_then(|(_, descriptor)| descriptor.ok_or_else(no_room)))
     }
 }

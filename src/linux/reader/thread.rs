@@ -181,7 +181,8 @@ impl ThreadReader {
                     }
                 }
                 // the kernel leaves out a descriptor that there is no room for
-                let is_left_out = matches!(reply, Ok((_, None))) && request == Request::Name;
+                let passes_one = matches!(request, Request::Name | Request::Event);
+                let is_left_out = passes_one && matches!(reply, Ok((_, None)));
                 let lacks_room = reply.as_ref().err().and_then(Refused::by);
                 self.refused = lacks_room.or(is_left_out.then_some(Refused::NoRoom)).or(self.refused);
                 reply
