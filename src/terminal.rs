@@ -42,6 +42,15 @@ pub fn wait_for_nobody() {
     }
 }
 
+/// The ending of a noun of which there are so many.
+pub fn plural(count: u64) -> &'static str {
+    if count == 1 {
+        ""
+    } else {
+        "s"
+    }
+}
+
 /// Standard output, a line at a time.
 #[allow(clippy::disallowed_methods)] // the one place
 pub fn standard_output() -> Lines<Stream> {

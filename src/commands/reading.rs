@@ -10,7 +10,7 @@ use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::reading::{self, Outcome};
 use crate::recorder::sink::Sink;
 use crate::recorder::Options;
-use crate::terminal::complain;
+use crate::terminal::{complain, plural};
 
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
@@ -108,8 +108,9 @@ impl Finished {
             self.lines().iter().for_each(|line| complain(line));
         }
         if let Some(deleted) = status.map(|status| status.deleted).filter(|deleted| *deleted > 0) {
+            let segments = if deleted == 1 { "segment was" } else { "segments were" };
             complain(&format!(
-                "{deleted} segments were deleted to stay within --max-disk: to keep all, give more"
+                "{deleted} {segments} deleted to stay within --max-disk: to keep all, give more"
             ));
         }
         let last = self.outcome.errors.pop();
@@ -133,7 +134,8 @@ impl Finished {
         let Outcome { packets, decoded, other_tcp, udp, other_ip, not_ip, too_short, .. } = self.outcome;
         let seconds = self.outcome.span.map_or(0.0, |(first, last)| (last - first) as f64 / SECOND);
         let part = if self.outcome.is_part { ", ended before the end of the file" } else { "" };
-        let mut lines = vec![format!("{}: {packets} packets in {seconds:.3} s{part}", self.names)];
+        let s = plural(packets);
+        let mut lines = vec![format!("{}: {packets} packet{s} in {seconds:.3} s{part}", self.names)];
         let losses = [
             (self.lost, "bytes of their streams"),
             (self.outcome.dropped, "packets by the capturing program"),
@@ -154,12 +156,20 @@ impl Finished {
         if ca.0 + datagrams > 0 || pva.0 == 0 {
             let (packets, circuits, puts) = ca;
             found.push(format!(
-                "{packets} packets of Channel Access, {circuits} circuits, {puts} puts, {datagrams} datagrams"
+                "{packets} packet{} of Channel Access, {circuits} circuit{}, {puts} put{}, {datagrams} datagram{}",
+                plural(packets),
+                plural(circuits),
+                plural(puts),
+                plural(datagrams)
             ));
         }
         if pva.0 > 0 {
             let (packets, circuits, puts) = pva;
-            found.push(format!("{packets} packets of PVAccess, {circuits} circuits, {puts} puts and calls"));
+            found.push(format!(
+                "{packets} packet{} of PVAccess, {circuits} circuit{}, {puts} puts and calls",
+                plural(packets),
+                plural(circuits)
+            ));
         }
         lines.push(format!("{}; losses: {lost}", found.join("; ")));
         if self.outcome.cut > 0 {
@@ -207,7 +217,8 @@ impl Finished {
         if times > 0 {
             let most = most as f64 / SECOND;
             lines.push(format!(
-                "the capture's clock goes back {times} times, by up to {most:.3} s: the log has it as a clock that was set"
+                "the capture's clock goes back {times} time{}, by up to {most:.3} s: the log has it as a clock that was set",
+                plural(times)
             ));
         }
         lines

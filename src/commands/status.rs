@@ -11,7 +11,7 @@ use crate::control::{self, AskError, Reply, Request};
 use crate::failure::Failure;
 use crate::json::string;
 use crate::recorder::report::bytes;
-use crate::terminal;
+use crate::terminal::{self, plural};
 
 command! {
     /// Show recorder status
@@ -50,9 +50,11 @@ fn at_rest(directory: &Path, json: bool) -> Result<String, Failure> {
         )
     } else {
         format!(
-            "running   no\ndisk      {} in {} segments\npins      {kept} segments, {}\n",
+            "running   no\ndisk      {} in {} segment{}\npins      {kept} segment{}, {}\n",
             bytes(taken),
             found.len(),
+            plural(found.len() as u64),
+            plural(kept),
             bytes(kept_taken)
         )
     })

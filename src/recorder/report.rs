@@ -11,7 +11,7 @@ use crate::json::{array, string};
 use crate::linux::clock::{self, iso};
 use crate::recorder::heartbeat::Times;
 use crate::recorder::host::name_of;
-use crate::terminal;
+use crate::terminal::{self, plural};
 
 /// Nanoseconds between counts.
 const COUNT_PERIOD: u64 = 1_000_000_000;
@@ -213,17 +213,19 @@ impl Report {
             None => line("storing", format_args!("yes")),
             Some(reason) => line("storing", format_args!("PAUSED: {reason}")),
         }
-        line("stored", format_args!("{} events, {}", status.stored, bytes(status.written)));
+        let stored = status.stored;
+        line("stored", format_args!("{stored} event{}, {}", plural(stored), bytes(status.written)));
         let lost: Vec<String> = self.lost().map(|(source, count)| format!("{count} {source}")).collect();
         line("lost", format_args!("{}", if lost.is_empty() { "nothing".into() } else { lost.join(", ") }));
         line("snapshots", format_args!("{}", self.snapshots.words(now)));
         line(
             "disk",
             format_args!(
-                "{} of {} in {} segments; {} deleted{}",
+                "{} of {} in {} segment{}; {} deleted{}",
                 bytes(status.taken),
                 bytes(self.max_disk),
                 status.segments,
+                plural(status.segments as u64),
                 status.deleted,
                 if status.deleted_early > 0 {
                     format!(", {} of them since the file system was full", status.deleted_early)
@@ -235,14 +237,15 @@ impl Report {
         line(
             "pins",
             format_args!(
-                "{} segments, {} of {}",
+                "{} segment{}, {} of {}",
                 status.pinned,
+                plural(status.pinned as u64),
                 bytes(status.pinned_taken),
                 bytes(status.pinned_share)
             ),
         );
         if status.waiting_marks > 0 {
-            line("marks", format_args!("{} wait to be stored", status.waiting_marks));
+            line("marks", format_args!("{} not stored yet", status.waiting_marks));
         }
         text.into_text()
     }
@@ -308,11 +311,13 @@ impl Snapshots {
             return if self.values > 0 { "the first is under way".into() } else { "none".into() };
         };
         let mut words = format!(
-            "{} values, {} properties; the last {} ago: {} values",
+            "{} value{}, {} properties; the last {} ago: {} value{}",
             self.values,
+            plural(self.values),
             self.properties,
             age(now, time),
-            end.taken
+            end.taken,
+            plural(end.taken.into())
         );
         for (count, what) in [
             (end.unread, "changing or unreadable"),
@@ -320,7 +325,7 @@ impl Snapshots {
             (end.properties_left, "without room for their properties"),
         ] {
             if count > 0 {
-                words += &format!(", {count} records {what}");
+                words += &format!(", {count} record{} {what}", plural(count.into()));
             }
         }
         words
@@ -515,7 +520,7 @@ mod tests {
         let text = report.text(200 * SECOND, Times::default());
         assert!(
             text.contains(
-                "snapshots 1 values, 0 properties; the last 5.0 s ago: 1 values, 2 records changing or unreadable, \
+                "snapshots 1 value, 0 properties; the last 5.0 s ago: 1 value, 2 records changing or unreadable, \
                  40 records without room for their properties\n"
             ),
             "{text}"

@@ -8,6 +8,7 @@
 //! can't be used is a state, like a failing disk.
 
 use super::failure::{Doing, Failure};
+use super::recovery::lost_words;
 use super::segment::Open;
 use super::{State, Writer};
 use crate::name::SegmentName;
@@ -72,11 +73,8 @@ impl<S: Storage> Writer<S> {
         }
         match self.settle().and_then(|()| self.begin_segment()) {
             Ok(()) => {
-                let lost = self.losses.unreported();
-                self.say(format!(
-                    "{}; recording goes on there in a new segment; {lost} events were lost",
-                    astray.reason
-                ));
+                let lost = lost_words(self.losses.unreported());
+                self.say(format!("{}; recording goes on there in a new segment; {lost}", astray.reason));
             }
             Err(failure) => self.pause(failure),
         }

@@ -12,6 +12,14 @@ const LAST_RETRY: u64 = 30_000_000_000;
 /// Time without an error after which the next one counts as new, nanoseconds. Until then, attempts and the lines about
 /// them become ever rarer.
 const CALM: u64 = 60_000_000_000;
+
+/// How many events were lost.
+pub(super) fn lost_words(lost: u64) -> String {
+    match lost {
+        1 => "1 event was lost".into(),
+        _ => format!("{lost} events were lost"),
+    }
+}
 impl<S: Storage> Writer<S> {
     pub(super) fn end_segment_or_pause(&mut self) {
         if let Err(failure) = self.end_segment() {
@@ -60,7 +68,7 @@ impl<S: Storage> Writer<S> {
                 // what a disk refused to sync may be readable until the memory that holds it is given up
                 let lost = match self.losses.unreported() {
                     0 => "no event is known to be lost".into(),
-                    lost => format!("{lost} events were lost"),
+                    lost => lost_words(lost),
                 };
                 self.say(format!("storing again; {lost}"));
                 self.store_waiting_marks();

@@ -363,8 +363,8 @@ impl<W: Write> Sink for Printer<W> {
                 self.line(&line);
             }
             Fact::ChainsLeftOut(thinned) => {
-                let line =
-                    format!("Thinned: {} chains of {} left out", thinned.count, self.record(thinned.record));
+                let (count, record) = (thinned.count, self.record(thinned.record));
+                let line = format!("Thinned: {count} chain{} of {record} left out", terminal::plural(count));
                 self.line(&line);
             }
             Fact::SignalSent(sent) => {
