@@ -275,12 +275,19 @@ impl Capture {
         Ok(())
     }
 
-    /// Captures these ports, if it does not yet. The old filter stays if the new one is refused: why, if the last one was not.
+    /// Captures these ports, if it does not yet; of more than there is room for those that it captured before, and some of the
+    /// others. The old filter stays if the new one is refused. Returns why not all are captured, if all were before.
     pub fn follow(&mut self, ports: &Ports) -> Option<&CaptureError> {
         let was_refused = self.not_changed.is_some();
         // one of the two may have been changed
         let is_set = !was_refused && self.ports == *ports;
         self.not_changed = if is_set { None } else { self.set_ports(ports).err() };
+        if let Some(CaptureError::TooManyPorts(_)) = self.not_changed {
+            let fitting = ports.at_most(MAX_PORTS, &self.ports);
+            if fitting != self.ports {
+                self.not_changed = self.set_ports(&fitting).err().or(self.not_changed.take());
+            }
+        }
         self.not_changed.as_ref().filter(|_| !was_refused)
     }
 

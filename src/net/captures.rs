@@ -29,6 +29,7 @@ use crate::bpf::load::LoadError;
 use crate::linux::aside;
 use crate::linux::process;
 use crate::net::capture::{placed, Capture, CaptureError, Filtering, Packet, Told, HANDED_OVER};
+use crate::net::filter::MAX_PORTS;
 use crate::net::merge::pass_on;
 use crate::net::ring::BLOCKS;
 use crate::net::service::Ports;
@@ -99,6 +100,11 @@ impl fmt::Display for NamespaceError {
 }
 
 impl std::error::Error for NamespaceError {}
+
+/// Whether a process that serves these ports has more than there is room for, so that none of them is to be captured.
+pub fn are_too_many(ports: [&[u16]; 2]) -> bool {
+    ports[0].len() + ports[1].len() > MAX_PORTS
+}
 
 type Opened = Result<Capture, NamespaceError>;
 
@@ -284,15 +290,18 @@ impl Captures {
         self.here
     }
 
-    /// Why the packets of servers with these ports in a namespace are not captured; `None` if they are, or will be.
-    pub fn refused(&self, namespace: Namespace, ports: &[&[u16]]) -> Option<&dyn fmt::Display> {
+    /// Why the packets of a server with these ports in a namespace are not captured; `None` if they are, or will be.
+    pub fn refused(&self, namespace: Namespace, ports: [&[u16]; 2]) -> Option<&dyn fmt::Display> {
+        if are_too_many(ports) {
+            return Some(&"its process alone has more than 256 ports");
+        }
         let capture = match self.others.get(&namespace) {
             Some(Other::Refused(reason, _) | Other::Opening(_, Some(reason))) => return Some(reason),
             Some(Other::Open { capture, .. }) => &**capture,
             None if namespace == self.here => &self.own,
             Some(Other::Opening(_, None)) | None => return None,
         };
-        let why = ports.iter().copied().flatten().find_map(|port| capture.lacks(*port))?;
+        let why = ports.into_iter().flatten().find_map(|port| capture.lacks(*port))?;
         Some(why)
     }
 
@@ -445,7 +454,7 @@ mod tests {
         let all = wanted(captures.here(), &children.0);
         settle(&mut captures, &all);
         assert_eq!(captures.namespaces().len(), 1 + MAX_OTHERS);
-        let refused = all.keys().filter_map(|&namespace| captures.refused(namespace, &[]));
+        let refused = all.keys().filter_map(|&namespace| captures.refused(namespace, [&[], &[]]));
         let refused: Vec<String> = refused.map(ToString::to_string).collect();
         let too_many = NamespaceError::TooMany.to_string();
         assert!(refused.len() == 2 && refused.iter().all(|why| *why == too_many), "{refused:?}");
@@ -500,7 +509,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
             captures.follow(0, &BTreeMap::new());
         }
-        assert!(captures.refused(1, &[]).is_none());
+        assert!(captures.refused(1, [&[], &[]]).is_none());
     }
 
     /// The log says of which servers, until they are.
@@ -516,7 +525,7 @@ mod tests {
             let ports: Vec<u16> = (6000..6000 + servers).collect();
             let wanted = Wanted { ports: Ports::of(&SERVICE, &ports), ..Wanted::default() };
             let said = captures.follow(0, &BTreeMap::from([(here, wanted)])).len();
-            let lacks = |port: u16| captures.refused(here, &[&[], &[port]]).is_some();
+            let lacks = |port: u16| captures.refused(here, [&[], &[port]]).is_some();
             (said, lacks(6000), lacks(6300))
         };
         assert_eq!(follow(2), (0, false, false));
@@ -524,5 +533,31 @@ mod tests {
         assert_eq!(follow(400), (0, false, true), "it is tried again, and said once");
         assert_eq!(follow(20), (0, false, false));
         assert_eq!(follow(400), (1, false, true));
+    }
+
+    /// Anybody may listen to as many.
+    #[test]
+    fn what_there_is_no_room_for_does_not_cost_others_theirs() {
+        let own = match Capture::open(&[], &Ports::default()) {
+            Ok(own) => own,
+            Err(error) => return not_run("captures", Needs::root_or_kernel(error.to_string())),
+        };
+        let mut captures = Captures::new(own, Filtering::Stateless);
+        let here = captures.here();
+        let crowd: Vec<u16> = (20_000..20_300).collect();
+        assert!(captures.refused(here, [&crowd, &[]]).is_some(), "it could never have room");
+        let halves = [&crowd[..150], &crowd[150..]];
+        assert!(halves.iter().all(|half| captures.refused(here, [half, &[]]).is_none()));
+        let mut follow = |others: &[u16]| {
+            let ports = Ports::of(&SERVICE, &[others, crowd.as_slice()].concat());
+            let wanted = Wanted { ports, ..Wanted::default() };
+            captures.follow(0, &BTreeMap::from([(here, wanted)]));
+            let is_refused = |ports: &[u16]| captures.refused(here, [ports, &[]]).is_some();
+            assert!(is_refused(halves[1]) && !is_refused(halves[0]));
+            others.iter().any(|port| is_refused(&[*port]))
+        };
+        assert!(!follow(&[5064]));
+        assert!(follow(&[5064, 5066]), "the crowd was there before");
+        assert!(!follow(&[5064]));
     }
 }

@@ -53,6 +53,19 @@ impl Ports {
         }
     }
 
+    /// So many of these ports: first those that are among others, too, then the lowest.
+    pub fn at_most(&self, most: usize, first: &Ports) -> Ports {
+        let mut some = Ports::default();
+        for is_first in [true, false] {
+            for (service, ports) in self.iter() {
+                let ports = ports.iter().copied().filter(|port| first.has(service, *port) == is_first);
+                let ports: Vec<u16> = ports.take(most - some.len()).collect();
+                some.add(service, &ports);
+            }
+        }
+        some
+    }
+
     /// The ports of a protocol's servers, sorted, each once.
     pub fn get(&self, service: &Service) -> &[u16] {
         let found = self.0.iter().find(|(other, _)| other.name == service.name);
@@ -115,5 +128,11 @@ mod tests {
         turned.add(&ONE, &[5064, 6000]);
         assert_eq!(ports, turned);
         assert!(Ports::of(&ONE, &[]).is_empty() && Ports::of(&ONE, &[]) == Ports::default());
+        let mut first = Ports::of(&ONE, &[6000, 7000]);
+        assert_eq!(ports.at_most(2, &first), Ports::of(&ONE, &[5064, 6000]));
+        first.add(&OTHER, &[5075]);
+        let some = ports.at_most(2, &first);
+        assert_eq!((some.get(&ONE), some.get(&OTHER)), (&[6000][..], &[5075][..]));
+        assert_eq!((ports.at_most(9, &first), ports.at_most(0, &first)), (turned, Ports::default()));
     }
 }

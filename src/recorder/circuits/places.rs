@@ -6,7 +6,7 @@ use iocrec_log::event::IocId;
 use nix::errno::Errno;
 
 use crate::ca;
-use crate::net::captures::Wanted;
+use crate::net::captures::{are_too_many, Wanted};
 use crate::net::Namespace;
 use crate::pva;
 use crate::recorder::env::Env;
@@ -49,8 +49,11 @@ impl Places {
             let pid = ioc.pid;
             let new = || Wanted { pid, ..Wanted::default() };
             let place = wanted.entry(namespace).or_insert_with(new);
-            place.ports.add(&ca::SERVICE, &ioc.about.ca_ports);
-            place.ports.add(&pva::SERVICE, &ioc.about.pva_ports);
+            // others need the room
+            if !are_too_many([&ioc.about.ca_ports, &ioc.about.pva_ports]) {
+                place.ports.add(&ca::SERVICE, &ioc.about.ca_ports);
+                place.ports.add(&pva::SERVICE, &ioc.about.pva_ports);
+            }
             // of several, always choose the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
         }
@@ -91,5 +94,22 @@ mod tests {
         }
         bench.procfs.remove(PID);
         assert!(wanted(&mut bench), "it is just ending");
+    }
+
+    /// All ports of a namespace are in one filter, which has room for 256.
+    #[test]
+    fn a_process_with_too_many_ports_takes_no_room() {
+        let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+        bench.procfs.set(PID, FakeProcess { start: 1, namespace: 7, ..FakeProcess::default() });
+        bench.trace(&ioc);
+        let mut ports = |count: u16| {
+            let cx = bench.context();
+            for ioc in cx.iocs.iter_mut() {
+                ioc.about.ca_ports = (6000..6000 + count).collect();
+                ioc.about.pva_ports = vec![5075];
+            }
+            Places::find(&cx.env, cx.iocs).wanted[&7].ports.len()
+        };
+        assert_eq!((ports(255), ports(256), ports(2)), (256, 0, 3));
     }
 }

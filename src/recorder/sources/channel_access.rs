@@ -89,7 +89,7 @@ impl ChannelAccess {
             let reason = match &ioc.namespace {
                 Ok(namespace) => {
                     let ports = [ioc.about.ca_ports.as_slice(), ioc.about.pva_ports.as_slice()];
-                    captures.refused(*namespace, &ports).map(ToString::to_string)
+                    captures.refused(*namespace, ports).map(ToString::to_string)
                 }
                 Err(errno) => Some(std::io::Error::from(*errno).to_string()),
             };
