@@ -18,7 +18,7 @@ use crate::net::losses::Losses;
 use crate::net::packet;
 use crate::net::protocol::{Bytes, Closing, Ends, Protocol, Side, Unbelieved};
 use crate::net::service::Service;
-use crate::net::sides::{Direction, Sides, Unframed};
+use crate::net::sides::{at_least, Direction, Sides, Unframed};
 use crate::net::stream::Gap;
 use crate::net::Namespace;
 
@@ -213,7 +213,7 @@ impl Protocol for ChannelAccess {
             return;
         }
         self.frame(circuit, side, out, |framer, sink| framer.gap(time, length, cause, sink));
-        self.count(circuit, time, side, length.into(), false);
+        self.count(circuit, time, side, at_least(length.into()), false);
         if let (Side::Server, Gap::Lost | Gap::Unseen, Some(traffic), Some(id)) =
             (side, cause, &mut self.traffic, circuit.id())
         {

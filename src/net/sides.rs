@@ -7,6 +7,16 @@ use crate::net::stream::Gap;
 /// as something of another protocol. It is still inspected.
 const FOREIGN_AFTER: u64 = 64 << 10;
 
+/// How many bytes are missing at least in a gap that seems to have this length. Where a stream went back, since it had gone on
+/// at what was not its sender's, or has come round, the length says only that.
+pub fn at_least(length: u64) -> u64 {
+    if length > i32::MAX as u64 {
+        1
+    } else {
+        length
+    }
+}
+
 /// Cuts one direction into a protocol's messages.
 pub trait Direction {
     /// The next byte is the first of the stream.
@@ -82,7 +92,7 @@ impl<F: Direction> Sides<F> {
     pub fn count(&mut self, side: Side, gap: Option<Gap>) {
         let lost = self.of(side).take_lost();
         match gap {
-            Some(Gap::Lost | Gap::Unseen) => self.lost.0 += lost,
+            Some(Gap::Lost | Gap::Unseen) => self.lost.0 += at_least(lost),
             Some(Gap::Elided) | None => self.lost.1 += lost,
         }
     }
