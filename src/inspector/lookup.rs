@@ -74,10 +74,13 @@ fn described(server: Server, iocs: &HashSet<u32>) -> Option<CaServer> {
     Some(CaServer { server, start, process })
 }
 
+/// Sockets of a process that are listed at most: more than a server has clients, and their numbers take 2 MiB.
+const MAX_SOCKETS: usize = 1 << 16;
+
 /// The clients that are connected to one of these ports, each with the address that it is connected to.
 fn served(pid: u32, clients: Vec<Client>, ports: &[u16]) -> Vec<ServedClient> {
     let connections = sockets::connections(pid);
-    let held: HashSet<u64> = sockets::held(&process::directory(pid), usize::MAX).into_iter().collect();
+    let held: HashSet<u64> = sockets::held(&process::directory(pid), MAX_SOCKETS).into_iter().collect();
     let served = clients.into_iter().filter_map(|client| {
         let server = sockets::local_end(&connections, client.address, ports, &held)?;
         Some(ServedClient { server, client })

@@ -44,7 +44,7 @@ const BLOCKS_OF_MORE: usize = BLOCKS / 8;
 /// Maximum number of other namespaces: a machine with IOCs in more containers has the processors for several recorders.
 pub const MAX_OTHERS: usize = 64;
 /// The same for one that a user has made: anybody makes as many as he likes, and the rest is for those of root.
-const MAX_WITH_USERS: usize = MAX_OTHERS / 4 * 3;
+pub const MAX_WITH_USERS: usize = MAX_OTHERS / 4 * 3;
 /// Time until a refused namespace is tried again, nanoseconds: memory or descriptors may have been short.
 const RETRY: u64 = 10_000_000_000;
 
@@ -384,7 +384,7 @@ pub fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::linux::clock;
     use crate::net::service::Service;
@@ -395,7 +395,7 @@ mod tests {
     static SERVICE: Service = Service { name: "test", requests: |_, _| (), rule: |_, _| (), protocol: None };
 
     /// Processes, each with a network namespace of its own.
-    struct Children(Vec<Child>);
+    pub struct Children(pub Vec<Child>);
 
     impl Drop for Children {
         fn drop(&mut self) {
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    fn children(count: usize) -> Children {
+    pub fn children(count: usize) -> Children {
         let start = |_| {
             let mut command = Command::new("unshare");
             command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -414,7 +414,19 @@ mod tests {
         Children((0..count).map(start).collect())
     }
 
-    fn wanted(here: Namespace, children: &[Child]) -> BTreeMap<Namespace, Wanted> {
+    /// The same, whose namespaces a user has made; `None` if users may not.
+    pub fn of_user(count: usize) -> Option<Children> {
+        use std::os::unix::process::CommandExt;
+        let of_user = |program: &str| {
+            let mut command = Command::new("unshare");
+            command.args(["-Un", program]).stdin(Stdio::piped()).stdout(Stdio::null()).uid(1234).gid(1234);
+            command
+        };
+        let may = of_user("true").status().is_ok_and(|status| status.success());
+        may.then(|| Children((0..count).map(|_| of_user("cat").spawn().expect("unshare")).collect()))
+    }
+
+    pub fn wanted(here: Namespace, children: &[Child]) -> BTreeMap<Namespace, Wanted> {
         let begin = Instant::now();
         let apart = |child: &Child| loop {
             let namespace = process::namespace(child.id()).expect("it lives");
@@ -472,23 +484,16 @@ mod tests {
 
     #[test]
     fn users_leave_room_for_root_s_containers() {
-        use std::os::unix::process::CommandExt;
         let name = "captures::users_leave_room_for_root_s_containers";
         let own = match Capture::open(&[], &Ports::default()) {
             Ok(own) => own,
             Err(error) => return not_run(name, Needs::root_or_kernel(error.to_string())),
         };
-        let of_user = |program: &str| {
-            let mut command = Command::new("unshare");
-            command.args(["-Un", program]).stdin(Stdio::piped()).stdout(Stdio::null()).uid(1234).gid(1234);
-            command
-        };
-        if !of_user("true").status().is_ok_and(|status| status.success()) {
+        let Some(users) = of_user(MAX_WITH_USERS + 1) else {
             return not_run(name, Needs::root_or_kernel("user namespaces for users other than root"));
-        }
+        };
         let mut captures = Captures::new(own, Filtering::Stateless);
-        let users = (0..=MAX_WITH_USERS).map(|_| of_user("cat").spawn().expect("unshare")).collect();
-        let (users, roots) = (Children(users), children(1));
+        let roots = children(1);
         let mut all = wanted(captures.here(), &users.0);
         settle(&mut captures, &all);
         assert_eq!(captures.namespaces().len(), 1 + MAX_WITH_USERS);

@@ -9,9 +9,9 @@ use std::os::fd::RawFd;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
 
 use super::{Received, Selected, Socket, Taking};
-use crate::linux::aside;
+use crate::linux::{aside, process};
 use crate::net::capture::CaptureError;
-use crate::net::captures::{enter, NamespaceError, MAX_OTHERS};
+use crate::net::captures::{enter, NamespaceError, MAX_OTHERS, MAX_WITH_USERS};
 use crate::net::Namespace;
 
 /// Datagrams a second that are worth reading. A plant's hosts see some ten a second; who floods a network sends the same
@@ -116,12 +116,24 @@ impl Places {
                         Place::Refused(again)
                     }
                 },
-                _ if self.places.len() > MAX_OTHERS => Place::Refused(again),
+                _ if self.others() >= MAX_OTHERS
+                    || self.others() >= MAX_WITH_USERS && process::user_of_network(wanted.pid).is_some() =>
+                {
+                    Place::Refused(again)
+                }
                 _ => Place::Opening(open_in(namespace, wanted)),
             };
             self.places.insert(namespace, place);
         }
         failures
+    }
+
+    /// Number of other namespaces that are listened in, or will be.
+    fn others(&self) -> usize {
+        let is_other = |(namespace, place): &(&Namespace, &Place)| {
+            **namespace != self.here && !matches!(place, Place::Refused(_))
+        };
+        self.places.iter().filter(is_other).count()
     }
 
     /// A socket in the recorder's own namespace.
@@ -214,6 +226,9 @@ fn open_in(namespace: Namespace, wanted: &Wanted) -> Receiver<Result<Socket, Nam
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::captures::tests::{children, of_user, wanted as namespaces, Children};
+    use crate::not_run::{not_run, Needs};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_flood_is_thinned_out_and_all_are_taken_again() {
@@ -235,5 +250,36 @@ mod tests {
             assert_eq!(taking.bytes, if one_in == 1 { WHOLE } else { CUT });
         }
         assert_eq!(super::taking(390, 2).one_in, 2, "just below");
+    }
+
+    #[test]
+    fn users_leave_room_for_root_s_containers() {
+        let name = "udp::places::users_leave_room_for_root_s_containers";
+        if let Err(error) = Socket::open(Selected::default(), &[], ALL) {
+            return not_run(name, Needs::root_or_kernel(error.to_string()));
+        }
+        let Some(users) = of_user(MAX_WITH_USERS + 1) else {
+            return not_run(name, Needs::root_or_kernel("user namespaces for users other than root"));
+        };
+        let roots = children(1);
+        let here = process::namespace(std::process::id()).expect("it lives");
+        let mut places = Places::new(here, Vec::new(), None);
+        let mut all = BTreeMap::new();
+        let mut opened = |children: &Children| {
+            let new = namespaces(here, &children.0).into_iter();
+            all.extend(new.map(|(at, of)| (at, Wanted { pid: of.pid, ..Wanted::default() })));
+            let begin = Instant::now();
+            loop {
+                let failures = places.follow(0, &all);
+                assert!(failures.is_empty(), "{failures:?}");
+                if places.settled() {
+                    return places.open().count();
+                }
+                assert!(begin.elapsed() < Duration::from_secs(60), "it opens");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        assert_eq!(opened(&users), MAX_WITH_USERS);
+        assert_eq!(opened(&roots), MAX_WITH_USERS + 1);
     }
 }

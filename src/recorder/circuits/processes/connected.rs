@@ -181,6 +181,8 @@ fn watch(new: &Receiver<(Namespace, Connects)>, bell: &Bell, tell: &SyncSender<K
         }
         rings.retain(|(_, ring)| !ring.is_closed());
         if told.is_empty() {
+            // one that the kernel is still writing is readable, but can't be taken
+            thread::sleep(PAUSE);
             continue;
         }
         told.retain(|connect| {
