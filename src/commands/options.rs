@@ -25,7 +25,7 @@ option_group! { $
         iface: Vec<String>,
 
         /// TCP port of a server of Channel Access or PVAccess, in addition to those of local servers, which are found automatically; repeatable
-        #[argh(option, arg_name = "port")]
+        #[argh(option, arg_name = "port", from_str_fn(crate::commands::values::port))]
         port: Vec<u16>,
 
         /// take packets from this capture file (pcap or pcapng, also packed with gzip; - is standard input) instead of
@@ -34,7 +34,7 @@ option_group! { $
         read: Vec<String>,
 
         /// only this process; repeatable (default: all IOCs, including those that start later)
-        #[argh(option, arg_name = "pid")]
+        #[argh(option, arg_name = "pid", from_str_fn(crate::commands::values::pid))]
         pid: Vec<u32>,
 
         /// only records and PVs whose names match, such as 'SR:*'; repeatable

@@ -69,6 +69,22 @@ pub fn chains(text: &str) -> Result<u32, String> {
     }
 }
 
+/// The number of a process.
+pub fn pid(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(pid) if pid > 0 && i32::try_from(pid).is_ok() => Ok(pid),
+        _ => Err(format!("{text} is no number of a process; iocrec check shows those of IOCs")),
+    }
+}
+
+/// A TCP port.
+pub fn port(text: &str) -> Result<u16, String> {
+    match text.parse::<u16>() {
+        Ok(port @ 1..) => Ok(port),
+        _ => Err(format!("{text} is no TCP port; write a number from 1 to 65535")),
+    }
+}
+
 /// A number of lines a second, at least 1.
 pub fn lines(text: &str) -> Result<u32, String> {
     match text.parse() {
@@ -122,6 +138,20 @@ mod tests {
         assert_eq!([time_step("1ns"), time_step("1us"), time_step("1ms")], [Ok(1), Ok(1000), Ok(1_000_000)]);
         for wrong in ["0ns", "256", "2ms", "1s", "ns", "99999999999999999999us"] {
             assert!(time_step(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_processes_and_ports() {
+        assert_eq!((pid("1"), pid("2147483647")), (Ok(1), Ok(i32::MAX as u32)));
+        for wrong in ["-1", "0", "abc", "", "2147483648", "99999999999", "1.5"] {
+            let line = pid(wrong).unwrap_err();
+            assert!(line.contains("iocrec check"), "{line}");
+        }
+        assert_eq!((port("1"), port("65535")), (Ok(1), Ok(65535)));
+        for wrong in ["-1", "0", "http", "65536"] {
+            let line = port(wrong).unwrap_err();
+            assert!(line.contains("from 1 to 65535"), "{line}");
         }
     }
 

@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
 
 use crate::linux::text::printable;
 
@@ -56,6 +58,13 @@ pub fn pids() -> io::Result<Vec<u32>> {
         pids.extend(entry.map_err(named)?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
     }
     Ok(pids)
+}
+
+/// Whether there is a process of this number, though /proc may not show it to this user.
+pub fn exists(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
+    // no signal is sent
+    kill(Pid::from_raw(pid), None::<Signal>) != Err(Errno::ESRCH)
 }
 
 /// Start time of a process, nanoseconds after boot. Together with the pid it is unique.

@@ -7,8 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use crate::linux::proc::{
-    directory, flags, group_and_user_id, image, is_debugged, known_start, living, living_in, namespace,
-    parent, pids, sharer, sharer_of, size, start, thread_name, threads, user_id, user_ids, user_of_network,
+    directory, exists, flags, group_and_user_id, image, is_debugged, known_start, living, living_in,
+    namespace, parent, pids, sharer, sharer_of, size, start, thread_name, threads, user_id, user_ids,
+    user_of_network,
 };
 use crate::linux::text::printable;
 use crate::linux::{proc, reader};

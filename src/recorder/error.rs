@@ -43,6 +43,8 @@ pub enum NotTraced {
     DoesNotAnswer(Refused),
     /// It does not exist.
     NoProcess,
+    /// It exists, but /proc does not show it to this user.
+    Hidden,
     /// Nothing could be read of it.
     Unread(Errno),
     /// It has ended; its parent has yet to take its exit status.
@@ -81,6 +83,9 @@ impl fmt::Display for StartError {
                 }
                 NotTraced::NoProcess => {
                     write!(f, "there is no process {pid}; iocrec check lists the running IOCs")
+                }
+                NotTraced::Hidden => {
+                    write!(f, "process {pid} is hidden from this user (hidepid of /proc); run as root")
                 }
                 NotTraced::Unread(errno) => {
                     write!(f, "process {pid} can't be read: {}", std::io::Error::from(*errno))

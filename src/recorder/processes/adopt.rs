@@ -83,10 +83,10 @@ pub(super) fn why_not_traced(env: &Env<'_>, answers: &Answers, ports: &PortSearc
     let reason = if let Some(refused) = answers.unanswered(pid) {
         NotTraced::DoesNotAnswer(refused)
     } else if let Err(errno) = env.procfs().known_start(pid) {
-        if errno == Errno::ESRCH {
-            NotTraced::NoProcess
-        } else {
-            NotTraced::Unread(errno)
+        match errno {
+            Errno::ESRCH if process::exists(pid) => NotTraced::Hidden,
+            Errno::ESRCH => NotTraced::NoProcess,
+            _ => NotTraced::Unread(errno),
         }
     } else if env.procfs().is_zombie(pid) {
         NotTraced::HasEnded

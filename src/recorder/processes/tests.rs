@@ -375,6 +375,12 @@ fn a_start_without_what_was_asked_for_says_why() {
     assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok(), "one of the two is there");
     let line = format!("there is no process {OTHER_PID}; iocrec check lists the running IOCs");
     assert_eq!(bed.bench.messages.last(), Some(&line));
+    // this one exists, and /proc does not show it here
+    let own = std::process::id();
+    bed.bench.options.pids = vec![own];
+    let refused = bed.processes.started(&mut bed.bench.context(), true);
+    let line = format!("process {own} is hidden from this user (hidepid of /proc); run as root");
+    assert_eq!(refused.err().map(|error| error.to_string()), Some(line));
     // a process that takes long to inspect may be an IOC, but one that has ended is not
     bed.bench.options.pids = vec![PID + 1];
     bed.bench.procfs.set(PID + 1, FakeProcess::default());
