@@ -73,13 +73,16 @@ impl Stream {
         matches!(self, Stream::Output(_)) || !RECORDS.load(Ordering::Relaxed)
     }
 
-    /// Waits until it takes something; returns whether it does.
-    fn is_taken(&self) -> bool {
-        let stream = match self {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
             Stream::Output(out) => out.as_fd(),
             Stream::Error(error) => error.as_fd(),
-        };
-        while !takes(stream, MOMENT) {
+        }
+    }
+
+    /// Waits until it takes something; returns whether it does.
+    fn is_taken(&self) -> bool {
+        while !takes(self.as_fd(), MOMENT) {
             if !self.waits() || signals::ended() {
                 return false;
             }
@@ -108,6 +111,10 @@ impl Write for Stream {
                 }
                 // a terminal that has room for one byte says that it takes something, but takes no line feed
                 Err(Errno::EAGAIN) if self.waits() => std::thread::sleep(Duration::from_millis(10)),
+                // a terminal that was closed; a file can't be written
+                Err(Errno::EIO) if kind(self.as_fd()) == libc::S_IFCHR => {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
                 taken => return Ok(taken?),
             }
         }
@@ -118,11 +125,16 @@ impl Write for Stream {
     }
 }
 
+/// What kind of file a stream is.
+fn kind(stream: BorrowedFd<'_>) -> libc::mode_t {
+    fstat(stream).map_or(0, |about| about.st_mode & libc::S_IFMT)
+}
+
 /// Waits, for so many milliseconds at most, until a stream takes something. Returns whether it does, or has failed, which
 /// writing to it shows.
 fn takes(stream: BorrowedFd<'_>, milliseconds: u8) -> bool {
     // nothing else fills up; and some devices, such as /dev/kmsg, never say that they take something
-    let kind = fstat(stream).map_or(0, |about| about.st_mode & libc::S_IFMT);
+    let kind = kind(stream);
     if kind != libc::S_IFIFO && kind != libc::S_IFSOCK && !stream.is_terminal() {
         return true;
     }

@@ -11,6 +11,7 @@ use iocrec_log::storage::{Directory, WallClock};
 use iocrec_log::writer::{self, Status, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
+use nix::sys::stat::{umask, Mode};
 
 use super::options::{capture, process_choice, Capture, ProcessChoice};
 use super::values::{duration, size, time_step};
@@ -103,6 +104,9 @@ impl Command for Record {
         if clock.is_none() {
             terminal::wait_for_nobody();
         }
+        // without the capability to pass over modes it must be let into what it makes itself
+        let mask = umask(Mode::empty());
+        umask(mask - Mode::S_IRWXU);
         let directory = Directory::open_kept(&self.dir, Box::new(Guard::new(complain)))?.reserving(reserve);
         let directory = match clock.clone() {
             Some(clock) => directory.dated(WallClock(Box::new(move || clock.wall().max(0)))),

@@ -46,7 +46,7 @@ pub enum AskError {
         /// Why.
         error: Errno,
     },
-    /// The recorder does not answer this user.
+    /// The recorder hangs up on this user, or on everybody, since it ends.
     Silent(PathBuf),
     /// The recorder could not be asked, or has not answered in time.
     Io {
@@ -91,8 +91,12 @@ impl fmt::Display for AskError {
             }
             AskError::Silent(path) => write!(
                 f,
-                "the recorder of {} does not answer this user; run this as root",
-                path.display()
+                "the recorder of {} {}",
+                path.display(),
+                match nix::unistd::geteuid().is_root() {
+                    true => "has hung up: it is ending; try again",
+                    false => "does not answer this user; run this as root",
+                }
             ),
             AskError::Io { path, error } if error.kind() == io::ErrorKind::WouldBlock => write!(
                 f,
@@ -129,9 +133,7 @@ pub fn ask(directory: &Path, request: &Request) -> Result<Reply, AskError> {
         (Ok(_), Some(reply)) => Ok(reply),
         (Ok(_), None) => Err(AskError::Silent(path)),
         // it hangs up on a user that it does not trust before it reads the request
-        (Err(error), _) if has_hung_up(&error) && !nix::unistd::geteuid().is_root() => {
-            Err(AskError::Silent(path))
-        }
+        (Err(error), _) if has_hung_up(&error) => Err(AskError::Silent(path)),
         (Err(error), _) => Err(AskError::Io { path, error }),
     }
 }

@@ -136,6 +136,35 @@ fn watch_into_a_terminal_that_nobody_reads() {
     watch_that_nobody_reads("terminal", 600, || open_terminal(libc::STDOUT_FILENO));
 }
 
+/// It ends as where a pipe is closed, without a word of a disk.
+#[test]
+fn watch_into_a_terminal_that_was_closed() {
+    let Some(rig) = Rig::new("inherited-closed") else { return };
+    let ioc = rig.ioc("puts", PORT, "puts.db", &[]);
+    let mut command = Command::new(IOCREC);
+    command.args(["watch", "--no-console", "--pid", &ioc.pid_argument()]);
+    // SAFETY: between fork and exec only system calls on numbers and a path.
+    unsafe {
+        command.pre_exec(|| {
+            // its other end is the lowest descriptor that is free
+            let lowest = libc::open(c"/".as_ptr(), libc::O_PATH);
+            libc::close(lowest);
+            open_terminal(libc::STDOUT_FILENO);
+            libc::close(lowest);
+            Ok(())
+        });
+    }
+    let mut watch = rig.by("watch", &mut command);
+    wait_until("it watches", || watch.errors().contains("recording puts"));
+    let mut client = rig.client("libca", &[PORT], &[]);
+    wait_until("it ends", || {
+        client.put("PUT:LONG", 5, json!(1), true);
+        !watch.runs()
+    });
+    assert!(watch.wait().success(), "{}", watch.errors());
+    assert!(!watch.errors().contains("standard output"), "{}", watch.errors());
+}
+
 /// nohup means that a terminal that closes ends nothing.
 #[test]
 fn watch_under_nohup() {
@@ -177,6 +206,28 @@ fn limit_files(most: libc::rlim_t) {
     limit(libc::RLIMIT_NOFILE, most);
     // SAFETY: the call takes numbers.
     unsafe { libc::prctl(libc::PR_CAPBSET_DROP, RESOURCE, 0, 0, 0) };
+}
+
+/// The recorder, which keeps no capability to pass over modes, must be let into its log.
+#[test]
+fn a_mask_that_leaves_nothing() {
+    use std::os::unix::fs::MetadataExt;
+    let Some(rig) = Rig::new("inherited-mask") else { return };
+    let ioc = rig.ioc("puts", PORT, "puts.db", &[]);
+    let before = || {
+        // SAFETY: a number.
+        unsafe { libc::umask(0o777) };
+    };
+    let mut recorder = recorder(&rig, &ioc, &[], before);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let mode = |path: &std::path::Path| std::fs::metadata(path).expect("it is there").mode() & 0o777;
+    let log = std::path::PathBuf::from(rig.log());
+    assert_eq!(mode(&log), 0o700);
+    let files = std::fs::read_dir(&log).expect("a directory").map(|file| file.expect("a file").path());
+    let modes: Vec<u32> = files.map(|file| mode(&file)).collect();
+    assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
 }
 
 /// The kernel sends SIGXFSZ, which kills without a word.
