@@ -140,8 +140,9 @@ pub struct Capture {
     /// The ports that pass, and why others don't that should.
     ports: Ports,
     not_changed: Option<CaptureError>,
-    /// Names of the interfaces to watch; none for all.
+    /// Names of the interfaces to watch; none for all. And the numbers that they had last.
     interfaces: Vec<String>,
+    indices: Vec<u32>,
     /// Whether the stateful filter is new.
     tells: bool,
 }
@@ -215,6 +216,7 @@ impl Capture {
             not_changed: None,
             ports,
             interfaces,
+            indices,
             tells: false,
         })
     }
@@ -246,7 +248,8 @@ impl Capture {
         self.loading = None;
         match loaded {
             Some(Ok(mut programs)) => {
-                let Ok(indices) = indices(&self.interfaces) else { return };
+                // of one that is gone just now the stateless filter has the last number, too
+                let indices = indices(&self.interfaces).unwrap_or_else(|_| self.indices.clone());
                 programs.watch(&self.ports, &indices);
                 programs.set_grouped(self.grouped);
                 if let Err(why) = self.taps.iter().try_for_each(|tap| programs.attach(tap)) {
@@ -271,7 +274,7 @@ impl Capture {
     pub fn set_ports(&mut self, ports: &Ports) -> Result<(), CaptureError> {
         let indices = indices(&self.interfaces)?;
         set_filter(&mut self.taps, self.stateful.as_mut(), &indices, ports, self.grouped)?;
-        self.ports = ports.clone();
+        (self.ports, self.indices) = (ports.clone(), indices);
         Ok(())
     }
 
@@ -430,4 +433,29 @@ fn indices(names: &[String]) -> Result<Vec<u32>, CaptureError> {
         })
     };
     names.iter().map(index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::not_run::{not_run, Needs};
+
+    /// The programs take their time to load.
+    #[test]
+    fn the_stateful_filter_comes_though_an_interface_has_gone() {
+        let name = "capture::the_stateful_filter_comes_though_an_interface_has_gone";
+        let opened = Capture::with(&["lo".into()], &Ports::default(), Filtering::Stateful, BLOCKS);
+        let mut capture = match opened {
+            Ok(capture) if capture.is_loading() => capture,
+            Ok(_) => return not_run(name, Needs::root_or_kernel("a thread")),
+            Err(error) => return not_run(name, Needs::root_or_kernel(error.to_string())),
+        };
+        capture.interfaces = vec!["gone0".into()];
+        capture.settle();
+        if let Some(why) = capture.refused() {
+            return not_run(name, Needs::root_or_kernel(why.to_string()));
+        }
+        assert!(capture.stateful.is_some());
+        assert!(matches!(capture.set_ports(&Ports::default()), Err(CaptureError::NoSuchInterface { .. })));
+    }
 }

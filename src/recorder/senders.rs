@@ -12,7 +12,6 @@ use iocrec_log::event::{Address, Sender};
 use crate::ioc::script;
 use crate::linux::aside;
 use crate::linux::{clock, process, sockets, user};
-use crate::net::udp::scope;
 use crate::net::Namespace;
 
 /// Least time between two looks, nanoseconds; and as a multiple of the processor time of the last one.
@@ -95,7 +94,8 @@ pub struct Senders {
 impl Senders {
     /// Looks for a sender that was seen in a namespace with this process.
     pub fn find(&mut self, now: u64, namespace: Namespace, client: Address, pid: u32) {
-        let key = (scope(namespace, client.ip), client);
+        // in a namespace that it is seen from, too, its socket is not found
+        let key = (namespace, client);
         let is_known = self.known.get(&key).is_some_and(|at| now.saturating_sub(*at) < AGAIN);
         if is_known || self.waiting.len() >= MAX_WAITING {
             return;
@@ -171,6 +171,8 @@ mod tests {
         senders.find(1, namespace, client, pid);
         senders.find(1, namespace, stranger, pid);
         assert_eq!(senders.waiting.len(), 2, "each once");
+        senders.find(1, namespace + 1, stranger, pid);
+        assert_eq!(senders.waiting.len(), 3, "it may be of the other one");
         let (mut found, begin) = (Vec::new(), Instant::now());
         while found.is_empty() && begin.elapsed() < Duration::from_secs(20) {
             found = senders.step(PAUSE);
