@@ -8,8 +8,8 @@ use iocrec_cli::alias::{self, Alias};
 
 use crate::commands::{version, AnyCommand, Arguments};
 use crate::failure::{self, Failure, UsageError};
-use crate::linux::signals;
-use crate::terminal;
+use crate::linux::{signals, stack};
+use crate::terminal::{self, complain};
 
 /// Other names of options.
 pub static ALIASES: &[Alias] = &[
@@ -25,6 +25,12 @@ pub fn args_info() -> CommandInfoWithArgs {
 /// Runs the program with these arguments, which do not include the program's name.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     signals::begin();
+    if let Some(bytes) = stack::raise() {
+        complain(&format!(
+            "the stack may have only {} KiB (RLIMIT_STACK), perhaps too few: allow 2048 (ulimit -s, LimitSTACK=)",
+            bytes >> 10
+        ));
+    }
     failure::exit(parse(arguments).and_then(|request| match request {
         Request::Command(command) => command.run(),
         Request::Text(text) => Ok(terminal::print(&text)?),

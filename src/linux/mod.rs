@@ -4,7 +4,7 @@
 //!
 //! Inside, each line uses only those above it:
 //!
-//! * [`text`], [`width`], [`clock`], [`descriptors`], [`signals`], [`config`], [`machine`], [`btf`],
+//! * [`text`], [`width`], [`clock`], [`descriptors`], [`stack`], [`signals`], [`config`], [`machine`], [`btf`],
 //!   [`sock_diag`]: the kernel's answers about sockets
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
@@ -40,6 +40,7 @@ pub mod reader;
 pub mod signals;
 pub mod sock_diag;
 pub mod sockets;
+pub mod stack;
 pub mod text;
 pub mod user;
 pub mod version;

@@ -241,6 +241,12 @@ fn a_limit_of_file_sizes() {
     assert!(recorder.errors().contains("were not stored"), "{}", recorder.errors());
 }
 
+/// The kernel ends who needs more, and tells a stack that overflowed.
+#[test]
+fn a_limit_of_the_stack() {
+    works_and_ends("stack", || limit(libc::RLIMIT_STACK, 64 << 10));
+}
+
 #[test]
 fn a_limit_of_open_files() {
     let Some(rig) = Rig::new("inherited-files") else { return };
