@@ -30,6 +30,8 @@ const PAUSE: u64 = 900_000_000;
 const DEAR: u64 = 2000;
 const APART: u64 = 3_000_000_000;
 const TOO_DEAR: u64 = 300;
+/// Longest time between two attempts to enter a namespace, nanoseconds: most that can't be entered never can.
+const SELDOM: u64 = 60_000_000_000;
 /// An IOC may get a socket from another process: its descriptors are listed after this at the latest, nanoseconds.
 const LIST: u64 = 10_000_000_000;
 /// Data that waits for this time may be more than what is on its way, nanoseconds: two looks.
@@ -57,6 +59,8 @@ struct Place {
     looked: u64,
     next: u64,
     cost: u64,
+    /// Time from the last attempt in vain to the next.
+    pause: u64,
     /// What it found; `None` if nothing can be concluded.
     list: Option<Vec<Row>>,
     /// A number that changes with the sockets in the list, and whether it has.
@@ -98,6 +102,7 @@ impl Places {
                 looked: 0,
                 next: 0,
                 cost: 0,
+                pause: 0,
                 list: None,
                 sum: 0,
                 has_changed: true,
@@ -110,7 +115,11 @@ impl Places {
         if place.diag.is_none() && is_due && !sock_diag::is_refused() {
             place.diag = open(namespace, whose.pid);
             if place.diag.is_none() {
-                (place.looked, place.next) = (whose.now, whose.now + APART);
+                // each attempt takes a thread
+                if place.looked != whose.now {
+                    place.pause = (2 * place.pause).clamp(APART, SELDOM);
+                }
+                (place.looked, place.next) = (whose.now, whose.now + place.pause);
             }
         }
         // of its own namespace perhaps only for want of a descriptor or memory
@@ -574,6 +583,21 @@ mod tests {
         assert!(!tells(&mut places, child.id(), 11), "not that often");
         assert!(tells(&mut places, child.id(), 20));
         drop((child.kill(), child.wait()));
+    }
+
+    /// For years, perhaps.
+    #[test]
+    fn a_namespace_that_cannot_be_entered_is_tried_ever_more_rarely() {
+        let (mut places, mut attempts) = (Places::default(), 0);
+        for now in (1..=600).map(|second| second * 1_000_000_000) {
+            // two of its processes
+            for pid in [u32::MAX, u32::MAX - 1] {
+                let whose = Whose { namespace: 1, pid, now, is_alive: &|| true, circuit: &|_| None };
+                places.look(&whose, &mut Connections::default(), &mut |_, _| ());
+            }
+            attempts += u32::from(places.0[0].looked == now);
+        }
+        assert!(attempts < 20, "{attempts}");
     }
 
     #[test]
