@@ -35,10 +35,21 @@ pub struct Protocols {
     /// packets were cut to some length.
     cuts_are_losses: bool,
     fragments: Fragments,
-    /// Packets of kinds that are not decoded, and when the first of them came; not yet reported.
-    strange: [(u64, u64); Strange::ALL.len()],
+    /// Packets of kinds that are not decoded; not yet reported.
+    strange: [Strangers; Strange::ALL.len()],
     /// Time of the last report of them.
     reported: Option<u64>,
+}
+
+/// Packets of a kind that is not decoded.
+#[derive(Clone, Copy, Debug, Default)]
+struct Strangers {
+    count: u64,
+    /// When the first of them came.
+    since: u64,
+    /// Its sender and receiver, if they are known, and whether those of others differ.
+    ends: Option<(End, End)>,
+    several: bool,
 }
 
 /// Time between two reports of packets that are not decoded, nanoseconds. They go on for as long as somebody sends them.
@@ -51,7 +62,7 @@ impl Default for Protocols {
             pva: pva::Decoder::new(pva::Limits::default()),
             cuts_are_losses: false,
             fragments: Fragments::default(),
-            strange: [(0, 0); Strange::ALL.len()],
+            strange: Default::default(),
             reported: None,
         }
     }
@@ -69,15 +80,19 @@ impl Protocols {
 
     /// Reports packets that are not decoded.
     fn report_strange(&mut self, now: u64, out: &mut Vec<Event>) {
-        let most = self.strange.iter().map(|(count, _)| count).max();
-        if most == Some(&0) {
+        if self.strange.iter().all(|of| of.count == 0) {
             return;
         }
         self.reported = Some(now);
-        for (kind, (count, since)) in Strange::ALL.into_iter().zip(std::mem::take(&mut self.strange)) {
+        for (kind, of) in Strange::ALL.into_iter().zip(std::mem::take(&mut self.strange)) {
+            let Strangers { count, since, ends, several } = of;
             if count > 0 {
-                let cause =
+                let mut cause =
                     format!("packets from and to the servers' ports that are not decoded: {}", kind.name());
+                if let Some((source, destination)) = ends {
+                    let others = if several { ", and of other connections" } else { "" };
+                    cause += &format!(": from {source} to {destination}{others}");
+                }
                 let loss = Loss { source: LossSource::Stream, count, since, cause };
                 out.push(Event { time: now, fact: Fact::Loss(loss) });
             }
@@ -113,7 +128,7 @@ impl Protocols {
         out: &mut Vec<Event>,
     ) {
         if let Some(kind) = frame.strange {
-            self.note_strange(kind, time);
+            self.note_strange(kind, time, frame.segment.as_ref());
         }
         if let Some(segment) = frame.segment {
             if frame.joined && !self.all().iter().any(|decoder| decoder.serves(namespace, &segment)) {
@@ -124,11 +139,15 @@ impl Protocols {
         }
     }
 
-    /// Counts a packet that is not decoded.
-    pub fn note_strange(&mut self, kind: Strange, time: u64) {
-        if let Some((count, since)) = self.strange.get_mut(kind as usize) {
-            *since = if *count == 0 { time } else { *since };
-            *count += 1;
+    /// Counts a packet that is not decoded; the segment in it, as far as that can be read.
+    pub fn note_strange(&mut self, kind: Strange, time: u64, segment: Option<&Segment>) {
+        if let Some(of) = self.strange.get_mut(kind as usize) {
+            let ends = segment.map(|segment| (segment.source, segment.destination));
+            if of.count == 0 {
+                *of = Strangers { since: time, ends, ..Strangers::default() };
+            }
+            of.several |= of.ends != ends && of.ends != ends.map(|(one, other)| (other, one));
+            of.count += 1;
         }
     }
 
@@ -147,7 +166,7 @@ impl Protocols {
         };
         let is_ip6 = segment.source.v4().is_none() || segment.destination.v4().is_none();
         match at {
-            Some(0) if is_ip6 => return self.note_strange(Strange::Ip6, time),
+            Some(0) if is_ip6 => return self.note_strange(Strange::Ip6, time, Some(segment)),
             // behind several headers, no filter has looked at its ports
             None if is_ip6 => return,
             _ => {}
@@ -219,5 +238,35 @@ impl Protocols {
             decoder.finish(now, out);
         }
         self.report_strange(now, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_decoded_is_said_of_a_connection() {
+        let told = |others: &[Option<Segment>]| {
+            let (mut protocols, mut out) = (Protocols::default(), Vec::new());
+            others.iter().for_each(|of| protocols.note_strange(Strange::Damaged, 5, of.as_ref()));
+            protocols.tick(6, &mut out);
+            match out.as_slice() {
+                [Event { fact: Fact::Loss(loss), .. }] => (loss.count, loss.since, loss.cause.clone()),
+                _ => panic!("{out:?}"),
+            }
+        };
+        // IP and TCP headers, as far as they matter: 10.0.0.1:40000 and 10.0.0.2:5064
+        let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        packet.extend([0x9c, 0x40, 0x13, 0xc8, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 16, 1, 0, 0, 0, 0, 0]);
+        let there = Segment::parse(&packet, packet.len());
+        let back = there.map(|of| Segment { source: of.destination, destination: of.source, ..of });
+        let other = there.map(|of| Segment { source: End::v6(1, 2), ..of });
+        assert!(there.is_some());
+        let (count, since, cause) = told(&[there, back]);
+        assert_eq!((count, since), (2, 5));
+        assert!(cause.ends_with("drop them: from 10.0.0.1:40000 to 10.0.0.2:5064"), "{cause}");
+        assert!(told(&[there, other]).2.ends_with(":5064, and of other connections"));
+        assert!(told(&[None, there]).2.ends_with("drop them"));
     }
 }

@@ -150,7 +150,8 @@ impl Circuits {
         }
         // Before Linux 4.1 the kernel does not say what the hardware has verified, and put together.
         if unverified && checksum::is_wrong(bytes) && !version::running().is_before(4, 1) {
-            return self.protocols.note_strange(Strange::Damaged, time);
+            let segment = Frame::read(bytes, length).segment;
+            return self.protocols.note_strange(Strange::Damaged, time, segment.as_ref());
         }
         self.processes.note_packet(namespace, time, bytes);
         self.protocols.packet(namespace, time, bytes, length, place, &mut self.events);
