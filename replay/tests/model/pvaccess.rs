@@ -496,20 +496,6 @@ fn a_client_that_gives_up_gets_no_answer() {
     assert_eq!(seen, [("unknown", None), ("unknown", None)]);
 }
 
-/// An answer that was lost, or that a server which passed over a request never sent, does not come a minute later.
-#[test]
-fn answers_can_be_told_again_after_a_quiet_minute() {
-    let mut story = told();
-    story.asks(SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[0.5]));
-    for (second, number) in [(2, 1.5), (3, 2.5), (73, 3.5), (74, 4.5)] {
-        story.asks(second * SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[number]));
-        story.answers(second * SECOND + MS, 81, PvaKind::Put, 0, "");
-    }
-    let lines = story.puts();
-    let told: Vec<&str> = lines.iter().map(|line| &*line.status).collect();
-    assert_eq!(told, ["unknown", "unknown", "unknown", "ok", "ok"], "{lines:#?}");
-}
-
 /// Two requests of one number at once: QSRV1 refuses the second, before or after it answers the first (seen), and QSRV2
 /// passes it over. Which answer is whose is not known then, nor with that number later.
 #[test]

@@ -23,7 +23,7 @@ use super::{Engine, MAX_RECORDS};
 use crate::model::caller::{Caller, Role};
 use crate::model::chain::{Answer, Packet, PutSpan, PvaRequest, Span, SpanKind, Trigger};
 use crate::model::numbered::Numbered;
-use crate::model::open_chains::{SpanRef, LIMIT};
+use crate::model::open_chains::SpanRef;
 use crate::model::pva_value::{options, possible, sent, Sent};
 use crate::model::run;
 use crate::time::SECOND;
@@ -110,9 +110,9 @@ pub(super) struct Requests {
     asked: Numbered<(CircuitId, u32), VecDeque<SpanRef>>,
     /// Those numbers of requests whose answers can't be told apart: a request came while another with its number waited, or
     /// the client did not wait for its answer, which may have come all the same. QSRV1 refuses the second, before or after
-    /// it answers the first, and QSRV2 passes it over. With how many answers may still come, and when one was last asked for:
-    /// once all have, or none is waited for any more, later ones can be told again.
-    doubtful: HashMap<(CircuitId, u32), (u32, u64)>,
+    /// it answers the first, and QSRV2 passes it over. With how many answers may still come: once all have, later ones can be
+    /// told again.
+    doubtful: HashMap<(CircuitId, u32), u32>,
     /// Values that clients fetched before they put.
     before: Numbered<(CircuitId, u32), Sent>,
     /// Fields of channels whose names were never seen: those that are left, one if it is known.
@@ -170,15 +170,9 @@ impl Engine {
             unsay(&mut sent);
         }
         let key = (put.circuit, put.ioid);
-        // of what the server passed over, or was not captured, no answer comes
-        if self.pva.doubtful.get(&key).is_some_and(|(_, last)| time.saturating_sub(*last) > LIMIT) {
-            self.pva.doubtful.remove(&key);
-        }
         let owed = self.pva.doubtful.get_mut(&key);
         let is_doubtful = owed.is_some();
-        if let Some((owed, last)) = owed {
-            (*owed, *last) = (owed.saturating_add(1), time);
-        }
+        owed.into_iter().for_each(|owed| *owed = owed.saturating_add(1));
         let (dbf, count) = shape(sent.main());
         let requested = sent.main().filter(|_| changed).cloned().unwrap_or(Value::Unknown);
         let request = PvaRequest {
@@ -280,7 +274,7 @@ impl Engine {
         }
         let is_cancelled = answer.status == CANCELLED;
         let Some(mut asked) = self.pva.asked.remove(&key) else {
-            if let Some((owed, _)) = self.pva.doubtful.get_mut(&key).filter(|_| !is_cancelled) {
+            if let Some(owed) = self.pva.doubtful.get_mut(&key).filter(|_| !is_cancelled) {
                 *owed -= 1;
                 if *owed == 0 {
                     self.pva.doubtful.remove(&key);
@@ -294,7 +288,7 @@ impl Engine {
             if self.pva.doubtful.len() >= MAX_WAITING {
                 self.pva.doubtful.clear();
             }
-            self.pva.doubtful.insert(key, (u32::try_from(owed).unwrap_or(u32::MAX), time));
+            self.pva.doubtful.insert(key, u32::try_from(owed).unwrap_or(u32::MAX));
         }
         let is_known = is_cancelled || asked.len() == 1;
         for at in asked {
