@@ -14,6 +14,7 @@ const SECOND: u16 = 1;
 /// There are two paths: the first and the second argument.
 const BOTH: u16 = 1 << 2;
 /// Likewise, the second and the fourth.
+#[cfg(target_pointer_width = "64")]
 const BOTH_AT: u16 = 1 | 3 << 2;
 /// It has several buffers.
 const VECTOR: u16 = 1 << 4;
