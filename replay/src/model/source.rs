@@ -3,8 +3,8 @@
 //! Blocks are sorted, but neighbouring blocks may overlap: the recorder reads several queues (hits of each CPU,
 //! packets) in turn and writes a block once a second. An event can thus come later than another by as long as a flush
 //! and a turn of the loop; `WINDOW` is twice that. Where other programs have all processors, a turn lasts longer, and the
-//! hits of that time may be a block before the packets: so a look at the next block shows whether it is as old, and is
-//! read, too. Definitions take effect when they are read, so they may be a little early, never late. Ends take effect
+//! hits of that time may be a few blocks before the packets, or after them: so a look at the next blocks shows whether one
+//! is as old, and is read, too. Definitions take effect when they are read, so they may be a little early, never late. Ends take effect
 //! `KEEP` after their time, when no chain that is still to be printed refers to the ended definition.
 //!
 //! Segments are decoded on other threads, a few ahead of the current one. With a start time, segments and blocks that
@@ -41,6 +41,12 @@ const WINDOW: u64 = 2 * SECOND;
 /// two seconds, none comes that late.
 const MAX_PENDING: usize = 65_000;
 const MAX_PENDING_BYTES: usize = 16 << 20;
+/// Blocks after the next one that are looked at, some seconds; no more once they hold so many events, or a megabyte: where so
+/// much happens in a second, what may wait is soon full.
+const MAX_BEYOND: usize = 3;
+const MAX_BEYOND_EVENTS: usize = MAX_PENDING / 8;
+/// Bytes of a block in the file that count as an event.
+const AS_EVENT: u64 = 128;
 /// Time that definitions stay in effect after their end; what is older than a start time by that is not read.
 pub const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
@@ -127,6 +133,9 @@ pub struct Source {
     pending_bytes: usize,
     /// The block after these, with the time of its earliest event.
     coming: Option<(u64, Block)>,
+    /// What comes after it, as far as it was looked at, with the same time; nothing of it is in effect yet. Only the last
+    /// may be anything else than a block.
+    beyond: VecDeque<(u64, Part)>,
     /// The latest time read.
     newest: u64,
     /// Whether something is missing after the pending events.
@@ -271,6 +280,7 @@ impl Source {
             pending: Queue::default(),
             pending_bytes: 0,
             coming: None,
+            beyond: VecDeque::new(),
             newest: 0,
             gap: false,
             told: 0,
@@ -411,18 +421,49 @@ impl Source {
         }
     }
 
-    /// Whether the next block holds what is older than what is given out by time: the recorder had no processor for a while.
+    /// Whether one of the next blocks holds what is older than what is given out by time: the recorder had no processor for
+    /// a while.
     fn next_is_late(&mut self) -> bool {
         if self.coming.is_none() {
             self.coming = self.next_block().map(|block| (earliest(&block), block));
         }
-        self.coming.as_ref().is_some_and(|(earliest, _)| earliest.saturating_add(WINDOW) < self.newest)
+        let newest = self.newest;
+        let is_late = |earliest: u64| earliest.saturating_add(WINDOW) < newest;
+        match &self.coming {
+            None => return false,
+            Some((earliest, _)) if is_late(*earliest) => return true,
+            Some(_) => {}
+        }
+        // What a new segment, damage or an end means depends on all before it, so nothing is looked at beyond that.
+        let events = |part: &Part| match part {
+            Part::Block(block) => block.events.len() + (block.length / AS_EVENT) as usize,
+            _ => MAX_BEYOND_EVENTS,
+        };
+        let mut held: usize = self.beyond.iter().map(|(_, part)| events(part)).sum();
+        while self.beyond.len() < MAX_BEYOND && held < MAX_BEYOND_EVENTS {
+            let Some(part) = self.scan.next() else { break };
+            held += events(&part);
+            let earliest = match &part {
+                Part::Block(block) => earliest(block),
+                _ => u64::MAX,
+            };
+            self.beyond.push_back((earliest, part));
+        }
+        self.beyond.iter().any(|(earliest, _)| is_late(*earliest))
+    }
+
+    /// The next part of the scan.
+    fn next_part(&mut self) -> Option<Part> {
+        match self.beyond.pop_front() {
+            Some((_, part)) => Some(part),
+            None => self.scan.next(),
+        }
     }
 
     /// The next block; `None` at the end, and where something is missing, which is noted in `gap`.
     fn next_block(&mut self) -> Option<Block> {
         loop {
-            match self.scan.next()? {
+            match self.next_part()? {
                 Part::Segment(header) => {
                     self.begin_segment(header.sequence);
                     if self.gap {
