@@ -194,6 +194,8 @@ struct Followed {
     of: (usize, RecordId),
     /// Its value and alarm, if known.
     value: Option<Fingerprint>,
+    /// Whether that may be of more than the end of its processing shows.
+    is_longer: bool,
     alarm: Option<(u16, u16)>,
     /// When it last began to process.
     began: Option<i64>,
@@ -372,6 +374,7 @@ impl Origins {
             Box::new(Followed {
                 of: key,
                 value: None,
+                is_longer: false,
                 alarm: None,
                 began: None,
                 changes: VecDeque::new(),
@@ -417,19 +420,19 @@ impl Origins {
     /// changed, if anything has; if so, call [`Origins::changed`].
     pub fn state(&mut self, number: Number, begin: i64, value: &Value, alarm: (u16, u16)) -> Option<Turns> {
         let followed = self.records.get_mut(number)?.followed.as_mut()?;
-        // of an array that is cut, the rest may have changed
+        // of what is cut, the rest may have changed; and it may be the beginning of what was read
         let is_whole = outcome::is_cut(value, Source::Head) != Some(true);
         let (value, before) = (fingerprint(value), followed.began.replace(begin));
         let value_turn = match (followed.value, value) {
             (Some(was), Some(is)) if was == is && is_whole => Turn::No,
-            (Some(was), Some(is)) if was == is => Turn::Perhaps,
+            (Some(was), Some(is)) if was == is || followed.is_longer && !is_whole => Turn::Perhaps,
             (Some(_), Some(_)) => Turn::Yes,
             _ => Turn::Perhaps,
         };
         let is_other = followed.alarm.map_or(alarm.0 > 0, |was| was != alarm);
         let alarm_turn = if is_other { Turn::Yes } else { Turn::No };
         let same = value_turn == Turn::No && followed.alarm == Some(alarm);
-        (followed.value, followed.alarm) = (value, Some(alarm));
+        (followed.value, followed.is_longer, followed.alarm) = (value, false, Some(alarm));
         (!same).then_some(Turns { value: value_turn, alarm: alarm_turn, before })
     }
 
@@ -438,7 +441,9 @@ impl Origins {
         let Some(followed) = self.records.get_mut(number).and_then(|record| record.followed.as_mut()) else {
             return;
         };
-        followed.value = fingerprint(value).or(followed.value);
+        if let Some(value) = fingerprint(value) {
+            (followed.value, followed.is_longer) = (Some(value), true);
+        }
         followed.alarm = Some(alarm);
     }
 
@@ -451,6 +456,7 @@ impl Origins {
             followed.value = followed.value.or_else(|| of_put(&put.old));
             return Turns::default();
         }
+        followed.is_longer = true;
         let new = dbf.map_or_else(|| put.requested.clone(), |dbf| value::convert(&put.requested, dbf));
         followed.value = of_put(&new);
         Turns { value: turn(&put.old, &new), ..Turns::default() }
@@ -681,6 +687,7 @@ mod tests {
         let followed = Followed {
             of: (0, 0),
             value: None,
+            is_longer: false,
             alarm: None,
             began: None,
             changes: VecDeque::new(),
@@ -733,6 +740,18 @@ mod tests {
                 let turns = origins.state(0, 0, &text(60), (0, 0));
                 assert_eq!(turns.map(|turns| turns.value), Some(expected), "{length} {processes}");
             }
+        }
+    }
+
+    /// The recorder reads all of a text, of which the end of processing shows the beginning.
+    #[test]
+    fn a_beginning_is_no_other_than_the_text_that_was_read() {
+        let text = |length: usize| Value::Text(vec![b'x'; length]);
+        for (length, expected) in [(152, Turn::Perhaps), (151, Turn::Yes)] {
+            let mut origins = following();
+            origins.read_state(0, &text(300), (0, 0));
+            let turns = origins.state(0, 0, &text(length), (0, 0));
+            assert_eq!(turns.map(|turns| turns.value), Some(expected), "{length}");
         }
     }
 

@@ -28,7 +28,7 @@ use super::run::{has_value, Run};
 pub use super::seen::{Changed, Seen, Since};
 use super::set_by_processing::SetByProcessing;
 use super::unseen::{Kind, Unseen};
-use super::value::agrees;
+use super::value::agree;
 use crate::filter::Filter;
 use crate::namesakes::{with_pid, without_pid};
 use crate::values::Entry;
@@ -332,8 +332,10 @@ impl State {
             self.full = true;
             return;
         }
-        let equal = before.and_then(|before| agrees(&before.value(), &line.value, line.cut == Some(true)));
-        // of an array that is cut, the rest may have changed
+        let equal = before.and_then(|before| {
+            agree((&before.value(), before.cut == Some(true)), (&line.value, line.cut == Some(true)))
+        });
+        // of what is cut, the rest may have changed
         let is_cut = line.cut == Some(true) || before.is_some_and(|before| before.cut == Some(true));
         let may_differ = is_cut && equal == Some(true);
         let equal = equal.filter(|_| !may_differ);

@@ -103,6 +103,19 @@ pub fn agrees(known: &Value, found: &Value, is_cut: bool) -> Option<bool> {
     }
 }
 
+/// The same of two values, of each of which it is known whether it may be only the beginning.
+pub fn agree((one, is_cut): (&Value, bool), (other, is_other_cut): (&Value, bool)) -> Option<bool> {
+    match (is_cut, is_other_cut) {
+        (false, _) => agrees(one, other, is_other_cut),
+        (true, false) => agrees(other, one, true),
+        // they may have been cut at different lengths
+        (true, true) => match agrees(one, other, true) {
+            Some(false) => agrees(other, one, true),
+            decided => decided,
+        },
+    }
+}
+
 /// Whether a link that was given `given` can have sent `sent`, converted to the target's type. Like [`same`], but
 /// allows for that conversion.
 pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
@@ -299,6 +312,26 @@ mod tests {
         }
         assert_eq!(agrees(&Value::Unknown, &text("who"), true), None);
         assert_eq!(agrees(&Value::Int(1), &Value::Int(1), false), Some(true));
+    }
+
+    /// Whichever of them was read in full.
+    #[test]
+    fn a_beginning_can_be_the_whole() {
+        let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+        let (whole, beginning, other) = (text("whole"), text("who"), text("why"));
+        for (one, cut, two, is_other_cut, expected) in [
+            (&beginning, true, &whole, false, true),
+            (&whole, false, &beginning, true, true),
+            (&beginning, true, &whole, true, true),
+            (&whole, true, &beginning, true, true),
+            (&beginning, false, &whole, false, false),
+            (&beginning, false, &whole, true, false),
+            (&other, true, &whole, false, false),
+            (&other, true, &whole, true, false),
+        ] {
+            assert_eq!(agree((one, cut), (two, is_other_cut)), Some(expected), "{one:?} {cut} {two:?}");
+        }
+        assert_eq!(agree((&Value::Unknown, false), (&whole, true)), None);
     }
 
     /// Digits are those of the standard library, whatever the number.

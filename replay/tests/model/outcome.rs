@@ -69,6 +69,15 @@ fn an_integer_in_a_text_keeps_its_digits() {
     assert_eq!(outcomes(&mut story), [("ok".into(), Value::Int(NUMBER), false)]);
 }
 
+/// A put finds the beginning of a long text. That a reading is longer does not show that the put has written by then.
+#[test]
+fn a_long_text_that_is_as_before_is_read_once_more() {
+    let mut story = story();
+    write_text(&mut story, SECOND, DESC, &"x".repeat(40), "after");
+    story.held(SECOND + 20 * MS, DESC, text(&"x".repeat(60))).held(SECOND + 500 * MS, DESC, text("after"));
+    assert_eq!(outcomes(&mut story), [("ok".into(), text("after"), false)]);
+}
+
 #[test]
 fn without_any_sign_it_is_unknown() {
     let mut story = story();

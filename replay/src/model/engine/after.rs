@@ -10,6 +10,7 @@ use crate::model::chain::After;
 use crate::model::enum_strings;
 use crate::model::links::is_cp;
 use crate::model::open_chains::{span_number, SpanRef};
+use crate::model::outcome::{is_cut, Source};
 use crate::model::value;
 use crate::time::SECOND;
 use iocrec_log::event::{FieldId, FieldValue, Ioc, RecordId, Value};
@@ -160,9 +161,14 @@ impl Engine {
             }
             let after = put.after.as_ref();
             if after.is_none_or(|after| after.overwritten.is_none()) {
-                let alone =
-                    after.is_some_and(|read| read.alone && value::same(&read.value, value) == Some(true));
-                self.note_after(at, value.clone(), alone, Some(self.now));
+                // of a text, the later put shows the beginning only
+                let is_beginning = is_cut(value, Source::Head) == Some(true);
+                let read = after
+                    .map(|read| &read.value)
+                    .filter(|read| value::agrees(read, value, is_beginning) == Some(true));
+                let alone = read.is_some() && after.is_some_and(|read| read.alone);
+                let value = read.unwrap_or(value).clone();
+                self.note_after(at, value, alone, Some(self.now));
             }
         }
     }
@@ -179,7 +185,9 @@ impl Engine {
             return;
         }
         let old = self.chains.put(at).map(|put| &put.old);
-        let unchanged = old.and_then(|old| value::same(old, &held.value)) != Some(false);
+        // of a text, the put may have found the beginning only
+        let is_same = |old: &Value| value::agrees(&held.value, old, is_cut(old, Source::Head) == Some(true));
+        let unchanged = old.and_then(is_same) != Some(false);
         if unchanged && age < LATE {
             return; // not yet, or not at all: the next reading decides
         }

@@ -131,6 +131,14 @@ impl Moment {
         None
     }
 
+    /// Whether its record's processing shows all of a text of this length, as it may have been cut elsewhere.
+    fn shows_whole(&self, value: &Value) -> bool {
+        let Some((chain, span)) = own(self) else { return false };
+        let SpanKind::Process(process) = &span.kind else { return false };
+        let shown = outcome::shown_by(&chain.run.context(), Some(process.record), value);
+        outcome::is_cut(value, shown) == Some(false)
+    }
+
     /// Whether each chain on the way to it began after `sure`, and not with a request that may be missing.
     pub(super) fn is_certain(&self, sure: i64) -> bool {
         let mut chain: &Chain = &self.chain;
@@ -179,7 +187,12 @@ impl Seen {
     /// Notes that the recorder read another value than the last that was seen.
     fn note_read(&mut self, time: i64, value: &Value) {
         let is_later = self.last.as_ref().is_some_and(|last| time.saturating_sub(last.time) >= READ_LATER);
-        let differs = self.value.as_ref().is_some_and(|own| value::same(own, value) == Some(false));
+        // of a long text, what processes shows the beginning only
+        let is_cut = |own: &Value| outcome::is_cut(own, outcome::Source::Head) == Some(true);
+        let differs = self
+            .value
+            .as_ref()
+            .is_some_and(|own| value::agree((own, is_cut(own)), (value, false)) == Some(false));
         if is_later && differs {
             self.otherwise = Some((time, value.clone()));
         }
@@ -241,15 +254,24 @@ impl Seen {
         let (alarm_before, value_before) = (self.alarm, self.value.take());
         self.alarm = moment.alarm.or(self.alarm);
         if moment.value != Value::Unknown {
-            let is_cut = |value: &Value| outcome::is_cut(value, outcome::Source::Head) == Some(true);
-            // of a text, a put shows the beginning of what it finds
-            let (before, is_found) = match value_before {
-                Some(value) => (Some(value), false),
-                None => (before(&moment), true),
+            // of a text, a put shows the beginning of what it finds, and so does what processes of a long one
+            let is_head_cut = |value: &Value| outcome::is_cut(value, outcome::Source::Head) == Some(true);
+            let is_cut = |value: &Value| is_head_cut(value) && !moment.shows_whole(value);
+            let (before, is_before_cut) = match value_before {
+                Some(value) => {
+                    let is_cut = is_cut(&value);
+                    (Some(value), is_cut)
+                }
+                None => {
+                    let found = before(&moment);
+                    let is_cut = found.as_ref().is_some_and(is_head_cut);
+                    (found, is_cut)
+                }
             };
+            let is_moment_cut = is_cut(&moment.value);
             let same = before
                 .as_ref()
-                .and_then(|before| value::agrees(&moment.value, before, is_found && is_cut(before)));
+                .and_then(|before| value::agree((&moment.value, is_moment_cut), (before, is_before_cut)));
             // The first value seen counts as a change only if the value before is known.
             if ask == Ask::Value && same.is_none() && self.in_doubt.is_none() {
                 self.in_doubt = Some(moment.time);
@@ -258,7 +280,7 @@ impl Seen {
                 self.doubt = Some(moment.time);
             }
             // of a value that is cut, the rest may have changed
-            let may_differ = is_cut(&moment.value) || before.as_ref().is_some_and(is_cut);
+            let may_differ = is_moment_cut || is_before_cut;
             if ask == Ask::Value && same == Some(true) && may_differ {
                 self.unknown += 1;
                 self.doubt = Some(moment.time);
@@ -300,8 +322,8 @@ impl Seen {
     }
 }
 
-/// The value of the field before the first moment in the log: from a put that led to it.
-fn before(moment: &Moment) -> Option<Value> {
+/// The record's own span, and the chain that has it.
+fn own(moment: &Moment) -> Option<(&Chain, &Span)> {
     let mut chain: &Chain = &moment.chain;
     let mut own = None;
     for number in &moment.path {
@@ -311,7 +333,12 @@ fn before(moment: &Moment) -> Option<Value> {
             chain = link.target.as_deref()?;
         }
     }
-    let (chain, span) = own?;
+    own
+}
+
+/// The value of the field before the first moment in the log: from a put that led to it.
+fn before(moment: &Moment) -> Option<Value> {
+    let (chain, span) = own(moment)?;
     let put = match &span.kind {
         SpanKind::Put(put) => put,
         SpanKind::Process(process) => match &chain.spans.get(span.parent?)?.kind {
