@@ -23,6 +23,9 @@ const MAX_SPANS: usize = 1000;
 /// The last events of two recorders that run beside each other, and still do, are less than this apart; nanoseconds.
 const BESIDE: i64 = 60 * SECOND as i64;
 
+/// Why nothing is known of a process that a recorder before had recorded, once another recorder's run has begun.
+const NOT_YET: &str = "the next recorder had not attached to it yet";
+
 /// A process.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
@@ -128,8 +131,17 @@ impl Processes {
             let Some(process) = self.all.get_mut(number) else { continue };
             // Another run recorded it before.
             if let (Some(from), Some(to)) = (process.until, first.filter(|_| process.end.is_none())) {
-                if from < to {
-                    process.unseen.push(Unseen { from, to, cause: NO_LOG.into() });
+                // this one had begun, and was yet to come to it
+                let late = |begin: &i64| *begin >= from && to.saturating_sub(*begin) >= SECOND as i64;
+                let begun = begin.filter(late);
+                let until = begun.unwrap_or(to);
+                if from < until {
+                    process.unseen.push(Unseen { from, to: until, cause: NO_LOG.into() });
+                }
+                let is_told =
+                    |begun: i64| spans.iter().any(|span| span.from.is_none_or(|from| from <= begun));
+                if let Some(begun) = begun.filter(|begun| !is_told(*begun)) {
+                    process.unseen.push(Unseen { from: begun, to, cause: NOT_YET.into() });
                 }
             }
             for span in spans {

@@ -208,6 +208,30 @@ fn an_ioc_that_outlived_its_recorder_was_not_recorded_to_its_end() {
     assert_eq!(told, expected, "{out}");
 }
 
+/// The second recorder came to the IOC three seconds after its run had begun: of these the reason is another.
+#[test]
+fn a_recorder_that_has_not_attached_yet_is_in_the_logs() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| place.path().join(name));
+    let attached = |since| Fact::Attached(Attached { ioc: 1, from: since, since, cause: String::new() });
+    let before = vec![(SECOND, attached(SECOND)), (3 * SECOND, process(3, -100, 2, 2))];
+    let waits = [1, 2].map(|second| (second * SECOND, Fact::Mark("waits".into())));
+    let after = [(5 * SECOND, attached(5 * SECOND)), (6 * SECOND, process(3, -100, 2, 2))];
+    write_events(&first, "box", 1, before);
+    write_events_later(&second, "box", 2, 9, waits.into_iter().chain(after), 7 * SECOND);
+    let words = ["last", "--ioc", "demo", "--utc", "--json"];
+    let (code, out, err) = outcome(iocreplay(words).args([&first, &second]).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let told: Json = serde_json::from_str(&out).unwrap();
+    let unseen: Vec<(&Json, &Json)> =
+        told["not_seen"].as_array().unwrap().iter().map(|seen| (&seen["to"], &seen["cause"])).collect();
+    let [(begun, log), (to, yet)] = unseen[..] else { panic!("{unseen:?}") };
+    assert_eq!(log, "not recorded: no recorder's run is in the logs");
+    assert_eq!(yet, "not recorded: the next recorder had not attached to it yet");
+    assert_eq!(to, "2026-09-21T14:13:34.000000000+00:00");
+    assert!(begun.as_str().unwrap() < "2026-09-21T14:13:32", "{begun}");
+}
+
 /// The alarm is the same before and after a time without a recorder. It may have been over in between.
 #[test]
 fn an_alarm_may_have_been_over_while_no_recorder_ran() {

@@ -730,6 +730,13 @@ fn what_ended_in_a_missing_segment_is_over() {
         let last: serde_json::Value =
             serde_json::from_str(&ask(&["last", "--ioc", "second", "--json"])).unwrap();
         assert!(time(&last, "end").as_str() < told && time(&last, "ended_by").as_str() >= told, "{last}");
+        // so it is where that part is asked for
+        let end = time(&last, "end");
+        let asked: serde_json::Value =
+            serde_json::from_str(&ask(&["last", "--ioc", "second", "--json", "--until", &end])).unwrap();
+        for key in ["until", "how", "end", "ended_by"] {
+            assert_eq!(asked[key], last[key], "{key}: {asked}");
+        }
         // whole seconds, and not those before
         let (seconds, exact) = (time(&ioc, "ended_by"), time(&last, "ended_by"));
         let is_whole = exact[19..].starts_with(".000000000");

@@ -607,6 +607,8 @@ fn ending(process: &Process, until: Option<i64>, log: Option<i64>) -> (i64, Endi
         _ => end,
     };
     match until.filter(|until| *until < latest) {
+        // of what comes after it nothing is known, neither then nor later
+        Some(until) if matches!(ending, Ending::Unseen(_)) && until >= end => (end, ending),
         Some(until) => (until, Ending::Asked),
         None => (end, ending),
     }
