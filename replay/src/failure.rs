@@ -95,6 +95,13 @@ pub enum UsageError {
     ReportToTerminal,
     /// A format of this name, which is no text, would be printed on a terminal.
     BinaryToTerminal(&'static str),
+    /// This option is for these formats alone.
+    OfFormat {
+        /// The option.
+        option: &'static str,
+        /// Their names.
+        formats: &'static [&'static str],
+    },
     /// A format of this name has an end, which `--follow` never writes.
     FollowedWithoutEnd(&'static str),
     /// Something is sent or written, not both; the option that is for writing.
@@ -208,6 +215,9 @@ impl fmt::Display for UsageError {
             ),
             UsageError::Drawn(option) => {
                 write!(f, "--plot and --svg draw values instead of listing them; leave them or {option} out")
+            }
+            UsageError::OfFormat { option, formats } => {
+                write!(f, "{option} is for --format {} alone; name that format, or leave it out", formats.join(" and "))
             }
             UsageError::SkippedInFollowing => {
                 f.write_str("--skip-spans counts in the order of the log, which --follow does not keep; use --since")

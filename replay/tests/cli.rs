@@ -81,6 +81,17 @@ fn bad_usage_is_exit_code_2() {
     );
     fails(here, &["puts", "--wrong", "log"], 2, &["--wrong", "--help"]);
     fails(here, &["puts", "--format", "xml", "log"], 2, &["xml", "text, jsonl, csv"]);
+    // what another format has, is not passed over
+    for (option, value, format, of) in [
+        ("--level", "1", "text", "caputlog and caputlog-json"),
+        ("--burst", "1s", "csv", "caputlog and caputlog-json"),
+        ("--prefix", "x", "caput", "caputlog and caputlog-json"),
+        ("--metadata", "a=b", "caputlog", "caputlog-json"),
+    ] {
+        let told = format!("{option} is for --format {of} alone");
+        fails(here, &["puts", option, value, "--format", format, "log"], 2, &[&told]);
+    }
+    fails(here, &["puts", "--timing", "log"], 2, &["--timing is for --format caput alone"]);
     fails(
         here,
         &["traces", "--format", "xml", "log"],

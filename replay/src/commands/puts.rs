@@ -27,14 +27,14 @@ command! {
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static PutFormat,
         /// caputlog: 0: what changed a value (default); 1: every put; 2: every put by itself
-        #[argh(option, arg_name = "0|1|2", default = "Level::Changes", from_str_fn(parse_level))]
-        pub level: Level,
+        #[argh(option, arg_name = "0|1|2", from_str_fn(parse_level))]
+        pub level: Option<Level>,
         /// caputlog: how long puts in a row to the same field are taken together (default: 5s)
-        #[argh(option, arg_name = "duration", default = "BURST", from_str_fn(parse_duration))]
-        pub burst: i64,
+        #[argh(option, arg_name = "duration", from_str_fn(parse_duration))]
+        pub burst: Option<i64>,
         /// caputlog: begin each line with this text
-        #[argh(option, arg_name = "text", default = "String::new()")]
-        pub prefix: String,
+        #[argh(option, arg_name = "text")]
+        pub prefix: Option<String>,
         /// caputlog-json: add this key and text to each line; repeatable
         #[argh(option, arg_name = "key=text", from_str_fn(parse_metadata))]
         pub metadata: Vec<(String, String)>,
@@ -82,11 +82,27 @@ fn parse_metadata(text: &str) -> Result<(String, String), String> {
 impl Puts {
     fn options(&self) -> Options {
         Options {
-            level: self.level,
-            burst: self.burst,
-            prefix: self.prefix.clone(),
+            level: self.level.unwrap_or(Level::Changes),
+            burst: self.burst.unwrap_or(BURST),
+            prefix: self.prefix.clone().unwrap_or_default(),
             metadata: self.metadata.iter().cloned().collect(),
             timing: self.timing,
+        }
+    }
+
+    /// Checks that what is asked of a format is asked of one that has it.
+    fn check_format(&self) -> Result<(), UsageError> {
+        const CA_PUT_LOG: &[&str] = &["caputlog", "caputlog-json"];
+        let asked: [(&str, bool, &[&str]); 5] = [
+            ("--level", self.level.is_some(), CA_PUT_LOG),
+            ("--burst", self.burst.is_some(), CA_PUT_LOG),
+            ("--prefix", self.prefix.is_some(), CA_PUT_LOG),
+            ("--metadata", !self.metadata.is_empty(), &["caputlog-json"]),
+            ("--timing", self.timing, &["caput"]),
+        ];
+        match asked.into_iter().find(|(_, is_asked, of)| *is_asked && !of.contains(&self.format.name)) {
+            Some((option, _, formats)) => Err(UsageError::OfFormat { option, formats }),
+            None => Ok(()),
         }
     }
 }
@@ -125,6 +141,7 @@ impl Command for Puts {
     }
 
     fn check(&self) -> Result<(), UsageError> {
+        self.check_format()?;
         Growing::from(self).check(&self.reading())
     }
 
