@@ -9,6 +9,7 @@ use crate::time::Zone;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -78,8 +79,8 @@ impl<T: Row> Writer<T> for JsonLines<'_, T> {
 }
 
 /// CSV as RFC 4180 has it, but with line feeds: a heading, then a line for each row. An unknown value is an empty cell,
-/// an array is JSON. Control characters are escaped as everywhere, so a row is always one line. A cell that a
-/// spreadsheet would take for a formula begins with an apostrophe.
+/// an array is JSON. Control characters are escaped as everywhere, so a row is always one line. What a spreadsheet would
+/// take for a formula, at the beginning of a cell or after a semicolon, begins with an apostrophe.
 struct Csv<'a, T> {
     zone: &'a Zone,
     begun: bool,
@@ -181,17 +182,40 @@ fn cell(value: &Value) -> String {
     }
 }
 
+/// What begins a formula in a spreadsheet, in Japanese ones also as wide letters.
+const SIGNS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
 /// A text in quotes where CSV needs them.
 fn quoted(text: &str) -> String {
-    // A spreadsheet would run it: = + - @ begin a formula, in Japanese ones also as wide letters. A number is no formula.
-    let signs = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
-    let formula = text.starts_with(signs) && text.parse::<f64>().is_err();
-    let guard = if formula { "'" } else { "" };
+    let text = guarded(text);
     if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
-        format!("\"{guard}{}\"", text.replace('"', "\"\""))
+        format!("\"{}\"", text.replace('"', "\"\""))
     } else {
-        format!("{guard}{text}")
+        text.into_owned()
     }
+}
+
+/// A text in which no spreadsheet finds a formula that it would run. One of a country that writes decimal commas begins a cell
+/// after each semicolon, too, also within quotes. A number is no formula.
+fn guarded(text: &str) -> Cow<'_, str> {
+    if !text.contains(SIGNS) {
+        return text.into();
+    }
+    let mut guarded = String::with_capacity(text.len() + 1);
+    for (number, part) in text.split(';').enumerate() {
+        let (begins, cell) = match number {
+            0 => (part, text),
+            _ => (part.trim_start_matches('"'), part),
+        };
+        if number > 0 {
+            guarded.push(';');
+        }
+        if begins.starts_with(SIGNS) && cell.parse::<f64>().is_err() {
+            guarded.push('\'');
+        }
+        guarded.push_str(part);
+    }
+    guarded.into()
 }
 
 #[cfg(test)]
@@ -260,10 +284,11 @@ mod tests {
             Sample("two\nlines", serde_json::json!([1, "x"])),
             Sample("=1+2", "-5".into()),
             Sample("＝1", "＠SUM(1)".into()),
+            Sample("x;=1+2;-5", "a;\"+b".into()),
         ];
         assert_eq!(
             written(2, &rows),
-            "pv,value,known\n\"a,b\",\"say \"\"hi\"\"\",\n\"two\\nlines\",\"[1,\"\"x\"\"]\",\n'=1+2,-5,\n'＝1,'＠SUM(1),\n"
+            "pv,value,known\n\"a,b\",\"say \"\"hi\"\"\",\n\"two\\nlines\",\"[1,\"\"x\"\"]\",\n'=1+2,-5,\n'＝1,'＠SUM(1),\nx;'=1+2;-5,\"a;'\"\"+b\",\n"
         );
     }
 }
