@@ -10,7 +10,7 @@ use crate::logs::Logs;
 use crate::model::clock::SetLater;
 use crate::model::run::Run;
 use crate::names::{lost, source_name};
-use crate::output::wording::{counted, name, signal_name};
+use crate::output::wording::{self, counted, name, signal_name};
 use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{
@@ -112,7 +112,8 @@ fn told(context: &Context, time: u64, fact: &Fact, unseen: bool) -> Option<Told>
             let record = crash.record.and_then(name).map(|name| format!(", processing {name}"));
             let handled = if crash.handled { "; a handler of its own got it" } else { "" };
             let signal = signal_name(crash.signal);
-            let text = format!("thread {} got {signal}{}{handled}", crash.thread, record.unwrap_or_default());
+            let thread = wording::name(&crash.thread);
+            let text = format!("thread {thread} got {signal}{}{handled}", record.unwrap_or_default());
             Told::new(crash.ioc, Kind::Death, "crashed", Grade::Critical, text)
         }
         Fact::SignalSent(sent) => {
@@ -150,7 +151,7 @@ fn over(stuck: &Stuck, end: &StuckEnd, unseen: bool) -> String {
     let who = match stuck.thread.as_str() {
         _ if stuck.wait.is_of_process() => "the process".to_owned(),
         "" => format!("thread {}", stuck.tid),
-        name => format!("thread {name}"),
+        thread => format!("thread {}", name(thread)),
     };
     let seconds = end.after.saturating_sub(stuck.since) as f64 / 1e9;
     let now = match (end.has_ended, stuck.wait) {

@@ -3,6 +3,7 @@
 use super::rows::{self, Row};
 use crate::console::{Kind, Row as ConsoleRow};
 use crate::output::format::Format;
+use crate::output::wording::name;
 use crate::time::Zone;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -67,7 +68,7 @@ pub fn said(row: &ConsoleRow) -> String {
         Kind::Line => row.text.clone(),
         Kind::LeftOut => return format!("({} left out: too many at a time)", row.text),
         Kind::GaveUp => {
-            let thread = row.thread.as_deref().unwrap_or("a thread");
+            let thread = row.thread.as_deref().map_or_else(|| "a thread".to_owned(), name);
             format!("({thread} {})", row.text)
         }
     };

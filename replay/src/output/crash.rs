@@ -1,6 +1,6 @@
 //! The last crash of an IOC: where its thread stood, and what lay on its stack.
 
-use crate::output::wording::signal_name;
+use crate::output::wording::{name, signal_name};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CallSiteId, Crash};
 use serde::Serialize;
@@ -120,7 +120,7 @@ pub fn lines(context: &Context, crash: &Crash) -> Vec<(&'static str, String)> {
     } else if let Some(ip) = &keys.ip {
         first += &format!(" in unknown code at {ip}");
     }
-    first += &format!(", thread {}", keys.thread);
+    first += &format!(", thread {}", name(&keys.thread));
     if let Some(record) = &keys.record {
         first += &format!(", while processing {record}");
     }

@@ -242,7 +242,7 @@ fn threads(out: &mut Out, last: &Last) -> io::Result<()> {
         None => "-".to_owned(),
     };
     let text = |thread: &ThreadLine| {
-        let mut name = known(&thread.name).unwrap_or("?").to_owned();
+        let mut name = known(&thread.name).map_or_else(|| "?".to_owned(), wording::name);
         if thread.threads > 1 {
             let _ = write!(name, " ({})", thread.threads);
         }

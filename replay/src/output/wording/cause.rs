@@ -1,5 +1,6 @@
 //! The cause of a chain, in words.
 
+use super::name;
 use super::put::{change, who};
 use crate::model::caller::{self, Role};
 use crate::model::chain::{Chain, ProcessSpan, Span, SpanKind, Trigger};
@@ -66,6 +67,7 @@ pub fn of_root(chain: &Chain, put: Option<&PutLine>) -> String {
     let context = chain.run.context();
     let thread = root.thread.and_then(|thread| context.thread(thread));
     let thread = thread.map_or("", |thread| thread.name.as_str());
+    let shown = name(thread);
     match &root.kind {
         SpanKind::Process(process) => match process.trigger {
             Trigger::Scan => match caller::scan_period(thread).as_deref().or(list_name(&context, process)) {
@@ -78,7 +80,7 @@ pub fn of_root(chain: &Chain, put: Option<&PutLine>) -> String {
             }
             Trigger::IoInterrupt => format!("I/O Intr{}", asker(&context, process)),
             Trigger::Python => format!("I/O Intr by Python code{}", asker(&context, process)),
-            Trigger::Callback => format!("callback in {thread}"),
+            Trigger::Callback => format!("callback in {shown}"),
             Trigger::Once | Trigger::CpLink if process.for_link => {
                 match chain.run.cp_link(root.start, process.record) {
                     Some((field, source)) => {
@@ -93,14 +95,14 @@ pub fn of_root(chain: &Chain, put: Option<&PutLine>) -> String {
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
             // It began before the recording, or device support called the record's process function itself.
             Trigger::Completion if thread.is_empty() => "only the end was seen".to_owned(),
-            Trigger::Completion => format!("only the end was seen, in thread {thread}"),
+            Trigger::Completion => format!("only the end was seen, in thread {shown}"),
             _ => match root.thread.map(|thread| caller::role(&context, thread)) {
                 Some(Role::PvaServer) => "PVA client".to_owned(),
                 _ if thread.is_empty() => "unknown".to_owned(),
-                _ => format!("unknown, in thread {thread}"),
+                _ => format!("unknown, in thread {shown}"),
             },
         },
-        _ => format!("CA link, in thread {thread}"),
+        _ => format!("CA link, in thread {shown}"),
     }
 }
 
@@ -122,7 +124,7 @@ fn asker(context: &Context, process: &ProcessSpan) -> String {
     // the thread may have ended before its name was read
     let thread = context.thread(asked.thread).map(|thread| match thread.name.as_str() {
         "" => format!(" in thread {}", thread.tid),
-        name => format!(" in thread {name}"),
+        named => format!(" in thread {}", name(named)),
     });
     match (by, thread) {
         (None, None) => String::new(),

@@ -39,18 +39,24 @@ fn by(of: &ProcessLine, is_link: bool) -> Option<String> {
     let mut words = Vec::new();
     match (of.record.as_deref(), of.thread.as_deref(), &of.ioc) {
         _ if is_link => return of.is_joined.then(|| on_host(of)),
-        (Some(link), ..) => words.push(format!("CA link {link}")),
+        (Some(link), ..) => words.push(format!("CA link {}", name(link))),
         (None, Some(caller::CA_LINKS), _) if of.part.links.is_empty() => words.push("CA link".to_owned()),
-        (None, Some(caller::CA_LINKS), _) => words.push(format!("CA link {}", of.part.links.join(" or "))),
+        (None, Some(caller::CA_LINKS), _) => {
+            words.push(format!(
+                "CA link {}",
+                of.part.links.iter().map(|link| name(link)).collect::<Vec<_>>().join(" or ")
+            ));
+        }
         (None, Some(thread), _) => words.push(match of.part.sequencer.as_deref() {
-            Some(program) if program == thread => format!("program {program}"),
-            Some(program) => format!("program {program}, its thread {thread}"),
-            None => format!("thread {thread}"),
+            Some(program) if program == thread => format!("program {}", name(program)),
+            Some(program) => format!("program {}, its thread {}", name(program), name(thread)),
+            None => format!("thread {}", name(thread)),
         }),
         (None, None, Some(_)) => {
-            let mut may_be = of.part.links.iter().map(|link| format!("CA link {link}")).collect::<Vec<_>>();
+            let mut may_be =
+                of.part.links.iter().map(|link| format!("CA link {}", name(link))).collect::<Vec<_>>();
             let threads = if of.part.threads.is_empty() { &of.part.programs } else { &of.part.threads };
-            may_be.extend(threads.iter().map(|thread| format!("thread {thread}")));
+            may_be.extend(threads.iter().map(|thread| format!("thread {}", name(thread))));
             if !may_be.is_empty() {
                 let more = may_be.len() > MOST;
                 may_be.truncate(MOST);
@@ -178,6 +184,18 @@ mod tests {
         let claim = "root@console3 10.0.0.5:41022 (caput pid 7)";
         let claimed = PutLine { user: Some(claim.into()), client_host: Some("a b".into()), ..put() };
         assert_eq!(who(&claimed), format!("\"{claim}\"@\"a b\" 10.0.0.5:41022"));
+    }
+
+    /// Any program names its threads.
+    #[test]
+    fn a_name_of_a_thread_is_one_word() {
+        let thread = ProcessLine {
+            ioc: Some(("second".into(), 12, "softIoc".into())),
+            thread: Some("x, root pid 1".into()),
+            ..ProcessLine::default()
+        };
+        let told = who(&PutLine { process: Some(Box::new(thread)), ..put() });
+        assert!(told.contains("(thread \"x, root pid 1\", softIoc pid 12)"), "{told}");
     }
 
     #[test]
