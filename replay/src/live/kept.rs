@@ -156,7 +156,7 @@ impl Kept {
         if path.symlink_metadata().is_ok_and(|about| !about.is_file()) {
             return Err(failed(io::Error::other("the file .lock beside it is no regular file")));
         }
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        let lock = open_lock(&path).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(KeptError::Busy(file)),
@@ -287,6 +287,32 @@ impl Kept {
             failed(error)
         })
     }
+}
+
+/// Opens the file that is locked, and makes it if it is not there. A link that somebody puts there meanwhile makes no file
+/// elsewhere, and what it leads to is not taken for it.
+fn open_lock(path: &Path) -> io::Result<File> {
+    match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        opened => return opened,
+    }
+    let about = path.symlink_metadata()?;
+    let lock = OpenOptions::new().write(true).open(path)?;
+    match about.is_file() && is_one(&about, &lock.metadata()?) {
+        true => Ok(lock),
+        false => Err(io::Error::other("the file .lock beside it is no regular file")),
+    }
+}
+
+#[cfg(unix)]
+fn is_one(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+#[cfg(not(unix))]
+fn is_one(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
 }
 
 /// A file of this name, and more.
