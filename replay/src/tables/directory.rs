@@ -8,7 +8,7 @@ use super::names::{file, parse};
 use super::places::{Place, Places, Segment};
 use super::refused::Refused;
 use super::schema::Of;
-use super::sheets::Unwritten;
+use super::sheets::{check_links, Unwritten};
 use super::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -194,7 +194,10 @@ impl Directory {
     pub fn store(&self, run: usize, place: &Place) -> Result<(), Unwritten> {
         let path = note_of(&self.root, &place.run);
         let Some(written) = self.written.get(run) else { return Ok(()) };
-        let stored = fs::create_dir_all(self.root.join(RUNS)).and_then(|()| replace(&path, written));
+        let notes = self.root.join(RUNS);
+        let stored = check_links(&notes, 1)
+            .and_then(|()| fs::create_dir_all(notes))
+            .and_then(|()| replace(&path, written));
         stored.map_err(|error| Unwritten { file: path, error })
     }
 }

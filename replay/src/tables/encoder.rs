@@ -11,17 +11,22 @@ use std::sync::Mutex;
 /// Bytes of text that are written at once.
 const TEXT: usize = 1 << 18;
 
-/// A file that is appended to; it is open only in between.
+/// A file that is appended to; it is open only in between. What somebody has put in its place meanwhile, such as a link to
+/// another file, is not written to.
 pub struct Appended {
     path: PathBuf,
+    identity: Option<(u64, u64)>,
     /// A lock, since the writer of Parquet gives no other access to it.
     file: Mutex<Option<File>>,
 }
 
 impl Appended {
-    /// To the end of this file.
-    pub fn to(path: PathBuf) -> Appended {
-        Appended { path, file: Mutex::new(None) }
+    /// To the end of this file, which is open here.
+    ///
+    /// # Errors
+    /// Nothing can be known of it.
+    pub fn to(path: PathBuf, file: &File) -> io::Result<Appended> {
+        Ok(Appended { path, identity: identity(file)?, file: Mutex::new(None) })
     }
 
     fn release(&self) {
@@ -36,13 +41,32 @@ impl Write for Appended {
         let file = self.file.get_mut().map_err(|_| io::Error::other("a lock is broken"))?;
         match file {
             Some(file) => file.write(bytes),
-            None => file.insert(OpenOptions::new().append(true).open(&self.path)?).write(bytes),
+            None => {
+                let found = OpenOptions::new().append(true).open(&self.path)?;
+                if identity(&found)? != self.identity {
+                    return Err(io::Error::other("another file was put in its place meanwhile"));
+                }
+                file.insert(found).write(bytes)
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// What is the same for all names of a file, and for no other file.
+#[cfg(unix)]
+fn identity(file: &File) -> io::Result<Option<(u64, u64)>> {
+    use std::os::unix::fs::MetadataExt;
+    let about = file.metadata()?;
+    Ok(Some((about.dev(), about.ino())))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &File) -> io::Result<Option<(u64, u64)>> {
+    Ok(None)
 }
 
 /// See the module.
@@ -195,5 +219,31 @@ impl Encoder {
                 finished
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Whoever may write to the directory could put a link there.
+    #[cfg(unix)]
+    #[test]
+    fn what_was_put_in_its_place_is_not_written_to() {
+        let place = tempfile::tempdir().unwrap();
+        let [own, other] = ["own", "other"].map(|name| place.path().join(name));
+        fs::write(&other, "other").unwrap();
+        let file = File::create_new(&own).unwrap();
+        let mut appended = Appended::to(own.clone(), &file).unwrap();
+        appended.write_all(b"first").unwrap();
+        appended.release();
+        appended.write_all(b", second").unwrap();
+        appended.release();
+        assert_eq!(fs::read_to_string(&own).unwrap(), "first, second");
+        fs::remove_file(&own).unwrap();
+        std::os::unix::fs::symlink(&other, &own).unwrap();
+        assert!(appended.write_all(b"third").is_err());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "other");
     }
 }

@@ -18,6 +18,9 @@ const BEGUN: usize = 128;
 const BEGUN_OF_RUN: usize = 10;
 const MOST_RUNS: usize = 256;
 
+/// Directories between that of the tables and a file: its table, host and date.
+const WITHIN: usize = 3;
+
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
@@ -149,15 +152,37 @@ impl Sheets {
     }
 }
 
+/// Refuses a symbolic link of another user in place of the last so many directories of a path: of a directory that another
+/// user may write to, it may lead anywhere.
+#[cfg(unix)]
+pub(super) fn check_links(directory: &Path, last: usize) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let own = [0, rustix::process::geteuid().as_raw()];
+    let is_foreign = |path: &&Path| {
+        fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink() && !own.contains(&about.uid()))
+    };
+    match directory.ancestors().take(last).find(is_foreign) {
+        Some(link) => Err(io::Error::other(format!("{} is a symbolic link of another user", link.display()))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn check_links(_: &Path, _: usize) -> io::Result<()> {
+    Ok(())
+}
+
 impl Sheet {
     fn begin(format: Format, table: &'static Table, to: PathBuf) -> Result<Sheet, Unwritten> {
         let unwritten = |error| Unwritten { file: to.clone(), error };
         let directory = to.parent().unwrap_or(Path::new("."));
+        check_links(directory, WITHIN).map_err(unwritten)?;
         fs::create_dir_all(directory).map_err(|error| Unwritten { file: directory.to_owned(), error })?;
         let name = to.file_name().unwrap_or_default().to_string_lossy();
         let own = to.with_file_name(format!(".{name}.{}.part", std::process::id()));
-        OpenOptions::new().write(true).create_new(true).open(&own).map_err(unwritten)?;
-        match Encoder::new(format, table, Appended::to(own.clone())) {
+        let file = OpenOptions::new().write(true).create_new(true).open(&own).map_err(unwritten)?;
+        let below = Appended::to(own.clone(), &file);
+        match below.and_then(|below| Encoder::new(format, table, below)) {
             Ok(encoder) => Ok(Sheet { encoder, own, to, used: 0 }),
             Err(error) => {
                 let _ = fs::remove_file(&own);
