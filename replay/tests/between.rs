@@ -7,7 +7,9 @@ use common::{
     complete, definitions, iocreplay, outcome, process, write_events, write_events_later, write_later,
     SECOND, WALL,
 };
-use iocrec_log::event::{Attached, Clock, Event, Fact, Ioc, IocEnd, Record, Snapshot, Thread, Value};
+use iocrec_log::event::{
+    Attached, Clock, Event, Fact, Ioc, IocEnd, Loss, LossSource, Record, Snapshot, Thread, Value,
+};
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
 use serde_json::Value as Json;
@@ -262,6 +264,30 @@ fn an_alarm_may_have_been_over_while_no_recorder_ran() {
     let logs = [first, second].map(|log| log.to_str().unwrap());
     let (_, text, _) = outcome(iocreplay([&["alarms"][..], &logs].concat()).output().unwrap());
     assert_eq!(text.matches("; perhaps not all of the time (not recorded").count(), 2, "{text}");
+}
+
+/// So it may have been where hits were lost meanwhile.
+#[test]
+fn an_alarm_may_have_been_over_while_hits_were_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let scanned = |time: u64, severity: u16| {
+        [(time, process(3, -100, 2, 2)), (time + 1000, complete(3, -200, 2, 5.0, severity))]
+    };
+    let lost = |time: u64| {
+        let cause = "ring buffer full".to_owned();
+        (time, Fact::Loss(Loss { source: LossSource::Hits, count: 17, since: time - SECOND, cause }))
+    };
+    let mut events = [scanned(2 * SECOND, 0), scanned(3 * SECOND, 2)].concat();
+    events.push(lost(6 * SECOND));
+    events.extend([scanned(8 * SECOND, 2), scanned(9 * SECOND, 0), scanned(20 * SECOND, 2)].concat());
+    events.extend([scanned(22 * SECOND, 2), scanned(23 * SECOND, 0)].concat());
+    write_events(place.path(), "box", 1, events);
+    let words = ["alarms", "--format", "jsonl", place.path().to_str().unwrap()];
+    let major: Vec<Json> = lines(&words).into_iter().filter(|line| line["severity"] == "MAJOR").collect();
+    let [first, second] = &major[..] else { panic!("{major:?}") };
+    assert!(first["until"] == "left" && second["until"] == "left", "{major:?}");
+    assert!(first["unseen"].as_str().unwrap().contains("17 hits"), "{first}");
+    assert!(second["unseen"].is_null(), "{second}");
 }
 
 /// Its IOC was started anew while no recorder ran: what it had before is gone, though nobody saw an end.

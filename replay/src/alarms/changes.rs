@@ -336,13 +336,31 @@ impl<'a> Changes<'a> {
         None
     }
 
-    /// Why its IOC was not recorded for a while in which the alarm may have been over: it was the same before and after.
+    /// Why not all was recorded for a while in which the alarm may have been over: it was the same before and after.
     fn unseen(&self, line: &AlarmLine) -> Option<Rc<str>> {
         let lasted = line.lasted.filter(|_| line.what != What::Flapping)?;
         let over = line.time.saturating_add(lasted);
-        let process = self.processes.get(line.place.process?)?;
-        let within = process.unseen.iter().find(|unseen| line.time <= unseen.from && unseen.to < over)?;
-        Some(format!("not recorded: {}", within.cause).into())
+        let process = line.place.process?;
+        let mut unseen = self.processes.get(process)?.unseen.iter();
+        match unseen.find(|unseen| line.time <= unseen.from && unseen.to < over) {
+            Some(within) => Some(format!("not recorded: {}", within.cause).into()),
+            None => self.lost_within(process, line, over),
+        }
+    }
+
+    /// What was lost while an alarm lasted.
+    fn lost_within(&self, process: usize, line: &AlarmLine, over: i64) -> Option<Rc<str>> {
+        let is_within = |loss: &&Loss| line.time <= loss.from && loss.from < over;
+        let mut lost = self.losses.iter().filter(is_within).peekable();
+        lost.peek()?; // mostly there is none
+        let is_it =
+            |number: &Number| self.last.get(*number).is_some_and(|last| last.process() == Some(process));
+        let number = self.origins.named(&line.place.record).find(is_it)?;
+        let run = self.last.get(number)?.run;
+        let roots = self.roots.get(&number).filter(|(of, _)| *of == run).map(|(_, roots)| roots);
+        let concerns = |root: &RecordId| roots.is_some_and(|roots| roots.may_be(root));
+        let found = lost.find(|loss| loss.run == run && loss.root.as_ref().is_none_or(concerns))?;
+        Some(Rc::clone(&found.cause))
     }
 
     /// Takes the alarms of the last chain, and the facts beside it: the next one begins then.
