@@ -15,7 +15,7 @@ use crate::model::putlog::PutLine;
 use crate::model::setting::Setting;
 use crate::model::state::FieldState;
 use crate::model::to_setting::setting;
-use crate::model::value::{agrees, long_text, same};
+use crate::model::value::{agree, agrees, long_text, same};
 use crate::states;
 use crate::values::Entry;
 use iocrec_log::event::{Array, Dbf, Value};
@@ -436,10 +436,14 @@ fn obstacle(
     }
     let changed = now.is_some_and(|now| {
         let read_after = now.seen.as_ref().is_some_and(|seen| seen.even >= last.even());
-        read_after && now.is_certain() && same(&now.value(), new) == Some(false)
+        // of what is known in part, the other may be the whole
+        let is_cut = now.seen.as_ref().is_some_and(|seen| seen.cut == Some(true));
+        let known = (new, last.kind.new_cut == Some(true));
+        read_after && now.is_certain() && agree((&now.value(), is_cut), known) == Some(false)
     });
     if changed {
-        return Some(Obstacle::ChangedSince);
+        // or it is what the put made of it
+        return Some(if last.kind.inexact { Obstacle::UnknownAfter } else { Obstacle::ChangedSince });
     }
     match (old, new) {
         (Value::Unknown, _) => Some(Obstacle::UnknownBefore),

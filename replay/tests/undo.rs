@@ -246,6 +246,28 @@ fn a_long_string_is_put_back_whole() {
     assert!(script.contains(&held), "{script}");
 }
 
+/// The end of processing shows the beginning of a long text, which is no other than the whole.
+#[test]
+fn a_long_string_that_is_read_whole_has_not_changed() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let (record, rtype) = (10, || "lso".to_owned());
+    let field = Field { id: 60, ioc: 1, rtype: rtype(), name: "VAL".into(), dbf: Dbf::String, menu: None };
+    let value = Value::Text(vec![b'q'; 300]);
+    let mut events = vec![
+        (MS, Fact::from(Record { id: record, ioc: 1, address: 1, name: "T:LONG".into(), rtype: rtype() })),
+        (MS, Fact::from(field)),
+        (MS, Fact::ServerThread(ServerThread { thread: 1, circuit: 1 })),
+    ];
+    events.extend(put(SECOND, record, "before", &"q".repeat(152)));
+    events
+        .push((5 * SECOND, Fact::Snapshot(Snapshot { record, value, severity: 0, status: 0, stamp: None })));
+    write_events(&here.join("log"), "box1", 7, events);
+    let (script, said) = undo(here, &[]);
+    assert!(!script.contains("changed again") && !said.contains("changed again"), "{script}{said}");
+    assert!(script.contains("only a part of its value after the put is known"), "{script}{said}");
+}
+
 /// What was written before the log begins may be much: the segments that held it are gone.
 #[test]
 fn a_time_before_the_log_is_not_said_to_be_undone() {

@@ -55,7 +55,8 @@ pub struct Kind {
     requested_cut: Option<bool>,
     status: Cow<'static, str>,
     source: &'static str,
-    inexact: bool,
+    /// Whether the value after it is not certain to be its result.
+    pub inexact: bool,
     as_asked: bool,
     wrote: bool,
     /// Whether the client asked for a long text.
