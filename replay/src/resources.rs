@@ -10,10 +10,13 @@ use crate::model::run::Run;
 use crate::model::source::Source;
 use crate::served::{Count, Served};
 use iocrec_log::event::{Fact, Resources, ThreadUse};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Rows that follow each other within this time leave no gap, nanoseconds: the recorder's own work lies between.
 pub const SLACK: i64 = 100_000_000;
+/// Processes that are told from each other; a bound for hostile logs.
+const MAX_PROCESSES: usize = 10_000;
 
 /// What the threads of one name used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub struct Row {
     pub run: Rc<Run>,
     /// Its process, to tell it from others.
     pub key: Key,
+    /// The number of the process, which is the same in the runs of all recorders; `None` if it is not known.
+    pub process: Option<usize>,
 }
 
 /// The process of a row: its recorder's run, as an address that is only compared, and its number there.
@@ -84,7 +89,12 @@ pub struct Rows<'a> {
     served: Served,
     /// The runs, as addresses, in the order of the logs.
     runs: Vec<usize>,
+    /// The numbers of the processes.
+    processes: HashMap<Identity, usize>,
 }
+
+/// What makes a process one and the same: its boot, process id and start.
+type Identity = (String, u32, u64);
 
 impl Logs {
     /// What IOCs used of the machine.
@@ -96,7 +106,7 @@ impl Logs {
             true => sources.map(Source::only_health).collect(),
             false => sources.collect(),
         });
-        Rows { events, filter, served: Served::read(self), runs }
+        Rows { events, filter, served: Served::read(self), runs, processes: HashMap::new() }
     }
 }
 
@@ -125,6 +135,13 @@ impl Iterator for Rows<'_> {
             let before = found.event.time.saturating_sub(used.period.saturating_mul(1000));
             let address = Rc::as_ptr(&found.run) as usize;
             let number = self.runs.iter().position(|run| *run == address).unwrap_or(usize::MAX);
+            let boot = context.host().map(|host| host.boot_id.clone()).filter(|boot| !boot.is_empty());
+            let identity = boot.zip(ioc).map(|(boot, ioc)| (boot, ioc.pid, ioc.start));
+            let process = identity.and_then(|identity| {
+                let new = self.processes.len();
+                let is_full = new >= MAX_PROCESSES && !self.processes.contains_key(&identity);
+                (!is_full).then(|| *self.processes.entry(identity).or_insert(new))
+            });
             let served = self.served.over(number, used.ioc, before, found.event.time);
             return Some(Row {
                 time: found.time,
@@ -134,6 +151,7 @@ impl Iterator for Rows<'_> {
                 ioc: name.into(),
                 pid: ioc.map(|ioc| ioc.pid),
                 key: (address, used.ioc),
+                process,
                 used: used.clone(),
                 threads,
                 served: served.into_iter().map(|(time, count)| (found.run.wall(time), count)).collect(),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{happenings, run, write_events, SECOND};
+use common::{happenings, run, write_events, write_events_later, SECOND};
 use iocrec_log::event::*;
 use std::path::Path;
 
@@ -101,6 +101,31 @@ fn the_tables_add_up_and_a_pause_is_a_gap() {
     }
     assert!(svg.contains("url(#u)"), "the pause is hatched");
     assert!(plot.contains('░'), "{plot}");
+}
+
+/// The IOC goes on while a recorder is started anew: it is one IOC. What a recorder beside the first tells is not added.
+#[test]
+fn an_ioc_of_several_recorders_is_one() {
+    let place = tempfile::tempdir().unwrap();
+    let whiles = |from: u64| {
+        let mut all = happenings();
+        all.extend([from, from + 1].map(|at| (at * SECOND, used(1000, 250, 20_480, vec![]))));
+        all
+    };
+    let [one, beside, next] = ["one", "beside", "next"].map(|name| place.path().join(name));
+    write_events(&one, "box1", 1, whiles(10));
+    write_events(&beside, "box1", 2, whiles(10));
+    write_events_later(&next, "box1", 3, 30, whiles(10), 12 * SECOND);
+    let told = |logs: &[&str]| {
+        let (code, out, err) = run(place.path(), &[&["health", "--utc", "--ioc", "demo"], logs].concat());
+        assert_eq!(code, 0, "{err}");
+        let of_demo = out.lines().filter(|line| line.starts_with("demo ")).map(str::to_owned);
+        of_demo.collect::<Vec<_>>()
+    };
+    let after = told(&["one", "next"]);
+    assert!(after.len() == 1 && after[0].ends_with(", 4 s of 32 s"), "{after:?}");
+    let at_once = told(&["one", "beside"]);
+    assert!(at_once.len() == 1 && at_once[0].ends_with(", 2 s"), "{at_once:?}");
 }
 
 /// A client and its two channels, from 10.25 s to 12.5 s: at the end of a row, and until a time that is asked for.

@@ -68,7 +68,7 @@ impl Command for Health {
 impl Health {
     /// Writes the tables; returns whether there is nothing.
     fn summarize(&self, out: &mut Out, logs: &Logs, filter: &Filter, zone: &Zone) -> Result<bool, Failure> {
-        let mut summary = Summary::default();
+        let mut summary = Summary::of_processes();
         for row in logs.resources(filter) {
             summary.add(&row);
         }

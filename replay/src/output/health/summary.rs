@@ -2,7 +2,7 @@
 
 use crate::out::{line, Out};
 use crate::output::wording::counted;
-use crate::resources::{Key, Row};
+use crate::resources::{Key, Row, SLACK};
 use crate::served::Count;
 use crate::time::Zone;
 use iocrec_log::escape::Shown;
@@ -49,6 +49,9 @@ struct Process {
     pid: Option<u32>,
     since: i64,
     until: i64,
+    /// Its end in the order of time, and who told of it last.
+    even: i64,
+    by: Key,
     period: u64,
     cpu: Share,
     waiting: Share,
@@ -99,23 +102,42 @@ impl Process {
 pub struct Summary {
     processes: Vec<Process>,
     numbers: BTreeMap<Key, usize>,
+    /// Where the runs of recorders are added up: the first key of each process.
+    joined: Option<BTreeMap<usize, Key>>,
 }
 
 impl Summary {
+    /// One in which a process that several recorders have recorded, one after the other, is one.
+    pub fn of_processes() -> Summary {
+        Summary { joined: Some(BTreeMap::new()), ..Summary::default() }
+    }
+
     /// Takes the next row.
     pub fn add(&mut self, row: &Row) {
         let new = self.processes.len();
-        let number = *self.numbers.entry(row.key).or_insert(new);
+        let key = match (&mut self.joined, row.process) {
+            (Some(joined), Some(process)) => *joined.entry(process).or_insert(row.key),
+            _ => row.key,
+        };
+        let number = *self.numbers.entry(key).or_insert(new);
         if number == new {
             if new >= MAX_PROCESSES {
-                self.numbers.remove(&row.key);
+                self.numbers.remove(&key);
                 return;
             }
             let (host, ioc) = (Rc::clone(&row.host), Rc::clone(&row.ioc));
-            self.processes.push(Process { host, ioc, pid: row.pid, since: row.since, ..Process::default() });
+            let (pid, since) = (row.pid, row.since);
+            self.processes.push(Process { host, ioc, pid, since, ..Process::default() });
         }
         let Some(process) = self.processes.get_mut(number) else { return };
         let used = &row.used;
+        let period = i64::try_from(used.period.saturating_mul(1000)).unwrap_or(i64::MAX);
+        // a recorder beside its own has told of that time
+        let begin = row.even.saturating_sub(period).saturating_add(SLACK);
+        if number != new && process.by != row.key && begin < process.even {
+            return;
+        }
+        (process.even, process.by) = (process.even.max(row.even), row.key);
         process.until = process.until.max(row.time);
         process.since = process.since.min(row.since);
         process.period = process.period.saturating_add(used.period);
