@@ -72,11 +72,12 @@ impl At<'_> {
     fn branch(self, out: &mut Out, number: usize, depth: usize) -> io::Result<()> {
         // Chains of thousands of records are possible; nobody reads deeper than this, and recursion must end.
         const MAX_DEPTH: usize = 500;
-        if depth > MAX_DEPTH {
+        let children = self.tree.children(number);
+        if depth > MAX_DEPTH && !children.is_empty() {
             indent(out.text(), depth);
-            return line!(out, "...");
+            return line!(out, "... (what is deeper is left out here; --format jsonl has it)");
         }
-        for &child in self.tree.children(number) {
+        for &child in children {
             self.node(out, child, depth)?;
         }
         Ok(())
