@@ -808,7 +808,11 @@ impl Logs {
                     }
                     notices.segment(&mut expected, header.sequence, scan.file());
                 }
-                Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
+                Part::Unreadable(error) => {
+                    // of the last one no later segment shows that it is missing
+                    takes.miss(last);
+                    notices.report(&Notice::Unreadable(error));
+                }
                 Part::Damage(damage) => {
                     match damage.cause {
                         Cause::Header | Cause::Stray | Cause::Repeated => {}
