@@ -130,6 +130,19 @@ fn the_clock_is_set_between_two_recorders() {
     assert!(out.contains("nothing was recorded for 3.000 s: no recorder's run"), "{out}");
 }
 
+/// It is set back by an hour: the second run seems to be the first, and an hour to be missing before the other.
+#[test]
+fn the_clock_is_set_back_between_two_recorders() {
+    let place = tempfile::tempdir().unwrap();
+    write_ahead(place.path(), 1, 10 * SECOND, 3600 * SECOND as i64);
+    write_ahead(place.path(), 2, 100 * SECOND, 0);
+    let words = ["logs", "--utc", "--kind", "losses", place.path().to_str().unwrap()];
+    let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out.matches("nothing was recorded for ").count(), 1, "{out}");
+    assert!(out.contains("nothing was recorded for 89.000 s: no recorder's run"), "{out}");
+}
+
 /// What follows the metric's name in the textfile of `follow`.
 fn metric(file: &Path, name: &str) -> Option<f64> {
     let text = std::fs::read_to_string(file).ok()?;
