@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{complete, process, put, run, write_events, CLIENT, MS, SCAN, SECOND, WALL};
+use common::{ca_put, complete, process, put, run, write_events, CLIENT, MS, SCAN, SECOND, WALL};
 use iocrec_log::event::*;
 use iocrec_testing::chance::Random;
 use iocreplay::inputs::{inputs, Place};
@@ -194,6 +194,21 @@ fn records_that_feed_each_other_end() {
         text.contains("T:CALC.INPB reads the record itself") && text.contains("they feed each other"),
         "{text}"
     );
+}
+
+/// Between its hit and its answer, a put with callback has written already.
+#[test]
+fn a_put_has_written_before_it_is_answered() {
+    let answer = CaAnswer { circuit: 1, ioid: 9, notify: true, status: 1, text: String::new() };
+    let place = (2, 2);
+    let events = vec![
+        (10 * SECOND, ca_put(1, 3, true, 9, 5.0)),
+        (10 * SECOND + 100_000, put(PutKind::Notify, CLIENT, -900, 3, place, 0.0, 0.0)),
+        (10 * SECOND + 110_000, put(PutKind::Put, CLIENT, -1200, 0, place, 1.0, 5.0)),
+        (14 * SECOND, Fact::CaAnswer(answer)),
+    ];
+    let (_, text) = ask(events, &["T:CALC.A", "--at", "2026-09-21T14:13:32Z"]);
+    assert!(text.starts_with("T:CALC.A changed from 1 to 5 at 2026-09-21T14:13:30.000110"), "{text}");
 }
 
 #[test]

@@ -247,7 +247,12 @@ impl<'a> Why<'a> {
                 }
                 _ => (None, Value::Unknown),
             };
-            let time = chain.run.wall(span.end);
+            // a put with callback ends with its answer, and has written by then
+            let end = match &span.kind {
+                SpanKind::Put(put) => put.written.unwrap_or(span.end),
+                _ => span.end,
+            };
+            let time = chain.run.wall(end);
             if record.is_some_and(|record| record_name(&context, record) == self.pv.record)
                 && self.filter.time(time)
                 && (self.begun == i64::MAX || chain.run.wall(span.start) <= self.begun)
@@ -258,7 +263,7 @@ impl<'a> Why<'a> {
                 if self.filter.place(&host, &ioc) {
                     let ioc = own_name(&ioc, process);
                     let (place, life) = ((host, ioc), Life::of(&context, process));
-                    let even = chain.run.even(span.end);
+                    let even = chain.run.even(end);
                     found.push(Found { place, time, even, value, alarm, path: above.clone(), life });
                 }
             }
