@@ -601,6 +601,32 @@ fn what_was_read_of_a_run_that_has_ended_is_no_gap() {
     assert_eq!(deleted.look(&open(), "read", false), [""; 0]);
 }
 
+/// A run's segments are away for a moment, as while a directory is moved: what was read of it before is no gap.
+#[test]
+fn what_was_read_of_a_run_that_was_away_is_no_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, away) = (directory.path().join("log"), directory.path().join("away.iocrec"));
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    for n in 0..4 {
+        let t = 10 * SECOND + n * SECOND / 2;
+        recorder.write(vec![(t, noise(n)), (t + 1, noise(n + 100))], t + SECOND / 4);
+    }
+    recorder.writer.close(20 * SECOND);
+    drop(recorder);
+    let mut old = segments(&log);
+    let last = old.pop().unwrap();
+    assert!(old.len() >= 2, "{old:?}");
+    Recorder::begin(&log, 8, 60 * SECOND).write(vec![], 65 * SECOND);
+    let open = || OpenOptions::new().open([&log]).unwrap();
+    let mut deleted = Deleted::default();
+    assert_eq!(deleted.look(&open(), "read", false), [""; 0]);
+    old.iter().for_each(|segment| std::fs::remove_file(segment).unwrap());
+    std::fs::rename(&last, &away).unwrap();
+    assert_eq!(deleted.look(&open(), "read", false), [""; 0]);
+    std::fs::rename(&away, &last).unwrap();
+    assert_eq!(deleted.look(&open(), "read", false), [""; 0]);
+}
+
 /// A recorder pins segments by renaming them, at any time.
 #[test]
 fn segments_that_are_pinned_while_the_log_is_read_are_read() {

@@ -8,6 +8,9 @@ use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeMap;
 
+/// Runs without a segment that are remembered.
+const MAX_GONE: usize = 100;
+
 /// The first segment of each run of which more may come than was read, and the name of its host, by the run's number.
 #[derive(Default)]
 pub struct Deleted(BTreeMap<u128, (u32, String)>);
@@ -72,6 +75,10 @@ impl Deleted {
                 ));
             }
         }
+        // they may be gone for a moment only: what was read of them is not missing when they are back
+        let gone = self.0.iter().filter(|(run, _)| !read.contains_key(*run)).take(MAX_GONE);
+        let gone: Vec<_> = gone.map(|(run, known)| (*run, known.clone())).collect();
+        read.extend(gone);
         self.0 = read;
         gaps
     }
