@@ -239,6 +239,34 @@ fn alarms_can_be_chosen() {
     assert!(err.contains("no PV or record matches 'T:SPP'; did you mean T:SP"), "{err}");
 }
 
+/// A motor completes when it has arrived, in a thread of its driver, and a put with callback is answered then: it changed when
+/// the put wrote.
+#[test]
+fn why_takes_a_put_with_callback_from_when_it_wrote() {
+    let mut story = Story::new();
+    story.scan(SECOND, SP, 0.0, NO_ALARM);
+    let at = 2 * SECOND;
+    story.tell(at, ca_put(1, 1, true, 2, 5.0));
+    story.tell(at + 1000, put(PutKind::Notify, CLIENT, -900, 3, (SP, 1), 0.0, 0.0));
+    story.tell(at + 2000, put(PutKind::Put, CLIENT, -1200, 0, (SP, 1), 0.0, 5.0));
+    story.tell(at + 3000, process(CLIENT, -1200, 0, SP)); // it moves
+    let read = FieldValue { record: SP, field: 1, value: Value::Double(5.0) };
+    story.tell(at + 500 * MS, Fact::FieldValue(read));
+    story.scan(4 * SECOND, SP, 5.0, NO_ALARM); // it has arrived
+    let answer = CaAnswer { circuit: 1, ioid: 2, notify: true, status: 1, text: String::new() };
+    story.tell(4 * SECOND + 5000, Fact::CaAnswer(answer));
+    story.tell(9 * SECOND, Fact::Mark("later".into()));
+    let directory = story.written();
+    for at in ["2026-09-21T14:13:23Z", "2026-09-21T14:13:28Z"] {
+        let (_, text, err) = run(directory.path(), &["why", "T:SP", "log", "--utc", "--at", at]);
+        assert!(
+            text.starts_with("T:SP changed from 0 to 5 at 2026-09-21T14:13:22.00000"),
+            "{at}: {text}{err}"
+        );
+        assert!(text.contains("Cause: ca_write_notify T:SP 0 -> 5"), "{at}: {text}");
+    }
+}
+
 #[test]
 fn why_follows_cp_links() {
     let directory = plant();
