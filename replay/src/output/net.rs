@@ -5,7 +5,7 @@ use super::wording::age::age;
 use super::wording::{counted, ioc, name};
 use crate::model::network::{Kind, NetLine, Who};
 use crate::output::format::Format;
-use crate::time::Zone;
+use crate::time::{Zone, SECOND};
 use serde::Serialize;
 
 /// The formats.
@@ -185,7 +185,12 @@ fn what(line: &NetLine, zone: &Zone) -> String {
             };
             match line.going_on {
                 Some(false) => format!("{who} was not allowed to {what} {pv} on {server} until {last}"),
-                _ => format!("{who} may not {what} {pv} on {server}"),
+                _ => {
+                    // some may have been denied from the beginning, the others since access security changed
+                    let later = line.last.filter(|last| last.saturating_sub(line.since) >= SECOND as i64);
+                    let later = later.map(|_| format!(", the last of them since {last}")).unwrap_or_default();
+                    format!("{who} may not {what} {pv} on {server}{later}")
+                }
             }
         }
         Kind::SlowClient if line.reason == "window_closed" => {
