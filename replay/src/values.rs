@@ -439,7 +439,7 @@ impl<'a> Values<'a> {
     }
 
     /// Whether a line shows anything new; notes its value.
-    fn is_news(&mut self, line: &ValueLine) -> bool {
+    fn is_news(&mut self, line: &mut ValueLine) -> bool {
         if let Some(gaps) = &mut self.gaps {
             gaps.note_root(line);
         }
@@ -458,6 +458,7 @@ impl<'a> Values<'a> {
         if !is_less && (self.known.len() < MAX_FIELDS || self.known.contains_key(&key)) {
             self.known.insert(key, (line.value.clone(), alarm));
         }
+        line.again = repeats && was_unfinished;
         !repeats || was_unfinished
     }
 
@@ -535,12 +536,15 @@ impl Iterator for Values<'_> {
     fn next(&mut self) -> Option<ValueLine> {
         loop {
             match self.history.next()? {
-                Entry::Value(line) => match &line.unseen {
-                    None if self.is_news(&line) => return Some(*line),
-                    None => {}
-                    Some(unseen) if self.concerns(unseen) => return Some(*line),
-                    Some(_) => {}
-                },
+                Entry::Value(mut line) => {
+                    let is_shown = match &line.unseen {
+                        Some(unseen) => self.concerns(unseen),
+                        None => self.is_news(&mut line),
+                    };
+                    if is_shown {
+                        return Some(*line);
+                    }
+                }
                 Entry::Process { process, run, ioc, .. } => {
                     if let Some(gaps) = self.gaps.as_mut().filter(|gaps| gaps.runs.len() < MAX_FIELDS) {
                         gaps.runs.push((process, run, ioc));

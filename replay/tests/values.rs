@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{definitions, happenings, run, write_events, CLIENT, MS, SCAN, SECOND, WALL};
+use common::{definitions, happenings, process, put, run, write_events, CLIENT, MS, SCAN, SECOND, WALL};
 use iocrec_log::event::*;
 use iocreplay::model::state::FieldState;
 use iocreplay::model::value::same;
@@ -344,6 +344,29 @@ fn a_value_is_in_doubt_once_its_record_has_begun_to_process() {
         "2026-09-21T14:13:25.200000+00:00  -- demo: T:MOTOR has processed, and was not seen to complete";
     let [.., gap_line, read] = lines.as_slice() else { panic!("{lines:?}") };
     assert!(gap_line.starts_with(gap) && read.ends_with("read by the recorder"), "{lines:?}");
+}
+
+/// A put that finds the last value known finds nothing that was set unseen, also if the record was not seen to complete.
+#[test]
+fn what_a_put_finds_after_an_unfinished_record_was_seen_if_it_is_the_last_known() {
+    const MOTOR: u32 = 30;
+    const VAL: u32 = 31;
+    let rtype = || "motor".to_owned();
+    let motor = Record { id: MOTOR, ioc: 1, address: 4096, name: "T:MOTOR".into(), rtype: rtype() };
+    let field = Field { id: VAL, ioc: 1, rtype: rtype(), name: "VAL".into(), dbf: Dbf::Double, menu: None };
+    let mut events = vec![(MS, Fact::from(motor)), (MS, Fact::from(field)), snapshot(100 * MS, MOTOR, 2.0)];
+    for (time, found, to) in [(SECOND, 3.0, 5.0), (3 * SECOND, 5.0, 7.0)] {
+        events.push((time, put(PutKind::PutField, CLIENT, -1000, 1, (MOTOR, VAL), found, to)));
+        events.push((time + 1000, put(PutKind::Put, CLIENT, -1200, 0, (MOTOR, VAL), found, to)));
+        events.push((time + 2000, process(CLIENT, -1200, 0, MOTOR)));
+    }
+    events.push((9 * SECOND, Fact::Mark("later".into())));
+    let log = log_of(events);
+    let (_, out, err) = run(log.path(), &["values", "T:MOTOR", ".", "--utc"]);
+    let found: Vec<&str> = out.lines().filter(|line| line.contains("found by a put: ")).collect();
+    let [unseen, known] = found.as_slice() else { panic!("{out}{err}") };
+    assert!(unseen.contains("  3  ") && unseen.ends_with("found by a put: set before, unseen"), "{out}");
+    assert!(known.contains("  5  ") && known.ends_with("found by a put: as before"), "{out}");
 }
 
 /// A field's name: host, IOC, PV.

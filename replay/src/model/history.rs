@@ -82,6 +82,9 @@ pub struct ValueLine {
     pub source: ValueSource,
     /// It is not certain to be the result of the put.
     pub inexact: bool,
+    /// It was found or read, and is the last one known: its record may have changed it in between, and was not seen to
+    /// complete.
+    pub again: bool,
     /// A put to the field from outside of the IOC's records made it what it is.
     pub by_put: bool,
     /// The chain that led to it; `None` for a snapshot, and for a value that was found.
@@ -334,6 +337,7 @@ impl ValueLine {
             alarm: None,
             source: ValueSource::Process,
             inexact: false,
+            again: false,
             by_put: false,
             origin: None,
             process,

@@ -160,6 +160,7 @@ impl Seen {
             alarm: self.alarm,
             source: self.source,
             inexact: self.inexact,
+            again: false,
             by_put: self.by_put,
             origin: None,
             process: Rc::clone(process),

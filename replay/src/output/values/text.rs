@@ -64,7 +64,10 @@ pub fn units(line: &ValueLine) -> Option<String> {
 
 /// How it got this value.
 pub fn source(line: &ValueLine) -> String {
-    led_to(line.source, line.origin.as_ref(), &line.record)
+    match line.source {
+        ValueSource::Found if line.again => "found by a put: as before".to_owned(),
+        _ => led_to(line.source, line.origin.as_ref(), &line.record),
+    }
 }
 
 /// How a record got a value.
