@@ -120,3 +120,17 @@ fn scan_once_belongs_to_what_asked_for_it() {
         .complete(SECOND + 9 * MS, ONCE, -200, SP, 4.0);
     assert_eq!(story.sketch(), "T:CALC scan = 2\n  T:SP once = 3\nT:SP once = 4\n");
 }
+
+/// A callback thread has done with a record that completed in it, and carries out another callback, which goes deeper: that
+/// a put of sscan is done.
+#[test]
+fn scan_once_in_another_callback_belongs_to_no_record_that_completed_before() {
+    let mut story = story();
+    story
+        .process(SECOND, CB_LOW, -100, "eventCallback", CALC)
+        .complete(SECOND + 1, CB_LOW, -200, CALC, 2.0)
+        .cause(SECOND + 2, CB_LOW, -300, CauseKind::ScanOnce, Some(SP))
+        .process(SECOND + 5 * MS, ONCE, -100, "onceTask", SP)
+        .complete(SECOND + 6 * MS, ONCE, -200, SP, 3.0);
+    assert_eq!(story.sketch(), "T:CALC event = 2\nT:SP once = 3\n");
+}

@@ -537,6 +537,10 @@ impl Engine {
                     let since = within.and_then(|at| self.chains.span(at)).map(|span| span.start);
                     active = since.filter(|_| by_link);
                     within = meanwhile;
+                } else if completes.is_some() && !matches!(role, Role::Scan | Role::ScanOnce) {
+                    // The forward link of a record asks for no other one. A thread that does more than process records may
+                    // be in something else by now, such as a callback that tells sscan that its put is done.
+                    within = None;
                 }
                 let active = active.map(|time| Asked { time, thread: cause.thread, site: 0 });
                 if let Some(at) = within {

@@ -90,7 +90,9 @@ pub fn of_root(chain: &Chain, put: Option<&PutLine>) -> String {
                     None => "CP link, source not known".to_owned(),
                 }
             }
-            Trigger::Once | Trigger::CpLink => "scanOnce (CP link, or put while active)".to_owned(),
+            Trigger::Once | Trigger::CpLink => {
+                "scanOnce (CP link, put while active, or a request by code of the IOC)".to_owned()
+            }
             Trigger::Pini => "PINI".to_owned(),
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
             // It began before the recording, or device support called the record's process function itself.
