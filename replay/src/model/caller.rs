@@ -7,7 +7,7 @@ use super::chain::Trigger;
 use super::numbered::Numbered;
 use super::run::Run;
 use iocrec_log::context::Context;
-use iocrec_log::event::{CallSiteId, ThreadId};
+use iocrec_log::event::{CallSiteId, Linkage, ThreadId};
 
 /// Callers and threads that are remembered; a bound for hostile logs.
 const MAX_KNOWN: usize = 100_000;
@@ -90,6 +90,17 @@ pub fn may_be_any_of_database(context: &Context, site: CallSiteId) -> bool {
         let of_database = ["libdbCore.", "libdbIoc."].iter().any(|library| site.module.starts_with(library));
         site.function.is_empty() && of_database
     })
+}
+
+/// Whether a caller that is [`Caller::Unknown`] is no function of EPICS Base's database, which follows the links of records:
+/// code of the IOC. Where Base is linked statically, its name tells.
+pub fn is_outside_database(context: &Context, site: CallSiteId) -> bool {
+    let Some(site) = context.call_site(site).filter(|site| !site.module.is_empty()) else { return false };
+    let of_database = ["libdbCore.", "libdbIoc."].iter().any(|library| site.module.starts_with(library));
+    let is_shared = context.ioc(site.ioc).is_some_and(|ioc| ioc.linkage == Linkage::Shared);
+    // LTO may make the functions that follow a link a part of the one that they are called from
+    let is_named = !site.function.is_empty() && in_source(&site.function) != "recGblFwdLink";
+    !of_database && (is_shared || is_named)
 }
 
 /// The caller by its library: if `dbChannelPut` ends in a jump to `dbPut`, the caller is that of `dbChannelPut`.

@@ -134,3 +134,25 @@ fn scan_once_in_another_callback_belongs_to_no_record_that_completed_before() {
         .complete(SECOND + 6 * MS, ONCE, -200, SP, 3.0);
     assert_eq!(story.sketch(), "T:CALC event = 2\nT:SP once = 3\n");
 }
+
+/// A callback of device support processes a record from a deeper frame than that of a record which completed in the thread
+/// before. Only the database follows forward links.
+#[test]
+fn what_code_of_the_ioc_processes_is_no_forward_link_of_what_completed_before() {
+    const OWN: CallSiteId = 50;
+    let mut story = story();
+    let (function, module) = ("readBack".to_owned(), "plant".to_owned());
+    story.run.apply(0, &Fact::from(CallSite { id: OWN, ioc: 1, address: 0, function, module }));
+    let deeper = Process { thread: CB_LOW, sp: -600, site: OWN, record: SP, active: false };
+    story
+        .process(SECOND, CB_LOW, -100, "eventCallback", CALC)
+        .complete(SECOND + 1, CB_LOW, -200, CALC, 2.0)
+        .push(SECOND + 2, Fact::Process(deeper))
+        .complete(SECOND + 3, CB_LOW, -700, SP, 3.0)
+        // a forward link is
+        .process(SECOND + MS, CB_LOW, -100, "eventCallback", CALC)
+        .complete(SECOND + MS + 1, CB_LOW, -200, CALC, 4.0)
+        .process(SECOND + MS + 2, CB_LOW, -300, "dbScanPassive", SP)
+        .complete(SECOND + MS + 3, CB_LOW, -400, SP, 5.0);
+    assert_eq!(story.sketch(), "T:CALC event = 2\nT:SP callback = 3\nT:CALC event = 4\n  T:SP FLNK = 5\n");
+}

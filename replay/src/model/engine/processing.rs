@@ -251,7 +251,13 @@ impl Engine {
             Caller::Root(trigger) => return (None, trigger),
             _ => {}
         }
-        let followed = |state: &Thread| state.frames.last().is_some_and(|top| top.followed);
+        // no forward link leads through code of the IOC, such as a callback of device support
+        let is_elsewhere =
+            caller == Caller::Unknown && caller::is_outside_database(&self.run.context(), process.site);
+        let followed = |state: &Thread| {
+            let top = state.frames.last();
+            top.is_some_and(|top| top.followed || is_elsewhere && top.within == In::Complete)
+        };
         if self.threads.get(thread).is_some_and(followed) {
             self.leave_forward_link(thread, time);
         }
