@@ -156,3 +156,30 @@ fn what_code_of_the_ioc_processes_is_no_forward_link_of_what_completed_before() 
         .complete(SECOND + MS + 3, CB_LOW, -400, SP, 5.0);
     assert_eq!(story.sketch(), "T:CALC event = 2\nT:SP callback = 3\nT:CALC event = 4\n  T:SP FLNK = 5\n");
 }
+
+/// A driver's thread tells a motor that it moves, which completes only when it has arrived, and then asks for what has I/O
+/// Intr or an event itself. Of a record that completes each time it is known whether it has returned.
+#[test]
+fn what_a_driver_asks_for_after_a_motor_is_not_of_the_motor() {
+    const DRIVER: ThreadId = 60;
+    const MOTOR: RecordId = 60;
+    let mut story = story();
+    let thread = Thread { id: DRIVER, ioc: 1, tid: 1060, name: "motorPoll".into(), stack: 0 };
+    story.run.apply(0, &Fact::Thread(thread));
+    let (name, rtype) = ("T:MOTOR".to_owned(), "motor".into());
+    story.run.apply(0, &Fact::from(Record { id: MOTOR, ioc: 1, address: 0, name, rtype }));
+    let (kind, record) = (CauseKind::CallbackRequest, None);
+    let asks = Cause { thread: DRIVER, sp: -300, site: site("postEvent"), kind, object: 0x40, record };
+    story
+        .process(SECOND, DRIVER, -100, "", MOTOR)
+        .push(SECOND + 1, Fact::Cause(asks))
+        .process(SECOND + 3, CB_LOW, -100, "scanList", CALC)
+        .complete(SECOND + 4, CB_LOW, -200, CALC, 3.0)
+        .process(SECOND + MS, DRIVER, -100, "", SP)
+        .push(SECOND + MS + 1, Fact::Cause(asks))
+        .complete(SECOND + MS + 2, DRIVER, -150, SP, 1.0)
+        .process(SECOND + MS + 3, CB_LOW, -100, "scanList", CALC)
+        .complete(SECOND + MS + 4, CB_LOW, -200, CALC, 4.0);
+    let expected = "T:MOTOR unknown open\nT:CALC event = 3\nT:SP unknown = 1\n  T:CALC event = 4\n";
+    assert_eq!(story.sketch(), expected);
+}

@@ -1,7 +1,7 @@
 //! Processing: why a record processed, when it was done, and which requests it made meanwhile.
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
-use crate::model::base_types::is_sequence;
+use crate::model::base_types::{self, is_sequence};
 use crate::model::caller::{self, Caller, Role};
 use crate::model::chain::{
     Asked, Completed, LinkSpan, Outcome, Phase, Phases, ProcessSpan, Span, SpanKind, Trigger,
@@ -485,7 +485,19 @@ impl Engine {
         let top = state.frames.last().filter(|top| matches!(top.within, In::Process | In::Complete));
         let mut within = top.map(|top| top.at);
         let completes = top.filter(|top| top.within == In::Complete).map(|top| top.record);
-        let processing = top.filter(|top| top.within == In::Process).map(|top| top.record);
+        let mut processing = top.filter(|top| top.within == In::Process).map(|top| top.record);
+        // A record of a type that may return without a trace, such as a motor that moves, may have done so: a driver's thread
+        // that has processed it goes on with what it does itself.
+        let context = self.run.context();
+        let may_have_returned = role == Role::Other
+            && processing
+                .and_then(|record| context.record(record))
+                .is_some_and(|record| !record.rtype.is_empty() && !base_types::always_forwards(record.rtype))
+            && within.and_then(|at| self.chains.span(at)).is_some_and(|span| span.parent.is_none());
+        drop(context);
+        if may_have_returned {
+            (within, processing) = (None, None);
+        }
         if let Some(at) = within {
             // until the request is carried out
             self.chains.hold_until(at, time.saturating_add(ASKED));
