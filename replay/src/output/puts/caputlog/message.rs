@@ -4,6 +4,7 @@
 //! if that reached the record: refused by the record (`ECA_PUTFAIL`), the field holds the old value still. It does not
 //! see what access security denies, nor the puts of the IOC's shell, of database links and of code in the IOC.
 
+use crate::model::base_types::always_forwards;
 use crate::model::putlog::{PutLine, Via};
 use crate::model::value::{elements, long_text};
 use iocrec_log::event::{Array, Dbf, Value};
@@ -119,7 +120,7 @@ pub fn message(put: &PutLine) -> Option<Message> {
     let is_array = is_array(put);
     let mut old = side(put, &put.old, put.old_text.as_deref(), kind);
     let mut new = side(put, &put.new, put.new_text.as_deref(), kind);
-    new.sure &= !put.inexact && put.status != "unknown";
+    new.sure &= !put.inexact && put.status != "unknown" && !may_be_set_again(put);
     if refused && !new.sure && !put.wrote {
         new = old.clone();
     }
@@ -158,6 +159,15 @@ fn stamp(put: &PutLine) -> i64 {
         Some(processed) if second(processed) >= second(put.ended) => processed,
         _ => put.ended,
     }
+}
+
+/// Whether the record may have set the field itself before the put was answered, which is when the module reads it: it is of a
+/// type that goes on without a trace, and was not seen to be done. A busy record is put back to 0 by then.
+fn may_be_set_again(put: &PutLine) -> bool {
+    put.via == Via::CaWriteNotify
+        && put.processed.is_none()
+        && put.field.as_deref() == Some("VAL")
+        && put.rtype.as_deref().is_some_and(|rtype| !always_forwards(rtype))
 }
 
 /// Whether the client names the field with `$`: as characters.
@@ -261,4 +271,19 @@ fn cut(text: &str, bytes: usize) -> String {
         end -= 1;
     }
     text.get(..end).unwrap_or(text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::puts::sample::put;
+
+    #[test]
+    fn what_a_record_holds_that_was_not_seen_to_be_done_is_not_sure() {
+        let is_sure = |put: &PutLine| message(put).expect("a message").new.sure;
+        assert!(is_sure(&put()));
+        assert!(is_sure(&PutLine { processed: None, ..put() }), "it was not processed");
+        assert!(!is_sure(&PutLine { rtype: Some("busy".into()), processed: None, ..put() }));
+        assert!(is_sure(&PutLine { rtype: Some("busy".into()), ..put() }));
+    }
 }
