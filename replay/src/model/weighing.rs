@@ -125,11 +125,11 @@ impl Weighed {
         let changed = match (self.certain, self.of_value) {
             (true, true) => format!("a field that processing may change; {pv} last changed {before} before"),
             (false, true) => {
-                format!("a field that processing may change; {pv} last processed {before} before")
+                format!("a field that processing may change; {pv} may have changed {before} before")
             }
             (true, false) => format!("which changed {before} before"),
             (false, false) => {
-                format!("which was processed or written {before} before; whether it changed is not known")
+                format!("which may have changed {before} before, when it was processed or written")
             }
         };
         let when = match self.since_last {
@@ -175,4 +175,19 @@ pub fn own(chain: &Chain, number: usize) -> Option<(usize, bool)> {
         is_writer = true;
     }
     matches!(span.kind, SpanKind::Process(_)).then_some((own, is_writer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first value that the log has may have been a change; the source may have been processed since, and have kept it.
+    #[test]
+    fn a_change_that_may_have_been_is_not_the_last_processing() {
+        let weighed = Weighed { time: Some(0), ..Weighed::default() };
+        let told = weighed.when("T:SP", 13_000_000_000);
+        assert!(told.starts_with("which may have changed 13"), "{told}");
+        let told = Weighed { of_value: true, ..weighed }.when("T:SP", 13_000_000_000);
+        assert!(told.contains("T:SP may have changed 13"), "{told}");
+    }
 }
