@@ -172,13 +172,22 @@ pub enum Role {
     Other,
 }
 
+/// A thread of RSRV, which serves one client.
+const CA_SERVER: &str = "CAS-client";
+/// pvxs has one thread for all clients, QSRV1 one per connection.
+const PVA_SERVERS: [&str; 2] = ["PVXTCP", "TCP-rx"];
+
+/// Whether a thread of this name carries out what clients ask for.
+pub fn serves_clients(thread: &str) -> bool {
+    thread == CA_SERVER || PVA_SERVERS.contains(&thread)
+}
+
 /// The purpose of `thread`.
 pub fn role(context: &Context, thread: ThreadId) -> Role {
     let Some(thread) = context.thread(thread) else { return Role::Other };
     match thread.name.as_str() {
-        "CAS-client" => Role::CaServer,
-        // pvxs has one thread for all clients, QSRV1 one per connection.
-        "PVXTCP" | "TCP-rx" => Role::PvaServer,
+        CA_SERVER => Role::CaServer,
+        name if PVA_SERVERS.contains(&name) => Role::PvaServer,
         CA_LINKS => Role::CaLink,
         "scanOnce" => Role::ScanOnce,
         "cbLow" | "cbMedium" | "cbHigh" => Role::Callback,

@@ -133,17 +133,27 @@ fn push_claimed(text: &mut String, put: &PutLine) {
             Ok(())
         }
         (None, None) => {
-            text.push_str(match put.via {
-                Via::Dbpf => "IOC shell",
-                Via::DbLink => "a record's link",
-                Via::CaLink => "a CA link",
-                Via::PvaLink => "a PVA link",
-                Via::Python => "Python",
-                _ => "?",
-            });
+            match (put.via, own_thread(put)) {
+                (Via::Dbpf, _) => text.push_str("IOC shell"),
+                (Via::DbLink, _) => text.push_str("a record's link"),
+                (Via::CaLink, _) => text.push_str("a CA link"),
+                (Via::PvaLink, _) => text.push_str("a PVA link"),
+                (Via::Python, _) => text.push_str("Python"),
+                (Via::Unknown, Some(thread)) => {
+                    text.push_str("thread ");
+                    push_name(text, thread);
+                }
+                _ => text.push('?'),
+            }
             Ok(())
         }
     };
+}
+
+/// The IOC's thread that made a put, unless it serves clients: a program of the sequencer's, or device support.
+fn own_thread(put: &PutLine) -> Option<&str> {
+    let thread = put.thread.as_deref().filter(|thread| !thread.is_empty())?;
+    (!caller::serves_clients(thread)).then_some(thread)
 }
 
 /// The person whom the client claims: `alice@console3`.
@@ -176,6 +186,14 @@ mod tests {
         assert_eq!(who(&odd), "IOC \"second (root@console) 10.0.0.9:1\" (alice@console3) 10.0.0.5:41022");
         let twin = PutLine { client_ioc: Some("second pid 12".into()), ..odd };
         assert_eq!(who(&twin), "IOC second pid 12 (alice@console3) 10.0.0.5:41022", "one of two");
+    }
+
+    #[test]
+    fn a_sequencer_s_thread_is_named_and_a_server_s_is_nobody() {
+        let unknown = PutLine { user: None, client_host: None, client: None, via: Via::Unknown, ..put() };
+        assert_eq!(who(&PutLine { thread: Some("ramp".into()), ..unknown.clone() }), "thread ramp");
+        assert_eq!(who(&PutLine { thread: None, ..unknown.clone() }), "?");
+        assert_eq!(who(&unknown), "?", "some client's");
     }
 
     /// Else a claim would look like what the recorder has found.
