@@ -63,31 +63,31 @@ pub struct Server {
     pub udp: Vec<u16>,
 }
 
-/// Finds the servers, in order of their process ids. `is_ioc` returns whether a process is known to be an IOC. Fails
-/// only if /proc itself can't be read.
-pub fn find(is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
-    find_in(Path::new(PROC), is_ioc)
+/// Finds the servers, in order of their process ids. `is_ioc` returns whether a process is known to be an IOC; `answered`:
+/// TCP ports that servers of PVAccess have named in answers to searches. Fails only if /proc itself can't be read.
+pub fn find(is_ioc: &dyn Fn(u32) -> bool, answered: &[u16]) -> io::Result<Vec<Server>> {
+    find_in(Path::new(PROC), is_ioc, answered)
 }
 
 /// The servers among these IOCs, without reading any other process.
 pub fn of(iocs: &[u32]) -> Vec<Server> {
     let Ok(ports) = Ports::read(Path::new(PROC)) else { return Vec::new() };
-    iocs.iter().filter_map(|&pid| server(&ports, pid, true)).collect()
+    iocs.iter().filter_map(|&pid| server(&ports, pid, true, &[])).collect()
 }
 
-fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
+fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool, answered: &[u16]) -> io::Result<Vec<Server>> {
     let ports = Ports::read(proc)?;
     let mut servers = Vec::new();
     for entry in fs::read_dir(proc)?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        servers.extend(pid.and_then(|pid| server(&ports, pid, is_ioc(pid))));
+        servers.extend(pid.and_then(|pid| server(&ports, pid, is_ioc(pid), answered)));
     }
     servers.sort_by_key(|server| server.pid);
     Ok(servers)
 }
 
 /// A process as a server, if it is one.
-fn server(ports: &Ports, pid: u32, is_ioc: bool) -> Option<Server> {
+fn server(ports: &Ports, pid: u32, is_ioc: bool, answered: &[u16]) -> Option<Server> {
     let process = ports.directory(pid);
     // A process that is not an IOC is judged by its sockets first: that is cheap, since most have none.
     let mut held = ports.held(&process);
@@ -104,7 +104,7 @@ fn server(ports: &Ports, pid: u32, is_ioc: bool) -> Option<Server> {
     if !listens(&held) {
         return None;
     }
-    let pva = if is_ioc { None } else { serving_pva(&process, &held) };
+    let pva = if is_ioc { None } else { serving_pva(&process, &held, answered) };
     let (pva_port, pva_search) = pva.unzip();
     let served = if is_ioc { listening(&held) } else { serving(&process, &held, pva_port) };
     let udp = |port: &Port| match port {
@@ -142,14 +142,17 @@ fn serving(process: &Path, held: &[Port], pva_port: Option<u16>) -> Vec<u16> {
 }
 
 /// The TCP port on which such a process serves PVAccess, and the UDP port on which it is searched for, if it listens on both
-/// where it is configured to. Clients also hold the socket for searches, so another port proves nothing.
-fn serving_pva(process: &Path, held: &[Port]) -> Option<(u16, u16)> {
+/// where it is configured to. Clients also hold the socket for searches, so another port proves nothing, unless a server has
+/// answered with it: one that finds its port taken serves on whatever is free.
+fn serving_pva(process: &Path, held: &[Port], answered: &[u16]) -> Option<(u16, u16)> {
     if !held.iter().any(|port| matches!(port, Port::Udp(_))) {
         return None;
     }
     let search = variable(process, &PVA_SEARCH_VARIABLES).unwrap_or(PVA_SEARCH_PORT);
     let serve = variable(process, &PVA_PORT_VARIABLES).unwrap_or(PVA_PORT);
-    (held.contains(&Port::Udp(search)) && held.contains(&Port::Tcp(serve))).then_some((serve, search))
+    let mut ports = std::iter::once(serve).chain(answered.iter().copied());
+    let port = ports.find(|&port| held.contains(&Port::Tcp(port)))?;
+    held.contains(&Port::Udp(search)).then_some((port, search))
 }
 
 /// A port in the environment of a process, under the first of these names that is there.
@@ -170,7 +173,7 @@ mod tests {
 
     fn own_ports(is_ioc: bool) -> Vec<u16> {
         let me = std::process::id();
-        let servers = find(&|pid| is_ioc && pid == me).expect("proc");
+        let servers = find(&|pid| is_ioc && pid == me, &[]).expect("proc");
         servers.into_iter().find(|s| s.pid == me).map(|s| s.ports).unwrap_or_default()
     }
 
@@ -211,7 +214,13 @@ mod tests {
             line(22, "0A", 4),
             line(8080, "0A", 5),
         ];
-        let udp = [line(5064, "07", 11), line(40001, "07", 12), line(6064, "07", 13), line(5065, "07", 14)];
+        let udp = [
+            line(5064, "07", 11),
+            line(40001, "07", 12),
+            line(6064, "07", 13),
+            line(5065, "07", 14),
+            line(5076, "07", 15),
+        ];
         write(root.join("self/net/tcp"), format!("{head}{}junk\n", tcp.concat()).as_bytes());
         write(root.join("self/net/udp"), format!("{head}{}", udp.concat()).as_bytes());
         let ours = [(0, &[][..], "net:[1]", &b""[..])];
@@ -252,7 +261,7 @@ mod tests {
         // an IOC in a namespace of its own, which has sockets of its own
         fs::create_dir_all(root.join("21/net")).expect("directory");
         fs::write(root.join("21/net/tcp"), format!("head\n{}", line(6000, "0A", 21))).expect("write");
-        let found = find_in(&root, &|pid| pid == 19 || pid == 21).expect("found");
+        let found = find_in(&root, &|pid| pid == 19 || pid == 21, &[]).expect("found");
         assert_eq!(found[0].udp, [5064]);
         let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports)).collect();
         let expected = [
@@ -265,6 +274,18 @@ mod tests {
         ];
         assert_eq!(found, expected);
         fs::remove_dir_all(root).expect("removed");
-        assert!(find_in(Path::new("/nowhere"), &|_| false).is_err());
+        assert!(find_in(Path::new("/nowhere"), &|_| false, &[]).is_err());
+    }
+
+    /// Two listen on the port that an answer names: one of them is searched for as well.
+    #[test]
+    fn by_the_port_that_was_answered() {
+        let root = proc("answered", &[(10, &[2, 15], "net:[1]", b""), (11, &[2, 14], "net:[1]", b"")]);
+        let found = |answered: &[u16]| find_in(&root, &|_| false, answered).expect("found");
+        assert!(found(&[]).is_empty(), "it may be a client");
+        assert!(found(&[5075]).is_empty(), "another server's");
+        let found: Vec<_> = found(&[5075, 40001]).into_iter().map(|s| (s.pid, s.pva_port)).collect();
+        assert_eq!(found, [(10, Some(40001))]);
+        fs::remove_dir_all(root).expect("removed");
     }
 }

@@ -17,6 +17,8 @@ pub enum Request {
         /// Whether to search even if no socket has begun or ceased to listen since the last search. Otherwise the answer
         /// is empty.
         at_once: bool,
+        /// TCP ports that servers of PVAccess have named in answers to searches.
+        answered: Vec<u16>,
     },
     /// Those of these IOCs that are Channel Access servers; no other process is inspected.
     ServersAmong {

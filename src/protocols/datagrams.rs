@@ -96,4 +96,9 @@ impl Datagrams {
     pub fn take_senders(&mut self) -> Vec<(Namespace, Address)> {
         [self.ca.watched.searches.take_senders(), self.pva.watched.searches.take_senders()].concat()
     }
+
+    /// TCP ports that servers of PVAccess have named in answers since the last call, and the namespaces of these.
+    pub fn take_answered(&mut self) -> Vec<(Namespace, u16)> {
+        self.pva.take_answered()
+    }
 }

@@ -1,4 +1,4 @@
-//! Ports that the user names: of either protocol, and of both.
+//! Ports that the user names: of either protocol, and of both; and one that nobody names but the server's answers.
 
 use crate::rig::ca_client::CaClient;
 use crate::rig::pva_client::PvaClient;
@@ -136,4 +136,36 @@ fn a_port_of_both_protocols() {
         assert_eq!(values(&rig, "ca", Some("PUT:LONG")), expected, "{tier}");
         loses_nothing(&rig);
     }
+}
+
+/// A server whose port is taken serves on another one, which its environment does not name.
+#[test]
+fn a_port_that_a_server_answers_with() {
+    let Some(rig) = Rig::new("named-answered") else { return };
+    let ioc = rig.ioc_with("first", PORT, "pvaccess.db", &["--pva", "pvxs"]);
+    let second = rig.pva_server(PVA, PORT + 2000, "SECOND:PV");
+    let pids = [ioc.pid_argument(), second.pid().to_string()];
+    let mut recorder = rig.record(&["--tier", "packet", "--pid", &pids[0], "--pid", &pids[1]]);
+    let mut ready = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut ready, "PVA:READY", "packet");
+    let mut number = 0.0;
+    wait_until("a put to the second one is recorded", || {
+        // a new client searches
+        let mut client = rig.client("p4p", &[PORT], &[]);
+        number += 1.0;
+        client.put("SECOND:PV", 6, json!(number), true);
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        !values(&rig, "pva", Some("SECOND:PV")).is_empty()
+    });
+    let mut client = rig.client("p4p", &[PORT], &[]);
+    let truth: Vec<Value> = (0..20).map(|number| json!(f64::from(number) + 0.5)).collect();
+    for value in &truth {
+        client.put("SECOND:PV", 6, value.clone(), true);
+    }
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let all = values(&rig, "pva", Some("SECOND:PV"));
+    assert_eq!(all[all.len() - truth.len()..], truth);
+    let puts = rig.puts(&["--pv", "SECOND:PV"]);
+    assert!(puts.iter().all(|put| put["ioc"].is_string()), "{puts:#?}");
+    loses_nothing(&rig);
 }

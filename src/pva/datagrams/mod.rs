@@ -18,6 +18,7 @@ use crate::net::udp::searches::{self, Answer, Asking, Guid};
 use crate::net::udp::stand_ins::StandIns;
 use crate::net::udp::watched::Watched;
 use crate::net::udp::{Seen, Selected};
+use crate::net::Namespace;
 use crate::pva::message::{Header, BEACON, FROM_SERVER, HEADER, MAGIC, ORIGIN_TAG, SEARCH, SEARCH_RESPONSE};
 use crate::pva::searches::{beacon, request, response};
 
@@ -29,6 +30,8 @@ const MAX_MESSAGES: usize = 32;
 const SOON: u64 = 20_000_000;
 /// Answers that are remembered for this.
 const KEPT: usize = 64;
+/// Ports of servers that are kept until they are taken.
+const MAX_ANSWERED: usize = 64;
 
 /// How searches are logged.
 pub const FACTS: searches::Facts = searches::Facts {
@@ -87,6 +90,8 @@ pub struct Datagrams {
     /// The last answers, and when they came.
     answers: Vec<(u64, u64)>,
     next: usize,
+    /// TCP ports of servers that have answered, and where, since they were last taken.
+    answered: Vec<(Namespace, u16)>,
 }
 
 impl Default for Datagrams {
@@ -97,6 +102,7 @@ impl Default for Datagrams {
             hasher: RandomState::new(),
             answers: Vec::new(),
             next: 0,
+            answered: Vec::new(),
         }
     }
 }
@@ -156,12 +162,23 @@ impl Datagrams {
         let client = self.addresses.address(datagram.destination, seen.time, out);
         response(cursor, datagram.source, &mut |cid, answer| {
             let asking = Asking { client, tcp: false, cid };
+            if let Some((server, _)) = answer {
+                let place = (seen.namespace, server.port);
+                if self.answered.len() < MAX_ANSWERED && !self.answered.contains(&place) {
+                    self.answered.push(place);
+                }
+            }
             let answer = answer.map(|(server, guid)| Answer {
                 server: self.addresses.address(server, seen.time, out),
                 guid: Some(guid),
             });
             self.watched.searches.answer(seen.namespace, asking, answer, seen.time);
         })
+    }
+
+    /// TCP ports that servers have named in answers to searches since the last call, and the namespaces of these.
+    pub fn take_answered(&mut self) -> Vec<(Namespace, u16)> {
+        std::mem::take(&mut self.answered)
     }
 }
 

@@ -123,6 +123,18 @@ fn found(facts: &[Fact]) -> Vec<Searched> {
 }
 
 #[test]
+fn where_servers_are_that_answered() {
+    let (mut network, client) = (Network::new(), at(CLIENT, 40_001));
+    for (time, port, is_there) in [(1, 40_002, true), (2, 40_002, true), (3, 40_003, false), (4, 5075, true)]
+    {
+        let says = answer(false, GUID, [0; 4], port, is_there, &[1, 3]);
+        network.sent(time * SECOND, at(SERVER, 57_899), client, &says);
+    }
+    assert_eq!(network.datagrams.take_answered(), [(HERE, 40_002), (HERE, 5075)]);
+    assert!(network.datagrams.take_answered().is_empty());
+}
+
+#[test]
 fn names_and_who_has_them() {
     for big in [false, true] {
         let mut network = Network::new();

@@ -82,6 +82,8 @@ pub struct Run {
     pub requests: Vec<Request>,
     /// Whether the kernel gives out low numbers of processes and threads again, since that was last looked at.
     pub numbers_began_again: bool,
+    /// TCP ports that servers of PVAccess have named lately in answers to searches, in the recorder's network namespace.
+    pub pva_answers: Vec<u16>,
 }
 
 /// A record that the BPF programs must know.

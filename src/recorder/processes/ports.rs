@@ -1,10 +1,11 @@
 //! The ports of Channel Access and PV Access servers: of IOCs, and of other CA servers.
 //!
 //! To find the servers means reading all processes' descriptors, so it is done when a socket has begun or ceased to
-//! listen, which is looked at every few seconds, and each second for IOCs that have just started; once a minute if IOCs
-//! live in other network namespaces, of which the kernel does not tell that; and every ten minutes for a socket that a
-//! process was given by another. A new server counts as not an IOC once an inspection that began after it started to
-//! serve has found no EPICS Base: IOCs map Base before they serve. One that failed has found nothing.
+//! listen, which is looked at every few seconds, and each second for IOCs that have just started; when a server of
+//! PVAccess has answered a search with a port that is new; once a minute if IOCs live in other network namespaces, of
+//! which the kernel does not tell what listens; and every ten minutes for a socket that a process was given by another. A
+//! new server counts as not an IOC once an inspection that began after it started to serve has found no EPICS Base: IOCs
+//! map Base before they serve. One that failed has found nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -40,6 +41,8 @@ pub struct PortSearch {
     is_asked: bool,
     /// Processes that serve and may be IOCs, until their next inspection; since when.
     suspects: HashMap<u32, Instant>,
+    /// TCP ports that servers of PVAccess had named in answers to searches by the last search of all processes.
+    answered: Vec<u16>,
     /// Whether the recorder has started.
     pub is_started: bool,
     /// Processes that were forked from an IOC, and the program that they ran then. They have its sockets, but nobody there
@@ -113,15 +116,18 @@ impl PortSearch {
         let request = if now >= self.next {
             self.next = now + PERIOD;
             let iocs = cx.iocs.iter().filter(|ioc| ioc.process.is_some());
-            let at_once = now >= self.search_by || !self.suspects.is_empty();
+            let has_answered = cx.env.run.pva_answers != self.answered;
+            let at_once = now >= self.search_by || !self.suspects.is_empty() || has_answered;
             if at_once {
+                self.answered.clone_from(&cx.env.run.pva_answers);
                 let here = cx.env.procfs().namespace(std::process::id());
                 let is_elsewhere = cx.iocs.iter().any(|ioc| ioc.namespace != here);
                 self.search_by = now + if is_elsewhere { LONGEST } else { LONGEST_HERE };
             } else if inspector.listen_the_same() {
                 return;
             }
-            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect(), at_once })
+            let answered = self.answered.clone();
+            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect(), at_once, answered })
         } else {
             let young: Vec<&TracedIoc> = cx.iocs.iter().filter(|ioc| now < ioc.young_until).collect();
             // the kernel tells of this namespace alone
@@ -143,6 +149,7 @@ impl PortSearch {
     /// Takes over the servers found, since when they serve, and their descriptions by /proc where they are not IOCs.
     pub fn note(&mut self, cx: &mut Context<'_>, inspector: &Inspector, now: u64, found: Vec<CaServer>) {
         self.is_asked = false;
+        let here = cx.env.procfs().namespace(std::process::id());
         for CaServer { server, start, process: about } in found {
             let pid = server.pid;
             let options = cx.env.options;
@@ -188,7 +195,17 @@ impl PortSearch {
             }
             let Some(ioc) = cx.iocs.get_mut(pid) else { continue };
             let (ca_ports, pva_ports) = match &ioc.process {
-                Some(process) => ports::divide(process, &server, &ioc.about.pva_ports),
+                Some(process) => {
+                    let (mut ca, mut pva) = ports::divide(process, &server, &ioc.about.pva_ports);
+                    // of several servers of PVAccess in one process, all but one have whatever port was free
+                    if ioc.namespace == here {
+                        let is_other = |port: &u16| self.answered.contains(port) && !pva.contains(port);
+                        let others: Vec<u16> = server.ports.iter().copied().filter(is_other).collect();
+                        ca.retain(|port| !others.contains(port));
+                        pva.extend(others);
+                    }
+                    (ca, pva)
+                }
                 None => {
                     ioc.pva_search = server.pva_search;
                     (server.ports, server.pva_port.into_iter().collect())

@@ -20,6 +20,9 @@ use crate::recorder::sources::channel_access::LOOK_AGAIN;
 use crate::recorder::sources::stamps::Stamps;
 use crate::recorder::sources::{Resting, Source, ROUND, UNTIL_WOKEN};
 
+/// Ports of servers that have answered, of which the last are kept.
+const MAX_ANSWERED: usize = 64;
+
 /// See the module.
 pub struct Datagrams {
     places: Places,
@@ -93,6 +96,23 @@ impl Datagrams {
         }
     }
 
+    /// Tells the search for servers where servers of PVAccess are: it looks in the recorder's own namespace.
+    fn note_answered(&mut self, cx: &mut Context<'_>) {
+        let answered = self.counts.take_answered();
+        if answered.is_empty() {
+            return;
+        }
+        let here = cx.env.procfs().namespace(std::process::id());
+        let known = &mut cx.env.run.pva_answers;
+        for (namespace, port) in answered {
+            if here == Ok(namespace) && !known.contains(&port) {
+                known.push(port);
+            }
+        }
+        let old = known.len().saturating_sub(MAX_ANSWERED);
+        known.drain(..old);
+    }
+
     fn follow(&mut self, cx: &mut Context<'_>) {
         let now = cx.env.now;
         let failures = self.places.follow(now, &self.wanted);
@@ -155,6 +175,7 @@ impl Source for Datagrams {
             self.counts.left_out(namespace, fared.one_in, fared.lost);
         }
         self.counts.second(now, &mut self.out);
+        self.note_answered(cx);
         for (namespace, client) in self.counts.take_senders() {
             // sockets of IPv6 are not looked for
             let wanted = self.wanted.get(&namespace).filter(|_| client.ip >= Ip6::END);
