@@ -53,7 +53,7 @@ pub enum NotTraced {
     NotChosen(NotChosen),
     /// It was forked from an IOC and runs none of its own.
     Copy(ForkedCopy),
-    /// It was not found to be an IOC or a CA server.
+    /// It was not found to be an IOC or another server of Channel Access or PVAccess.
     NoIoc {
         /// Its command line, made safe to show, or its name; empty if it has ended meanwhile.
         command: String,
@@ -95,7 +95,7 @@ impl fmt::Display for StartError {
                 }
                 NotTraced::NoIoc { command } if command.is_empty() => write!(
                     f,
-                    "process {pid} was not found to be an IOC or a CA server, and has ended meanwhile; \
+                    "process {pid} was not found to be an IOC or a server, and has ended meanwhile; \
                      iocrec check lists those that run"
                 ),
                 NotTraced::NotChosen(why) => write!(f, "process {pid} {why}"),
@@ -104,7 +104,7 @@ impl fmt::Display for StartError {
                 }
                 NotTraced::NoIoc { command } => write!(
                     f,
-                    "process {pid} ({command}) was not found to be an IOC or a CA server; iocrec check lists those"
+                    "process {pid} ({command}) was not found to be an IOC or a server; iocrec check lists those"
                 ),
             },
         }

@@ -46,7 +46,7 @@ pub(super) fn identify(process: &IocProcess, about: &mut Ioc) {
 /// The line about a newly recorded process.
 pub(super) fn recording(ioc: &Ioc) -> String {
     let what = match (ioc.linkage, ioc.base_version.as_str()) {
-        (Linkage::Foreign, _) => "a CA server that was not found to be EPICS Base".to_string(),
+        (Linkage::Foreign, _) => "a server that was not found to be EPICS Base".to_string(),
         (_, "") => "EPICS Base".to_string(),
         (_, version) => format!("EPICS Base {version}"),
     };
@@ -74,7 +74,7 @@ mod tests {
         };
         let mut cx = bench.context();
         let mut ioc = describe(&mut cx.env, PID, 1, &about);
-        let what = "a CA server that was not found to be EPICS Base";
+        let what = "a server that was not found to be EPICS Base";
         assert_eq!(recording(&ioc), format!("recording process {PID} ({what})"));
         ioc.name = "plc".to_string();
         assert_eq!(recording(&ioc), format!("recording plc (pid {PID}, {what})"));
