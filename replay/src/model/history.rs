@@ -23,7 +23,7 @@ use super::{attribute, enum_strings};
 use crate::filter::{Filter, Pattern};
 use epics::Pv;
 use iocrec_log::context::Context;
-use iocrec_log::event::{FieldId, Ioc, Properties, RecordId, Snapshot, Value};
+use iocrec_log::event::{FieldId, Ioc, Properties, PvaKind, RecordId, Snapshot, Value};
 use std::rc::Rc;
 
 /// How a value is known.
@@ -239,7 +239,7 @@ impl<'a> At<'a> {
     /// The value that a put found, and the one that it left.
     fn put(&mut self, number: usize, put: &'a PutSpan, each: &mut impl FnMut(ValueLine)) {
         let context = self.context;
-        if put.only_processes || outcome::acknowledges(context, put) {
+        if put.only_processes || outcome::acknowledges(context, put) || is_call(put) {
             return;
         }
         let Some(of) = self.target(put) else { return };
@@ -375,6 +375,12 @@ impl ValueLine {
         let line = ValueLine { even: unseen.even.1, ..ValueLine::new(unseen.time, named, None) };
         ValueLine { source: ValueSource::Unseen, unseen: Some(Box::new(unseen)), ..line }
     }
+}
+
+/// Whether it is a call over PVAccess (RPC), which asks for no field to be written.
+fn is_call(put: &PutSpan) -> bool {
+    let request = put.packet.as_ref().and_then(|packet| packet.pva.as_ref());
+    request.is_some_and(|request| request.kind == PvaKind::Rpc)
 }
 
 /// The IOC of a span.

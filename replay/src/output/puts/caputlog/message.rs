@@ -2,7 +2,8 @@
 //!
 //! It listens to the access security of the IOC's servers, so it sees what clients put over Channel Access and PVAccess,
 //! if that reached the record: refused by the record (`ECA_PUTFAIL`), the field holds the old value still. It does not
-//! see what access security denies, nor the puts of the IOC's shell, of database links and of code in the IOC.
+//! see what access security denies, nor calls (RPC), nor the puts of the IOC's shell, of database links and of code in the
+//! IOC.
 
 use crate::model::base_types::always_forwards;
 use crate::model::putlog::{PutLine, Via};
@@ -113,7 +114,8 @@ pub fn message(put: &PutLine) -> Option<Message> {
     let through_server =
         matches!(put.via, Via::CaWrite | Via::CaWriteNotify | Via::CaLink | Via::Pva | Via::PvaLink);
     let refused = put.status == "ECA_PUTFAIL" || put.status == "error" && put.wrote;
-    if !through_server || !(refused || matches!(&*put.status, "ok" | "unknown")) {
+    let is_call = put.pva.as_ref().is_some_and(|pva| pva.request == "rpc");
+    if !through_server || is_call || !(refused || matches!(&*put.status, "ok" | "unknown")) {
         return None;
     }
     let kind = kind(put);

@@ -139,8 +139,8 @@ impl Writer<PutLine> for CaPutLog<'_> {
         }
         if self.unseen > 0 {
             remarks.push(format!(
-                "{} puts are not in it, since caPutLog does not see them: denied, or made by the IOC's shell, by links or \
-                 by Python code; see --format text",
+                "{} puts are not in it, since caPutLog does not see them: denied, made by the IOC's shell, by links or by \
+                 Python code, or calls (RPC); see --format text",
                 self.unseen
             ));
         }
