@@ -73,7 +73,7 @@ impl Display for ProbeError {
                 f.write_str("its file was overwritten, and the kernel has not released the old code")
             }
             ProbeError::StillKept => f.write_str(
-                "its file was overwritten not long ago, and another recorder's probes may still be there",
+                "its file may have been overwritten not long ago, and another recorder's probes may still be there",
             ),
             ProbeError::OutOfRange(number) => write!(f, "{number:#x} is out of range"),
             ProbeError::NoProgram(name) => write!(f, "no BPF program {name}"),

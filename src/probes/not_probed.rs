@@ -105,8 +105,8 @@ impl Display for NotProbed {
                 "{why}: while a probe waited for one, no process of this machine could fork; iocrec tries again"
             ),
             NotProbed::StillKept => f.write_str(
-                "its files were overwritten not long ago, and another recorder's probes may still be there: the kernel might \
-                 carry out old code; iocrec tries again",
+                "its files may have been overwritten not long ago, and another recorder's probes may still be there: the kernel \
+                 might carry out old code; iocrec tries again",
             ),
             NotProbed::TooFewFiles(limit) => write!(
                 f,

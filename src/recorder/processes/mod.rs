@@ -279,7 +279,7 @@ fn work_on_traced(
             let what = if have(|why| matches!(why, NotProbed::HeldUp(_))) {
                 "no process holds it up any more"
             } else if have(|why| matches!(why, NotProbed::StillKept)) {
-                "its files were overwritten long enough ago, or another recorder's probes are gone"
+                "its files have not changed for long enough, or another recorder's probes are gone"
             } else if have(|why| matches!(why, NotProbed::TooFewFiles(_))) {
                 "enough files may be opened"
             } else {
