@@ -64,9 +64,10 @@ pub struct Server {
 }
 
 /// Finds the servers, in order of their process ids. `is_ioc` returns whether a process is known to be an IOC; `answered`:
-/// TCP ports that servers of PVAccess have named in answers to searches. Fails only if /proc itself can't be read.
-pub fn find(is_ioc: &dyn Fn(u32) -> bool, answered: &[u16]) -> io::Result<Vec<Server>> {
-    find_in(Path::new(PROC), is_ioc, answered)
+/// TCP ports that servers of PVAccess have named in answers to searches; `only`: unless it is empty, no other process that is
+/// not an IOC is looked at. Fails only if /proc itself can't be read.
+pub fn find(is_ioc: &dyn Fn(u32) -> bool, answered: &[u16], only: &[u32]) -> io::Result<Vec<Server>> {
+    find_in(Path::new(PROC), is_ioc, answered, only)
 }
 
 /// The servers among these IOCs, without reading any other process.
@@ -75,11 +76,17 @@ pub fn of(iocs: &[u32]) -> Vec<Server> {
     iocs.iter().filter_map(|&pid| server(&ports, pid, true, &[])).collect()
 }
 
-fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool, answered: &[u16]) -> io::Result<Vec<Server>> {
+fn find_in(
+    proc: &Path,
+    is_ioc: &dyn Fn(u32) -> bool,
+    answered: &[u16],
+    only: &[u32],
+) -> io::Result<Vec<Server>> {
     let ports = Ports::read(proc)?;
+    let is_wanted = |pid: &u32| only.is_empty() || only.contains(pid) || is_ioc(*pid);
     let mut servers = Vec::new();
     for entry in fs::read_dir(proc)?.flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()).filter(is_wanted);
         servers.extend(pid.and_then(|pid| server(&ports, pid, is_ioc(pid), answered)));
     }
     servers.sort_by_key(|server| server.pid);
@@ -173,7 +180,7 @@ mod tests {
 
     fn own_ports(is_ioc: bool) -> Vec<u16> {
         let me = std::process::id();
-        let servers = find(&|pid| is_ioc && pid == me, &[]).expect("proc");
+        let servers = find(&|pid| is_ioc && pid == me, &[], &[]).expect("proc");
         servers.into_iter().find(|s| s.pid == me).map(|s| s.ports).unwrap_or_default()
     }
 
@@ -261,7 +268,7 @@ mod tests {
         // an IOC in a namespace of its own, which has sockets of its own
         fs::create_dir_all(root.join("21/net")).expect("directory");
         fs::write(root.join("21/net/tcp"), format!("head\n{}", line(6000, "0A", 21))).expect("write");
-        let found = find_in(&root, &|pid| pid == 19 || pid == 21, &[]).expect("found");
+        let found = find_in(&root, &|pid| pid == 19 || pid == 21, &[], &[]).expect("found");
         assert_eq!(found[0].udp, [5064]);
         let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports)).collect();
         let expected = [
@@ -273,15 +280,17 @@ mod tests {
             (21, vec![6000]),
         ];
         assert_eq!(found, expected);
+        let few = find_in(&root, &|pid| pid == 19, &[], &[12, 18]).expect("found");
+        assert_eq!(few.iter().map(|s| s.pid).collect::<Vec<_>>(), [12, 19]);
         fs::remove_dir_all(root).expect("removed");
-        assert!(find_in(Path::new("/nowhere"), &|_| false, &[]).is_err());
+        assert!(find_in(Path::new("/nowhere"), &|_| false, &[], &[]).is_err());
     }
 
     /// Two listen on the port that an answer names: one of them is searched for as well.
     #[test]
     fn by_the_port_that_was_answered() {
         let root = proc("answered", &[(10, &[2, 15], "net:[1]", b""), (11, &[2, 14], "net:[1]", b"")]);
-        let found = |answered: &[u16]| find_in(&root, &|_| false, answered).expect("found");
+        let found = |answered: &[u16]| find_in(&root, &|_| false, answered, &[]).expect("found");
         assert!(found(&[]).is_empty(), "it may be a client");
         assert!(found(&[5075]).is_empty(), "another server's");
         let found: Vec<_> = found(&[5075, 40001]).into_iter().map(|s| (s.pid, s.pva_port)).collect();

@@ -23,14 +23,14 @@ pub(super) fn answer(common: &Common, request: Request) {
     let (pid, start) = request.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
     let look = Inspection::begin(pid, MAX_BYTES, MAX_TIME);
     let finding = match request {
-        Request::Servers { iocs, at_once, answered } => {
+        Request::Servers { iocs, at_once, answered, only } => {
             // before the search, so that what begins to listen meanwhile is found the next time
             let listening = diag::listening();
             let before = std::mem::replace(&mut common.lock().listening, listening);
             let found = if !at_once && listening.is_some() && listening == before {
                 Vec::new()
             } else {
-                let found = servers::find(&|pid| iocs.contains(&pid), &answered);
+                let found = servers::find(&|pid| iocs.contains(&pid), &answered, &only);
                 // who serves is not known: the next search does not count on this one
                 if found.is_err() {
                     common.lock().listening = None;

@@ -19,6 +19,8 @@ pub enum Request {
         at_once: bool,
         /// TCP ports that servers of PVAccess have named in answers to searches.
         answered: Vec<u16>,
+        /// Unless it is empty, no other process that is not an IOC is looked at.
+        only: Vec<u32>,
     },
     /// Those of these IOCs that are Channel Access servers; no other process is inspected.
     ServersAmong {

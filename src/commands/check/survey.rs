@@ -57,7 +57,7 @@ pub fn machine(chosen: &Chosen) -> Result<Found, Failure> {
     let no_packets = opened.err();
     let (found, mut not_recorded) = find(chosen)?;
     let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);
-    let mut servers = look(0, || servers::find(&is_ioc, &[]).unwrap_or_default());
+    let mut servers = look(0, || servers::find(&is_ioc, &[], &[]).unwrap_or_default());
     servers.retain(|server| {
         if is_ioc(server.pid) {
             return true;

@@ -126,8 +126,8 @@ impl PortSearch {
             } else if inspector.listen_the_same() {
                 return;
             }
-            let answered = self.answered.clone();
-            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect(), at_once, answered })
+            let (answered, only) = (self.answered.clone(), cx.env.options.pids.clone());
+            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect(), at_once, answered, only })
         } else {
             let young: Vec<&TracedIoc> = cx.iocs.iter().filter(|ioc| now < ioc.young_until).collect();
             // the kernel tells of this namespace alone
