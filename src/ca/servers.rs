@@ -150,15 +150,19 @@ fn serving(process: &Path, held: &[Port], pva_port: Option<u16>) -> Vec<u16> {
 
 /// The TCP port on which such a process serves PVAccess, and the UDP port on which it is searched for, if it listens on both
 /// where it is configured to. Clients also hold the socket for searches, so another port proves nothing, unless a server has
-/// answered with it: one that finds its port taken serves on whatever is free.
+/// answered with it: one that finds its port taken serves on whatever is free. Anybody can answer with any port, so none
+/// that may serve Channel Access counts.
 fn serving_pva(process: &Path, held: &[Port], answered: &[u16]) -> Option<(u16, u16)> {
     if !held.iter().any(|port| matches!(port, Port::Udp(_))) {
         return None;
     }
     let search = variable(process, &PVA_SEARCH_VARIABLES).unwrap_or(PVA_SEARCH_PORT);
     let serve = variable(process, &PVA_PORT_VARIABLES).unwrap_or(PVA_PORT);
-    let mut ports = std::iter::once(serve).chain(answered.iter().copied());
-    let port = ports.find(|&port| held.contains(&Port::Tcp(port)))?;
+    let is_held = |port: &u16| held.contains(&Port::Tcp(*port));
+    let port = Some(serve).filter(is_held).or_else(|| {
+        let ca = serving(process, held, None);
+        answered.iter().copied().find(|port| is_held(port) && !ca.contains(port))
+    })?;
     held.contains(&Port::Udp(search)).then_some((port, search))
 }
 

@@ -25,6 +25,8 @@ const PERIOD: u64 = 5_000_000_000;
 /// Longest time without a search: where an IOC lives in another network namespace, and elsewhere.
 const LONGEST: u64 = 60_000_000_000;
 const LONGEST_HERE: u64 = 600_000_000_000;
+/// Least time between two searches for what has answered: anybody can answer with another port each time.
+const AFTER_ANSWERS: u64 = 30_000_000_000;
 /// Interval while a server may be an IOC.
 const SOON: u64 = 100_000_000;
 /// Longest wait of the start for that.
@@ -43,6 +45,8 @@ pub struct PortSearch {
     suspects: HashMap<u32, Instant>,
     /// TCP ports that servers of PVAccess had named in answers to searches by the last search of all processes.
     answered: Vec<u16>,
+    /// Time from which a new one of them makes a search due.
+    answers_from: u64,
     /// Whether the recorder has started.
     pub is_started: bool,
     /// Processes that were forked from an IOC, and the program that they ran then. They have its sockets, but nobody there
@@ -116,8 +120,14 @@ impl PortSearch {
         let request = if now >= self.next {
             self.next = now + PERIOD;
             let iocs = cx.iocs.iter().filter(|ioc| ioc.process.is_some());
-            let has_answered = cx.env.run.pva_answers != self.answered;
+            let is_news = |port: &u16| {
+                !self.answered.contains(port) && !cx.iocs.iter().any(|ioc| ioc.about.pva_ports.contains(port))
+            };
+            let has_answered = now >= self.answers_from && cx.env.run.pva_answers.iter().any(is_news);
             let at_once = now >= self.search_by || !self.suspects.is_empty() || has_answered;
+            if has_answered {
+                self.answers_from = now + AFTER_ANSWERS;
+            }
             if at_once {
                 self.answered.clone_from(&cx.env.run.pva_answers);
                 let here = cx.env.procfs().namespace(std::process::id());
@@ -196,12 +206,13 @@ impl PortSearch {
             let Some(ioc) = cx.iocs.get_mut(pid) else { continue };
             let (ca_ports, pva_ports) = match &ioc.process {
                 Some(process) => {
-                    let (mut ca, mut pva) = ports::divide(process, &server, &ioc.about.pva_ports);
-                    // of several servers of PVAccess in one process, all but one have whatever port was free
-                    if ioc.namespace == here {
-                        let is_other = |port: &u16| self.answered.contains(port) && !pva.contains(port);
+                    let (ca, mut pva) = ports::divide(process, &server, &ioc.about.pva_ports);
+                    // Of several servers of PVAccess in one process, all but one have whatever port was free. Anybody
+                    // can answer with a port that serves Channel Access.
+                    if ioc.namespace == here && !pva.is_empty() {
+                        let is_known = |port: &u16| ca.contains(port) || pva.contains(port);
+                        let is_other = |port: &u16| self.answered.contains(port) && !is_known(port);
                         let others: Vec<u16> = server.ports.iter().copied().filter(is_other).collect();
-                        ca.retain(|port| !others.contains(port));
                         pva.extend(others);
                     }
                     (ca, pva)

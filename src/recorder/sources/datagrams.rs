@@ -109,8 +109,14 @@ impl Datagrams {
                 known.push(port);
             }
         }
-        let old = known.len().saturating_sub(MAX_ANSWERED);
-        known.drain(..old);
+        // those of servers stay, whatever others answer
+        let mut old = known.len().saturating_sub(MAX_ANSWERED);
+        let is_served = |port: &u16| cx.iocs.iter().any(|ioc| ioc.about.pva_ports.contains(port));
+        known.retain(|port| {
+            let is_kept = old == 0 || is_served(port);
+            old -= usize::from(!is_kept);
+            is_kept
+        });
     }
 
     fn follow(&mut self, cx: &mut Context<'_>) {
