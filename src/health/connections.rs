@@ -281,11 +281,13 @@ impl Connections {
         let now = whose.now;
         let find = |inode: u64| rows.iter().find(|row| row.inode == inode).copied();
         let of = |known: &Known| find(known.row.inode).filter(|row| row.is_between(&known.row));
-        let mut held = Vec::new();
+        let (mut held, mut is_whole) = (Vec::new(), false);
         // one that is missing has changed the sum
         let lists = lists || now.saturating_sub(self.listed) >= LIST;
         if lists {
-            let listed = sockets::known_held(&process::directory(whose.pid), MAX_DESCRIPTORS);
+            let mut count = 0;
+            let listed = sockets::descriptors(&process::directory(whose.pid))
+                .map(|all| all.take(MAX_DESCRIPTORS).inspect(|_| count += 1).flatten().collect());
             // they are listed at the next look if they can't be now
             self.listed = 0;
             let Ok(listed) = listed else { return };
@@ -293,9 +295,8 @@ impl Connections {
             if !(whose.is_alive)() {
                 return;
             }
-            (held, self.listed) = (listed, now);
+            (held, is_whole, self.listed) = (listed, count < MAX_DESCRIPTORS, now);
         }
-        let is_whole = lists && held.len() < MAX_DESCRIPTORS;
         let after = std::mem::replace(&mut self.last, now);
         let mut at = 0;
         while let Some(known) = self.known.get_mut(at) {

@@ -109,7 +109,10 @@ fn bound(net: &Path) -> io::Result<HashMap<u64, Port>> {
 
 /// The ports of those sockets that a process has open.
 fn held(process: &Path, sockets: &HashMap<u64, Port>) -> Vec<Port> {
-    sockets::held(process, usize::MAX).into_iter().filter_map(|inode| sockets.get(&inode).copied()).collect()
+    sockets::held(process, sockets::MAX_LISTED)
+        .into_iter()
+        .filter_map(|inode| sockets.get(&inode).copied())
+        .collect()
 }
 
 #[cfg(test)]

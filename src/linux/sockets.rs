@@ -23,6 +23,8 @@ const LISTEN: &str = "0A";
 const FEW: usize = 1024;
 /// Interfaces that sockets are bound to, on which each connection is asked for.
 const MAX_INTERFACES: usize = 8;
+/// Descriptors of a process that are looked at where all processes' are: one of EPICS has some hundreds.
+pub const MAX_LISTED: usize = 65_536;
 
 /// An IPv4 address of this machine, or a range of them, as for loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -366,12 +368,12 @@ pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
     socket(&fs::read_link(process::directory(pid).join(format!("fd/{descriptor}"))).ok()?)
 }
 
-/// Inodes of a process's open sockets, at most so many. `process`: its directory in /proc.
+/// Inodes of a process's open sockets, among so many descriptors at most. `process`: its directory in /proc.
 ///
 /// # Errors
 /// As for [`descriptors`].
 pub fn known_held(process: &Path, limit: usize) -> io::Result<Vec<u64>> {
-    Ok(descriptors(process)?.flatten().take(limit).collect())
+    Ok(descriptors(process)?.take(limit).flatten().collect())
 }
 
 /// The same; none if they are unknown.
@@ -388,14 +390,15 @@ pub fn descriptors(process: &Path) -> io::Result<impl Iterator<Item = Option<u64
     Ok(descriptors.map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?)))
 }
 
-/// The processes that hold any of these sockets, each with the sockets it holds. Reads all processes' descriptors.
+/// The processes that hold any of these sockets, each with the sockets it holds. Reads all processes' descriptors, which may take
+/// minutes: not for the recorder's loop.
 ///
 /// # Errors
 /// They could not be read, for want of descriptors or memory.
 pub fn holders(inodes: &HashSet<u64>) -> io::Result<HashMap<u32, Vec<u64>>> {
     let mut holders = HashMap::new();
     for pid in process::pids()? {
-        let held = match known_held(&process::directory(pid), usize::MAX) {
+        let held = match known_held(&process::directory(pid), MAX_LISTED) {
             Err(error) if is_want(&error) => return Err(error),
             // it has ended, or may not be read
             held => held.unwrap_or_default(),
@@ -487,6 +490,24 @@ mod tests {
         assert_eq!(inode(pid, descriptor), Some(found.inode));
         assert_eq!(inode(pid, u32::MAX), None);
         assert_eq!(holders(&HashSet::from([found.inode])).unwrap()[&pid], [found.inode]);
+    }
+
+    /// A process may have a million that are no sockets.
+    #[test]
+    fn descriptors_that_are_no_sockets_count_too() {
+        use std::process::{Command, Stdio};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(std::os::fd::OwnedFd::from(listener))
+            .spawn()
+            .unwrap();
+        let found = [2, 3].map(|limit| known_held(&process::directory(child.id()), limit).unwrap());
+        let socket = inode(child.id(), 2).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, [vec![], vec![socket]]);
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl Libraries {
         if connections.is_empty() {
             return Vec::new();
         }
-        let held: HashSet<u64> = sockets::held(&process::directory(pid), usize::MAX).into_iter().collect();
+        let held: HashSet<u64> =
+            sockets::held(&process::directory(pid), sockets::MAX_LISTED).into_iter().collect();
         connections.retain(|connection| held.contains(&connection.inode));
         let mappings = process::mappings(pid).unwrap_or_default();
         let tables = self.tables(pid, &mappings);

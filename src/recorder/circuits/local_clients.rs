@@ -5,8 +5,8 @@
 //! something is recorded, and its memory has it as well ([`crate::ioc::channels`]). Clients of unknown circuits are
 //! read when servers' ports become known; all clients are read when a put is seen on a channel without a name.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
@@ -37,37 +37,77 @@ const TRIES: u32 = 3;
 /// libraries' symbols.
 const LOOK_BYTES: u64 = 512 << 20;
 const LOOK_TIME: Duration = Duration::from_secs(5);
+/// Processes that wait to be read, and those of them that hold one socket: anybody may have thousands that do.
+const MAX_DUE: usize = 1024;
+const MAX_HOLDERS: usize = 8;
 
-/// Reads clients on its own thread: a heap takes up to 0.3 s, and hits and packets cannot wait for that.
+/// What the searcher is asked for.
+enum Job {
+    /// The processes that hold these sockets.
+    Holders(HashSet<u64>),
+    /// The circuits of a process.
+    Circuits(u32),
+}
+
+/// What it has found.
+enum Found {
+    /// Each with those of the sockets that it holds, and the processor time that this took; `None` if they could not be
+    /// listed.
+    Holders(Option<HashMap<u32, Vec<u64>>>, u64),
+    Circuits(u32, Vec<OpenCircuit>),
+}
+
+/// Lists descriptors and reads clients on its own thread: some user's processes may have millions of descriptors, a heap takes
+/// up to 0.3 s, and hits and packets cannot wait for that.
 struct Searcher {
-    wanted: Sender<u32>,
-    found: Receiver<(u32, Vec<OpenCircuit>)>,
-    /// Whether a process is being read.
+    jobs: Sender<Job>,
+    found: Receiver<Found>,
+    /// Whether it has a job.
     busy: bool,
 }
 
 impl Searcher {
     /// Returns `None` if the system cannot start a thread: then names stay unknown.
     fn start() -> Option<Searcher> {
-        let (wanted, pids) = channel();
+        let (jobs, wanted) = channel();
         let (result, found) = channel();
         let work = move || {
             reader::use_reader_process();
             let mut libraries = Libraries::default();
             // ends with the recorder, which then drops its ends of the channels
-            while let Ok(pid) = pids.recv() {
-                let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
-                let found = libraries.circuits(pid);
-                // a process that does not answer has no names for us
-                let _ = look.end();
-                if result.send((pid, found)).is_err() {
+            while let Ok(job) = wanted.recv() {
+                let found = match job {
+                    Job::Holders(inodes) => {
+                        let began = clock::thread();
+                        let holders = sockets::holders(&inodes).ok();
+                        Found::Holders(holders, clock::thread().saturating_sub(began))
+                    }
+                    Job::Circuits(pid) => {
+                        let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
+                        let found = libraries.circuits(pid);
+                        // a process that does not answer has no names for us
+                        let _ = look.end();
+                        Found::Circuits(pid, found)
+                    }
+                };
+                if result.send(found).is_err() {
                     break;
                 }
             }
         };
         aside::start("clients", Box::new(work)).ok()?;
-        Some(Searcher { wanted, found, busy: false })
+        Some(Searcher { jobs, found, busy: false })
     }
+}
+
+/// A search for the holders of clients' sockets that is under way.
+#[derive(Default)]
+struct Search {
+    /// The sockets, each with the namespace of its server.
+    wanted: HashMap<u64, (Namespace, Connection)>,
+    /// What it is made for: [`LocalClients::unnamed`] and [`LocalClients::all`].
+    unnamed: KeyedMap<CircuitId, u32>,
+    all: bool,
 }
 
 /// The clients on this machine.
@@ -80,6 +120,7 @@ pub struct LocalClients {
     /// Whether to read all clients, even if no channel without a name has been seen.
     all: bool,
     next_look: u64,
+    search: Search,
     /// Processes to read, one at a time.
     due: VecDeque<u32>,
     /// Time of the last read of each.
@@ -104,28 +145,39 @@ impl LocalClients {
 
     /// Takes over the names found, and requests one more process. `places`: addresses of the servers.
     pub fn step(&mut self, now: u64, places: &Places, decoder: &mut Decoder, events: &mut Vec<Event>) {
-        if (self.all || !self.unnamed.is_empty()) && now >= self.next_look {
-            let began = clock::thread();
-            self.look(now, places, decoder);
-            let took = clock::thread().saturating_sub(began);
-            self.next_look = now.saturating_add(LOOK.max(took.saturating_mul(SHARE)));
-        }
-        if self.searcher.is_none() && !self.due.is_empty() {
+        let is_due = (self.all || !self.unnamed.is_empty()) && now >= self.next_look;
+        if self.searcher.is_none() && (is_due || !self.due.is_empty()) {
             self.searcher = Searcher::start();
         }
         let Some(searcher) = &mut self.searcher else { return };
-        let (reader, found) = match searcher.found.try_recv() {
-            Ok(found) => {
-                searcher.busy = false;
-                found
+        let found = searcher.found.try_recv().ok();
+        searcher.busy &= found.is_none();
+        let is_busy = searcher.busy;
+        let (reader, found) = match found {
+            Some(Found::Circuits(pid, found)) => (pid, found),
+            Some(Found::Holders(holders, took)) => {
+                self.next_look = now.saturating_add(LOOK.max(took.saturating_mul(SHARE)));
+                self.take(now, holders, decoder);
+                (0, Vec::new())
             }
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => (0, Vec::new()),
+            None => (0, Vec::new()),
         };
         let from = if found.is_empty() { None } else { process::namespace(reader).ok() };
-        if !searcher.busy {
-            if let Some(pid) = self.due.pop_front() {
+        if !is_busy {
+            let mut wanted = None;
+            if is_due && now >= self.next_look {
+                let began = clock::thread();
+                wanted = self.look(places, decoder);
+                let took = clock::thread().saturating_sub(began);
+                self.next_look = now.saturating_add(LOOK.max(took.saturating_mul(SHARE)));
+            }
+            let next = wanted.map(Job::Holders).or_else(|| {
+                let pid = self.due.pop_front()?;
                 self.read.insert(pid, now);
-                searcher.busy = searcher.wanted.send(pid).is_ok();
+                Some(Job::Circuits(pid))
+            });
+            if let (Some(searcher), Some(job)) = (&mut self.searcher, next) {
+                searcher.busy = searcher.jobs.send(job).is_ok();
             }
         }
         for circuit in found {
@@ -156,18 +208,18 @@ impl LocalClients {
         reads || self.all || !self.unnamed.is_empty() || !self.due.is_empty()
     }
 
-    /// Finds the processes to read. As long as nothing can be read, for want of descriptors or memory, all stays as it is: else
-    /// circuits would be forgotten that have a client here.
-    fn look(&mut self, now: u64, places: &Places, decoder: &Decoder) {
+    /// The sockets of the clients to read, for the search that begins with that; `None` if there are none. As long as nothing
+    /// can be read, for want of descriptors or memory, all stays as it is: else circuits would be forgotten that have a client
+    /// here.
+    fn look(&mut self, places: &Places, decoder: &Decoder) -> Option<HashSet<u64>> {
         if process::known_start(std::process::id()).is_err_and(|errno| errno != Errno::ESRCH) {
-            return;
+            return None;
         }
-        let circuit = |home: Namespace, c: &Connection| decoder.circuit(home, c.local, c.remote);
         let mut wanted: HashMap<u64, (Namespace, Connection)> = HashMap::new();
         for (&namespace, place) in &places.wanted {
             wanted.extend(sockets::connections(place.pid).into_iter().filter_map(|connection| {
                 let home = decoder.home(namespace, connection.remote);
-                let named = match circuit(home, &connection) {
+                let named = match circuit(decoder, home, &connection) {
                     Some(circuit) => !self.unnamed.contains_key(&circuit),
                     None => !self.all,
                 };
@@ -176,34 +228,98 @@ impl LocalClients {
             }));
         }
         self.read.retain(|&pid, _| process::start(pid).is_some());
-        // forget those without a client here
-        let mut again = KeyedMap::default();
-        if !wanted.is_empty() {
-            let Ok(holders) = sockets::holders(&wanted.keys().copied().collect()) else { return };
-            for (pid, held) in holders {
-                let is_due = self.read.get(&pid).is_none_or(|read| now >= read.saturating_add(PAUSE));
-                if is_due {
-                    self.due.push_back(pid);
-                }
-                for circuit in held.iter().filter_map(|inode| {
-                    wanted.get(inode).and_then(|(home, connection)| circuit(*home, connection))
-                }) {
-                    let tries = self.unnamed.get(&circuit).map(|tries| tries + u32::from(is_due));
-                    again.extend(tries.filter(|&tries| tries < TRIES).map(|tries| (circuit, tries)));
+        // those without a client here are forgotten with it
+        let (unnamed, all) = (std::mem::take(&mut self.unnamed), std::mem::take(&mut self.all));
+        if wanted.is_empty() {
+            return None;
+        }
+        let inodes = wanted.keys().copied().collect();
+        self.search = Search { wanted, unnamed, all };
+        Some(inodes)
+    }
+
+    /// Takes over what the search has found: the processes to read. If they could not be listed, the next one begins anew.
+    fn take(&mut self, now: u64, holders: Option<HashMap<u32, Vec<u64>>>, decoder: &Decoder) {
+        let Search { wanted, unnamed, all } = std::mem::take(&mut self.search);
+        let Some(holders) = holders else {
+            self.all |= all;
+            unnamed.into_iter().for_each(|(circuit, tries)| _ = self.unnamed.entry(circuit).or_insert(tries));
+            return;
+        };
+        let mut held_by: HashMap<u64, usize> = HashMap::new();
+        for (pid, held) in holders {
+            let is_known = self.read.get(&pid).is_some_and(|read| now < read.saturating_add(PAUSE));
+            let most = held.iter().filter_map(|inode| held_by.get(inode)).max();
+            let has_room = self.due.len() < MAX_DUE && most.is_none_or(|most| *most < MAX_HOLDERS);
+            let is_due = !is_known && has_room && !self.due.contains(&pid);
+            if is_due {
+                self.due.push_back(pid);
+                held.iter().for_each(|inode| *held_by.entry(*inode).or_default() += 1);
+            }
+            for circuit in held.iter().filter_map(|inode| {
+                wanted.get(inode).and_then(|(home, connection)| circuit(decoder, *home, connection))
+            }) {
+                let tries = unnamed.get(&circuit).map(|tries| tries + u32::from(is_due));
+                if let Some(tries) = tries.filter(|&tries| tries < TRIES) {
+                    self.unnamed.entry(circuit).or_insert(tries);
                 }
             }
         }
-        self.unnamed = again;
-        self.all = false;
     }
+}
+
+/// The open circuit of a connection, seen from its client.
+fn circuit(decoder: &Decoder, home: Namespace, connection: &Connection) -> Option<CircuitId> {
+    decoder.circuit(home, connection.local, connection.remote)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ca::Limits;
+    use crate::ca::{Limits, SERVICE};
     use crate::linux::descriptors::without_any;
+    use crate::net::captures::Wanted;
+    use crate::net::service::Ports;
     use crate::not_run::{not_run, Needs};
+    use iocrec_log::event::Address;
+    use std::net::{TcpListener, TcpStream};
+
+    /// Somebody's processes may have millions of descriptors.
+    #[test]
+    fn the_loop_does_not_wait_for_lists_of_descriptors() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let _client = TcpStream::connect(at).unwrap();
+        let _server = listener.accept().unwrap();
+        let pid = std::process::id();
+        let ports = Ports::of(&SERVICE, &[at.port()]);
+        let mut places = Places::default();
+        let namespace = process::namespace(pid).unwrap_or_default();
+        places.wanted.insert(namespace, Wanted { pid, ports, ..Wanted::default() });
+        let mut clients = LocalClients { all: true, ..LocalClients::default() };
+        let mut decoder = Decoder::new(Limits::default());
+        clients.step(1, &places, &mut decoder, &mut Vec::new());
+        assert!(clients.is_busy() && !clients.search.wanted.is_empty(), "a thread of its own lists them");
+        assert!(clients.due.is_empty() && clients.read.is_empty());
+    }
+
+    #[test]
+    fn of_thousands_that_hold_a_socket_few_are_read_at_a_time_and_each_once() {
+        let decoder = Decoder::new(Limits::default());
+        let mut clients = LocalClients::default();
+        let at = |port| Address::new([127, 0, 0, 1].into(), port);
+        let connection = Connection { local: at(40_000), remote: at(5064), inode: 5 };
+        let mut found = |holders: Option<HashMap<u32, Vec<u64>>>| {
+            let wanted = HashMap::from([(5, (7, connection))]);
+            clients.search = Search { wanted, all: true, ..Search::default() };
+            clients.take(1, holders, &decoder);
+            (clients.due.len(), clients.all)
+        };
+        let holders = || Some((1..=20).map(|pid| (pid, vec![5])).collect());
+        assert_eq!([(); 4].map(|()| found(holders()).0), [8, 16, 20, 20]);
+        assert!(!found(holders()).1 && found(None).1, "what could not be listed is looked for again");
+        assert_eq!(clients.due.iter().collect::<HashSet<_>>().len(), 20);
+    }
 
     /// Else its channels would have no names for as long as it is open.
     #[test]
@@ -211,7 +327,8 @@ mod tests {
         let look = || {
             let mut clients = LocalClients { all: true, ..LocalClients::default() };
             clients.unnamed.insert(1, 0);
-            clients.look(1, &Places::default(), &Decoder::new(Limits::default()));
+            let wanted = clients.look(&Places::default(), &Decoder::new(Limits::default()));
+            assert_eq!(wanted, None);
             (clients.all, clients.unnamed.len())
         };
         let Some(left) = without_any(look) else {
