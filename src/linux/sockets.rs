@@ -25,6 +25,9 @@ const FEW: usize = 1024;
 const MAX_INTERFACES: usize = 8;
 /// Descriptors of a process that are looked at where all processes' are: one of EPICS has some hundreds.
 pub const MAX_LISTED: usize = 65_536;
+/// Addresses that are known of a network that is some user's own: there he may have any number, and each packet and circuit is
+/// compared with them.
+const MAX_OF_USER: usize = 1024;
 
 /// An IPv4 address of this machine, or a range of them, as for loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +204,7 @@ pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
     let user = process::user_of_network(pid);
     let mut sockets =
         own(pid).and_then(|mut diag| asked_of(&mut diag, asked)).unwrap_or_else(|| read(pid, asked));
-    (sockets.local, sockets.local6, sockets.user) = (local(pid), local6(pid), user);
+    (sockets.local, sockets.local6, sockets.user) = (local_of(pid, user), local6(pid, user), user);
     sockets
 }
 
@@ -308,10 +311,15 @@ fn read(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
 }
 
 /// The IPv6 addresses of a process's network namespace: `00000000000000000000000000000001 01 80 10 80 lo` (proc_net(5)).
-fn local6(pid: u32) -> Vec<u128> {
+fn local6(pid: u32, user: Option<u32>) -> Vec<u128> {
     let table = process::text(process::directory(pid).join("net/if_inet6")).unwrap_or_default();
     let address = |line: &str| u128::from_str_radix(line.split_ascii_whitespace().next()?, 16).ok();
-    table.lines().filter_map(address).collect()
+    table.lines().filter_map(address).take(most_of(user)).collect()
+}
+
+/// How many addresses are known of a network of this user's own; `None`: of one of root's.
+fn most_of(user: Option<u32>) -> usize {
+    user.map_or(usize::MAX, |_| MAX_OF_USER)
 }
 
 /// The listening TCP sockets of IPv6 in a process's network namespace.
@@ -329,23 +337,34 @@ fn listeners6(pid: u32) -> Vec<(u128, u16, u64)> {
 
 /// The IPv4 addresses of a process's network namespace, from its routing table.
 pub fn local(pid: u32) -> Vec<LocalAddress> {
-    let table = process::text(process::directory(pid).join("net/fib_trie")).unwrap_or_default();
-    local_in(&table)
+    local_of(pid, process::user_of_network(pid))
 }
 
-/// Parses `|-- 127.0.0.0`, and below it the routes: `/8 host LOCAL` is an address of this machine.
-fn local_in(table: &str) -> Vec<LocalAddress> {
+fn local_of(pid: u32, user: Option<u32>) -> Vec<LocalAddress> {
+    let table = process::text(process::directory(pid).join("net/fib_trie")).unwrap_or_default();
+    local_in(&table, most_of(user))
+}
+
+/// Parses `|-- 127.0.0.0`, and below it the routes: `/8 host LOCAL` is an address of this machine. Stops when there are so many.
+fn local_in(table: &str, most: usize) -> Vec<LocalAddress> {
     let mut local: Vec<LocalAddress> = Vec::new();
-    let mut ip = None;
+    // the table appears twice, as "main" and "local", if both are one: then all come again, in the same order
+    let (mut ip, mut again) = (None, 0);
     for line in table.lines() {
+        if !line.starts_with(' ') {
+            again = 0;
+        }
         let line = line.trim_start();
         if let Some(address) = line.strip_prefix("|-- ") {
             ip = address.parse::<Ipv4Addr>().ok().map(u32::from);
         } else if let (Some(ip), Some(bits)) = (ip, line.strip_suffix(" host LOCAL")) {
             let bits = bits.strip_prefix('/').and_then(|bits| bits.parse().ok());
-            // the table appears twice, as "main" and "local", if both are one
-            let new = bits.map(|bits| LocalAddress { ip, bits }).filter(|new| !local.contains(new));
-            local.extend(new);
+            let Some(new) = bits.map(|bits| LocalAddress { ip, bits }) else { continue };
+            if local.get(again) == Some(&new) {
+                again += 1;
+            } else if local.len() < most {
+                local.push(new);
+            }
         }
     }
     local
@@ -587,6 +606,29 @@ mod tests {
                      Local:\n           |-- 127.0.0.0\n              /8 host LOCAL\njunk\n /x host LOCAL\n";
         let expected =
             [LocalAddress { ip: 0x7f00_0000, bits: 8 }, LocalAddress { ip: 0x7f00_0001, bits: 32 }];
-        assert_eq!(local_in(table), expected);
+        assert_eq!(local_in(table, usize::MAX), expected);
+        assert_eq!(local_in(&table.replace("Local:", "Other:\nLocal:"), usize::MAX), expected);
+        assert_eq!(local_in(table, 1), expected[..1]);
+    }
+
+    /// In a network of his own anybody has as many addresses as he likes.
+    #[test]
+    fn a_table_of_very_many_addresses_takes_no_longer_for_each() {
+        use std::fmt::Write;
+        const COUNT: u32 = 100_000;
+        let mut table = String::new();
+        for name in ["Main", "Local"] {
+            table += name;
+            table += ":\n";
+            for ip in 0..COUNT {
+                let ip = Ipv4Addr::from(0x0a00_0000 + ip);
+                writeln!(table, "           |-- {ip}\n              /32 host LOCAL").unwrap();
+            }
+        }
+        let begin = std::time::Instant::now();
+        assert_eq!(local_in(&table, usize::MAX).len(), COUNT as usize);
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+        assert_eq!(local_in(&table, most_of(Some(1000))).len(), MAX_OF_USER);
+        assert_eq!(most_of(None), usize::MAX);
     }
 }
