@@ -811,7 +811,7 @@ impl Logs {
                 Part::Unreadable(error) => {
                     // of the last one no later segment shows that it is missing
                     takes.miss(last);
-                    notices.report(&Notice::Unreadable(error));
+                    notices.report(&Notice::of_segment(error));
                 }
                 Part::Damage(damage) => {
                     match damage.cause {

@@ -70,7 +70,7 @@ impl Inventory {
         while let Some(part) = scan.next() {
             match part {
                 Part::Segment(header) => notices.segment(&mut expected, header.sequence, scan.file()),
-                Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
+                Part::Unreadable(error) => notices.report(&Notice::of_segment(error)),
                 Part::Block(block) => {
                     notices.cut_before(&scan);
                     block.events.iter().for_each(|event| found.take(event.time, &event.fact));

@@ -27,6 +27,8 @@ const MAX_SHOWN: usize = 5;
 pub enum Notice {
     /// A log or segment can't be read at all.
     Unreadable(ReadError),
+    /// A segment that was found is not there any more.
+    Gone(PathBuf),
     /// A part of a segment can't be read.
     Damaged {
         /// The segment.
@@ -106,12 +108,21 @@ pub enum Notice {
 }
 
 impl Notice {
+    /// Of a segment that was found, and can't be read.
+    pub fn of_segment(error: ReadError) -> Notice {
+        match error {
+            ReadError::NotFound(path) => Notice::Gone(path),
+            error => Notice::Unreadable(error),
+        }
+    }
+
     /// Whether it means that something could not be read.
     pub fn is_failure(&self) -> bool {
         match self {
             // A damaged copy of the header, or a repeated block, costs nothing.
             Notice::Damaged { damage, .. } => !matches!(damage.cause, Cause::Header | Cause::Repeated),
             Notice::Unreadable(_)
+            | Notice::Gone(_)
             | Notice::MoreDamage { .. }
             | Notice::Truncated { .. }
             | Notice::DefinitionsLeftOut { .. } => true,
@@ -134,6 +145,12 @@ impl Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Notice::Gone(path) => write!(
+                f,
+                "{} is gone: a recorder deletes its oldest segments to make room, also while they are read; \
+                 what was in it is missing",
+                path.display()
+            ),
             Notice::Unreadable(error) => error.fmt(f),
             Notice::Damaged { segment, damage } => {
                 let segment = segment.display();
@@ -318,5 +335,18 @@ impl Notices {
         if count > 0 {
             self.report(&Notice::DefinitionsLeftOut { count });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_that_was_deleted_while_it_was_read() {
+        let notice = Notice::of_segment(ReadError::NotFound("log/1.iocrec".into()));
+        let line = notice.to_string();
+        assert!(line.starts_with("log/1.iocrec is gone: ") && line.ends_with(" is missing"), "{line}");
+        assert!(!line.contains("name a segment") && notice.is_failure());
     }
 }

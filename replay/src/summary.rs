@@ -177,7 +177,7 @@ impl RunSummary {
         while let Some(part) = scan.next() {
             match part {
                 Part::Segment(header) => builder.segment(header.sequence, header.time_step()),
-                Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
+                Part::Unreadable(error) => notices.report(&Notice::of_segment(error)),
                 Part::Block(block) => {
                     notices.cut_before(&scan);
                     let lacks = scan.is_cut_before() && builder.damage.len() < MAX_LISTED;

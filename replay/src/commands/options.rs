@@ -251,7 +251,12 @@ impl ByPlace {
     /// Opens the logs, and passes on which segments turn out to be gone when they are to be read.
     pub fn open_missing(&self, reading: &Reading, gone: impl Fn(&Path) + 'static) -> Result<Logs, Failure> {
         let tell = move |notice: &Notice| {
-            if let Notice::Unreadable(ReadError::NotFound(path) | ReadError::Io(path, _)) = notice {
+            let unread = match notice {
+                Notice::Unreadable(ReadError::NotFound(path) | ReadError::Io(path, _)) => Some(path),
+                Notice::Gone(path) => Some(path),
+                _ => None,
+            };
+            if let Some(path) = unread {
                 if !path.exists() {
                     gone(path);
                 }

@@ -471,7 +471,7 @@ impl Source {
                     }
                 }
                 Part::Unreadable(error) => {
-                    self.notices.report(&Notice::Unreadable(error));
+                    self.notices.report(&Notice::of_segment(error));
                     self.complete = false;
                     self.gap = true;
                     return None;

@@ -367,7 +367,7 @@ impl Network {
                     continue;
                 }
                 (Part::Unreadable(error), Some(notices)) => {
-                    notices.report(&Notice::Unreadable(error));
+                    notices.report(&Notice::of_segment(error));
                     continue;
                 }
                 (Part::Damage(damage), Some(notices)) => {
