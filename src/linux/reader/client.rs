@@ -22,6 +22,8 @@ const MAX_STUCK: usize = 8;
 const MAX_STUCK_OF_USER: usize = 2;
 /// Extra time for a reader that is runnable but got no CPU: a busy machine is no fault of the process.
 const STARVATION_ALLOWANCE: Duration = Duration::from_secs(2);
+/// Looks at the state of a reader until its deadline.
+const LOOKS: u32 = 25;
 /// Time between checks of a late reader's state.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time to wait for a killed reader; it ends at once if it can.
@@ -78,6 +80,8 @@ pub struct ReaderProcess {
     pid: libc::pid_t,
     socket: OwnedFd,
     shared: Shared,
+    /// Time for which it was seen to wait in requests, and not for a CPU.
+    waited: Duration,
 }
 
 /// Why a request has no reply.
@@ -115,7 +119,7 @@ impl ReaderProcess {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => child::serve(theirs.as_raw_fd(), highest, buffer, &inherited, parent),
-            pid => Ok(ReaderProcess { pid, socket: ours, shared }),
+            pid => Ok(ReaderProcess { pid, socket: ours, shared, waited: Duration::ZERO }),
         }
     }
 
@@ -145,19 +149,29 @@ impl ReaderProcess {
         let begin = Instant::now();
         loop {
             let passed = begin.elapsed();
-            let left = if passed < deadline { deadline - passed } else { POLL_INTERVAL };
+            let look = deadline / LOOKS;
+            let left = if passed < deadline { look.min(deadline - passed) } else { POLL_INTERVAL };
             let mut polled = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             let milliseconds = left.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
             // SAFETY: one structure.
             match unsafe { libc::poll(&raw mut polled, 1, milliseconds) } {
                 1.. => return self.reply(),
-                // the deadline has passed, or a signal interrupted the wait
-                _ if begin.elapsed() < deadline => {}
+                // or a signal interrupted the wait
+                _ if begin.elapsed() < deadline => {
+                    if !self.is_running() {
+                        self.waited += left;
+                    }
+                }
                 // it could run, but the machine does not let it
                 _ if begin.elapsed() < deadline + STARVATION_ALLOWANCE && self.is_running() => {}
                 _ => return Err(ReaderError::Timeout),
             }
         }
+    }
+
+    /// Time for which requests since the last call have waited for something else than a CPU.
+    pub fn take_waited(&mut self) -> Duration {
+        std::mem::take(&mut self.waited)
     }
 
     /// Whether it runs or waits for a CPU.
@@ -231,6 +245,26 @@ mod tests {
         let statm = proc::contents(format!("/proc/{pid}/statm").as_ref()).unwrap();
         let text = String::from_utf8(statm).unwrap();
         text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() << 12
+    }
+
+    /// What lets a reader wait may always give way just before the deadline.
+    #[test]
+    fn a_reader_that_waits_and_answers_is_noticed() {
+        use nix::sys::signal::{kill, Signal};
+        let mut reader = ReaderProcess::start().unwrap();
+        let pid = nix::unistd::Pid::from_raw(reader.pid);
+        kill(pid, Signal::SIGSTOP).unwrap();
+        let waker = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(900));
+            kill(pid, Signal::SIGCONT).unwrap();
+        });
+        reader.buffer().length = 0;
+        let answer = reader.request(Request::Close, Duration::from_secs(5));
+        waker.join().unwrap();
+        assert!(answer.is_ok(), "{answer:?}");
+        assert!(reader.take_waited() >= Duration::from_millis(200));
+        assert_eq!(reader.take_waited(), Duration::ZERO);
+        reader.abandon(None);
     }
 
     #[test]

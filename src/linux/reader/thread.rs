@@ -24,6 +24,11 @@ const LOOP_DEADLINE: Duration = Duration::from_millis(100);
 /// until the window has passed.
 const MAX_TIMEOUTS: usize = 3;
 const TIMEOUT_WINDOW: Duration = Duration::from_secs(10);
+/// Time that the loop may wait within [`TIMEOUT_WINDOW`] for processes of a user that answer before the deadline. After that it
+/// counts as a deadline that was missed: else reads that take nearly as long each would leave it no time for others.
+const MAX_WAITS: Duration = Duration::from_millis(300);
+/// Users of whom that is known.
+const MAX_USERS: usize = 64;
 
 /// State of one thread.
 struct ThreadReader {
@@ -38,6 +43,8 @@ struct ThreadReader {
     unresponsive: HashMap<u32, Instant>,
     /// Deadlines that the loop has missed, newest first, with the users of those processes.
     timeouts: Vec<(Instant, Option<u32>)>,
+    /// Time that the loop has waited for a user's processes, and since when that is counted.
+    waits: Vec<(Option<u32>, Instant, Duration)>,
 }
 
 thread_local! {
@@ -53,6 +60,7 @@ pub fn use_reader_process() {
         refused: None,
         unresponsive: HashMap::new(),
         timeouts: Vec::new(),
+        waits: Vec::new(),
     }));
 }
 
@@ -173,7 +181,11 @@ impl ThreadReader {
         fill(reader.buffer());
         match reader.request(request, deadline) {
             Ok(reply) => {
+                let waited = reader.take_waited();
                 self.reader = Some(reader);
+                if self.inspection.is_none() {
+                    self.note_wait(subject, waited);
+                }
                 if let (Ok((bytes, _)), Some((_, budget))) = (&reply, &mut self.inspection) {
                     if let Err(refused) = budget.take(*bytes as u64) {
                         self.refused = Some(refused);
@@ -192,9 +204,7 @@ impl ThreadReader {
                 let user = subject.and_then(proc::sharer);
                 reader.abandon(user);
                 if error == ReaderError::Timeout && self.inspection.is_none() {
-                    self.unresponsive.extend(subject.map(|pid| (pid, Instant::now())));
-                    self.timeouts.truncate(MAX_TIMEOUTS * MAX_TIMEOUTS);
-                    self.timeouts.insert(0, (Instant::now(), user));
+                    self.note_missed(subject, user);
                 }
                 let refused = match error {
                     ReaderError::Timeout => Refused::NoAnswer,
@@ -203,6 +213,29 @@ impl ThreadReader {
                 self.refused = Some(refused);
                 Err(refused.into())
             }
+        }
+    }
+
+    /// Notes that the loop has missed a deadline.
+    fn note_missed(&mut self, subject: Option<u32>, user: Option<u32>) {
+        self.unresponsive.extend(subject.map(|pid| (pid, Instant::now())));
+        self.timeouts.truncate(MAX_TIMEOUTS * MAX_TIMEOUTS);
+        self.timeouts.insert(0, (Instant::now(), user));
+    }
+
+    /// Notes that the loop has waited for a process that has answered.
+    fn note_wait(&mut self, subject: Option<u32>, waited: Duration) {
+        if waited.is_zero() {
+            return;
+        }
+        let user = subject.and_then(proc::sharer);
+        self.waits.retain(|(_, since, _)| since.elapsed() < TIMEOUT_WINDOW);
+        let known = self.waits.iter().position(|(of, ..)| *of == user).map(|at| self.waits.swap_remove(at));
+        let (_, since, before) = known.unwrap_or((user, Instant::now(), Duration::ZERO));
+        if before + waited >= MAX_WAITS {
+            self.note_missed(subject, user);
+        } else if self.waits.len() < MAX_USERS {
+            self.waits.push((user, since, before + waited));
         }
     }
 
@@ -259,4 +292,34 @@ pub(super) fn take_data(into: &mut [u8], have: usize) {
 /// The process in a path like /proc/PID/maps.
 pub(super) fn pid_in(path: &Path) -> Option<u32> {
     path.to_str()?.strip_prefix("/proc/")?.split('/').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_that_take_nearly_too_long_count_as_deadlines_that_were_missed() {
+        let mut state = ThreadReader {
+            reader: None,
+            inspection: None,
+            has_open: false,
+            refused: None,
+            unresponsive: HashMap::new(),
+            timeouts: Vec::new(),
+            waits: Vec::new(),
+        };
+        let own = Some(std::process::id());
+        state.note_wait(own, Duration::ZERO);
+        assert!(state.waits.is_empty());
+        for missed in 1..=MAX_TIMEOUTS {
+            assert!(!state.is_unresponsive(own));
+            (0..4).for_each(|_| state.note_wait(own, LOOP_DEADLINE * 9 / 10));
+            assert_eq!((state.timeouts.len(), state.unresponsive.len()), (missed, 1));
+            // an inspection has succeeded
+            state.unresponsive.clear();
+        }
+        assert!(state.is_unresponsive(own), "all of this user");
+        assert!(!state.is_unresponsive(Some(u32::MAX)), "of nobody");
+    }
 }
