@@ -48,6 +48,7 @@ mod filter;
 pub mod follow;
 pub mod hangs;
 pub mod happened;
+mod in_place;
 pub mod inputs;
 pub mod inventory;
 pub mod live;

@@ -5,6 +5,7 @@
 //! far it was followed; a private one is removed at the end. Each log that takes the place of another at the sender's gets
 //! a subdirectory.
 
+use crate::in_place;
 use iocrec_log::stream::{Position, SegmentName};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -138,8 +139,7 @@ impl Spool {
 
     fn locked(path: &Path, max_bytes: u64, is_private: bool) -> Result<Spool, SpoolError> {
         let failed = |error| SpoolError::Io(path.to_owned(), error);
-        let mut options = OpenOptions::new();
-        let lock = options.write(true).create(true).truncate(false).open(path.join(LOCK)).map_err(failed)?;
+        let lock = in_place::lockable(&path.join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(SpoolError::Busy(path.to_owned())),
@@ -325,23 +325,19 @@ fn builder() -> DirBuilder {
 
 /// Appends to a file that has this length, or makes it.
 fn append(path: &Path, length: u64, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    match length {
-        0 => {
-            if let Some(parent) = path.parent().filter(|parent| !parent.is_dir()) {
-                builder().create(parent)?;
-            }
-            // an empty file, or a link that somebody has put there
-            let _ = fs::remove_file(path);
-            options.write(true).create_new(true);
-            // as of the recorder's logs, also in a directory that everybody may read
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
-        }
-        _ => {
-            options.append(true);
-        }
+    if length > 0 {
+        return in_place::append(path)?.write_all(bytes);
     }
+    if let Some(parent) = path.parent().filter(|parent| !parent.is_dir()) {
+        builder().create(parent)?;
+    }
+    // an empty file, or a link that somebody has put there
+    let _ = fs::remove_file(path);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    // as of the recorder's logs, also in a directory that everybody may read
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
     options.open(path)?.write_all(bytes)
 }
 
