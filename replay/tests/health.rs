@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{happenings, run, write_events, write_events_later, SECOND};
+use common::{happenings, run, write_events, SECOND};
 use iocrec_log::event::*;
 use std::path::Path;
 
@@ -115,7 +115,7 @@ fn an_ioc_of_several_recorders_is_one() {
     let [one, beside, next] = ["one", "beside", "next"].map(|name| place.path().join(name));
     write_events(&one, "box1", 1, whiles(10));
     write_events(&beside, "box1", 2, whiles(10));
-    write_events_later(&next, "box1", 3, 30, whiles(10), 12 * SECOND);
+    write_events(&next, "box1", 3, whiles(40));
     let told = |logs: &[&str]| {
         let (code, out, err) = run(place.path(), &[&["health", "--utc", "--ioc", "demo"], logs].concat());
         assert_eq!(code, 0, "{err}");

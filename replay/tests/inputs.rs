@@ -101,7 +101,7 @@ fn the_input_that_changed_is_followed_and_the_other_is_not() {
     let expected =
         [(json!("T:SUM.INPA"), json!(true), json!(2.0)), (json!("T:SUM.INPB"), json!(false), json!(6.0))];
     assert_eq!(sources(&why), expected, "{why:#}");
-    assert!(text.contains("T:SUM.INPA reads T:SP, which changed 500.02 ms before\n"), "{text}");
+    assert!(text.contains("T:SUM.INPA reads T:SP, which changed 500.01 ms before\n"), "{text}");
     assert!(
         text.contains(
             "T:SUM.INPB reads T:CALC, which changed 8.000 s before, not since it processed before\n"
@@ -131,7 +131,7 @@ fn what_was_lost_may_have_changed_an_input() {
     let missed: Vec<&Json> = why["sources"].as_array().unwrap().iter().map(|one| &one["missed"]).collect();
     let lost = "17 hits or events lost: ring buffer full";
     assert_eq!(missed, [&Json::Null, &Json::from(lost)], "{why:#}");
-    assert!(text.contains("T:SUM.INPA reads T:SP, which changed 500.02 ms before\n"), "{text}");
+    assert!(text.contains("T:SUM.INPA reads T:SP, which changed 500.01 ms before\n"), "{text}");
     let told = "T:SUM.INPB reads T:CALC, which changed 8.000 s before, not seen to since it processed \
                 before; after that, not all was recorded: ";
     assert!(text.contains(&format!("{told}{lost}\n")), "{text}");

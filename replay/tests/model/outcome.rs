@@ -73,8 +73,8 @@ fn an_integer_in_a_text_keeps_its_digits() {
 #[test]
 fn a_long_text_that_is_as_before_is_read_once_more() {
     let mut story = story();
-    write_text(&mut story, SECOND, DESC, &"x".repeat(40), "after");
-    story.held(SECOND + 20 * MS, DESC, text(&"x".repeat(60))).held(SECOND + 500 * MS, DESC, text("after"));
+    write_text(&mut story, SECOND, DESC, &"x".repeat(152), "after");
+    story.held(SECOND + 20 * MS, DESC, text(&"x".repeat(300))).held(SECOND + 500 * MS, DESC, text("after"));
     assert_eq!(outcomes(&mut story), [("ok".into(), text("after"), false)]);
 }
 
