@@ -190,9 +190,9 @@ fn is_taken(
     // Sent without a request for an answer: the server would have answered only to refuse.
     let not_refused = put.packet.as_ref().is_some_and(|packet| !packet.notify && !packet.is_doubtful);
     let holds = holds(asked, value, link);
-    // a text that was cut may be the same
+    // of a text that was cut, the beginning tells
     let cut = |old: &Value| matches!(old, Value::Text(_)) && is_cut(old, Source::Head) == Some(true);
-    let changed = !cut(&put.old) && value::same(&put.old, value) == Some(false);
+    let changed = value::agrees(value, &put.old, cut(&put.old)) == Some(false);
     // After a `dbPut` from outside, the server itself processes the record if it was accepted (QSRV).
     let by_server = processed && put.kind == Some(PutKind::Put);
     holds && (changed && alone || not_refused) || changed && alone && (not_refused || by_server)
