@@ -135,6 +135,11 @@ pub struct PutSpan {
 }
 
 impl PutSpan {
+    /// Whether type and count of the request are known: `dbProcessNotify` tells neither, the message and `dbPut` do.
+    pub fn has_type(&self) -> bool {
+        self.kind != Some(PutKind::Notify) || self.wrote || self.packet.is_some()
+    }
+
     /// Monotonic time from which its value counts: when it was written, or else when its message came; the latest there is
     /// if neither was seen.
     pub fn time(&self) -> u64 {

@@ -91,7 +91,7 @@ pub struct PutLine {
     pub server: Option<Rc<str>>,
     /// The way it came.
     pub via: Via,
-    /// Type of the request.
+    /// Type of the request; empty if it is unknown, as is the count then: no message was seen, and no `dbPut` was reached.
     pub dbr: Cow<'static, str>,
     /// Element count of the request.
     pub count: u32,
@@ -716,6 +716,8 @@ fn line(
                     None => Dbr(packet.dbr).to_string().into(),
                 },
             },
+            // dbProcessNotify tells neither type nor count
+            None if !put.has_type() => "".into(),
             None => put.dbf.request_name().into(),
         },
         count: put.count,

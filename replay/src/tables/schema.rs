@@ -161,8 +161,8 @@ static PUTS: Table = Table {
     name: "puts",
     columns: columns! {
         "chain": Text, "pv": Text?, "record": Text?, "field": Text?, "rtype": Text?, "user": Text?,
-        "client_host": Text?, "client": Text?, "server": Text?, "via": Text, "from_outside": Bool, "dbr": Text,
-        "count": Int, value "requested", value "old", value "new", "inexact": Bool, "status": Text,
+        "client_host": Text?, "client": Text?, "server": Text?, "via": Text, "from_outside": Bool, "dbr": Text?,
+        "count": Int?, value "requested", value "old", value "new", "inexact": Bool, "status": Text,
         "message": Text?, "callback_ms": Double?, "thread": Text?, "source": Text, "cause_record": Text?,
         "client_ioc": Text?, "protocol": Text?, "request": Text?, "process_host": Text?, "process_pid": Int?,
         "process_program": Text?, "process_user": Text?, "detail": Text?,

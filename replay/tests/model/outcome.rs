@@ -330,6 +330,16 @@ fn an_alias_is_a_name_of_its_record() {
     assert_eq!((puts[0].source, puts[0].user.as_deref()), ("both", Some("user1")));
 }
 
+/// `dbProcessNotify` tells neither type nor count: a refused put of which no message was seen has none.
+#[test]
+fn a_refused_put_without_its_message_has_no_type() {
+    let mut story = story();
+    story.put(SECOND, PutKind::Notify, CLIENT, -1000, "", SP, 2.0);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1, "{puts:?}");
+    assert_eq!((puts[0].source, &*puts[0].dbr, &puts[0].requested), ("probe", "", &Value::Unknown));
+}
+
 /// What an IOC's process writes is nobody's, whoever its circuit says that it is.
 #[test]
 fn an_ioc_is_no_person() {

@@ -125,8 +125,10 @@ fn describe_put(attributes: &mut Vec<Attribute>, put: &PutLine) {
     any(attributes, "epics.put.old_value", &put.old);
     any(attributes, "epics.put.new_value", &put.new);
     attributes.push(Attribute { key: "epics.put.inexact", value: AnyValue::Bool(put.inexact) });
-    text(attributes, "epics.put.dbr_type", &put.dbr);
-    int(attributes, "epics.put.count", i64::from(put.count));
+    if !put.dbr.is_empty() {
+        text(attributes, "epics.put.dbr_type", &put.dbr);
+        int(attributes, "epics.put.count", i64::from(put.count));
+    }
     text(attributes, "epics.put.via", put.via.name());
     describe_pva(attributes, put);
     describe_client(attributes, put);

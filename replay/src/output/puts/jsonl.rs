@@ -21,8 +21,8 @@ pub struct Line<'a> {
     client: Option<&'a str>,
     server: Option<&'a str>,
     via: &'a str,
-    dbr: &'a str,
-    count: u32,
+    dbr: Option<&'a str>,
+    count: Option<u32>,
     requested: serde_json::Value,
     old: serde_json::Value,
     new: serde_json::Value,
@@ -63,8 +63,8 @@ pub fn line<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
         client: put.client.as_deref(),
         server: put.server.as_deref(),
         via: put.via.name(),
-        dbr: &put.dbr,
-        count: put.count,
+        dbr: Some(&*put.dbr).filter(|dbr| !dbr.is_empty()),
+        count: (!put.dbr.is_empty()).then_some(put.count),
         requested: value::json(&put.requested),
         old: value::json(&put.old),
         new: value::json(&put.new),
@@ -218,5 +218,12 @@ mod tests {
                 "\n"
             )
         );
+    }
+
+    #[test]
+    fn an_unknown_type_is_null() {
+        let unknown = PutLine { dbr: "".into(), count: 0, ..put() };
+        let keys = serde_json::to_value(line(&unknown, &Zone::utc())).unwrap();
+        assert_eq!((&keys["dbr"], &keys["count"]), (&serde_json::Value::Null, &serde_json::Value::Null));
     }
 }

@@ -36,8 +36,9 @@ fn push<'a>(row: &mut Row, id: &'a str, put: &'a PutLine, is_outside: bool) {
     );
     row.push(put.via.name().into());
     row.push(is_outside.into());
-    row.push((&*put.dbr).into());
-    row.push(put.count.into());
+    let has_type = !put.dbr.is_empty();
+    row.push(text(has_type.then_some(&*put.dbr)));
+    row.push(has_type.then_some(put.count).into());
     row.extend(&of_value(&put.requested, None, put.requested_cut));
     row.extend(&of_value(&put.old, state(&put.old_text), put.old_cut));
     row.extend(&of_value(&put.new, state(&put.new_text), put.new_cut));

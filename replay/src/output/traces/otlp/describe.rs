@@ -33,8 +33,10 @@ pub(super) fn root(otlp: &mut OtlpSpan, put: &PutSpan, line: &PutLine) {
     text(attributes, "epics.field.name", line.field.as_deref().unwrap_or_default());
     any(attributes, "epics.put.value", &put.requested);
     any(attributes, "epics.put.old_value", &line.old);
-    text(attributes, "epics.put.dbr_type", &line.dbr);
-    int(attributes, "epics.put.count", i64::from(line.count));
+    if !line.dbr.is_empty() {
+        text(attributes, "epics.put.dbr_type", &line.dbr);
+        int(attributes, "epics.put.count", i64::from(line.count));
+    }
     text(attributes, "epics.put.via", line.via.name());
     describe_pva(attributes, line);
     text(attributes, "epics.client.user", line.user.as_deref().unwrap_or_default());
@@ -62,8 +64,10 @@ pub(super) fn inner_put(otlp: &mut OtlpSpan, context: &Context, put: &PutSpan) {
     text(attributes, "epics.field.name", field);
     any(attributes, "epics.put.value", &put.requested);
     any(attributes, "epics.put.old_value", &put.old);
-    text(attributes, "epics.put.dbr_type", put.dbf.request_name());
-    int(attributes, "epics.put.count", i64::from(put.count));
+    if put.has_type() {
+        text(attributes, "epics.put.dbr_type", put.dbf.request_name());
+        int(attributes, "epics.put.count", i64::from(put.count));
+    }
 }
 
 pub(super) fn describe_process(
