@@ -120,3 +120,51 @@ fn so_it_is_with_blocks_in_between() {
         told_once_and_at_its_time(directory.path(), name);
     }
 }
+
+/// A block of the hits is damaged, behind one that has the packets of all that time.
+#[test]
+fn what_is_missing_amid_others_takes_nothing_else_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let wall = Rc::new(Cell::new(WALL));
+    let storage = Clocked { storage: Directory::open(&log).unwrap(), wall: Rc::clone(&wall) };
+    let options = Options { flush: Duration::ZERO, ..Options::default() };
+    let mut writer = Writer::open(storage, options, 7).unwrap();
+    for fact in definitions("box1") {
+        writer.push(Event { time: 0, fact });
+    }
+    let (hits, packets): (Vec<_>, Vec<_>) = (1..=6).map(of_put).unzip();
+    let blocks = [packets, hits[..2].concat(), hits[2..4].concat(), hits[4..].concat()];
+    for (events, number) in blocks.into_iter().zip(1u64..) {
+        for (time, fact) in events {
+            writer.push(Event { time, fact });
+        }
+        let now = 7 * SECOND + number * 100 * MS;
+        wall.set(WALL + now as i64);
+        writer.tick(now);
+    }
+    writer.close(8 * SECOND);
+
+    let mut names = std::fs::read_dir(&log).unwrap().map(|entry| entry.unwrap().path());
+    let path = names.find(|path| path.extension().is_some_and(|ending| ending == "iocrec")).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let is_third = |at: &usize| {
+        let block = &bytes[*at..];
+        let is_block = block.starts_with(&[0xB7, 0x4C, 0x0F, 0xE3]);
+        is_block && (3 * SECOND..4 * SECOND).contains(&u64::from_le_bytes(block[28..36].try_into().unwrap()))
+    };
+    let place = (0..bytes.len() - 52).find(is_third).expect("the block of the third put");
+    bytes[place + 52] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+
+    let (code, out, err) = run(directory.path(), &["puts", "--all", "--format", "jsonl", "log"]);
+    assert!(code == 1 && err.contains("is damaged"), "{code} {err}");
+    let puts = out.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let told: Vec<(Json, Json)> = puts.map(|put| (put["time"].clone(), put["source"].clone())).collect();
+    let happened = (1..=6).map(|number| {
+        let source = if [3, 4].contains(&number) { "packet" } else { "both" };
+        let time = format!("2026-09-21T14:13:2{number}.000000000+00:00");
+        (Json::from(time), Json::from(source))
+    });
+    assert_eq!(told, happened.collect::<Vec<_>>(), "{out}");
+}

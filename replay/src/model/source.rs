@@ -27,7 +27,7 @@ use iocrec_log::event::{Class, Event, Fact, Ioc, PvaValue, SegmentEnd, Unpinned}
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{fit, Block, Cause, Choice, Glance, SegmentFile};
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -50,6 +50,8 @@ const AS_EVENT: u64 = 128;
 /// Time that definitions stay in effect after their end; what is older than a start time by that is not read.
 pub const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
+/// Places in time of missing parts that are remembered; a bound for hostile logs.
+const MAX_GAPS: usize = 64;
 /// Ends waiting to take effect; a bound for hostile logs.
 const MAX_ENDS: usize = 500_000;
 
@@ -140,6 +142,8 @@ pub struct Source {
     newest: u64,
     /// Whether something is missing after the pending events.
     gap: bool,
+    /// Times at which something is missing amid the pending events.
+    gaps: BTreeSet<u64>,
     /// The time of the last [`Item::Passed`].
     told: u64,
     /// Ends that have not taken effect yet, and the latest end of each definition.
@@ -283,6 +287,7 @@ impl Source {
             beyond: VecDeque::new(),
             newest: 0,
             gap: false,
+            gaps: BTreeSet::new(),
             told: 0,
             ends: VecDeque::new(),
             passed: 0,
@@ -379,6 +384,7 @@ impl Source {
         }
         let (events, until) = self.pending.ahead();
         let until = until.min(self.newest.saturating_sub(WINDOW));
+        let until = until.min(self.gaps.first().copied().unwrap_or(u64::MAX));
         let due = self.ends.front().map_or(u64::MAX, |(time, _)| time.saturating_add(KEEP));
         (events, until.min(due))
     }
@@ -495,17 +501,33 @@ impl Source {
                     self.place.harmed = true;
                     self.place.blocks = self.place.blocks.saturating_add(damage.blocks);
                     let is_harmless = matches!(damage.cause, Cause::Header | Cause::Repeated);
+                    let times = damage.times;
                     if let Some(file) = self.scan.file() {
                         self.notices.damage(&file.path, damage);
                     }
                     if !is_harmless {
                         self.complete = false;
+                        if self.is_amid(times) {
+                            continue;
+                        }
                         self.gap = true;
                         return None;
                     }
                 }
             }
         }
+    }
+
+    /// Whether a part that is missing from the first to the second time lies amid what was read already, where the recorder had no
+    /// processor for a while: the blocks behind it go on there, so the gap is where it is in time.
+    fn is_amid(&mut self, times: Option<(u64, u64)>) -> bool {
+        let Some((first, last)) = times else { return false };
+        let is_amid = first.saturating_add(SILENCE) < self.newest && self.gaps.len() < MAX_GAPS;
+        if is_amid {
+            // What was read of that time may lack what led to it, and so may what follows.
+            self.gaps.extend([first, last.clamp(first, self.newest)]);
+        }
+        is_amid
     }
 
     /// Begins a segment: notes a gap if it is not the expected one.
@@ -646,6 +668,10 @@ impl Iterator for Source {
             if first.is_none_or(|first| first.saturating_add(WINDOW) >= self.newest) {
                 self.fill();
                 first = self.pending.front().map(|event| event.time);
+            }
+            if self.gaps.first().is_some_and(|gap| first.is_some_and(|first| first >= *gap)) {
+                self.gaps.pop_first();
+                return Some(Item::Gap);
             }
             let now = first.unwrap_or(self.newest);
             let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
