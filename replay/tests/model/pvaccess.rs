@@ -118,6 +118,21 @@ fn a_put_that_was_broken_off_is_in_nobodys_way() {
     assert_eq!(lines(&mut story), [&*broken_off, "T:SP 1 -> 5 ok user82 both", "T:SP 5 -> 6 ok user82 both"]);
 }
 
+/// A put that waits, to a record that takes none (DISP): no `dbPut` follows, nor anything else on the thread for long.
+#[test]
+fn a_put_that_gets_no_further_is_told_once() {
+    let mut story = told();
+    story.asks(SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[5.0]));
+    story.put(SECOND + 100 * US, PutKind::Notify, PVA, -1000, "", SP, 5.0);
+    story.answers(SECOND + 140 * US, 81, PvaKind::Put, 0, "");
+    story.asks(4 * SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[6.0]));
+    put(&mut story, 4 * SECOND + 100 * US, SP, 1.0, 6.0);
+    story.answers(4 * SECOND + 140 * US, 81, PvaKind::Put, 0, "");
+    let puts = story.puts();
+    let sources: Vec<&str> = puts.iter().map(|put| put.source).collect();
+    assert_eq!(sources, ["both", "both"], "{puts:?}");
+}
+
 /// Servers believe of each channel who its client said to be when it asked for that. The recorder notes the name before
 /// each put that has another one than the put before, at the same time.
 #[test]

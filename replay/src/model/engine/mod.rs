@@ -329,6 +329,8 @@ impl Engine {
     /// Handles the return of `dbProcessNotify`. If no `dbPut` was seen in it, its record was busy or disabled.
     fn leave_notify(&mut self, thread: ThreadId, time: u64, frame: &Frame) {
         if self.chains.put(frame.at).is_some_and(|put| !put.wrote) {
+            // that it has returned may have been seen long after
+            let time = self.chains.span(frame.at).map_or(time, |span| span.start);
             self.join(thread, time, frame.at, true);
         }
     }

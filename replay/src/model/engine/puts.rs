@@ -171,7 +171,8 @@ impl Engine {
         if kind == PutKind::Notify {
             self.wait_to_write(record, at);
         }
-        if !inside && kind == PutKind::PutField {
+        // over PVAccess it is the time that tells whose it is, and a refused one has no `dbPut`
+        if !inside && (kind == PutKind::PutField || kind == PutKind::Notify && role == Role::PvaServer) {
             self.join(thread, time, at, false);
         }
     }

@@ -315,7 +315,7 @@ impl Engine {
     /// A server's thread put to a field, or made a record process, and nothing on its stack did it.
     pub(super) fn pva_hit(&mut self, thread: ThreadId, time: u64, at: SpanRef) {
         self.chains.hold_until(at, time.saturating_add(REMEMBERED));
-        if self.pva.hits.back().is_some_and(|last| last.at.chain == at.chain) {
+        if self.pva.hits.iter().rev().take(WINDOW).any(|earlier| earlier.at.chain == at.chain) {
             return;
         }
         if self.pva.hits.len() >= MAX_WAITING {
