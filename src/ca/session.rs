@@ -141,7 +141,11 @@ impl Session {
             return;
         };
         claim.left -= 1;
-        if is_refused && claim.left == 0 {
+        if !is_refused && self.owed.has(cid) {
+            // the one that was made may have been asked for after the name
+            let unknown = |name: Option<String>| name.map(|_| String::new());
+            self.identity(time, unknown(claim.user), unknown(claim.host), 0, context.out);
+        } else if is_refused && claim.left == 0 {
             self.identity(time, claim.user, claim.host, 0, context.out);
         } else if is_refused {
             self.claim = Some(claim);

@@ -163,6 +163,20 @@ fn who_has_cleared_all_channels_may_rename_itself_whatever_the_number() {
     assert_eq!(told(&mut w)[&1], ("A".into(), "op".into()));
 }
 
+/// A name counts where the channel before it is refused, but which of two of one number was refused is not known.
+#[test]
+fn a_name_between_two_channels_of_one_number() {
+    for answers in
+        [[message(26, 0, 0, 7, 0, b""), created(7, 1)], [created(7, 1), message(26, 0, 0, 7, 0, b"")]]
+    {
+        let mut w = opened();
+        w.client(&[create(7, "A"), named(20, 0, 0, "other"), create(7, "B")].concat());
+        w.server(&answers.concat());
+        w.client(&put(true, 1, 1, &[1.0]));
+        assert_eq!(told(&mut w)[&1], (String::new(), String::new()));
+    }
+}
+
 /// An ordinary client asks again for a channel that the server has taken from it, by the same number; an answer was lost.
 #[test]
 fn a_channel_that_comes_back() {
