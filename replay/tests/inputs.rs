@@ -211,6 +211,25 @@ fn a_put_has_written_before_it_is_answered() {
     assert!(text.starts_with("T:CALC.A changed from 1 to 5 at 2026-09-21T14:13:30.000110"), "{text}");
 }
 
+/// A link writes the text of a number to a menu: `dbPut` may refuse it, or take one of the choices.
+#[test]
+fn what_a_link_asks_for_is_not_what_became_of_it() {
+    const MENU: u32 = 90;
+    let (rtype, name) = ("ao".into(), "OMSL".into());
+    let mut link = put(PutKind::Put, SCAN, -200, 0, (1, MENU), 1.0, 0.0);
+    if let Fact::Put(put) = &mut link {
+        (put.requested, put.old, put.dbf) = (Value::Text(b"108".to_vec()), Value::Int(1), Dbf::String);
+    }
+    let events = vec![
+        (SECOND, Fact::from(Field { id: MENU, ioc: 1, rtype, name, dbf: Dbf::Menu, menu: None })),
+        (10 * SECOND, process(SCAN, -100, 2, 2)),
+        (10 * SECOND + 10_000, link),
+        (10 * SECOND + 20_000, complete(SCAN, -150, 2, 5.0, 0)),
+    ];
+    let (_, text) = ask(events, &["T:SP.OMSL"]);
+    assert!(!text.contains("changed from 1 to"), "{text}");
+}
+
 #[test]
 fn other_fields_and_aliases_are_followed() {
     let with = |link: &str, more: Vec<(u64, Fact)>| {

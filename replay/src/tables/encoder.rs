@@ -42,7 +42,8 @@ impl Write for Appended {
         match file {
             Some(file) => file.write(bytes),
             None => {
-                let found = OpenOptions::new().append(true).open(&self.path)?;
+                // to read as well: a pipe that was put there would be waited for
+                let found = OpenOptions::new().read(true).append(true).open(&self.path)?;
                 if identity(&found)? != self.identity {
                     return Err(io::Error::other("another file was put in its place meanwhile"));
                 }

@@ -3,6 +3,7 @@
 use crate::model::alarms::Alarm;
 use crate::model::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use crate::model::enum_strings::{self, severity_name};
+use crate::model::outcome;
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::value;
@@ -32,11 +33,7 @@ pub(super) fn accepted(chain: &Chain, number: usize, put: &PutSpan) -> Value {
     if number == 0 {
         return root_put(chain, None).map_or(Value::Unknown, |line| line.new);
     }
-    let context = chain.run.context();
-    match put.field.and_then(|field| context.field(field)) {
-        Some(field) => value::convert(&put.requested, field.dbf),
-        None => put.requested.clone(),
-    }
+    outcome::of(chain, &chain.run.context(), number, put).new
 }
 
 /// A step on the path from the cause to the record.
