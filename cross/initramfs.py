@@ -74,7 +74,8 @@ for name in victim crash; do
         iocrec status --dir /tmp/log --json 2>/dev/null | grep -q $name && break
         sleep 1
     done
-    sleep 1
+    # an emulated, busy machine may take more than a second until its signals are watched
+    sleep 4
     [ $name = victim ] && kill -9 $pid || kill -USR1 $pid
 done
 sleep 2""",
