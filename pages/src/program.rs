@@ -4,7 +4,8 @@ use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind, Optionality, S
 use iocrec_cli::alias::Alias;
 use iocreplay::commands::Arguments;
 use iocreplay::output::settings::Chosen;
-use iocreplay::output::{at, diff, follow, graph, logs, metrics, profile, puts, traces, values};
+use iocreplay::live::output as follow;
+use iocreplay::output::{at, diff, graph, logs, metrics, profile, puts, traces, values};
 
 /// A program.
 pub struct Program {

@@ -1,21 +1,21 @@
 //! The end of the program: the one place for exit codes.
 
 use crate::collector::Stopped;
-use crate::commands::operands::WrongOperands;
 use crate::live::kept::KeptError;
 use crate::live::spool::SpoolError;
+use crate::live::telemetry::Unsent;
 use crate::live::FollowError;
 use crate::nothing_found::NoChange;
+use crate::operands::WrongOperands;
 use crate::output::metrics::TooMany;
 use crate::redact::CopyError;
 use crate::tables::refused::Refused;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
 use std::ffi::OsString;
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fmt, io};
 
 /// The reason why a command stopped.
 #[derive(Debug)]
@@ -332,6 +332,21 @@ impl From<io::Error> for Failure {
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Self {
         Failure::Collector(Box::new(stopped))
+    }
+}
+
+impl From<Unsent> for Failure {
+    fn from(unsent: Unsent) -> Self {
+        match unsent {
+            Unsent::TooMany(points) => Failure::TooManyPoints(points),
+            Unsent::Stopped(stopped) => Failure::Collector(stopped),
+        }
+    }
+}
+
+impl From<WrongOperands> for UsageError {
+    fn from(wrong: WrongOperands) -> Self {
+        UsageError::Operands(wrong)
     }
 }
 

@@ -1,55 +1,9 @@
 //! Selection of chains and puts.
 
-use crate::model::chain::{Chain, Span, SpanKind};
-use crate::model::putlog::{each_put, ioc_of_span, PutLine};
-use crate::model::run::{field_name, record_name};
-use crate::namesakes;
+use crate::pattern::Pattern;
 use crate::pods::Pods;
-use epics::pv::{link_target, Pv};
-use iocrec_log::context::Context;
-use iocrec_log::glob::Glob;
-
-/// A pattern for a whole name, with `*`, `?`, `[a-z]` and `[!a-z]`.
-pub struct Pattern {
-    text: String,
-    glob: Glob,
-}
-
-impl Pattern {
-    /// The pattern as written.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// A pattern that matches this name and no other.
-    pub fn literally(name: &str) -> Pattern {
-        let mut text = String::with_capacity(name.len());
-        for letter in name.chars() {
-            match letter {
-                '*' | '?' | '[' => text.extend(['[', letter, ']']),
-                letter => text.push(letter),
-            }
-        }
-        Pattern::from(text.as_str())
-    }
-
-    /// Whether it matches the whole name. A name always matches itself: `SLIT[1]:GAP` is one, too.
-    pub fn matches(&self, name: &str) -> bool {
-        self.glob.matches(name) || self.text == name
-    }
-}
-
-impl Clone for Pattern {
-    fn clone(&self) -> Self {
-        Pattern::from(self.text.as_str())
-    }
-}
-
-impl From<&str> for Pattern {
-    fn from(text: &str) -> Self {
-        Pattern { text: text.to_owned(), glob: Glob::new(text) }
-    }
-}
+use crate::shown_names;
+use epics::pv::Pv;
 
 /// The name of the field that a channel is of: `REC.DESC` for `REC.DESC$`, which is its characters; `REC.VAL` for `REC.`,
 /// `REC.{"dbnd":{}}` and `REC.VAL[0:9]`. `None` if the name says no more than a field's. The record may be a pattern.
@@ -161,21 +115,9 @@ impl Filter {
     }
 
     /// Whether the IOC of a host is selected, as it is shown or by the name that it shares with others.
-    fn ioc(&self, host: &str, ioc: &str) -> bool {
-        self.ioc.as_ref().is_none_or(|glob| namesakes::selects(glob, ioc))
+    pub(crate) fn ioc(&self, host: &str, ioc: &str) -> bool {
+        self.ioc.as_ref().is_none_or(|glob| shown_names::selects(glob, ioc))
             && self.pod.as_ref().is_none_or(|pods| pods.have(host, ioc))
-    }
-
-    /// Whether the user and client of the put are selected.
-    pub fn who(&self, put: &PutLine) -> bool {
-        let user = |glob: &Pattern| put.user.as_deref().is_some_and(|user| glob.matches(user));
-        let client = |glob: &Pattern| {
-            let address = put.client.as_deref().map(names_of_address);
-            let mut names = address.into_iter().flatten().chain(put.client_host.as_deref());
-            let by_name = names.any(|name| !name.is_empty() && glob.matches(name));
-            by_name || put.client_ioc.as_deref().is_some_and(|ioc| namesakes::selects(glob, ioc))
-        };
-        self.user.as_ref().is_none_or(user) && self.client.as_ref().is_none_or(client)
     }
 
     /// Whether it selects by anything but time.
@@ -202,41 +144,6 @@ impl Filter {
     pub fn is_of_place_and_time(&self) -> bool {
         self.pv.is_empty() && self.exclude.is_empty() && !self.asks_who()
     }
-
-    /// Whether the put is selected.
-    pub fn put(&self, put: &PutLine) -> bool {
-        let [host, ioc] = [&put.host, &put.ioc].map(|name| name.as_deref().unwrap_or_default());
-        let pv = |glob: &Pattern| {
-            let (record, field) = (put.record.as_deref(), put.field.as_deref());
-            let of_member = |member: &PutLine| {
-                names(glob, member.record.as_deref().unwrap_or_default(), member.field.as_deref())
-            };
-            put.pv.as_deref().is_some_and(|pv| glob.matches(pv))
-                || names(glob, record.unwrap_or_default(), field)
-                || put.members().iter().any(of_member)
-        };
-        self.time(put.time) && self.place(host, ioc) && self.name(pv) && self.who(put)
-    }
-
-    /// Whether the chain is selected, as a unit: by the time when it began, and by any record, PV, IOC or host in it or
-    /// in a chain that its CA links led to, and by the user and client of any put from outside in it.
-    pub fn chain(&self, chain: &Chain) -> bool {
-        let began = chain.root().map_or(0, |root| chain.run.wall(root.start));
-        let by_name = !self.pv.is_empty() || !self.exclude.is_empty();
-        self.time(began)
-            && self.host.as_ref().is_none_or(|host| any(chain, &|chain, _| host.matches(&chain.run.host())))
-            && (self.ioc.is_none() && self.pod.is_none()
-                || any(chain, &|chain, span| {
-                    self.ioc(&chain.run.host(), &ioc_of_span(&chain.run.context(), span))
-                }))
-            && (!by_name
-                || any(chain, &|chain, span| self.name(|pv| span_names(pv, &chain.run.context(), span))))
-            && (!self.asks_who() || {
-                let mut found = false;
-                each_put(chain, false, &mut |put| found |= self.who(&put));
-                found
-            })
-    }
 }
 
 /// What a client's `ADDRESS:PORT` is asked for by: all of it, the address, and one of IPv6 without its brackets. Empty if
@@ -246,37 +153,7 @@ pub(crate) fn names_of_address(address: &str) -> [&str; 3] {
     [address, ip, ip.trim_matches(['[', ']'])]
 }
 
-/// Whether the chain, or one that its CA links led to, has a wanted span.
-fn any(chain: &Chain, wanted: &impl Fn(&Chain, &Span) -> bool) -> bool {
-    chain.spans.iter().any(|span| {
-        wanted(chain, span)
-            || match &span.kind {
-                SpanKind::Link(link) => link.target.as_ref().is_some_and(|target| any(target, wanted)),
-                _ => false,
-            }
-    })
-}
-
 /// Whether the pattern matches the record, or the record and field.
-fn names(glob: &Pattern, record: &str, field: Option<&str>) -> bool {
+pub(crate) fn names(glob: &Pattern, record: &str, field: Option<&str>) -> bool {
     glob.matches(record) || field.is_some_and(|field| glob.matches(&format!("{record}.{field}")))
-}
-
-fn span_names(glob: &Pattern, context: &Context, span: &Span) -> bool {
-    match &span.kind {
-        SpanKind::Process(process) => names(glob, &record_name(context, process.record), None),
-        SpanKind::Link(link) => {
-            let pv = Pv::new(link_target(&link.pv));
-            names(glob, pv.record, Some(pv.field))
-        }
-        SpanKind::Put(put) => {
-            let channel = put.packet.as_ref().and_then(|packet| context.channel(packet.channel));
-            let named = channel.map(|channel| channel.pv.as_str()).filter(|pv| !pv.is_empty());
-            let by_name = named.is_some_and(|pv| glob.matches(pv) || glob.matches(Pv::new(pv).record));
-            by_name
-                || put.record.is_some_and(|record| {
-                    names(glob, &record_name(context, record), field_name(context, put.field))
-                })
-        }
-    }
 }

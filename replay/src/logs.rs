@@ -1,39 +1,24 @@
 //! Opened logs: the segments of each run, and the queries on them.
 
-use crate::alarms::{Alarms, Changes};
-use crate::chains::Chains;
 use crate::clocks::{self, HostClock, Offsets};
-use crate::events::Events;
-use crate::filter::{Filter, Pattern};
-use crate::inputs::all_inputs;
-use crate::model::clock::SetLater;
-use crate::model::course::Course;
-use crate::model::names::address;
-use crate::model::origins::Origins;
+use crate::filter::Filter;
 use crate::model::peers::Peers;
-use crate::model::quiet::Span;
 use crate::model::replay::Replay;
 use crate::model::selection::Interest;
-use crate::model::source::{group, in_order, Source};
-use crate::namesakes::{self, Names, Namesakes, Twice};
+use crate::model::source::Source;
 use crate::notices::{Notice, Notices};
-use crate::output::wording::cause;
+use crate::pattern::Pattern;
 use crate::pods::Pods;
-use crate::processes::Processes;
-use crate::puts::Puts;
-use crate::recent::{Recent, MARGIN};
-use crate::scan::{Blocks, Part, Scan};
-use crate::states::NOTED;
-use crate::values::{History, Tap, Values};
-use iocrec_log::clock::can_be_right;
-use iocrec_log::context::{Budget, Context};
-use iocrec_log::event::{Fact, Host};
-use iocrec_log::reader::{find, About, Choice, Limit, ReadError, Segment, SegmentFile};
+use crate::reading::namesakes::{self, Names, Namesakes, Twice};
+use crate::reading::runs::course::Course;
+use crate::reading::runs::{budget, first_clock, group, host, last_event, set_limit};
+use crate::reading::scan::{Blocks, Scan};
+use crate::shown_names;
+use iocrec_log::reader::{find, ReadError, Segment, SegmentFile};
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Options for opening logs.
 ///
@@ -218,7 +203,7 @@ impl Logs {
         self.with(Rc::default())
     }
 
-    fn with(&self, notices: Rc<Notices>) -> Logs {
+    pub(crate) fn with(&self, notices: Rc<Notices>) -> Logs {
         let (peers, courses) = (Rc::clone(&self.peers), Rc::clone(&self.courses));
         let names = Rc::clone(&self.names);
         Logs {
@@ -292,147 +277,6 @@ impl Logs {
         Scan::new(self.runs.iter().flatten(), blocks)
     }
 
-    /// All events of all runs in order of time.
-    ///
-    /// ```
-    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
-    /// use iocreplay::{event::Fact, Logs};
-    ///
-    /// let logs = Logs::open([log])?;
-    /// let completed = logs.events().filter(|event| matches!(event.event.fact, Fact::Complete(_))).count();
-    /// assert!(completed > 100);
-    /// # Ok::<(), iocreplay::OpenError>(())
-    /// ```
-    pub fn events(&self) -> Events {
-        Events::new(self.sources(None))
-    }
-
-    /// Those of them from `since` (wall-clock time) on that the recorder noted, such as losses, and a few others.
-    pub fn noted(&self, since: Option<i64>) -> Events {
-        let sources = self.sources(since).into_iter();
-        Events::new(match self.uses_index() {
-            true => sources.map(Source::only_notes).collect(),
-            false => sources.collect(),
-        })
-    }
-
-    /// The process chains that match, in the order in which they began.
-    ///
-    /// ```
-    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
-    /// use iocreplay::{Filter, Logs};
-    ///
-    /// let logs = Logs::open([log])?;
-    /// let filter = Filter::default();
-    /// let longest = logs.chains(&filter).max_by_key(|chain| chain.spans.len());
-    /// assert!(longest.is_some_and(|chain| chain.spans.len() > 3));
-    /// # Ok::<(), iocreplay::OpenError>(())
-    /// ```
-    pub fn chains<'a>(&self, filter: &'a Filter) -> Chains<'a> {
-        Chains::new(self.replay(filter), filter)
-    }
-
-    /// The puts that match, in order of time: those from outside the IOCs, unless [`Puts::with_links`] adds the others.
-    ///
-    /// ```
-    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
-    /// use iocreplay::{Filter, Logs};
-    ///
-    /// let logs = Logs::open([log])?;
-    /// let filter = Filter::default();
-    /// assert_eq!(logs.puts(&filter).filter(|put| put.status == "ok").count(), 99);
-    /// assert_eq!(logs.puts(&filter).with_links().count(), 99);
-    /// # Ok::<(), iocreplay::OpenError>(())
-    /// ```
-    pub fn puts<'a>(&self, filter: &'a Filter) -> Puts<'a> {
-        Puts::new(self.with(Rc::clone(&self.notices)), filter)
-    }
-
-    /// The values that match, in order of time.
-    ///
-    /// ```
-    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
-    /// use iocreplay::{Filter, Logs};
-    ///
-    /// let filter = Filter { pv: vec!["GUEST:R0".into()], ..Filter::default() };
-    /// let logs = Logs::open([log])?;
-    /// let last = logs.values(&filter).last();
-    /// assert!(last.is_some_and(|line| line.pv() == "GUEST:R0"));
-    /// # Ok::<(), iocreplay::OpenError>(())
-    /// ```
-    pub fn values<'a>(&self, filter: &'a Filter) -> Values<'a> {
-        Values::new(self.history(filter), filter)
-    }
-
-    /// Everything that the logs show of the values that match, in order of time: repeated ones, too, and whatever went
-    /// unseen, even if that was noted a while after the filter's end.
-    pub fn history<'a>(&self, filter: &'a Filter) -> History<'a> {
-        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        let mut sources = self.sources(filter.since);
-        if let Some(names) = filter.only_records().filter(|_| self.uses_index()) {
-            let interest = Interest::Records(names);
-            sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
-        }
-        History::new(Replay::new(sources, self.until(until), &self.notices), filter)
-    }
-
-    /// The same, and all chains in the filter's time range for `tap`, which sees each before its values come.
-    pub fn history_with<'a>(&self, filter: &'a Filter, tap: Tap<'a>) -> History<'a> {
-        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        let replay = Replay::new(self.sources(filter.since), self.until(until), &self.notices);
-        History::new(replay, filter).with_tap(tap)
-    }
-
-    /// The same of these records alone, which are the filter's.
-    pub fn history_of<'a>(&self, filter: &'a Filter, records: Vec<String>) -> History<'a> {
-        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        let interest = Interest::Records(records);
-        let sources = self.sources(filter.since).into_iter();
-        let sources = sources.map(|source| source.asked_for(interest.clone())).collect();
-        History::new(Replay::new(sources, self.until(until), &self.notices), filter)
-    }
-
-    /// The same without the hits in spans of each run. Also the numbers of the runs in what went unseen.
-    pub fn history_without<'a>(
-        &self,
-        filter: &'a Filter,
-        spans: Vec<Vec<Span>>,
-    ) -> (History<'a>, Vec<usize>) {
-        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        let sources = self.sources(filter.since).into_iter().zip(spans);
-        let sources: Vec<Source> = sources
-            .map(|(source, spans)| match spans.as_slice() {
-                [] => source,
-                _ => source.without_hits(spans),
-            })
-            .collect();
-        let runs = sources.iter().map(|source| address(&source.run)).collect();
-        (History::new(Replay::new(sources, self.until(until), &self.notices), filter), runs)
-    }
-
-    /// The changes of alarms that match, in order of time; then the alarms that last at the end.
-    ///
-    /// ```
-    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
-    /// use iocreplay::{Filter, Logs};
-    ///
-    /// let filter = Filter::default();
-    /// let severe = Logs::open([log])?.alarms(&filter).at_least(2);
-    /// assert_eq!(severe.count(), 0);
-    /// # Ok::<(), iocreplay::OpenError>(())
-    /// ```
-    pub fn alarms<'a>(&self, filter: &'a Filter) -> Alarms<'a> {
-        Alarms::new(self.replay(filter), self.changes(filter, Rc::new(Processes::read(self))))
-    }
-
-    /// What makes changes of alarms of chains, of these processes.
-    pub(crate) fn changes<'a>(&self, filter: &'a Filter, processes: Rc<Processes>) -> Changes<'a> {
-        let until = filter.until.map(|until| self.even(until));
-        let (links, sources) = all_inputs(self);
-        let origins = Origins::of_sources(cause::of_root, sources).with_inputs(links);
-        Changes::new(filter, processes, (until, self.end()), origins)
-    }
-
     /// All chains in the filter's time range.
     pub fn replay(&self, filter: &Filter) -> Replay {
         Replay::new(self.sources(filter.since), self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
@@ -465,27 +309,6 @@ impl Logs {
             sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
         }
         Replay::new(sources, self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
-    }
-
-    /// The chains that began in a [recent](Recent) part of the logs and may concern the record; the first ones may lack
-    /// their beginnings.
-    pub fn replay_recent(&self, recent: &Recent, record: &str) -> Replay {
-        let budget = budget(self.runs.iter().flatten());
-        let source = |files: &Vec<SegmentFile>| {
-            let source = Source::recent(files, recent.since, &budget, &self.notices);
-            source.asked_for(Interest::Records(vec![record.to_owned()]))
-        };
-        Replay::new(self.acquainted(self.runs.iter().map(source)), self.until(recent.until), &self.notices)
-    }
-
-    /// What the recorder noted and read from the end of that part on. Of what else happened hardly anything is unpacked, so
-    /// chains lack parts.
-    pub(crate) fn replay_noted(&self, recent: &Recent) -> Replay {
-        let budget = budget(self.runs.iter().flatten());
-        let since = recent.until.saturating_sub(MARGIN);
-        let source =
-            |files: &Vec<SegmentFile>| Source::recent(files, since, &budget, &self.notices).only_noted();
-        Replay::new(self.acquainted(self.runs.iter().map(source)), self.until(recent.noted), &self.notices)
     }
 
     /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.
@@ -566,7 +389,7 @@ impl Logs {
     }
 
     /// The sources of all runs, each of which knows the others.
-    fn acquainted(&self, sources: impl Iterator<Item = Source>) -> Vec<Source> {
+    pub(crate) fn acquainted(&self, sources: impl Iterator<Item = Source>) -> Vec<Source> {
         let sources: Vec<Source> = sources.collect();
         for (number, source) in sources.iter().enumerate() {
             source.run.is_one_of(&self.peers, number);
@@ -611,7 +434,7 @@ impl Logs {
     /// counts what each of them saw.
     pub fn report_recorded_twice(&self, filter: &Filter) {
         let is_asked = |of: &&Twice| {
-            filter.ioc.as_ref().is_none_or(|ioc| namesakes::selects(ioc, &of.ioc))
+            filter.ioc.as_ref().is_none_or(|ioc| shown_names::selects(ioc, &of.ioc))
                 && filter.host.as_ref().is_none_or(|host| host.matches(&of.host))
         };
         let twice: Vec<Twice> = self.names.twice.iter().filter(is_asked).cloned().collect();
@@ -641,7 +464,7 @@ impl Logs {
     }
 
     /// Where to end, if nothing from that wall-clock time on is wanted: nowhere, if a clock was set back.
-    fn until(&self, wall: i64) -> i64 {
+    pub(crate) fn until(&self, wall: i64) -> i64 {
         match self.courses().iter().any(Course::is_set_back) {
             true => i64::MAX,
             false => wall,
@@ -652,138 +475,4 @@ impl Logs {
     pub(crate) fn peers(&self) -> &Rc<Peers> {
         &self.peers
     }
-}
-
-/// The host of a run, by its first segment that can be read: a recorder may delete the first one at any time.
-pub(crate) fn host(files: &[SegmentFile]) -> Option<Host> {
-    files.iter().find_map(host_of)
-}
-
-/// The host that a segment names.
-fn host_of(file: &SegmentFile) -> Option<Host> {
-    for part in Scan::one(file, Blocks::Definitions).ok()? {
-        let Part::Block(block) = part else { continue };
-        for event in &block.events {
-            if let Fact::Host(host) = &event.fact {
-                return Some(Host::clone(host));
-            }
-        }
-    }
-    None
-}
-
-/// When the first segment of a run began: monotonic time, and what the clock showed, or would have shown if it was set later.
-fn first_clock(files: &[SegmentFile]) -> Option<(u64, i64)> {
-    let first = files.first()?;
-    for part in Scan::one(first, Blocks::Definitions).ok()? {
-        let Part::Block(block) = part else { continue };
-        for event in &block.events {
-            if let Fact::Clock(clock) = &event.fact {
-                let set = SetLater::find(files).filter(|_| !can_be_right(clock.wall));
-                let wall = set.map_or(clock.wall, |set| set.wall(event.time));
-                // the reading may be seconds older: where segments before are gone, it is the last one of these
-                let begun = first.header.map_or(event.time, |header| header.created.max(event.time));
-                return Some((begun, wall.saturating_add(begun.wrapping_sub(event.time) as i64)));
-            }
-        }
-    }
-    None
-}
-
-/// Monotonic and wall-clock time of the last event of a run. Reads its last segment, of whose blocks only those with
-/// definitions are unpacked: all say when their last event was. Reads those before only if nothing of that one can be read,
-/// as if it had just begun when it was copied.
-pub(crate) fn last_event(run: &[SegmentFile]) -> Option<(u64, i64)> {
-    let choose = |about: &About| match about.defines {
-        true => Choice::Only(Arc::new(|_| false)),
-        false => Choice::Pass,
-    };
-    run.iter().rev().find_map(|file| {
-        let mut context = Context::default();
-        let mut last = None;
-        for part in Scan::new([file], Blocks::All).choosing(Arc::new(choose)) {
-            let Part::Block(block) = part else { continue };
-            for event in &block.events {
-                context.apply(event.time, &event.fact);
-                last = last.max(Some(event.time));
-            }
-            last = last.max(block.about.map(|about| about.last));
-        }
-        Some((last?, context.wall(last?)?))
-    })
-}
-
-/// The memory budget for the definitions in these files.
-pub fn budget<'a>(files: impl IntoIterator<Item = &'a SegmentFile>) -> Arc<Budget> {
-    Budget::new(files.into_iter().map(|file| file.size).sum())
-}
-
-/// Sets the limits of the files that are read together.
-fn set_limit(files: &mut [SegmentFile], no_limit: bool) {
-    let limit = if no_limit { Limit::NONE } else { Limit::shared(files.len()) };
-    files.iter_mut().for_each(|file| file.limit = limit);
-}
-
-/// A log or file that can't be read at all.
-#[derive(Debug)]
-pub struct Unreadable {
-    /// Its path.
-    pub path: PathBuf,
-    /// The reason, and the remedy.
-    pub reason: ReadError,
-}
-
-/// Everything found in logs, for verification.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// All files of all runs, each run with its number: a segment that exists twice is listed twice.
-    pub runs: Vec<(u128, Vec<SegmentFile>)>,
-    /// Logs and files that can't be read at all.
-    pub unreadable: Vec<Unreadable>,
-}
-
-impl Found {
-    /// Sets hosts' clocks right. Returns the names of the hosts.
-    pub fn set_right(&mut self, offsets: &Offsets) -> Vec<String> {
-        let mut runs: Vec<Vec<SegmentFile>> =
-            self.runs.iter_mut().map(|(_, files)| std::mem::take(files)).collect();
-        let names = clocks::names(&runs);
-        offsets.apply(&mut runs, &names);
-        self.runs.iter_mut().zip(runs).for_each(|((_, files), moved)| *files = moved);
-        names
-    }
-}
-
-/// Finds everything in these logs, including what can't be read.
-pub fn find_all(paths: &[PathBuf], no_limit: bool) -> Found {
-    let mut unreadable = Vec::new();
-    let mut files = Vec::new();
-    for path in paths {
-        match find(path) {
-            Ok(found) => files.extend(found),
-            Err(reason) => unreadable.push(Unreadable { path: path.clone(), reason }),
-        }
-    }
-    // A file named several times counts once.
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    files.dedup_by(|a, b| a.path == b.path);
-    set_limit(&mut files, no_limit);
-    let mut runs: BTreeMap<u128, Vec<SegmentFile>> = BTreeMap::new();
-    for file in files {
-        match file.header {
-            Some(header) => runs.entry(header.run).or_default().push(file),
-            None => {
-                let reason = Segment::open(&file.path).err();
-                unreadable.extend(reason.map(|reason| Unreadable { path: file.path, reason }));
-            }
-        }
-    }
-    let mut runs: Vec<_> = runs.into_iter().collect();
-    for (_, files) in &mut runs {
-        in_order(files);
-    }
-    let begun =
-        |files: &[SegmentFile]| files.first().and_then(|file| file.header).map(|header| header.created_wall);
-    runs.sort_by_key(|(_, files)| begun(files));
-    Found { runs, unreadable }
 }

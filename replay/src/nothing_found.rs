@@ -3,11 +3,12 @@
 //! Compares the request with the contents of the logs: hosts, IOCs, PVs (with suggestions), the time that they span, or
 //! whether they hold anything of the kind. This reads the logs again, so it is done only if nothing was found.
 
-use crate::filter::{Filter, Pattern};
+use crate::filter::Filter;
 use crate::logs::Logs;
-use crate::model::clock::SetLater;
-use crate::namesakes::{names_process, own_name, with_pid};
-use crate::scan::{Blocks, Part, Scan};
+use crate::pattern::Pattern;
+use crate::reading::runs::set::SetLater;
+use crate::reading::scan::{Blocks, Part, Scan};
+use crate::shown_names::{names_process, own_name, with_pid};
 use crate::suggest;
 use crate::time::Zone;
 use iocrec_log::context::Context;

@@ -4,10 +4,10 @@
 //! opened the logs, and remembers whether anything could not be read.
 
 use crate::clocks::{wording, HostClock};
-use crate::namesakes::{Namesakes, Twice};
-use crate::output::wording::counted;
-use crate::scan::Scan;
+use crate::reading::namesakes::{Namesakes, Twice};
+use crate::reading::scan::Scan;
 use crate::time::duration;
+use crate::words::counted;
 use iocrec_log::reader::{Cause, Damage, ReadError, SegmentFile};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};

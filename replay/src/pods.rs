@@ -2,9 +2,9 @@
 //!
 //! A container or pod has no other name in a log than what its control groups and its environment said. The IOCs are found
 //! once, when logs are opened, and known by host and shown name from then on; where processes of one name are in different
-//! pods, each is shown with its process id (see [`crate::namesakes`]), so that the names tell them apart.
+//! pods, each is shown with its process id (see [`crate::reading::namesakes`]), so that the names tell them apart.
 
-use crate::filter::Pattern;
+use crate::pattern::Pattern;
 use iocrec_log::event::Container;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};

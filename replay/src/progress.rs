@@ -1,6 +1,6 @@
 //! How far the reading of logs has come.
 //!
-//! All commands read logs through [`Scan`](crate::scan::Scan), one or several at a time. Each counts here the bytes that
+//! All commands read logs through [`Scan`](crate::reading::scan::Scan), one or several at a time. Each counts here the bytes that
 //! it has passed, whether read or skipped; a single observer sees the sum. When no scan is left, counting begins anew.
 
 use std::cell::RefCell;

@@ -2,14 +2,17 @@
 
 use crate::filter::Filter;
 use crate::logs::Logs;
-use crate::model::clock::SetLater;
-use crate::model::course::Course;
-use crate::scan::{Blocks, Part, Scan};
-use crate::states::NOTED;
+use crate::model::replay::Replay;
+use crate::model::selection::Interest;
+use crate::model::source::Source;
+use crate::reading::runs::budget;
+use crate::reading::runs::course::Course;
+use crate::reading::runs::set::SetLater;
+use crate::reading::scan::{abouts, is_end, Blocks, Part, Scan, MARGIN};
 use crate::time::SECOND;
 use iocrec_log::context::Context;
 use iocrec_log::event::Fact;
-use iocrec_log::reader::{About, Cause, Damage, Segment, SegmentFile};
+use iocrec_log::reader::{About, SegmentFile};
 use std::collections::HashSet;
 
 /// Blocks that concern the record and are read: the last change is mostly in one of them.
@@ -17,8 +20,9 @@ const BLOCKS: usize = 3;
 /// Time before them that is read, too, in which what they show can have begun: messages, requests and callbacks wait for
 /// 10 s at most.
 const BEFORE: i64 = 13 * SECOND as i64;
-/// Margin within that: blocks overlap.
-pub const MARGIN: i64 = 2 * SECOND as i64;
+/// Time after which the recorder has noted what went unseen: losses within a flush and a turn of its loop, a
+/// detachment within its checks once a second.
+pub const NOTED: i64 = 30 * SECOND as i64;
 
 /// The part of the logs that is read for a question about the latest state of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +55,29 @@ impl Recent {
             until: last.saturating_add(2 * MARGIN).min(filter.until.unwrap_or(i64::MAX)),
             noted: filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED)),
         })
+    }
+}
+
+impl Logs {
+    /// The chains that began in a [recent](Recent) part of the logs and may concern the record; the first ones may lack
+    /// their beginnings.
+    pub fn replay_recent(&self, recent: &Recent, record: &str) -> Replay {
+        let budget = budget(self.runs().iter().flatten());
+        let source = |files: &Vec<SegmentFile>| {
+            let source = Source::recent(files, recent.since, &budget, self.notices());
+            source.asked_for(Interest::Records(vec![record.to_owned()]))
+        };
+        Replay::new(self.acquainted(self.runs().iter().map(source)), self.until(recent.until), self.notices())
+    }
+
+    /// What the recorder noted and read from the end of that part on. Of what else happened hardly anything is unpacked, so
+    /// chains lack parts.
+    pub(crate) fn replay_noted(&self, recent: &Recent) -> Replay {
+        let budget = budget(self.runs().iter().flatten());
+        let since = recent.until.saturating_sub(MARGIN);
+        let source =
+            |files: &Vec<SegmentFile>| Source::recent(files, since, &budget, self.notices()).only_noted();
+        Replay::new(self.acquainted(self.runs().iter().map(source)), self.until(recent.noted), self.notices())
     }
 }
 
@@ -93,25 +120,6 @@ fn of_run(files: &[SegmentFile], record: &str, filter: &Filter) -> Option<Option
         }
     }
     Some(span)
-}
-
-/// What the blocks of a segment say of themselves; `None` if something in it can't be read.
-pub fn abouts(file: &SegmentFile) -> Option<Vec<About>> {
-    let mut segment = Segment::open(&file.path).ok()?;
-    let mut all = Vec::new();
-    while let Some(found) = segment.next_about() {
-        match found {
-            Ok(about) => all.push(about),
-            Err(damage) if is_end(&damage) => break,
-            Err(_) => return None,
-        }
-    }
-    Some(all)
-}
-
-/// Whether it is where the recorder stopped in the middle of a block.
-fn is_end(damage: &Damage) -> bool {
-    damage.cause == Cause::Cut
 }
 
 /// Whether the block may show a value of one of these records.

@@ -1,7 +1,7 @@
 //! Suggestions for misspelled names.
 
 use crate::logs::Logs;
-use crate::scan::{Blocks, Part};
+use crate::reading::scan::{Blocks, Part};
 use epics::Pv;
 use iocrec_log::event::Fact;
 use std::collections::BTreeSet;

@@ -8,8 +8,12 @@ use std::path::{Path, PathBuf};
 const NOT_OURS: [&str; 7] =
     ["traces/otlp", "traces/zipkin.rs", "traces/perfetto", "logs/otlp.rs", "metrics", "report", "crash.rs"];
 /// Keys of commands that are not among the outputs.
-const ELSEWHERE: [(&str, &str); 3] =
-    [("info", "summary.rs"), ("info", "attached.rs"), ("info", "snapshots.rs")];
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("info", "answers/summary.rs"),
+    ("info", "answers/attached.rs"),
+    ("info", "answers/snapshots.rs"),
+    ("follow", "live/output/mod.rs"),
+];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("a directory") {

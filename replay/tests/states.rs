@@ -7,7 +7,7 @@ use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
 use iocrec_testing::chance::{fuzz, mutate, Random};
-use iocreplay::model::state::{FieldState, State};
+use iocreplay::states::state::{FieldState, State};
 use iocreplay::states::{self, around};
 use iocreplay::{Filter, Logs, OpenOptions};
 use std::cell::Cell;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{definitions, happenings, process, put, run, write_events, CLIENT, MS, SCAN, SECOND, WALL};
 use iocrec_log::event::*;
-use iocreplay::model::state::FieldState;
 use iocreplay::model::value::same;
+use iocreplay::states::state::FieldState;
 use iocreplay::{states, Filter, Logs, ValueLine};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

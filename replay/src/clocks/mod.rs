@@ -12,8 +12,8 @@ pub mod wording;
 pub use self::offset::{Offset, Offsets};
 
 use self::bounds::{Bounds, Difference};
-use crate::filter::Pattern;
-use crate::logs::host;
+use crate::pattern::Pattern;
+use crate::reading::runs::host;
 use crate::time::SECOND;
 use iocrec_log::reader::SegmentFile;
 use seen::{HostRun, Seen};
@@ -22,6 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Differences that are worth a word, nanoseconds: what happens on two hosts within that time may seem to come in another
 /// order. NTP on a control network keeps to less.
 pub const NOTABLE: i64 = 10_000_000;
+/// Largest difference between the clocks of two hosts that are joined, nanoseconds.
+pub const MAX_DIFFERENCE: i64 = 60 * SECOND as i64;
 /// Hosts that are compared; a bound for hostile logs.
 const MAX_HOSTS: usize = 2000;
 

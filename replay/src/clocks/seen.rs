@@ -9,10 +9,10 @@
 //! those of [`SAMPLE`] in each hour. That is enough for clocks that differ by no more than [`MAX_DIFFERENCE`].
 
 use super::bounds::{Between, Bound};
-use crate::logs::budget;
-use crate::model::clock::SetLater;
-use crate::model::peers::MAX_DIFFERENCE;
-use crate::scan::{Blocks, Part, Scan};
+use crate::clocks::MAX_DIFFERENCE;
+use crate::reading::runs::budget;
+use crate::reading::runs::set::SetLater;
+use crate::reading::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, Event, Fact, Ip6, Origin};

@@ -16,7 +16,7 @@ pub use address::Address;
 pub use outcome::{Reason, Rest, Sent, Stopped};
 pub use signal::{Batch, Signal};
 
-use crate::output::wording::counted;
+use crate::words::counted;
 use answer::{Answer, Reply};
 use flate2::write::GzEncoder;
 use flate2::Compression;

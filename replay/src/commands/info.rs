@@ -5,7 +5,7 @@ use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
 use crate::failure::Failure;
 use crate::out::Out;
 use crate::output;
-use crate::summary::RunSummary;
+use crate::answers::summary::RunSummary;
 use iocrec_cli::command;
 
 command! {

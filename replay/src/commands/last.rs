@@ -1,18 +1,17 @@
 //! `iocreplay last`
 
 use super::command::{Command, Outcome};
-use super::operands::{Operands, Usage};
-use super::options::{
-    by_place, listing, reading, time, time_zone, until, ByPlace, Listing, Reading, TimeZone, Until,
-};
+use crate::operands::{Operands, Usage};
+use super::options::{by_place, listing, reading, time, time_zone, until, ByPlace, Listing, Reading, TimeZone, Until};
 use crate::failure::{Failure, UsageError};
-use crate::filter::{Filter, Pattern};
-use crate::model::last::Last as Found;
-use crate::namesakes::without_pid;
+use crate::filter::Filter;
+use crate::pattern::Pattern;
+use crate::answers::last::Last as Found;
+use crate::shown_names::without_pid;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
-use crate::output::wording::cause;
+use crate::wording::cause;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;
@@ -42,7 +41,7 @@ impl Command for Last {
     }
 
     fn check(&self) -> Result<(), UsageError> {
-        self.divided().check(Usage { command: "last", name: "IOC", most: 1 })
+        Ok(self.divided().check(Usage { command: "last", name: "IOC", most: 1 })?)
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {

@@ -1,7 +1,6 @@
 //! The commands, one file each, with options and code. To add one, add a file here and a row in `commands!` below.
 
 pub mod command;
-pub mod operands;
 pub mod options;
 mod sending;
 

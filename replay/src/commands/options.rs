@@ -1,12 +1,13 @@
 //! Options shared by several commands. Each is written here once; a command names the groups that it takes
 //! (`iocrec_cli::command!`).
 
-use crate::aliases;
+use crate::answers::aliases;
 use crate::clocks::Offsets;
 use crate::failure::{Failure, UsageError};
-use crate::filter::{field_of_channel, Filter, Pattern};
+use crate::filter::{field_of_channel, Filter};
 use crate::notices::Notice;
 use crate::output::rows::Shape;
+use crate::pattern::Pattern;
 use crate::terminal::{progress, Terminal};
 use crate::time::relative::{refers_to_log, Reference};
 use crate::time::{Boundary, Zone};

@@ -3,7 +3,7 @@
 use super::command::{Command, Outcome};
 use super::options::{reading, Reading};
 use crate::failure::{Failure, UsageError};
-use crate::logs::find_all;
+use crate::found::find_all;
 use crate::out::{line, Out};
 use crate::redact::{copy, Choice, Copied, Values};
 use crate::terminal::Terminal;

@@ -2,10 +2,7 @@
 
 use super::at::report_left_out;
 use super::command::{Command, Outcome};
-use super::options::{
-    begins_after, by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases,
-    ByPlace, ByPv, ByWho, Listing, Reading, TimeZone, Until,
-};
+use super::options::{begins_after, by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv, ByWho, Listing, Reading, TimeZone, Until};
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
@@ -14,7 +11,7 @@ use crate::output;
 use crate::output::rows::Shape;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
-use crate::undo::{plan, Plan};
+use crate::answers::undo::{Plan, plan};
 use iocrec_cli::command;
 
 command! {

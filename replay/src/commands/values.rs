@@ -1,23 +1,20 @@
 //! `iocreplay values`
 
 use super::command::{Command, Outcome};
-use super::operands::{Operands, Usage};
-use super::options::{
-    by_place, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases,
-    ByPlace, Growing, Reading, Since, TimeZone, Until,
-};
+use crate::operands::{Operands, Usage};
+use super::options::{by_place, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, Growing, Reading, Since, TimeZone, Until};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{follow, Timed};
+use crate::follow::{Timed, follow};
 use crate::model::history::{ValueLine, ValueSource};
 use crate::model::value::agrees;
-use crate::namesakes::{own_name, without_pid};
+use crate::shown_names::{own_name, without_pid};
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::plot::{self, Drawing};
 use crate::output::values::{databrowser, FORMATS};
-use crate::program::destination::Destination;
+use crate::destination::Destination;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::{width, Logs};
@@ -91,7 +88,7 @@ impl Command for Values {
         if draws && self.follow {
             return Err(UsageError::Drawn("--follow"));
         }
-        self.divided().check(Usage { command: "values", name: "PV", most: usize::MAX })
+        Ok(self.divided().check(Usage { command: "values", name: "PV", most: usize::MAX })?)
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {

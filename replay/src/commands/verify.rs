@@ -3,7 +3,7 @@
 use super::command::{Command, Outcome};
 use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
 use crate::failure::Failure;
-use crate::logs::find_all;
+use crate::found::find_all;
 use crate::out::Out;
 use crate::output;
 use crate::output::rows::Shape;

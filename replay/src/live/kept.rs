@@ -4,7 +4,7 @@
 //! A spool has it beside its segments. For a directory that a recorder writes it is a file of its own, which knows what it is
 //! of by the paths of the logs and by the recorder's runs in them: a state of another log is refused.
 
-use super::deleted::Deleted;
+use crate::follow::deleted::Deleted;
 use crate::follow::{self, Key, Memory, Saved};
 use crate::logs::Logs;
 use crate::model::alarms::Alarm;

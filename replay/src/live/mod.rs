@@ -3,13 +3,12 @@
 //! The log may be a directory, or come through a pipe (`iocrec cat`): then it is received into a [`spool`], a directory
 //! that is followed in its place.
 
-use crate::output::follow::syslog::Target;
+use crate::live::output::syslog::Target;
 use iocrec_log::stream::Position;
 use kept::KeptError;
 use receiver::Ending;
 use spool::SpoolError;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// Why following ended.
 #[derive(Debug)]
@@ -48,9 +47,9 @@ impl fmt::Display for FollowError {
     }
 }
 
-pub mod deleted;
 pub mod kept;
 pub mod notes;
+pub mod output;
 pub mod receiver;
 pub mod row;
 pub mod signals;

@@ -3,15 +3,15 @@
 //! Each is told when the recorder told it, since who follows a log waits for news. Definitions that a segment repeats at
 //! its beginning are none; but that it does not repeat something, which has ended unseen then, is news.
 
-use crate::ended_unseen::UNSEEN;
+use crate::answers::hangs::of_time;
 use crate::filter::Filter;
-use crate::hangs::of_time;
 use crate::logs::Logs;
-use crate::model::clock::SetLater;
 use crate::model::run::Run;
 use crate::names::{lost, source_name};
-use crate::output::wording::{self, counted, name, signal_name};
-use crate::scan::{Blocks, Part, Scan};
+use crate::reading::ended_unseen::UNSEEN;
+use crate::reading::runs::set::SetLater;
+use crate::reading::scan::{Blocks, Part, Scan};
+use crate::words::{self, counted, name, signal_name};
 use iocrec_log::context::Context;
 use iocrec_log::event::{
     Fact, IocId, Loss, LossSource, QueueFill, SignalFrom, SignalSent, Stuck, StuckEnd, Wait,
@@ -112,7 +112,7 @@ fn told(context: &Context, time: u64, fact: &Fact, unseen: bool) -> Option<Told>
             let record = crash.record.and_then(name).map(|name| format!(", processing {name}"));
             let handled = if crash.handled { "; a handler of its own got it" } else { "" };
             let signal = signal_name(crash.signal);
-            let thread = wording::name(&crash.thread);
+            let thread = words::name(&crash.thread);
             let text = format!("thread {thread} got {signal}{}{handled}", record.unwrap_or_default());
             Told::new(crash.ioc, Kind::Death, "crashed", Grade::Critical, text)
         }

@@ -1,17 +1,16 @@
 //! What happened, of any kind, and all kinds in the order of time.
 
 use super::notes::{Kind, Note};
-use crate::console::Row as ConsoleRow;
-use crate::failure::Failure;
+use crate::answers::console::Row as ConsoleRow;
+use crate::answers::happened::{Happened, Kind as Sort, LeftOut, What as Happening};
+use crate::answers::resources::Row as Used;
 use crate::filter::Filter;
 use crate::follow::Timed;
-use crate::happened::{Happened, Kind as Sort, LeftOut, What as Happening};
 use crate::logs::Logs;
 use crate::model::alarms::{AlarmLine, What};
 use crate::model::chain::Chain;
 use crate::model::open_chains::LIMIT;
 use crate::model::putlog::PutLine;
-use crate::resources::Row as Used;
 use std::iter::Peekable;
 
 /// Kinds of what is shown, by their names for `--what`.
@@ -169,12 +168,12 @@ fn source<'a>(rows: impl Iterator<Item = Row> + 'a) -> Source<'a> {
 ///
 /// # Errors
 /// Those of `each`.
-pub fn rows(
+pub fn rows<E>(
     logs: &Logs,
     filter: &Filter,
     wanted: Wanted,
-    each: &mut dyn FnMut(Row) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    each: &mut dyn FnMut(Row) -> Result<(), E>,
+) -> Result<(), E> {
     let mut sources: Vec<Source> = Vec::new();
     // what can't be read is reported once
     let quiet = logs.without_notices();

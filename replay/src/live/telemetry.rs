@@ -5,15 +5,14 @@
 //! lost as long as the log has it. Which rows it has taken is known at any time.
 
 use super::row::{Row, Wanted};
-use crate::collector::{Address, Batch, Sender};
-use crate::failure::Failure;
+use crate::answers::happened::Happened;
+use crate::collector::{Address, Batch, Sender, Stopped};
 use crate::filter::Filter;
 use crate::follow::Key;
-use crate::happened::Happened;
 use crate::logs::Logs;
 use crate::output::logs::Entry;
 use crate::output::metrics::collect::Collector;
-use crate::output::metrics::{Point, Table};
+use crate::output::metrics::{Point, Table, TooMany};
 use crate::output::otlp::Parts;
 use crate::output::resources::Resources;
 use crate::output::traces::otlp::Batch as Spans;
@@ -22,6 +21,21 @@ use std::time::{Duration, Instant};
 
 /// The names of signals.
 const NAMES: [&str; 3] = ["traces", "logs", "metrics"];
+
+/// Why something is not sent.
+#[derive(Debug)]
+pub enum Unsent {
+    /// More series were asked for than can be held.
+    TooMany(TooMany),
+    /// The collector refuses it.
+    Stopped(Box<Stopped>),
+}
+
+impl From<Stopped> for Unsent {
+    fn from(stopped: Stopped) -> Self {
+        Unsent::Stopped(Box::new(stopped))
+    }
+}
 
 /// Which signals are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +188,7 @@ impl<'a> Outgoing<'a> {
     ///
     /// # Errors
     /// If the collector refuses it, or there are too many series.
-    pub fn take(&mut self, row: &Row, key: &Key) -> Result<(), Failure> {
+    pub fn take(&mut self, row: &Row, key: &Key) -> Result<(), Unsent> {
         let happened = match row {
             Row::Put(put) => Some(Happened::from(put.as_ref().clone())),
             Row::Alarm(alarm) => Some(Happened::from(alarm.as_ref().clone())),
@@ -209,14 +223,14 @@ impl<'a> Outgoing<'a> {
             (_, Some(happened)) => self.collector.happened(happened),
             _ => Ok(()),
         }
-        .map_err(Failure::TooManyPoints)
+        .map_err(Unsent::TooMany)
     }
 
     /// Sends what waits, and the metrics if they are due.
     ///
     /// # Errors
     /// If the collector refuses it.
-    pub fn flush(&mut self, interval: Duration) -> Result<(), Failure> {
+    pub fn flush(&mut self, interval: Duration) -> Result<(), Unsent> {
         if let Some(sender) = &mut self.traces {
             sender.flush()?;
         }
@@ -230,7 +244,7 @@ impl<'a> Outgoing<'a> {
     ///
     /// # Errors
     /// If the collector refuses it.
-    pub fn measure(&mut self, interval: Duration) -> Result<(), Failure> {
+    pub fn measure(&mut self, interval: Duration) -> Result<(), Unsent> {
         let is_due = self.measured.is_none_or(|measured| measured.elapsed() >= interval);
         let Some(sender) = self.metrics.as_mut().filter(|_| is_due) else { return Ok(()) };
         let news = self.collector.table.news();

@@ -118,7 +118,7 @@ pub struct Place {
     pub ioc: Rc<str>,
     /// Record.
     pub record: Rc<str>,
-    /// Number of the process in [`Processes`](crate::processes::Processes), if known.
+    /// Number of the process in [`Processes`](crate::answers::processes::Processes), if known.
     pub process: Option<usize>,
 }
 

@@ -11,7 +11,7 @@
 
 use super::caller::{self, Caller};
 use super::numbered::Numbered;
-use crate::scan::{Blocks, Part, Scan};
+use crate::reading::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CallSiteId, Event, Fact, IocId, PutKind, RecordId, ThreadId};
 use iocrec_log::reader::{About, Block, Choice, Segment, SegmentFile, Shapes};

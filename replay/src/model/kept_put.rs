@@ -185,7 +185,7 @@ impl KeptPut {
 mod tests {
     use super::*;
     use crate::output::puts::sample::put;
-    use crate::output::wording::put::{change, who};
+    use crate::wording::put::{change, who};
 
     /// Whatever a put was, it is said as if its whole line had been kept.
     #[test]

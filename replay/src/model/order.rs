@@ -10,9 +10,8 @@
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
 use super::peers::{self, Ends, Peers};
-use super::run;
 use super::small_value::SmallValue;
-use super::value;
+use super::{run, value};
 use epics::pv::{link_target, Pv};
 use iocrec_log::event::{IocId, RecordId, SocketHolder};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};

@@ -9,9 +9,10 @@
 
 use super::asked::{Ask, Asked, Threads};
 use super::client::{Client, Joined, Outputs};
-use super::clock::SetLater;
-use crate::logs::budget;
-use crate::scan::{Blocks, Part, Scan};
+use crate::clocks::MAX_DIFFERENCE;
+use crate::reading::runs::budget;
+use crate::reading::runs::set::SetLater;
+use crate::reading::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, Circuit, CircuitId, Event, Fact, IocId, Origin};
@@ -21,8 +22,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-/// Largest difference between the clocks of two hosts that are joined, nanoseconds.
-pub const MAX_DIFFERENCE: i64 = 60 * SECOND as i64;
 /// Circuits of all logs that are compared, and PVs that their IOCs' links write to; bounds for hostile logs.
 const MAX_CIRCUITS: usize = 200_000;
 /// Links to one PV.

@@ -1,15 +1,13 @@
 //! Puts as people ask for them: who wrote which value, from where, with what result.
 
-use super::attribute;
 use super::caller::{self, Caller, Role};
 use super::chain::{Chain, Completed, Outcome as End, Packet, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
 use super::client::{self, Client, Holder, Joined, Part};
-use super::enum_strings;
 use super::outcome::{self, Outcome, Source};
 use super::pva_value::Sent;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
 use super::span_ids::{span_ids, trace_id, Ids, SpanId};
-use super::value;
+use super::{attribute, enum_strings, value};
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, PvaKind, RecordId, Value};

@@ -2,11 +2,11 @@
 //! tells of each record there, without chains.
 //!
 //! A record that completed only with one value, was read only with that value, and that no put touched, had that value all
-//! the time: of the lines that [`History`](crate::values::History) would give of it, all would repeat the value.
+//! the time: of the lines that [`History`](crate::answers::values::History) would give of it, all would repeat the value.
 
 use super::base_types::always_forwards;
 use super::run::Run;
-use crate::scan::{Blocks, Choose, Part, Scan};
+use crate::reading::scan::{Blocks, Choose, Part, Scan};
 use iocrec_log::event::{Fact, RecordId, Value};
 use iocrec_log::reader::{About, Cause, Choice, SegmentFile, Shape};
 use std::collections::{HashMap, HashSet};

@@ -3,8 +3,6 @@
 use super::asked::Ask;
 use super::caller;
 use super::client::Outputs;
-use super::clock::{SetLater, Step};
-use super::course::Course;
 use super::fetched::InputLinks;
 use super::identities::Identities;
 use super::links::Links;
@@ -12,6 +10,8 @@ use super::numbered::Numbered;
 use super::peers::Peers;
 use super::properties::Kept;
 use super::shared_texts::SharedTexts;
+use crate::reading::runs::course::Course;
+use crate::reading::runs::set::{SetLater, Step};
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{
     Address, CaClientPut, ChannelId, Circuit, CircuitId, Dbf, Event, Fact, FieldId, Ioc, IocEnd, IocId,

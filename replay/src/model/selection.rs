@@ -21,7 +21,7 @@
 
 use super::caller::{self, Caller, Role};
 use super::episodes::{self, Groups};
-use crate::scan::{Blocks, Choose, Part, Scan};
+use crate::reading::scan::{Blocks, Choose, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, PutKind};
 use iocrec_log::reader::{About, Choice, Contents, SegmentFile, Set, Shape, ThreadContents};

@@ -5,7 +5,7 @@
 //! [`open_chains::LIMIT`] at most.
 
 use super::open_chains;
-use crate::scan::{Blocks, Choose, Part, Scan};
+use crate::reading::scan::{Blocks, Choose, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::event::Fact;
 use iocrec_log::reader::{About, Choice, SegmentFile};

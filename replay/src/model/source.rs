@@ -10,23 +10,20 @@
 //! Segments are decoded on other threads, a few ahead of the current one. With a start time, segments and blocks that
 //! are `KEEP` older are not read.
 
-use super::clock::{created, SetLater, Steps};
-use super::open_chains;
 use super::queue::Queue;
 use super::quiet::{without_hits, Span};
 use super::run::Run;
 use super::selection::{Interest, Selection};
 use super::silence::Sayings;
-use super::value;
+use super::{open_chains, value};
 use crate::notices::{Notice, Notices};
-use crate::scan::{Blocks, Choose, Part, Scan};
+use crate::reading::runs::set::{created, SetLater, Steps};
+use crate::reading::scan::{Blocks, Choose, Part, Scan};
 use crate::time::SECOND;
-use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
 use iocrec_log::event::{Class, Event, Fact, Ioc, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{fit, Block, Cause, Choice, Glance, SegmentFile};
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -151,36 +148,6 @@ pub struct Source {
     /// Time of the last item.
     passed: u64,
     last_end: HashMap<Name, u64>,
-}
-
-/// The segments of each run, in order; the runs sorted by their start.
-pub fn group(files: Vec<SegmentFile>) -> Vec<Vec<SegmentFile>> {
-    let mut runs: HashMap<u128, Vec<SegmentFile>> = HashMap::new();
-    for file in files {
-        if let Some(header) = file.header {
-            runs.entry(header.run).or_default().push(file);
-        }
-    }
-    let mut runs: Vec<Vec<SegmentFile>> = runs.into_values().collect();
-    for files in &mut runs {
-        in_order(files);
-        // The same segment twice: named twice, or a copy beside it.
-        files.dedup_by_key(|file| file.header.map(|header| header.sequence));
-    }
-    runs.sort_by_key(|files| (begun(files), files.first().map(|file| file.path.clone())));
-    runs
-}
-
-/// Puts a run's segments in order. Of several copies of a segment, the longest comes first: segments only grow, so the
-/// others were copied while it was written, or were cut.
-pub(crate) fn in_order(files: &mut [SegmentFile]) {
-    files.sort_by_key(|file| (file.header.map(|header| header.sequence), Reverse(file.size)));
-}
-
-/// Wall-clock time of the start of the first segment.
-fn begun(files: &[SegmentFile]) -> i64 {
-    let walls = || files.iter().filter_map(|file| Some(file.header?.created_wall));
-    walls().filter(|&wall| can_be_right(wall)).min().or(walls().min()).unwrap_or(0)
 }
 
 /// Wall-clock time of the start of a run, by its first block, which has a pair of clocks. The times in the files'

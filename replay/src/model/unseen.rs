@@ -12,9 +12,9 @@
 //! A recorder that ends leaves its IOCs unrecorded until another one records them.
 
 use super::names::IocProcess;
-use crate::ended_unseen::UNSEEN;
 use crate::names::number_of;
-use crate::output::wording::counted;
+use crate::reading::ended_unseen::UNSEEN;
+use crate::words::counted;
 use std::rc::Rc;
 
 /// Something that went unseen. Times are nanoseconds since 1970 UTC.

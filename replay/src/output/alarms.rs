@@ -1,17 +1,16 @@
 //! Changes of alarms: a line each.
 
 use super::rows::Row;
-use super::wording::counted;
-use super::wording::inputs::{push_all, words};
-use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine, Source, Until, What};
 use crate::model::enum_strings::{self, severity_name, status_name};
-use crate::model::origins::{Cause, MAX_HOPS};
 use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::output::format::Format;
 use crate::output::rows;
 use crate::time::{Zone, SECOND};
+use crate::wording::inputs::{push_all, words};
+use crate::wording::put::{change, who};
+use crate::words::counted;
 use iocrec_log::event::Value;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -260,19 +259,6 @@ fn cause_of(text: &mut String, line: &AlarmLine) {
     }
     if let Some(gap) = &line.gap {
         let _ = write!(text, "; not all before it was recorded ({gap})");
-    }
-}
-
-/// A cause, and the CP links that led on from it.
-pub fn push_cause(text: &mut String, cause: &Cause) {
-    cause.text.push_to(text);
-    if cause.through().is_empty() {
-        return;
-    }
-    text.push_str(", by CP link of ");
-    text.push_str(&cause.through().join(", "));
-    if cause.through().len() >= MAX_HOPS {
-        text.push_str(" and more");
     }
 }
 

@@ -1,12 +1,12 @@
 //! Values at a time, a row for each PV.
 
 use super::rows::{self, Row};
-use super::wording::age::age;
+use crate::answers::states::state::{FieldState, Seen};
 use crate::model::enum_strings::{self, severity_name, status_name};
-use crate::model::state::{FieldState, Seen};
 use crate::model::value;
 use crate::output::format::Format;
 use crate::time::Zone;
+use crate::words::age::age;
 use serde::Serialize;
 use std::fmt::Write as _;
 

@@ -2,11 +2,11 @@
 
 use super::puts::process;
 use super::rows::{self, Row};
-use super::wording::put::process_name;
-use super::wording::{self, counted};
-use crate::model::clients::{ClientLine, Ended, Slow};
+use crate::answers::clients::{ClientLine, Ended, Slow};
 use crate::output::format::Format;
 use crate::time::Zone;
+use crate::wording::put::process_name;
+use crate::words::{self, counted};
 use iocrec_log::event::{Origin, Updates};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -136,7 +136,7 @@ impl Row for ClientLine {
     fn text(&self, zone: &Zone) -> String {
         let name = |text: &str| if text.is_empty() { "?".to_owned() } else { text.to_owned() };
         let claimed =
-            |user: &str, host: &str| format!("{}@{}", wording::name(&name(user)), wording::name(&name(host)));
+            |user: &str, host: &str| format!("{}@{}", words::name(&name(user)), words::name(&name(host)));
         let who = claimed(&self.user, &self.client_host);
         let mut line = format!("{who:<24}  {:<21}  {:<10}", self.client, name(&self.ioc));
         let from = match self.connected {
@@ -184,7 +184,7 @@ impl Row for ClientLine {
             let _ = write!(line, "  also said to be {}", before.collect::<Vec<_>>().join(", "));
         }
         if !self.client_ioc.is_empty() {
-            let (ioc, program) = (wording::ioc(&self.client_ioc), wording::name(&self.program));
+            let (ioc, program) = (words::ioc(&self.client_ioc), words::name(&self.program));
             let _ = write!(line, "  is IOC {ioc} ({program})");
         }
         if let Some(by) = self.process.as_deref().and_then(process_name) {

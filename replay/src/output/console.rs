@@ -1,10 +1,10 @@
 //! What IOCs printed: a line each.
 
 use super::rows::{self, Row};
-use crate::console::{Kind, Row as ConsoleRow};
+use crate::answers::console::{Kind, Row as ConsoleRow};
 use crate::output::format::Format;
-use crate::output::wording::name;
 use crate::time::Zone;
+use crate::words::name;
 use serde::Serialize;
 use std::fmt::Write as _;
 

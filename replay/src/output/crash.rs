@@ -1,6 +1,6 @@
 //! The last crash of an IOC: where its thread stood, and what lay on its stack.
 
-use crate::output::wording::{name, signal_name};
+use crate::words::{name, signal_name};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CallSiteId, Crash};
 use serde::Serialize;

@@ -6,12 +6,13 @@
 
 use super::at::{known, shown};
 use super::rows::{self, Row};
-use super::wording::{counted, origin};
+use crate::answers::states::state::{Changed, FieldState, Since};
 use crate::model::history::ValueSource;
-use crate::model::state::{Changed, FieldState, Since};
 use crate::model::value::{self, same};
 use crate::output::format::Format;
 use crate::time::Zone;
+use crate::wording::origin;
+use crate::words::counted;
 use iocrec_log::event::Value;
 use serde::Serialize;
 use std::fmt::Write as _;

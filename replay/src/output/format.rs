@@ -2,8 +2,7 @@
 
 use crate::out::Out;
 use crate::time::Zone;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// Writes items, one at a time, in one format.
 pub trait Writer<T> {

@@ -6,12 +6,12 @@
 
 use super::format::{Format, Writer};
 use super::rows::{self, Row};
-use super::wording;
+use crate::answers::recorded::Recorded;
 use crate::model::links_seen::LinksSeen;
 use crate::model::naming::{Name, Naming};
-use crate::model::recorded::Recorded;
 use crate::out::{line, Out};
 use crate::time::Zone;
+use crate::words;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -91,7 +91,7 @@ impl Row for Arrow {
     /// `COUNT  RATE  FROM --KIND--> TO  [IOC]`; FROM has its IOC if that is another one.
     fn text(&self, _: &Zone) -> String {
         let Arrow { from, to, kind, count, per_second } = self;
-        let rate = per_second.map_or(String::new(), wording::rate);
+        let rate = per_second.map_or(String::new(), words::rate);
         let place = |name: &Name| if name.ioc.is_empty() { NO_IOC.into() } else { Rc::clone(&name.ioc) };
         let from = match from {
             Node::Record(name) if place(name) != place(to) => format!("{} [{}]", name.record, place(name)),
@@ -165,7 +165,7 @@ impl Arrow {
 
     fn label(&self) -> String {
         match self.per_second {
-            Some(rate) => format!("{} {} ({})", self.kind, self.count, wording::rate(rate)),
+            Some(rate) => format!("{} {} ({})", self.kind, self.count, words::rate(rate)),
             None => format!("{} {}", self.kind, self.count),
         }
     }

@@ -4,8 +4,8 @@ pub mod drawing;
 pub mod summary;
 
 use super::rows::{self, Row as Listed};
+use crate::answers::resources::Row;
 use crate::output::format::Format;
-use crate::resources::Row;
 use crate::time::Zone;
 use serde::Serialize;
 

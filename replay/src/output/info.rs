@@ -1,14 +1,14 @@
 //! The summary of a log: text for people, JSON for programs.
 
+use crate::answers::summary::{LossInfo, PinInfo, RunSummary, ThinnedInfo, ThinningInfo};
 use crate::clocks::bounds::Bounds;
 use crate::clocks::{wording, HostClock, Relative};
 use crate::names::how_many;
-use crate::namesakes::without_pid;
 use crate::out::{add, line, Out};
 use crate::output::rows::{write_row, Shape};
-use crate::output::wording::counted;
-use crate::summary::{LossInfo, PinInfo, RunSummary, ThinnedInfo, ThinningInfo};
+use crate::shown_names::without_pid;
 use crate::time::{duration, SECOND};
+use crate::words::counted;
 use serde::Serialize;
 use std::io;
 

@@ -3,7 +3,7 @@
 pub mod darshan;
 
 use super::rows::{self, Row as Listed};
-use crate::files::Named;
+use crate::answers::files::Named;
 use crate::out::{line, Out};
 use crate::output::format::Format;
 use crate::time::Zone;

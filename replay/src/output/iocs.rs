@@ -1,18 +1,18 @@
 //! The recorded IOCs: text for people, JSON lines for programs.
 
-use crate::attached::{Attached, Gap};
-use crate::ended_unseen::UNSEEN;
+use crate::answers::attached::{Attached, Gap};
+use crate::answers::inventory::Inventory;
+use crate::answers::processes::Processes;
+use crate::answers::values::RESTARTED;
 use crate::filter::Filter;
-use crate::inventory::Inventory;
 use crate::names::linkage_name;
-use crate::namesakes::without_pid;
 use crate::out::{line, Out};
 use crate::output::crash::{self, CrashKeys};
 use crate::output::rows::{csv_line, Shape};
 use crate::pods::ContainerKeys;
-use crate::processes::Processes;
+use crate::reading::ended_unseen::UNSEEN;
+use crate::shown_names::without_pid;
 use crate::time::{Zone, SECOND};
-use crate::values::RESTARTED;
 use iocrec_log::event::{Ioc, IocId, Linkage};
 use serde::Serialize;
 use std::collections::BTreeMap;

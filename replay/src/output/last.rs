@@ -5,20 +5,20 @@ mod json;
 use super::clients::slow_words;
 use super::console::said;
 use super::net::of_device;
-use super::wording::inputs::push_all;
-use super::wording::put::{change, who};
-use super::wording::{self, counted};
-use crate::between::NO_LOG;
+use crate::answers::between::NO_LOG;
+use crate::answers::clients::{ClientLine, Slow};
+use crate::answers::last::{Begun, Ending, Last, NotSeen, ThreadLine, BEFORE, MINUTE};
+use crate::answers::network::NetLine;
 use crate::model::alarms::{Alarm, AlarmLine, Source};
-use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings;
-use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, BEFORE, MINUTE};
-use crate::model::network::NetLine;
 use crate::model::putlog::PutLine;
-use crate::namesakes::without_pid;
 use crate::out::{line, Out};
 use crate::output::rows::{write_row, Shape};
+use crate::shown_names::without_pid;
 use crate::time::{duration, Zone, SECOND};
+use crate::wording::inputs::push_all;
+use crate::wording::put::{change, who};
+use crate::words::{self, counted};
 use std::fmt::Write as _;
 use std::io;
 
@@ -242,7 +242,7 @@ fn threads(out: &mut Out, last: &Last) -> io::Result<()> {
         None => "-".to_owned(),
     };
     let text = |thread: &ThreadLine| {
-        let mut name = known(&thread.name).map_or_else(|| "?".to_owned(), wording::name);
+        let mut name = known(&thread.name).map_or_else(|| "?".to_owned(), words::name);
         if thread.threads > 1 {
             let _ = write!(name, " ({})", thread.threads);
         }
@@ -380,14 +380,14 @@ fn console(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
 fn clients(out: &mut Out, last: &Last) -> io::Result<()> {
     let mut part = Part { out, name: "clients" };
     let text = |line: &ClientLine| {
-        let name = |text: &str| wording::name(known(text).unwrap_or("?"));
+        let name = |text: &str| words::name(known(text).unwrap_or("?"));
         let mut text = format!("{}@{} {}", name(&line.user), name(&line.client_host), line.client);
         let _ = write!(text, ", {}", counted(line.channels, "channel"));
         if line.puts > 0 {
             let _ = write!(text, ", {} in this time", counted(line.puts, "put"));
         }
         if let Some(ioc) = known(&line.client_ioc) {
-            let _ = write!(text, ", is IOC {}", wording::ioc(ioc));
+            let _ = write!(text, ", is IOC {}", words::ioc(ioc));
         }
         text
     };

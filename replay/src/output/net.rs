@@ -1,11 +1,11 @@
 //! The network: a line for each thing that happened, or went on.
 
 use super::rows::{self, Row};
-use super::wording::age::age;
-use super::wording::{counted, ioc, name};
-use crate::model::network::{Kind, NetLine, Who};
+use crate::answers::network::{Kind, NetLine, Who};
 use crate::output::format::Format;
 use crate::time::{Zone, SECOND};
+use crate::words::age::age;
+use crate::words::{counted, ioc, name};
 use serde::Serialize;
 
 /// The formats.

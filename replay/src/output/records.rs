@@ -1,7 +1,7 @@
 //! The records of the recorded IOCs: text for people, JSON lines for programs.
 
+use crate::answers::inventory::Inventory;
 use crate::filter::Filter;
-use crate::inventory::Inventory;
 use crate::out::{line, Out};
 use crate::output::rows::{csv_line, Shape};
 use iocrec_log::context::RecordRef;

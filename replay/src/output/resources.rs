@@ -2,7 +2,7 @@
 
 use super::traces::otlp::resource_attributes;
 use super::traces::otlp::shape::{text, Attribute, Service};
-use crate::inventory::Inventory;
+use crate::answers::inventory::Inventory;
 use crate::notices::Notices;
 use crate::Logs;
 use std::collections::HashMap;

@@ -10,9 +10,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::fmt;
-use std::io;
 use std::marker::PhantomData;
+use std::{fmt, io};
 
 /// A row of a listing.
 pub trait Row {

@@ -1,6 +1,6 @@
 //! An inventory for tests.
 
-use crate::inventory::Inventory;
+use crate::answers::inventory::Inventory;
 use iocrec_log::event::{Alias, Clock, EnumStrings, Fact, Host, Ioc, IocEnd, Linkage, Record};
 
 /// An IOC that was killed, and two records of it.

@@ -1,7 +1,7 @@
 //! Threads that stood still, and scans that came too late: a line each.
 
 use super::rows::{self, Row};
-use crate::hangs::{Hang, What};
+use crate::answers::hangs::{Hang, What};
 use crate::output::format::Format;
 use crate::time::Zone;
 use serde::Serialize;

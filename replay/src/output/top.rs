@@ -18,9 +18,9 @@ pub use self::tables::Tables;
 
 use super::format::{Format, Writer};
 use super::rows::{self, Row};
-use super::wording;
 use crate::out::{line, Out};
 use crate::time::{duration, Zone};
+use crate::words;
 use serde::Serialize;
 use std::io;
 
@@ -170,7 +170,7 @@ impl Row for TopLine {
         let mut text = format!("  {count:>9}  ");
         match self.section {
             Section::Records | Section::Time => {
-                let rate = self.per_second.map_or("-".to_owned(), wording::rate);
+                let rate = self.per_second.map_or("-".to_owned(), words::rate);
                 let share = self.share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
                 let each = self.time.filter(|_| *count > self.without);
                 let each = each.map_or("-".to_owned(), |time| duration(time / (count - self.without)));

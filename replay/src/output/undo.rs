@@ -10,15 +10,15 @@
 use super::c_number::general;
 use super::caput::{arguments, check_name, long_name, shell, Target, MAX_TEXT};
 use super::rows::{write_row, Shape};
-use super::wording::counted;
-use super::wording::put::{change, who};
+use crate::answers::undo::{Plan, Undo};
 use crate::model::kept_put::KeptPut;
 use crate::model::obstacle::Obstacle;
 use crate::model::setting::LeftOut;
 use crate::model::value::{self, elements};
 use crate::out::{line, Out};
 use crate::time::Zone;
-use crate::undo::{Plan, Undo};
+use crate::wording::put::{change, who};
+use crate::words::counted;
 use iocrec_log::event::{Array, Dbf, Value};
 use serde::Serialize;
 use std::fmt::Write as _;

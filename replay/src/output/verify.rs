@@ -1,11 +1,11 @@
 //! Integrity of logs: whether they are sound, and otherwise what is damaged, where, and what is lost.
 
-use crate::logs::Unreadable;
+use crate::found::Unreadable;
 use crate::names::{how_many, source_name};
 use crate::out::{add, line, Out};
 use crate::output::rows::{write_row, Shape};
-use crate::output::wording::counted;
 use crate::time::Zone;
+use crate::words::counted;
 use iocrec_log::reader::{Fault, Finding, Findings};
 use serde::Serialize;
 use std::io;

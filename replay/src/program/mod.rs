@@ -1,14 +1,12 @@
 //! The program `iocreplay`: reads the arguments, runs one command, and turns the result into an exit code.
 
-pub(crate) mod destination;
-
 use crate::commands::command::Outcome;
 use crate::commands::Arguments;
+use crate::destination::Destination;
 use crate::failure::{self, Failure, UsageError};
 use crate::out::{line, Out};
 use crate::terminal::{self, progress, style};
 use argh::{EarlyExit, FromArgs};
-use destination::Destination;
 use std::ffi::OsString;
 use std::io::{self, BufWriter};
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Writes the copy: a segment for each segment, a block for each block.
 
 use super::{Choice, Map, Redaction};
-use crate::logs::Found;
+use crate::found::Found;
 use iocrec_log::event::{Event, Fact, SegmentEnd};
 use iocrec_log::format::{SegmentHeader, FACTS};
 use iocrec_log::reader::{Block, Cause, ReadError, Segment, SegmentFile};

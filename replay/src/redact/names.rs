@@ -3,8 +3,7 @@
 //! A name that stands for the same thing in two places is replaced by the same there: the record of a PV, an alias and a
 //! link; the host of a client and that of a recorder; an address in a packet, in a socket and in a text.
 
-use super::words;
-use super::Redaction;
+use super::{words, Redaction};
 use crate::model::outcome::is_refusal;
 use iocrec_log::event::Address;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -3,7 +3,8 @@
 //! It depends on the row's time and on the beginnings of segments alone, which are in their headers. So a row falls into the
 //! same segment however much of the log is there.
 
-use crate::logs::{host, Logs};
+use crate::logs::Logs;
+use crate::reading::runs::host;
 use std::collections::HashMap;
 
 /// A segment that is there.

@@ -248,7 +248,7 @@ fn only_the_end_of_processing_was_seen() {
     let mut story = story();
     story.complete(SECOND, CB_LOW, -100, CALC, 7.0).process(SECOND + 1, CB_LOW, -200, "", FAN);
     let chains = story.in_order();
-    let cause = iocreplay::output::wording::cause::cause(&chains[0], None);
+    let cause = iocreplay::wording::cause::cause(&chains[0], None);
     assert_eq!(cause, "only the end was seen, in thread cbLow");
 }
 

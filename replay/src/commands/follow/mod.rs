@@ -1,19 +1,17 @@
 //! `iocreplay follow`
 
 mod sending;
+mod textfile;
 
 use self::sending::{Ends, Sending};
 use super::alarms::Known;
 use super::command::{Command, Outcome};
-use super::options::{
-    by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading,
-    Since, TimeZone,
-};
-use crate::aliases;
+use super::options::{by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading, Since, TimeZone};
+use crate::answers::aliases;
 use crate::collector::Address;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{follow_until, Pace, Step};
+use crate::follow::{Pace, Step, follow_until};
 use crate::live::kept::{Done, Kept};
 use crate::live::receiver::{Ending, Receiver};
 use crate::live::row::{rows, Row, Wanted};
@@ -22,11 +20,11 @@ use crate::live::spool::Spool;
 use crate::live::telemetry::Signals;
 use crate::live::FollowError;
 use crate::out::{line, Out};
-use crate::output::follow::syslog::{Syslog, Target};
-use crate::output::follow::textfile::{Counted, Textfile};
-use crate::output::follow::FORMATS;
+use crate::live::output::syslog::{Syslog, Target};
+use textfile::{Counted, Textfile};
+use crate::live::output::FORMATS;
 use crate::output::format::{self, Format};
-use crate::program::destination::Destination;
+use crate::destination::Destination;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::Logs;

@@ -5,19 +5,19 @@
 //! deleted before they were sent, that is said.
 
 use super::{is_due, Follow, Following};
-use crate::aliases;
+use crate::answers::aliases;
 use crate::collector::Address;
 use crate::commands::alarms::Known;
 use crate::commands::options::ByPlace;
 use crate::commands::sending::tell;
 use crate::failure::Failure;
 use crate::filter::Filter;
-use crate::follow::{follow_until, Memory, Pace, Step};
+use crate::follow::{Memory, Pace, Step, follow_until};
 use crate::live::kept::Done;
 use crate::live::receiver::Receiver;
 use crate::live::row::{rows, Row};
 use crate::live::telemetry::{Outgoing, Patience};
-use crate::output::wording::counted;
+use crate::words::counted;
 use crate::terminal::Terminal;
 use crate::Logs;
 use iocrec_log::stream::Position;
@@ -173,7 +173,7 @@ impl Sending<'_> {
         };
         let write = |step: Step<Row>| match step {
             Step::Row(Row::Alarm(alarm), _) if !known.borrow_mut().is_news(alarm) => Ok(()),
-            Step::Row(row, key) => outgoing.borrow_mut().take(row, key),
+            Step::Row(row, key) => Ok(outgoing.borrow_mut().take(row, key)?),
             Step::Within(memory) => {
                 outgoing.borrow_mut().flush(interval)?;
                 note(memory, false, false)

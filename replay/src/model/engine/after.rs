@@ -5,13 +5,11 @@
 //! that.
 
 use super::{Engine, MAX_RECORDS};
-use crate::model::attribute;
 use crate::model::chain::After;
-use crate::model::enum_strings;
 use crate::model::links::is_cp;
 use crate::model::open_chains::{span_number, SpanRef};
 use crate::model::outcome::{is_cut, Source};
-use crate::model::value;
+use crate::model::{attribute, enum_strings, value};
 use crate::time::SECOND;
 use iocrec_log::event::{FieldId, FieldValue, Ioc, RecordId, Value};
 
@@ -199,7 +197,7 @@ impl Engine {
     }
 
     /// Takes a reading of a field without a put: a CP link of a record that processes for one, or the room of an array.
-    /// Other input links matter to [`crate::inputs`] only.
+    /// Other input links matter to [`crate::answers::inputs`] only.
     fn link_told(&self, time: u64, held: &FieldValue) {
         let is_room = self.run.context().field(held.field).is_some_and(|field| field.name == "NELM");
         let elements = match held.value {

@@ -3,11 +3,11 @@
 //!
 //! A row's value holds over its own period. What no row covers is a gap.
 
+use crate::answers::resources::{Key, Row, SLACK};
+use crate::answers::served::Count;
 use crate::model::series::Series;
 use crate::model::unseen::Kind;
 use crate::output::plot::Drawing;
-use crate::resources::{Key, Row, SLACK};
-use crate::served::Count;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 

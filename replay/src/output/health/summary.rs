@@ -1,10 +1,10 @@
 //! The tables for people: a line for each IOC, then one for each of its threads that used most.
 
+use crate::answers::resources::{Key, Row, SLACK};
+use crate::answers::served::Count;
 use crate::out::{line, Out};
-use crate::output::wording::counted;
-use crate::resources::{Key, Row, SLACK};
-use crate::served::Count;
 use crate::time::Zone;
+use crate::words::counted;
 use iocrec_log::escape::Shown;
 use std::collections::BTreeMap;
 use std::io;

@@ -4,7 +4,7 @@
 //! one process a log, not packed. A file is in it only if all its opens were seen from the beginning. What isn't known
 //! is -1, Darshan's "not monitored".
 
-use crate::files::{Files, Open, Process, Words};
+use crate::answers::files::{Files, Open, Process, Words};
 use iocrec_log::event::files::{word, CallKind};
 use iocrec_log::event::FileHow;
 use std::collections::BTreeMap;

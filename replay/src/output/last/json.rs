@@ -1,20 +1,20 @@
 //! The last minute of an IOC as one row, with longer lists than fit on a screen.
 
 use super::{known, rate};
-use crate::ended_unseen::UNSEEN;
+use crate::answers::clients::{ClientLine, Slow};
+use crate::answers::last::{Ending, Last};
+use crate::answers::values::RESTARTED;
 use crate::model::alarms::AlarmLine;
-use crate::model::clients::{ClientLine, Slow};
 use crate::model::enum_strings::{severity_name, status_name};
-use crate::model::last::{Ending, Last};
 use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::output::clients::slow_json;
 use crate::output::rows::Row;
-use crate::output::wording::inputs::words;
-use crate::output::wording::put::who;
 use crate::output::{console, net, stuck};
+use crate::reading::ended_unseen::UNSEEN;
 use crate::time::{Zone, SECOND};
-use crate::values::RESTARTED;
+use crate::wording::inputs::words;
+use crate::wording::put::who;
 use serde::Serialize;
 use std::borrow::Cow;
 

@@ -8,7 +8,7 @@ pub use self::otlp::Entry;
 use super::format::Format;
 use super::otlp::Encoding;
 use super::rows::{self, Row};
-use crate::happened::{Happened, Kind, What};
+use crate::answers::happened::{Happened, Kind, What};
 use crate::model::enum_strings::severity_name;
 use crate::output::resources::Resources;
 use crate::time::Zone;

@@ -4,8 +4,8 @@
 
 use super::record::record;
 use super::Item;
+use crate::answers::happened::Happened;
 use crate::collector::signal::{Signal, LOGS};
-use crate::happened::Happened;
 use crate::model::span_ids::{SpanId, TraceId};
 use crate::output::otlp::{Part, Parts, Telemetry};
 use crate::output::protobuf::Message;

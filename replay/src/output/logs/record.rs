@@ -1,19 +1,20 @@
 //! A log record of what happened: severity, text and attributes, which are named as those of spans.
 
 use super::otlp::LogRecord;
-use crate::console::{Kind, Row};
-use crate::ended_unseen::UNSEEN;
-use crate::happened::{Happened, What};
+use crate::answers::console::{Kind, Row};
+use crate::answers::happened::{Happened, What};
 use crate::model::alarms::{AlarmLine, Source, What as OfAlarm};
 use crate::model::enum_strings::{severity_name, status_name};
 use crate::model::putlog::PutLine;
 use crate::names::{lost, source_name};
-use crate::output::alarms::{alarm, alarm_then, push_cause};
+use crate::output::alarms::{alarm, alarm_then};
 use crate::output::console::said;
 use crate::output::traces::otlp::pva::describe_pva;
 use crate::output::traces::otlp::shape::{any, int, peer, text, AnyValue, Attribute};
 use crate::output::traces::otlp::since_1970;
-use crate::output::wording::put::{change, who};
+use crate::reading::ended_unseen::UNSEEN;
+use crate::wording::inputs::push_cause;
+use crate::wording::put::{change, who};
 use iocrec_log::event::Loss;
 use std::fmt::Write as _;
 

@@ -2,9 +2,10 @@
 
 use super::families::Metric;
 use super::table::{Labels, Table, TooMany};
-use crate::console::Kind as OfLine;
+use crate::answers::console::Kind as OfLine;
+use crate::answers::happened::{Happened, Kind, LeftOut, What};
+use crate::answers::resources::Row as Used;
 use crate::filter::Filter;
-use crate::happened::{Happened, Kind, LeftOut, What};
 use crate::model::alarms::What as OfAlarm;
 use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::enum_strings::severity_name;
@@ -12,7 +13,6 @@ use crate::model::putlog::{each_put, PutLine};
 use crate::model::span_ids::ioc_of;
 use crate::names::source_name;
 use crate::output::resources::{Resource, Resources};
-use crate::resources::Row as Used;
 use crate::Logs;
 use std::rc::Rc;
 

@@ -1,8 +1,8 @@
 //! Puts as text, a line each.
 
 use crate::model::putlog::PutLine;
-use crate::output::wording::put::{push_change, push_who};
 use crate::time::Zone;
+use crate::wording::put::{push_change, push_who};
 use std::fmt::Write as _;
 
 /// Appends the line before the status:

@@ -7,12 +7,12 @@ use super::collect::places::NONE;
 use super::collect::records::FAST;
 use super::collect::Collected;
 use super::usage::Usage;
-use crate::ended_unseen::UNSEEN;
-use crate::hangs::Hang;
-use crate::model::clients::{ClientLine, Slow};
-use crate::model::network::NetLine;
-use crate::namesakes::may_follow;
-use crate::values::{CLOCK_STEP, RESTARTED};
+use crate::answers::clients::{ClientLine, Slow};
+use crate::answers::hangs::Hang;
+use crate::answers::network::NetLine;
+use crate::answers::values::{CLOCK_STEP, RESTARTED};
+use crate::reading::ended_unseen::UNSEEN;
+use crate::shown_names::may_follow;
 use std::collections::{HashMap, HashSet};
 
 /// An IOC ended.

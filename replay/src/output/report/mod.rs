@@ -18,10 +18,10 @@ mod strings;
 mod usage;
 mod verdict;
 
-use crate::hangs::What;
-use crate::inputs::cp_sources;
-use crate::model::clients::{ClientLine, Clients, Slow};
-use crate::model::network::{Kind, NetLine, Network};
+use crate::answers::clients::{ClientLine, Clients, Slow};
+use crate::answers::hangs::What;
+use crate::answers::inputs::cp_sources;
+use crate::answers::network::{Kind, NetLine, Network};
 use crate::out::{line, Out};
 use crate::time::Zone;
 use crate::{Filter, Logs};

@@ -24,10 +24,10 @@ use super::collect::puts::{
     Put, ACKNOWLEDGES, DENIED, INEXACT, NEW_KNOWN, NOT_WRITTEN, OLD_KNOWN, OTHERWISE,
 };
 use super::facts::{Facts, IocEnd};
-use crate::hangs::Hang;
-use crate::model::clients::{ClientLine, Slow};
+use crate::answers::clients::{ClientLine, Slow};
+use crate::answers::hangs::Hang;
+use crate::answers::network::{Kind, NetLine};
 use crate::model::enum_strings::{severity_name, status_name};
-use crate::model::network::{Kind, NetLine};
 use crate::output::clients::slow_words;
 use crate::output::net::of_device;
 use std::collections::{BTreeMap, HashSet};

@@ -6,7 +6,7 @@ use super::missing::Item;
 use super::moments::Moment;
 use super::strings::shown;
 use super::verdict::Part;
-use crate::console::Row;
+use crate::answers::console::Row;
 use crate::names::linkage_name;
 use crate::output::console::said;
 use askama::Template;

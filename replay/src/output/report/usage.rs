@@ -1,10 +1,10 @@
 //! What the IOCs used of the machine: the rows of `iocreplay health`, as series and as a sentence for each IOC.
 
 use super::collect::places::{Places, NONE};
+use crate::answers::resources::SLACK;
 use crate::filter::Filter;
 use crate::output::health::drawing::{Drawings, Drawn};
 use crate::output::health::summary::Summary;
-use crate::resources::SLACK;
 use crate::Logs;
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -18,8 +18,8 @@
 
 use super::clock::{count, length, lost, plural};
 use super::facts::Facts;
-use crate::ended_unseen::UNSEEN;
 use crate::model::enum_strings::{severity_name, status_name};
+use crate::reading::ended_unseen::UNSEEN;
 use std::collections::HashSet;
 
 /// A part of the sentence.

@@ -1,16 +1,16 @@
 //! The rows of the tables, counted from the chains.
 
 use super::{Section, TopLine};
+use crate::answers::recorded::Recorded;
 use crate::filter::Filter;
 use crate::model::activity::{Activity, OfChain, OfRecord};
 use crate::model::contention::{Contention, Fight, Puts};
 use crate::model::links_seen::{loops, LinksSeen, Loop};
 use crate::model::naming::{Name, Naming};
 use crate::model::putlog::{each_put, PutLine};
-use crate::model::recorded::Recorded;
 use crate::model::value;
 use crate::names::is_lost;
-use crate::output::wording::counted;
+use crate::words::counted;
 use crate::Logs;
 use iocrec_log::event::Fact;
 use std::cmp::Reverse;

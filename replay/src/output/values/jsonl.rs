@@ -4,8 +4,8 @@ use super::text::units;
 use crate::model::enum_strings::{severity_name, status_name};
 use crate::model::history::ValueLine;
 use crate::model::value;
-use crate::output::wording::origin;
 use crate::time::Zone;
+use crate::wording::origin;
 use serde::Serialize;
 
 /// A value as a JSON line. Keys are null where nothing is known.

@@ -1,11 +1,10 @@
 //! Values as text, a line each.
 
-use crate::model::enum_strings;
 use crate::model::history::{Origin, ValueLine, ValueSource};
 use crate::model::unseen::{Kind, Unseen};
-use crate::model::value;
-use crate::output::wording::origin;
+use crate::model::{enum_strings, value};
 use crate::time::Zone;
+use crate::wording::origin;
 use iocrec_log::event::Value;
 use std::fmt::Write as _;
 

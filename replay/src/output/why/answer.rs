@@ -3,17 +3,17 @@
 use super::inputs::Source;
 use super::sources::{Lead, Link, Meanwhile};
 use super::steps::Step;
-use crate::console::Row;
-use crate::hangs::{Hang, What};
+use crate::answers::console::Row;
+use crate::answers::hangs::{Hang, What};
+use crate::answers::network::{Kind, NetLine};
 use crate::model::alarms::Alarm;
 use crate::model::enum_strings::{self, severity_name};
-use crate::model::network::{Kind, NetLine};
-use crate::namesakes::with_pid;
 use crate::out::{add, line, Out};
 use crate::output::console::said;
 use crate::output::net::of_device;
-use crate::output::wording::alarm;
+use crate::shown_names::with_pid;
 use crate::time::Zone;
+use crate::wording::alarm;
 use serde::Serialize;
 use std::io;
 

@@ -4,11 +4,12 @@
 //! processed before *may* have been the cause; one whose source did not change since then was none. All are shown.
 
 use super::{Answer, Ask};
-use crate::filter::{Filter, Pattern};
-use crate::inputs::Place;
+use crate::answers::inputs::Place;
+use crate::filter::Filter;
 use crate::model::inputs::{From, Known};
 use crate::model::weighing::{self, remark, Part, Reading, Weighed};
 use crate::out::{line, Out};
+use crate::pattern::Pattern;
 use crate::time::SECOND;
 use epics::Pv;
 use serde::Serialize;

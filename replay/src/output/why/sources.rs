@@ -5,18 +5,16 @@
 //! shown as what it is, never as the cause.
 
 use super::Answer;
-use crate::inputs::Place;
+use crate::answers::inputs::Place;
 use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
-use crate::model::enum_strings;
-use crate::model::origins;
 use crate::model::putlog::PutLine;
 use crate::model::roots::Roots;
 use crate::model::run::{field_name, record_name, HeldIoc, Run};
-use crate::model::value;
 use crate::model::weighing::{own, LOOK_BACK, SKEW};
+use crate::model::{enum_strings, origins, value};
 use crate::out::{line, Out};
-use crate::output::wording::put::{change, who};
 use crate::time::{duration, Zone, SECOND};
+use crate::wording::put::{change, who};
 use iocrec_log::event::{RecordId, Value};
 use serde::Serialize;
 use std::io;

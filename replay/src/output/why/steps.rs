@@ -3,13 +3,12 @@
 use crate::model::alarms::Alarm;
 use crate::model::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use crate::model::enum_strings::{self, severity_name};
-use crate::model::outcome;
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
-use crate::model::value;
-use crate::output::wording::cause::cause;
-use crate::output::wording::put::{change, who};
+use crate::model::{outcome, value};
 use crate::time::Zone;
+use crate::wording::cause::cause;
+use crate::wording::put::{change, who};
 use iocrec_log::event::Value;
 use serde::Serialize;
 

@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::alarms::{AlarmLine, Source, Until, What};
 use crate::model::enum_strings::{severity_name, status_name};
-use crate::output::wording::put::who;
+use crate::wording::put::who;
 use std::borrow::Cow;
 
 /// Adds the alarms. Those that still last at the end have had their row when they began.

@@ -12,7 +12,7 @@ use crate::model::outcome::{is_cut, shown_by};
 use crate::model::putlog::{each_put, ioc_name, root_put};
 use crate::model::run::{has_value, ioc_of_thread, push_name_of};
 use crate::model::span_ids::trace_id;
-use crate::output::wording::cause::cause;
+use crate::wording::cause::cause;
 use iocrec_log::context::Context;
 use iocrec_log::event::Value;
 use std::borrow::Cow;

@@ -3,9 +3,9 @@
 use super::super::cells::{known, Cell};
 use super::super::export::{At, Export};
 use super::super::schema::Of;
+use crate::answers::clients::{ClientLine, Clients};
 use crate::filter::Filter;
 use crate::logs::Logs;
-use crate::model::clients::{ClientLine, Clients};
 use crate::terminal::Terminal;
 use iocrec_log::event::Origin;
 

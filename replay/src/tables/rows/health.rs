@@ -3,9 +3,9 @@
 use super::super::cells::Cell;
 use super::super::export::{At, Export};
 use super::super::schema::Of;
+use crate::answers::resources::Row;
 use crate::filter::Filter;
 use crate::logs::Logs;
-use crate::resources::Row;
 
 /// Adds each while that was recorded.
 pub fn add(export: &mut Export, logs: &Logs, filter: &Filter) {

@@ -3,14 +3,14 @@
 use super::super::cells::{known, texts, Cell};
 use super::super::export::{At, Export};
 use super::super::schema::Of;
-use crate::ended_unseen::UNSEEN;
+use crate::answers::inventory::Inventory;
+use crate::answers::processes::Processes;
+use crate::answers::values::RESTARTED;
 use crate::filter::Filter;
-use crate::inventory::Inventory;
 use crate::logs::Logs;
 use crate::names::linkage_name;
 use crate::pods::ContainerKeys;
-use crate::processes::Processes;
-use crate::values::RESTARTED;
+use crate::reading::ended_unseen::UNSEEN;
 use iocrec_log::event::IocId;
 use std::collections::HashMap;
 

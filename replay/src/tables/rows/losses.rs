@@ -3,13 +3,14 @@
 use super::super::cells::{known, Cell};
 use super::super::export::{At, Export};
 use super::super::schema::Of;
-use crate::attached::Spans;
+use crate::answers::attached::Spans;
 use crate::filter::Filter;
-use crate::logs::{budget, Logs};
-use crate::model::clock::SetLater;
+use crate::logs::Logs;
 use crate::model::run::record_name;
 use crate::names::source_name;
-use crate::scan::{Blocks, Part, Scan};
+use crate::reading::runs::budget;
+use crate::reading::runs::set::SetLater;
+use crate::reading::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, Ioc, LossSource};
 use iocrec_log::reader::{About, Choice, SegmentFile, Shape};

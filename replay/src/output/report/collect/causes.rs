@@ -7,8 +7,8 @@ use crate::model::chain::{Chain, SpanKind, Trigger};
 use crate::model::origins::{self, MAX_HOPS};
 use crate::model::putlog::{root_put, PutLine};
 use crate::output::report::strings::{Strings, Text};
-use crate::output::wording::cause::cause;
-use crate::output::wording::put::parts;
+use crate::wording::cause::cause;
+use crate::wording::put::parts;
 use std::collections::HashMap;
 
 /// Causes held; a bound for hostile logs. A cause is only held for what is shown.

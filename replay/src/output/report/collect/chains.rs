@@ -9,7 +9,7 @@ use crate::model::putlog::{root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::{enum_strings, value};
 use crate::output::report::strings::{Strings, Text};
-use crate::output::wording::put::parts;
+use crate::wording::put::parts;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Value};
 use std::cmp::Reverse;

@@ -24,7 +24,7 @@ use crate::model::origins::Origins;
 use crate::model::putlog::each_put;
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::{enum_strings, outcome, value};
-use crate::output::wording::cause::of_root;
+use crate::wording::cause::of_root;
 use crate::Filter;
 use alarms::Alarms;
 use causes::{Cause, Causes};

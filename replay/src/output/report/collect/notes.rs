@@ -2,12 +2,12 @@
 //!
 //! IOCs, their ends and gaps are definitions, which are read beforehand; losses and marks come with the chains.
 
-use crate::inventory::Inventory;
-use crate::logs;
+use crate::answers::inventory::Inventory;
 use crate::model::asides::{Aside, What};
-use crate::model::clock::{created, SetLater, Step, Steps};
 use crate::names::{is_lost, source_name, tier_name};
-use crate::scan::{Blocks, Part, Scan};
+use crate::reading::runs::budget;
+use crate::reading::runs::set::{created, SetLater, Step, Steps};
+use crate::reading::scan::{Blocks, Part, Scan};
 use crate::Logs;
 use iocrec_log::event::{Event, Fact, Tier};
 use iocrec_log::reader::SegmentFile;
@@ -134,12 +134,11 @@ pub fn read(logs: &Logs) -> Vec<RunNotes> {
 
 impl RunNotes {
     fn read(files: &[SegmentFile]) -> RunNotes {
-        let mut notes =
-            RunNotes { inventory: Inventory::sharing(&logs::budget(files)), ..RunNotes::default() };
+        let mut notes = RunNotes { inventory: Inventory::sharing(&budget(files)), ..RunNotes::default() };
         notes.segments = (files.len(), files.iter().map(|file| file.size).sum());
         // What is told of records comes with the chains: their names are not held as well, but those that have no room are
         // counted.
-        let mut whole = Inventory::sharing(&logs::budget(files));
+        let mut whole = Inventory::sharing(&budget(files));
         let set = SetLater::find(files);
         if let Some(set) = set {
             notes.inventory.set_later(set);

@@ -6,12 +6,12 @@
 use super::counts::Counts;
 use super::notes::RunNotes;
 use super::records::{Lately, RecordInfo};
+use crate::answers::values::CLOCK_STEP;
 use crate::model::finder::Finder;
 use crate::model::packed_texts::PackedTexts;
 use crate::model::run::{has_value, record_name, Run};
 use crate::output::report::strings::Strings;
 use crate::room;
-use crate::values::CLOCK_STEP;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId};
 use std::collections::HashMap;

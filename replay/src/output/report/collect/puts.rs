@@ -7,7 +7,7 @@
 use super::places::{Places, NONE};
 use crate::model::putlog::{PutLine, Via};
 use crate::output::report::strings::{Strings, Text};
-use crate::output::wording::put::parts;
+use crate::wording::put::parts;
 use std::collections::HashMap;
 
 /// Puts that the page lists.

@@ -1,6 +1,6 @@
 //! The last lines that the IOCs printed.
 
-use crate::console::{Console, Row};
+use crate::answers::console::{Console, Row};
 use crate::filter::Filter;
 use crate::model::asides::Aside;
 use std::collections::VecDeque;

@@ -1,0 +1,220 @@
+//! Times during which IOCs were recorded, and during which they ran unseen.
+//!
+//! The recorder notes the time from which it has an IOC's hits, and the last moment before it that was covered (the
+//! IOC's start, or its last hit). The time between was not seen: a gap, like a loss. Logs of older recorders have
+//! neither, and show no gaps.
+
+use crate::reading::ended_unseen::UNSEEN;
+use crate::time::Zone;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Fact, IocId};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Spans kept of one IOC; a bound for hostile logs.
+const MAX_SPANS: usize = 100;
+/// IOCs whose spans are kept; likewise.
+const MAX_IOCS: usize = 10_000;
+/// Bytes kept of a cause; likewise.
+const MAX_CAUSE: usize = 200;
+
+/// A span of time in which an IOC's hits were recorded, and the gap before it, in wall-clock time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Span {
+    /// Monotonic time, to recognize a span that a later segment repeats.
+    since: u64,
+    unseen: Option<i64>,
+    from: Option<i64>,
+    to: Option<i64>,
+    cause: String,
+    until: String,
+}
+
+/// A span of time in which an IOC ran unseen, in wall-clock time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen<'a> {
+    /// Start of the IOC, or its last recorded hit.
+    pub from: Option<i64>,
+    /// First time with recorded hits; `None` for the end of the IOC or of the log.
+    pub to: Option<i64>,
+    /// The reason.
+    pub cause: &'a str,
+}
+
+/// The spans of all IOCs.
+#[derive(Default)]
+pub struct Spans(BTreeMap<IocId, Vec<Span>>);
+
+/// A span of time in which an IOC was recorded, as JSON.
+#[derive(Serialize)]
+pub struct Attached {
+    from: Option<String>,
+    /// `None` for the end of the IOC or of the log.
+    to: Option<String>,
+}
+
+/// A span of time in which an IOC ran unseen, as JSON.
+#[derive(Serialize)]
+pub struct Gap {
+    /// Name of the IOC.
+    pub ioc: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Start of the IOC, or its last recorded hit.
+    pub from: Option<String>,
+    /// First time with recorded hits; `None` for the end of the IOC or of the log.
+    pub to: Option<String>,
+    /// The reason.
+    pub cause: String,
+}
+
+impl Spans {
+    /// Takes a fact.
+    pub fn take(&mut self, time: u64, fact: &Fact, context: &Context) {
+        match fact {
+            Fact::Attached(attached) => {
+                let full = self.0.len() >= MAX_IOCS && !self.0.contains_key(&attached.ioc);
+                if full {
+                    return;
+                }
+                let spans = self.0.entry(attached.ioc).or_default();
+                let known = spans.iter().any(|span| span.since == attached.since);
+                if !known && spans.len() < MAX_SPANS {
+                    spans.push(Span {
+                        since: attached.since,
+                        unseen: context.wall(attached.from),
+                        from: context.wall(attached.since),
+                        to: None,
+                        cause: attached.cause.chars().take(MAX_CAUSE).collect(),
+                        until: String::new(),
+                    });
+                }
+            }
+            Fact::Detached(detached) => {
+                let span = self.0.get_mut(&detached.ioc).and_then(|spans| spans.last_mut());
+                if let Some(span) = span.filter(|span| span.to.is_none()) {
+                    span.to = context.wall(detached.since);
+                    span.until = detached.cause.chars().take(MAX_CAUSE).collect();
+                }
+            }
+            Fact::IocEnd(end) => {
+                let span = self.0.get_mut(&end.ioc).and_then(|spans| spans.last_mut());
+                // that it had ended by then is no end of its recording
+                if let Some(span) = span.filter(|span| span.to.is_none() && end.how != UNSEEN) {
+                    span.to = context.wall(time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The times during which an IOC was recorded.
+    pub fn attached(&self, ioc: IocId, zone: &Zone) -> Vec<Attached> {
+        let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
+        let spans = self.0.get(&ioc).into_iter().flatten();
+        spans.map(|span| Attached { from: time(span.from), to: time(span.to) }).collect()
+    }
+
+    /// The times during which an IOC ran unseen while a recorder ran.
+    pub fn gaps(&self, ioc: IocId, name: &str, pid: u32, zone: &Zone) -> Vec<Gap> {
+        let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
+        let gap = |unseen: Unseen| Gap {
+            ioc: name.to_owned(),
+            pid,
+            from: time(unseen.from),
+            to: time(unseen.to),
+            cause: unseen.cause.to_owned(),
+        };
+        self.unseen(ioc).into_iter().map(gap).collect()
+    }
+
+    /// The same in wall-clock time.
+    pub fn unseen(&self, ioc: IocId) -> Vec<Unseen<'_>> {
+        let spans = self.0.get(&ioc).map(Vec::as_slice).unwrap_or_default();
+        let before = spans.iter().filter(|span| !span.cause.is_empty());
+        let mut gaps: Vec<Unseen> =
+            before.map(|span| Unseen { from: span.unseen, to: span.from, cause: &span.cause }).collect();
+        // recording stopped in the last span and never resumed
+        let last = spans.last().filter(|span| !span.until.is_empty());
+        gaps.extend(last.map(|span| Unseen { from: span.to, to: None, cause: &span.until }));
+        gaps
+    }
+
+    /// The times during which an IOC was recorded, in wall-clock time; an end is `None` if it was not seen.
+    pub fn recorded(&self, ioc: IocId) -> impl Iterator<Item = (Option<i64>, Option<i64>)> + '_ {
+        self.0.get(&ioc).into_iter().flatten().map(|span| (span.from, span.to))
+    }
+}
+
+impl Attached {
+    /// The span as text.
+    pub fn text(&self) -> String {
+        span(self.from.as_deref(), self.to.as_deref())
+    }
+
+    /// The same of an IOC that went on after the recorder's run had ended.
+    pub fn text_of_run(&self) -> String {
+        span(self.from.as_deref(), self.to.as_deref().or(Some("the end of the recorder's run")))
+    }
+}
+
+impl Gap {
+    /// The gap as text.
+    pub fn text(&self) -> String {
+        span(self.from.as_deref(), self.to.as_deref())
+    }
+}
+
+/// `TIME to TIME`, with words for unknown times.
+fn span(from: Option<&str>, to: Option<&str>) -> String {
+    format!("{} to {}", from.unwrap_or("an unknown time"), to.unwrap_or("the end"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Attached as AttachedFact, Clock, Detached, IocEnd};
+
+    fn spans(facts: &[(u64, Fact)]) -> Spans {
+        let mut context = Context::default();
+        context.apply(0, &Fact::Clock(Clock { wall: 0 }));
+        let mut spans = Spans::default();
+        facts.iter().for_each(|(time, fact)| spans.take(*time, fact, &context));
+        spans
+    }
+
+    fn attached(from: u64, since: u64, cause: &str) -> (u64, Fact) {
+        (since, Fact::Attached(AttachedFact { ioc: 1, from, since, cause: cause.into() }))
+    }
+
+    #[test]
+    fn gaps_before_between_and_at_the_end() {
+        const SECOND: u64 = 1_000_000_000;
+        let detached =
+            |since, cause: &str| (since, Fact::Detached(Detached { ioc: 1, since, cause: cause.into() }));
+        let zone = Zone::utc();
+        let spans = spans(&[
+            attached(SECOND, 2 * SECOND, "found late"),
+            // a keyframe repeats it
+            attached(SECOND, 2 * SECOND, "found late"),
+            detached(5 * SECOND, "thread ended"),
+            attached(5 * SECOND, 6 * SECOND, "thread ended"),
+            detached(9 * SECOND, "lost"),
+            (10 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: String::new() })),
+        ]);
+        let gaps = spans.gaps(1, "ioc", 7, &zone);
+        let causes: Vec<&str> = gaps.iter().map(|gap| gap.cause.as_str()).collect();
+        assert_eq!(causes, ["found late", "thread ended", "lost"]);
+        assert!(
+            gaps[2].to.is_none() && gaps[0].from.as_deref().is_some_and(|from| from.contains("00:00:01"))
+        );
+        assert_eq!(spans.attached(1, &zone).len(), 2);
+    }
+
+    #[test]
+    fn what_began_before_the_recorder_was_not_missed() {
+        let spans = spans(&[attached(1, 2, "")]);
+        assert!(spans.gaps(1, "ioc", 7, &Zone::utc()).is_empty());
+        assert!(spans.attached(1, &Zone::utc())[0].to.is_none());
+    }
+}

@@ -1,0 +1,170 @@
+//! Beacons: servers that start, start again, and fall silent.
+
+use crate::answers::network::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading, Served};
+use iocrec_log::event::{Address, Beacons, BeaconsNoted, Fact, IocId, Ip6, PvaBeacons, Registrations};
+use std::collections::HashMap;
+
+/// Servers; a bound for hostile logs.
+const MAX_SERVERS: usize = 10_000;
+/// A server that has just started sends beacons 20 ms apart, then ever more seldom: number 10 comes after some 20 s.
+const YOUNG: u32 = 10;
+/// The interval of PVAccess at first, nanoseconds: later ones are longer.
+const PVA_INTERVAL: i64 = 15_000_000_000;
+/// The first interval, nanoseconds; each is twice as long as the one before.
+const FIRST_INTERVAL: i64 = 20_000_000;
+
+struct Note {
+    kind: Kind,
+    since: i64,
+    last: Option<i64>,
+    beacons: Beacons,
+    /// The server's address as text.
+    server: String,
+    is_pva: bool,
+    guids: String,
+    reason: &'static str,
+}
+
+/// A GUID as text. Logs are hostile: no more of it than there should be.
+fn hex(guid: &[u8]) -> String {
+    guid.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An address as text, with `?` for one that is not told.
+fn told(reading: &Reading, address: Address) -> String {
+    reading.context.address(address).unwrap_or_else(|| format!("?:{}", address.port))
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Beaconing {
+    notes: Vec<Note>,
+    /// The note in `notes` of servers that are silent.
+    silent: HashMap<(bool, Place), usize>,
+    servers: HashMap<(bool, Place), ()>,
+    /// When the processes of IOCs ended: another one may have served at their places afterwards.
+    ended: HashMap<IocId, i64>,
+    repeaters: Vec<(i64, i64, Registrations)>,
+    left_out: u64,
+}
+
+impl Beaconing {
+    pub(super) fn take(&mut self, reading: &Reading, time: u64, fact: &Fact) {
+        match fact {
+            Fact::Beacons(beacons) => self.beacons(reading, beacons, None),
+            Fact::PvaBeacons(of) => self.beacons(reading, &of.beacons, Some(of)),
+            Fact::Registrations(of) => {
+                let noted = (reading.wall(of.since), reading.wall(time), *of);
+                push(&mut self.repeaters, noted, &mut self.left_out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the end of an IOC's process.
+    pub(super) fn ioc_ended(&mut self, reading: &Reading, time: u64, ioc: IocId) {
+        if reading.context.ioc(ioc).is_some() {
+            self.ended.entry(ioc).or_insert_with(|| reading.wall(time));
+        }
+    }
+
+    /// The name of the IOC that served at a place at a time: the last that had started by then, if it was alive.
+    fn sender<'a>(&self, reading: &'a Reading, served: &Served, time: i64) -> Option<&'a str> {
+        let (_, ioc) = served.range(..=time).next_back()?;
+        let was_alive = self.ended.get(ioc).is_none_or(|ended| time <= *ended);
+        reading.context.ioc(*ioc).filter(|_| was_alive).map(|ioc| ioc.name.as_str())
+    }
+
+    /// `pva`: the whole fact, with PVAccess.
+    fn beacons(&mut self, reading: &Reading, of: &Beacons, pva: Option<&PvaBeacons>) {
+        let seen = reading.wall(of.seen);
+        let server = (pva.is_some(), place(of.namespace, of.server));
+        if self.servers.len() >= MAX_SERVERS && !self.servers.contains_key(&server) {
+            self.left_out += 1;
+            return;
+        }
+        let is_known = self.servers.insert(server, ()).is_some();
+        // Whatever else it says, it is not silent.
+        if of.noted != BeaconsNoted::Overdue && of.count > 0 {
+            if let Some(note) = self.silent.remove(&server).and_then(|at| self.notes.get_mut(at)) {
+                note.last = Some(seen);
+            }
+        }
+        // The recorder began then, and knew nothing before: a server whose beacon has this number may be older. Some
+        // count from 1, and a busy one is late.
+        let age = match pva {
+            Some(_) => PVA_INTERVAL.saturating_mul(i64::from(of.last.min(YOUNG)) + 1),
+            None => FIRST_INTERVAL << (of.last.min(YOUNG) + 2),
+        };
+        let soon = seen.saturating_sub(reading.began) < age.max(5_000_000_000);
+        let (kind, reason) = match of.noted {
+            BeaconsNoted::First if of.last < YOUNG && !soon => (Kind::ServerStarted, "first_beacon"),
+            BeaconsNoted::First if !is_known => (Kind::ServerSeen, "first_seen"),
+            BeaconsNoted::Restarted => (Kind::ServerRestarted, "new_guid"),
+            // PVAccess counts to 255, so a low number may be a later one
+            BeaconsNoted::OutOfStep if pva.is_some() => (Kind::BeaconsIrregular, "numbers_skipped"),
+            BeaconsNoted::OutOfStep if of.last < of.expected && of.last < YOUNG => {
+                (Kind::ServerRestarted, "numbers_begin_again")
+            }
+            BeaconsNoted::OutOfStep if of.last > of.expected => (Kind::BeaconsIrregular, "numbers_skipped"),
+            BeaconsNoted::OutOfStep => (Kind::BeaconsIrregular, "numbers_back"),
+            BeaconsNoted::Early => (Kind::BeaconsIrregular, "too_early"),
+            BeaconsNoted::Overdue => (Kind::BeaconsMissing, "silent"),
+            BeaconsNoted::First | BeaconsNoted::InStep | BeaconsNoted::Again => return,
+        };
+        if kind == Kind::BeaconsMissing {
+            self.silent.insert(server, self.notes.len());
+        }
+        let guids = pva.map_or(String::new(), |of| match of.before.is_empty() {
+            true => format!("GUID {}", hex(&of.guid)),
+            false => format!("GUID {} instead of {}", hex(&of.guid), hex(&of.before)),
+        });
+        let is_pva = pva.is_some();
+        let server = told(reading, of.server);
+        let note = Note { kind, since: seen, last: None, beacons: *of, server, is_pva, guids, reason };
+        push(&mut self.notes, note, &mut self.left_out);
+    }
+
+    /// The lines, and how much was left out.
+    pub(super) fn lines(mut self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
+        let iocs = iocs_by_server(reading.context);
+        let mut lines = Vec::new();
+        for note in std::mem::take(&mut self.notes) {
+            let mut line = NetLine::new(note.kind, reading.host, note.since);
+            let of = note.beacons;
+            line.servers = vec![note.server];
+            // circuits over IPv6 are found by no address
+            let served = iocs.get(&place(of.namespace, of.server)).filter(|_| of.server.ip >= Ip6::END);
+            let ioc = served.and_then(|served| self.sender(reading, served, note.since));
+            line.ioc = ioc.unwrap_or_default().to_owned();
+            line.is_pva = note.is_pva;
+            line.reason = note.reason;
+            line.last = note.last;
+            line.text = match note.kind {
+                _ if note.reason == "new_guid" => note.guids,
+                Kind::ServerStarted | Kind::ServerSeen if note.is_pva => {
+                    format!("beacon number {}, {}", of.last, note.guids)
+                }
+                Kind::ServerStarted | Kind::ServerSeen => format!("beacon number {}", of.last),
+                Kind::BeaconsMissing => String::new(),
+                _ => format!("beacon number {} instead of {}", of.last, of.expected),
+            };
+            if note.kind == Kind::BeaconsMissing {
+                line.going_on = Some(note.last.is_none());
+                line.duration = Some(note.last.unwrap_or(end).saturating_sub(note.since));
+            } else if of.gap > 0 {
+                line.duration = i64::try_from(of.gap).ok();
+            }
+            lines.push(line);
+        }
+        for (since, last, of) in self.repeaters {
+            let mut line = NetLine::new(Kind::Repeater, reading.host, since);
+            line.last = Some(last);
+            line.servers = vec![text(of.repeater)];
+            line.count = of.requests.into();
+            line.text = format!("{} confirmed", of.confirmed);
+            lines.push(line);
+        }
+        (lines, self.left_out)
+    }
+}

@@ -1,0 +1,251 @@
+//! The processes that were recorded as IOCs, over all runs of all recorders: how each ended, and when it ran unseen.
+//!
+//! Several runs may have recorded one process, one after the other; between them it ran unseen, too.
+
+use crate::answers::between::NO_LOG;
+use crate::answers::inventory::{End, Inventory};
+use crate::answers::values::CLOCK_STEP;
+use crate::logs::Logs;
+use crate::notices::Notices;
+use crate::reading::ended_unseen::UNSEEN;
+use crate::reading::read_until;
+use crate::shown_names::without_pid;
+use crate::time::SECOND;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Ioc, IocId, Tier};
+use iocrec_log::reader::SegmentFile;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+/// Processes remembered, and spans for each; bounds for hostile logs.
+const MAX_PROCESSES: usize = 20_000;
+const MAX_SPANS: usize = 1000;
+/// The last events of two recorders that run beside each other, and still do, are less than this apart; nanoseconds.
+const BESIDE: i64 = 60 * SECOND as i64;
+
+/// Why nothing is known of a process that a recorder before had recorded, once another recorder's run has begun.
+const NOT_YET: &str = "the next recorder had not attached to it yet";
+
+/// A process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Host; empty if unknown.
+    pub host: Rc<str>,
+    /// Name of the IOC.
+    pub ioc: Rc<str>,
+    /// Process id.
+    pub pid: u32,
+    /// Wall-clock time of its start, if known.
+    pub started: Option<i64>,
+    /// Its end, if it was seen to end, or is known to have ended by then.
+    pub end: Option<End>,
+    /// Of one whose end is in a part that is missing: the last moment before that of which something can be read.
+    pub seen: Option<i64>,
+    /// Between which times it ended, if nobody saw it: a later run found another process of its name in its place.
+    pub replaced: Option<(i64, i64)>,
+    /// The last moment of which the log could tell something about it: the end of the last log that holds it, or its
+    /// own end.
+    pub until: Option<i64>,
+    /// How long it had run by then, nanoseconds, by the clock that nobody sets.
+    pub ran: Option<u64>,
+    /// Whether the logs of its host go on after that, and don't tell what became of it.
+    pub is_left: bool,
+    /// The first moment of which the log can tell something about it.
+    pub recorded: Option<i64>,
+    /// The times during which it ran unseen.
+    pub unseen: Vec<Unseen>,
+    /// Whether a run had packets alone of it, and so no processing and no alarms.
+    pub packets_only: bool,
+}
+
+impl Process {
+    /// How long it had run at a wall-clock time, nanoseconds; `None` if unknown.
+    pub fn ran_until(&self, time: i64) -> Option<u64> {
+        let exactly = self.ran.filter(|_| self.until == Some(time));
+        exactly.or_else(|| u64::try_from(time.saturating_sub(self.started?)).ok())
+    }
+}
+
+/// A span of time in which a process ran unseen, in wall-clock time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// From then on.
+    pub from: i64,
+    /// Until then; `i64::MAX` for ever.
+    pub to: i64,
+    /// The reason.
+    pub cause: Rc<str>,
+}
+
+/// What makes a process one and the same: host and boot, process id, and start.
+type Identity = (String, String, u32, u64);
+
+/// All processes of logs.
+#[derive(Default)]
+pub struct Processes {
+    all: Vec<Process>,
+    known: HashMap<Identity, usize>,
+}
+
+impl Processes {
+    /// Reads the definitions of all runs. What can't be read is reported by whoever reads the rest.
+    pub fn read(logs: &Logs) -> Processes {
+        let mut found = Processes::default();
+        for run in logs.runs() {
+            let inventory = Inventory::read(run, &Notices::default());
+            let begin = run.first().and_then(|file| file.header).map(|header| header.created_wall);
+            found.add(&inventory, begin, logs.end_of(run));
+            let has_ended = |ioc: &Ioc| inventory.end(ioc.id).is_some_and(|end| end.how == UNSEEN);
+            if inventory.context().iocs().any(has_ended) {
+                found.note_seen(inventory.context(), run);
+            }
+        }
+        let newest = logs.newest();
+        let mut begun: HashMap<String, i64> = HashMap::new();
+        for (host, files) in logs.host_names().into_iter().zip(logs.runs()) {
+            if let Some(header) = files.iter().find_map(|file| file.header) {
+                let last = begun.entry(host).or_insert(header.created_wall);
+                *last = header.created_wall.max(*last);
+            }
+        }
+        for process in found.all.iter_mut().filter(|process| process.end.is_none()) {
+            let Some(until) = process.until else { continue };
+            let is_later = begun.get(&*process.host).is_some_and(|begun| *begun >= until);
+            let goes_on = newest.get(&*process.host).is_some_and(|end| *end > until.saturating_add(BESIDE));
+            process.is_left = is_later || goes_on;
+        }
+        found
+    }
+
+    /// Adds those of a run, the log of which holds the time from `begin` to `end`. Runs come in the order in which they
+    /// began.
+    pub fn add(&mut self, inventory: &Inventory, begin: Option<i64>, end: Option<i64>) {
+        let context = inventory.context();
+        self.replace(context);
+        for ioc in context.iocs() {
+            let Some(number) = self.enter(context, ioc) else { continue };
+            let ended = inventory.end(ioc.id);
+            let until = ended.and_then(|end| end.wall).or(end);
+            let spans = inventory.spans().unseen(ioc.id);
+            let first = inventory.spans().recorded(ioc.id).find_map(|(from, _)| from);
+            let Some(process) = self.all.get_mut(number) else { continue };
+            // Another run recorded it before.
+            if let (Some(from), Some(to)) = (process.until, first.filter(|_| process.end.is_none())) {
+                // this one had begun, and was yet to come to it
+                let late = |begin: &i64| *begin >= from && to.saturating_sub(*begin) >= SECOND as i64;
+                let begun = begin.filter(late);
+                let until = begun.unwrap_or(to);
+                if from < until {
+                    process.unseen.push(Unseen { from, to: until, cause: NO_LOG.into() });
+                }
+                let is_told =
+                    |begun: i64| spans.iter().any(|span| span.from.is_none_or(|from| from <= begun));
+                if let Some(begun) = begun.filter(|begun| !is_told(*begun)) {
+                    process.unseen.push(Unseen { from: begun, to, cause: NOT_YET.into() });
+                }
+            }
+            for span in spans {
+                let from = span.from.unwrap_or(i64::MIN);
+                let cause = span.cause.into();
+                process.unseen.push(Unseen { from, to: span.to.unwrap_or(i64::MAX), cause });
+            }
+            process.unseen.truncate(MAX_SPANS);
+            process.replaced = None; // it is recorded, so it lived
+            process.packets_only |= context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
+            process.recorded = process.recorded.or(first.max(begin));
+            if until >= process.until {
+                // the log ends after the last reading of the clocks
+                let last = || {
+                    let (noted, wall, _) = context.clocks_at(u64::MAX)?;
+                    noted.checked_add_signed(end?.saturating_sub(wall))
+                };
+                let time = ended.map(|end| end.time).or_else(last);
+                process.ran = time.and_then(|time| time.checked_sub(ioc.start));
+            }
+            process.until = process.until.max(until);
+            // that of a recorder which saw it
+            let is_seen = |end: &&End| end.how != UNSEEN;
+            let known = process.end.as_ref().filter(is_seen).or(ended.filter(is_seen));
+            process.end = known.or(process.end.as_ref()).or(ended).cloned();
+            process.started = process.started.or_else(|| context.wall(ioc.start));
+        }
+    }
+
+    /// Notes until when those of a run were seen whose ends are in parts that are missing.
+    fn note_seen(&mut self, context: &Context, files: &[SegmentFile]) {
+        for (ioc, time) in read_until::of_ended(files) {
+            let number = self.number(context, ioc);
+            if let Some(process) = number.and_then(|number| self.all.get_mut(number)) {
+                process.seen = process.seen.max(context.wall(time));
+            }
+        }
+    }
+
+    /// Notes the processes that another one of their name has followed unseen: it was started after the run that recorded
+    /// them had ended, and they are not recorded beside it. Of several that follow, the first that is found counts.
+    fn replace(&mut self, context: &Context) {
+        let present: HashSet<Identity> = context.iocs().map(|ioc| identity(context, ioc)).collect();
+        // by host and by the name that a follower has
+        let mut left: HashMap<(Rc<str>, String), Vec<usize>> = HashMap::new();
+        for (_, number) in self.known.iter().filter(|(before, _)| !present.contains(before)) {
+            let process = self.all.get(*number);
+            let open = process.filter(|process| process.end.is_none() && process.replaced.is_none());
+            if let Some(process) = open.filter(|process| !process.ioc.is_empty()) {
+                let mut names = vec![&*process.ioc, without_pid(&process.ioc, process.pid)];
+                names.dedup();
+                for name in names {
+                    left.entry((Rc::clone(&process.host), name.to_owned())).or_default().push(*number);
+                }
+            }
+        }
+        let host = context.host().map_or("", |host| host.name.as_str());
+        for ioc in context.iocs() {
+            let Some(started) = context.wall(ioc.start) else { continue };
+            let Some(before) = left.get_mut(&(host.into(), ioc.name.clone())) else { continue };
+            before.retain(|number| {
+                let Some(process) = self.all.get_mut(*number) else { return false };
+                let until = process.until.filter(|until| *until < started.saturating_add(CLOCK_STEP));
+                let replaced = until.map(|until| (until, started.max(until)));
+                process.replaced = process.replaced.or(replaced);
+                process.replaced.is_none()
+            });
+        }
+    }
+
+    /// The number of a process, which is new if it was not known.
+    fn enter(&mut self, context: &Context, ioc: &Ioc) -> Option<usize> {
+        let identity = identity(context, ioc);
+        let new = self.all.len();
+        if new >= MAX_PROCESSES && !self.known.contains_key(&identity) {
+            return None;
+        }
+        let host = identity.0.as_str().into();
+        let number = *self.known.entry(identity).or_insert(new);
+        if number == new {
+            let (ioc, pid) = (ioc.name.as_str().into(), ioc.pid);
+            self.all.push(Process { host, ioc, pid, ..Process::default() });
+        }
+        Some(number)
+    }
+
+    /// The number of the process that an IOC's number stands for.
+    pub fn number(&self, context: &Context, ioc: IocId) -> Option<usize> {
+        self.known.get(&identity(context, context.ioc(ioc)?)).copied()
+    }
+
+    /// A process.
+    pub fn get(&self, number: usize) -> Option<&Process> {
+        self.all.get(number)
+    }
+
+    /// All of them, in the order in which they were first recorded.
+    pub fn all(&self) -> &[Process] {
+        &self.all
+    }
+}
+
+fn identity(context: &Context, ioc: &Ioc) -> Identity {
+    let host = context.host();
+    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    (text(host.map(|host| &host.name)), text(host.map(|host| &host.boot_id)), ioc.pid, ioc.start)
+}

@@ -1,0 +1,345 @@
+//! One pass over segments: the only loop in which the reader opens segments.
+//!
+//! Parts come in order: a segment's header, then its blocks and its damage. The caller interprets them; a scan neither
+//! reports nor skips anything, and adds nothing but the ends that a gap between the segments hides (`EndedUnseen`).
+//! IOCs that share a name get those by which they are shown ([`namesakes`]), and clocks are set right
+//! ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single segment, of
+//! which only the first blocks may be wanted, does not.
+
+use crate::progress::Share;
+use crate::reading::ended_unseen::EndedUnseen;
+use crate::shown_names;
+use crate::time::SECOND;
+use iocrec_log::clock::can_be_right;
+use iocrec_log::event::{Fact, SegmentEnd};
+use iocrec_log::format::SegmentHeader;
+use iocrec_log::reader::{
+    renamed, About, Ahead, Block, Cause, Choice, Damage, ReadError, Segment, SegmentFile,
+};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Segments opened ahead of the current one.
+const AHEAD: usize = 4;
+
+/// Margin within which blocks overlap, nanoseconds.
+pub const MARGIN: i64 = 2 * SECOND as i64;
+
+/// The blocks to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// All blocks.
+    All,
+    /// Blocks with definitions.
+    Definitions,
+    /// Blocks that may hold events at this monotonic time or later, and blocks with definitions.
+    Since(u64),
+}
+
+/// Decides about each block by what it says of itself.
+pub type Choose = dyn Fn(&About) -> Choice + Send + Sync;
+
+/// The next part of a scan.
+#[derive(Debug)]
+pub enum Part {
+    /// The start of a segment.
+    Segment(SegmentHeader),
+    /// A segment can't be opened.
+    Unreadable(ReadError),
+    /// A block of the segment.
+    Block(Block),
+    /// A part of the segment that can't be read.
+    Damage(Damage),
+}
+
+/// An open segment.
+enum Open {
+    /// Decoded on another thread.
+    Ahead(Ahead),
+    /// Decoded on demand.
+    Here(Box<Segment>),
+}
+
+/// One pass over segments.
+pub struct Scan {
+    files: VecDeque<SegmentFile>,
+    blocks: Blocks,
+    choose: Option<Arc<Choose>>,
+    opened: VecDeque<(Result<Ahead, ReadError>, SegmentFile)>,
+    segment: Option<Open>,
+    /// The segment of the last part.
+    file: Option<SegmentFile>,
+    /// Bytes of the segments before, and how far the scan is, which a scan of one segment does not tell.
+    before: u64,
+    share: Option<Share>,
+    /// What is open, if there are several.
+    unseen: Option<Box<EndedUnseen>>,
+    /// The block that comes after such ends.
+    held: Option<Block>,
+    /// Run and number of the segment before, and of its blocks, if nothing of it is damaged, until the next one has told
+    /// how many it had.
+    ended: Option<(u128, u32, u32)>,
+    /// Whether something of the segment is damaged.
+    is_damaged: bool,
+    /// Whether the last block has told that blocks are missing at the end of the segment before.
+    is_cut_before: bool,
+}
+
+impl Scan {
+    /// Scans these segments, in this order, up to the limit of each. Opens nothing before the first part is requested.
+    pub fn new<'a>(files: impl IntoIterator<Item = &'a SegmentFile>, blocks: Blocks) -> Self {
+        let files: VecDeque<SegmentFile> = files.into_iter().cloned().collect();
+        let share = Some(Share::begin(files.iter().map(|file| file.size).sum()));
+        let unseen = (files.len() > 1).then(Box::default);
+        Scan {
+            files,
+            blocks,
+            choose: None,
+            opened: VecDeque::new(),
+            segment: None,
+            file: None,
+            before: 0,
+            share,
+            unseen,
+            held: None,
+            ended: None,
+            is_damaged: false,
+            is_cut_before: false,
+        }
+    }
+
+    /// From the next segment on, asks before a block is unpacked.
+    pub fn choosing(mut self, choose: Arc<Choose>) -> Self {
+        self.choose(choose);
+        self
+    }
+
+    /// The same.
+    pub fn choose(&mut self, choose: Arc<Choose>) {
+        self.choose = Some(choose);
+    }
+
+    /// Scans one segment, decoding it only as far as requested.
+    ///
+    /// # Errors
+    /// See [`Segment::open`].
+    pub fn one(file: &SegmentFile, blocks: Blocks) -> Result<Self, ReadError> {
+        let mut segment = open(file, Segment::open)?;
+        prepare(&mut segment, file, blocks, None);
+        let segment = Some(Open::Here(Box::new(segment)));
+        Ok(Scan { segment, file: Some(file.clone()), share: None, ..Scan::new([], blocks) })
+    }
+
+    /// The same, asking before a block is unpacked.
+    ///
+    /// # Errors
+    /// See [`Segment::open`].
+    pub fn one_choosing(file: &SegmentFile, choose: Arc<Choose>) -> Result<Self, ReadError> {
+        let mut segment = open(file, Segment::open)?;
+        prepare(&mut segment, file, Blocks::All, Some(&choose));
+        let segment = Some(Open::Here(Box::new(segment)));
+        Ok(Scan { segment, file: Some(file.clone()), share: None, ..Scan::new([], Blocks::All) })
+    }
+
+    /// The segments that are yet to be opened.
+    pub fn unopened(&self) -> impl Iterator<Item = &SegmentFile> {
+        self.files.iter()
+    }
+
+    /// The segment of the last part; `None` before the first.
+    pub fn file(&self) -> Option<&SegmentFile> {
+        self.file.as_ref()
+    }
+
+    /// Whether the last block has told that blocks are missing at the end of the segment before. Its file ends between two
+    /// blocks, and so shows no damage.
+    pub fn is_cut_before(&self) -> bool {
+        self.is_cut_before
+    }
+
+    /// Notes how many blocks the segment had.
+    fn note_blocks(&mut self) {
+        let (header, blocks) = match &self.segment {
+            Some(Open::Ahead(segment)) => (segment.header(), segment.blocks()),
+            Some(Open::Here(segment)) => (segment.header(), segment.blocks()),
+            None => return,
+        };
+        let is_damaged = std::mem::take(&mut self.is_damaged);
+        self.ended = (!is_damaged).then_some((header.run, header.sequence, blocks));
+        if let Some(unseen) = &mut self.unseen {
+            unseen.ended(blocks);
+        }
+    }
+
+    /// Whether the first block of a segment tells that the one before had more blocks than are there.
+    fn has_more_before(&mut self, block: &Block) -> bool {
+        let Some((run, before, blocks)) = self.ended.take() else { return false };
+        let header = match &self.segment {
+            Some(Open::Ahead(segment)) => segment.header(),
+            Some(Open::Here(segment)) => segment.header(),
+            None => return false,
+        };
+        let more = |end: &SegmentEnd| end.segment == before && end.blocks > blocks;
+        let mut facts = block.events.iter().map(|event| &event.fact);
+        header.run == run && facts.any(|fact| matches!(fact, Fact::SegmentEnd(end) if more(end)))
+    }
+
+    fn open_next(&mut self) -> Option<Part> {
+        let before = self.file.take().map_or(0, |file| file.size);
+        self.before = self.before.saturating_add(before);
+        let (mut opened, file) = match self.opened.pop_front() {
+            Some(first) => first,
+            None => self.open()?,
+        };
+        // The thread that has read the segment before is free for the first that has none.
+        let ahead = self.opened.iter_mut().map(|(segment, _)| segment);
+        for segment in std::iter::once(&mut opened).chain(ahead).flatten() {
+            segment.start();
+        }
+        while self.opened.len() + 1 < AHEAD {
+            let Some(next) = self.open() else { break };
+            self.opened.push_back(next);
+        }
+        self.file = Some(file);
+        Some(match opened {
+            Ok(segment) => {
+                let mut header = *segment.header();
+                if let Some(known) = self.file.as_ref().and_then(|file| file.header) {
+                    header.created_wall = known.created_wall; // its clock may have been set right
+                }
+                self.segment = Some(Open::Ahead(segment));
+                if let Some(unseen) = &mut self.unseen {
+                    unseen.begin(&header);
+                }
+                Part::Segment(header)
+            }
+            Err(error) => Part::Unreadable(error),
+        })
+    }
+}
+
+impl Scan {
+    fn open(&mut self) -> Option<(Result<Ahead, ReadError>, SegmentFile)> {
+        let file = self.files.pop_front()?;
+        let choose = self.choose.as_ref();
+        let opened =
+            open(&file, |path| Ahead::open(path, |segment| prepare(segment, &file, self.blocks, choose)));
+        Some((opened, file))
+    }
+
+    /// The ends that the keyframe of the last segment has shown, if the scan has skipped all blocks that follow on it.
+    fn shown_at_the_end(&mut self) -> Option<Block> {
+        let unseen = self.unseen.as_mut()?;
+        let next = unseen.after_keyframe()?;
+        let mut segment = open(self.file.as_ref()?, Segment::open).ok()?;
+        // a recorder may have stored more of the keyframe since
+        let follows = |about: About| !about.keyframe && about.sequence == next;
+        let goes_on = std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok).any(follows);
+        if goes_on {
+            unseen.keyframe_ended()
+        } else {
+            None
+        }
+    }
+
+    /// Tells how far the scan is.
+    fn tell(&mut self, block: &Block) {
+        let Some(share) = &mut self.share else { return };
+        let header = self.file.as_ref().and_then(|file| file.header);
+        let header = header.filter(|header| can_be_right(header.created_wall));
+        let time = header.zip(block.events.last()).map(|(header, last)| {
+            header.created_wall.saturating_add(last.time.wrapping_sub(header.created) as i64)
+        });
+        share.passed(self.before.saturating_add(block.offset).saturating_add(block.length), time);
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Part;
+
+    fn next(&mut self) -> Option<Part> {
+        if let Some(block) = self.held.take() {
+            return Some(Part::Block(block));
+        }
+        let found = match &mut self.segment {
+            Some(Open::Ahead(segment)) => segment.next_block(),
+            Some(Open::Here(segment)) => segment.next_block(),
+            None => None,
+        };
+        match found {
+            Some(Ok(mut block)) => {
+                self.tell(&block);
+                self.is_cut_before = self.has_more_before(&block);
+                if let Some(shown) = self.file.as_ref().and_then(|file| file.shown.as_deref()) {
+                    block.events.iter_mut().for_each(|event| shown_names::show(&mut event.fact, shown));
+                }
+                if let Some(file) = self.file.as_ref().filter(|file| file.ahead != 0) {
+                    block.events.iter_mut().for_each(|event| file.set_right(&mut event.fact));
+                }
+                if let Some(ends) = self.unseen.as_mut().and_then(|unseen| unseen.take(&block)) {
+                    self.held = Some(block);
+                    return Some(Part::Block(ends));
+                }
+                Some(Part::Block(block))
+            }
+            Some(Err(damage)) => {
+                self.is_damaged = true;
+                if let Some(unseen) = &mut self.unseen {
+                    unseen.damaged(&damage.cause);
+                }
+                Some(Part::Damage(damage))
+            }
+            None => {
+                if let Some(ends) = self.shown_at_the_end() {
+                    return Some(Part::Block(ends));
+                }
+                self.note_blocks();
+                self.segment = None;
+                self.open_next()
+            }
+        }
+    }
+}
+
+/// Opens a segment, also if a recorder has pinned it since it was found.
+fn open<T>(file: &SegmentFile, open: impl Fn(&Path) -> Result<T, ReadError>) -> Result<T, ReadError> {
+    match open(&file.path) {
+        Err(ReadError::NotFound(path)) => match renamed(&path) {
+            Some(other) => open(&other),
+            None => Err(ReadError::NotFound(path)),
+        },
+        opened => opened,
+    }
+}
+
+fn prepare(segment: &mut Segment, file: &SegmentFile, blocks: Blocks, choose: Option<&Arc<Choose>>) {
+    segment.limit(file.limit);
+    if let Some(choose) = choose.cloned() {
+        segment.choose(move |about| choose(about));
+    }
+    match blocks {
+        Blocks::All => {}
+        Blocks::Definitions => segment.only_definitions(),
+        Blocks::Since(since) => segment.only(since, u64::MAX),
+    }
+}
+
+/// What the blocks of a segment say of themselves; `None` if something in it can't be read.
+pub fn abouts(file: &SegmentFile) -> Option<Vec<About>> {
+    let mut segment = Segment::open(&file.path).ok()?;
+    let mut all = Vec::new();
+    while let Some(found) = segment.next_about() {
+        match found {
+            Ok(about) => all.push(about),
+            Err(damage) if is_end(&damage) => break,
+            Err(_) => return None,
+        }
+    }
+    Some(all)
+}
+
+/// Whether it is where the recorder stopped in the middle of a block.
+pub(crate) fn is_end(damage: &Damage) -> bool {
+    damage.cause == Cause::Cut
+}

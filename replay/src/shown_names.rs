@@ -1,0 +1,54 @@
+//! Names of IOCs as they are shown: those that share one have their process ids behind it.
+
+use crate::pattern::Pattern;
+use iocrec_log::event::Fact;
+use iocrec_log::reader::Shown;
+
+/// What stands between the name and the process id.
+const PID: &str = " pid ";
+
+/// The name of a process with its id, which it may have already.
+pub fn with_pid(name: &str, pid: u32) -> String {
+    format!("{}{PID}{pid}", without_pid(name, pid))
+}
+
+/// The name of a process without its id.
+pub fn without_pid(name: &str, pid: u32) -> &str {
+    let ours = |text: &str| text.parse() == Ok(pid);
+    split(name).filter(|(_, text)| ours(text)).map_or(name, |(name, _)| name)
+}
+
+/// The name of an IOC as it calls itself.
+pub fn own_name(shown: &str) -> &str {
+    let is_pid = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    split(shown).filter(|(_, text)| is_pid(text)).map_or(shown, |(name, _)| name)
+}
+
+fn split(shown: &str) -> Option<(&str, &str)> {
+    shown.rsplit_once(PID).filter(|(name, _)| !name.is_empty())
+}
+
+/// Whether a process of the second name may have followed the first: it has its name, also if the first is shown with its
+/// process id because it was asked for by that. Those that ran side by side are all shown with theirs, and don't follow
+/// each other.
+pub fn may_follow(before: &str, pid: u32, name: &str) -> bool {
+    !name.is_empty() && (before == name || without_pid(before, pid) == name)
+}
+
+/// Whether a pattern names processes: `NAME pid N`.
+pub fn names_process(pattern: &Pattern) -> bool {
+    split(pattern.text()).is_some()
+}
+
+/// Whether a pattern selects an IOC: as it is shown, or by the name that it shares with others.
+pub fn selects(pattern: &Pattern, shown: &str) -> bool {
+    pattern.matches(shown) || (own_name(shown) != shown && pattern.matches(own_name(shown)))
+}
+
+/// Gives an IOC the name by which it is shown.
+pub(crate) fn show(fact: &mut Fact, shown: &Shown) {
+    let Fact::Ioc(ioc) = fact else { return };
+    if let Some(shown) = shown.get(&(ioc.name.clone(), ioc.pid, ioc.start)) {
+        ioc.name.clone_from(shown);
+    }
+}
