@@ -2,12 +2,15 @@
 
 mod common;
 
-use common::{definitions, happenings, process, put, run, write_events, CLIENT, MS, SCAN, SECOND, WALL};
+use common::{
+    ca_put, complete, definitions, happenings, process, put, run, write_events, CLIENT, MS, SCAN, SECOND, WALL,
+};
 use iocrec_log::event::*;
 use iocreplay::model::value::same;
 use iocreplay::states::state::FieldState;
 use iocreplay::{states, Filter, Logs, ValueLine};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// A directory with a log of these events.
@@ -185,6 +188,54 @@ fn chains_that_were_left_out_put_all_in_doubt_that_was_seen_in_them() {
     assert!(!why("T:SP").contains("left out"), "{}", why("T:SP"));
     let last = run(log, &["last", ".", "--ioc", "demo", "--utc", "--until", "2026-09-21T14:13:23Z"]);
     assert!(last.1.contains("chain sampling leaves out chains"), "{last:?}");
+}
+
+/// Bob's put was requested later than Alice's, and carried out earlier. What other records did meanwhile stands where it
+/// belongs in time.
+#[test]
+fn rows_are_in_order_where_a_put_waits() {
+    let bob = 9;
+    let address = |last, port| Address::new(Ipv4Addr::new(10, 0, 0, last), port);
+    let circuit = Circuit {
+        id: bob,
+        client: address(6, 41_009),
+        server: address(9, 5064),
+        user: "bob".into(),
+        host: "console4".into(),
+        minor: 13,
+        origin: Origin::Opened,
+    };
+    let (cid, sid, dbr, count) = (Some(bob), Some(bob), Some(6), Some(1));
+    let channel =
+        Channel { id: bob, circuit: bob, cid, sid, pv: "T:SP".into(), dbr, count, origin: Origin::Opened };
+    let thread = Thread { id: bob, ioc: 1, tid: 1009, name: "CAS-client".into(), stack: 1 << 40 };
+    let mut events = vec![(0, Fact::Thread(thread)), (0, Fact::from(circuit)), (0, Fact::from(channel))];
+    let written = |time: u64, thread: u32, old: f64, v: f64| {
+        [
+            (time, put(PutKind::PutField, thread, -1000, 1, (1, 1), old, v)),
+            (time + 1000, put(PutKind::Put, thread, -1200, 0, (1, 1), old, v)),
+            (time + 2000, process(thread, -1200, 0, 1)),
+            (time + 3000, complete(thread, -1300, 1, v, 0)),
+        ]
+    };
+    // the asynchronous record has its value while both puts wait
+    events.push((900 * MS, process(SCAN, -100, 2, 3)));
+    let kind = CauseKind::CallbackRequestProcessDelayed;
+    let asks = Cause { thread: SCAN, sp: -200, site: 0, kind, object: 7, record: Some(3) };
+    events.push((900 * MS + 1000, Fact::Cause(asks)));
+    events.push((1000 * MS, ca_put(1, 1, false, 1, 5.0)));
+    events.extend(processed(1050 * MS, 2, 1.0));
+    events.push((1080 * MS, complete(4, -300, 3, 7.0, 0)));
+    events.push((1100 * MS, ca_put(bob, bob, false, 1, 6.0)));
+    events.extend(written(1120 * MS, bob, 1.0, 6.0));
+    events.extend(written(1200 * MS, CLIENT, 6.0, 5.0));
+    let log = log_of(events);
+    let (code, out, err) = run(log.path(), &["values", "T:CALC", "T:SLOW", "T:SP", ".", "--utc"]);
+    assert_eq!(code, 0, "{err}");
+    let order: Vec<&str> = ["T:CALC", "T:SLOW", "T:SP"].into_iter().filter(|pv| out.contains(pv)).collect();
+    assert_eq!(order.len(), 3, "{out}");
+    let times: Vec<&str> = out.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(times.len() > 3 && times.is_sorted(), "{out}");
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub struct Puts<'a> {
     filter: &'a Filter,
     with_links: bool,
     with_ids: bool,
-    /// The next chain to take puts from, and when it began: all earlier puts can be returned.
-    chain: Option<(i64, Chain)>,
+    /// The next chain to take puts from, when it began, and the time before which all puts can be returned.
+    chain: Option<(i64, i64, Chain)>,
     waiting: BTreeMap<(i64, u64), PutLine>,
     order: PutOrder,
     count: u64,
@@ -93,11 +93,11 @@ impl Iterator for Puts<'_> {
 
     fn next(&mut self) -> Option<PutLine> {
         loop {
-            let settled = self.chain.as_ref().map_or(i64::MIN, |(began, _)| *began);
+            let settled = self.chain.as_ref().map_or(i64::MIN, |(_, settled, _)| *settled);
             if let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < settled) {
                 return Some(first.remove());
             }
-            if let Some((began, chain)) = self.chain.take() {
+            if let Some((began, _, chain)) = self.chain.take() {
                 self.take(began, &chain);
             }
             let replay = self.replay.get_or_insert_with(|| match self.with_links || self.with_ids {
@@ -108,7 +108,7 @@ impl Iterator for Puts<'_> {
             match replay.next() {
                 Some(chain) => {
                     let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
-                    self.chain = Some((began, chain));
+                    self.chain = Some((began, replay.earliest(), chain));
                 }
                 None => return self.waiting.pop_first().map(|(_, put)| put),
             }

@@ -431,8 +431,7 @@ impl<'a> History<'a> {
         notes.into_iter().for_each(|note| self.note(note));
         match step {
             Step::Chain(chain) => {
-                let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
-                self.settled = self.settled.max(began);
+                self.settled = self.settled.max(self.replay.earliest());
                 self.chain = Some(chain);
             }
             Step::Read(until) => self.settled = self.settled.max(until),

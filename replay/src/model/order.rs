@@ -28,7 +28,7 @@ const LINK_WAIT: i64 = SECOND;
 /// NTP on a control network keeps to milliseconds.
 const HOST_SKEW: i64 = SECOND / 10;
 /// Limit of disorder among times on one host: hits and packets are timed in different places of the kernel.
-const OWN_SKEW: i64 = SECOND / 1000;
+pub const OWN_SKEW: i64 = SECOND / 1000;
 /// Puts to one PV that are searched for a copy of another: more than a client can make in [`HOST_SKEW`] if it waits for
 /// each, few enough for a flood of them.
 const MAX_COPIES: usize = 1000;
@@ -300,6 +300,12 @@ impl Order {
 
     /// Moves the chains that began before `until` to `ready`; no more of these will come.
     pub fn release(&mut self, until: i64, ready: &mut VecDeque<Chain>) {
+        self.release_each(until, &mut |_, chain| ready.push_back(chain));
+    }
+
+    /// Gives out the same chains, each with the start of the earliest one that is held then: what was carried out first goes
+    /// before chains that began earlier.
+    pub fn release_each(&mut self, until: i64, give: &mut impl FnMut(i64, Chain)) {
         while let Some(first) = self.first() {
             let full = self.held > self.most;
             let due = first.0 < until;
@@ -310,7 +316,7 @@ impl Order {
                 let Some(Held { chain, weight }) = self.take_plain(first) else { break };
                 self.held = self.held.saturating_sub(weight);
                 self.note_given_out(first, due);
-                ready.push_back(chain);
+                give(first.0, chain);
                 continue;
             }
             let Some(chain) = self.chains.get(&first).map(|held| &held.chain) else { break };
@@ -331,7 +337,7 @@ impl Order {
             }
             self.note_given_out(key, due);
             if !self.is_copy(key, &chain) {
-                ready.push_back(chain);
+                give(first.0, chain);
             }
         }
         let pause = if self.sent_count > MANY_SENT { LINK_WAIT / 4 } else { LINK_WAIT };

@@ -4,7 +4,7 @@ use super::asides::{Aside, Asides};
 use super::chain::Chain;
 use super::engine::Engine;
 use super::notes::{Note, Notes};
-use super::order::Order;
+use super::order::{Order, OWN_SKEW};
 use super::run::Run;
 use super::source::{Item, Source};
 use crate::notices::{Notice, Notices};
@@ -46,8 +46,10 @@ pub struct Replay {
     done: Vec<Chain>,
     order: Order,
     until: i64,
-    /// Chains to be yielded next.
-    ready: VecDeque<Chain>,
+    /// Chains to be yielded next, each with the start of the earliest that was held when it was its turn.
+    ready: VecDeque<(i64, Chain)>,
+    /// That of the last one that was yielded.
+    earliest: i64,
     ended: bool,
     /// Wall-clock time before which all has been read.
     settled: i64,
@@ -93,6 +95,7 @@ impl Replay {
             order: Order::of_logs(bytes),
             until,
             ready: VecDeque::new(),
+            earliest: i64::MIN,
             ended: false,
             settled: i64::MIN,
             notes: Vec::new(),
@@ -121,11 +124,25 @@ impl Replay {
         if self.ready.is_empty() && !self.ended {
             self.advance();
         }
-        match self.ready.pop_front() {
+        match self.pop() {
             Some(chain) => Step::Chain(chain),
             None if self.ended => Step::End,
             None => Step::Read(self.settled.min(self.order.earliest().unwrap_or(i64::MAX))),
         }
+    }
+
+    /// The next chain that is ready.
+    fn pop(&mut self) -> Option<Chain> {
+        let (earliest, chain) = self.ready.pop_front()?;
+        self.earliest = earliest;
+        Some(chain)
+    }
+
+    /// The place in the order of time before which nothing happened in the chains that are yet to be yielded, unless [`Order`]
+    /// held too much. Mostly the start of the last one, but puts to a record are yielded in the order in which they were
+    /// carried out: then it is that of the earliest chain that one has overtaken.
+    pub fn earliest(&self) -> i64 {
+        self.earliest.saturating_sub(OWN_SKEW)
     }
 
     /// The receiver of notices.
@@ -209,13 +226,19 @@ impl Replay {
         done.drain(..).for_each(|chain| self.order.insert(chain));
         let settled = self.readings.iter_mut().zip(&self.next).map(|(reading, next)| reading.settled(*next));
         let settled = settled.min().unwrap_or(i64::MAX);
-        self.order.release(settled, &mut self.ready);
+        self.release(settled);
         self.settled = settled;
         // Chains may be held that began before `until`, and wait for what their links led to.
         self.ended = settled.min(self.order.earliest().unwrap_or(i64::MAX)) > self.until;
         if self.ended {
             self.report_early();
         }
+    }
+
+    /// Makes ready the chains that began before this time.
+    fn release(&mut self, until: i64) {
+        let ready = &mut self.ready;
+        self.order.release_each(until, &mut |earliest, chain| ready.push_back((earliest, chain)));
     }
 
     /// Reports chains that were given out before their time.
@@ -230,7 +253,7 @@ impl Replay {
     /// Ends the reading after the last event.
     fn end(&mut self) {
         self.ended = true;
-        self.order.release(i64::MAX, &mut self.ready);
+        self.release(i64::MAX);
         if self.crowded {
             self.notices.report(&Notice::RunsOverlap { limit: self.limit });
         }
@@ -248,7 +271,7 @@ impl Iterator for Replay {
         while self.ready.is_empty() && !self.ended {
             self.advance();
         }
-        self.ready.pop_front()
+        self.pop()
     }
 }
 
