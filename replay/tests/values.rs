@@ -3,7 +3,8 @@
 mod common;
 
 use common::{
-    ca_put, complete, definitions, happenings, process, put, run, write_events, CLIENT, MS, SCAN, SECOND, WALL,
+    ca_put, complete, definitions, happenings, process, put, run, write_events, CLIENT, MS, SCAN, SECOND,
+    WALL,
 };
 use iocrec_log::event::*;
 use iocreplay::model::value::same;
@@ -261,7 +262,7 @@ fn times_without_a_recorder() {
     let (_, doubt) = at(log, "T:CALC", 55 * SECOND);
     assert_eq!(
         doubt.as_deref(),
-        Some("may have changed since: not recorded: no recorder's run is in the logs")
+        Some("may have changed since: not recorded: no recorder in the logs was attached to it")
     );
     assert_eq!(at(log, "T:CALC", 60_400 * MS), (Value::Double(2.0), None));
     let (_, doubt) = at(log, "T:CALC", 65 * SECOND);
@@ -274,7 +275,7 @@ fn times_without_a_recorder() {
     assert_eq!(
         gaps,
         [
-            "demo: not recorded: no recorder's run is in the logs since 2026-09-21T14:13:21.000001+00:00; values may have changed",
+            "demo: not recorded: no recorder in the logs was attached to it since 2026-09-21T14:13:21.000001+00:00; values may have changed",
             "demo: not recorded: thread ended from 2026-09-21T14:14:20.500000+00:00 on; values may have changed",
         ]
     );

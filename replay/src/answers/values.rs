@@ -3,7 +3,6 @@
 //! Chains come in the order in which they began; their values are later than that, so they wait until no earlier value
 //! can come. Snapshots and what went unseen are put between them by their time.
 
-use crate::answers::between::NO_LOG;
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::base_types::{always_forwards, collects};
@@ -98,6 +97,8 @@ const MAX_WAITING: usize = 500_000;
 
 /// Start times of processes are known in hundredths of a second, and wall clocks are set.
 pub(crate) const CLOCK_STEP: i64 = 1_000_000_000;
+/// Why nothing is known of a process between two recorders. The later one may have run for long before it came to it.
+const NOT_ATTACHED: &str = "no recorder in the logs was attached to it";
 /// How an IOC ended that ran in another process when the recorder came again.
 pub(crate) const RESTARTED: &str = "restarted unseen";
 
@@ -344,7 +345,7 @@ impl<'a> History<'a> {
                 self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process) });
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
-                let cause = if left.is_some() { NO_LOG.to_owned() } else { cause };
+                let cause = if left.is_some() { NOT_ATTACHED.to_owned() } else { cause };
                 if !cause.is_empty() {
                     let unseen = unseen(Kind::Unrecorded, left.unwrap_or(since), Some(process));
                     self.unseen(Unseen { cause, ..unseen }, &run);
