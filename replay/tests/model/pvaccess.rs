@@ -480,6 +480,23 @@ fn threads_of_their_own_tell_clients_apart() {
     }
 }
 
+/// A recorder that came later knows no type: an array without elements looks like a number, or like a text without letters.
+#[test]
+fn an_array_of_an_unknown_type_that_is_emptied() {
+    let mut story = told();
+    let empty = PvaValue { types: vec![0], big_endian: false, length: 3, bytes: vec![1, 2, 0] };
+    story.asks(SECOND, 11, PvaKind::Put, empty);
+    put(&mut story, SECOND + 100 * US, SP, 4.0, 0.0);
+    if let Some(Event { fact: Fact::Put(put), .. }) = story.events.last_mut() {
+        put.count = 0;
+        put.requested = Value::Array(Array { dbf: Dbf::Double, count: 0, bytes: Vec::new() });
+    }
+    story.answers(SECOND + 140 * US, 81, PvaKind::Put, 0, "");
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (put.source, put.user.as_deref())).collect();
+    assert_eq!(seen, [("both", Some("user81"))], "{puts:#?}");
+}
+
 /// A group whose channel, and the type of its values, are older than the recorder.
 #[test]
 fn a_group_of_an_unknown_type() {
