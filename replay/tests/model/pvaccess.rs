@@ -497,6 +497,25 @@ fn an_array_of_an_unknown_type_that_is_emptied() {
     assert_eq!(seen, [("both", Some("user81"))], "{puts:#?}");
 }
 
+/// Clients fetch values and never put: there is room for what another one fetches all the same.
+#[test]
+fn what_was_fetched_before_a_put_is_known_behind_many_that_only_look() {
+    let mut story = told();
+    let fetched = |ioid: u32, number: f64| {
+        let (kind, text, value) = (PvaKind::Get, String::new(), value(DOUBLE, 2, &[number]));
+        Fact::PvaAnswer(Box::new(PvaAnswer { circuit: 81, ioid, kind, status: 0, text, value }))
+    };
+    for ioid in 100..20_200 {
+        story.push(SECOND, fetched(ioid, 7.0));
+    }
+    story.push(2 * SECOND, fetched(5, 1.5));
+    story.asks(2 * SECOND + MS, 11, PvaKind::Put, value(DOUBLE, 2, &[2.5]));
+    story.answers(2 * SECOND + 2 * MS, 81, PvaKind::Put, 0, "");
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1);
+    assert_eq!((&puts[0].old, &puts[0].new), (&Value::Double(1.5), &Value::Double(2.5)));
+}
+
 /// A group whose channel, and the type of its values, are older than the recorder.
 #[test]
 fn a_group_of_an_unknown_type() {

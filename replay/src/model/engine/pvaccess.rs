@@ -267,7 +267,11 @@ impl Engine {
         let changed = matches!(answer.kind, PvaKind::Get | PvaKind::PutGet);
         let value = sent(&self.run.context(), &answer.value, changed);
         if answer.kind == PvaKind::Get {
-            if self.pva.before.len() < MAX_WAITING && answer.status <= 1 {
+            if answer.status <= 1 {
+                // clients that only look leave theirs behind
+                if self.pva.before.len() >= MAX_WAITING {
+                    self.pva.before.clear();
+                }
                 self.pva.before.insert(key, value);
             }
             return;
