@@ -111,6 +111,8 @@ pub enum Obstacle {
     Refused,
     /// caput can't acknowledge an alarm.
     Acknowledges,
+    /// It came over PVAccess to a PV that is no record: Channel Access may not have it.
+    NoRecord,
     /// The log holds only a part of the requested value.
     PartRequested,
     /// Phoebus takes this text for a PV that is not connected.
@@ -184,6 +186,7 @@ impl fmt::Display for Obstacle {
             Obstacle::MadeInside => "made by a link or by code in the IOC",
             Obstacle::Refused => "refused",
             Obstacle::Acknowledges => "it acknowledges an alarm, which caput can't",
+            Obstacle::NoRecord => "it came over PVAccess, and is no record that caput would find",
             Obstacle::PartRequested => "the log holds only a part of the value",
             Obstacle::PhoebusNotConnected(text) => {
                 return write!(f, "Phoebus takes \"{text}\" for a PV that is not connected");

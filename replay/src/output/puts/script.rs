@@ -123,6 +123,9 @@ fn command(put: &PutLine) -> Result<Vec<String>, Obstacle> {
     if put.acknowledges.is_some() {
         return Err(Obstacle::Acknowledges);
     }
+    if put.protocol == Some("pva") && put.record.is_none() && put.pv.is_some() {
+        return Err(Obstacle::NoRecord);
+    }
     if put.requested_cut == Some(true) {
         return Err(Obstacle::PartRequested);
     }
@@ -191,6 +194,19 @@ mod tests {
         );
         assert!(remarks.is_empty());
         assert!(!script(&[put(), put()], false).0.contains("pause 0"));
+    }
+
+    /// A group, or a PV of a server without records.
+    #[test]
+    fn what_only_pvaccess_has_is_left_out() {
+        let over = PutLine { via: Via::Pva, protocol: Some("pva"), ..put() };
+        let group = PutLine { pv: Some("T:GROUP".into()), record: None, field: None, ..over.clone() };
+        let (text, remarks) = script(&[over, group], false);
+        let puts: Vec<&str> = text.lines().filter(|line| line.starts_with("put ")).collect();
+        assert_eq!(puts, ["put T:SP 12"], "{text}");
+        assert!(text.contains("\n# T:GROUP 12 is left out: it came over PVAccess"), "{text}");
+        let reason = "it came over PVAccess, and is no record that caput would find";
+        assert_eq!(remarks, [format!("1 put to T:GROUP left out: {reason}")]);
     }
 
     #[test]
