@@ -191,6 +191,18 @@ fn chains_that_were_left_out_put_all_in_doubt_that_was_seen_in_them() {
     assert!(last.1.contains("chain sampling leaves out chains"), "{last:?}");
 }
 
+/// A busy record, recorded by packets alone: it holds what was put from then on, and no more when the put is answered.
+#[test]
+fn a_put_that_packets_alone_show_has_written_when_it_came() {
+    let answer = CaAnswer { circuit: 1, ioid: 9, notify: true, status: 1, text: String::new() };
+    let log = log_of(vec![(SECOND, ca_put(1, 1, true, 9, 5.0)), (4 * SECOND, Fact::CaAnswer(answer))]);
+    let (code, out, err) = run(log.path(), &["values", "T:SP", ".", "--utc"]);
+    assert_eq!((code, out.lines().count()), (0, 1), "{out}{err}");
+    let head = "2026-09-21T14:13:21.000000+00:00  T:SP";
+    assert!(out.starts_with(head) && out.contains(" 5 (not certain)"), "{out}");
+    assert_eq!(at(log.path(), "T:SP", 2 * SECOND).0, Value::Double(5.0));
+}
+
 /// Bob's put was requested later than Alice's, and carried out earlier. What other records did meanwhile stands where it
 /// belongs in time.
 #[test]

@@ -270,7 +270,10 @@ impl<'a> At<'a> {
             return;
         }
         let by_put = self.is_from_outside && self.span.parent.is_none();
-        let time = put.written.unwrap_or(self.span.end);
+        // The answer to a put with callback comes when all that it set off is done. What a client alone was seen to ask for was
+        // written long before.
+        let by_message = put.kind.is_none().then_some(self.span.start);
+        let time = put.written.or(by_message).unwrap_or(self.span.end);
         if let Some(line) = self.line(of, time) {
             let from = outcome::source_of_new(context, put, &new, as_asked);
             let line = with(line, context, of, time, new, from);
