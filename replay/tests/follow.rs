@@ -524,6 +524,10 @@ fn what_was_deleted_between_two_runs_is_a_gap() {
     let gone = delete(&new[..new.len() - 2]);
     let (_, out, err) = follow();
     assert!(out.contains("round 28") && err.contains(&said(gone)), "{gone}: {err}");
+    let anew = "a gap: the recorder of box1 has begun anew, and nothing is left of its run before";
+    assert!(err.contains(anew), "{err}");
+    let (_, _, err) = follow();
+    assert!(!err.contains("a gap"), "it is said once: {err}");
 }
 
 /// A segment that was read, and that got more before it was deleted, is told as gone.

@@ -7,7 +7,7 @@ use crate::reading::runs::{host, last_event};
 use crate::words::counted;
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::SegmentFile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs without a segment that are remembered.
 const MAX_GONE: usize = 100;
@@ -76,12 +76,30 @@ impl Deleted {
                 ));
             }
         }
+        let anew = self.begun_anew(&read).into_iter().map(|host| {
+            format!(
+                "a gap: the recorder of {host} has begun anew, and nothing is left of its run before, the end of which \
+                 may be gone before it was {done}"
+            )
+        });
+        gaps.extend(anew);
         // they may be gone for a moment only: what was read of them is not missing when they are back
         let gone = self.0.iter().filter(|(run, _)| !read.contains_key(*run)).take(MAX_GONE);
         let gone: Vec<_> = gone.map(|(run, known)| (*run, known.clone())).collect();
         read.extend(gone);
         self.0 = read;
         gaps
+    }
+
+    /// Hosts of which nothing is there but runs that have begun since this was asked before: how much was left to read of those
+    /// before, nobody knows.
+    fn begun_anew(&self, read: &BTreeMap<u128, (u32, String)>) -> BTreeSet<String> {
+        let hosts = self.0.values().map(|(_, host)| host).filter(|host| !host.is_empty());
+        let is_new = |host: &&String| {
+            let mut there = read.iter().filter(|(_, (_, of))| of == *host).peekable();
+            there.peek().is_some() && there.all(|(run, _)| !self.0.contains_key(run))
+        };
+        hosts.filter(is_new).cloned().collect()
     }
 
     /// A run with these segments. Reads the last one, so once a look is enough.
