@@ -251,6 +251,26 @@ fn rows_are_in_order_where_a_put_waits() {
     assert!(times.len() > 3 && times.is_sorted(), "{out}");
 }
 
+/// Another recorder ran beside the first for a while. What the first one lost after that was seen by nobody.
+#[test]
+fn a_loss_counts_once_the_other_recorder_has_ended() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, beside] = ["first", "other"].map(|name| place.path().join(name));
+    let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(SECOND, 2, 1.0).into_iter().chain(processed(40 * SECOND, 2, 2.0)));
+    events.push((51 * SECOND, Fact::Loss(Loss { source, count: 17, since: 50 * SECOND, cause })));
+    events.push((70 * SECOND, Fact::Mark("end".into())));
+    write_events(&first, "box1", 7, events);
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(2 * SECOND, 2, 1.5));
+    events.push((20 * SECOND, Fact::Mark("end".into())));
+    write_events(&beside, "box1", 8, events);
+    let doubt = "may have changed since: 17 events lost: ring buffer full";
+    assert_eq!(at(place.path(), "T:CALC", 45 * SECOND), (Value::Double(2.0), None));
+    assert_eq!(at(place.path(), "T:CALC", 60 * SECOND), (Value::Double(2.0), Some(doubt.to_owned())));
+}
+
 #[test]
 fn times_without_a_recorder() {
     let directory = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ use crate::answers::states::set_by_processing::SetByProcessing;
 use crate::answers::values::Entry;
 use crate::filter::Filter;
 use crate::model::history::{Of, ValueLine, ValueSource};
-use crate::model::names::IocProcess;
+use crate::model::names::{address, IocProcess};
 use crate::model::numbered::Keyed;
 use crate::model::roots::Roots;
 use crate::model::run::{has_value, Run};
@@ -39,6 +39,9 @@ use std::rc::Rc;
 
 /// Fields held; a bound for hostile logs. The biggest IOCs have 100,000 records.
 pub const MAX_FIELDS: usize = 500_000;
+
+/// Recorders that record a process at a time; likewise.
+const MAX_BESIDE: usize = 16;
 
 /// Why a value may have changed since it was seen: its record began to process, and what came of that is not known.
 const UNFINISHED: &str = "its record has processed, and was not seen to complete";
@@ -120,8 +123,12 @@ struct Doubt {
 /// A process and what went unseen of it.
 #[derive(Default)]
 struct Process {
-    /// The run that recorded it last, and its number there.
+    /// The run that began to record it last, of those that still do, and its number there.
     of: Option<(Rc<Run>, IocId)>,
+    /// Runs of other recorders that go on recording it beside that one.
+    beside: Vec<(Rc<Run>, IocId)>,
+    /// Whether the last of them has ended.
+    is_left: bool,
     /// Between which times it has ended, and how.
     ended: Option<((i64, i64), String)>,
     /// When it was first known to run, and by when it had ended: places in the order of time.
@@ -132,6 +139,25 @@ struct Process {
 }
 
 impl Process {
+    /// A run records it.
+    fn is_recorded(&mut self, run: Rc<Run>, ioc: IocId) {
+        let goes_on = |(of, _): &(Rc<Run>, IocId)| !self.is_left && !Rc::ptr_eq(of, &run);
+        let beside = self.of.take().filter(goes_on).filter(|_| self.beside.len() < MAX_BESIDE);
+        self.beside.extend(beside);
+        (self.of, self.is_left) = (Some((run, ioc)), false);
+    }
+
+    /// A run has ended. What is lost or missing in another one that goes on counts from then on.
+    fn is_left_by(&mut self, run: usize) {
+        self.beside.retain(|(of, _)| address(of) != run);
+        if self.of.as_ref().is_some_and(|(of, _)| address(of) == run) {
+            match self.beside.pop() {
+                Some(other) => self.of = Some(other),
+                None => self.is_left = true,
+            }
+        }
+    }
+
     /// Why a value may change without a trace at any time: nothing of the process is recorded but packets and readings.
     fn blind(&self, seen: &Seen) -> Option<&'static str> {
         let (run, ioc) = self.of.as_ref()?;
@@ -276,7 +302,7 @@ impl State {
         match entry {
             Entry::Process { time, process, run, ioc } if time <= self.limit(&process) => {
                 let known = self.processes.entry(process).or_default();
-                known.of = Some((run, ioc));
+                known.is_recorded(run, ioc);
                 known.ended = None;
                 known.lived = (known.lived.0.or(Some(time)), None);
             }
@@ -446,6 +472,9 @@ impl State {
             }
             (_, Some(process), _) => {
                 let of = self.processes.entry(Rc::clone(process)).or_default();
+                if unseen.kind == Kind::RunEnd && over <= limit {
+                    of.is_left_by(unseen.run);
+                }
                 of.attached &= !(unseen.open && over <= limit);
                 worse(&mut of.doubt, doubt);
             }
@@ -460,7 +489,7 @@ impl State {
     /// Why a value is in doubt.
     fn doubt(&self, (process, record, field): &Key, seen: &Seen) -> Option<&Doubt> {
         let of = self.processes.get(process);
-        let run = of.and_then(|of| of.of.as_ref()).map(|(run, _)| crate::model::names::address(run));
+        let run = of.and_then(|of| of.of.as_ref()).map(|(run, _)| address(run));
         let of_run = run.and_then(|run| self.runs.get(&run));
         let place = || (Rc::clone(process), Rc::clone(record));
         let left = (!self.left_out.is_empty()).then(|| self.left_out_with(&place())).flatten();
