@@ -157,6 +157,34 @@ fn what_code_of_the_ioc_processes_is_no_forward_link_of_what_completed_before() 
     assert_eq!(story.sketch(), "T:CALC event = 2\nT:SP callback = 3\nT:CALC event = 4\n  T:SP FLNK = 5\n");
 }
 
+/// The same behind a motor that moves, which has returned without a trace: what device support, or a driver's thread, does then
+/// is not the motor's doing.
+#[test]
+fn what_code_of_the_ioc_does_after_a_motor_is_not_of_the_motor() {
+    const OWN: CallSiteId = 50;
+    const DRIVER: ThreadId = 60;
+    const MOTOR: RecordId = 60;
+    let mut story = story();
+    let thread = Thread { id: DRIVER, ioc: 1, tid: 1060, name: "motorPoll".into(), stack: 0 };
+    story.run.apply(0, &Fact::Thread(thread));
+    let (name, rtype) = ("T:MOTOR".to_owned(), "motor".into());
+    story.run.apply(0, &Fact::from(Record { id: MOTOR, ioc: 1, address: 0, name, rtype }));
+    let (function, module) = ("readBack".to_owned(), "libplant.so".to_owned());
+    story.run.apply(0, &Fact::from(CallSite { id: OWN, ioc: 1, address: 0, function, module }));
+    let deeper = |thread| Fact::Process(Process { thread, sp: -600, site: OWN, record: SP, active: false });
+    story
+        .process(SECOND, CB_LOW, -100, "eventCallback", MOTOR)
+        .push(SECOND + 2, deeper(CB_LOW))
+        .complete(SECOND + 3, CB_LOW, -700, SP, 3.0);
+    assert_eq!(story.sketch(), "T:MOTOR event open\nT:SP callback = 3\n");
+    story.process(2 * SECOND, DRIVER, -100, "", MOTOR);
+    story.put(2 * SECOND + 2, PutKind::PutField, DRIVER, -600, "", SP, 5.0);
+    if let Some(Event { fact: Fact::Put(put), .. }) = story.events.last_mut() {
+        put.site = OWN;
+    }
+    assert_eq!(story.sketch(), "T:MOTOR unknown open\nput T:SP 5\n");
+}
+
 /// A driver's thread tells a motor that it moves, which completes only when it has arrived, and then asks for what has I/O
 /// Intr or an event itself. Of a record that completes each time it is known whether it has returned.
 #[test]

@@ -261,6 +261,9 @@ impl Engine {
         if self.threads.get(thread).is_some_and(followed) {
             self.leave_forward_link(thread, time);
         }
+        if is_elsewhere && matches!(role, Role::Callback | Role::Other) && self.may_have_returned(thread) {
+            self.begin_root(thread, time);
+        }
         self.note_request(thread, record);
         let is_fanout = |at: SpanRef| {
             let Some(Span { kind: SpanKind::Process(parent), .. }) = self.chains.span(at) else {
@@ -303,6 +306,16 @@ impl Engine {
             Role::CaLink => (None, Trigger::CpLink),
             _ => (None, Trigger::Unknown),
         }
+    }
+
+    /// Whether a record is on top of the thread's stack that nothing on it processed, of a type that may return without a trace,
+    /// such as a motor that moves: it may have done so, and what code of the IOC does then is not its doing.
+    pub(super) fn may_have_returned(&self, thread: ThreadId) -> bool {
+        let Some(top) = self.threads.get(thread).and_then(|state| state.frames.last()) else { return false };
+        let is_root = || self.chains.span(top.at).is_some_and(|span| span.parent.is_none());
+        let context = self.run.context();
+        let rtype = context.record(top.record).map_or("", |record| record.rtype);
+        top.within == In::Process && !rtype.is_empty() && !base_types::always_forwards(rtype) && is_root()
     }
 
     /// Notes that a `dbProcessNotify` was only asked to process its record, if it does so before writing to it.

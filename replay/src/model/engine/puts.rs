@@ -132,6 +132,11 @@ impl Engine {
         let is_link = |field| self.run.context().field(field).is_some_and(|field| field.dbf.is_link());
         let old_link = (kind == PutKind::PutField && field.is_some_and(is_link)).then(|| put.old.clone());
         let within = if kind == PutKind::Notify { In::Notify } else { In::PutField };
+        // what a driver's thread puts itself, once a motor that it has processed has returned
+        let is_elsewhere = role == Role::Other
+            && caller == Caller::Unknown
+            && caller::is_outside_database(&self.run.context(), put.site)
+            && self.may_have_returned(thread);
         let state = self.threads.of(thread);
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
         // In these threads everything begins with a put, unless site-specific code called it.
@@ -150,7 +155,7 @@ impl Engine {
         }
         let processing =
             state.frames.iter().any(|frame| frame.within == In::Process && self.open.contains(frame.record));
-        let inside = processing && !entry;
+        let inside = processing && !entry && !is_elsewhere;
         let at = match top {
             Some((_, _, at)) if inside => self.chains.add(at, put_span(time, put)),
             _ => {
