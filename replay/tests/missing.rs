@@ -101,6 +101,57 @@ fn a_missing_end_of_a_segment_is_said() {
     }
 }
 
+/// What the table of losses has of parts that are missing: since when, in seconds after the first event, and whether it lasts.
+fn missing_in_table(place: &Path, log: &Path) -> Vec<(f64, bool)> {
+    let to = place.join("tables");
+    let words = ["export", "--table", "losses", "--ndjson", to.to_str().unwrap(), log.to_str().unwrap()];
+    let (_, _, err) = outcome(iocreplay(words).output().unwrap());
+    let (mut left, mut found) = (vec![to.clone()], Vec::new());
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(fs::read_dir(&path).expect(&err).map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|end| end == "ndjson") {
+            for line in fs::read_to_string(path).unwrap().lines() {
+                let row: serde_json::Value = serde_json::from_str(line).unwrap();
+                if row["kind"] == "missing" {
+                    let since = row["since_ns"].as_i64().unwrap() - WALL - SECOND as i64;
+                    found.push((since as f64 / 1e9, row["open"].as_bool().unwrap()));
+                }
+            }
+        }
+    }
+    fs::remove_dir_all(to).unwrap();
+    found
+}
+
+/// Of two copies of a header one is damaged, so nothing is missing. Then the end of a segment is, and then the last block.
+#[test]
+fn the_table_of_losses_has_what_is_missing_and_no_more() {
+    let place = tempfile::tempdir().unwrap();
+    let log = place.path().join("log");
+    let files = log_of_segments(&log);
+    let missing = || missing_in_table(place.path(), &log);
+    let mut bytes = fs::read(&files[1]).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&files[1], &bytes).unwrap();
+    assert!(missing().is_empty(), "{:?}", missing());
+    let last_block = |file: &Path| {
+        let mut segment = Segment::open(file).unwrap();
+        let last = std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok).last();
+        last.unwrap()
+    };
+    let about = last_block(&files[1]);
+    fs::write(&files[1], &bytes[..about.offset as usize]).unwrap();
+    let cut = missing();
+    assert!(matches!(cut[..], [(since, false)] if since > 0.0), "{cut:?}");
+    let last = files.last().unwrap();
+    let (about, mut bytes) = (last_block(last), fs::read(last).unwrap());
+    bytes[(about.offset + about.length - 1) as usize] ^= 1;
+    fs::write(last, &bytes).unwrap();
+    let both = missing();
+    assert!(matches!(both[..], [_, (since, true)] | [(since, true), _] if since > cut[0].0), "{both:?}");
+}
+
 /// How much was lost may not be known: counts are minima nevertheless.
 #[test]
 fn a_loss_of_an_unknown_number_makes_counts_minima() {

@@ -80,7 +80,7 @@ pub struct Scan {
     /// Run and number of the segment before, and of its blocks, if nothing of it is damaged, until the next one has told
     /// how many it had.
     ended: Option<(u128, u32, u32)>,
-    /// Whether something of the segment is damaged.
+    /// Whether something of the segment is damaged, so that its blocks were not counted.
     is_damaged: bool,
     /// Whether the last block has told that blocks are missing at the end of the segment before.
     is_cut_before: bool,
@@ -284,7 +284,7 @@ impl Iterator for Scan {
                 Some(Part::Block(block))
             }
             Some(Err(damage)) => {
-                self.is_damaged = true;
+                self.is_damaged |= damage.cause != Cause::Header;
                 if let Some(unseen) = &mut self.unseen {
                     unseen.damaged(&damage.cause);
                 }

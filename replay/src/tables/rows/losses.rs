@@ -13,7 +13,7 @@ use crate::reading::runs::set::SetLater;
 use crate::reading::scan::{Blocks, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, Ioc, LossSource};
-use iocrec_log::reader::{About, Choice, SegmentFile, Shape};
+use iocrec_log::reader::{About, Cause, Choice, SegmentFile, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -96,6 +96,8 @@ struct Run {
     /// The time of the last event, and whether something is missing after it.
     last: u64,
     is_missing: bool,
+    /// Whether that counts where nothing more comes: a file that ends within a block may be that of a recorder that goes on.
+    is_told: bool,
 }
 
 /// Only definitions and notes are read; hits only tell the time.
@@ -111,19 +113,28 @@ impl Run {
         let mut context = Context::sharing(&budget(files));
         SetLater::find(files).inspect(|set| set.apply_to(&mut context));
         let (spans, iocs) = (Spans::default(), BTreeMap::new());
-        Run { context, spans, iocs, expected: None, last: 0, is_missing: false }
+        Run { context, spans, iocs, expected: None, last: 0, is_missing: false, is_told: false }
     }
 
     fn read(&mut self, files: &[SegmentFile], each: &mut dyn FnMut(Lost)) {
-        for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
+        let mut scan = Scan::new(files, Blocks::All).choosing(Arc::new(choose));
+        while let Some(part) = scan.next() {
             match part {
                 Part::Segment(header) => {
                     // The first may well be missing: the recorder deletes the oldest.
-                    self.is_missing |= self.expected.is_some_and(|expected| header.sequence > expected);
+                    if self.expected.is_some_and(|expected| header.sequence > expected) {
+                        (self.is_missing, self.is_told) = (true, true);
+                    }
                     self.expected = header.sequence.checked_add(1);
                 }
-                Part::Unreadable(_) | Part::Damage(_) => self.is_missing |= self.last > 0,
+                // the other copy was read, or the block itself
+                Part::Damage(damage) if matches!(damage.cause, Cause::Header | Cause::Repeated) => {}
+                Part::Damage(damage) => self.lacks(damage.cause != Cause::Cut),
+                Part::Unreadable(_) => self.lacks(true),
                 Part::Block(block) => {
+                    if scan.is_cut_before() {
+                        self.lacks(true);
+                    }
                     let times = block.about.as_ref().map(|about| (about.first, about.last));
                     if block.passed {
                         times.inspect(|(first, last)| self.happened(*first, *last, each));
@@ -138,10 +149,20 @@ impl Run {
                 }
             }
         }
+        if let Some(last) = self.context.wall(self.last).filter(|_| self.is_missing && self.is_told) {
+            each(Lost { since: Some(last), open: true, ..Lost::of("missing", last) });
+        }
+    }
+
+    /// Something is missing after the last event, if there was one.
+    fn lacks(&mut self, is_told: bool) {
+        self.is_missing |= self.last > 0;
+        self.is_told |= is_told && self.last > 0;
     }
 
     /// Something happened from `first` to `last`.
     fn happened(&mut self, first: u64, last: u64, each: &mut dyn FnMut(Lost)) {
+        self.is_told = false;
         if std::mem::take(&mut self.is_missing) {
             if let Some(time) = self.context.wall(first) {
                 let since = self.context.wall(self.last).map(|since| since.min(time));
