@@ -143,6 +143,19 @@ fn the_clock_is_set_back_between_two_recorders() {
     assert!(out.contains("nothing was recorded for 89.000 s: no recorder's run"), "{out}");
 }
 
+/// The same soon after the first run: their order is that of the clock that nobody sets.
+#[test]
+fn the_clock_is_set_back_between_two_recorders_that_follow_soon() {
+    let place = tempfile::tempdir().unwrap();
+    write_ahead(place.path(), 1, 10 * SECOND, 3600 * SECOND as i64);
+    write_ahead(place.path(), 2, 40 * SECOND, 0);
+    let words = ["logs", "--utc", "--kind", "losses", place.path().to_str().unwrap()];
+    let (code, out, err) = outcome(iocreplay(words).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out.matches("nothing was recorded for ").count(), 1, "{out}");
+    assert!(out.contains("nothing was recorded for 29.000 s: no recorder's run"), "{out}");
+}
+
 /// What follows the metric's name in the textfile of `follow`.
 fn metric(file: &Path, name: &str) -> Option<f64> {
     let text = std::fs::read_to_string(file).ok()?;

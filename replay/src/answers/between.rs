@@ -51,6 +51,8 @@ impl Between {
 /// A run that has begun.
 struct Begun {
     time: i64,
+    /// Its place in the order of time.
+    even: i64,
     run: usize,
     sequence: u32,
     boot: String,
@@ -95,24 +97,29 @@ impl Logs {
             let Some(header) = files.iter().find_map(|file| file.header) else { continue };
             let (host, boot) = host(files).map(|host| (host.name, host.boot_id)).unwrap_or_default();
             let (time, sequence, created) = (header.created_wall, header.sequence, header.created);
-            of_host.entry(host).or_default().push(Begun { time, run, sequence, boot, created });
+            let even = self.courses().get(run).map_or(time, |course| course.even(created, time));
+            of_host.entry(host).or_default().push(Begun { time, even, run, sequence, boot, created });
         }
         let mut found = Vec::new();
         for (host, mut runs) in of_host {
             if filter.host.as_ref().is_some_and(|glob| !glob.matches(&host)) {
                 continue;
             }
-            runs.sort_unstable_by_key(|begun| (begun.time, begun.run));
+            runs.sort_unstable_by_key(|begun| (begun.even, begun.run));
             let (set_back, begins) = (set_back(&runs), found.len());
             let by_boot: HashSet<&str> = set_back.iter().map(|(boot, _)| *boot).collect();
+            // before the first run of such a boot is another one
+            let firsts: Vec<usize> =
+                set_back.iter().filter_map(|(_, runs)| runs.first()).map(|first| first.run).collect();
             for (_, runs) in &set_back {
                 found.extend(self.between_by_boot(runs, &host, filter));
             }
             let mut ends = runs.iter().map(|begun| {
                 let (time, wall) = last_event(self.runs().get(begun.run)?)?;
-                Some((wall, time, begun.boot.as_str()))
+                let even = self.courses().get(begun.run).map_or(wall, |course| course.even(time, wall));
+                Some((even, wall, time, begun.boot.as_str()))
             });
-            let (mut covered, mut ended) = (None::<(i64, u64, &str)>, 0);
+            let (mut covered, mut ended) = (None::<(i64, i64, u64, &str)>, 0);
             for (place, begun) in runs.iter().enumerate().skip(1) {
                 if !filter.time(begun.time) {
                     continue;
@@ -121,14 +128,16 @@ impl Logs {
                     covered = covered.max(end);
                 }
                 ended = place;
-                if by_boot.contains(begun.boot.as_str()) {
+                if by_boot.contains(begun.boot.as_str()) && !firsts.contains(&begun.run) {
                     continue;
                 }
-                let Some((since, last, boot)) = covered else { continue };
+                let Some((even, since, last, boot)) = covered else { continue };
                 // nobody knows when it was that a clock showed which was never set
-                if !can_be_right(since) || since >= begun.time {
+                if !can_be_right(since) || even >= begun.even {
                     continue;
                 }
+                // a clock that was set back later showed a time to come
+                let since = if since < begun.time { since } else { even };
                 // the clock may have been set meanwhile
                 let is_of_boot = !boot.is_empty() && boot == begun.boot;
                 let length = begun.created.checked_sub(last).filter(|_| is_of_boot);
@@ -137,7 +146,7 @@ impl Logs {
                     host: host.clone(),
                     since,
                     time: begun.time,
-                    length: length.unwrap_or(begun.time.abs_diff(since)),
+                    length: length.unwrap_or(begun.even.abs_diff(even)),
                     is_missing: begun.sequence > 0,
                 });
             }
