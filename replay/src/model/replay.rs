@@ -127,7 +127,11 @@ impl Replay {
         match self.pop() {
             Some(chain) => Step::Chain(chain),
             None if self.ended => Step::End,
-            None => Step::Read(self.settled.min(self.order.earliest().unwrap_or(i64::MAX))),
+            None => {
+                let until = self.settled.min(self.order.earliest().unwrap_or(i64::MAX));
+                // what a chain holds may be older than its message
+                Step::Read(until.saturating_sub(OWN_SKEW))
+            }
         }
     }
 
