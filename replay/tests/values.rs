@@ -3,15 +3,14 @@
 mod common;
 
 use common::{
-    ca_put, complete, definitions, happenings, process, put, run, write_events, CLIENT, MS, SCAN, SECOND,
-    WALL,
+    ca_put, complete, definitions, happenings, overtaken, process, put, run, write_events, CLIENT, MS, SCAN,
+    SECOND, WALL,
 };
 use iocrec_log::event::*;
 use iocreplay::model::value::same;
 use iocreplay::states::state::FieldState;
 use iocreplay::{states, Filter, Logs, ValueLine};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// A directory with a log of these events.
@@ -207,41 +206,15 @@ fn a_put_that_packets_alone_show_has_written_when_it_came() {
 /// belongs in time.
 #[test]
 fn rows_are_in_order_where_a_put_waits() {
-    let bob = 9;
-    let address = |last, port| Address::new(Ipv4Addr::new(10, 0, 0, last), port);
-    let circuit = Circuit {
-        id: bob,
-        client: address(6, 41_009),
-        server: address(9, 5064),
-        user: "bob".into(),
-        host: "console4".into(),
-        minor: 13,
-        origin: Origin::Opened,
-    };
-    let (cid, sid, dbr, count) = (Some(bob), Some(bob), Some(6), Some(1));
-    let channel =
-        Channel { id: bob, circuit: bob, cid, sid, pv: "T:SP".into(), dbr, count, origin: Origin::Opened };
-    let thread = Thread { id: bob, ioc: 1, tid: 1009, name: "CAS-client".into(), stack: 1 << 40 };
-    let mut events = vec![(0, Fact::Thread(thread)), (0, Fact::from(circuit)), (0, Fact::from(channel))];
-    let written = |time: u64, thread: u32, old: f64, v: f64| {
-        [
-            (time, put(PutKind::PutField, thread, -1000, 1, (1, 1), old, v)),
-            (time + 1000, put(PutKind::Put, thread, -1200, 0, (1, 1), old, v)),
-            (time + 2000, process(thread, -1200, 0, 1)),
-            (time + 3000, complete(thread, -1300, 1, v, 0)),
-        ]
-    };
+    let mut events = overtaken();
     // the asynchronous record has its value while both puts wait
     events.push((900 * MS, process(SCAN, -100, 2, 3)));
     let kind = CauseKind::CallbackRequestProcessDelayed;
     let asks = Cause { thread: SCAN, sp: -200, site: 0, kind, object: 7, record: Some(3) };
     events.push((900 * MS + 1000, Fact::Cause(asks)));
-    events.push((1000 * MS, ca_put(1, 1, false, 1, 5.0)));
     events.extend(processed(1050 * MS, 2, 1.0));
     events.push((1080 * MS, complete(4, -300, 3, 7.0, 0)));
-    events.push((1100 * MS, ca_put(bob, bob, false, 1, 6.0)));
-    events.extend(written(1120 * MS, bob, 1.0, 6.0));
-    events.extend(written(1200 * MS, CLIENT, 6.0, 5.0));
+    events.sort_by_key(|(time, _)| *time);
     let log = log_of(events);
     let (code, out, err) = run(log.path(), &["values", "T:CALC", "T:SLOW", "T:SP", ".", "--utc"]);
     assert_eq!(code, 0, "{err}");

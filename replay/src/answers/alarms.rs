@@ -87,7 +87,7 @@ impl Iterator for Alarms<'_> {
                 self.changes.aside(aside);
             }
             match chain {
-                Some(chain) => self.changes.push(chain, None),
+                Some(chain) => self.changes.push(chain, None, self.replay.earliest()),
                 None => self.changes.finish(),
             }
             if self.changes.is_finished() && self.changes.hurried() > 0 {

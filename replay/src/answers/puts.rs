@@ -7,6 +7,7 @@ use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::chain::Chain;
 use crate::model::numbered::Keyed;
+use crate::model::order::OWN_SKEW;
 use crate::model::putlog::{each_put, each_put_with_ids, PutLine};
 use crate::model::replay::Replay;
 use std::collections::BTreeMap;
@@ -108,7 +109,7 @@ impl Iterator for Puts<'_> {
             match replay.next() {
                 Some(chain) => {
                     let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
-                    self.chain = Some((began, replay.earliest(), chain));
+                    self.chain = Some((began, replay.earliest().saturating_sub(OWN_SKEW), chain));
                 }
                 None => return self.waiting.pop_first().map(|(_, put)| put),
             }

@@ -11,6 +11,7 @@ use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSou
 use crate::model::names::{address, IocProcess, Named, Names};
 use crate::model::notes::{Moment, Note, What};
 use crate::model::numbered::Keyed;
+use crate::model::order::OWN_SKEW;
 use crate::model::quiet::Span;
 use crate::model::replay::{Replay, Step};
 use crate::model::run::Run;
@@ -422,6 +423,11 @@ impl<'a> History<'a> {
         self.wait(unseen.even.1, Entry::Value(Box::new(ValueLine::of_unseen(unseen, process))));
     }
 
+    /// No chain that is yet to come begins before this. What it holds may be older than its message.
+    fn settle(&mut self, until: i64) {
+        self.settled = self.settled.max(until.saturating_sub(OWN_SKEW));
+    }
+
     /// Reads on.
     fn read(&mut self) {
         if let Some(chain) = self.chain.take() {
@@ -432,10 +438,10 @@ impl<'a> History<'a> {
         notes.into_iter().for_each(|note| self.note(note));
         match step {
             Step::Chain(chain) => {
-                self.settled = self.settled.max(self.replay.earliest());
+                self.settle(self.replay.earliest());
                 self.chain = Some(chain);
             }
-            Step::Read(until) => self.settled = self.settled.max(until),
+            Step::Read(until) => self.settle(until),
             Step::End => self.ended = true,
         }
     }

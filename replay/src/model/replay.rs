@@ -4,7 +4,7 @@ use super::asides::{Aside, Asides};
 use super::chain::Chain;
 use super::engine::Engine;
 use super::notes::{Note, Notes};
-use super::order::{Order, OWN_SKEW};
+use super::order::Order;
 use super::run::Run;
 use super::source::{Item, Source};
 use crate::notices::{Notice, Notices};
@@ -127,11 +127,7 @@ impl Replay {
         match self.pop() {
             Some(chain) => Step::Chain(chain),
             None if self.ended => Step::End,
-            None => {
-                let until = self.settled.min(self.order.earliest().unwrap_or(i64::MAX));
-                // what a chain holds may be older than its message
-                Step::Read(until.saturating_sub(OWN_SKEW))
-            }
+            None => Step::Read(self.settled.min(self.order.earliest().unwrap_or(i64::MAX))),
         }
     }
 
@@ -142,11 +138,12 @@ impl Replay {
         Some(chain)
     }
 
-    /// The place in the order of time before which nothing happened in the chains that are yet to be yielded, unless [`Order`]
-    /// held too much. Mostly the start of the last one, but puts to a record are yielded in the order in which they were
-    /// carried out: then it is that of the earliest chain that one has overtaken.
+    /// The place in the order of time before which no chain begins that is yet to be yielded, unless [`Order`] held too much.
+    /// Mostly the start of the last one, but puts to a record are yielded in the order in which they were carried out: then it
+    /// is that of the earliest chain that one has overtaken. A hit may be [`OWN_SKEW`](super::order::OWN_SKEW) older than the message that its chain
+    /// begins with.
     pub fn earliest(&self) -> i64 {
-        self.earliest.saturating_sub(OWN_SKEW)
+        self.earliest
     }
 
     /// The receiver of notices.

@@ -158,6 +158,39 @@ pub fn complete(thread: u32, sp: i64, record: u32, v: f64, severity: u16) -> Fac
     Fact::Complete(Complete { thread, sp, site: 0, record, value: Value::Double(v), severity, status: 0 })
 }
 
+/// Two puts to T:SP from 1 s on: what Bob requests 100 ms later is carried out 80 ms earlier.
+pub fn overtaken() -> Vec<(u64, Fact)> {
+    let bob = 9;
+    let address = |last, port| Address::new(Ipv4Addr::new(10, 0, 0, last), port);
+    let circuit = Circuit {
+        id: bob,
+        client: address(6, 41_009),
+        server: address(9, 5064),
+        user: "bob".into(),
+        host: "console4".into(),
+        minor: 13,
+        origin: Origin::Opened,
+    };
+    let (cid, sid, dbr, count) = (Some(bob), Some(bob), Some(6), Some(1));
+    let channel =
+        Channel { id: bob, circuit: bob, cid, sid, pv: "T:SP".into(), dbr, count, origin: Origin::Opened };
+    let thread = Thread { id: bob, ioc: 1, tid: 1009, name: "CAS-client".into(), stack: 1 << 40 };
+    let written = |time: u64, thread: u32, old: f64, v: f64| {
+        [
+            (time, put(PutKind::PutField, thread, -1000, 1, (1, 1), old, v)),
+            (time + 1000, put(PutKind::Put, thread, -1200, 0, (1, 1), old, v)),
+            (time + 2000, process(thread, -1200, 0, 1)),
+            (time + 3000, complete(thread, -1300, 1, v, 0)),
+        ]
+    };
+    let mut facts = vec![(0, Fact::Thread(thread)), (0, Fact::from(circuit)), (0, Fact::from(channel))];
+    facts.push((1000 * MS, ca_put(1, 1, false, 1, 5.0)));
+    facts.push((1100 * MS, ca_put(bob, bob, false, 1, 6.0)));
+    facts.extend(written(1120 * MS, bob, 1.0, 6.0));
+    facts.extend(written(1200 * MS, CLIENT, 6.0, 5.0));
+    facts
+}
+
 /// What happens, in the time from 1 s to 4 s.
 pub fn happenings() -> Vec<(u64, Fact)> {
     let us = 1000;

@@ -110,9 +110,9 @@ enum Waiting {
     Acknowledged(Option<Number>, Box<PutLine>),
 }
 
-/// A chain, when it began, and the put that is its root, if that is at hand.
+/// A chain, when the earliest began that was yet to come, and the put that is its root, if that is at hand.
 struct Begun {
-    began: i64,
+    earliest: i64,
     chain: Chain,
     root: Option<Rc<PutLine>>,
 }
@@ -136,7 +136,7 @@ pub struct Changes<'a> {
     processes: Rc<Processes>,
     /// The next chain, and when it began: all earlier alarms can be taken.
     chain: Option<Begun>,
-    /// When the chain after the one that is being taken began: what is to come is not earlier.
+    /// When the earliest chain began after the one that is being taken: what is to come is not earlier.
     coming: i64,
     /// Facts beside the chains, by their place in the order of time.
     asides: BTreeMap<(i64, u64), Aside>,
@@ -292,12 +292,12 @@ impl<'a> Changes<'a> {
     }
 
     /// Takes the next chain, and the put that is its root, if that is at hand: otherwise it is made where it is needed.
-    pub fn push(&mut self, chain: Chain, root: Option<Rc<PutLine>>) {
-        let began = chain.root().map_or(i64::MIN, |root| chain.run.even(root.start));
-        self.pass(began);
-        if self.until.is_none_or(|until| began < until) {
-            self.settle(began.saturating_sub(WAIT));
-            self.chain = Some(Begun { began, chain, root });
+    /// `earliest`: neither it nor one that is yet to come begins before ([`Replay::earliest`](crate::model::replay::Replay::earliest)).
+    pub fn push(&mut self, chain: Chain, root: Option<Rc<PutLine>>, earliest: i64) {
+        self.pass(earliest);
+        if self.until.is_none_or(|until| earliest < until) {
+            self.settle(earliest.saturating_sub(WAIT));
+            self.chain = Some(Begun { earliest, chain, root });
         } else {
             self.end();
         }
@@ -366,11 +366,11 @@ impl<'a> Changes<'a> {
     /// Takes the alarms of the last chain, and the facts beside it: the next one begins then.
     fn pass(&mut self, until: i64) {
         self.coming = until;
-        if let Some(Begun { began, chain, root }) = self.chain.take() {
+        if let Some(Begun { earliest, chain, root }) = self.chain.take() {
             self.root = root;
             self.walk(&chain, &chain, &mut None);
             self.root = None;
-            self.now = self.now.max(began.saturating_sub(WAIT));
+            self.now = self.now.max(earliest.saturating_sub(WAIT));
         }
         while let Some(first) = self.asides.first_entry().filter(|first| first.key().0 < until) {
             let aside = first.remove();

@@ -40,11 +40,11 @@ impl Minute<'_> {
         }
     }
 
-    /// Takes the next chain, and the put that is its root, if there is one.
-    pub fn push(&mut self, chain: Chain, root: Option<Rc<PutLine>>) {
+    /// Takes the next chain, the put that is its root, if there is one, and when the earliest began that is yet to come.
+    pub fn push(&mut self, chain: Chain, root: Option<Rc<PutLine>>, earliest: i64) {
         let mut ends = chain.spans.iter().map(|span| span.end);
         if ends.any(|end| self.is_read(chain.run.wall(end))) {
-            self.changes.push(chain, root);
+            self.changes.push(chain, root, earliest);
         }
     }
 }

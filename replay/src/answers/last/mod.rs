@@ -309,7 +309,7 @@ impl Last {
             self.sampled = self.sampled || chain.run.is_sampled() && is_of_host(&chain.run);
             let has_puts = self.chain(&mut walk, &chain, &chain, None);
             let root = self.puts_of(&chain, has_puts, minute);
-            minute.push(chain, root);
+            minute.push(chain, root, replay.earliest());
             self.changes(minute);
         }
         minute.changes.finish();
