@@ -10,6 +10,7 @@ use iocrec_log::reader::{find, verify, Block, Cause, Fault, Finding, Findings};
 use iocrec_log::writer::{Options, Writer, MIN_SEGMENT};
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// What the wall clock showed at monotonic time 0.
@@ -314,6 +315,34 @@ fn blocks_removed_swapped_repeated_and_garbage() {
     let found = verify(&[&pieces[..], &[&[0x55; 777]]].concat());
     assert_eq!(one(&found).fault, Fault::Damage(Cause::Garbage));
     assert_eq!((one(&found).offset, one(&found).length), (whole.len() as u64, 777));
+}
+
+/// Packets are read before the hits of their time, so the times of two blocks overlap.
+#[test]
+fn what_is_missing_between_blocks_that_overlap_ends_after_it_began() {
+    let disk = Disk::default();
+    disk.set_wall(WALL);
+    let options = Options { flush: Duration::ZERO, ..Options::default() };
+    let mut writer = Writer::open(disk.clone(), options, 7).unwrap();
+    writer.push(Event { time: SECOND, fact: Fact::Clock(Clock { wall: WALL + SECOND as i64 }) });
+    let mark = |time| Event { time, fact: Fact::Mark("overlaps".into()) };
+    let (early, late) = (2 * SECOND, 2 * SECOND + 500);
+    for (events, now) in [([early - 500, late], 3 * SECOND), ([early, late + 500], 4 * SECOND)] {
+        events.into_iter().for_each(|time| writer.push(mark(time)));
+        writer.tick(now);
+    }
+    writer.close(5 * SECOND);
+    let stored = Stored::of(disk.segments());
+    let bytes = &stored.segments[0].1;
+    let is_second = |block: &&Block| block.events.iter().any(|event| event.time == early);
+    let blocks = stored.blocks(0);
+    let place = blocks.iter().find(is_second).expect("the block of the hits").offset as usize;
+    stored.put(0, &[&bytes[..place], &[0x55; 100], &bytes[place..]].concat());
+
+    let found = stored.verify();
+    assert_eq!(one(&found).fault, Fault::Damage(Cause::Garbage));
+    let times = (WALL + early as i64, WALL + late as i64);
+    assert_eq!((one(&found).from, one(&found).to), (Some(times.0), Some(times.1)));
 }
 
 #[test]

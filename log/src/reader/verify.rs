@@ -285,7 +285,7 @@ impl Findings {
     }
 
     /// Keeps a finding. If it `loses` events, their times are unknown, but lie after everything read so far and before
-    /// everything to come.
+    /// everything to come, or, where these overlap, amid both.
     fn keep(&mut self, mut finding: Finding, loses: bool) {
         self.count += 1;
         self.harmed |= !finding.fault.is_harmless();
@@ -305,6 +305,9 @@ impl Findings {
         for place in self.waiting.drain(..) {
             if let Some(finding) = self.list.get_mut(place) {
                 finding.to = to;
+                if let (Some(from), Some(to)) = (finding.from, to) {
+                    (finding.from, finding.to) = (Some(from.min(to)), Some(from.max(to)));
+                }
             }
         }
     }
