@@ -168,3 +168,50 @@ fn what_is_missing_amid_others_takes_nothing_else_along() {
     });
     assert_eq!(told, happened.collect::<Vec<_>>(), "{out}");
 }
+
+/// Between two blocks that overlap are bytes that are none: the recorder took packets before the hits of their time.
+#[test]
+fn what_is_missing_between_blocks_that_overlap_doubles_no_put() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let wall = Rc::new(Cell::new(WALL));
+    let storage = Clocked { storage: Directory::open(&log).unwrap(), wall: Rc::clone(&wall) };
+    let options = Options { flush: Duration::ZERO, ..Options::default() };
+    let mut writer = Writer::open(storage, options, 7).unwrap();
+    for fact in definitions("box1") {
+        writer.push(Event { time: 0, fact });
+    }
+    let (hits, packets): (Vec<_>, Vec<_>) = (1..=4).map(of_put).unzip();
+    let before = [vec![packets[0].clone()], hits[0].clone(), packets[1..3].to_vec()].concat();
+    let behind = [hits[1].clone(), hits[2].clone(), vec![packets[3].clone()], hits[3].clone()].concat();
+    for (events, number) in [before, behind].into_iter().zip(1u64..) {
+        for (time, fact) in events {
+            writer.push(Event { time, fact });
+        }
+        let now = 5 * SECOND + number * 100 * MS;
+        wall.set(WALL + now as i64);
+        writer.tick(now);
+    }
+    writer.close(6 * SECOND);
+
+    let mut names = std::fs::read_dir(&log).unwrap().map(|entry| entry.unwrap().path());
+    let path = names.find(|path| path.extension().is_some_and(|ending| ending == "iocrec")).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let is_behind = |at: &usize| {
+        let block = &bytes[*at..];
+        let is_block = block.starts_with(&[0xB7, 0x4C, 0x0F, 0xE3]);
+        is_block && (2 * SECOND..3 * SECOND).contains(&u64::from_le_bytes(block[28..36].try_into().unwrap()))
+    };
+    let place = (0..bytes.len() - 52).find(is_behind).expect("the block of the second put's hits");
+    std::fs::write(&path, [&bytes[..place], &[0x55; 100], &bytes[place..]].concat()).unwrap();
+
+    let (code, out, err) = run(directory.path(), &["puts", "--all", "--format", "jsonl", "log"]);
+    assert!(code == 1 && err.contains("is damaged"), "{code} {err}");
+    let puts = out.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let told: Vec<(Json, Json)> = puts.map(|put| (put["time"].clone(), put["source"].clone())).collect();
+    let happened = (1..=4).map(|number| {
+        let time = format!("2026-09-21T14:13:2{number}.000000000+00:00");
+        (Json::from(time), Json::from("both"))
+    });
+    assert_eq!(told, happened.collect::<Vec<_>>(), "{out}");
+}

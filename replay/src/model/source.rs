@@ -47,6 +47,9 @@ const AS_EVENT: u64 = 128;
 /// Time that definitions stay in effect after their end; what is older than a start time by that is not read.
 pub const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
+/// A put's packet is older than its hit, mostly by less. What is missing is taken to begin and to end so long before and after what
+/// overlaps around it, so that no put there is told by its packet and by its hit.
+const AROUND: u64 = 2 * SECOND / 1000;
 /// Places in time of missing parts that are remembered; a bound for hostile logs.
 const MAX_GAPS: usize = 64;
 /// Ends waiting to take effect; a bound for hostile logs.
@@ -141,6 +144,8 @@ pub struct Source {
     gap: bool,
     /// Times at which something is missing amid the pending events.
     gaps: BTreeSet<u64>,
+    /// The latest time that was read before something that is missing, until the next block that holds hits.
+    missing: Option<u64>,
     /// The time of the last [`Item::Passed`].
     told: u64,
     /// Ends that have not taken effect yet, and the latest end of each definition.
@@ -255,6 +260,7 @@ impl Source {
             newest: 0,
             gap: false,
             gaps: BTreeSet::new(),
+            missing: None,
             told: 0,
             ends: VecDeque::new(),
             passed: 0,
@@ -323,7 +329,7 @@ impl Source {
         self.fill();
         match self.pending.front() {
             Some(event) => Some(self.run.even(event.time)),
-            None if self.gap => Some(self.run.even(self.newest)),
+            None if self.gap || !self.gaps.is_empty() => Some(self.run.even(self.newest)),
             None => None,
         }
     }
@@ -458,8 +464,11 @@ impl Source {
                         if self.since == 0 || self.scan.is_cut_before() {
                             let before = self.scan.file().map(|file| file.path.clone()).unwrap_or_default();
                             self.notices.report(&Notice::Truncated { before });
+                            if self.is_placed(None) {
+                                continue; // the block holds nothing else
+                            }
                             self.gap = true;
-                            return None; // the block holds nothing else
+                            return None;
                         }
                     }
                     return Some(block);
@@ -474,7 +483,7 @@ impl Source {
                     }
                     if !is_harmless {
                         self.complete = false;
-                        if self.is_amid(times) {
+                        if self.is_placed(times) {
                             continue;
                         }
                         self.gap = true;
@@ -485,16 +494,36 @@ impl Source {
         }
     }
 
-    /// Whether a part that is missing from the first to the second time lies amid what was read already, where the recorder had no
-    /// processor for a while: the blocks behind it go on there, so the gap is where it is in time.
-    fn is_amid(&mut self, times: Option<(u64, u64)>) -> bool {
-        let Some((first, last)) = times else { return false };
-        let is_amid = first.saturating_add(SILENCE) < self.newest && self.gaps.len() < MAX_GAPS;
-        if is_amid {
-            // What was read of that time may lack what led to it, and so may what follows.
-            self.gaps.extend([first, last.clamp(first, self.newest)]);
+    /// Notes where in time something is missing, from the first to the second time if they are known: false if too much is. What
+    /// comes behind it may be older than what was read before it, by a turn of the recorder's, or by all the time in which it had
+    /// no processor. So what was read waits, and what follows is sorted in.
+    fn is_placed(&mut self, times: Option<(u64, u64)>) -> bool {
+        if self.gaps.len() >= MAX_GAPS {
+            return false;
         }
-        is_amid
+        match times.filter(|(first, _)| *first < self.newest) {
+            // What was read of that time may lack what led to it, and so may what follows.
+            Some((first, last)) => {
+                self.gaps.extend([first, last.clamp(first, self.newest.saturating_add(1))]);
+            }
+            None => {
+                self.gaps.insert(self.newest.saturating_add(1));
+                self.missing = times.is_none().then_some(self.newest);
+            }
+        }
+        true
+    }
+
+    /// Places what is missing before this block, which may begin before the end of what was read.
+    fn follow_missing(&mut self, block: &Block) {
+        let passed = block.about.as_ref().filter(|_| block.passed).map(|about| about.first);
+        let first = earliest(block).min(passed.unwrap_or(u64::MAX));
+        if block.keyframe || first == u64::MAX {
+            return;
+        }
+        let Some(last) = self.missing.take().filter(|last| first <= *last) else { return };
+        self.gaps.remove(&last.saturating_add(1));
+        self.gaps.extend([first.saturating_sub(AROUND), last.saturating_add(AROUND)]);
     }
 
     /// Begins a segment: notes a gap if it is not the expected one.
@@ -515,6 +544,9 @@ impl Source {
     }
 
     fn take(&mut self, block: Block) {
+        if self.missing.is_some() {
+            self.follow_missing(&block);
+        }
         let mut repeats = false;
         if block.keyframe {
             // what was defined while storing was paused, or lost, is in the keyframe alone
@@ -637,7 +669,9 @@ impl Iterator for Source {
                 first = self.pending.front().map(|event| event.time);
             }
             if self.gaps.first().is_some_and(|gap| first.is_some_and(|first| first >= *gap)) {
-                self.gaps.pop_first();
+                while self.gaps.first().is_some_and(|gap| first.is_some_and(|first| first >= *gap)) {
+                    self.gaps.pop_first();
+                }
                 return Some(Item::Gap);
             }
             let now = first.unwrap_or(self.newest);
@@ -659,7 +693,10 @@ impl Iterator for Source {
                 continue;
             }
             let Some(event) = self.pending.pop() else {
-                return std::mem::take(&mut self.gap).then_some(Item::Gap);
+                // What is missing at the end comes after everything.
+                let is_gap = std::mem::take(&mut self.gap) | !self.gaps.is_empty();
+                self.gaps.clear();
+                return is_gap.then_some(Item::Gap);
             };
             self.passed = self.passed.max(event.time);
             if matches!(event.fact, Fact::Process(_)) {
