@@ -106,6 +106,31 @@ fn segments_are_numbered_without_gaps() {
     assert!(begun_again > 0);
 }
 
+/// The disk fails for a moment. A segment that has nothing but its beginning then is deleted, and its number is the next one's.
+#[test]
+fn segments_are_numbered_without_gaps_where_storing_paused() {
+    let mut paused = 0;
+    for kind in KINDS {
+        let (disk, _, _) = run(true, Faults { first: u64::MAX, count: 0, kind });
+        // a second failure, at whatever the first one led to
+        for (first, count) in (0..disk.operations()).flat_map(|first| [(first, 1), (first, 2)]) {
+            let (disk, mut writer, _) = run(true, Faults { first, count, kind });
+            disk.set_faults(None);
+            writer.close(1000 * SECOND);
+            paused += u32::from(writer.status().lost > 0);
+            let segments = disk.segments();
+            let number = |(name, bytes): &(String, Vec<u8>)| {
+                let segment = Segment::read(Cursor::new(bytes), Path::new(name)).ok()?;
+                Some(segment.header().sequence)
+            };
+            let numbers: Vec<u32> = segments.iter().filter_map(number).collect();
+            let without_gaps = numbers.windows(2).all(|pair| pair[1] == pair[0] + 1);
+            assert!(without_gaps, "{kind:?} at operation {first}, {count}: {numbers:?}");
+        }
+    }
+    assert!(paused > 0);
+}
+
 /// The same with a cap that makes it delete: the rest is sound, and never too much.
 #[test]
 fn at_every_operation_with_a_small_cap() {

@@ -347,7 +347,6 @@ impl<S: Storage> Writer<S> {
         self.status.pinned_share = self.share();
         self.status.deleted = self.retention.deleted();
         self.status.waiting_marks = self.waiting_marks.len();
-        self.status.begun = self.next_segment;
     }
 }
 

@@ -302,10 +302,10 @@ impl<S: Storage> Writer<S> {
         self.storage.create(&name.to_string(), limit).map_err(|error| Doing::CreateSegment.failed(error))?;
         self.retention.add(name, limit, self.now);
         self.open = Some(open);
+        self.next_segment = open.sequence.saturating_add(1);
         let begun = self.append(head);
-        // the number of one that is gone is the next one's: readers would miss a segment
         if begun.is_ok() || !self.abandon_segment() {
-            self.next_segment = self.next_segment.saturating_add(1);
+            self.status.begun = self.status.begun.saturating_add(1);
         }
         begun
     }
@@ -320,6 +320,8 @@ impl<S: Storage> Writer<S> {
         let is_gone = name.is_some_and(|name| self.storage.remove(&name.to_string()).is_ok());
         if is_gone {
             self.retention.forget_newest();
+            // the number of one that is gone is the next one's: readers would miss a segment
+            self.next_segment = open.sequence;
         }
         is_gone
     }
