@@ -131,6 +131,29 @@ fn segments_are_numbered_without_gaps_where_storing_paused() {
     assert!(paused > 0);
 }
 
+/// The disk refuses to rename just as a mark pins what was recorded, and the recorder ends before it tries again.
+#[test]
+fn a_pin_that_could_not_be_named_is_named_at_the_end() {
+    let mut refused = 0;
+    for first in 0..12 {
+        let disk = Disk::default();
+        let mut writer = Writer::open(disk.clone(), Options::default(), 1).unwrap();
+        load(&mut writer, 700);
+        let (first, kind) = (disk.operations() + first, ErrorKind::Other);
+        disk.set_faults(Some(Faults { first, count: 1, kind }));
+        let is_stored = writer.mark(41 * SECOND, "here").is_ok();
+        disk.set_faults(None);
+        let notices: Vec<String> = std::iter::from_fn(|| writer.take_notice()).collect();
+        writer.close(42 * SECOND);
+        if is_stored && notices.iter().any(|line| line.starts_with("renaming a pinned segment: ")) {
+            refused += 1;
+            let segments = disk.segments();
+            assert!(segments.iter().all(|(name, _)| name.ends_with("-mark.iocrec")), "{notices:?}");
+        }
+    }
+    assert!(refused > 0);
+}
+
 /// The same with a cap that makes it delete: the rest is sound, and never too much.
 #[test]
 fn at_every_operation_with_a_small_cap() {

@@ -278,6 +278,7 @@ impl<S: Storage> Writer<S> {
         if self.status.state != State::Ok {
             self.resume();
         }
+        self.rename_at = now; // the last attempt
         self.tend_pins();
         if self.status.state == State::Ok {
             self.write_notes();
