@@ -548,6 +548,32 @@ fn damage(log: &Path, time: u64) {
     fs::write(&file, bytes).unwrap();
 }
 
+/// The first block, with the first reading of the clock, is damaged: the segment's header has one, too.
+#[test]
+fn times_are_known_without_the_first_reading_of_the_clock() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    write_events(&log, "box1", 7, noise(SECOND).take(5000).collect());
+    let file = segments(&log).remove(0);
+    let about = Segment::open(&file).unwrap().next_about().unwrap().unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[(about.offset + about.length - 1) as usize] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let ask = |words: &[&str]| {
+        let words = words.iter().copied().chain([log.to_str().unwrap()]);
+        let (_, out, err) = outcome(iocreplay(words).output().unwrap());
+        assert!(!out.contains("1970-01-01"), "{out}{err}");
+        out
+    };
+    let puts = ask(&["puts", "--all", "--format", "jsonl"]);
+    let at = |line: &str| line.starts_with("{\"time\":\"2026-09-21T14:13:2");
+    assert!(puts.lines().count() > 1000 && puts.lines().all(at), "{puts}");
+    for command in ["info", "verify"] {
+        let told = ask(&[command]);
+        assert!(told.contains("2026-09-21T14:13:2"), "{command}: {told}");
+    }
+}
+
 /// An IOC whose end is in a damaged block, and that was started anew after it, is not two that ran side by side.
 #[test]
 fn an_ioc_started_anew_after_damage_is_not_two() {

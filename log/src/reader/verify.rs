@@ -14,7 +14,7 @@ use super::error::{Cause, Damage};
 use super::find::SegmentFile;
 use super::segment::Block;
 use crate::context::Context;
-use crate::event::{Fact, Host, Loss, SegmentEnd};
+use crate::event::{Clock, Fact, Host, Loss, SegmentEnd};
 use crate::name::Pin;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -226,6 +226,11 @@ impl Findings {
                 Err(damage) => {
                     read.blocks = read.blocks.saturating_add(damage.blocks);
                     (read.end, read.bad_end) = (damage.offset.saturating_add(damage.length), true);
+                    if self.context.wall(header.created).is_none() {
+                        // The first reading of the clock may be in it. That of the header has been set right, if any was.
+                        let wall = file.header.map_or(header.created_wall, |known| known.created_wall);
+                        self.context.apply(header.created, &Fact::Clock(Clock { wall }));
+                    }
                     if last && damage.cause == Cause::Cut {
                         self.add(path, damage.offset, damage.length, 0, Fault::Unfinished);
                     } else {

@@ -1,7 +1,8 @@
 //! One pass over segments: the only loop in which the reader opens segments.
 //!
 //! Parts come in order: a segment's header, then its blocks and its damage. The caller interprets them; a scan neither
-//! reports nor skips anything, and adds nothing but the ends that a gap between the segments hides (`EndedUnseen`).
+//! reports nor skips anything, and adds nothing but the ends that a gap between the segments hides (`EndedUnseen`), and the
+//! header's reading of the clock where the first one in the blocks may be in a part that is damaged.
 //! IOCs that share a name get those by which they are shown ([`namesakes`]), and clocks are set right
 //! ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single segment, of
 //! which only the first blocks may be wanted, does not.
@@ -11,7 +12,7 @@ use crate::reading::ended_unseen::EndedUnseen;
 use crate::shown_names;
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
-use iocrec_log::event::{Fact, SegmentEnd};
+use iocrec_log::event::{Clock, Event, Fact, SegmentEnd};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{
     renamed, About, Ahead, Block, Cause, Choice, Damage, ReadError, Segment, SegmentFile,
@@ -84,6 +85,9 @@ pub struct Scan {
     is_damaged: bool,
     /// Whether the last block has told that blocks are missing at the end of the segment before.
     is_cut_before: bool,
+    /// Whether a reading of the clock has come, and whether something is damaged before the first.
+    has_clock: bool,
+    lacks_clock: bool,
 }
 
 impl Scan {
@@ -106,6 +110,8 @@ impl Scan {
             ended: None,
             is_damaged: false,
             is_cut_before: false,
+            has_clock: false,
+            lacks_clock: false,
         }
     }
 
@@ -243,6 +249,19 @@ impl Scan {
         }
     }
 
+    /// Adds the header's reading of the clock to the first block behind damage, if none has come yet: without one all times
+    /// would be those since the machine's start.
+    fn give_clock(&mut self, block: &mut Block) {
+        self.has_clock = block.events.iter().any(|event| matches!(event.fact, Fact::Clock(_)));
+        let lacks_clock = self.lacks_clock && !self.has_clock;
+        if let Some(header) = self.file.as_ref().and_then(|file| file.header).filter(|_| lacks_clock) {
+            let fact = Fact::Clock(Clock { wall: header.created_wall });
+            block.events.insert(0, Event { time: header.created, fact });
+            block.glance = None;
+            self.has_clock = true;
+        }
+    }
+
     /// Tells how far the scan is.
     fn tell(&mut self, block: &Block) {
         let Some(share) = &mut self.share else { return };
@@ -277,6 +296,9 @@ impl Iterator for Scan {
                 if let Some(file) = self.file.as_ref().filter(|file| file.ahead != 0) {
                     block.events.iter_mut().for_each(|event| file.set_right(&mut event.fact));
                 }
+                if !self.has_clock {
+                    self.give_clock(&mut block);
+                }
                 if let Some(ends) = self.unseen.as_mut().and_then(|unseen| unseen.take(&block)) {
                     self.held = Some(block);
                     return Some(Part::Block(ends));
@@ -285,6 +307,7 @@ impl Iterator for Scan {
             }
             Some(Err(damage)) => {
                 self.is_damaged |= damage.cause != Cause::Header;
+                self.lacks_clock |= !matches!(damage.cause, Cause::Header | Cause::Repeated);
                 if let Some(unseen) = &mut self.unseen {
                     unseen.damaged(&damage.cause);
                 }
