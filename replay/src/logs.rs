@@ -384,8 +384,25 @@ impl Logs {
     /// The events of all runs from `since` (wall-clock time) on.
     pub(crate) fn sources(&self, since: Option<i64>) -> Vec<Source> {
         self.report_clocks(since);
+        self.report_beginnings(since);
         let budget = budget(self.runs.iter().flatten());
         self.acquainted(self.runs.iter().map(|files| Source::new(files, since, &budget, &self.notices)))
+    }
+
+    /// Reports the segments that are missing at the beginning of a run behind another one in its directory: older ones are there,
+    /// so the log does not just begin later.
+    fn report_beginnings(&self, since: Option<i64>) {
+        let mut places = BTreeSet::new();
+        for files in &self.runs {
+            let Some((path, first)) = files.iter().find_map(|file| Some((&file.path, file.header?))) else {
+                continue;
+            };
+            let is_behind = places.contains(&path.parent());
+            places.extend(files.iter().map(|file| file.path.parent()));
+            if is_behind && first.sequence > 0 && since.is_none_or(|since| since < first.created_wall) {
+                self.notices.report(&Notice::MissingSegments { count: first.sequence, before: path.clone() });
+            }
+        }
     }
 
     /// The sources of all runs, each of which knows the others.

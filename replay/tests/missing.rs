@@ -4,12 +4,12 @@ mod common;
 
 use common::every::every_once;
 use common::{
-    ca_put, complete, definitions, happenings, iocreplay, outcome, process, segments, write_events, MS, SCAN,
-    SECOND, WALL,
+    ca_put, complete, definitions, happenings, iocreplay, outcome, process, segments, write_events,
+    write_events_later, MS, SCAN, SECOND, WALL,
 };
 use iocrec_log::event::{
-    Address, CaPut, CallSite, Channel, Circuit, CircuitEnds, Detached, Event, Fact, Ioc, IocEnd, Loss,
-    LossSource, Origin, PvaMonitor, Record, Resources, Snapshot, Stuck, StuckEnd, Thread, Value, Wait,
+    Address, Attached, CaPut, CallSite, Channel, Circuit, CircuitEnds, Detached, Event, Fact, Ioc, IocEnd,
+    Loss, LossSource, Origin, PvaMonitor, Record, Resources, Snapshot, Stuck, StuckEnd, Thread, Value, Wait,
 };
 use iocrec_log::reader::{About, Segment};
 use iocrec_log::storage::{Clocked, Directory};
@@ -63,6 +63,38 @@ fn every_command_says_that_segments_are_missing() {
     fs::remove_file(&files[1]).unwrap();
     let silent = silent(&log, &["missing"]);
     assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+/// An earlier run is there, the beginning of a later one is not: what was recorded then is missing.
+#[test]
+fn a_run_that_lost_its_beginning_behind_another_one_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let attached = |since| Fact::Attached(Attached { ioc: 1, from: since, since, cause: String::new() });
+    let scanned = |time: u64, value: f64| {
+        [(time, process(SCAN, -100, 2, 2)), (time + 1000, complete(SCAN, -200, 2, value, 0))]
+    };
+    let mut before = vec![(SECOND, attached(SECOND))];
+    before.extend(scanned(2 * SECOND, 1.0));
+    write_events_later(&log, "box1", 1, -60, before, 4 * SECOND);
+    let mut after = vec![(SECOND / 2, attached(SECOND / 2))];
+    after.extend(noise(SECOND));
+    after.extend(scanned(22 * SECOND, 2.0));
+    write_events(&log, "box1", 7, after);
+    let ask = |words: &[&str]| {
+        let words = words.iter().copied().chain([log.to_str().unwrap(), "--format", "jsonl"]);
+        outcome(iocreplay(words).output().unwrap())
+    };
+    let is_missing = "1 segment of its run is missing before ";
+    let (_, _, err) = ask(&["puts"]);
+    assert!(!err.contains(is_missing), "{err}");
+
+    fs::remove_file(&segments(&log)[1]).unwrap();
+    let (_, _, err) = ask(&["puts"]);
+    assert!(err.contains(is_missing), "{err}");
+    let (_, out, _) = ask(&["values", "T:CALC"]);
+    let cause = "\"cause\":\"not recorded: a part of the log is missing\"";
+    assert!(out.contains(cause) && !out.contains("no recorder's run"), "{out}");
 }
 
 #[test]

@@ -14,6 +14,15 @@ use std::collections::{BTreeMap, HashSet};
 /// Why nothing is known of such a time. A log that was cut, or not copied, looks like one that was not written.
 pub(crate) const NO_LOG: &str = "no recorder's run is in the logs";
 
+/// Why nothing is known of a time before the first segment of a run that is there: `is_missing`, whether the run has earlier ones.
+pub(crate) fn why(is_missing: bool) -> &'static str {
+    if is_missing {
+        "a part of the log is missing"
+    } else {
+        NO_LOG
+    }
+}
+
 /// A time that no run covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Between {
@@ -34,11 +43,7 @@ pub struct Between {
 impl Between {
     /// Why nothing is known.
     pub fn cause(&self) -> &'static str {
-        if self.is_missing {
-            "a part of the log is missing"
-        } else {
-            NO_LOG
-        }
+        why(self.is_missing)
     }
 
     /// The sentence.

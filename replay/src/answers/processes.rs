@@ -2,9 +2,9 @@
 //!
 //! Several runs may have recorded one process, one after the other; between them it ran unseen, too.
 
-use crate::answers::between::NO_LOG;
 use crate::answers::inventory::{End, Inventory};
 use crate::answers::values::CLOCK_STEP;
+use crate::answers::between::why;
 use crate::logs::Logs;
 use crate::notices::Notices;
 use crate::reading::ended_unseen::UNSEEN;
@@ -93,8 +93,10 @@ impl Processes {
         let mut found = Processes::default();
         for run in logs.runs() {
             let inventory = Inventory::read(run, &Notices::default());
-            let begin = run.first().and_then(|file| file.header).map(|header| header.created_wall);
-            found.add(&inventory, begin, logs.end_of(run));
+            let first = run.first().and_then(|file| file.header);
+            let begin = first.map(|header| header.created_wall);
+            let is_missing = first.is_some_and(|header| header.sequence > 0);
+            found.add(&inventory, (begin, is_missing), logs.end_of(run));
             let has_ended = |ioc: &Ioc| inventory.end(ioc.id).is_some_and(|end| end.how == UNSEEN);
             if inventory.context().iocs().any(has_ended) {
                 found.note_seen(inventory.context(), run);
@@ -117,9 +119,9 @@ impl Processes {
         found
     }
 
-    /// Adds those of a run, the log of which holds the time from `begin` to `end`. Runs come in the order in which they
-    /// began.
-    pub fn add(&mut self, inventory: &Inventory, begin: Option<i64>, end: Option<i64>) {
+    /// Adds those of a run, the log of which holds the time from `begin` to `end`; `is_missing`, whether it has lost earlier
+    /// segments. Runs come in the order in which they began.
+    pub fn add(&mut self, inventory: &Inventory, (begin, is_missing): (Option<i64>, bool), end: Option<i64>) {
         let context = inventory.context();
         self.replace(context);
         for ioc in context.iocs() {
@@ -136,7 +138,7 @@ impl Processes {
                 let begun = begin.filter(late);
                 let until = begun.unwrap_or(to);
                 if from < until {
-                    process.unseen.push(Unseen { from, to: until, cause: NO_LOG.into() });
+                    process.unseen.push(Unseen { from, to: until, cause: why(is_missing).into() });
                 }
                 let is_told =
                     |begun: i64| spans.iter().any(|span| span.from.is_none_or(|from| from <= begun));

@@ -5,6 +5,7 @@
 
 use crate::filter::Filter;
 use crate::logs::Logs;
+use crate::answers::between::why;
 use crate::model::base_types::{always_forwards, collects};
 use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
@@ -346,7 +347,11 @@ impl<'a> History<'a> {
                 self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process) });
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
-                let cause = if left.is_some() { NOT_ATTACHED.to_owned() } else { cause };
+                let cause = match left {
+                    Some(_) if run.lacks_beginning() => why(true).to_owned(),
+                    Some(_) => NOT_ATTACHED.to_owned(),
+                    None => cause,
+                };
                 if !cause.is_empty() {
                     let unseen = unseen(Kind::Unrecorded, left.unwrap_or(since), Some(process));
                     self.unseen(Unseen { cause, ..unseen }, &run);

@@ -66,6 +66,8 @@ pub struct Run {
     peers: RefCell<Option<(Rc<Peers>, usize)>>,
     /// Where its clock was set back.
     course: RefCell<Course>,
+    /// Whether it has segments before the first that is there.
+    lacks_beginning: Cell<bool>,
     /// IOCs whose definitions are held.
     held: RefCell<HashMap<IocId, Held>>,
 }
@@ -340,6 +342,16 @@ impl Run {
     /// where the machine's clock was set back.
     pub fn even(&self, time: u64) -> i64 {
         self.course.borrow().even(time, self.wall(time))
+    }
+
+    /// Tells it that it has segments before the first that is there.
+    pub fn has_lost_beginning(&self) {
+        self.lacks_beginning.set(true);
+    }
+
+    /// Whether it has.
+    pub fn lacks_beginning(&self) -> bool {
+        self.lacks_beginning.get()
     }
 
     /// Tells it where its clock was set back.

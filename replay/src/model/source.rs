@@ -235,9 +235,13 @@ impl Source {
         budget: &Arc<Budget>,
         notices: &Rc<Notices>,
     ) -> Self {
+        let run = Rc::new(Run::sharing(set, budget));
+        if files.front().and_then(|file| file.header).is_some_and(|header| header.sequence > 0) {
+            run.has_lost_beginning();
+        }
         let since = since.map_or(0, |since| pass_over(&mut files, since, set));
         Source {
-            run: Rc::new(Run::sharing(set, budget)),
+            run,
             set,
             steps: Steps::default(),
             set_back: false,
