@@ -687,6 +687,21 @@ fn verify_says_what_is_wrong() {
 }
 
 /// Old segments are deleted in normal operation, one at a time: what is left is sound. So it is if a time passes over them.
+/// Not all names of files are text.
+#[cfg(target_os = "linux")]
+#[test]
+fn verify_tells_of_files_with_any_name() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    fs::create_dir(here.join("log")).unwrap();
+    fs::write(here.join("log").join(std::ffi::OsStr::from_bytes(b"a\xff.iocrec")), "x").unwrap();
+    for format in [&["--json"][..], &["--format", "jsonl"], &["--format", "csv"]] {
+        let (code, out, err) = run(here, &[&["verify", "log"][..], format].concat());
+        assert!(code == 1 && out.contains("a\u{fffd}.iocrec"), "{format:?}: {code} {out}{err}");
+    }
+}
+
 #[test]
 fn a_run_without_its_first_segment_is_sound() {
     let directory = tempfile::tempdir().unwrap();

@@ -8,8 +8,8 @@ use crate::time::Zone;
 use crate::words::counted;
 use iocrec_log::reader::{Fault, Finding, Findings};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io;
-use std::path::Path;
 
 #[derive(Serialize)]
 struct RunLine<'a> {
@@ -32,7 +32,8 @@ struct RunLine<'a> {
 
 #[derive(Serialize)]
 struct FindingLine<'a> {
-    segment: &'a Path,
+    /// Its path. Not all names of files are text.
+    segment: Cow<'a, str>,
     offset: u64,
     length: u64,
     blocks: u32,
@@ -54,7 +55,7 @@ struct LossLine<'a> {
 
 #[derive(Serialize)]
 struct UnreadableLine<'a> {
-    path: &'a Path,
+    path: Cow<'a, str>,
     reason: String,
 }
 
@@ -66,7 +67,7 @@ pub fn is_sound(runs: &[(u128, Findings)], unreadable: &[Unreadable]) -> bool {
 fn line<'a>(run: u128, found: &'a Findings, zone: &Zone) -> RunLine<'a> {
     let time = |time: i64| zone.format(time, 3);
     let finding = |finding: &'a Finding| FindingLine {
-        segment: &finding.segment,
+        segment: finding.segment.to_string_lossy(),
         offset: finding.offset,
         length: finding.length,
         blocks: finding.blocks,
@@ -117,7 +118,7 @@ pub fn json(
     let lines = runs.iter().map(|(run, found)| line(*run, found, zone)).collect();
     let unreadable_lines = unreadable
         .iter()
-        .map(|log| UnreadableLine { path: &log.path, reason: log.reason.to_string() })
+        .map(|log| UnreadableLine { path: log.path.to_string_lossy(), reason: log.reason.to_string() })
         .collect();
     let all = All { sound: is_sound(runs, unreadable), runs: lines, unreadable: unreadable_lines };
     out.pretty_json(&all)
@@ -140,7 +141,7 @@ struct Row<'a> {
     first: Option<&'a str>,
     last: Option<&'a str>,
     count: Option<u64>,
-    segment: Option<&'a Path>,
+    segment: Option<&'a str>,
     offset: Option<u64>,
     length: Option<u64>,
     cause: Option<&'a str>,
@@ -148,7 +149,7 @@ struct Row<'a> {
     from: Option<&'a str>,
     to: Option<&'a str>,
     source: Option<&'static str>,
-    path: Option<&'a Path>,
+    path: Option<Cow<'a, str>>,
     reason: Option<String>,
 }
 
@@ -183,7 +184,7 @@ pub fn rows(
                 what: "finding",
                 segments: Some(u64::from(finding.segments)),
                 blocks: Some(u64::from(finding.blocks)),
-                segment: Some(finding.segment),
+                segment: Some(&finding.segment),
                 offset: Some(finding.offset),
                 length: Some(finding.length),
                 cause: Some(&finding.cause),
@@ -207,7 +208,7 @@ pub fn rows(
     }
     for log in unreadable {
         let reason = Some(log.reason.to_string());
-        write(&Row { what: "unreadable", path: Some(&log.path), reason, ..Row::default() })?;
+        write(&Row { what: "unreadable", path: Some(log.path.to_string_lossy()), reason, ..Row::default() })?;
     }
     Ok(())
 }
@@ -260,7 +261,7 @@ fn one(out: &mut Out, found: &Finding, line: &FindingLine) -> io::Result<()> {
     if let Fault::Unreadable(reason) = &found.fault {
         add!(out, "  {word}  {reason}"); // names the file
     } else {
-        add!(out, "  {word}  {}", line.segment.display());
+        add!(out, "  {word}  {}", line.segment);
         if line.length > 0 {
             add!(out, " at byte {}, {} bytes", line.offset, line.length);
         }
