@@ -23,12 +23,9 @@ command! {
 impl Command for Mark {
     /// Writes the mark; on return it is on the disk.
     fn run(self) -> Result<(), Failure> {
-        if self.text.is_empty() {
-            return Err(UsageError::NoText.into());
-        }
         let text = self.text.join(" ");
         if text.trim().is_empty() {
-            return Err(Failure::Failed("a mark needs a text".into()));
+            return Err(UsageError::NoText.into());
         }
         if text.len() > MAX_BYTES {
             let line = format!("a mark of {} bytes is too long; the limit is {MAX_BYTES}", text.len());

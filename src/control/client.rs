@@ -160,11 +160,16 @@ fn find(directory: &Path) -> Result<UnixStream, AskError> {
     if let Some(stream) = found {
         return Ok(stream);
     }
-    let mut holders = File::open(directory).map(|handle| directory::holders(&handle)).unwrap_or_default();
+    // whether there is one can't be told of a directory that can't be opened
+    let handle = match File::open(directory) {
+        Ok(handle) => handle,
+        Err(error) => return Err(AskError::Directory { path, error }),
+    };
+    let mut holders = directory::holders(&handle);
     // a recorder comes first
     holders.sort_by_key(|holder| holder.kind != HolderKind::Recorder);
     let holder = holders.into_iter().next();
-    let is_locked = is_locked(directory);
+    let is_locked = matches!(handle.try_lock_shared(), Err(TryLockError::WouldBlock));
     let has_recorder = holder.as_ref().is_some_and(|holder| holder.kind == HolderKind::Recorder);
     if impostor && (has_recorder || holder.is_none() && is_locked) {
         return Err(AskError::Impostor { path, who: NameHolder::of(&name, owner).text });
@@ -184,10 +189,4 @@ fn reach_patiently(name: &str) -> Result<UnixStream, Errno> {
         }
     }
     Err(Errno::EAGAIN)
-}
-
-/// Whether some process has locked the directory.
-fn is_locked(directory: &Path) -> bool {
-    let lock = File::open(directory).map(|handle| handle.try_lock_shared());
-    matches!(lock, Ok(Err(TryLockError::WouldBlock)))
 }

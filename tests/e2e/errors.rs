@@ -117,6 +117,7 @@ fn bad_options_are_bad_usage() {
     expect_usage(&agent(&["record", "--dir", "/tmp/x", "--pid", "me"]), &["--pid", "me"]);
     expect_usage(&agent(&["record", "--dir", "/tmp/x", "--port", "70000"]), &["--port", "70000"]);
     expect_usage(&agent(&["record", "--dir", "/tmp/x", "--tier", "best"]), &["--tier", "best"]);
+    expect_usage(&agent(&["mark", "--dir", "/tmp/x", ""]), &["a mark needs a text"]);
     expect_usage(&reader(&["puts"]), &[]);
     let log = concat!(env!("CARGO_MANIFEST_DIR"), "/log/tests/golden/v1-columns.iocrec");
     expect_usage(&reader(&["puts", log, "--format", "nonsense"]), &["nonsense"]);

@@ -129,6 +129,14 @@ fn a_user_who_may_not_ask() {
     }
     records(&recorder, &log);
     assert!(recorder.stop().success(), "{}", recorder.errors());
+    // who can't look into the directory does not know whether a recorder writes to it
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o700)).expect("it is closed");
+    for arguments in [&["status", "--dir", &log][..], &["mark", "--dir", &log, "x"]] {
+        let asked = run(Command::new(&program).args(arguments).uid(NOBODY).gid(NOBODY));
+        let line = line_of(&asked);
+        assert_eq!(asked.status.code(), Some(1), "{line}");
+        assert!(line.contains("Permission denied") && !line.contains("no recorder"), "{line}");
+    }
 }
 
 /// Directories that others may write to, or own.
