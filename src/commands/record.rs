@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use iocrec_cli::command;
 use iocrec_log::storage::{Directory, WallClock};
-use iocrec_log::writer::{self, Status, Writer};
+use iocrec_log::writer::{self, Status, WriteError, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 use nix::sys::stat::{umask, Mode};
@@ -18,7 +18,7 @@ use super::values::{duration, size, time_step};
 use super::{reading, recording, Command};
 use crate::control::{self, Reply};
 use crate::directory::Guard;
-use crate::failure::Failure;
+use crate::failure::{Failure, UsageError};
 use crate::linux::ending::Ends;
 use crate::linux::signals::{self, HangUp};
 use crate::recorder;
@@ -124,7 +124,13 @@ impl Command for Record {
             ..writer::Options::default()
         };
         let run = run_id().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
-        let writer = Writer::open(directory, options, run)?;
+        let writer = Writer::open(directory, options, run).map_err(|error| match error {
+            // a service manager does not try again with these
+            WriteError::DiskTooSmall(..) | WriteError::PinShare(_) => {
+                UsageError::Value(error.to_string()).into()
+            }
+            error => Failure::from(error),
+        })?;
         let ends = match clock {
             Some(_) => {
                 recording::drop_privileges(is_foreign(&self.dir));

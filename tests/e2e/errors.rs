@@ -179,10 +179,10 @@ fn a_directory_that_cannot_be_is_named() {
 #[test]
 fn too_small_a_cap_is_refused() {
     let Some(rig) = Rig::new("small-cap") else { return };
-    let output = agent(&["record", "--dir", &rig.log(), "--max-disk", "10k", "--duration", "1s"]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(FAILURE | USAGE)), "{errors}");
-    assert!(errors.contains("--max-disk"), "{errors}");
+    let log = rig.log();
+    for (option, value) in [("--max-disk", "10k"), ("--pin-share", "76")] {
+        expect(&agent(&["record", "--dir", &log, "--duration", "1s", option, value]), USAGE, &[option]);
+    }
 }
 
 #[test]
