@@ -285,7 +285,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Usage(error) => error.fmt(f),
             Failure::Output { file: Some(file), error } => {
-                write!(f, "can't write {}: {error}; name another file with -o", file.display())
+                write!(f, "can't write {}: {error}; name another file", file.display())
             }
             Failure::Output { file: None, error } => {
                 write!(f, "can't write to standard output: {error}; try -o FILE")

@@ -21,6 +21,9 @@ macro_rules! commands {
         }
 
         impl AnyCommand {
+            /// The names of all commands.
+            pub const NAMES: &[&str] = &[$($name,)*];
+
             /// The command and its name.
             pub fn get(&self) -> (&'static str, &dyn Command) {
                 match self {

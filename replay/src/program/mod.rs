@@ -1,8 +1,8 @@
 //! The program `iocreplay`: reads the arguments, runs one command, and turns the result into an exit code.
 
 use crate::commands::command::Outcome;
-use crate::commands::Arguments;
 use crate::destination::Destination;
+use crate::commands::{AnyCommand, Arguments};
 use crate::failure::{self, Failure, UsageError};
 use crate::out::{line, Out};
 use crate::terminal::{self, progress, style};
@@ -48,14 +48,34 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
         }
         Err(EarlyExit { output, status: Ok(()) }) => Ok(Request::Text(output)),
         Err(EarlyExit { output, status: Err(()) }) => {
-            let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-            let mut reason = lines.join(" ");
-            if !reason.contains("--help") {
-                reason.push_str("; see iocreplay --help");
-            }
-            Err(UsageError::Rejected(reason).into())
+            Err(UsageError::Rejected(rejection(&output, &arguments)).into())
         }
     }
+}
+
+/// The line for arguments that argh rejects with this text: what is wrong, and the help that lists what is right.
+fn rejection(text: &str, arguments: &[&str]) -> String {
+    let name = arguments.first().copied();
+    let command = name.filter(|name| AnyCommand::NAMES.contains(name));
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut reason = match name {
+        None => format!("no command; choose one of {}", AnyCommand::NAMES.join(" ")),
+        Some(name) if command.is_none() && !name.starts_with('-') => format!("there is no command '{name}'"),
+        _ => lines().collect::<Vec<&str>>().join(" "),
+    };
+    // argh takes a value behind a blank only
+    let joined = reason.strip_prefix("Unrecognized argument: --").and_then(|option| option.split_once('='));
+    if let Some(separate) = joined.map(|(option, value)| format!("; write --{option} {value}")) {
+        reason.push_str(&separate);
+    }
+    if !reason.contains("--help") {
+        reason.push_str("; see iocreplay ");
+        if let Some(command) = command {
+            reason.extend([command, " "]);
+        }
+        reason.push_str("--help");
+    }
+    reason
 }
 
 /// Commands whose operands are times.
