@@ -70,8 +70,8 @@ pub struct Held {
     /// Names of containers and pods.
     pods: BTreeSet<String>,
     clients: bool,
-    /// Wall-clock times of the first event, and of the last or the last reading of the clock: where nothing happened, it
-    /// shows that the recorder ran.
+    /// Wall-clock times of the first event, and of the last, the last reading of the clock or the end of the recording: where
+    /// nothing happened, these show that the recorder ran.
     span: Option<(i64, i64)>,
     puts: bool,
     processing: bool,
@@ -128,7 +128,7 @@ impl Held {
             Fact::ConsoleLine(_) | Fact::ConsoleLeftOut(_) | Fact::GivingUp(_) => self.console = true,
             Fact::Stuck(_) | Fact::ScanOverruns(_) | Fact::QueueFill(_) => self.stuck = true,
             Fact::IoUse(_) => self.files = true,
-            Fact::Clock(_) => {}
+            Fact::Clock(_) | Fact::SegmentEnd(_) => {}
             _ => return,
         }
         match fact {
@@ -235,7 +235,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Console => "no line matches",
                 Kind::Health | Kind::Happened | Kind::Metrics => "nothing of it matches",
                 Kind::Files => "no file matches",
-                Kind::Stuck => "no thread that stood still and no late scan matches",
+                Kind::Stuck => "no thread that stood still, no late scan and no full queue matches",
             };
             let all = match (filter.narrows(), filter.count()) {
                 (true, 2..) => " all filters at once; leave a filter out, or",
@@ -263,7 +263,7 @@ impl Held {
                  had), or recording was off (--no-process)"
             }
             Kind::Clients if !self.clients => {
-                "these logs hold no Channel Access clients: none was connected to an IOC that had been found, or \
+                "these logs hold no clients: none was connected to an IOC that had been found, or \
                  recording was off (--no-puts)"
             }
             Kind::Chains if !self.processing && !self.puts && self.packets_only => {
@@ -290,8 +290,8 @@ impl Held {
                 "these logs hold nothing of what IOCs did with files: it is recorded with iocrec record --io"
             }
             Kind::Stuck if !self.stuck => {
-                "these logs hold no thread that stood still and no late scan: there was none, or an older iocrec \
-                 recorded them"
+                "these logs hold no thread that stood still, no late scan and no full queue: none was seen, as far as \
+                 such are looked for (docs/stuck.md), or an older iocrec recorded them"
             }
             Kind::Puts if !self.puts => {
                 "these logs hold no puts: nobody wrote to a PV of an IOC that had been found, or recording was off \

@@ -978,6 +978,12 @@ fn an_empty_answer_says_why() {
     ));
     write_events(&here.join("quiet"), "box1", 9, quiet);
     says(&["puts", "quiet", "--since", "2026-09-21T14:13:30Z"], &["no put matches at that time"]);
+    common::write_events_later(&here.join("calm"), "box1", 10, 0, common::happenings(), 8 * SECOND);
+    says(&["puts", "calm", "--since", "2026-09-21T14:13:26Z"], &["no put matches at that time"]);
+    says(
+        &["puts", "calm", "--since", "2026-09-21T14:13:29Z"],
+        &["nothing was recorded", "14:13:28.000+00:00"],
+    );
     let only_marks = vec![(SECOND, iocrec_log::event::Fact::Mark("x".into()))];
     write_events(&here.join("idle"), "box1", 8, only_marks);
     says(&["puts", "idle"], &["hold no puts", "--no-puts"]);
