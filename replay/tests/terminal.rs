@@ -137,8 +137,14 @@ fn colours_are_shown_only_to_people() {
     let directory = tempfile::tempdir().unwrap();
     common::write_log(directory.path(), "box1", 1);
     let log = directory.path().to_str().unwrap();
-    let commands: [&[&str]; 3] =
-        [&["puts", "--utc", log], &["traces", "--utc", log], &["why", "R:FAR", "--utc", log]];
+    let commands: [&[&str]; 6] = [
+        &["puts", "--utc", log],
+        &["traces", "--utc", log],
+        &["why", "R:FAR", "--utc", log],
+        &["alarms", "--utc", log],
+        &["values", "*", "--utc", log],
+        &["at", "2026-09-21T14:13:22Z", "--utc", log],
+    ];
     for command in commands {
         let [plain, _] = run(command, To::Pipe, To::Pipe, &[]);
         assert!(!plain.contains('\x1b') && !plain.is_empty());
@@ -146,8 +152,13 @@ fn colours_are_shown_only_to_people() {
         let codes = ["\x1b[31m", "\x1b[33m", "\x1b[35m", "\x1b[0m"];
         let without = codes.iter().fold(coloured.clone(), |text, code| text.replace(code, ""));
         assert_eq!(without.replace("\r\n", "\n"), plain);
-        if command[0] != "why" {
-            assert!(coloured.contains("\x1b[31mdenied"), "{coloured:?}");
+        match command[0] {
+            "puts" | "traces" => assert!(coloured.contains("\x1b[31mdenied"), "{coloured:?}"),
+            "why" => {}
+            _ => assert!(
+                coloured.contains("  \x1b[31mMAJOR\x1b[0m ") || coloured.contains("-> \x1b[31mMAJOR\x1b[0m "),
+                "{coloured:?}"
+            ),
         }
         for environment in [("NO_COLOR", "1"), ("TERM", "dumb")] {
             let [refused, _] = run(command, To::Terminal, To::Terminal, &[environment]);

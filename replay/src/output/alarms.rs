@@ -5,6 +5,7 @@ use crate::model::alarms::{Alarm, AlarmLine, Source, Until, What};
 use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::putlog::PutLine;
 use crate::model::value;
+use crate::out::Out;
 use crate::output::format::Format;
 use crate::output::rows;
 use crate::time::{Zone, SECOND};
@@ -15,6 +16,7 @@ use iocrec_log::event::Value;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::io;
 
 /// The formats.
 pub static FORMATS: [Format<AlarmLine>; 3] = rows::formats();
@@ -111,18 +113,33 @@ impl Row for AlarmLine {
     }
 
     fn text(&self, zone: &Zone) -> String {
+        self.text_and_alarm(zone).0
+    }
+
+    fn write_text(&self, out: &mut Out, zone: &Zone) -> io::Result<()> {
+        let (text, at) = self.text_and_alarm(zone);
+        rows::write_with_alarm(out, &text, at, self.to)
+    }
+}
+
+impl AlarmLine {
+    /// The line of text, and the byte at which the alarm begins.
+    fn text_and_alarm(&self, zone: &Zone) -> (String, usize) {
         let time = match self.what {
             What::Still => "at the end".to_owned(),
             _ => zone.format(self.time, 6),
         };
         let mut line = format!("{time:<32}  {:<20}  ", self.place.record);
+        let mut at = line.len();
         let ioc = match &*self.place.ioc {
             "" => "-",
             ioc => ioc,
         };
         match self.what {
             What::Change => {
-                let _ = write!(line, "{:<28}", format!("{} -> {}", alarm(self.from), alarm(self.to)));
+                let from = format!("{} -> ", alarm(self.from));
+                at += from.len();
+                let _ = write!(line, "{:<28}", from + &alarm(self.to));
                 let _ = write!(line, "  {:<12}  {ioc:<10}", shown(&self.value, self.text.as_deref()));
                 let _ = write!(line, "  {:<10}", lasted(self));
                 cause_of(&mut line, self);
@@ -147,13 +164,16 @@ impl Row for AlarmLine {
                     let _ = write!(line, "  {status}");
                 }
             }
-            What::Still => still(&mut line, self, ioc, zone),
+            What::Still => {
+                still(&mut line, self, ioc, zone);
+                at += line.get(at..).and_then(|still| still.find(&alarm(self.to))).unwrap_or_default();
+            }
         }
         if let Some(unseen) = &self.unseen {
             let _ = write!(line, "; perhaps not all of the time ({unseen})");
         }
         line.truncate(line.trim_end().len());
-        line
+        (line, at)
     }
 }
 

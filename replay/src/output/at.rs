@@ -4,11 +4,13 @@ use super::rows::{self, Row};
 use crate::answers::states::state::{FieldState, Seen};
 use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::value;
+use crate::out::Out;
 use crate::output::format::Format;
 use crate::time::Zone;
 use crate::words::age::age;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::io;
 
 /// The formats; the first is the default.
 pub static FORMATS: [Format<AtRow>; 3] = rows::formats();
@@ -94,15 +96,30 @@ impl Row for AtRow {
         }
     }
 
-    /// `PV  VALUE  ALARM  AGE  IOC  DOUBT`: parts of varying length are padded to their usual width.
     fn text(&self, zone: &Zone) -> String {
+        self.text_and_alarm(zone).0
+    }
+
+    fn write_text(&self, out: &mut Out, zone: &Zone) -> io::Result<()> {
+        let (text, at) = self.text_and_alarm(zone);
+        let alarm = self.field.seen.as_ref().and_then(|seen| seen.alarm);
+        rows::write_with_alarm(out, &text, at, alarm)
+    }
+}
+
+impl AtRow {
+    /// `PV  VALUE  ALARM  AGE  IOC  DOUBT`: parts of varying length are padded to their usual width. And the byte at which
+    /// ALARM begins.
+    fn text_and_alarm(&self, zone: &Zone) -> (String, usize) {
         let field = &self.field;
         let ioc = if field.key.0.ioc.is_empty() { "-".to_owned() } else { field.place() };
         let seen = field.seen.as_ref().filter(|_| field.is_known());
         let alarm = seen.and_then(|seen| seen.alarm);
         let alarm = alarm.map_or(String::new(), |(severity, status)| enum_strings::alarm(severity, status));
         let age = seen.map_or(String::new(), |seen| self.age(seen));
-        let mut text = format!("{:<24}  {:<20}  {alarm:<14}  {age:<16}  {ioc:<10}", field.pv(), shown(field));
+        let mut text = format!("{:<24}  {:<20}  ", field.pv(), shown(field));
+        let at = text.len();
+        let _ = write!(text, "{alarm:<14}  {age:<16}  {ioc:<10}");
         if let Some(doubt) = &field.doubt {
             let _ = write!(text, "  {doubt}");
         }
@@ -110,11 +127,9 @@ impl Row for AtRow {
             let _ = write!(text, ", {}", between(when, zone));
         }
         text.truncate(text.trim_end().len());
-        text
+        (text, at)
     }
-}
 
-impl AtRow {
     /// For how long the field had had its value.
     fn age(&self, seen: &Seen) -> String {
         match seen.set() {

@@ -4,7 +4,9 @@
 //! file, in the same order. Keys never change; add new ones at the end.
 
 use super::format::{Format, Writer};
-use crate::out::{line, Out};
+use crate::model::enum_strings;
+use crate::out::{add, line, Out};
+use crate::terminal::style::Style;
 use crate::time::Zone;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -33,6 +35,24 @@ pub trait Row {
     fn write_text(&self, out: &mut Out, zone: &Zone) -> io::Result<()> {
         line!(out, "{}", self.text(zone))
     }
+}
+
+/// Writes a line of text, with the alarm that begins at a byte of it in its style.
+///
+/// # Errors
+/// If the output can't be written.
+pub fn write_with_alarm(out: &mut Out, text: &str, at: usize, alarm: Option<(u16, u16)>) -> io::Result<()> {
+    let parts = alarm.and_then(|(severity, status)| {
+        let (before, rest) = text.split_at_checked(at)?;
+        let shown = enum_strings::alarm(severity, status);
+        Some((before, Style::of_severity(severity), rest.strip_prefix(&*shown)?, shown))
+    });
+    let Some((before, style, after, shown)) = parts else { return line!(out, "{text}") };
+    add!(out, "{before}");
+    out.style(style);
+    add!(out, "{shown}");
+    out.style(Style::Plain);
+    line!(out, "{after}")
 }
 
 /// The three formats of a listing: `text`, the default, `jsonl` and `csv`.
@@ -239,6 +259,25 @@ mod tests {
 
         fn text(&self, _: &Zone) -> String {
             format!("{}: {}", self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn an_alarm_in_its_style() {
+        let shown = |at: usize, alarm: Option<(u16, u16)>| {
+            let mut bytes = Vec::new();
+            let mut out = Out::new(&mut bytes);
+            out.use_styles(true);
+            write_with_alarm(&mut out, "MAJOR\u{e9}  MAJOR HIHI  x", at, alarm).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        let plain = "MAJOR\u{e9}  MAJOR HIHI  x\n";
+        assert_eq!(shown(9, Some((2, 3))), "MAJOR\u{e9}  \x1b[31mMAJOR HIHI\x1b[0m  x\n");
+        // what stands there is something else, or no place in the line
+        for (at, alarm) in
+            [(9, Some((3, 17))), (9, Some((0, 0))), (9, None), (6, Some((2, 3))), (usize::MAX, Some((2, 3)))]
+        {
+            assert_eq!(shown(at, alarm), plain);
         }
     }
 

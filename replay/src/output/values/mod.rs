@@ -9,7 +9,9 @@ pub use self::text::units;
 use super::format::Format;
 use super::rows::{self, Row};
 use crate::model::history::ValueLine;
+use crate::out::Out;
 use crate::time::Zone;
+use std::io;
 
 /// The formats; the first is the default.
 pub static FORMATS: [Format<ValueLine>; 4] =
@@ -23,6 +25,11 @@ impl Row for ValueLine {
     }
 
     fn text(&self, zone: &Zone) -> String {
-        text::text(self, zone)
+        text::text(self, zone).0
+    }
+
+    fn write_text(&self, out: &mut Out, zone: &Zone) -> io::Result<()> {
+        let (text, at) = text::text(self, zone);
+        rows::write_with_alarm(out, &text, at, self.alarm)
     }
 }

@@ -8,19 +8,21 @@ use crate::wording::origin;
 use iocrec_log::event::Value;
 use std::fmt::Write as _;
 
-/// `TIME  PV  VALUE  ALARM  CAUSE  IOC`: parts of varying length are padded to their usual width.
-pub fn text(line: &ValueLine, zone: &Zone) -> String {
+/// `TIME  PV  VALUE  ALARM  CAUSE  IOC`: parts of varying length are padded to their usual width. And the byte at which ALARM
+/// begins.
+pub fn text(line: &ValueLine, zone: &Zone) -> (String, usize) {
     let mut text = zone.format(line.time, 6);
     if let Some(unseen) = &line.unseen {
         let _ = write!(text, "  -- {}", self::unseen(unseen, line, zone));
-        return text;
+        return (text, usize::MAX);
     }
     let alarm = line.alarm.map_or(String::new(), |(severity, status)| enum_strings::alarm(severity, status));
     let ioc = if line.ioc.is_empty() { "-" } else { &line.ioc };
-    let _ =
-        write!(text, "  {:<20}  {:<16}  {alarm:<14}  {ioc:<10}  {}", line.pv(), shown(line), source(line));
+    let _ = write!(text, "  {:<20}  {:<16}  ", line.pv(), shown(line));
+    let at = text.len();
+    let _ = write!(text, "{alarm:<14}  {ioc:<10}  {}", source(line));
     text.truncate(text.trim_end().len());
-    text
+    (text, at)
 }
 
 /// What went unseen: since when, of what.
