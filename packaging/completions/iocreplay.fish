@@ -23,7 +23,7 @@ complete -c iocreplay -n __fish_use_subcommand -a health -d 'Show what the IOCs 
 complete -c iocreplay -n __fish_use_subcommand -a metrics -d 'Count and measure'
 complete -c iocreplay -n __fish_use_subcommand -a io -d 'Show what the IOCs did with files, sockets and devices'
 complete -c iocreplay -n __fish_use_subcommand -a stuck -d 'List the threads of IOCs that stood still though they should have run'
-complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
+complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the clients of Channel Access and PVAccess'
 complete -c iocreplay -n __fish_use_subcommand -a net -d 'Show what the network was doing'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
@@ -213,7 +213,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from undo' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l severity -x -d 'only changes from or to this severity or a higher one'
-complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l all -d 'also show each change of a record that flaps, and the alarms of records that have never processed'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l all -d 'also show each change of a record that flaps, and the alarm that records have until they first process'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'

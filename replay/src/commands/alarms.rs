@@ -60,7 +60,7 @@ command! {
         /// only changes from or to this severity or a higher one: MINOR, MAJOR or INVALID
         #[argh(option, default = "epics::alarm::NO_ALARM", from_str_fn(parse_severity), arg_name = "severity")]
         pub severity: u16,
-        /// also show each change of a record that flaps, and the alarms of records that have never processed
+        /// also show each change of a record that flaps, and the alarm that records have until they first process
         #[argh(switch)]
         pub all: bool,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,

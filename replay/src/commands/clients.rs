@@ -13,9 +13,9 @@ use crate::terminal::Terminal;
 use iocrec_cli::command;
 
 command! {
-    /// Show the Channel Access clients: who was connected to which IOC, from where and when, and what they wrote. User
-    /// and host are what the client claims. A client has a line for each IOC that it was connected to; with a time
-    /// range, only those connected then, and their puts then.
+    /// Show the clients of Channel Access and PVAccess: who was connected to which IOC, from where and when, and what
+    /// they wrote. User and host are what the client claims. A client has a line for each IOC that it was connected to;
+    /// with a time range, only those connected then, and their puts then.
     #[argh(subcommand, name = "clients")]
     pub struct Clients {
         /// output format: text (default), jsonl (a JSON object for each client) or csv

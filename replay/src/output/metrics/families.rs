@@ -99,7 +99,11 @@ pub(super) static FAMILIES: [Family; 18] = [
     gauge("epics.ioc.memory.resident", Unit::Bytes, "Resident memory."),
     gauge("epics.ioc.threads", Unit::Things("{thread}"), "Threads."),
     gauge("epics.ioc.descriptors", Unit::Things("{descriptor}"), "Open file descriptors."),
-    gauge("epics.ioc.clients", Unit::Things("{circuit}"), "Channel Access circuits that it serves."),
+    gauge(
+        "epics.ioc.clients",
+        Unit::Things("{circuit}"),
+        "Circuits of Channel Access and PVAccess that it serves.",
+    ),
     gauge("epics.ioc.channels", Unit::Things("{channel}"), "Channels on its circuits."),
     counter(
         "epics.ioc.chains.left_out",
