@@ -111,6 +111,38 @@ fn syslog_gets_each_line_once() {
     has("loss", 4, "lost 7 hits: the buffer was full");
 }
 
+/// An acknowledgement tells of an alarm, and changes none.
+#[test]
+fn acknowledgements_are_no_alarms() {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plant/log");
+    let here = tempfile::tempdir().unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let target = format!("udp://{}", udp.local_addr().unwrap());
+    let follow = ["follow", "--once", "--what", "alarms", "--pv", "LI:TEMP1", "--textfile", "counts.prom"];
+    let to = ["--syslog", target.as_str(), log];
+    let (code, shown, err) = run(here.path(), &[&follow[..], &to[..]].concat());
+    assert_eq!(code, 0, "{err}");
+    let mut buffer = [0; 4096];
+    let messages: Vec<Message> = shown
+        .lines()
+        .map(|_| {
+            let length = udp.recv(&mut buffer).unwrap();
+            parse(&buffer[..length])
+        })
+        .collect();
+    let acknowledged: Vec<u8> = messages
+        .iter()
+        .filter(|message| message.text.contains("acknowledge"))
+        .map(|message| message.severity)
+        .collect();
+    assert_eq!(acknowledged, [5, 5, 5], "{messages:#?}");
+    let text = fs::read_to_string(here.path().join("counts.prom")).unwrap();
+    let counts = text.lines().filter_map(|line| line.strip_prefix("iocrec_follow_alarms_total{"));
+    let counted: f64 = counts.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum();
+    assert_eq!(counted, (messages.len() - acknowledged.len()) as f64, "{text}");
+}
+
 #[test]
 fn hostile_names_stay_in_their_fields() {
     let here = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use crate::answers::inventory::Inventory;
 use crate::live::notes::Kind;
 use crate::live::row::Row;
 use crate::logs::Logs;
+use crate::model::alarms::What;
 use crate::model::enum_strings::severity_name;
 use crate::notices::Notices;
 use crate::destination::Destination;
@@ -59,7 +60,7 @@ impl Textfile {
                     [put.host.as_deref().unwrap_or_default(), put.ioc.as_deref().unwrap_or_default()];
                 count(&mut self.puts, &labels, 1);
             }
-            Row::Alarm(alarm) => {
+            Row::Alarm(alarm) if alarm.what == What::Change => {
                 let severity = alarm.to.map_or("unknown", |to| severity_name(to.0));
                 count(&mut self.alarms, &[&*alarm.place.host, &*alarm.place.ioc, severity], 1);
             }

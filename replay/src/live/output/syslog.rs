@@ -7,7 +7,7 @@
 use crate::live::notes::Grade;
 use crate::live::output::{event, sentence};
 use crate::live::row::Row;
-use crate::model::alarms::AlarmLine;
+use crate::model::alarms::{AlarmLine, What};
 use crate::output::console::said;
 use crate::output::rows::Row as Listed;
 use crate::time::Zone;
@@ -226,7 +226,7 @@ pub fn message(row: &Row, utc: &Zone) -> Option<String> {
 }
 
 fn of_alarm(alarm: &AlarmLine) -> Severity {
-    match alarm.to.map(|to| to.0) {
+    match alarm.to.map(|to| to.0).filter(|_| alarm.what != What::Acknowledged) {
         Some(epics::alarm::MINOR) => Severity::Warning,
         Some(epics::alarm::MAJOR | epics::alarm::INVALID) => Severity::Error,
         _ => Severity::Notice,
