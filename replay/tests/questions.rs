@@ -823,3 +823,19 @@ fn top_counts_what_processed() {
     let [slow, motor] = ["T:SLOW", "T:SP"].map(Json::from);
     assert_eq!(rows, [(&slow, &three, &three), (&motor, &three, &three)], "{err}");
 }
+
+/// As the put log and the values do, it names the states of a record.
+#[test]
+fn why_names_states() {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plant/log");
+    let here = tempfile::tempdir().unwrap();
+    let (code, text, err) = run(here.path(), &["why", "LI:VALVE", log]);
+    assert_eq!(code, 0, "{err}");
+    assert!(text.starts_with("LI:VALVE changed from 1 \"Open\" to 0 \"Closed\" at "), "{text}");
+    let (code, text, err) = run(here.path(), &["why", "--alarm", "LI:VALVE", log]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        text.starts_with("LI:VALVE went from MINOR STATE to NO_ALARM, value 0 \"Closed\", at "),
+        "{text}"
+    );
+}

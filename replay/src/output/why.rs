@@ -431,7 +431,7 @@ impl<'a> Why<'a> {
             anew: anew.map(|(time, value)| (zone.format(time, 9), value.as_ref().map(value::text))),
             others,
             pid,
-            text: (from.as_ref().map(value::text), value::text(&moment.value)),
+            text: moment.shown(from.as_ref(), self.pv.field == "VAL"),
             alarms: (before.alarm.filter(|_| changed), moment.alarm),
             lead,
         })

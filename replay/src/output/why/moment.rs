@@ -7,6 +7,7 @@ use crate::model::chain::{Chain, Span, SpanKind, Trigger};
 use crate::model::roots::Roots;
 use crate::model::run::{field_name, record_name, HeldIoc};
 use crate::model::{outcome, putlog, value};
+use crate::model::{enum_strings, outcome, value};
 use crate::time::SECOND;
 use iocrec_log::event::Value;
 use std::collections::VecDeque;
@@ -114,6 +115,26 @@ impl Moment {
         let held = Rc::clone(held);
         let (value, chain, path) = (value.clone(), Rc::clone(chain), path.clone());
         Moment { time: *time, even: *even, value, alarm: *alarm, chain, path, life: life.clone(), held }
+    }
+
+    /// The value before it, if it is known, and that which it left, as texts; of a record's value with the names of states as
+    /// they were then.
+    pub(super) fn shown(&self, before: Option<&Value>, is_value: bool) -> (Option<String>, String) {
+        let own = own(self).filter(|_| is_value).and_then(|(chain, span)| match &span.kind {
+            SpanKind::Process(process) => Some((chain, span, process.record)),
+            SpanKind::Put(put) => Some((chain, span, put.record?)),
+            SpanKind::Link(_) => None,
+        });
+        let shown = |value: &Value, is_before: bool| {
+            let mut text = value::text(value);
+            let state = own.and_then(|(chain, span, record)| {
+                let time = if is_before { span.start } else { span.end };
+                enum_strings::state(&chain.run.context(), record, time, value)
+            });
+            enum_strings::push(&mut text, state.as_deref());
+            text
+        };
+        (before.map(|value| shown(value, true)), shown(&self.value, false))
     }
 
     /// When the record began to process; `None` if it was not processed but written.
