@@ -83,8 +83,9 @@ impl fmt::Display for WrongOperands {
             ),
             WrongOperands::AfterLog { operand, log, usage } => write!(
                 f,
-                "{operand} is neither a log (no such file or directory) nor a {} before the logs; correct its path, or \
+                "{operand} is neither a log (no such file or directory) nor {} {} before the logs; correct its path, or \
                  write it before {log}",
+                if usage.name == "IOC" { "an" } else { "a" },
                 usage.name
             ),
             WrongOperands::NoSuchLog { path } => {

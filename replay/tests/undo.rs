@@ -213,7 +213,7 @@ fn what_can_not_be_put_back_is_said() {
         &[("T:CUT", &long, "short"), ("T:SAME", "a", "a"), ("T:PLAIN", "before", "after")],
     );
     let (script, said) = undo(here, &[]);
-    assert!(said.contains("1 PVs have the value that they had before"), "{said}");
+    assert!(said.contains("1 PV has the value that it had before"), "{said}");
     let cut = "T:CUT is left out: its value before the put is not known, or not all of it";
     assert!(said.contains(cut), "{said}");
     assert!(script.contains("back one after before '' T:PLAIN T:PLAIN before"), "{script}");

@@ -216,16 +216,17 @@ fn summarize(counts: &[usize; Difference::ALL.len()]) {
     };
     let (changed, unknown) = (count(Difference::Changed), count(Difference::Unknown));
     let mut parts = vec![format!("{changed} of {} PVs had another value", counts.iter().sum::<usize>())];
-    for (count, words) in [
-        (unknown, "are unknown at one of the times"),
-        (count(Difference::Ended), "are gone: their IOC has ended"),
-        (count(Difference::Back), "changed and had the same value again"),
-        (count(Difference::Anew), "had the same value in an IOC that was started anew"),
-        (count(Difference::Doubtful), "had the same value, but may have changed unseen"),
-        (count(Difference::Nothing), "are unknown at both times"),
+    for (count, verb, words) in [
+        (unknown, "are ", "unknown at one of the times"),
+        (count(Difference::Ended), "are ", "gone: the IOC has ended"),
+        (count(Difference::Back), "", "changed and had the same value again"),
+        (count(Difference::Anew), "", "had the same value in an IOC that was started anew"),
+        (count(Difference::Doubtful), "", "had the same value, but may have changed unseen"),
+        (count(Difference::Nothing), "are ", "unknown at both times"),
     ] {
+        let verb = if count == 1 && verb == "are " { "is " } else { verb };
         if count > 0 {
-            parts.push(format!("{count} {words}"));
+            parts.push(format!("{count} {verb}{words}"));
         }
     }
     Terminal.report(&parts.join(", "));

@@ -70,13 +70,26 @@ impl Command for Undo {
 
 /// Reports puts that need no line in the script.
 fn report(plan: &Plan) {
-    for (count, words) in [
-        (plan.refused, "puts were refused: there is nothing to undo"),
-        (plan.acknowledgements, "acknowledgements of alarms can't be undone"),
-        (plan.unchanged, "PVs have the value that they had before"),
-        (plan.unnamed, "puts went to records or fields that the log does not name: they are not undone"),
+    for (count, of_one, of_more) in [
+        (
+            plan.refused,
+            "put was refused: there is nothing to undo",
+            "puts were refused: there is nothing to undo",
+        ),
+        (
+            plan.acknowledgements,
+            "acknowledgement of an alarm can't be undone",
+            "acknowledgements of alarms can't be undone",
+        ),
+        (plan.unchanged, "PV has the value that it had before", "PVs have the value that they had before"),
+        (
+            plan.unnamed,
+            "put went to a record or field that the log does not name: it is not undone",
+            "puts went to records or fields that the log does not name: they are not undone",
+        ),
     ] {
         if count > 0 {
+            let words = if count == 1 { of_one } else { of_more };
             Terminal.report(&format_args!("{count} {words}"));
         }
     }

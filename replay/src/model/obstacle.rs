@@ -191,9 +191,9 @@ impl fmt::Display for Obstacle {
             Obstacle::PhoebusNotConnected(text) => {
                 return write!(f, "Phoebus takes \"{text}\" for a PV that is not connected");
             }
-            Obstacle::WrittenLater(user) => {
-                return write!(f, "{} wrote to it later", user.as_deref().unwrap_or("somebody else"));
-            }
+            // a user may be called nobody
+            Obstacle::WrittenLater(Some(user)) => return write!(f, "the user {user} wrote to it later"),
+            Obstacle::WrittenLater(None) => "somebody else wrote to it later",
         })
     }
 }

@@ -256,7 +256,7 @@ fn threads(out: &mut Out, last: &Last) -> io::Result<()> {
         )
     };
     let lines: Vec<String> = last.threads.iter().map(text).collect();
-    part.lines(&lines, MOST_THREADS, false, "other threads did something earlier")
+    part.lines(&lines, MOST_THREADS, false, "more that did something earlier")
 }
 
 fn put_text(put: &PutLine, end: i64, zone: &Zone) -> String {
@@ -396,7 +396,7 @@ fn clients(out: &mut Out, last: &Last) -> io::Result<()> {
     let lines: Vec<String> = clients.into_iter().map(text).collect();
     match lines.is_empty() {
         true => part.line("none was seen to be connected at the end"),
-        false => part.lines(&lines, MOST_CLIENTS, false, "more were connected; see iocreplay clients"),
+        false => part.lines(&lines, MOST_CLIENTS, false, "more connected; see iocreplay clients"),
     }
 }
 

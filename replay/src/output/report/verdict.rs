@@ -6,7 +6,8 @@
 //!    nothing is known, then exit status 0; of equal ones the first. Without an end it is about the loss that lasted
 //!    longest; without a loss about the first record that went into the worst alarm; else it says that nothing ended.
 //! 2. It counts puts from outside in the minute before that, and those who made them: users as clients claim them; the
-//!    IOC shell and the CA links of another IOC count as one each. If nothing ended: in the whole log.
+//!    IOC shell and the CA links of another IOC count as one each. If nothing ended, was lost or went
+//!    into alarm: in the whole log.
 //! 3. It counts the records that went MAJOR or INVALID in that minute. A record that was in alarm when it was first seen
 //!    did not go there.
 //! 4. It names the record that CP links or events processed most often within 250 ms of that minute, if that was 1000
