@@ -240,6 +240,7 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
             let all = match (filter.narrows(), filter.count()) {
                 (true, 2..) => " all filters at once; leave a filter out, or",
                 (true, _) => ";",
+                (false, 0) => ";",
                 (false, _) => " at that time;",
             };
             format!("{nothing}{all} see iocreplay info")

@@ -985,6 +985,7 @@ fn an_empty_answer_says_why() {
         &["puts", "calm", "--since", "2026-09-21T14:13:29Z"],
         &["nothing was recorded", "14:13:28.000+00:00"],
     );
+    says(&["logs", "calm", "--kind", "ends"], &["nothing of it matches; see iocreplay info"]);
     let only_marks = vec![(SECOND, iocrec_log::event::Fact::Mark("x".into()))];
     write_events(&here.join("idle"), "box1", 8, only_marks);
     says(&["puts", "idle"], &["hold no puts", "--no-puts"]);

@@ -203,6 +203,10 @@ fn every_kind_of_line_in_every_format() {
         let count = all.iter().filter(|row| row["kind"] == kind.as_str()).count();
         assert_eq!(of_kind.len(), count, "{kind}");
     }
+    // who was answered does not go on
+    let at = |time: &str| rows(here, &["--kind", "searched", "--since", time]);
+    let is_in = |rows: &[serde_json::Value]| rows.iter().any(|row| row["pv"] == "TWO:HAVE");
+    assert!(is_in(&at("2026-09-21T14:13:22Z")) && !is_in(&at("2026-09-21T14:13:23Z")));
     for part in [
         "NOBODY:HAS searched for by carol 10.0.0.5:50001 (\"caget X\", pid 4711), 12 times",
         ": no answer was seen\n",
@@ -278,6 +282,9 @@ fn an_answer_that_was_not_seen() {
         r#""T:FOUND" "searched" "served" 13:31 ["10.0.0.9:5064"]"#,
     ];
     assert_eq!(told, expected);
+    let later = rows(here, &["--all", "--since", "2026-09-21T14:15:15Z"]);
+    let pvs: Vec<&str> = later.iter().filter_map(|row| row["pv"].as_str()).collect();
+    assert!(pvs.contains(&"T:NOWHERE") && !pvs.contains(&"T:FOUND"), "{pvs:?}");
     let text = works(here, &["--all"]);
     for part in [
         "served to this address by 10.0.0.9:5064 since 2026-09-21T14:13:31.000+00:00; its answer was not seen",

@@ -226,8 +226,10 @@ impl NetLine {
     /// Whether it was there at some time of the filter's range, and has all else that the filter asks for.
     fn is_wanted(&self, filter: &Filter) -> bool {
         let last = self.last.unwrap_or(self.since);
-        // a client may search ever more seldom
-        let may_go_on = matches!(self.kind, Kind::Unanswered | Kind::Searched) && self.going_on.is_none();
+        // a client may search ever more seldom, but for a name that it has found no longer
+        let is_found = self.kind == Kind::Searched && matches!(self.reason, "answered" | "served");
+        let is_search = matches!(self.kind, Kind::Unanswered | Kind::Searched);
+        let may_go_on = is_search && self.going_on.is_none() && !is_found;
         let goes_on = self.going_on == Some(true) || may_go_on;
         let in_time = filter.until.is_none_or(|until| self.since < until)
             && filter.since.is_none_or(|since| last >= since || goes_on);
