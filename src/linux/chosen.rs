@@ -45,6 +45,11 @@ impl Chosen {
         Chosen { users, pods, node: node.unwrap_or_default() }
     }
 
+    /// Whether nothing was named.
+    pub fn are_all(&self) -> bool {
+        self.users.are_all() && self.pods.is_empty()
+    }
+
     /// Whether a process is among them. One that has ended is not, if anything was named.
     pub fn have(&self, pid: u32) -> bool {
         self.users.have(pid) && self.is_in_container(pid)

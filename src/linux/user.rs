@@ -35,6 +35,11 @@ impl Users {
         words.iter().map(number).collect::<Result<_, _>>().map(Users)
     }
 
+    /// Whether no user is named.
+    pub fn are_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a process belongs to one of these users, by its effective user. A process that has ended belongs to
     /// nobody.
     pub fn have(&self, pid: u32) -> bool {

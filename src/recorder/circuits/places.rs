@@ -7,6 +7,7 @@ use nix::errno::Errno;
 
 use crate::ca;
 use crate::net::captures::{are_too_many, Wanted};
+use crate::net::filter::MAX_PORTS;
 use crate::net::Namespace;
 use crate::pva;
 use crate::recorder::env::Env;
@@ -25,7 +26,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// Places of the traced IOCs, and the recorder's own namespace. Ports that the user named count in all of them.
+    /// Places of the traced IOCs, and the recorder's own namespace, with the ports of servers that have ended not long ago. Ports
+    /// that the user named count in all of them.
     pub fn find(env: &Env<'_>, iocs: &mut Registry) -> Places {
         let own = std::process::id();
         let named = &env.options.ports;
@@ -58,6 +60,17 @@ impl Places {
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
         }
         recorded.sort_unstable();
+        for ended in env.run.ended_ports.iter().filter(|ended| env.now < ended.until) {
+            let Some(place) = wanted.get_mut(&ended.namespace) else { continue };
+            for (service, ports) in [(&ca::SERVICE, &ended.ca), (&pva::SERVICE, &ended.pva)] {
+                for port in ports {
+                    // those of servers that live need the room, and know what they are for
+                    if place.ports.len() < MAX_PORTS / 2 && !place.ports.has_any(*port) {
+                        place.ports.add(service, &[*port]);
+                    }
+                }
+            }
+        }
         for place in wanted.values_mut() {
             place.unknown = named.iter().copied().filter(|port| !place.ports.has_any(*port)).collect();
             place.ports.add(&ca::SERVICE, &place.unknown);
@@ -74,6 +87,8 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::service::Ports;
+    use crate::recorder::env::EndedPorts;
     use crate::recorder::testing::{Bench, FakeProcess, TestIoc, PID};
 
     /// Its clients' packets are captured there.
@@ -94,6 +109,36 @@ mod tests {
         }
         bench.procfs.remove(PID);
         assert!(wanted(&mut bench), "it is just ending");
+    }
+
+    /// Clients put to an IOC that has started again before the recorder has found it.
+    #[test]
+    fn ports_outlast_their_server_for_a_while_and_only_where_there_is_room() {
+        let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+        bench.procfs.set(PID, FakeProcess { start: 1, namespace: 7, ..FakeProcess::default() });
+        bench.trace(&ioc);
+        let ended = |namespace, ca: std::ops::Range<u16>, pva: &[u16]| EndedPorts {
+            until: 60,
+            namespace,
+            ca: ca.collect(),
+            pva: pva.to_vec(),
+        };
+        bench.run.ended_ports = vec![ended(7, 5064..5065, &[5075, 6000]), ended(8, 5066..5067, &[])];
+        let find = |bench: &mut Bench, now: u64, own: std::ops::Range<u16>| {
+            bench.clock.monotonic.set(now);
+            let cx = bench.context();
+            cx.iocs.iter_mut().for_each(|ioc| ioc.about.ca_ports = own.clone().collect());
+            let places = Places::find(&cx.env, cx.iocs);
+            assert!(!places.wanted.contains_key(&8), "nothing else is recorded there");
+            places.wanted[&7].ports.clone()
+        };
+        let mut expected = Ports::of(&ca::SERVICE, &[5064, 6000]);
+        expected.add(&pva::SERVICE, &[5075]);
+        assert_eq!(find(&mut bench, 59, 6000..6001), expected, "6000 is another's by now");
+        assert_eq!(find(&mut bench, 60, 6000..6001), Ports::of(&ca::SERVICE, &[6000]));
+        bench.run.ended_ports.push(ended(7, 7000..7200, &[]));
+        assert_eq!(find(&mut bench, 59, 6000..6001).len(), MAX_PORTS / 2);
+        assert_eq!(find(&mut bench, 59, 6000..6200).len(), 200);
     }
 
     /// All ports of a namespace are in one filter, which has room for 256.

@@ -10,6 +10,7 @@ use crate::inspector::Request;
 use crate::linux::clock::{self, Clock};
 use crate::linux::procfs::{Proc, Procfs};
 use crate::linux::signals;
+use crate::net::Namespace;
 use crate::recorder::env::ids::Ids;
 use crate::recorder::env::limits::Limits;
 use crate::recorder::options::Options;
@@ -84,6 +85,21 @@ pub struct Run {
     pub numbers_began_again: bool,
     /// TCP ports that servers of PVAccess have named lately in answers to searches, in the recorder's network namespace.
     pub pva_answers: Vec<u16>,
+    /// Ports of servers that have ended not long ago.
+    pub ended_ports: Vec<EndedPorts>,
+}
+
+/// The TCP ports of a server that has ended. If it starts again it mostly has them again, and what comes before it is found
+/// is captured, too.
+pub struct EndedPorts {
+    /// Monotonic time until which they are captured, nanoseconds.
+    pub until: u64,
+    /// The network namespace.
+    pub namespace: Namespace,
+    /// Those of Channel Access.
+    pub ca: Vec<u16>,
+    /// Those of PVAccess.
+    pub pva: Vec<u16>,
 }
 
 /// A record that the BPF programs must know.

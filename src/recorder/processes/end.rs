@@ -1,14 +1,21 @@
 //! Ends the tracing of processes that have ended, or become something else.
 
+use std::mem::take;
+
 use iocrec_log::event::{Fact, IocEnd};
 
 use crate::inspector::{Inspector, DATABASE_GONE};
 use crate::recorder::context::Context;
-use crate::recorder::env::Env;
+use crate::recorder::env::{EndedPorts, Env};
 use crate::recorder::processes::answers::Answers;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::sources::health;
 use crate::recorder::sources::hits::note_left_out;
+
+/// For how long the ports of a server that has ended are captured, nanoseconds: whatever starts it again may wait for some
+/// seconds, as procServ does; and most servers of which that is so.
+const KEPT: u64 = 60_000_000_000;
+const MOST_KEPT: usize = 64;
 
 /// Ends the tracing of those of these processes that have ended, once what they did last has been taken: an end that is
 /// first noticed now waits for the next call, because hits may have come since the last ones were taken. All that waits
@@ -87,10 +94,22 @@ pub(super) fn end(
     }
     let left_out = cx.maps.as_mut().map(|maps| maps.forget(pid)).unwrap_or_default();
     note_left_out(cx, &left_out);
-    let Some(ioc) = cx.iocs.remove(pid, cx.env.run) else { return };
+    let Some(mut ioc) = cx.iocs.remove(pid, cx.env.run) else { return };
     let how = why.map_or_else(|| ioc.dying.how(status), str::to_string);
     cx.env.messages.push(format!("{} has ended: {how}", ioc.label()));
     cx.env.push(now, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));
+    keep_ports(&mut cx.env, now, &mut ioc);
+}
+
+/// Has a server's ports captured for a while after its end, unless processes were chosen: another that was not may get them.
+fn keep_ports(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc) {
+    let kept = &mut env.run.ended_ports;
+    kept.retain(|ended| now < ended.until);
+    let is_any = env.options.pids.is_empty() && env.options.chosen.are_all();
+    if let (true, Ok(namespace)) = (is_any && kept.len() < MOST_KEPT, ioc.namespace) {
+        let (ca, pva) = (take(&mut ioc.about.ca_ports), take(&mut ioc.about.pva_ports));
+        kept.push(EndedPorts { until: now.saturating_add(KEPT), namespace, ca, pva });
+    }
 }
 
 /// Why a traced process counts as ended although it lives: it runs another program.

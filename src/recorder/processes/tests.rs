@@ -83,6 +83,23 @@ fn serves(ports: &[u16]) -> Finding {
     Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
 }
 
+/// It mostly has them again when it starts again, and its clients may put to it before it is found.
+#[test]
+fn the_ports_of_an_ended_server_are_kept_unless_processes_were_chosen() {
+    for (pids, kept) in [(Vec::new(), vec![vec![5064]]), (vec![PID], Vec::new())] {
+        let mut bed = bed();
+        let found = bed.found();
+        bed.report(1, found);
+        bed.bench.iocs.get_mut(PID).expect("it is traced").about.ca_ports = vec![5064];
+        bed.bench.options.pids = pids;
+        bed.bench.procfs.remove(PID);
+        bed.survey();
+        assert!(bed.bench.iocs.is_empty());
+        let ended: Vec<Vec<u16>> = bed.bench.run.ended_ports.iter().map(|ended| ended.ca.clone()).collect();
+        assert_eq!(ended, kept);
+    }
+}
+
 fn found_record(address: u64, name: &str) -> FoundRecord {
     let (name, rtype, states) = (name.into(), "calc".into(), Vec::new());
     FoundRecord { address, name, rtype, alias: false, states, node: 1 }
