@@ -3,8 +3,8 @@
 use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind, Optionality, SubCommandInfo};
 use iocrec_cli::alias::Alias;
 use iocreplay::commands::Arguments;
-use iocreplay::output::settings::Chosen;
 use iocreplay::live::output as follow;
+use iocreplay::output::settings::Chosen;
 use iocreplay::output::{at, diff, graph, logs, metrics, profile, puts, traces, values};
 
 /// A program.

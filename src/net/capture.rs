@@ -278,12 +278,14 @@ impl Capture {
         Ok(())
     }
 
-    /// Captures these ports, if it does not yet; of more than there is room for those that it captured before, and some of the
-    /// others. The old filter stays if the new one is refused. Returns why not all are captured, if all were before.
+    /// Captures these ports, if it does not yet, and its interfaces by the numbers that they have now; of more ports than there
+    /// is room for those that it captured before, and some of the others. The old filter stays if the new one is refused. Returns why not all are captured, if all were before.
     pub fn follow(&mut self, ports: &Ports) -> Option<&CaptureError> {
         let was_refused = self.not_changed.is_some();
         // one of the two may have been changed
-        let is_set = !was_refused && self.ports == *ports;
+        let is_set = !was_refused
+            && self.ports == *ports
+            && indices(&self.interfaces).is_ok_and(|now| now == self.indices);
         self.not_changed = if is_set { None } else { self.set_ports(ports).err() };
         if let Some(CaptureError::TooManyPorts(_)) = self.not_changed {
             let fitting = ports.at_most(MAX_PORTS, &self.ports);
@@ -419,7 +421,7 @@ fn set_filter(
 }
 
 /// Indices of the interfaces with these names.
-fn indices(names: &[String]) -> Result<Vec<u32>, CaptureError> {
+pub(crate) fn indices(names: &[String]) -> Result<Vec<u32>, CaptureError> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -457,5 +459,23 @@ mod tests {
         }
         assert!(capture.stateful.is_some());
         assert!(matches!(capture.set_ports(&Ports::default()), Err(CaptureError::NoSuchInterface { .. })));
+    }
+
+    /// A tunnel or an adapter has another number when it comes back.
+    #[test]
+    fn an_interface_is_followed_by_its_name() {
+        let (name, ports) = ("capture::an_interface_is_followed_by_its_name", Ports::default());
+        let mut capture = match Capture::open(&["lo".into()], &ports) {
+            Ok(capture) => capture,
+            Err(error) => return not_run(name, Needs::root_or_kernel(error.to_string())),
+        };
+        let now = std::mem::replace(&mut capture.indices, vec![u32::MAX]);
+        assert!(capture.follow(&ports).is_none());
+        assert_eq!(capture.indices, now);
+        let names = std::mem::replace(&mut capture.interfaces, vec!["gone0".into()]);
+        assert!(matches!(capture.follow(&ports), Some(CaptureError::NoSuchInterface { .. })));
+        assert!(capture.follow(&ports).is_none(), "it is said once");
+        capture.interfaces = names;
+        assert!(capture.follow(&ports).is_none() && capture.not_changed.is_none());
     }
 }

@@ -225,7 +225,7 @@ impl Captures {
         let mut failures = Vec::new();
         let mut set = |capture: &mut Capture, ports: &Ports| {
             let failure = capture.follow(ports);
-            failures.extend(failure.map(|why| format!("the packet filter could not be changed: {why}")));
+            failures.extend(failure.map(|why| format!("not all packets are captured: {why}")));
         };
         let none = Wanted::default();
         set(&mut self.own, &wanted.get(&self.here).unwrap_or(&none).ports);

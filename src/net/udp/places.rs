@@ -82,6 +82,11 @@ impl Places {
         Places { here, interfaces, ready, places: HashMap::new(), told: HashSet::new() }
     }
 
+    /// From the next [`Places::follow`] on listens on these interfaces of the recorder's own namespace.
+    pub fn set_interfaces(&mut self, interfaces: Vec<u32>) {
+        self.interfaces = interfaces;
+    }
+
     /// Listens in these namespaces from now on, and in no others. Call it repeatedly: opening takes a moment.
     /// Returns why a namespace can't be listened in, once for each.
     pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<NamespaceError> {
@@ -92,6 +97,9 @@ impl Places {
         for (&namespace, wanted) in wanted {
             let place = match self.places.remove(&namespace) {
                 Some(Place::Open(mut open)) => {
+                    if namespace == self.here {
+                        open.socket.listen_on(&self.interfaces);
+                    }
                     // the old filter stays if the new one is refused, and is tried again
                     let _ = open.socket.select(&wanted.selected, open.socket.taking());
                     Place::Open(open)

@@ -99,6 +99,16 @@ impl Socket {
         self.attach().inspect_err(|_| (self.selected, self.taking) = before)
     }
 
+    /// Listens on these interfaces from now on, or on the old ones if that is refused.
+    pub fn listen_on(&mut self, interfaces: &[u32]) {
+        if self.interfaces != interfaces {
+            let before = std::mem::replace(&mut self.interfaces, interfaces.to_vec());
+            if self.attach().is_err() {
+                self.interfaces = before;
+            }
+        }
+    }
+
     /// The descriptor, to be made one of a group.
     pub(in crate::net) fn socket(&self) -> &OwnedFd {
         &self.socket
@@ -272,6 +282,22 @@ mod tests {
         assert!((3..100).contains(&count), "{count} of 200 are one in eight");
         assert!(found.iter().all(|(text, _)| text == b"ques"), "28 bytes of headers, and 4");
         assert_eq!(socket.losses(), 0);
+    }
+
+    /// An interface that comes back has another number.
+    #[test]
+    fn listens_on_the_interfaces_that_it_was_given_last() {
+        let (client, _server, port) = pair();
+        let asked = Selected { asked: vec![port], ..Selected::default() };
+        let mut socket = match Socket::open(asked, &[1 << 30], WHOLE) {
+            Ok(socket) => socket,
+            Err(error) => return not_run("interfaces", Needs::root_or_kernel(error.to_string())),
+        };
+        client.send(b"elsewhere").unwrap();
+        socket.listen_on(&[nix::net::if_::if_nametoindex("lo").unwrap()]);
+        client.send(b"here").unwrap();
+        let texts: Vec<Vec<u8>> = drained(&mut socket, 1).into_iter().map(|(text, _)| text).collect();
+        assert_eq!(texts, [b"here"]);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use iocrec_log::event::{Event, Fact, Ip6, Sender};
-use nix::net::if_::if_nametoindex;
 
 use crate::linux::process;
+use crate::net::capture::indices;
 use crate::net::udp::datagram::Datagram;
 use crate::net::udp::places::{Places, Wanted};
 use crate::net::udp::{Seen, Socket};
@@ -25,6 +25,8 @@ const MAX_ANSWERED: usize = 64;
 
 /// See the module.
 pub struct Datagrams {
+    /// Names of the interfaces to listen on in the recorder's own namespace; none for all.
+    interfaces: Vec<String>,
     places: Places,
     wanted: BTreeMap<Namespace, Wanted>,
     selected: HashMap<Namespace, Selection>,
@@ -42,11 +44,12 @@ impl Datagrams {
     pub fn new(interfaces: &[String], ready: Option<Socket>) -> Datagrams {
         let here = process::namespace(std::process::id()).unwrap_or_default();
         let all = interfaces.iter().any(|name| name == "any");
+        let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
         // one that does not exist has ended the start before
-        let indices =
-            interfaces.iter().filter(|_| !all).filter_map(|name| if_nametoindex(name.as_str()).ok());
+        let indices = indices(&interfaces).unwrap_or_default();
         Datagrams {
-            places: Places::new(here, indices.collect(), ready),
+            interfaces,
+            places: Places::new(here, indices, ready),
             wanted: BTreeMap::new(),
             selected: HashMap::new(),
             counts: Counts::default(),
@@ -121,6 +124,10 @@ impl Datagrams {
 
     fn follow(&mut self, cx: &mut Context<'_>) {
         let now = cx.env.now;
+        // while one is gone, all stays as it is
+        if let Ok(indices) = indices(&self.interfaces) {
+            self.places.set_interfaces(indices);
+        }
         let failures = self.places.follow(now, &self.wanted);
         let said = |why| format!("searches and beacons are not recorded: {why}");
         cx.env.messages.extend(failures.iter().map(said));
