@@ -145,15 +145,16 @@ impl Recorder {
         }
         // in the order in which the loop asks them: see the module
         recorder.add(Sampling(sampler));
+        // a process that was just found may be killed while the others adapt to it; its events wait for its hits anyway
+        if let Some(deaths) = deaths {
+            recorder.add(sources::deaths::Deaths::new(deaths));
+        }
         recorder.add(ChannelAccess::new(captures));
         if let Some(datagrams) = datagrams {
             recorder.add(datagrams);
         }
         if let (Some(transport), Some(attacher)) = (transport, attacher) {
             recorder.add(Hits::new(transport, attacher));
-        }
-        if let Some(deaths) = deaths {
-            recorder.add(sources::deaths::Deaths::new(deaths));
         }
         recorder.add(Readings);
         if let Some(max_disk) = snapshots {
