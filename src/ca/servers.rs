@@ -73,7 +73,7 @@ pub fn find(is_ioc: &dyn Fn(u32) -> bool, answered: &[u16], only: &[u32]) -> io:
 /// The servers among these IOCs, without reading any other process.
 pub fn of(iocs: &[u32]) -> Vec<Server> {
     let Ok(ports) = Ports::read(Path::new(PROC)) else { return Vec::new() };
-    iocs.iter().filter_map(|&pid| server(&ports, pid, true, &[])).collect()
+    iocs.iter().filter_map(|&pid| server(&ports, pid, true, &[], false)).collect()
 }
 
 fn find_in(
@@ -87,14 +87,14 @@ fn find_in(
     let mut servers = Vec::new();
     for entry in fs::read_dir(proc)?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()).filter(is_wanted);
-        servers.extend(pid.and_then(|pid| server(&ports, pid, is_ioc(pid), answered)));
+        servers.extend(pid.and_then(|pid| server(&ports, pid, is_ioc(pid), answered, !only.is_empty())));
     }
     servers.sort_by_key(|server| server.pid);
     Ok(servers)
 }
 
-/// A process as a server, if it is one.
-fn server(ports: &Ports, pid: u32, is_ioc: bool, answered: &[u16]) -> Option<Server> {
+/// A process as a server, if it is one. `is_named`: the user wants it.
+fn server(ports: &Ports, pid: u32, is_ioc: bool, answered: &[u16], is_named: bool) -> Option<Server> {
     let process = ports.directory(pid);
     // A process that is not an IOC is judged by its sockets first: that is cheap, since most have none.
     let mut held = ports.held(&process);
@@ -111,7 +111,7 @@ fn server(ports: &Ports, pid: u32, is_ioc: bool, answered: &[u16]) -> Option<Ser
     if !listens(&held) {
         return None;
     }
-    let pva = if is_ioc { None } else { serving_pva(&process, &held, answered) };
+    let pva = if is_ioc { None } else { serving_pva(&process, &held, answered, is_named) };
     let (pva_port, pva_search) = pva.unzip();
     let served = if is_ioc { listening(&held) } else { serving(&process, &held, pva_port) };
     let udp = |port: &Port| match port {
@@ -151,8 +151,8 @@ fn serving(process: &Path, held: &[Port], pva_port: Option<u16>) -> Vec<u16> {
 /// The TCP port on which such a process serves PVAccess, and the UDP port on which it is searched for, if it listens on both
 /// where it is configured to. Clients also hold the socket for searches, so another port proves nothing, unless a server has
 /// answered with it: one that finds its port taken serves on whatever is free. Anybody can answer with any port, so none
-/// that may serve Channel Access counts.
-fn serving_pva(process: &Path, held: &[Port], answered: &[u16]) -> Option<(u16, u16)> {
+/// that may serve Channel Access counts. Of a process that the user wants, the only other port counts as well.
+fn serving_pva(process: &Path, held: &[Port], answered: &[u16], is_named: bool) -> Option<(u16, u16)> {
     if !held.iter().any(|port| matches!(port, Port::Udp(_))) {
         return None;
     }
@@ -160,8 +160,13 @@ fn serving_pva(process: &Path, held: &[Port], answered: &[u16]) -> Option<(u16, 
     let serve = variable(process, &PVA_PORT_VARIABLES).unwrap_or(PVA_PORT);
     let is_held = |port: &u16| held.contains(&Port::Tcp(*port));
     let port = Some(serve).filter(is_held).or_else(|| {
-        let ca = serving(process, held, None);
-        answered.iter().copied().find(|port| is_held(port) && !ca.contains(port))
+        let (ca, mut others) = (serving(process, held, None), listening(held));
+        others.retain(|port| !ca.contains(port));
+        let only = match others[..] {
+            [only] if is_named => Some(only),
+            _ => None,
+        };
+        answered.iter().copied().find(|port| others.contains(port)).or(only)
     })?;
     held.contains(&Port::Udp(search)).then_some((port, search))
 }
@@ -288,6 +293,23 @@ mod tests {
         assert_eq!(few.iter().map(|s| s.pid).collect::<Vec<_>>(), [12, 19]);
         fs::remove_dir_all(root).expect("removed");
         assert!(find_in(Path::new("/nowhere"), &|_| false, &[], &[]).is_err());
+    }
+
+    /// Without it the second server of PVAccess on a host would be refused until somebody has searched for it.
+    #[test]
+    fn by_their_only_port_if_the_user_names_them() {
+        let processes: [(u32, &[u64], &str, &[u8]); 4] = [
+            (10, &[2, 15], "net:[1]", b""),
+            (11, &[2, 14], "net:[1]", b""),
+            (12, &[2, 5, 15], "net:[1]", b""),
+            (13, &[1, 2, 11, 15], "net:[1]", b""),
+        ];
+        let root = proc("only", &processes);
+        let found = find_in(&root, &|_| false, &[], &[10, 11, 12, 13]).expect("found");
+        let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports, s.pva_port)).collect();
+        // nobody searches for 11, 12 has two ports, and all of 13's may be of Channel Access
+        assert_eq!(found, [(10, vec![], Some(40001)), (13, vec![5064, 40001], None)]);
+        fs::remove_dir_all(root).expect("removed");
     }
 
     /// Two listen on the port that an answer names: one of them is searched for as well.
