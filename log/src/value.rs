@@ -147,6 +147,13 @@ pub fn push_name(out: &mut String, name: &str) {
     }
 }
 
+/// What [`push_name`] appends.
+pub fn named(name: &str) -> String {
+    let mut shown = String::new();
+    push_name(&mut shown, name);
+    shown
+}
+
 /// Appends text in quotes, at most so many letters of it. `is_cut`: more of it is missing.
 fn push_quoted(out: &mut String, text: &str, most: usize, is_cut: bool) {
     out.push('"');
@@ -230,11 +237,7 @@ mod tests {
 
     #[test]
     fn a_name_is_one_word_of_a_line() {
-        let shown = |name: &str| {
-            let mut out = String::new();
-            push_name(&mut out, name);
-            out
-        };
+        let shown = named;
         assert_eq!(shown("LAB\\alice"), "LAB\\alice");
         assert_eq!(shown("root@console (caput pid 7)"), "\"root@console (caput pid 7)\"");
         assert_eq!(shown("a\" status=ok"), "\"a\\\" status=ok\"");

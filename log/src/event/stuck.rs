@@ -2,6 +2,7 @@
 
 use super::ids::*;
 use super::life::{allocated, owned_by_ioc, Ended, OwnedBy, Whole};
+use crate::value::named;
 use serde::{Deserialize, Serialize};
 
 /// What a thread waits for.
@@ -127,10 +128,10 @@ impl Stuck {
             "" => String::new(),
             object => format!(" {before} {object}"),
         };
-        let mut text = match (self.wait.is_of_process(), self.thread.as_str()) {
-            (true, _) => "the process".to_string(),
-            (_, "") => format!("thread {}", self.tid),
-            (_, thread) => thread.to_string(),
+        let mut text = if self.wait.is_of_process() {
+            "the process".to_string()
+        } else {
+            thread_called(&self.thread, self.tid)
         };
         let (now, then) = match self.wait {
             Wait::Sleep => ("sleeps", "slept"),
@@ -157,7 +158,7 @@ impl Stuck {
                 let by = match holder {
                     None => ", held by an unknown thread".into(),
                     Some(Holder { thread, tid, record, is_certain }) => {
-                        let thread = if thread.is_empty() { format!("thread {tid}") } else { thread.clone() };
+                        let thread = thread_called(thread, *tid);
                         let doing = named(*record).map(|name| format!(" processing {name}"));
                         let later = if *is_certain { "" } else { " (seen a moment later)" };
                         format!(", held by {thread}{}{later}", doing.unwrap_or_default())
@@ -186,6 +187,14 @@ impl Stuck {
             text += &format!(", processing {record}");
         }
         text
+    }
+}
+
+/// A thread by its name, which any program chooses, or by its number.
+fn thread_called(name: &str, tid: u32) -> String {
+    match name {
+        "" => format!("thread {tid}"),
+        name => named(name),
     }
 }
 
@@ -278,6 +287,13 @@ mod tests {
         assert_eq!(
             lock.sentence(None, &name),
             "scan-0.1 waits for a lockset, held by cbLow (seen a moment later)"
+        );
+        if let Some(holder) = &mut lock.holder {
+            (holder.thread, lock.thread) = ("b for PV".into(), "a, not b".into());
+        }
+        assert_eq!(
+            lock.sentence(None, &name),
+            "\"a, not b\" waits for a lockset, held by \"b for PV\" (seen a moment later)"
         );
         let mutex = Stuck { is_lockset: false, record: None, ..stuck(Wait::Mutex) };
         assert_eq!(mutex.sentence(None, &name), "scan-0.1 waits for a mutex, held by an unknown thread");

@@ -4,7 +4,7 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{
     CallSiteId, Crash, IocId, QueueFill, SignalFrom, SignalSent, SlowClient, Stuck, StuckEnd, TcpConnection,
 };
-use iocrec_log::value::push_name;
+use iocrec_log::value::{named, push_name};
 
 use crate::linux::ending::{no_process, signal_name};
 
@@ -95,7 +95,7 @@ pub fn crashed(crash: &Crash, context: &Context) -> String {
     if let Some(place) = place(crash.site, crash.offset) {
         line += &format!(" in {place}");
     }
-    line += &format!(", thread {}", crash.thread);
+    line += &format!(", thread {}", named(&crash.thread));
     if let Some(record) = crash.record.and_then(|id| context.record(id)) {
         line += &format!(", while processing {}", record.name);
     }

@@ -20,7 +20,7 @@ use iocrec_log::event::{
     Value,
 };
 use iocrec_log::terminal::without_sequences;
-use iocrec_log::value::{from_channel_access, push_name, text};
+use iocrec_log::value::{from_channel_access, named, push_name, text};
 
 use crate::commands::watch::pvaccess::{refused, Puts};
 use crate::linux::clock;
@@ -153,8 +153,8 @@ impl<W: Write> Printer<W> {
         self.context.record(id).map_or_else(|| format!("record {id}"), |record| record.name.to_string())
     }
 
-    fn thread(&self, id: u32) -> &str {
-        self.context.thread(id).map_or("?", |thread| &thread.name)
+    fn thread(&self, id: u32) -> String {
+        named(self.context.thread(id).map_or("?", |thread| &thread.name))
     }
 
     /// A thread, and its IOC.
@@ -162,7 +162,7 @@ impl<W: Write> Printer<W> {
         let found = self.context.thread(thread);
         let ioc = found.and_then(|thread| self.context.ioc(thread.ioc));
         let ioc = ioc.map_or("?", |ioc| ioc.name.as_str());
-        match self.thread(thread) {
+        match self.thread(thread).as_str() {
             // it had ended before its name was read
             "" => ioc.to_owned(),
             thread => format!("{ioc} ({thread})"),
@@ -189,8 +189,7 @@ impl<W: Write> Printer<W> {
             Some(field) if field.name != "VAL" => format!("{record}.{}", field.name),
             _ => record.clone(),
         };
-        let (thread, circuit) =
-            (self.thread(put.thread).to_string(), self.context.circuit_of_thread(put.thread));
+        let (thread, circuit) = (self.thread(put.thread), self.context.circuit_of_thread(put.thread));
         let mut names = vec![record];
         names.extend(self.context.aliases(put.record).iter().map(|alias| alias.to_string()));
         let ioc = self.context.thread(put.thread).map(|thread| thread.ioc);

@@ -4,6 +4,7 @@
 //! status has its number, and every other sender of it is named, too.
 
 use iocrec_log::event::SignalFrom;
+use iocrec_log::value::named;
 
 use crate::deaths::Delivered;
 use crate::ioc::stack::Place;
@@ -136,7 +137,7 @@ impl Dying {
             handled: crash.handled,
             own,
             place: if own { place_of(crash, place) } else { String::new() },
-            thread: crash.name.clone(),
+            thread: named(&crash.name),
         });
     }
 
@@ -261,7 +262,7 @@ fn place_of(crash: &Delivered, place: Option<&Place>) -> String {
         None if crash.has_place() => text += &format!(" in no file's code (at {:#x})", crash.ip),
         None => {}
     }
-    text += &format!(", thread {}", crash.name);
+    text += &format!(", thread {}", named(&crash.name));
     if has_overflowed(crash) {
         text += ", whose stack had overflowed";
     }
@@ -400,6 +401,10 @@ mod tests {
         let stripped = Place { function: String::new(), ..place() };
         dying.crash(SECOND, &crash(8, 1, false), Some(&stripped));
         assert_eq!(dying.how(Some(8)), "killed by SIGFPE in ioc+0x4, thread cbLow");
+        let called = Delivered { name: "a, sent by root".into(), ..crash(7, 1, false) };
+        dying.crash(SECOND, &called, Some(&place()));
+        let how = "killed by SIGBUS at address 0x1230 in subSegv, thread \"a, sent by root\"";
+        assert_eq!(dying.how(Some(7)), how);
     }
 
     #[test]
