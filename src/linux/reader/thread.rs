@@ -53,15 +53,7 @@ thread_local! {
 
 /// From now on this thread reads other processes through a reader process of its own.
 pub fn use_reader_process() {
-    STATE.set(Some(ThreadReader {
-        reader: ReaderProcess::start().ok(),
-        inspection: None,
-        has_open: false,
-        refused: None,
-        unresponsive: HashMap::new(),
-        timeouts: Vec::new(),
-        waits: Vec::new(),
-    }));
+    STATE.set(Some(ThreadReader::new(ReaderProcess::start().ok())));
 }
 
 /// The inspection of one process, with a budget; ends when it is dropped.
@@ -141,6 +133,18 @@ pub(super) fn request(
 }
 
 impl ThreadReader {
+    fn new(reader: Option<ReaderProcess>) -> ThreadReader {
+        ThreadReader {
+            reader,
+            inspection: None,
+            has_open: false,
+            refused: None,
+            unresponsive: HashMap::new(),
+            timeouts: Vec::new(),
+            waits: Vec::new(),
+        }
+    }
+
     fn request(
         &mut self,
         pid: Option<u32>,
@@ -300,15 +304,7 @@ mod tests {
 
     #[test]
     fn reads_that_take_nearly_too_long_count_as_deadlines_that_were_missed() {
-        let mut state = ThreadReader {
-            reader: None,
-            inspection: None,
-            has_open: false,
-            refused: None,
-            unresponsive: HashMap::new(),
-            timeouts: Vec::new(),
-            waits: Vec::new(),
-        };
+        let mut state = ThreadReader::new(None);
         let own = Some(std::process::id());
         state.note_wait(own, Duration::ZERO);
         assert!(state.waits.is_empty());
