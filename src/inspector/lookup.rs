@@ -42,7 +42,7 @@ pub(super) fn answer(common: &Common, request: Request) {
         Request::ServersAmong { iocs } => {
             let known = iocs.iter().copied().collect();
             let found = servers::of(&iocs).into_iter();
-            Finding::Servers(found.filter_map(|server| described(server, &known)).collect())
+            Finding::ServersAmong(found.filter_map(|server| described(server, &known)).collect())
         }
         Request::Clients { ioc, ports } => {
             let threads = process::threads(pid).into_iter().collect();

@@ -96,6 +96,8 @@ pub enum Finding {
     AnswersAgain,
     /// Channel Access servers on this machine.
     Servers(Vec<CaServer>),
+    /// Those among some IOCs.
+    ServersAmong(Vec<CaServer>),
     /// Clients of the IOC.
     Clients(Vec<ServedClient>),
     /// The clients that a thread of the IOC serves: at most one, unless the IOC's tables changed while they were read.

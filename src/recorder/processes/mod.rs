@@ -191,7 +191,8 @@ impl Processes {
                 adopt::adopt(cx, &mut self.ports, now, ioc, &process, placed, not_probed);
                 cx.changed = true;
             }
-            Finding::Servers(found) => self.ports.note(cx, &self.inspector, now, found),
+            Finding::Servers(found) => self.ports.note(cx, &self.inspector, now, found, true),
+            Finding::ServersAmong(found) => self.ports.note(cx, &self.inspector, now, found, false),
             Finding::CallSite { id, function, file } => cx.env.sink.site(id, function, file),
             Finding::Crash { number, place, frames } => {
                 if let Some(ioc) = cx.iocs.get_mut(pid).filter(|ioc| ioc.start == start) {
@@ -314,6 +315,7 @@ fn work_on_traced(
         // these are not about a traced process
         Finding::Ioc { .. }
         | Finding::Servers(_)
+        | Finding::ServersAmong(_)
         | Finding::CallSite { .. }
         | Finding::Crash { .. }
         | Finding::Copy { .. }

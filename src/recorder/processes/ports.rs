@@ -39,8 +39,12 @@ pub struct PortSearch {
     next: u64,
     /// Time when the next search must not be left out, though nothing has begun to listen.
     search_by: u64,
-    /// Whether the inspector has a request that it has not answered yet.
+    /// Whether the inspector has a request for all servers that it has not answered yet. Where processes have very many
+    /// descriptors that takes long.
     is_asked: bool,
+    /// Whether it has one for those of young IOCs; and whether it has got one since it was last asked for all.
+    is_asked_of_young: bool,
+    knows_young: bool,
     /// Processes that serve and may be IOCs, until their next inspection; since when.
     suspects: HashMap<u32, Instant>,
     /// TCP ports that servers of PVAccess had named in answers to searches by the last search of all processes.
@@ -86,6 +90,12 @@ impl PortSearch {
         !self.is_asked && self.next != 0 && !waits
     }
 
+    /// Whether it waits for the servers among all processes, and for those among young IOCs.
+    #[cfg(test)]
+    pub fn asked(&self) -> (bool, bool) {
+        (self.is_asked, self.is_asked_of_young)
+    }
+
     /// Whether a process serves and may be an IOC.
     pub fn suspects(&self, pid: u32) -> bool {
         self.suspects.contains_key(&pid)
@@ -98,7 +108,8 @@ impl PortSearch {
 
     /// Time from `now` until the next search, if that can't wait for the next survey.
     pub fn rest(&self, now: u64) -> Duration {
-        if self.is_asked || self.suspects.is_empty() && self.next != 0 {
+        let is_asked = self.is_asked || self.is_asked_of_young;
+        if is_asked || self.suspects.is_empty() && self.next != 0 {
             return Duration::MAX;
         }
         Duration::from_nanos(self.next.saturating_sub(now))
@@ -107,17 +118,17 @@ impl PortSearch {
     /// Searches at once where a search is due.
     pub fn search_if_due(&mut self, cx: &Context<'_>, inspector: &Inspector) {
         let now = cx.env.monotonic();
-        if self.next <= now {
+        if self.next <= now && !self.is_asked {
             self.search(cx, inspector, now);
         }
     }
 
     /// Asks which processes serve, if a search is due.
     pub fn search(&mut self, cx: &Context<'_>, inspector: &Inspector, now: u64) {
-        if self.is_asked {
+        if self.is_asked_of_young {
             return;
         }
-        let request = if now >= self.next {
+        if now >= self.next && !self.is_asked {
             self.next = now + PERIOD;
             let iocs = cx.iocs.iter().filter(|ioc| ioc.process.is_some());
             let is_news = |port: &u16| {
@@ -137,7 +148,9 @@ impl PortSearch {
                 return;
             }
             let (answered, only) = (self.answered.clone(), cx.env.options.pids.clone());
-            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect(), at_once, answered, only })
+            let iocs = iocs.map(|ioc| ioc.pid).collect();
+            self.knows_young = false;
+            self.is_asked = inspector.request(Request::Servers { iocs, at_once, answered, only });
         } else {
             let young: Vec<&TracedIoc> = cx.iocs.iter().filter(|ioc| now < ioc.young_until).collect();
             // the kernel tells of this namespace alone
@@ -145,9 +158,12 @@ impl PortSearch {
                 let here = cx.env.procfs().namespace(std::process::id());
                 young.iter().any(|ioc| ioc.namespace != here) || !inspector.listen_the_same()
             };
-            is_news.then(|| Request::ServersAmong { iocs: young.iter().map(|ioc| ioc.pid).collect() })
-        };
-        self.is_asked = request.is_some_and(|request| inspector.request(request));
+            if is_news {
+                let iocs = young.iter().map(|ioc| ioc.pid).collect();
+                self.is_asked_of_young = inspector.request(Request::ServersAmong { iocs });
+                self.knows_young |= self.is_asked_of_young;
+            }
+        }
     }
 
     /// Leaves a server that can't be inspected until a later search: it may be an IOC, and is inspected again by itself.
@@ -156,9 +172,24 @@ impl PortSearch {
         self.search_by = self.search_by.min(now + LONGEST);
     }
 
-    /// Takes over the servers found, since when they serve, and their descriptions by /proc where they are not IOCs.
-    pub fn note(&mut self, cx: &mut Context<'_>, inspector: &Inspector, now: u64, found: Vec<CaServer>) {
-        self.is_asked = false;
+    /// Takes over the servers found, since when they serve, and their descriptions by /proc where they are not IOCs. `of_all`:
+    /// all processes were searched. What was found of a young IOC is older then than what it was asked for meanwhile.
+    pub fn note(
+        &mut self,
+        cx: &mut Context<'_>,
+        inspector: &Inspector,
+        now: u64,
+        found: Vec<CaServer>,
+        of_all: bool,
+    ) {
+        if of_all {
+            self.is_asked = false;
+        } else {
+            self.is_asked_of_young = false;
+            // they may not have been read for want of descriptors
+            self.knows_young &= !found.is_empty();
+        }
+        let is_older = of_all && self.knows_young;
         let here = cx.env.procfs().namespace(std::process::id());
         for CaServer { server, start, process: about } in found {
             let pid = server.pid;
@@ -169,6 +200,9 @@ impl PortSearch {
                 continue;
             }
             let is_new = !cx.iocs.has(pid);
+            if is_older && cx.iocs.get(pid).is_some_and(|ioc| now < ioc.young_until) {
+                continue;
+            }
             if is_new {
                 if let Some(copy) = self.copy(&cx.env, pid) {
                     // the start may have ended without saying so

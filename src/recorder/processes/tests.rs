@@ -77,10 +77,14 @@ impl Bed {
 }
 
 /// The process serves Channel Access at these ports.
-fn serves(ports: &[u16]) -> Finding {
+fn server(ports: &[u16]) -> Vec<CaServer> {
     let server =
         Server { pid: PID, ports: ports.to_vec(), pva_port: None, pva_search: None, udp: Vec::new() };
-    Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
+    vec![CaServer { server, start: 1, process: Some(info()) }]
+}
+
+fn serves(ports: &[u16]) -> Finding {
+    Finding::Servers(server(ports))
 }
 
 /// It mostly has them again when it starts again, and its clients may put to it before it is found.
@@ -326,6 +330,26 @@ fn a_server_may_come_to_be_an_ioc() {
     assert_eq!(only_ioc(&facts).ca_ports, [5064]);
     assert_eq!(bed.report(0, serves(&[5064])), [], "nothing new");
     assert_eq!(only_ioc(&bed.report(0, serves(&[5066]))).ca_ports, [5066]);
+}
+
+/// Where others have millions of descriptors a search of all processes takes long.
+#[test]
+fn a_young_ioc_does_not_wait_for_a_search_of_all_processes() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.report(1, found);
+    let Bed { bench, processes, .. } = &mut bed;
+    let mut search = || processes.ports.search(&bench.context(), &processes.inspector, 10 * SECOND);
+    search();
+    search();
+    assert_eq!(processes.ports.asked(), (true, true));
+    let facts = bed.report(0, Finding::ServersAmong(server(&[5064, 5066])));
+    assert_eq!(only_ioc(&facts).ca_ports, [5064, 5066]);
+    assert_eq!(bed.processes.ports.asked(), (true, false));
+    assert_eq!(bed.report(0, serves(&[5064])), [], "it has looked before");
+    assert_eq!(bed.processes.ports.asked(), (false, false));
+    bed.processes.ports.search(&bed.bench.context(), &bed.processes.inspector, 700 * SECOND);
+    assert_eq!(only_ioc(&bed.report(0, serves(&[5064]))).ca_ports, [5064]);
 }
 
 /// On a busy machine reading it takes longer than is allowed: then nothing is known of it.
