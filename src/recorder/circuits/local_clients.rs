@@ -41,8 +41,13 @@ const LOOK_TIME: Duration = Duration::from_secs(5);
 const MAX_DUE: usize = 1024;
 const MAX_HOLDERS: usize = 8;
 
+/// The connections of network namespaces.
+type Tables = Vec<(Namespace, Vec<Connection>)>;
+
 /// What the searcher is asked for.
 enum Job {
+    /// The connections of these network namespaces, each with a process in it.
+    Connections(Vec<(Namespace, u32)>),
     /// The processes that hold these sockets.
     Holders(HashSet<u64>),
     /// The circuits of a process.
@@ -51,14 +56,16 @@ enum Job {
 
 /// What it has found.
 enum Found {
+    /// With the processor time that this took; `None` if they could not be read.
+    Connections(Option<Tables>, u64),
     /// Each with those of the sockets that it holds, and the processor time that this took; `None` if they could not be
     /// listed.
     Holders(Option<HashMap<u32, Vec<u64>>>, u64),
     Circuits(u32, Vec<OpenCircuit>),
 }
 
-/// Lists descriptors and reads clients on its own thread: some user's processes may have millions of descriptors, a heap takes
-/// up to 0.3 s, and hits and packets cannot wait for that.
+/// Lists connections and descriptors and reads clients on its own thread: some user's network may have very many of these, or
+/// his processes, a heap takes up to 0.3 s, and hits and packets cannot wait for that.
 struct Searcher {
     jobs: Sender<Job>,
     found: Receiver<Found>,
@@ -76,9 +83,13 @@ impl Searcher {
             let mut libraries = Libraries::default();
             // ends with the recorder, which then drops its ends of the channels
             while let Ok(job) = wanted.recv() {
+                let began = clock::thread();
                 let found = match job {
+                    Job::Connections(places) => {
+                        let found = connections(&places);
+                        Found::Connections(found, clock::thread().saturating_sub(began))
+                    }
                     Job::Holders(inodes) => {
-                        let began = clock::thread();
                         let holders = sockets::holders(&inodes).ok();
                         Found::Holders(holders, clock::thread().saturating_sub(began))
                     }
@@ -98,6 +109,15 @@ impl Searcher {
         aside::start("clients", Box::new(work)).ok()?;
         Some(Searcher { jobs, found, busy: false })
     }
+}
+
+/// `None` as long as nothing can be read, for want of descriptors or memory: else circuits would be forgotten that have a client
+/// here.
+fn connections(places: &[(Namespace, u32)]) -> Option<Tables> {
+    if process::known_start(std::process::id()).is_err_and(|errno| errno != Errno::ESRCH) {
+        return None;
+    }
+    Some(places.iter().map(|&(namespace, pid)| (namespace, sockets::connections(pid))).collect())
 }
 
 /// A search for the holders of clients' sockets that is under way.
@@ -153,25 +173,29 @@ impl LocalClients {
         let found = searcher.found.try_recv().ok();
         searcher.busy &= found.is_none();
         let is_busy = searcher.busy;
-        let (reader, found) = match found {
-            Some(Found::Circuits(pid, found)) => (pid, found),
+        let (mut reader, mut next, mut circuits) = (0, None, Vec::new());
+        match found {
+            Some(Found::Circuits(pid, found)) => (reader, circuits) = (pid, found),
+            Some(Found::Connections(tables, took)) => {
+                self.pause(now, took);
+                next = self.look(tables, places, decoder).map(Job::Holders);
+            }
             Some(Found::Holders(holders, took)) => {
-                self.next_look = now.saturating_add(LOOK.max(took.saturating_mul(SHARE)));
+                self.pause(now, took);
                 self.take(now, holders, decoder);
-                (0, Vec::new())
             }
-            None => (0, Vec::new()),
-        };
-        let from = if found.is_empty() { None } else { process::namespace(reader).ok() };
+            None => {}
+        }
+        let from = if circuits.is_empty() { None } else { process::namespace(reader).ok() };
         if !is_busy {
-            let mut wanted = None;
-            if is_due && now >= self.next_look {
-                let began = clock::thread();
-                wanted = self.look(places, decoder);
-                let took = clock::thread().saturating_sub(began);
-                self.next_look = now.saturating_add(LOOK.max(took.saturating_mul(SHARE)));
-            }
-            let next = wanted.map(Job::Holders).or_else(|| {
+            let next = next.or_else(|| {
+                if is_due && now >= self.next_look {
+                    // what comes meanwhile is not in the tables, perhaps
+                    let (unnamed, all) = (std::mem::take(&mut self.unnamed), std::mem::take(&mut self.all));
+                    self.search = Search { unnamed, all, ..Search::default() };
+                    let pids = places.wanted.iter().map(|(&namespace, place)| (namespace, place.pid));
+                    return Some(Job::Connections(pids.collect()));
+                }
                 let pid = self.due.pop_front()?;
                 self.read.insert(pid, now);
                 Some(Job::Circuits(pid))
@@ -180,7 +204,7 @@ impl LocalClients {
                 searcher.busy = searcher.jobs.send(job).is_ok();
             }
         }
-        for circuit in found {
+        for circuit in circuits {
             let namespace = from.map(|from| decoder.home(from, circuit.server));
             let Some(namespace) = namespace.filter(|_| !circuit.channels.is_empty()) else { continue };
             if !places.serves(namespace, circuit.server.port) {
@@ -208,20 +232,32 @@ impl LocalClients {
         reads || self.all || !self.unnamed.is_empty() || !self.due.is_empty()
     }
 
-    /// The sockets of the clients to read, for the search that begins with that; `None` if there are none. As long as nothing
-    /// can be read, for want of descriptors or memory, all stays as it is: else circuits would be forgotten that have a client
-    /// here.
-    fn look(&mut self, places: &Places, decoder: &Decoder) -> Option<HashSet<u64>> {
-        if process::known_start(std::process::id()).is_err_and(|errno| errno != Errno::ESRCH) {
+    /// No search begins sooner, after one that took so long.
+    fn pause(&mut self, now: u64, took: u64) {
+        self.next_look = now.saturating_add(LOOK.max(took.saturating_mul(SHARE)));
+    }
+
+    /// The next search begins anew.
+    fn give_back(&mut self, unnamed: KeyedMap<CircuitId, u32>, all: bool) {
+        self.all |= all;
+        unnamed.into_iter().for_each(|(circuit, tries)| _ = self.unnamed.entry(circuit).or_insert(tries));
+    }
+
+    /// The sockets of the clients to read, by the connections found; `None` if there are none. If these could not be read, the
+    /// next search begins anew.
+    fn look(&mut self, tables: Option<Tables>, places: &Places, decoder: &Decoder) -> Option<HashSet<u64>> {
+        let Search { unnamed, all, .. } = std::mem::take(&mut self.search);
+        let Some(tables) = tables else {
+            self.give_back(unnamed, all);
             return None;
-        }
+        };
         let mut wanted: HashMap<u64, (Namespace, Connection)> = HashMap::new();
-        for (&namespace, place) in &places.wanted {
-            wanted.extend(sockets::connections(place.pid).into_iter().filter_map(|connection| {
+        for (namespace, connections) in tables {
+            wanted.extend(connections.into_iter().filter_map(|connection| {
                 let home = decoder.home(namespace, connection.remote);
                 let named = match circuit(decoder, home, &connection) {
-                    Some(circuit) => !self.unnamed.contains_key(&circuit),
-                    None => !self.all,
+                    Some(circuit) => !unnamed.contains_key(&circuit),
+                    None => !all,
                 };
                 let unnamed = !named && places.serves(home, connection.remote.port);
                 unnamed.then_some((connection.inode, (home, connection)))
@@ -229,7 +265,6 @@ impl LocalClients {
         }
         self.read.retain(|&pid, _| process::start(pid).is_some());
         // those without a client here are forgotten with it
-        let (unnamed, all) = (std::mem::take(&mut self.unnamed), std::mem::take(&mut self.all));
         if wanted.is_empty() {
             return None;
         }
@@ -242,9 +277,7 @@ impl LocalClients {
     fn take(&mut self, now: u64, holders: Option<HashMap<u32, Vec<u64>>>, decoder: &Decoder) {
         let Search { wanted, unnamed, all } = std::mem::take(&mut self.search);
         let Some(holders) = holders else {
-            self.all |= all;
-            unnamed.into_iter().for_each(|(circuit, tries)| _ = self.unnamed.entry(circuit).or_insert(tries));
-            return;
+            return self.give_back(unnamed, all);
         };
         let mut held_by: HashMap<u64, usize> = HashMap::new();
         for (pid, held) in holders {
@@ -284,9 +317,9 @@ mod tests {
     use iocrec_log::event::Address;
     use std::net::{TcpListener, TcpStream};
 
-    /// Somebody's processes may have millions of descriptors.
+    /// Somebody's network may have very many connections, and his processes millions of descriptors.
     #[test]
-    fn the_loop_does_not_wait_for_lists_of_descriptors() {
+    fn the_loop_does_not_wait_for_lists_of_connections_and_descriptors() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let _client = TcpStream::connect(at).unwrap();
@@ -298,9 +331,27 @@ mod tests {
         places.wanted.insert(namespace, Wanted { pid, ports, ..Wanted::default() });
         let mut clients = LocalClients { all: true, ..LocalClients::default() };
         let mut decoder = Decoder::new(Limits::default());
-        clients.step(1, &places, &mut decoder, &mut Vec::new());
-        assert!(clients.is_busy() && !clients.search.wanted.is_empty(), "a thread of its own lists them");
-        assert!(clients.due.is_empty() && clients.read.is_empty());
+        let mut step = || {
+            clients.step(1, &places, &mut decoder, &mut Vec::new());
+            assert!(clients.is_busy() && clients.search.all, "a thread of its own lists them");
+            assert!(clients.due.is_empty() && clients.read.is_empty());
+            clients.search.wanted.len()
+        };
+        assert_eq!(step(), 0);
+        while step() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Its socket may not be in the tables.
+    #[test]
+    fn a_circuit_that_comes_while_the_tables_are_read_is_looked_for_by_the_next_search() {
+        let decoder = Decoder::new(Limits::default());
+        let mut clients = LocalClients::default();
+        clients.unnamed.insert(2, 0);
+        clients.search.unnamed.insert(1, 0);
+        assert_eq!(clients.look(Some(Vec::new()), &Places::default(), &decoder), None);
+        assert!(clients.unnamed.contains_key(&2) && clients.unnamed.len() == 1);
     }
 
     #[test]
@@ -325,9 +376,11 @@ mod tests {
     #[test]
     fn no_circuit_is_given_up_while_nothing_can_be_read() {
         let look = || {
-            let mut clients = LocalClients { all: true, ..LocalClients::default() };
-            clients.unnamed.insert(1, 0);
-            let wanted = clients.look(&Places::default(), &Decoder::new(Limits::default()));
+            let mut clients = LocalClients::default();
+            clients.search.all = true;
+            clients.search.unnamed.insert(1, 0);
+            let found = connections(&[]);
+            let wanted = clients.look(found, &Places::default(), &Decoder::new(Limits::default()));
             assert_eq!(wanted, None);
             (clients.all, clients.unnamed.len())
         };
