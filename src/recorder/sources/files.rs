@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::time::Duration;
 
 use iocrec_log::event::files::{is_sum, word, CallKind, KIND_WORDS, WORDS};
@@ -10,6 +11,7 @@ use iocrec_log::event::{Fact, FileHow, IoFile, IoFileEnd, IoUse, LossSource, Wor
 
 use crate::files::contract::{FileUse, How};
 use crate::files::{Files as Programs, Lack};
+use crate::linux::reader::file::read_at;
 use crate::linux::{process, sockets};
 use crate::recorder::context::Context;
 use crate::recorder::env::Env;
@@ -228,12 +230,12 @@ fn of_process(pid: u32) -> Option<[u64; WORDS]> {
     Some(words)
 }
 
-/// Whether a process has 32 bits, and the kernel 64: only then a 64-bit recorder has programs.
-fn is_compat(pid: u32) -> bool {
-    use std::io::Read;
+/// Whether a process that executes this file has 32 bits, and the kernel 64: only then a 64-bit recorder has programs. The file
+/// may be on a server, or in a file system of its user's, that never answers.
+fn is_compat(file: &Path) -> bool {
     let mut begin = [0; 5];
-    let read = std::fs::File::open(process::directory(pid).join("exe"));
-    read.and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin != ELF_OF_64_BITS
+    let read = read_at(file, &mut begin, 0);
+    read.is_ok_and(|have| have == begin.len()) && begin != ELF_OF_64_BITS
 }
 
 impl Source for Files {
@@ -274,7 +276,7 @@ impl Source for Files {
             if self.watched.iter().any(|watched| watched.pid == ioc.pid) {
                 continue;
             }
-            match programs.watch(ioc.pid, is_compat(ioc.pid)) {
+            match programs.watch(ioc.pid, is_compat(&process::directory(ioc.pid).join("exe"))) {
                 Ok(()) => {
                     let watched = Watched { pid: ioc.pid, start: ioc.start, ranges: 0, lost: 0 };
                     self.watched.push(watched);
@@ -300,5 +302,26 @@ impl Source for Files {
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         self.look(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever opens it without a reader process waits until somebody writes to it.
+    #[test]
+    fn a_program_s_file_that_never_answers_does_not_hold_up_the_loop() {
+        crate::linux::reader::use_reader_process();
+        let place = std::env::temp_dir().join(format!("iocrec-compat-{}", std::process::id()));
+        let _ = std::fs::remove_file(&place);
+        nix::unistd::mkfifo(&place, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(!is_compat(&place), "it can't be read");
+        std::fs::remove_file(&place).unwrap();
+        for (class, expected) in [(1, true), (2, false)] {
+            std::fs::write(&place, [0x7f, b'E', b'L', b'F', class, 1]).unwrap();
+            assert_eq!(is_compat(&place), expected);
+        }
+        std::fs::remove_file(&place).unwrap();
     }
 }
