@@ -11,8 +11,10 @@ use iocrec_log::event::{Fact, FileHow, IoFile, IoFileEnd, IoUse, LossSource, Wor
 
 use crate::files::contract::{FileUse, How};
 use crate::files::{Files as Programs, Lack};
+use crate::linux::process;
 use crate::linux::reader::file::read_at;
-use crate::linux::{process, sockets};
+use crate::linux::sockets::{self, Connection};
+use crate::net::Namespace;
 use crate::recorder::context::Context;
 use crate::recorder::env::Env;
 use crate::recorder::sources::{Lost, Resting, Source, UNTIL_WOKEN};
@@ -58,12 +60,16 @@ impl Files {
     fn look(&mut self, cx: &mut Context<'_>) {
         match &self.programs {
             Ok(programs) => {
+                // all files are older than these
+                let mut connections = Vec::new();
                 for id in programs.ids() {
                     let Some(file) = programs.file(id).filter(|file| file.pid > 0) else { continue };
-                    let Some(ioc) = cx.iocs.get(file.pid).map(|ioc| ioc.id) else { continue };
+                    let Some(ioc) = cx.iocs.get(file.pid) else { continue };
+                    let (ioc, at) = (ioc.id, ioc.namespace.unwrap_or_default());
                     let Some(process) = self.watched.iter().find(|of| of.pid == file.pid) else { continue };
                     let before = place(&self.told, id).ok().and_then(|place| self.told.get(place));
-                    let name = name_of(programs, &file, before.map(|told| told.name.as_slice()));
+                    let before = before.map(|told| told.name.as_slice());
+                    let name = name_of(programs, &file, before, at, &mut connections);
                     let fact = IoFile {
                         id: 0,
                         ioc,
@@ -189,8 +195,15 @@ fn link(file: &FileUse) -> Option<Vec<u8>> {
 }
 
 /// The name of a file: what the programs saw, or of one that was found what /proc says as long as it is open. `before`:
-/// what was told.
-fn name_of(programs: &Programs, file: &FileUse, before: Option<&[u8]>) -> Vec<u8> {
+/// what was told. `at`: the process's network namespace. `connections`: those of namespaces as far as they were read, each once,
+/// since there may be very many of them, and as many such files.
+fn name_of(
+    programs: &Programs,
+    file: &FileUse,
+    before: Option<&[u8]>,
+    at: Namespace,
+    connections: &mut Vec<(Namespace, Vec<Connection>)>,
+) -> Vec<u8> {
     let seen = file.path.get(..file.path_bytes as usize).unwrap_or_default();
     if !seen.is_empty() || !matches!(how(file.how), FileHow::Found | FileHow::Accepted) {
         return seen.to_vec();
@@ -203,7 +216,11 @@ fn name_of(programs: &Programs, file: &FileUse, before: Option<&[u8]>) -> Vec<u8
         .ok()
         .and_then(|name| name.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok());
     let Some(inode) = inode else { return named };
-    let peer = sockets::connections(file.pid).into_iter().find(|connection| connection.inode == inode);
+    if !connections.iter().any(|(known, _)| *known == at) {
+        connections.push((at, sockets::connections(file.pid)));
+    }
+    let mut there = connections.iter().filter(|(known, _)| *known == at).flat_map(|(_, all)| all);
+    let peer = there.find(|connection| connection.inode == inode);
     peer.map_or(named, |of| format!("{}:{}", Ipv4Addr::from(of.remote.ip), of.remote.port).into_bytes())
 }
 
