@@ -121,8 +121,8 @@ fn x86(landing: &[u8], code: &[u8], is_64bit: bool, arguments: usize) -> Result<
 /// arm64 kernels simulate branches and PC-relative instructions and single-step all others, which is cheaper than on
 /// x86: it takes no exit from a virtual machine. The probe goes after a landing pad (`bti c`, `paciasp`).
 fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
-    /// bti c, bti jc, paciasp (Arm ARM, hint instructions)
-    const LANDING: [u32; 3] = [0xd503_245f, 0xd503_24df, 0xd503_233f];
+    /// bti c, bti jc, paciasp, pacibsp (Arm ARM, hint instructions)
+    const LANDING: [u32; 4] = [0xd503_245f, 0xd503_24df, 0xd503_233f, 0xd503_237f];
     let (words, _) = code.as_chunks::<4>();
     let mut words = words.iter().map(|bytes| u32::from_le_bytes(*bytes));
     let first = words.next().ok_or(Unfit::Unreadable)?;
@@ -288,6 +288,7 @@ mod tests {
         };
         assert_eq!(arm64(&[0xa9bd_7bfd]), Ok(0), "stp x29, x30, [sp, #-48]!");
         assert_eq!(arm64(&[0xd503_233f, 0xa9bd_7bfd]), Ok(4), "paciasp; stp");
+        assert_eq!(arm64(&[0xd503_237f, 0xa9bd_7bfd]), Ok(4), "pacibsp; stp");
         assert_eq!(arm64(&[0xd503_245f, 0x1400_0010]), Ok(4), "bti c; b");
         assert_eq!(arm64(&[0xf000_0000]), Ok(0), "adrp");
         assert_eq!(arm64(&[0xd100_83ff]), Ok(0), "sub sp, sp, #32");
