@@ -269,8 +269,8 @@ impl<'a> Look<'a> {
         let target = process::link(self.ioc.pid, &format!("fd/{descriptor}"));
         let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')?.parse().ok());
         let Some(inode): Option<u64> = inode else { return target };
-        let connections = sockets::connections(self.ioc.pid);
-        let found = connections.into_iter().find(|connection| connection.inode == inode);
+        let connections = sockets::connections_at_once(self.ioc.pid);
+        let found = connections.into_iter().flatten().find(|connection| connection.inode == inode);
         found.map_or(String::new(), |connection| {
             let Address { ip, port } = connection.remote;
             format!("{}:{port}", std::net::Ipv4Addr::from(ip))

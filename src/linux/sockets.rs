@@ -1,6 +1,7 @@
 //! TCP sockets and the processes that hold them, in the network namespace of a process: in the recorder's own by
 //! sock_diag, in others, and where the kernel has no sock_diag, from /proc.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -11,7 +12,7 @@ use iocrec_log::event::Address;
 
 use crate::linux::descriptors::is_want;
 use crate::linux::sock_diag::{self, Diag};
-use crate::linux::{proc, process};
+use crate::linux::{clock, proc, process};
 
 /// States of connections in /proc/net/tcp (TCP_ESTABLISHED, TCP_CLOSE_WAIT, TCP_LISTEN). In CLOSE_WAIT the other end
 /// has closed the connection, but its owner still has it.
@@ -25,6 +26,10 @@ const FEW: usize = 1024;
 const MAX_INTERFACES: usize = 8;
 /// Descriptors of a process that are looked at where all processes' are: one of EPICS has some hundreds.
 pub const MAX_LISTED: usize = 65_536;
+/// Processor time that lists of connections may take at once where others wait, nanoseconds; and the part of all time after that:
+/// one in so many.
+const MOST_SPENT: u64 = 100_000_000;
+const SHARE: u64 = 30;
 /// Addresses that are known of a network that is some user's own: there he may have any number, and each packet and circuit is
 /// compared with them.
 const MAX_OF_USER: usize = 1024;
@@ -143,6 +148,25 @@ pub fn connections(pid: u32) -> Vec<Connection> {
         }
     });
     connections
+}
+
+/// The same on a thread that has others to look after; `None` if such lists took it too long lately. Any user may have networks
+/// of his own with very many connections, and processes that wait for each of these.
+pub fn connections_at_once(pid: u32) -> Option<Vec<Connection>> {
+    thread_local! {
+        static SPENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    }
+    let now = clock::monotonic();
+    let left = Some(still_counts(now, SPENT.get())).filter(|left| *left < MOST_SPENT)?;
+    let began = clock::thread();
+    let connections = connections(pid);
+    SPENT.set((now, left.saturating_add(clock::thread().saturating_sub(began))));
+    Some(connections)
+}
+
+/// What still counts at a time of what had been spent by a time before, nanoseconds.
+fn still_counts(now: u64, (then, spent): (u64, u64)) -> u64 {
+    spent.saturating_sub(now.saturating_sub(then) / SHARE)
 }
 
 /// The established TCP connections in a process's network namespace, of both IP versions, whose own end has one of these
@@ -470,6 +494,22 @@ mod tests {
     use crate::not_run::{not_run, Needs};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
+
+    /// However many processes wait for connections of networks that have very many.
+    #[test]
+    fn lists_take_a_part_of_the_time_where_others_wait() {
+        const SECOND: u64 = 1_000_000_000;
+        assert!(connections_at_once(std::process::id()).is_some());
+        // each takes 60 ms, and is tried 100 times a second
+        let (mut spent, mut lists) = ((0, 0), 0);
+        for now in (0..10 * SECOND).step_by(10_000_000) {
+            let left = still_counts(now, spent);
+            if left < MOST_SPENT {
+                (spent, lists) = ((now, left + 60_000_000), lists + 1);
+            }
+        }
+        assert!((5..9).contains(&lists), "{lists} of 1000");
+    }
 
     #[test]
     fn both_ends_of_a_connection_of_our_own() {

@@ -217,7 +217,9 @@ fn name_of(
         .and_then(|name| name.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok());
     let Some(inode) = inode else { return named };
     if !connections.iter().any(|(known, _)| *known == at) {
-        connections.push((at, sockets::connections(file.pid)));
+        // else it is asked for again
+        let Some(there) = sockets::connections_at_once(file.pid) else { return Vec::new() };
+        connections.push((at, there));
     }
     let mut there = connections.iter().filter(|(known, _)| *known == at).flat_map(|(_, all)| all);
     let peer = there.find(|connection| connection.inode == inode);
