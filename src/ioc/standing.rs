@@ -10,7 +10,9 @@
 //! The process runs on meanwhile. So everything is looked at a second time where it decides something, and a thread that
 //! has moved is not told.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
+use std::path::Path;
 
 use iocrec_log::event::{Address, Wait};
 
@@ -26,6 +28,8 @@ use crate::linux::{process, sockets};
 const STACK: usize = 8192;
 /// Most records on a stack that are looked at.
 const MOST_RECORDS: usize = 8;
+/// Threads that are looked at for the one with a number of its own; an IOC with a hundred clients has 220.
+const MOST_THREADS: usize = 512;
 /// Bytes of stack above the stack pointer in which a function that suspends has its frame, with the frames of the event
 /// that it waits for and of the C library.
 const SUSPENDING: usize = 1024;
@@ -77,12 +81,14 @@ pub struct Look<'a> {
     layout: Option<&'a Layout>,
     /// Whether an address is that of a record.
     is_record: &'a dyn Fn(u64) -> bool,
+    /// The threads' numbers in a pid namespace of the process's own, and those here; once they are needed.
+    numbers: OnceCell<Vec<(u32, u32)>>,
 }
 
 impl<'a> Look<'a> {
     /// Looks at an IOC.
     pub fn at(ioc: &'a IocProcess, is_record: &'a dyn Fn(u64) -> bool) -> Look<'a> {
-        Look { ioc, layout: ioc.layout.as_ref().ok(), is_record }
+        Look { ioc, layout: ioc.layout.as_ref().ok(), is_record, numbers: OnceCell::new() }
     }
 
     fn memory(&self) -> &Memory {
@@ -145,7 +151,21 @@ impl<'a> Look<'a> {
     /// The thread that holds a mutex now.
     pub fn holder(&self, mutex: &Mutex) -> Option<u32> {
         let owner = locks::owner_by_word(self.memory(), mutex.word, mutex.priority)?;
-        thread_of(self.ioc.pid, owner)
+        self.thread_of(owner)
+    }
+
+    /// The thread with this number in its own pid namespace.
+    fn thread_of(&self, own: u32) -> Option<u32> {
+        let pid = self.ioc.pid;
+        if own_number(pid, pid) == pid {
+            return Path::new(&format!("/proc/{pid}/task/{own}")).exists().then_some(own);
+        }
+        // anybody may have tens of thousands of threads, and ask for one with each
+        let numbers = self.numbers.get_or_init(|| {
+            let threads = process::threads(pid).into_iter().take(MOST_THREADS);
+            threads.map(|tid| (own_number(pid, tid), tid)).collect()
+        });
+        numbers.iter().find(|(number, _)| *number == own).map(|(_, tid)| *tid)
     }
 
     /// Whether a mutex is that of a record's lock set.
@@ -289,20 +309,6 @@ fn own_number(pid: u32, tid: u32) -> u32 {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     // since Linux 4.1; one for each namespace, the innermost last
     line.and_then(|line| line.split_ascii_whitespace().last()?.parse().ok()).unwrap_or(tid)
-}
-
-/// The thread with this number in its own pid namespace.
-fn thread_of(pid: u32, own: u32) -> Option<u32> {
-    let threads = process::threads(pid);
-    let is_ours = threads.contains(&own) && own_number(pid, own) == own;
-    if is_ours {
-        return Some(own);
-    }
-    // not in a namespace: there is no such thread
-    if own_number(pid, pid) == pid {
-        return None;
-    }
-    threads.into_iter().find(|&tid| own_number(pid, tid) == own)
 }
 
 #[cfg(test)]

@@ -77,6 +77,14 @@ fn sleeper(address: u64) -> (u32, mpsc::Sender<()>, std::thread::JoinHandle<()>)
     (tid.recv().unwrap(), end, thread)
 }
 
+#[test]
+fn a_thread_by_its_own_number() {
+    let (world, is_record) = (world(), |_: u64| false);
+    let look = Look::at(&world.process, &is_record);
+    let tid = nix::unistd::gettid().as_raw().unsigned_abs();
+    assert_eq!((look.thread_of(tid), look.thread_of(u32::MAX)), (Some(tid), None));
+}
+
 fn look_until(world: &World, tid: u32, good: impl Fn(&Standing) -> bool) -> Standing {
     let begin = Instant::now();
     loop {
