@@ -23,6 +23,7 @@ impl Tables {
     fn of(&mut self, pid: u32, directory: &Path) -> Option<&HashMap<u64, u64>> {
         let namespace = process::namespace(pid).unwrap_or(u64::from(pid) << 32);
         let drops = self.0.entry(namespace).or_insert_with(|| {
+            let _spends = sockets::Spends::begin()?;
             let mut drops = HashMap::new();
             for table in ["net/udp", "net/udp6"] {
                 let text = match process::contents(directory.join(table)) {

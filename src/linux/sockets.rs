@@ -26,7 +26,7 @@ const FEW: usize = 1024;
 const MAX_INTERFACES: usize = 8;
 /// Descriptors of a process that are looked at where all processes' are: one of EPICS has some hundreds.
 pub const MAX_LISTED: usize = 65_536;
-/// Processor time that lists of connections may take at once where others wait, nanoseconds; and the part of all time after that:
+/// Processor time that lists of sockets may take at once where others wait, nanoseconds; and the part of all time after that:
 /// one in so many.
 const MOST_SPENT: u64 = 100_000_000;
 const SHARE: u64 = 30;
@@ -150,18 +150,39 @@ pub fn connections(pid: u32) -> Vec<Connection> {
     connections
 }
 
-/// The same on a thread that has others to look after; `None` if such lists took it too long lately. Any user may have networks
-/// of his own with very many connections, and processes that wait for each of these.
+/// The same on a thread that has others to look after; `None` if lists took it too long lately.
 pub fn connections_at_once(pid: u32) -> Option<Vec<Connection>> {
-    thread_local! {
-        static SPENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    let _spends = Spends::begin()?;
+    Some(connections(pid))
+}
+
+/// The processor time that this thread spends on lists of sockets, until it is dropped. Any user may have networks of his own with
+/// very many, and processes that wait for each of these.
+pub struct Spends {
+    now: u64,
+    left: u64,
+    began: u64,
+}
+
+thread_local! {
+    /// When it was last spent, and what counted then.
+    static SPENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+impl Spends {
+    /// `None` if that was too much lately.
+    pub fn begin() -> Option<Spends> {
+        let now = clock::monotonic();
+        let left = still_counts(now, SPENT.get());
+        (left < MOST_SPENT).then(|| Spends { now, left, began: clock::thread() })
     }
-    let now = clock::monotonic();
-    let left = Some(still_counts(now, SPENT.get())).filter(|left| *left < MOST_SPENT)?;
-    let began = clock::thread();
-    let connections = connections(pid);
-    SPENT.set((now, left.saturating_add(clock::thread().saturating_sub(began))));
-    Some(connections)
+}
+
+impl Drop for Spends {
+    fn drop(&mut self) {
+        let took = clock::thread().saturating_sub(self.began);
+        SPENT.set((self.now, self.left.saturating_add(took)));
+    }
 }
 
 /// What still counts at a time of what had been spent by a time before, nanoseconds.
