@@ -14,7 +14,7 @@ use crate::linux::FileId;
 
 /// A file whose code a process has mapped.
 pub(super) struct MappedFile<'a> {
-    mappings: Vec<&'a Mapping>,
+    mappings: &'a [Mapping],
     /// The first mapping with code.
     pub code: &'a Mapping,
     pub named: Named,
@@ -23,14 +23,13 @@ pub(super) struct MappedFile<'a> {
 /// Most files whose code a process may have mapped: an IOC has some dozens. Each is a descriptor while the process is looked at.
 const MAX_FILES: usize = 4096;
 
-/// The files whose code a process has mapped, as far as they are accessible.
+/// The files whose code a process has mapped, as far as they are accessible; each as often as it was loaded.
 ///
 /// # Errors
 /// There are more than an IOC has; EMFILE if they would take a quarter of the files that may be open: what a process maps is
 /// its own choice, and others must not lack descriptors for it.
 pub(super) fn files(pid: u32, mappings: &[Mapping]) -> io::Result<Vec<MappedFile<'_>>> {
-    let mut files = by_file(mappings);
-    files.retain(|_, mappings| mappings.iter().any(|mapping| mapping.executable));
+    let files: Vec<_> = loaded(mappings).collect();
     if files.len() > MAX_FILES {
         return Err(io::Error::other("it has mapped the code of more files than an IOC"));
     }
@@ -38,19 +37,20 @@ pub(super) fn files(pid: u32, mappings: &[Mapping]) -> io::Result<Vec<MappedFile
     if most > 0 && files.len() as u64 > most {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
-    let mapped = files.into_values().filter_map(|mappings| {
-        let code = mappings.iter().copied().find(|mapping| mapping.executable)?;
+    let mapped = files.into_iter().filter_map(|(mappings, code)| {
         Some(MappedFile { named: Named::mapped(pid, code).ok()?, code, mappings })
     });
     Ok(mapped.collect())
 }
 
-fn by_file(mappings: &[Mapping]) -> BTreeMap<FileId, Vec<&Mapping>> {
-    let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
-    for mapping in mappings {
-        files.entry(mapping.file).or_default().push(mapping);
-    }
-    files
+/// The mappings of each file that a process has loaded, and the first of them with code. A linker may have loaded a file twice
+/// (dlmopen), and whoever looks up symbols maps it once more, as data.
+fn loaded(mappings: &[Mapping]) -> impl Iterator<Item = (&[Mapping], &Mapping)> {
+    let goes_on = |before: &Mapping, next: &Mapping| {
+        next.file == before.file && next.offset > 0 && next.offset >= before.offset
+    };
+    let once = mappings.chunk_by(goes_on);
+    once.filter_map(|once| Some((once, once.iter().find(|mapping| mapping.executable)?)))
 }
 
 /// What was found in files that may be a library. One that can't be read through a process is not remembered: the process may
@@ -59,7 +59,8 @@ fn by_file(mappings: &[Mapping]) -> BTreeMap<FileId, Vec<&Mapping>> {
 pub(super) struct LibraryFiles(BTreeMap<FileId, Option<Elf>>);
 
 impl LibraryFiles {
-    /// Passes on the files that have any of these symbols and whose code a process has mapped, each once, with its load bias.
+    /// Passes on the files that have any of these symbols and whose code a process has mapped, each as often as it was loaded,
+    /// with its load bias.
     pub fn each(
         &mut self,
         pid: u32,
@@ -67,8 +68,8 @@ impl LibraryFiles {
         names: &[&'static str],
         take: &mut dyn FnMut(&Elf, u64),
     ) {
-        for (file, mappings) in by_file(mappings) {
-            let Some(code) = mappings.iter().copied().find(|mapping| mapping.executable) else { continue };
+        for (mappings, code) in loaded(mappings) {
+            let file = code.file;
             if self.0.len() >= MAX_FILES && !self.0.contains_key(&file) {
                 self.0 = BTreeMap::new();
             }
@@ -80,7 +81,7 @@ impl LibraryFiles {
                 },
             };
             let Some(elf) = known else { continue };
-            if let Some(bias) = elf.bias(mappings.into_iter()) {
+            if let Some(bias) = elf.bias(mappings.iter()) {
                 take(elf, bias);
             }
         }
@@ -109,11 +110,11 @@ impl MappedFile<'_> {
 
     /// The file as a module; `exe` is the path of the process's program.
     pub fn module(&self, opened: Opened, elf: Arc<Elf>, exe: &str) -> Option<Module> {
-        let code = self.mappings.iter().copied().filter(|mapping| mapping.executable);
+        let code = self.mappings.iter().filter(|mapping| mapping.executable);
         Some(Module {
             file: self.code.file,
             path: self.code.path.clone(),
-            bias: elf.bias(self.mappings.iter().copied())?,
+            bias: elf.bias(self.mappings.iter())?,
             range: (self.mappings.first()?.start, self.mappings.last()?.end),
             elf,
             opened: Arc::new(opened),
@@ -127,6 +128,27 @@ impl MappedFile<'_> {
 mod tests {
     use super::*;
     use crate::linux::process;
+
+    #[test]
+    fn each_time_that_a_file_was_loaded() {
+        let mapping = |start, offset, executable| {
+            let path = "/lib/libdbCore.so".to_string();
+            Mapping { start, end: start + 0x1000, offset, executable, file: (1, 7), path }
+        };
+        let maps = [
+            mapping(0x1000, 0, false), // as data
+            mapping(0x2000, 0, false),
+            mapping(0x3000, 0x1000, true),
+            mapping(0x4000, 0x2000, false),
+            mapping(0x5000, 0x2000, false),
+            mapping(0x6000, 0, true), // once more, all of it code
+            Mapping { file: (1, 8), ..mapping(0x7000, 0, true) },
+            mapping(0x8000, 0x1000, false), // as data
+        ];
+        let found: Vec<_> =
+            loaded(&maps).map(|(once, code)| (once[0].start, once.len(), code.start)).collect();
+        assert_eq!(found, [(0x2000, 4, 0x3000), (0x6000, 1, 0x6000), (0x7000, 1, 0x7000)]);
+    }
 
     /// A client that ends before its library is read tells nothing of the library.
     #[test]

@@ -142,6 +142,18 @@ fn libraries_replaced_under_a_running_ioc() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
+/// A program that looks up symbols has mapped the library once more, below the place where it was loaded.
+#[test]
+fn a_library_that_is_mapped_as_data_too() {
+    let Some(rig) = Rig::new("attach-data") else { return };
+    let Some(own) = Own::build(&rig, Build::Shared) else { return };
+    let mut ioc = own.start(&rig, PORT, "first.db", &[]);
+    ioc.command("map dbProcess");
+    let found = checked(&ioc);
+    assert_eq!((&found["records"], &found["not_probed"]), (&json!(16), &json!([])), "{found}");
+    is_recorded(&rig, &ioc);
+}
+
 /// Containers' file systems are overlays, whose files have other inode numbers in /proc/PID/maps than in stat().
 #[test]
 fn an_ioc_on_an_overlay() {

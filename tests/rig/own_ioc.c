@@ -16,7 +16,7 @@
  * does, with functions of the sequencer's names if its name begins with "snc"; "put NAME VALUE" and "notify NAME VALUE" let it put, without and with callback;
  * "name TYPE ffs" makes libc's ffs() the function that processes the records of a type, and says its address; "name TYPE
  * inside" makes it an address one byte behind; "patch FUNCTION" changes the code of a function in memory, but not what
- * it does.
+ * it does; "map FUNCTION" maps the file that has a function once more, as data.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -168,6 +168,18 @@ static void patch(const char *function)
     code[0] = 0xc3;
 }
 
+/* As programs do that look up symbols. The kernel places it below what is there. */
+static void map(const char *function)
+{
+    Dl_info found;
+    int file;
+
+    if (!dladdr(dlsym(RTLD_DEFAULT, function), &found) || (file = open(found.dli_fname, O_RDONLY)) < 0
+        || mmap(NULL, 1 << 24, PROT_READ, MAP_PRIVATE, file, 0) == MAP_FAILED)
+        exit(1);
+    close(file);
+}
+
 static void step(void)
 {
     char line[100];
@@ -224,6 +236,8 @@ static void *obey(void *unused)
             name(line + 5, space + 1);
         } else if (!strncmp(line, "patch ", 6)) {
             patch(line + 6);
+        } else if (!strncmp(line, "map ", 4)) {
+            map(line + 4);
         } else if (strncmp(line, "reload ", 7)) {
             iocshCmd(line);
         } else {

@@ -89,9 +89,6 @@ pub struct Elf {
 /// where to place a probe.
 pub const CODE_WINDOW: usize = 24;
 
-/// Smallest page size to which segments are aligned; larger ones are multiples of it.
-const PAGE: u64 = 4096;
-
 impl Elf {
     /// Reads a file and looks up the `wanted` symbols: among the dynamic symbols, or among all if the first wanted
     /// symbol is not dynamic. (A program that was linked without `-rdynamic` exports none of its own.)
@@ -246,12 +243,21 @@ impl Elf {
         writable.map(|segment| (segment.address, segment.address.saturating_add(segment.memory)))
     }
 
-    /// The load bias in a process with these mappings of the file.
+    /// The load bias in a process with these mappings of the file, by the first with code: whoever looks up symbols has mapped
+    /// the file once more, as data.
     pub fn bias<'a>(&self, mut mappings: impl Iterator<Item = &'a Mapping>) -> Option<u64> {
         mappings.find_map(|mapping| {
-            let segment =
-                self.segments.iter().find(|segment| segment.offset / PAGE * PAGE == mapping.offset)?;
-            Some(mapping.start.wrapping_sub(segment.address / PAGE * PAGE))
+            let end = mapping.offset.wrapping_add(mapping.end.wrapping_sub(mapping.start));
+            let is_there = |segment: &&Segment| {
+                segment.executable
+                    && segment.offset < end
+                    && mapping.offset < segment.offset.saturating_add(segment.bytes)
+            };
+            let segment = self.segments.iter().find(is_there).filter(|_| mapping.executable)?;
+            // where the file's first byte would be, here and in the file
+            let (here, there) =
+                (mapping.start.wrapping_sub(mapping.offset), segment.address.wrapping_sub(segment.offset));
+            Some(here.wrapping_sub(there))
         })
     }
 }

@@ -5,7 +5,7 @@ use crate::linux::elf::pieces::Pieces;
 use crate::linux::elf::unwind::Unwind;
 use crate::linux::elf::{code, function_at, Elf, ElfError};
 use crate::linux::opened::Opened;
-use crate::linux::process::mappings;
+use crate::linux::process::{mappings, Mapping};
 use iocrec_testing::chance::{fuzz, mutate, Random};
 
 #[no_mangle]
@@ -21,7 +21,13 @@ fn finds_a_function_of_this_program() {
     let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
     let opened = Opened::named(&path).unwrap();
     let elf = Elf::read(&opened, &[]).unwrap();
-    let bias = elf.bias(maps.iter().filter(|mapping| mapping.file == own.file)).unwrap();
+    let of_file = || maps.iter().filter(|mapping| mapping.file == own.file);
+    let bias = elf.bias(of_file()).unwrap();
+    // mapped once more as data; and only a part of the code
+    let data = Mapping { start: 0x1000, end: 0x9000, offset: 0, executable: false, ..own.clone() };
+    assert_eq!(elf.bias(std::iter::once(&data).chain(of_file())), Some(bias));
+    let part = Mapping { start: own.start + 0x1000, offset: own.offset + 0x1000, ..own.clone() };
+    assert_eq!(elf.bias(std::iter::once(&part)), Some(bias));
     assert_eq!(elf.offset(address - bias), Some(address - own.start + own.offset));
     assert_eq!(function_at(&opened, address - bias + 1), "iocrec_elf_test_function");
 }
