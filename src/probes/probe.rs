@@ -32,15 +32,16 @@ pub struct Target<'a> {
     pub cost: Cost,
 }
 
-/// Inspects a function of an IOC: at one place, except that several libraries may have one of the C library's functions
-/// (before glibc 2.34, libpthread has a `write` of its own, which other libraries call).
+/// Inspects a function of an IOC in each library that has it. Of several EPICS Bases in a process (packages for Python bring
+/// their own) any may run the records, or put as a client; and before glibc 2.34, libpthread has a `write` of its own, which other
+/// libraries call.
 ///
 /// The place, or the reason for which it cannot or should not be probed.
 pub fn targets<'a>(ioc: &'a IocProcess, spec: &Spec) -> Vec<Result<Target<'a>, NotProbed>> {
     let symbols = spec.function.symbols();
     let found = symbols.iter().find_map(|&symbol| {
         let mut found: Vec<_> = ioc.functions(symbol).collect();
-        found.truncate(if spec.function.is_of_c_library() { MAX_PLACES } else { 1 });
+        found.truncate(MAX_PLACES);
         (!found.is_empty()).then_some((symbol, found))
     });
     let Some((symbol, found)) = found else {

@@ -154,6 +154,21 @@ fn a_library_that_is_mapped_as_data_too() {
     is_recorded(&rig, &ioc);
 }
 
+/// Packages for Python bring their own EPICS Base. The one that is loaded last lies below the other, and runs no records.
+#[test]
+fn two_libraries_of_base_in_one_process() {
+    let Some(rig) = Rig::new("attach-two") else { return };
+    let Some(own) = Own::build(&rig, Build::Shared) else { return };
+    let mut ioc = own.start(&rig, PORT, "first.db", &[]);
+    let is_core = |path: &std::path::PathBuf| path.to_string_lossy().contains("/libdbCore.so");
+    let files = std::fs::read_dir(libraries().join("lib")).expect("its libraries");
+    let library = files.flatten().map(|file| file.path()).find(is_core).expect("libdbCore");
+    let other = rig.path("libother.so");
+    std::fs::copy(library, &other).expect("room for it");
+    ioc.command(&format!("load {other}"));
+    is_recorded(&rig, &ioc);
+}
+
 /// Containers' file systems are overlays, whose files have other inode numbers in /proc/PID/maps than in stat().
 #[test]
 fn an_ioc_on_an_overlay() {

@@ -16,7 +16,7 @@
  * does, with functions of the sequencer's names if its name begins with "snc"; "put NAME VALUE" and "notify NAME VALUE" let it put, without and with callback;
  * "name TYPE ffs" makes libc's ffs() the function that processes the records of a type, and says its address; "name TYPE
  * inside" makes it an address one byte behind; "patch FUNCTION" changes the code of a function in memory, but not what
- * it does; "map FUNCTION" maps the file that has a function once more, as data.
+ * it does; "map FUNCTION" maps the file that has a function once more, as data; "load LIBRARY" loads a library.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -238,6 +238,9 @@ static void *obey(void *unused)
             patch(line + 6);
         } else if (!strncmp(line, "map ", 4)) {
             map(line + 4);
+        } else if (!strncmp(line, "load ", 5)) {
+            if (!dlopen(line + 5, RTLD_NOW | RTLD_LOCAL))
+                exit(1);
         } else if (strncmp(line, "reload ", 7)) {
             iocshCmd(line);
         } else {
