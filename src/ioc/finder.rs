@@ -222,6 +222,7 @@ impl Finder {
         wanted.extend(standing::SUSPEND);
         wanted.push(queues::STATUS);
         wanted.extend(functions::symbols_of_c_library());
+        wanted.push(functions::OF_GLIBC);
         self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());
         if self.files.len() > MAX_FILES {
             self.forget_unmapped();

@@ -127,6 +127,9 @@ impl Function {
     }
 }
 
+/// glibc's other name of its `write`. A library that comes between an IOC and glibc has a `write`, but not this one.
+pub const OF_GLIBC: &str = "__write";
+
 /// A private function of musl, with which its printf and the like write: it makes the system call itself, so that what they
 /// print passes neither `write` nor `writev`.
 pub const OF_MUSL: &str = "__stdio_write";

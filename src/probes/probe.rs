@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use crate::ioc::functions::Function;
+use crate::ioc::functions::{self, Function};
 use crate::ioc::{IocProcess, Module};
 use crate::linux::elf::{Symbol, CODE_WINDOW};
 use crate::linux::opened::Opened;
@@ -41,6 +41,11 @@ pub fn targets<'a>(ioc: &'a IocProcess, spec: &Spec) -> Vec<Result<Target<'a>, N
     let symbols = spec.function.symbols();
     let found = symbols.iter().find_map(|&symbol| {
         let mut found: Vec<_> = ioc.functions(symbol).collect();
+        let is_of_glibc = |(module, _): &(&Module, Symbol)| module.elf.symbol(functions::OF_GLIBC).is_some();
+        if spec.function.is_of_c_library() && found.iter().any(is_of_glibc) {
+            // what comes between an IOC and glibc passes calls on: each would be told twice
+            found.retain(is_of_glibc);
+        }
         found.truncate(MAX_PLACES);
         (!found.is_empty()).then_some((symbol, found))
     });

@@ -1,7 +1,7 @@
 //! What IOCs print, compared with what they printed: a real IOC whose records print in every way (tests/rig/sayings.c),
 //! and whose stderr the test reads, too.
 
-use crate::rig::own_program::shared_library;
+use crate::rig::own_program::{shared_library, Build, Own};
 use crate::rig::{iocreplay, python, rig_file, wait_until, Client, Ioc, Rig};
 use serde_json::{json, Value};
 use std::process::Command;
@@ -221,4 +221,27 @@ fn who_gave_up() {
         assert!(ended.is_empty() || recorder.errors().contains(ended), "{}", recorder.errors());
         recorder.stop();
     }
+}
+
+/// A library comes between the IOC and the C library, as sanitizers and wrappers of sockets do: what passes both is told once.
+#[test]
+fn what_passes_two_writes_is_told_once() {
+    let Some(rig) = Rig::new("console-between") else { return };
+    let Some(own) = Own::build(&rig, Build::Shared) else { return };
+    let between = shared_library(&rig, "passing_on.c");
+    let mut command = own.command(PORT, "first.db", &[]);
+    let mut ioc = rig.ioc_by("own", command.env("LD_PRELOAD", between));
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--console-rate", "20"]);
+    let said = |text: &str| {
+        let lines = console(&rig, &[]);
+        texts(&lines).iter().map(|line| line.matches(text).count()).sum::<usize>()
+    };
+    wait_until("what it says is recorded", || {
+        ioc.command("say at first");
+        said("at first") > 0
+    });
+    ioc.command("say by both");
+    wait_until("that is, too", || said("by both") > 0);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    assert_eq!(said("by both"), 1);
 }
