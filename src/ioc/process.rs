@@ -89,9 +89,11 @@ impl IocProcess {
         let environment = Environment::read(&memory, &modules, pid);
         let has = |name: &str| modules.iter().any(|module| module.defines(name));
         let exe = process::link(pid, "exe");
+        // the dynamic linker may have been started by name, with the program as its argument
+        let is_program = |module: &Module| module.path == exe || module.elf.has_interpreter;
         // if no file defines dbProcess, it is in the program that has the database
         let holds_base =
-            |module: &Module| module.path == exe && (module.defines("dbProcess") || !has("dbProcess"));
+            |module: &Module| is_program(module) && (module.defines("dbProcess") || !has("dbProcess"));
         let layout = read_layout(&memory, &modules, database);
         let is_since_3_16_1 = layout.as_ref().is_ok_and(|found| found.numbering == Numbering::Since3161);
         let generation = match Generation::of(has) {
