@@ -110,8 +110,8 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: b
         0x84 | 0x85 | 0x88..=0x8b | 0x8d => ModRm,
         // nop, cltq, cltd
         0x90 | 0x98 | 0x99 => Nothing,
-        // mov from or to an absolute address, in 32-bit code
-        0xa0..=0xa3 if !is_64bit => Number(4),
+        // mov from or to an absolute address: in 64-bit code of the large model
+        0xa0..=0xa3 => Number(if is_64bit { 8 } else { 4 }),
         0xa8 => Number(1),
         0xa9 => Number(number),
         0xb0..=0xb7 => Number(1),
@@ -200,6 +200,7 @@ mod tests {
             (&[0xc4, 0xe1, 0xfb, 0x2c, 0xc0], true),    // vcvttsd2si
             (&[0xf6, 0x47, 0x10, 1], true),             // testb $1,0x10(%rdi)
             (&[0xf7, 0xdf], true),                      // neg
+            (&[0xa1, 1, 2, 3, 4, 5, 6, 7, 8], true),    // movabs 0x807060504030201,%eax
             (&[0xe9, 0x20, 0, 0, 0], true),             // jmp
             (&[0x0f, 0x84, 0x20, 0, 0, 0], true),       // je
             (&[0x83, 0xec, 0x1c], false),               // sub $0x1c,%esp
