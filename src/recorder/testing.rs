@@ -68,6 +68,8 @@ pub struct FakeProcess {
     pub unread: Option<Errno>,
     /// Threads and their names.
     pub threads: Vec<(u32, &'static str)>,
+    /// Those that the list of threads leaves out.
+    pub unlisted: &'static [u32],
     pub namespace: u64,
     /// What its standard output is.
     pub stdout: &'static str,
@@ -114,7 +116,11 @@ impl Procfs for FakeProcfs {
     }
 
     fn threads(&self, pid: u32) -> Vec<u32> {
-        self.of(pid, |process| process.threads.iter().map(|thread| thread.0).collect()).unwrap_or_default()
+        let listed = |process: &FakeProcess| -> Vec<u32> {
+            let all = process.threads.iter().map(|thread| thread.0);
+            all.filter(|tid| !process.unlisted.contains(tid)).collect()
+        };
+        self.of(pid, listed).unwrap_or_default()
     }
 
     fn thread_name(&self, pid: u32, tid: u32) -> String {

@@ -119,8 +119,12 @@ impl Registry {
     pub fn sweep_threads(&mut self, procfs: &dyn Procfs) -> HashSet<u32> {
         let mut all = HashSet::new();
         for ioc in self.iter_mut().filter(|ioc| ioc.process.is_some()) {
-            let alive: HashSet<u32> = procfs.threads(ioc.pid).into_iter().collect();
-            ioc.threads.retain(|tid| alive.contains(&tid));
+            let pid = ioc.pid;
+            let mut alive: HashSet<u32> = procfs.threads(pid).into_iter().collect();
+            // while threads end, the kernel leaves others out of the list
+            ioc.threads.retain(|tid| {
+                alive.contains(&tid) || (!procfs.thread_name(pid, tid).is_empty() && alive.insert(tid))
+            });
             all.extend(alive);
         }
         all

@@ -206,6 +206,20 @@ fn a_thread_s_number_may_be_another_s_after_its_end() {
     assert_eq!(threads.iter().map(name).collect::<Vec<_>>(), expected);
 }
 
+/// The kernel goes through the threads one by one, and loses its place where one ends.
+#[test]
+fn a_thread_that_the_list_leaves_out_is_the_same_thread() {
+    let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+    let mut process = FakeProcess { threads: vec![(7, "CAS-client")], ..FakeProcess::default() };
+    bench.procfs.set(PID, process.clone());
+    bench.trace(&ioc);
+    assert_eq!(hit(&mut bench, 7, 100, 1, Step::Other), (1, true));
+    process.unlisted = &[7];
+    bench.procfs.set(PID, process);
+    assert!(bench.iocs.sweep_threads(&bench.procfs).contains(&7));
+    assert_eq!(hit(&mut bench, 7, 100, 2, Step::Other), (1, false));
+}
+
 /// A record whose processing is not seen to complete is checked: always once the processing has returned, before that
 /// only if PACT says why.
 #[test]

@@ -214,7 +214,7 @@ impl Threads {
     }
 
     /// Forgets threads that have ended: the kernel reuses their numbers.
-    pub fn retain(&mut self, is_alive: impl Fn(u32) -> bool) {
+    pub fn retain(&mut self, mut is_alive: impl FnMut(u32) -> bool) {
         self.known.retain(|&tid, _| is_alive(tid));
         self.under_way.retain(|&tid, _| is_alive(tid));
     }
