@@ -157,7 +157,9 @@ impl Server<'_> {
             self.memory.string(self.memory.pointer(width.pointer(&bytes, offsets.channel))?, MAX_NAME)?
         };
         let (cid, sid) = (u32_at(&bytes, offsets.cid), u32_at(&bytes, offsets.sid));
-        (!pv.is_empty()).then_some(ClientChannel { cid, sid, pv })
+        // what was freed meanwhile begins with an address: bytes that are no text are written with `\`
+        let is_name = !pv.is_empty() && pv.bytes().all(|byte| byte >= b' ' && byte != b'\\');
+        is_name.then_some(ClientChannel { cid, sid, pv })
     }
 }
 
@@ -272,6 +274,22 @@ mod tests {
             assert_eq!(first.channels, expected, "{width:?} {base_3_14}");
             assert_eq!(second.channels, [channel(113, 13, "T:SP")]);
             assert_eq!(tables.clients(Some(TID + 1)), std::slice::from_ref(second));
+        }
+    }
+
+    /// The server has freed a channel, and its name, since its list was read.
+    #[test]
+    fn what_was_freed_is_no_name() {
+        for freed in [b"X\xc7R\x05", b"XR\x05V", b"X\xc7RV"] {
+            let mut tables = tables(Bits64, false);
+            let memory = tables.image.memory();
+            let at = |address| memory.pointer(address).expect("a pointer");
+            let channel = at(at(tables.image.address(tables.queue)) + 96);
+            let name = at(at(channel + 72)) - tables.image.address(0);
+            tables.image.put(name as usize, freed);
+            let clients = tables.clients(None);
+            let pvs: Vec<&str> = clients[0].channels.iter().map(|channel| channel.pv.as_str()).collect();
+            assert_eq!(pvs, ["T:SP.STAT"], "{freed:?}");
         }
     }
 
