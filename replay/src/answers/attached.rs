@@ -3,11 +3,14 @@
 //! The recorder notes the time from which it has an IOC's hits, and the last moment before it that was covered (the
 //! IOC's start, or its last hit). The time between was not seen: a gap, like a loss. Logs of older recorders have
 //! neither, and show no gaps.
+//!
+//! The packets of an IOC's clients are captured from when its ports are found, which the recorder notes by describing the
+//! IOC anew. Of one that started beside the recorder, the time until then is a gap as well.
 
 use crate::reading::ended_unseen::UNSEEN;
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, IocId};
+use iocrec_log::event::{Fact, Ioc, IocId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,6 +20,8 @@ const MAX_SPANS: usize = 100;
 const MAX_IOCS: usize = 10_000;
 /// Bytes kept of a cause; likewise.
 const MAX_CAUSE: usize = 200;
+/// The reason of a gap in which an IOC's ports were not known.
+const NO_PORTS: &str = "packets of its clients, perhaps: its ports were not found before";
 
 /// A span of time in which an IOC's hits were recorded, and the gap before it, in wall-clock time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,9 +46,22 @@ pub struct Unseen<'a> {
     pub cause: &'a str,
 }
 
+/// The time in which the ports of an IOC that started beside the recorder were not known, in wall-clock time.
+#[derive(Clone, Copy, Debug)]
+struct WithoutPorts {
+    from: Option<i64>,
+    /// `None`: it may serve nothing.
+    to: Option<i64>,
+}
+
 /// The spans of all IOCs.
 #[derive(Default)]
-pub struct Spans(BTreeMap<IocId, Vec<Span>>);
+pub struct Spans {
+    all: BTreeMap<IocId, Vec<Span>>,
+    without_ports: BTreeMap<IocId, WithoutPorts>,
+    /// Monotonic time of the first fact: the recorder ran by then.
+    began: Option<u64>,
+}
 
 /// A span of time in which an IOC was recorded, as JSON.
 #[derive(Serialize)]
@@ -71,13 +89,15 @@ pub struct Gap {
 impl Spans {
     /// Takes a fact.
     pub fn take(&mut self, time: u64, fact: &Fact, context: &Context) {
+        let began = *self.began.get_or_insert(time);
         match fact {
+            Fact::Ioc(ioc) => self.describe(time, ioc, began, context),
             Fact::Attached(attached) => {
-                let full = self.0.len() >= MAX_IOCS && !self.0.contains_key(&attached.ioc);
+                let full = self.all.len() >= MAX_IOCS && !self.all.contains_key(&attached.ioc);
                 if full {
                     return;
                 }
-                let spans = self.0.entry(attached.ioc).or_default();
+                let spans = self.all.entry(attached.ioc).or_default();
                 let known = spans.iter().any(|span| span.since == attached.since);
                 if !known && spans.len() < MAX_SPANS {
                     spans.push(Span {
@@ -91,14 +111,14 @@ impl Spans {
                 }
             }
             Fact::Detached(detached) => {
-                let span = self.0.get_mut(&detached.ioc).and_then(|spans| spans.last_mut());
+                let span = self.all.get_mut(&detached.ioc).and_then(|spans| spans.last_mut());
                 if let Some(span) = span.filter(|span| span.to.is_none()) {
                     span.to = context.wall(detached.since);
                     span.until = detached.cause.chars().take(MAX_CAUSE).collect();
                 }
             }
             Fact::IocEnd(end) => {
-                let span = self.0.get_mut(&end.ioc).and_then(|spans| spans.last_mut());
+                let span = self.all.get_mut(&end.ioc).and_then(|spans| spans.last_mut());
                 // that it had ended by then is no end of its recording
                 if let Some(span) = span.filter(|span| span.to.is_none() && end.how != UNSEEN) {
                     span.to = context.wall(time);
@@ -108,14 +128,37 @@ impl Spans {
         }
     }
 
+    /// Takes what is known of an IOC: at first without its ports.
+    fn describe(&mut self, time: u64, ioc: &Ioc, began: u64, context: &Context) {
+        let serves = !ioc.ca_ports.is_empty() || !ioc.pva_ports.is_empty();
+        if serves {
+            if let Some(ports) = self.without_ports.get_mut(&ioc.id).filter(|ports| ports.to.is_none()) {
+                ports.to = context.wall(time);
+            }
+        } else if ioc.start > began && self.without_ports.len() < MAX_IOCS {
+            let from = context.wall(ioc.start);
+            self.without_ports.entry(ioc.id).or_insert(WithoutPorts { from, to: None });
+        }
+    }
+
+    /// The time in which an IOC's hits were recorded at most, and the packets of its clients were not.
+    fn without_packets(&self, ioc: IocId) -> Option<Unseen<'_>> {
+        let ports = self.without_ports.get(&ioc)?;
+        let hits = self.all.get(&ioc).and_then(|spans| spans.first()).and_then(|span| span.from);
+        // before its hits were recorded, nothing was
+        let (from, to) = (hits.or(ports.from), ports.to?);
+        let is_gap = from.is_none_or(|from| from < to);
+        is_gap.then_some(Unseen { from, to: Some(to), cause: NO_PORTS })
+    }
+
     /// The times during which an IOC was recorded.
     pub fn attached(&self, ioc: IocId, zone: &Zone) -> Vec<Attached> {
         let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
-        let spans = self.0.get(&ioc).into_iter().flatten();
+        let spans = self.all.get(&ioc).into_iter().flatten();
         spans.map(|span| Attached { from: time(span.from), to: time(span.to) }).collect()
     }
 
-    /// The times during which an IOC ran unseen while a recorder ran.
+    /// The times during which an IOC, or the packets of its clients, went unseen while a recorder ran.
     pub fn gaps(&self, ioc: IocId, name: &str, pid: u32, zone: &Zone) -> Vec<Gap> {
         let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
         let gap = |unseen: Unseen| Gap {
@@ -125,12 +168,12 @@ impl Spans {
             to: time(unseen.to),
             cause: unseen.cause.to_owned(),
         };
-        self.unseen(ioc).into_iter().map(gap).collect()
+        self.unseen(ioc).into_iter().chain(self.without_packets(ioc)).map(gap).collect()
     }
 
-    /// The same in wall-clock time.
+    /// The times during which an IOC ran unseen, in wall-clock time.
     pub fn unseen(&self, ioc: IocId) -> Vec<Unseen<'_>> {
-        let spans = self.0.get(&ioc).map(Vec::as_slice).unwrap_or_default();
+        let spans = self.all.get(&ioc).map(Vec::as_slice).unwrap_or_default();
         let before = spans.iter().filter(|span| !span.cause.is_empty());
         let mut gaps: Vec<Unseen> =
             before.map(|span| Unseen { from: span.unseen, to: span.from, cause: &span.cause }).collect();
@@ -142,7 +185,7 @@ impl Spans {
 
     /// The times during which an IOC was recorded, in wall-clock time; an end is `None` if it was not seen.
     pub fn recorded(&self, ioc: IocId) -> impl Iterator<Item = (Option<i64>, Option<i64>)> + '_ {
-        self.0.get(&ioc).into_iter().flatten().map(|span| (span.from, span.to))
+        self.all.get(&ioc).into_iter().flatten().map(|span| (span.from, span.to))
     }
 }
 
@@ -173,7 +216,9 @@ fn span(from: Option<&str>, to: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Attached as AttachedFact, Clock, Detached, IocEnd};
+    use iocrec_log::event::{Attached as AttachedFact, Clock, Detached, IocEnd, Linkage};
+
+    const SECOND: u64 = 1_000_000_000;
 
     fn spans(facts: &[(u64, Fact)]) -> Spans {
         let mut context = Context::default();
@@ -189,7 +234,6 @@ mod tests {
 
     #[test]
     fn gaps_before_between_and_at_the_end() {
-        const SECOND: u64 = 1_000_000_000;
         let detached =
             |since, cause: &str| (since, Fact::Detached(Detached { ioc: 1, since, cause: cause.into() }));
         let zone = Zone::utc();
@@ -216,5 +260,47 @@ mod tests {
         let spans = spans(&[attached(1, 2, "")]);
         assert!(spans.gaps(1, "ioc", 7, &Zone::utc()).is_empty());
         assert!(spans.attached(1, &Zone::utc())[0].to.is_none());
+    }
+
+    #[test]
+    fn packets_from_before_the_ports_were_found_were_missed() {
+        let ioc = |time, start, ca_ports: &[u16]| {
+            let ioc = Ioc {
+                id: 1,
+                pid: 7,
+                start,
+                name: "ioc".into(),
+                exe: String::new(),
+                cwd: String::new(),
+                command: Vec::new(),
+                base_version: String::new(),
+                ca_ports: ca_ports.to_vec(),
+                linkage: Linkage::Shared,
+                not_probed: Vec::new(),
+                user: String::new(),
+                pva_ports: Vec::new(),
+                environment: Vec::new(),
+            };
+            (time, Fact::from(ioc))
+        };
+        let begin = (SECOND, Fact::Clock(Clock { wall: SECOND.cast_signed() }));
+        let gaps = |facts: &[(u64, Fact)]| -> Vec<[String; 2]> {
+            let gaps = spans(facts).gaps(1, "ioc", 7, &Zone::utc());
+            let seconds = |time: Option<String>| time.map_or(String::new(), |time| time[17..23].to_owned());
+            gaps.into_iter().map(|gap| [seconds(gap.from), seconds(gap.to)]).collect()
+        };
+        let (found, ports) = (ioc(3 * SECOND, 2 * SECOND, &[]), ioc(5 * SECOND, 2 * SECOND, &[5064]));
+        // a keyframe repeats it
+        let again = ioc(9 * SECOND, 2 * SECOND, &[5064]);
+        let by_packets = [begin.clone(), found.clone(), ports.clone(), again];
+        assert_eq!(gaps(&by_packets), [["02.000", "05.000"]]);
+        assert_eq!(gaps(&by_packets[..2]), [[""; 2]; 0], "it may serve nothing");
+        let hits = |since| attached(2 * SECOND, since, "found late");
+        let then = [begin.clone(), found.clone(), hits(4 * SECOND), ports.clone()];
+        assert_eq!(gaps(&then), [["02.000", "04.000"], ["04.000", "05.000"]]);
+        let before = [begin.clone(), found, ports, hits(6 * SECOND)];
+        assert_eq!(gaps(&before), [["02.000", "06.000"]], "nothing of it was seen");
+        let older = [begin, ioc(3 * SECOND, SECOND / 2, &[]), ioc(4 * SECOND, SECOND / 2, &[5064])];
+        assert_eq!(gaps(&older), [[""; 2]; 0], "it ran before the recorder");
     }
 }
