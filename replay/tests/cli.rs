@@ -492,6 +492,31 @@ fn what_is_in_the_log() {
     assert_eq!(json["runs"][0]["losses"][0]["count"], 17);
 }
 
+/// A server of PVAccess alone has no port of Channel Access that would be unknown.
+#[test]
+fn the_ports_of_servers() {
+    use iocrec_log::event::{Fact, Ioc};
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let demo = common::definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) => Some(*ioc),
+        _ => None,
+    });
+    let demo = demo.unwrap();
+    let mut facts = happenings();
+    for (id, ca_ports, pva_ports) in [(21, vec![], vec![5075]), (22, vec![5068], vec![5076, 5077])] {
+        let ioc = Ioc { id, pid: id, name: format!("server{id}"), ca_ports, pva_ports, ..demo.clone() };
+        facts.push((4 * SECOND, Fact::from(ioc)));
+    }
+    write_events(&here.join("log"), "box1", 3, facts);
+    let out = works(here, &["info", "log", "--utc"]);
+    assert!(out.contains("softIoc (shared)  PVA port 5075  0 records seen"), "{out}");
+    assert!(out.contains("softIoc (shared)  CA port 5068  PVA port 5076, 5077  0 records seen"), "{out}");
+    let out = works(here, &["info", "log", "--format", "jsonl"]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["iocs"][3]["pva_ports"], serde_json::json!([5076, 5077]));
+}
+
 /// Logs of several hosts, in directories of one, are read together in the order of time.
 #[test]
 fn logs_of_two_hosts() {

@@ -93,6 +93,7 @@ pub(crate) struct IocInfo {
     pub(crate) snapshots: Option<Snapshots>,
     /// The container that it runs in, if it is known to run in one.
     pub(crate) container: Option<ContainerKeys>,
+    pub(crate) pva_ports: Vec<u16>,
 }
 
 #[derive(Serialize)]
@@ -414,6 +415,7 @@ impl Builder {
             base_version: ioc.base_version,
             exe: ioc.exe,
             ca_ports: ioc.ca_ports,
+            pva_ports: ioc.pva_ports,
             not_probed: ioc.not_probed,
         };
         let loss = |((source, cause), lost): ((&'static str, String), Lost)| LossInfo {

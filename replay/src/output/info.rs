@@ -94,7 +94,8 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
         line!(out, "damage    {damage}")?;
     }
     for ioc in &run.iocs {
-        let ports: Vec<String> = ioc.ca_ports.iter().map(u16::to_string).collect();
+        let listed = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<String>>().join(", ");
+        let (ca, pva) = (listed(&ioc.ca_ports), listed(&ioc.pva_ports));
         add!(
             out,
             "IOC       {}  pid {}  Base {}  ",
@@ -102,7 +103,13 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
             ioc.pid,
             or(&ioc.base_version, unknown)
         );
-        add!(out, "{} ({})  CA port {}  ", ioc.exe, ioc.linkage, or(&ports.join(", "), "unknown"));
+        add!(out, "{} ({})  ", ioc.exe, ioc.linkage);
+        if pva.is_empty() || !ca.is_empty() {
+            add!(out, "CA port {}  ", or(&ca, "unknown"));
+        }
+        if !pva.is_empty() {
+            add!(out, "PVA port {pva}  ");
+        }
         let records = counted(ioc.records as u64, "record");
         line!(out, "{records} seen{}", if ioc.ended { "  ended" } else { "" })?;
         if let Some(container) = &ioc.container {
@@ -123,7 +130,7 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
         }
     }
     for (name, count) in &run.facts {
-        line!(out, "fact      {name:<12} {count:>12}")?;
+        line!(out, "fact      {name:<17} {count:>7}")?;
     }
     if run.losses.is_empty() {
         line!(out, "losses    none")?;
