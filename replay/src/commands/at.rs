@@ -94,11 +94,13 @@ fn summarize(fields: &[FieldState], left_out: u64, is_full: bool, time: &str) {
     let count = |is: &str| fields.iter().filter(|field| known(field) == is).count();
     let (doubt, unknown) = (count("doubt"), count("no"));
     if doubt > 0 || unknown > 0 {
+        let sure = count("yes");
+        let are = |count: usize| if count == 1 { "is" } else { "are" };
         Terminal.report(&format_args!(
-            "of {} PVs at {time}, {} are known, {doubt} may have changed since they were last seen, {unknown} are \
-             unknown",
+            "of {} PVs at {time}, {sure} {} known, {doubt} may have changed since last seen, {unknown} {} unknown",
             fields.len(),
-            count("yes")
+            are(sure),
+            are(unknown)
         ));
     }
     if left_out > 0 {
