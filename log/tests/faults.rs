@@ -231,6 +231,32 @@ fn a_full_disk() {
     }
 }
 
+/// What is deleted does not become free: others take it at once, or the file system is slow to give it. The rest is kept.
+#[test]
+fn little_is_deleted_in_vain() {
+    let disk = Disk::default().reserving();
+    let options = Options { segment: Some(MIN_SEGMENT), level: 1, ..Options::default() };
+    let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
+    load(&mut writer, 2000);
+    let before = disk.segments().len();
+    assert!(before >= 12, "{before}");
+    disk.set_capacity(Some(0));
+    let mut seed = 5;
+    for second in 41..71 {
+        for number in 0..20 {
+            writer.push(noise_mark(second * SECOND + number, 2000, &mut seed));
+        }
+        writer.tick(second * SECOND + SECOND / 2);
+    }
+    let status = writer.status().clone();
+    assert!(matches!(status.state, State::Paused { .. }) && status.lost > 0, "{status:?}");
+    let gone = before.saturating_sub(disk.segments().len());
+    assert!((1..=4).contains(&gone), "{gone} of {before}: {status:?}");
+    disk.set_capacity(None);
+    writer.close(110 * SECOND);
+    assert_eq!(writer.status().state, State::Ok);
+}
+
 /// Directories that can't be listed, or brought below the cap, are refused with a line.
 #[test]
 fn at_the_start() {

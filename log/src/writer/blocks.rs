@@ -92,6 +92,7 @@ impl<S: Storage> Writer<S> {
                 open.appended(last);
                 open.fresh = false;
             }
+            self.in_vain = 0;
         }
         self.packer.reuse(block);
         Ok(fits)

@@ -105,6 +105,10 @@ pub struct Writer<S: Storage> {
     losses: Losses,
     /// Whether the file system was full before a segment had its first block.
     cramped: bool,
+    /// Bytes of segments that were deleted early since a block was last stored.
+    in_vain: u64,
+    /// Time until which no further one is.
+    spared_until: u64,
     /// Time of the next attempt to store.
     retry_at: u64,
     /// Time to wait after that attempt.
@@ -162,6 +166,8 @@ impl<S: Storage> Writer<S> {
             last_sync: 0,
             losses: Losses::default(),
             cramped: false,
+            in_vain: 0,
+            spared_until: 0,
             retry_at: 0,
             retry_after: recovery::FIRST_RETRY,
             resumed: 0,

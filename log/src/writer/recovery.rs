@@ -10,7 +10,9 @@ pub(super) const FIRST_RETRY: u64 = 1_000_000_000;
 /// Maximum interval between attempts, nanoseconds. The pause doubles each time.
 const LAST_RETRY: u64 = 30_000_000_000;
 /// Time without an error after which the next one counts as new, nanoseconds. Until then, attempts and the lines about
-/// them become ever rarer.
+/// them become ever rarer. No segment is deleted early for that time once as much as a segment takes was deleted in vain:
+/// others may take all that becomes free, and btrfs frees nothing before its next commit. Or the whole log would go
+/// within seconds.
 const CALM: u64 = 60_000_000_000;
 
 /// How many events were lost.
@@ -39,6 +41,10 @@ impl<S: Storage> Writer<S> {
         };
         // There may be room for the start of a segment, but not for its first block.
         self.cramped = full && self.open.is_some_and(|open| open.fresh);
+        if full && self.in_vain >= self.retention.cost(self.segment_size()) {
+            self.in_vain = 0;
+            self.spared_until = self.now.saturating_add(CALM);
+        }
         self.abandon_segment();
         // what is defined until it works again is in the next segment's keyframe alone: it does not follow on this one
         self.ended = None;

@@ -328,10 +328,14 @@ impl<S: Storage> Writer<S> {
 
     /// Deletes the oldest segment that is not pinned because the file system is full. Returns the bytes that it took.
     pub(super) fn drop_early(&mut self) -> Result<u64, Failure> {
+        if self.now < self.spared_until {
+            return Ok(0);
+        }
         let failed = |error| Doing::DeleteOldest.failed(error);
         let freed = self.retention.drop_one(&mut self.storage, false, false).map_err(failed)?;
         self.retention.sync(&mut self.storage).map_err(failed)?;
-        if freed.is_some() {
+        if let Some(bytes) = freed {
+            self.in_vain = self.in_vain.saturating_add(bytes);
             self.status.deleted_early += 1;
             self.losses.because("the file system was full: the oldest segments were deleted early");
             if self.now >= self.early_line_at {
