@@ -278,6 +278,35 @@ fn late_scans_behind_a_hang_whose_end_is_damaged() {
     assert_ne!(told(), "runs");
 }
 
+/// A process that was stopped by a signal or a control group, or held by a debugger, scanned nothing: what came too late then
+/// needs no other reason.
+#[test]
+fn late_scans_of_a_process_that_was_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = ScanList { id: 1, ioc: 1, kind: ScanKind::Periodic, name: ".1 second".into(), callback: 0 };
+    for (wait, is_why) in
+        [(Wait::Stopped, true), (Wait::Frozen, true), (Wait::Traced, true), (Wait::Sleep, false)]
+    {
+        let Fact::Stuck(mut stuck) = sleeps() else { panic!("a hang") };
+        (stuck.wait, stuck.thread, stuck.record) = (wait, String::new(), None);
+        let late = ScanOverruns { ioc: 1, list: 1, more: 1, total: 1, since: 19_500 * MS };
+        let end = StuckEnd { id: 7, ioc: 1, after: 20 * SECOND, has_ended: false };
+        let events = vec![
+            (MS, Fact::ScanList(list.clone())),
+            (5 * SECOND, Fact::Stuck(stuck)),
+            (20_500 * MS, Fact::StuckEnd(end)),
+            (20_500 * MS, Fact::ScanOverruns(late)),
+        ];
+        let log = directory.path().join(wait.name());
+        write_events(&log, "box1", 7, events);
+        let rows = lines(&log, &[]);
+        let scans = rows.iter().find(|row| row["kind"] == "overrun").unwrap();
+        let why = if is_why { "; their thread stood still" } else { "; it is not known what took so long" };
+        let text = scans["text"].as_str().unwrap();
+        assert!(text.ends_with(why), "{wait:?}: {text}");
+    }
+}
+
 /// The notes of many queues are one row for each filling.
 #[test]
 fn many_queues_that_fill_at_once() {

@@ -578,9 +578,9 @@ impl Raw {
 }
 
 impl Late {
-    /// Whether a thread that stood still made these scans late.
+    /// Whether a thread that stood still, alone or with its whole process, made these scans late.
     fn is_by(&self, hang: &Raw) -> bool {
-        let fits = is_of(&hang.stuck.thread, &self.list);
+        let fits = hang.stuck.wait.is_of_process() || is_of(&hang.stuck.thread, &self.list);
         let lasts = hang.told_until().is_none_or(|end| end >= self.fact.since);
         fits && hang.stuck.ioc == self.fact.ioc && lasts && hang.stuck.since <= self.time
     }
