@@ -1,9 +1,9 @@
 //! A small ELF file, made by hand for tests.
 
-const NAMES: &[u8] = b"\0pdbbase\0dbProcess\0.rodata\0.dynsym\0.dynstr\0.symtab\0";
+const NAMES: &[u8] = b"\0pdbbase\0dbProcess\0.rodata\0.dynsym\0.dynstr\0.symtab\0.rodata.str\0";
 
 /// A small ELF file as linkers make them: a code segment and a data segment, two symbols in both the dynamic and the
-/// full table, constants.
+/// full table, constants in two sections.
 pub fn small(is_64bit: bool) -> Vec<u8> {
     let word = |value: u64| {
         if is_64bit {
@@ -42,14 +42,14 @@ pub fn small(is_64bit: bool) -> Vec<u8> {
     file.extend(NAMES);
     file.extend(&constants);
     let (symbols, names) = (3 * entry, NAMES.len() as u64);
-    let constants = constants.len() as u64;
+    let (constants, first) = (constants.len() as u64, "dbLoadDatabase|".len() as u64);
     for (name, kind, at, size, link, each) in [
         (0, 0, 0, 0, 0, 0),
-        (19, 1, constants_at, constants, 0, 0),
+        (19, 1, constants_at, first, 0, 0),
         (27, 11, symbols_at, symbols, 3, entry),
         (35, 3, names_at, names, 0, 0),
         (43, 2, symbols_at, symbols, 3, entry),
-        (0, 0, 0, 0, 0, 0),
+        (51, 1, constants_at + first, constants - first, 0, 0),
     ] {
         let place = [word(0), word(0x1000), word(at), word(size)].concat();
         file.extend([quad(name), quad(kind), place, quad(link), quad(1), word(1), word(each)].concat());

@@ -76,7 +76,7 @@ pub struct Elf {
     /// It names a dynamic linker (PT_INTERP): it is a program that uses shared libraries.
     pub has_interpreter: bool,
     segments: Vec<Segment>,
-    /// Offset and size of .rodata.
+    /// Offset and size of .rodata, with .rodata.str.
     constants: Option<(u64, u64)>,
     symbols: HashMap<&'static str, Symbol>,
     /// Names that only local symbols have.
@@ -128,13 +128,18 @@ impl Elf {
         });
         let section = |name| head.section(&pieces, name);
         unwind.frames = section(".eh_frame").map(|found| (found.address, found.offset, found.bytes));
-        let constants = section(".rodata").map(|found| (found.offset, found.bytes));
+        let part = |name| section(name).map(|found| (found.offset, found.offset.saturating_add(found.bytes)));
+        // mold leaves strings in a section of their own
+        let constants = match (part(".rodata"), part(".rodata.str")) {
+            (Some((from, to)), Some((other, end))) => Some((from.min(other), to.max(end))),
+            (one, other) => one.or(other),
+        };
         let mut elf = Elf {
             machine: head.machine,
             is_64bit,
             has_interpreter,
             segments,
-            constants,
+            constants: constants.map(|(from, to)| (from, to.saturating_sub(from))),
             symbols: HashMap::new(),
             local: Vec::new(),
             unwind,
@@ -232,7 +237,7 @@ impl Elf {
         self.segments.iter().find(executable).and_then(|_| self.offset(address))
     }
 
-    /// Offset and size of the constants (.rodata, whose name `strip` keeps).
+    /// Offset and size of the constants (.rodata and .rodata.str, whose names `strip` keeps).
     pub fn constants(&self) -> Option<(u64, u64)> {
         self.constants
     }
