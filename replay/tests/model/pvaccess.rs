@@ -1,6 +1,6 @@
 //! PVAccess: requests, their answers, and what the servers' threads did.
 
-use crate::story::{story, Story, CLIENT, MS, PVA, SECOND, SP, STR};
+use crate::story::{story, Story, CLIENT, MS, PVA, SECOND, SP, STR, VAL};
 use iocrec_log::event::*;
 use iocreplay::model::putlog::PutLine;
 
@@ -131,6 +131,34 @@ fn a_put_that_gets_no_further_is_told_once() {
     let puts = story.puts();
     let sources: Vec<&str> = puts.iter().map(|put| put.source).collect();
     assert_eq!(sources, ["both", "both"], "{puts:?}");
+}
+
+/// The thread of a short circuit to QSRV1 has ended before its name was read. A put that waits is its client's, too, also
+/// one that gets no further.
+#[test]
+fn a_put_that_waits_on_a_thread_without_a_name_is_told_once() {
+    for is_carried_out in [true, false] {
+        let mut story = told();
+        let (thread, site) = (90, 91);
+        let nameless = Thread { id: thread, ioc: 1, tid: 1090, name: String::new(), stack: 0 };
+        story.run.apply(0, &Fact::Thread(nameless));
+        let (function, module) = (String::new(), "libqsrv.so.7.0.10".to_owned());
+        story.run.apply(0, &Fact::from(CallSite { id: site, ioc: 1, address: 0, function, module }));
+        let hit = |kind, sp, requested, old| {
+            let (record, field, dbf, count) = (SP, Some(VAL), Dbf::Double, 1);
+            Fact::from(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+        };
+        story.asks(SECOND, 11, PvaKind::Put, value(DOUBLE, 2, &[5.0]));
+        story.push(SECOND + 100 * US, hit(PutKind::Notify, 0, Value::Unknown, Value::Unknown));
+        if is_carried_out {
+            let (requested, old) = (Value::Double(5.0), Value::Double(1.0));
+            story.push(SECOND + 110 * US, hit(PutKind::Put, -100, requested, old));
+        }
+        story.answers(SECOND + 140 * US, 81, PvaKind::Put, 0, "");
+        let puts = story.puts();
+        let seen: Vec<_> = puts.iter().map(|put| (put.source, put.user.as_deref())).collect();
+        assert_eq!(seen, [("both", Some("user81"))], "{puts:?}");
+    }
 }
 
 /// Servers believe of each channel who its client said to be when it asked for that. The recorder notes the name before

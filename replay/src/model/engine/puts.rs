@@ -177,7 +177,7 @@ impl Engine {
             self.wait_to_write(record, at);
         }
         // over PVAccess it is the time that tells whose it is, and a refused one has no `dbPut`
-        if !inside && (kind == PutKind::PutField || kind == PutKind::Notify && role == Role::PvaServer) {
+        if !inside && (kind == PutKind::PutField || self.serves_pva(thread, caller, role)) {
             self.join(thread, time, at, false);
         }
     }
@@ -295,10 +295,8 @@ impl Engine {
         let Some(put) = self.chains.put(at) else { return };
         let seen_both = put.packet.is_some();
         let nothing_known = put.kind == Some(PutKind::Notify) && !put.wrote && !last;
-        let is_notify = put.kind == Some(PutKind::Notify);
         let (caller, role) = self.ask(thread, put.site);
-        let serves_pva = role == Role::PvaServer || !is_notify && self.serves_pva(thread, caller, role);
-        if serves_pva && !seen_both {
+        if self.serves_pva(thread, caller, role) && !seen_both {
             self.pva_hit(thread, time, at);
             return;
         }
