@@ -116,13 +116,13 @@ impl Registry {
     }
 
     /// Forgets the threads that have ended. Returns the live threads of all IOCs.
-    pub fn sweep_threads(&mut self, procfs: &dyn Procfs) -> HashSet<u32> {
+    pub fn sweep_threads(&mut self, procfs: &dyn Procfs, now: u64) -> HashSet<u32> {
         let mut all = HashSet::new();
         for ioc in self.iter_mut().filter(|ioc| ioc.process.is_some()) {
             let pid = ioc.pid;
             let mut alive: HashSet<u32> = procfs.threads(pid).into_iter().collect();
             // while threads end, the kernel leaves others out of the list
-            ioc.threads.retain(|tid| {
+            ioc.threads.retain(now, |tid| {
                 alive.contains(&tid) || (!procfs.thread_name(pid, tid).is_empty() && alive.insert(tid))
             });
             all.extend(alive);

@@ -186,7 +186,7 @@ fn a_thread_s_number_may_be_another_s_after_its_end() {
     bench.trace(&ioc);
     assert_eq!(hit(&mut bench, 7, 100, 1, Step::Other), (1, true));
     assert_eq!(hit(&mut bench, 8, 100, 1, Step::Other), (2, true));
-    let sweep = |iocs: &mut Registry, procfs: &_| iocs.sweep_threads(procfs).len();
+    let sweep = |iocs: &mut Registry, procfs: &_| iocs.sweep_threads(procfs, 2).len();
     assert_eq!(sweep(&mut bench.iocs, &bench.procfs), 2);
     assert_eq!(hit(&mut bench, 7, 90, 2, Step::Other), (1, false), "it lives");
     process.threads = vec![(8, "CAS-client")];
@@ -194,8 +194,8 @@ fn a_thread_s_number_may_be_another_s_after_its_end() {
     assert_eq!(sweep(&mut bench.iocs, &bench.procfs), 1);
     process.threads.push((7, "cbLow"));
     bench.procfs.set(PID, process);
-    assert_eq!(hit(&mut bench, 7, 50, 3, Step::Other), (3, true));
-    assert_eq!(hit(&mut bench, 8, 50, 3, Step::Other), (2, false));
+    assert_eq!(hit(&mut bench, 7, 50, 3_000_000_000, Step::Other), (3, true));
+    assert_eq!(hit(&mut bench, 8, 50, 3_000_000_000, Step::Other), (2, false));
     let threads: Vec<_> = bench.facts().into_iter().collect();
     let name = |fact: &Fact| match fact {
         Fact::Thread(thread) => (thread.id, thread.tid, thread.name.clone(), thread.stack),
@@ -216,8 +216,28 @@ fn a_thread_that_the_list_leaves_out_is_the_same_thread() {
     assert_eq!(hit(&mut bench, 7, 100, 1, Step::Other), (1, true));
     process.unlisted = &[7];
     bench.procfs.set(PID, process);
-    assert!(bench.iocs.sweep_threads(&bench.procfs).contains(&7));
+    assert!(bench.iocs.sweep_threads(&bench.procfs, 1).contains(&7));
     assert_eq!(hit(&mut bench, 7, 100, 2, Step::Other), (1, false));
+}
+
+/// A client's thread ends with its circuit, and its last hits are taken afterwards.
+#[test]
+fn hits_from_before_a_thread_s_end_are_that_thread_s() {
+    let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+    let mut process = FakeProcess { threads: vec![(7, "CAS-client")], ..FakeProcess::default() };
+    bench.procfs.set(PID, process.clone());
+    bench.trace(&ioc);
+    assert_eq!(hit(&mut bench, 7, 100, 1_000, Step::Other), (1, true));
+    process.threads.clear();
+    bench.procfs.set(PID, process);
+    for now in [3_000, 4_000] {
+        assert!(bench.iocs.sweep_threads(&bench.procfs, now).is_empty());
+        assert_eq!(hit(&mut bench, 7, 90, 2_000, Step::Other), (1, false), "{now}");
+    }
+    assert_eq!(hit(&mut bench, 7, 50, 50_000_000, Step::Other), (2, true), "its number is given out again");
+    bench.iocs.sweep_threads(&bench.procfs, 60_000_000);
+    bench.iocs.sweep_threads(&bench.procfs, 5_000_000_000);
+    assert_eq!(hit(&mut bench, 7, 50, 51_000_000, Step::Other), (3, true), "it was forgotten");
 }
 
 /// A record whose processing is not seen to complete is checked: always once the processing has returned, before that

@@ -24,7 +24,13 @@ pub struct KnownThread {
     pub follows_links: bool,
     /// The last record that began to process and may not be done yet.
     begun: Option<Begun>,
+    /// When it had ended; the greatest time while it lives.
+    ended: u64,
 }
+
+/// Time that it takes to list threads, and for which hits of a thread that has ended may still come, nanoseconds.
+const LISTING: u64 = 10_000_000;
+const LATE: u64 = 1_000_000_000;
 
 impl KnownThread {
     /// A stack pointer as in the log: relative to that of the first hit.
@@ -122,7 +128,7 @@ pub struct Threads {
 impl Threads {
     /// Notes a hit on a thread; `None` if the thread is not defined yet.
     pub fn step(&mut self, place: HitPlace, step: Step) -> Option<KnownThread> {
-        let known = self.known.get_mut(&place.tid)?;
+        let known = self.known.get_mut(&place.tid).filter(|known| place.time <= known.ended)?;
         self.under_way.entry(place.tid).or_default().step(place, step);
         if let Some(begun) = known.begun {
             let done = step == Step::Complete(begun.address);
@@ -158,6 +164,7 @@ impl Threads {
             serves: matches!(name.as_str(), "" | "PVXTCP" | "TCP-rx") || name.starts_with("python"),
             follows_links: matches!(name.as_str(), "dbCaLink" | "CAC-event" | "scanOnce"),
             begun: begun(place, step),
+            ended: u64::MAX,
         };
         self.known.insert(tid, known);
         self.under_way.entry(tid).or_default().step(place, step);
@@ -213,10 +220,15 @@ impl Threads {
         self.known.get(&tid).is_some_and(|thread| thread.serves)
     }
 
-    /// Forgets threads that have ended: the kernel reuses their numbers.
-    pub fn retain(&mut self, mut is_alive: impl FnMut(u32) -> bool) {
-        self.known.retain(|&tid, _| is_alive(tid));
-        self.under_way.retain(|&tid, _| is_alive(tid));
+    /// Forgets threads that have ended: the kernel reuses their numbers. Their last hits may not have been taken yet.
+    pub fn retain(&mut self, now: u64, mut is_alive: impl FnMut(u32) -> bool) {
+        self.known.retain(|&tid, known| {
+            if known.ended == u64::MAX && !is_alive(tid) {
+                known.ended = now + LISTING;
+            }
+            now <= known.ended.saturating_add(LATE)
+        });
+        self.under_way.retain(|tid, _| self.known.contains_key(tid));
     }
 
     /// Removes and returns the records that began to process before a time and have not completed.
