@@ -260,7 +260,12 @@ fn the_output_can_go_to_a_file_or_nowhere() {
     let out = works(here, &["puts", "log"]);
     assert_eq!(works(here, &["puts", "log", "-o", "puts.txt"]), "");
     assert_eq!(fs::read_to_string(here.join("puts.txt")).unwrap(), out);
-    fails(here, &["puts", "log", "-o", "no/such/file"], 1, &["can't write no/such/file", "name another file"]);
+    fails(
+        here,
+        &["puts", "log", "-o", "no/such/file"],
+        1,
+        &["can't write no/such/file", "name another file"],
+    );
     let segment = segments(&here.join("log")).remove(0);
     let before = fs::read(&segment).unwrap();
     fails(here, &["puts", "log", "-o", segment.to_str().unwrap()], 2, &["would overwrite a log"]);

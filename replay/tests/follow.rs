@@ -9,8 +9,8 @@ use common::{
 use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
-use iocreplay::follow::{follow_until, Memory, Pace, Step, Timed};
 use iocreplay::follow::deleted::Deleted;
+use iocreplay::follow::{follow_until, Memory, Pace, Step, Timed};
 use iocreplay::{Filter, Logs, OpenOptions, PutLine};
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, BufReader, Write};

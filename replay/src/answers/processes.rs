@@ -2,9 +2,9 @@
 //!
 //! Several runs may have recorded one process, one after the other; between them it ran unseen, too.
 
+use crate::answers::between::why;
 use crate::answers::inventory::{End, Inventory};
 use crate::answers::values::CLOCK_STEP;
-use crate::answers::between::why;
 use crate::logs::Logs;
 use crate::notices::Notices;
 use crate::reading::ended_unseen::UNSEEN;

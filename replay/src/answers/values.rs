@@ -3,9 +3,9 @@
 //! Chains come in the order in which they began; their values are later than that, so they wait until no earlier value
 //! can come. Snapshots and what went unseen are put between them by their time.
 
+use crate::answers::between::why;
 use crate::filter::Filter;
 use crate::logs::Logs;
-use crate::answers::between::why;
 use crate::model::base_types::{always_forwards, collects};
 use crate::model::chain::{Chain, Outcome, SpanKind};
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};

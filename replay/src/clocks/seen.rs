@@ -9,7 +9,7 @@
 //! those of [`SAMPLE`] in each hour. That is enough for clocks that differ by no more than [`MAX_DIFFERENCE`].
 
 use super::bounds::{Between, Bound};
-use crate::clocks::MAX_DIFFERENCE;
+use super::MAX_DIFFERENCE;
 use crate::reading::runs::budget;
 use crate::reading::runs::set::SetLater;
 use crate::reading::scan::{Blocks, Part, Scan};

@@ -1,6 +1,6 @@
 //! Segments that a recorder deleted before they were read, since following was too slow or had to wait.
 
-use crate::follow::SETTLED;
+use super::SETTLED;
 use crate::logs::Logs;
 use crate::reading::runs::course::Course;
 use crate::reading::runs::{host, last_event};

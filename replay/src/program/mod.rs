@@ -1,8 +1,8 @@
 //! The program `iocreplay`: reads the arguments, runs one command, and turns the result into an exit code.
 
 use crate::commands::command::Outcome;
-use crate::destination::Destination;
 use crate::commands::{AnyCommand, Arguments};
+use crate::destination::Destination;
 use crate::failure::{self, Failure, UsageError};
 use crate::out::{line, Out};
 use crate::terminal::{self, progress, style};

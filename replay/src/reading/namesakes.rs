@@ -13,10 +13,10 @@
 //!
 //! By the same look it is known which IOCs several recorders of their host recorded at the same time ([`Twice`]).
 
+use super::read_until::ReadUntil;
+use super::scan::{Blocks, Part, Scan};
 use crate::pattern::Pattern;
 use crate::pods::{self, Pods};
-use crate::reading::read_until::ReadUntil;
-use crate::reading::scan::{Blocks, Part, Scan};
 use crate::shown_names::{names_process, with_pid};
 use crate::time::SECOND;
 use iocrec_log::event::{Fact, Ioc, IocId};

@@ -5,8 +5,8 @@
 //! then nothing had told the end; or that of a later keyframe which still names it. A scan must pass over blocks rather
 //! than leave them out, since each says when its last event was.
 
-use crate::reading::ended_unseen::UNSEEN;
-use crate::reading::scan::{Blocks, Part, Scan};
+use super::ended_unseen::UNSEEN;
+use super::scan::{Blocks, Part, Scan};
 use iocrec_log::event::{Fact, IocId};
 use iocrec_log::reader::{About, Cause, Choice, SegmentFile};
 use std::collections::HashMap;

@@ -7,8 +7,8 @@
 //! ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single segment, of
 //! which only the first blocks may be wanted, does not.
 
+use super::ended_unseen::EndedUnseen;
 use crate::progress::Share;
-use crate::reading::ended_unseen::EndedUnseen;
 use crate::shown_names;
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;

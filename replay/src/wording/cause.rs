@@ -1,13 +1,13 @@
 //! The cause of a chain, in words.
 
 use super::put::change;
+use super::put::who;
 use crate::model::caller::{self, Role};
 use crate::model::chain::{Chain, ProcessSpan, Span, SpanKind, Trigger};
 use crate::model::putlog::{root_put, PutLine};
 use crate::model::run::{field_name, record_name};
 use crate::out::Out;
 use crate::terminal::style::Style;
-use crate::wording::put::who;
 use crate::words::name;
 use iocrec_log::context::Context;
 

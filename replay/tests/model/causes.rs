@@ -172,10 +172,13 @@ fn what_code_of_the_ioc_does_after_a_motor_is_not_of_the_motor() {
     let (function, module) = ("readBack".to_owned(), "libplant.so".to_owned());
     story.run.apply(0, &Fact::from(CallSite { id: OWN, ioc: 1, address: 0, function, module }));
     let deeper = |thread| Fact::Process(Process { thread, sp: -600, site: OWN, record: SP, active: false });
-    story
-        .process(SECOND, CB_LOW, -100, "eventCallback", MOTOR)
-        .push(SECOND + 2, deeper(CB_LOW))
-        .complete(SECOND + 3, CB_LOW, -700, SP, 3.0);
+    story.process(SECOND, CB_LOW, -100, "eventCallback", MOTOR).push(SECOND + 2, deeper(CB_LOW)).complete(
+        SECOND + 3,
+        CB_LOW,
+        -700,
+        SP,
+        3.0,
+    );
     assert_eq!(story.sketch(), "T:MOTOR event open\nT:SP callback = 3\n");
     story.process(2 * SECOND, DRIVER, -100, "", MOTOR);
     story.put(2 * SECOND + 2, PutKind::PutField, DRIVER, -600, "", SP, 5.0);

@@ -1,6 +1,6 @@
 //! Beacons: servers that start, start again, and fall silent.
 
-use crate::answers::network::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading, Served};
+use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading, Served};
 use iocrec_log::event::{Address, Beacons, BeaconsNoted, Fact, IocId, Ip6, PvaBeacons, Registrations};
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 
 use super::counted::{Counted, Room};
 use super::rights::{Channels, Rights};
-use crate::answers::network::{is_pva, push, Kind, NetLine, Reading, Who};
+use super::{is_pva, push, Kind, NetLine, Reading, Who};
 use crate::model::run::ioc_of_circuit;
 use epics::eca;
 use iocrec_log::event::{

@@ -1,6 +1,6 @@
 //! Things that happened several times on a circuit, and the PVs that they were about.
 
-use crate::answers::network::{NetLine, MAX_NAMES};
+use super::{NetLine, MAX_NAMES};
 use std::collections::BTreeSet;
 
 /// Names that are held of all circuits together, to be counted without saying one twice; a bound for hostile logs.

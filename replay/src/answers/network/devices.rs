@@ -3,7 +3,7 @@
 //!
 //! The recorder looks once a second, so each moment lies between two looks.
 
-use crate::answers::network::{push, Kind, NetLine, Reading, Who};
+use super::{push, Kind, NetLine, Reading, Who};
 use crate::words::age::age;
 use crate::words::counted;
 use iocrec_log::event::{Address, Fact, IocId, TcpConnection, TcpEnd, TcpState};

@@ -2,7 +2,7 @@
 //! its access security has changed.
 
 use super::counted::{Counted, Room};
-use crate::answers::network::NetLine;
+use super::NetLine;
 use iocrec_log::event::ChannelId;
 use std::collections::{BTreeMap, BTreeSet};
 

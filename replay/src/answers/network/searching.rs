@@ -1,7 +1,7 @@
 //! Searches: by client and name, with the servers that answer.
 
 use super::addresses::Addresses;
-use crate::answers::network::{is_loopback, is_pva, place, push, Kind, NetLine, Reading, Who};
+use super::{is_loopback, is_pva, place, push, Kind, NetLine, Reading, Who};
 use crate::words;
 use iocrec_log::event::{Address, Fact, IocId, SearchLoad, Searches, Sender};
 use std::collections::{BTreeMap, HashMap, HashSet};

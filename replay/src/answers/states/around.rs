@@ -10,9 +10,9 @@
 //! All others, and those that a put touched, are taken from a history of their own, which has everything of them. If
 //! something went unseen in a span, in doubt or not, nothing is left out.
 
-use crate::answers::states::fold;
-use crate::answers::states::set_by_processing::is_set_by_processing;
-use crate::answers::states::state::{Key, State};
+use super::fold;
+use super::set_by_processing::is_set_by_processing;
+use super::state::{Key, State};
 use crate::answers::values::{has_record, Entry};
 use crate::filter::Filter;
 use crate::logs::Logs;

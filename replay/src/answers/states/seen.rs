@@ -1,7 +1,7 @@
 //! The last value seen of a field, and its last change: held for each of a hundred thousand fields, so without what the
 //! field's key says already, and without the chain that led to the value.
 
-use crate::answers::states::state::Key;
+use super::state::Key;
 use crate::model::history::{Of, Origin, ValueLine, ValueSource};
 use crate::model::small_value::SmallValue;
 use iocrec_log::event::Value;

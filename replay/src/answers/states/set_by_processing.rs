@@ -2,7 +2,7 @@
 //! put left in one is in doubt once its record has processed again. So are those that an input link fetches
 //! (the module `fetched`), unless that link is known to be a constant.
 
-use crate::answers::states::state::{Key, MAX_FIELDS};
+use super::state::{Key, MAX_FIELDS};
 use crate::model::commands::is_command;
 use crate::model::fetched::{self, is_fetched};
 use crate::model::history::{Of, ValueLine, ValueSource};

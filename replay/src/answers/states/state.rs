@@ -20,8 +20,8 @@
 //!
 //! Memory: one entry for each field seen, at most [`MAX_FIELDS`].
 
-pub use crate::answers::states::seen::{Changed, Seen, Since};
-use crate::answers::states::set_by_processing::SetByProcessing;
+pub use super::seen::{Changed, Seen, Since};
+use super::set_by_processing::SetByProcessing;
 use crate::answers::values::Entry;
 use crate::filter::Filter;
 use crate::model::history::{Of, ValueLine, ValueSource};

@@ -1,6 +1,6 @@
 //! A field's state as a setting, for formats that restore values.
 
-use crate::answers::states::state::FieldState;
+use super::state::FieldState;
 use crate::model::setting::Setting;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Dbf, Field, RecordId};

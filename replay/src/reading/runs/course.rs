@@ -10,8 +10,8 @@
 //! don't agree, the readings at the beginnings of the segments decide. A clock that was set forward and back again within one segment shows only as it is read ([`Course::note`]):
 //! what comes then is moved behind what came before.
 
-use crate::reading::runs::host;
-use crate::reading::runs::set::{SetLater, Step, Steps, LEAST_STEP};
+use super::host;
+use super::set::{SetLater, Step, Steps, LEAST_STEP};
 use crate::reading::scan::{abouts, Blocks, Part, Scan};
 use iocrec_log::clock::can_be_right;
 use iocrec_log::event::{Clock, Fact};
