@@ -27,7 +27,7 @@ impl Logs {
     /// # Ok::<(), iocreplay::OpenError>(())
     /// ```
     pub fn puts<'a>(&self, filter: &'a Filter) -> Puts<'a> {
-        Puts::new(self.with(Rc::clone(&self.notices())), filter)
+        Puts::new(self.with(Rc::clone(self.notices())), filter)
     }
 }
 

@@ -54,13 +54,13 @@ impl Logs {
             let interest = Interest::Records(names);
             sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
         }
-        History::new(Replay::new(sources, self.until(until), &self.notices()), filter)
+        History::new(Replay::new(sources, self.until(until), self.notices()), filter)
     }
 
     /// The same, and all chains in the filter's time range for `tap`, which sees each before its values come.
     pub fn history_with<'a>(&self, filter: &'a Filter, tap: Tap<'a>) -> History<'a> {
         let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        let replay = Replay::new(self.sources(filter.since), self.until(until), &self.notices());
+        let replay = Replay::new(self.sources(filter.since), self.until(until), self.notices());
         History::new(replay, filter).with_tap(tap)
     }
 
@@ -70,7 +70,7 @@ impl Logs {
         let interest = Interest::Records(records);
         let sources = self.sources(filter.since).into_iter();
         let sources = sources.map(|source| source.asked_for(interest.clone())).collect();
-        History::new(Replay::new(sources, self.until(until), &self.notices()), filter)
+        History::new(Replay::new(sources, self.until(until), self.notices()), filter)
     }
 
     /// The same without the hits in spans of each run. Also the numbers of the runs in what went unseen.
@@ -88,7 +88,7 @@ impl Logs {
             })
             .collect();
         let runs = sources.iter().map(|source| address(&source.run)).collect();
-        (History::new(Replay::new(sources, self.until(until), &self.notices()), filter), runs)
+        (History::new(Replay::new(sources, self.until(until), self.notices()), filter), runs)
     }
 }
 
