@@ -3,7 +3,7 @@
 //! Parts come in order: a segment's header, then its blocks and its damage. The caller interprets them; a scan neither
 //! reports nor skips anything, and adds nothing but the ends that a gap between the segments hides (`EndedUnseen`), and the
 //! header's reading of the clock where the first one in the blocks may be in a part that is damaged.
-//! IOCs that share a name get those by which they are shown ([`namesakes`]), and clocks are set right
+//! IOCs that share a name get those by which they are shown ([`crate::reading::namesakes`]), and clocks are set right
 //! ([`crate::clocks`]). A scan of whole runs decodes some segments ahead, on other threads; a scan of a single segment, of
 //! which only the first blocks may be wanted, does not.
 
