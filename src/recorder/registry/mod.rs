@@ -32,6 +32,7 @@ pub mod traced_ioc;
 
 use std::collections::HashSet;
 
+use crate::linux::clock::Clock;
 use crate::linux::procfs::Procfs;
 use crate::recorder::env::Run;
 use crate::recorder::registry::endings::Endings;
@@ -116,13 +117,13 @@ impl Registry {
     }
 
     /// Forgets the threads that have ended. Returns the live threads of all IOCs.
-    pub fn sweep_threads(&mut self, procfs: &dyn Procfs, now: u64) -> HashSet<u32> {
+    pub fn sweep_threads(&mut self, procfs: &dyn Procfs, clock: &dyn Clock) -> HashSet<u32> {
         let mut all = HashSet::new();
         for ioc in self.iter_mut().filter(|ioc| ioc.process.is_some()) {
             let pid = ioc.pid;
             let mut alive: HashSet<u32> = procfs.threads(pid).into_iter().collect();
             // while threads end, the kernel leaves others out of the list
-            ioc.threads.retain(now, |tid| {
+            ioc.threads.retain(clock, |tid| {
                 alive.contains(&tid) || (!procfs.thread_name(pid, tid).is_empty() && alive.insert(tid))
             });
             all.extend(alive);

@@ -186,7 +186,9 @@ fn a_thread_s_number_may_be_another_s_after_its_end() {
     bench.trace(&ioc);
     assert_eq!(hit(&mut bench, 7, 100, 1, Step::Other), (1, true));
     assert_eq!(hit(&mut bench, 8, 100, 1, Step::Other), (2, true));
-    let sweep = |iocs: &mut Registry, procfs: &_| iocs.sweep_threads(procfs, 2).len();
+    let clock = bench.clock.clone();
+    clock.monotonic.set(2);
+    let sweep = |iocs: &mut Registry, procfs: &_| iocs.sweep_threads(procfs, &clock).len();
     assert_eq!(sweep(&mut bench.iocs, &bench.procfs), 2);
     assert_eq!(hit(&mut bench, 7, 90, 2, Step::Other), (1, false), "it lives");
     process.threads = vec![(8, "CAS-client")];
@@ -216,7 +218,7 @@ fn a_thread_that_the_list_leaves_out_is_the_same_thread() {
     assert_eq!(hit(&mut bench, 7, 100, 1, Step::Other), (1, true));
     process.unlisted = &[7];
     bench.procfs.set(PID, process);
-    assert!(bench.iocs.sweep_threads(&bench.procfs, 1).contains(&7));
+    assert!(bench.iocs.sweep_threads(&bench.procfs, &bench.clock).contains(&7));
     assert_eq!(hit(&mut bench, 7, 100, 2, Step::Other), (1, false));
 }
 
@@ -231,12 +233,15 @@ fn hits_from_before_a_thread_s_end_are_that_thread_s() {
     process.threads.clear();
     bench.procfs.set(PID, process);
     for now in [3_000, 4_000] {
-        assert!(bench.iocs.sweep_threads(&bench.procfs, now).is_empty());
+        bench.clock.monotonic.set(now);
+        assert!(bench.iocs.sweep_threads(&bench.procfs, &bench.clock).is_empty());
         assert_eq!(hit(&mut bench, 7, 90, 2_000, Step::Other), (1, false), "{now}");
     }
     assert_eq!(hit(&mut bench, 7, 50, 50_000_000, Step::Other), (2, true), "its number is given out again");
-    bench.iocs.sweep_threads(&bench.procfs, 60_000_000);
-    bench.iocs.sweep_threads(&bench.procfs, 5_000_000_000);
+    for now in [60_000_000, 5_000_000_000] {
+        bench.clock.monotonic.set(now);
+        bench.iocs.sweep_threads(&bench.procfs, &bench.clock);
+    }
     assert_eq!(hit(&mut bench, 7, 50, 51_000_000, Step::Other), (3, true), "it was forgotten");
 }
 

@@ -6,6 +6,7 @@
 use iocrec_log::event::{Fact, Thread, ThreadId};
 
 use crate::ioc::threads;
+use crate::linux::clock::Clock;
 use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
@@ -28,8 +29,7 @@ pub struct KnownThread {
     ended: u64,
 }
 
-/// Time that it takes to list threads, and for which hits of a thread that has ended may still come, nanoseconds.
-const LISTING: u64 = 10_000_000;
+/// Time for which hits of a thread that has ended may still come, nanoseconds.
 const LATE: u64 = 1_000_000_000;
 
 impl KnownThread {
@@ -167,7 +167,10 @@ impl Threads {
             ended: u64::MAX,
         };
         self.known.insert(tid, known);
-        self.under_way.entry(tid).or_default().step(place, step);
+        // not what an ended thread of that number has left
+        let mut under_way = UnderWay::default();
+        under_way.step(place, step);
+        self.under_way.insert(tid, under_way);
         // Base 3.14 gives the kernel no names
         let may_serve_ca = owner.process.abi.is_3_14() || name == "CAS-client";
         env.push(time, Fact::Thread(Thread { id, ioc: owner.id, tid, name, stack: sp }));
@@ -221,10 +224,13 @@ impl Threads {
     }
 
     /// Forgets threads that have ended: the kernel reuses their numbers. Their last hits may not have been taken yet.
-    pub fn retain(&mut self, now: u64, mut is_alive: impl FnMut(u32) -> bool) {
+    pub fn retain(&mut self, clock: &dyn Clock, mut is_alive: impl FnMut(u32) -> bool) {
         self.known.retain(|&tid, known| {
-            if known.ended == u64::MAX && !is_alive(tid) {
-                known.ended = now + LISTING;
+            let is_alive = known.ended == u64::MAX && is_alive(tid);
+            // after the look: it may have ended just before that, however long the recorder had waited for a processor
+            let now = clock.monotonic();
+            if !is_alive {
+                known.ended = known.ended.min(now);
             }
             now <= known.ended.saturating_add(LATE)
         });
@@ -297,6 +303,21 @@ mod tests {
         threads.completed(8, 1);
         assert_eq!([threads.processes_at(7, 700), threads.processes_at(8, 700)], [None, Some(2)]);
         assert_eq!([threads.processes(7), threads.processes(8)], [None, Some(2)]);
+    }
+
+    /// A thread has ended within a record whose end was not seen, and its number is given out again.
+    #[test]
+    fn a_thread_processes_nothing_of_one_before_it() {
+        let (mut bench, ioc) = (Bench::new(), TestIoc::new(PID));
+        let mut threads = Threads::default();
+        let owner = Owner { id: 1, process: &ioc.process };
+        threads.define(&mut bench.env(), owner, HitPlace { tid: 7, sp: 900, time: 1 }, Step::Process(1));
+        bench.clock.monotonic.set(2);
+        threads.retain(&bench.clock, |_| false);
+        let later = HitPlace { tid: 7, sp: 800, time: 3 };
+        assert!(threads.step(later, Step::Other).is_none(), "it is another one");
+        threads.define(&mut bench.env(), owner, later, Step::Other);
+        assert_eq!((threads.processes(7), threads.processes_at(7, 700)), (None, None));
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Source for Hits {
             return;
         }
         self.sweep = cx.env.now.saturating_add(SWEEP);
-        let alive = cx.iocs.sweep_threads(cx.env.procfs(), cx.env.monotonic());
+        let alive = cx.iocs.sweep_threads(cx.env.procfs(), &*cx.env.machine.clock);
         if let Some(maps) = &cx.maps {
             maps.sweep(&alive);
         }
