@@ -82,6 +82,13 @@ pub enum Reason {
 }
 
 impl NotProbed {
+    /// Adds it to others. Once: of a function in several libraries it may be the same.
+    pub fn note(self, others: &mut Vec<NotProbed>) {
+        if !others.contains(&self) {
+            others.push(self);
+        }
+    }
+
     /// Whether it may be probed once the debugger is gone.
     pub fn is_for_debugger(&self) -> bool {
         matches!(self, NotProbed::Function(_, Reason::Debugger))
@@ -192,6 +199,17 @@ impl From<ProbeError> for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of two EPICS Bases in a process.
+    #[test]
+    fn what_is_so_in_two_libraries_is_told_once() {
+        let mut told = Vec::new();
+        for symbol in ["scanOnce", "scanOnce", "postEvent"] {
+            NotProbed::Function(symbol, Reason::SingleStepped).note(&mut told);
+        }
+        let slow = |symbol| NotProbed::Function(symbol, Reason::SingleStepped);
+        assert_eq!(told, [slow("scanOnce"), slow("postEvent")]);
+    }
 
     /// Docs and users' scripts quote these.
     #[test]

@@ -314,7 +314,9 @@ pub fn attach_missing(
             let added = probes.add(attacher, spec, &target);
             added.map_err(|error| NotProbed::Function(target.symbol, error.into()))
         });
-        not_probed.extend(placed.err());
+        if let Err(why) = placed {
+            why.note(&mut not_probed);
+        }
     }
     if ioc.is_stripped() {
         not_probed.insert(0, stripped(ioc));

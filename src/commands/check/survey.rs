@@ -209,7 +209,7 @@ fn probes(ioc: &IocProcess) -> (Vec<Probe>, Vec<NotProbed>) {
                     symbol: target.symbol,
                     slow: target.cost == Cost::Stepped,
                 }),
-                Err(reason) => not_probed.push(reason),
+                Err(reason) => reason.note(&mut not_probed),
             }
         }
     }
