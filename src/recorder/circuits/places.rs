@@ -64,8 +64,10 @@ impl Places {
             let Some(place) = wanted.get_mut(&ended.namespace) else { continue };
             for (service, ports) in [(&ca::SERVICE, &ended.ca), (&pva::SERVICE, &ended.pva)] {
                 for port in ports {
-                    // those of servers that live need the room, and know what they are for
-                    if place.ports.len() < MAX_PORTS / 2 && !place.ports.has_any(*port) {
+                    // those of servers that live need the room, and know what they are for; at those that the user named
+                    // bytes tell what serves there now
+                    let is_known = place.ports.has_any(*port) || named.contains(port);
+                    if place.ports.len() < MAX_PORTS / 2 && !is_known {
                         place.ports.add(service, &[*port]);
                     }
                 }
@@ -139,6 +141,13 @@ mod tests {
         bench.run.ended_ports.push(ended(7, 7000..7200, &[]));
         assert_eq!(find(&mut bench, 59, 6000..6001).len(), MAX_PORTS / 2);
         assert_eq!(find(&mut bench, 59, 6000..6200).len(), 200);
+        // another server may be at a port that the user named
+        bench.options.ports = vec![5075];
+        find(&mut bench, 59, 6000..6001);
+        let cx = bench.context();
+        let places = Places::find(&cx.env, cx.iocs);
+        assert_eq!(places.wanted[&7].unknown, [5075]);
+        assert!(!places.wanted[&7].ports.has(&pva::SERVICE, 5075));
     }
 
     /// All ports of a namespace are in one filter, which has room for 256.
