@@ -389,16 +389,29 @@ impl Logs {
         self.acquainted(self.runs.iter().map(|files| Source::new(files, since, &budget, &self.notices)))
     }
 
-    /// Reports the segments that are missing at the beginning of a run behind another one in its directory: older ones are there,
-    /// so the log does not just begin later.
+    /// Reports the segments that are missing at the beginning of a run behind another one of its host in its directory: older
+    /// ones are there, so the log does not just begin later.
     fn report_beginnings(&self, since: Option<i64>) {
-        let mut places = BTreeSet::new();
-        for files in &self.runs {
+        if !self.notices.are_heard() || self.runs.len() < 2 {
+            return;
+        }
+        let names = self.host_names();
+        // the names of segments are in the order of writing, whatever the clock showed
+        let mut earliest: BTreeMap<(Option<&Path>, &str), &Path> = BTreeMap::new();
+        for (files, host) in self.runs.iter().zip(&names) {
+            for path in files.iter().map(|file| file.path.as_path()) {
+                let known = earliest.entry((path.parent(), host.as_str())).or_insert(path);
+                if path < *known {
+                    *known = path;
+                }
+            }
+        }
+        for (files, host) in self.runs.iter().zip(&names) {
             let Some((path, first)) = files.iter().find_map(|file| Some((&file.path, file.header?))) else {
                 continue;
             };
-            let is_behind = places.contains(&path.parent());
-            places.extend(files.iter().map(|file| file.path.parent()));
+            let before = earliest.get(&(path.parent(), host.as_str()));
+            let is_behind = before.is_some_and(|before| *before < path.as_path());
             if is_behind && first.sequence > 0 && since.is_none_or(|since| since < first.created_wall) {
                 self.notices.report(&Notice::MissingSegments { count: first.sequence, before: path.clone() });
             }

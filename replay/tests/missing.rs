@@ -97,6 +97,28 @@ fn a_run_that_lost_its_beginning_behind_another_one_is_said() {
     assert!(out.contains(cause) && !out.contains("no recorder's run"), "{out}");
 }
 
+/// The first segments of a log are deleted in time. Neither another host's log in the same directory was written before it, nor
+/// that of a later recorder on a machine whose clock is not set yet.
+#[test]
+fn a_log_that_begins_later_has_no_hole_behind_what_was_not_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let scanned = [(2 * SECOND, process(SCAN, -100, 2, 2)), (3 * SECOND, complete(SCAN, -200, 2, 1.0, 0))];
+    for (host, later, is_first) in [("box2", -60, true), ("box1", -WALL / SECOND as i64, false)] {
+        let log = directory.path().join(host);
+        let other = || write_events_later(&log, host, 1, later, scanned.clone(), 4 * SECOND);
+        if is_first {
+            other();
+        }
+        write_events(&log, "box1", 7, noise(SECOND).collect());
+        if !is_first {
+            other();
+        }
+        fs::remove_file(&segments(&log)[usize::from(is_first)]).unwrap();
+        let (_, _, err) = outcome(iocreplay(["puts", log.to_str().unwrap()]).output().unwrap());
+        assert!(!err.contains("missing before"), "{host}: {err}");
+    }
+}
+
 #[test]
 fn every_command_says_that_a_segment_is_cut() {
     let directory = tempfile::tempdir().unwrap();
