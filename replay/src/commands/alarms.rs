@@ -1,18 +1,21 @@
 //! `iocreplay alarms`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho, Chosen, Growing, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, with_aliases, ByPlace,
+    ByPv, ByWho, Chosen, Growing, Reading, Since, TimeZone, Until,
+};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{Timed, follow};
+use crate::follow::{follow, Timed};
 use crate::model::alarms::{Alarm, AlarmLine, Place, Until as Lasted, What};
-use crate::shown_names::own_name;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::alarms::FORMATS;
 use crate::output::format::{self, Format};
-use crate::words::counted;
+use crate::shown_names::own_name;
 use crate::terminal::Terminal;
+use crate::words::counted;
 use crate::Logs;
 use iocrec_cli::command;
 use std::collections::HashMap;

@@ -1,17 +1,19 @@
 //! `iocreplay at`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone};
+use super::options::{
+    by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone,
+};
+use crate::answers::states;
+use crate::answers::states::state::FieldState;
+use crate::answers::states::to_setting::setting;
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::setting::LeftOut;
-use crate::answers::states::state::FieldState;
-use crate::answers::states::to_setting::setting;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::at::{known, AtRow, FORMATS};
 use crate::output::settings::{Chosen, Heading, SettingsFormat};
-use crate::answers::states;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use iocrec_cli::command;

@@ -1,15 +1,18 @@
 //! `iocreplay clients`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen, Reading, Since, TimeZone, Until};
-use crate::failure::Failure;
+use super::options::{
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
+    Reading, Since, TimeZone, Until,
+};
 use crate::answers::clients::{ClientLine, Clients as Found};
+use crate::failure::Failure;
 use crate::nothing_found::{explain, Kind};
 use crate::out::{line, Out};
 use crate::output::clients::{channels, FORMATS};
 use crate::output::format::{self, Format};
-use crate::words::counted;
 use crate::terminal::Terminal;
+use crate::words::counted;
 use iocrec_cli::command;
 
 command! {

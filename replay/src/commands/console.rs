@@ -1,16 +1,19 @@
 //! `iocreplay console`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, growing, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, ByPv, Growing, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, growing, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace,
+    ByPv, Growing, Reading, Since, TimeZone, Until,
+};
 use crate::answers::console::Row;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{Timed, follow};
-use crate::shown_names::own_name;
+use crate::follow::{follow, Timed};
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::console::FORMATS;
 use crate::output::format::{self, Format};
+use crate::shown_names::own_name;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use crate::Logs;

@@ -2,17 +2,19 @@
 
 use super::at::{report_left_out, restore};
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone};
+use super::options::{
+    by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone,
+};
+use crate::answers::states;
+use crate::answers::states::state::FieldState;
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::obstacle::Obstacle;
 use crate::model::setting::LeftOut;
-use crate::answers::states::state::FieldState;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::diff::{DiffRow, Difference, FORMATS};
 use crate::output::settings::Chosen;
-use crate::answers::states;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;

@@ -1,16 +1,19 @@
 //! `iocreplay export`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho, Chosen, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
+    Chosen, Reading, Since, TimeZone, Until,
+};
+use crate::destination::Destination;
 use crate::failure::{Failure, UsageError};
 use crate::nothing_found::{explain, Kind};
 use crate::out::{line, Out};
-use crate::words::counted;
-use crate::destination::Destination;
 use crate::tables::export::{self, Order};
 use crate::tables::schema::Of;
 use crate::tables::Format;
 use crate::terminal::Terminal;
+use crate::words::counted;
 use iocrec_cli::command;
 use std::path::{Path, PathBuf};
 

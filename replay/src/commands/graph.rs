@@ -1,17 +1,20 @@
 //! `iocreplay graph`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
+    Reading, Since, TimeZone, Until,
+};
+use crate::answers::recorded::Recorded;
 use crate::failure::Failure;
 use crate::model::links_seen::LinksSeen;
 use crate::model::naming::Naming;
-use crate::answers::recorded::Recorded;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::graph::{Graph as Model, FORMATS};
-use crate::words::counted;
 use crate::terminal::Terminal;
+use crate::words::counted;
 use iocrec_cli::command;
 
 command! {

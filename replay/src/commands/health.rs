@@ -1,7 +1,10 @@
 //! `iocreplay health`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, listing, reading, report_begins, since, time, time_zone, until, ByPlace, Listing, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, listing, reading, report_begins, since, time, time_zone, until, ByPlace, Listing, Reading,
+    Since, TimeZone, Until,
+};
 use super::values::svg_file;
 use crate::failure::Failure;
 use crate::filter::Filter;

@@ -2,10 +2,10 @@
 
 use super::command::{Command, Outcome};
 use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
+use crate::answers::summary::RunSummary;
 use crate::failure::Failure;
 use crate::out::Out;
 use crate::output;
-use crate::answers::summary::RunSummary;
 use iocrec_cli::command;
 
 command! {

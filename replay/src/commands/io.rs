@@ -1,16 +1,19 @@
 //! `iocreplay io`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, listing, reading, report_begins, since, time, time_zone, until, ByPlace, Listing, Reading, Since, TimeZone, Until};
-use crate::failure::{Failure, UsageError};
+use super::options::{
+    by_place, listing, reading, report_begins, since, time, time_zone, until, ByPlace, Listing, Reading,
+    Since, TimeZone, Until,
+};
 use crate::answers::files::Files;
+use crate::destination::Destination;
+use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::io::darshan::{jobs, Job};
 use crate::output::io::{heading, Row, FORMATS};
 use crate::output::rows::Shape;
-use crate::destination::Destination;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;

@@ -2,13 +2,13 @@
 
 use super::command::{Command, Outcome};
 use super::options::{by_place, listing, reading, time_zone, ByPlace, Listing, Reading, TimeZone};
+use crate::answers::inventory::Inventory;
+use crate::answers::processes::Processes;
 use crate::failure::Failure;
 use crate::filter::Filter;
-use crate::answers::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
-use crate::answers::processes::Processes;
 use crate::terminal::Terminal;
 use iocrec_cli::command;
 

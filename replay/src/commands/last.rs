@@ -1,19 +1,21 @@
 //! `iocreplay last`
 
 use super::command::{Command, Outcome};
-use crate::operands::{Operands, Usage};
-use super::options::{by_place, listing, reading, time, time_zone, until, ByPlace, Listing, Reading, TimeZone, Until};
+use super::options::{
+    by_place, listing, reading, time, time_zone, until, ByPlace, Listing, Reading, TimeZone, Until,
+};
+use crate::answers::last::Last as Found;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::pattern::Pattern;
-use crate::answers::last::Last as Found;
-use crate::shown_names::without_pid;
 use crate::nothing_found::{explain, Kind};
+use crate::operands::{Operands, Usage};
 use crate::out::Out;
 use crate::output;
-use crate::wording::cause;
+use crate::pattern::Pattern;
+use crate::shown_names::without_pid;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
+use crate::wording::cause;
 use iocrec_cli::command;
 use std::rc::Rc;
 

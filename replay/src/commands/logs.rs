@@ -1,11 +1,14 @@
 //! `iocreplay logs`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho, Chosen, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
+    Chosen, Reading, Since, TimeZone, Until,
+};
 use super::sending::Sending;
+use crate::answers::happened::Kind;
 use crate::collector::Address;
 use crate::failure::{Failure, UsageError};
-use crate::answers::happened::Kind;
 use crate::nothing_found::Kind as Asked;
 use crate::out::Out;
 use crate::output::format::{self, Format};

@@ -1,7 +1,9 @@
 //! `iocreplay metrics`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, reading, report_begins, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, reading, report_begins, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
+};
 use super::sending::Sending;
 use crate::collector::Address;
 use crate::failure::{Failure, UsageError};

@@ -1,16 +1,19 @@
 //! `iocreplay net`
 
 use super::command::{Command, Outcome};
-use super::options::{begins_after, by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen, Reading, Since, TimeZone, Until};
+use super::options::{
+    begins_after, by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
+    Chosen, Reading, Since, TimeZone, Until,
+};
+use crate::answers::network::{Kind, NetLine, Network};
 use crate::failure::Failure;
 use crate::filter::Filter;
-use crate::answers::network::{Kind, NetLine, Network};
 use crate::nothing_found::{explain, Kind as Nothing};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::net::FORMATS;
-use crate::words::counted;
 use crate::terminal::Terminal;
+use crate::words::counted;
 use iocrec_cli::command;
 
 command! {

@@ -1,7 +1,10 @@
 //! `iocreplay profile`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
+    Reading, Since, TimeZone, Until,
+};
 use crate::failure::Failure;
 use crate::model::profile::Profile as Model;
 use crate::nothing_found::{explain, Kind};

@@ -1,15 +1,18 @@
 //! `iocreplay puts`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen, Growing, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
+    Chosen, Growing, Reading, Since, TimeZone, Until,
+};
 use crate::failure::{Failure, UsageError};
-use crate::follow::{SETTLED, Timed, follow};
+use crate::follow::{follow, Timed, SETTLED};
 use crate::model::putlog::PutLine;
-use crate::shown_names::own_name;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::puts::caputlog::Level;
 use crate::output::puts::{find, Options, PutFormat, BURST, FORMATS};
+use crate::shown_names::own_name;
 use crate::terminal::Terminal;
 use iocrec_cli::command;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{by_place, by_pv, listing, reading, ByPlace, ByPv, Listing, Reading};
-use crate::failure::Failure;
 use crate::answers::inventory::Inventory;
+use crate::failure::Failure;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;

@@ -1,7 +1,9 @@
 //! `iocreplay report`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, reading, report_begins, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, reading, report_begins, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
+};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};

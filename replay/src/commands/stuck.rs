@@ -1,10 +1,13 @@
 //! `iocreplay stuck`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, ByPv, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, ByPv,
+    Reading, Since, TimeZone, Until,
+};
+use crate::answers::hangs::Hang;
 use crate::failure::Failure;
 use crate::filter::Filter;
-use crate::answers::hangs::Hang;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};

@@ -1,12 +1,15 @@
 //! `iocreplay traces`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen, Growing, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
+    Chosen, Growing, Reading, Since, TimeZone, Until,
+};
 use super::sending::{tell, Sending};
 use crate::collector::{Address, Sender};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{Timed, follow};
+use crate::follow::{follow, Timed};
 use crate::model::chain::{Chain, SpanKind};
 use crate::model::open_chains::LIMIT;
 use crate::nothing_found::Kind;

@@ -2,7 +2,11 @@
 
 use super::at::report_left_out;
 use super::command::{Command, Outcome};
-use super::options::{begins_after, by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv, ByWho, Listing, Reading, TimeZone, Until};
+use super::options::{
+    begins_after, by_place, by_pv, by_who, listing, moment, reading, time, time_zone, until, with_aliases,
+    ByPlace, ByPv, ByWho, Listing, Reading, TimeZone, Until,
+};
+use crate::answers::undo::{plan, Plan};
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
@@ -11,7 +15,6 @@ use crate::output;
 use crate::output::rows::Shape;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
-use crate::answers::undo::{Plan, plan};
 use iocrec_cli::command;
 
 command! {

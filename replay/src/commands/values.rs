@@ -1,20 +1,23 @@
 //! `iocreplay values`
 
 use super::command::{Command, Outcome};
-use crate::operands::{Operands, Usage};
-use super::options::{by_place, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases, ByPlace, Growing, Reading, Since, TimeZone, Until};
+use super::options::{
+    by_place, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases,
+    ByPlace, Growing, Reading, Since, TimeZone, Until,
+};
+use crate::destination::Destination;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{Timed, follow};
+use crate::follow::{follow, Timed};
 use crate::model::history::{ValueLine, ValueSource};
 use crate::model::value::agrees;
-use crate::shown_names::{own_name, without_pid};
 use crate::nothing_found::{explain, Kind};
+use crate::operands::{Operands, Usage};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::plot::{self, Drawing};
 use crate::output::values::{databrowser, FORMATS};
-use crate::destination::Destination;
+use crate::shown_names::{own_name, without_pid};
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::{width, Logs};

@@ -1,14 +1,16 @@
 //! `iocreplay why`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, json, reading, report_begins, since, time, time_zone, ByPlace, Json, Reading, Since, TimeZone};
+use super::options::{
+    by_place, json, reading, report_begins, since, time, time_zone, ByPlace, Json, Reading, Since, TimeZone,
+};
+use crate::answers::aliases;
 use crate::answers::between::Between;
+use crate::answers::inputs::inputs;
+use crate::answers::network::Network;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::pattern::Pattern;
-use crate::answers::inputs::inputs;
 use crate::model::asides::What;
-use crate::answers::network::Network;
 use crate::model::origins::MAX_HOPS;
 use crate::model::putlog::Via;
 use crate::model::replay::Replay;
@@ -17,14 +19,14 @@ use crate::names::{is_lost, number_of};
 use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::notices::{Notice, Notices};
 use crate::out::Out;
-use crate::{output, Logs, Recent, suggest};
 use crate::output::rows::{write_row, Shape};
 use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
+use crate::pattern::Pattern;
 use crate::reading::scan::{Blocks, Part, Scan};
 use crate::recent::NOTED;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone, SECOND};
-use crate::answers::aliases;
+use crate::{output, suggest, Logs, Recent};
 use epics::Pv;
 use iocrec_cli::command;
 use iocrec_log::context::Context;

@@ -1,7 +1,6 @@
 //! The cause of a chain, in words.
 
-use super::put::change;
-use super::put::who;
+use super::put::{change, who};
 use crate::model::caller::{self, Role};
 use crate::model::chain::{Chain, ProcessSpan, Span, SpanKind, Trigger};
 use crate::model::putlog::{root_put, PutLine};

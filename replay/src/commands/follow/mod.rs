@@ -6,13 +6,19 @@ mod textfile;
 use self::sending::{Ends, Sending};
 use super::alarms::Known;
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading, Since, TimeZone};
+use super::options::{
+    by_place, by_pv, by_who, moment_in, reading, since, time, time_zone, ByPlace, ByPv, ByWho, Reading,
+    Since, TimeZone,
+};
 use crate::answers::aliases;
 use crate::collector::Address;
+use crate::destination::Destination;
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{Pace, Step, follow_until};
+use crate::follow::{follow_until, Pace, Step};
 use crate::live::kept::{Done, Kept};
+use crate::live::output::syslog::{Syslog, Target};
+use crate::live::output::FORMATS;
 use crate::live::receiver::{Ending, Receiver};
 use crate::live::row::{rows, Row, Wanted};
 use crate::live::signals::Stop;
@@ -20,11 +26,7 @@ use crate::live::spool::Spool;
 use crate::live::telemetry::Signals;
 use crate::live::FollowError;
 use crate::out::{line, Out};
-use crate::live::output::syslog::{Syslog, Target};
-use textfile::{Counted, Textfile};
-use crate::live::output::FORMATS;
 use crate::output::format::{self, Format};
-use crate::destination::Destination;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::Logs;
@@ -34,6 +36,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use textfile::{Counted, Textfile};
 
 /// The log that stands for standard input: `-`, with the space that keeps it from being an option.
 const STANDARD_INPUT: &str = " -";

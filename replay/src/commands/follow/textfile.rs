@@ -2,15 +2,15 @@
 //!
 //! Prometheus' text format, version 0.0.4. The file is replaced as a whole, so nobody reads half of it.
 
-use crate::failure::Failure;
 use crate::answers::inventory::Inventory;
+use crate::destination::Destination;
+use crate::failure::Failure;
 use crate::live::notes::Kind;
 use crate::live::row::Row;
 use crate::logs::Logs;
 use crate::model::alarms::What;
 use crate::model::enum_strings::severity_name;
 use crate::notices::Notices;
-use crate::destination::Destination;
 use crate::reading::runs::host;
 use iocrec_log::escape::push;
 use std::collections::BTreeMap;
