@@ -31,8 +31,6 @@ const MAX_HELD: usize = 1_000_000;
 const WINDOW: usize = 256;
 /// A message is captured before its hit, but by another clock (1 ms is generous).
 const CLOCK_ERROR: u64 = SECOND / 1000;
-/// Longest time that a message can seem later than its hit, whatever the clocks: the server puts what it has received.
-const CLOCKS_APART: u64 = SECOND / 40;
 
 /// Hits checked for each message; if there are more, they wait for the next sweep.
 const FEW: usize = 64;
@@ -563,9 +561,6 @@ impl Packets {
 
     /// Whether `message` can have made the put, and how it fits.
     fn fits(&self, chains: &OpenChains, context: &Context, message: &Waiting, hit: Hit) -> Option<Fit> {
-        if message.time > hit.time.saturating_add(CLOCKS_APART) {
-            return None;
-        }
         let message = chains.put(message.at)?;
         let packet = message.packet.as_ref()?;
         let put = hit.put;

@@ -121,18 +121,6 @@ fn a_message_timed_a_little_after_its_hit() {
     assert_eq!((puts[0].source, puts[0].time), ("both", WALL + SECOND as i64));
 }
 
-/// The hit's own message was not captured, and another client writes the same value soon after.
-#[test]
-fn a_message_well_after_a_hit_is_another_puts() {
-    let mut story = story();
-    story.write(SECOND, CLIENT2, SP, 2.0);
-    story.packet(SECOND + 65 * MS, 1, 1, false, 2.0).write(SECOND + 66 * MS, CLIENT, SP, 2.0);
-    let puts = story.puts();
-    let seen: Vec<_> = puts.iter().map(|put| (put.source, put.time)).collect();
-    let times = [WALL + SECOND as i64, WALL + (SECOND + 65 * MS) as i64];
-    assert_eq!(seen, [("probe", times[0]), ("both", times[1])]);
-}
-
 /// autosave restores values with `dbPut` in the IOC's first thread, before the IOC has a shell.
 #[test]
 fn code_in_the_first_thread_is_no_shell() {
