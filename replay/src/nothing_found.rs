@@ -247,6 +247,12 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
         })
 }
 
+/// Says so if what was asked for can't be in these logs: no name matches, or the time lies outside. For answers with rows that
+/// nothing was asked of.
+pub fn mismatch(logs: &Logs, filter: &Filter, zone: &Zone) -> Option<String> {
+    (filter.count() > 0).then(|| Held::look(logs).lacks(filter, zone).or_else(|| no_pv(&filter.pv, logs)))?
+}
+
 impl Held {
     /// Says so if the logs hold nothing of the kind, whatever the filter.
     fn nothing_of(&self, kind: Kind) -> Option<String> {

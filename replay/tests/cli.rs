@@ -976,6 +976,18 @@ fn an_empty_answer_says_why() {
         says(&[command, "log", "--ioc", "demmo"], &["no IOC matches 'demmo'; these logs have demo, second"]);
         says(&[command, "log", "--host", "box2"], &["no host matches 'box2'; these logs have box1"]);
     }
+    // these have rows that no option chooses
+    let also_says = |arguments: &[&str], part: &str| {
+        let (code, _, err) = run(here, arguments);
+        assert!(code == 0 && err.contains(part), "{arguments:?}: '{part}' is not in: {err}");
+    };
+    also_says(&["export", "log", "--csv", "tables", "--pv", "T:SPP"], "did you mean T:SP");
+    also_says(&["metrics", "log", "--ioc", "demmo"], "no IOC matches 'demmo'; these logs have demo, second");
+    also_says(&["report", "log", "--ioc", "demmo"], "no IOC matches 'demmo'; these logs have demo, second");
+    also_says(&["follow", "log", "--once", "--pv", "T:SPP"], "did you mean T:SP");
+    also_says(&["follow", "log", "--once", "--since", "2030-01-01"], "nothing was recorded at that time");
+    also_says(&["diff", "2030-01-01", "2031-01-01", "log"], "nothing was recorded at that time");
+    also_says(&["net", "log", "--pv", "T:SPP"], "did you mean T:SP");
     for command in ["puts", "traces"] {
         for (option, time) in [("--since", "2026-09-22"), ("--until", "2026-09-21T14:13:20Z")] {
             says(

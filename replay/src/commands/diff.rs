@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::obstacle::Obstacle;
 use crate::model::setting::LeftOut;
-use crate::nothing_found::{explain, Kind};
+use crate::nothing_found::{explain, mismatch, Kind};
 use crate::out::Out;
 use crate::output::diff::{DiffRow, Difference, FORMATS};
 use crate::output::settings::Chosen;
@@ -69,10 +69,13 @@ impl Command for Diff {
         let (before, after) = states::between(&logs, &filter, first, second);
         let before = before.into_fields(&filter);
         let mut rows = Rows::of(before, after.into_fields(&filter));
+        let asked = Filter { since: Some(first), until: Some(second.saturating_add(1)), ..filter };
         if rows.rows.is_empty() {
-            let filter = Filter { until: Some(second.saturating_add(1)), ..filter };
-            Terminal.report(&explain(Kind::Values, &logs.without_notices(), &filter, false, &zone));
+            Terminal.report(&explain(Kind::Values, &logs.without_notices(), &asked, false, &zone));
         } else {
+            if let Some(line) = mismatch(&logs.without_notices(), &asked, &zone) {
+                Terminal.report(&line);
+            }
             summarize(&count(&mut rows));
         }
         let shown = |row: &DiffRow| {

@@ -7,7 +7,7 @@ use super::options::{
 };
 use crate::destination::Destination;
 use crate::failure::{Failure, UsageError};
-use crate::nothing_found::{explain, Kind};
+use crate::nothing_found::{explain, mismatch, Kind};
 use crate::out::{line, Out};
 use crate::tables::export::{self, Order};
 use crate::tables::schema::Of;
@@ -113,6 +113,9 @@ impl Command for Export {
         }
         if summary.kept == 0 && summary.rows.iter().all(|(_, rows)| *rows == 0) {
             Terminal.report(&explain(Kind::Chains, &logs.without_notices(), &filter, false, &zone));
+        } else if let Some(line) = mismatch(&logs.without_notices(), &filter, &zone) {
+            // IOCs and losses are listed whatever PV was asked for
+            Terminal.report(&line);
         }
         Ok(Outcome::from(&logs))
     }

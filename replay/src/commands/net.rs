@@ -8,7 +8,7 @@ use super::options::{
 use crate::answers::network::{Kind, NetLine, Network};
 use crate::failure::Failure;
 use crate::filter::Filter;
-use crate::nothing_found::{explain, Kind as Nothing};
+use crate::nothing_found::{explain, mismatch, Kind as Nothing};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::net::FORMATS;
@@ -96,6 +96,10 @@ impl Command for Net {
             ));
         } else if lines.is_empty() && is_recorded {
             Terminal.report(&explain(Nothing::Network, &logs.without_notices(), &filter, false, &zone));
+        } else if let Some(line) =
+            lines.is_empty().then(|| mismatch(&logs.without_notices(), &filter, &zone)).flatten()
+        {
+            Terminal.report(&line);
         }
         Ok(Outcome::from(&logs))
     }

@@ -8,11 +8,12 @@ use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
-use crate::output;
+use crate::output::{self, caput::shell};
 use crate::terminal::{self, Terminal};
 use crate::time::Boundary;
 use iocrec_cli::command;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 command! {
     /// Write a report: one HTML page that needs nothing else, with what ended, who wrote what before, which records went
@@ -55,25 +56,29 @@ impl Command for Report {
 }
 
 impl Report {
-    /// The command line that makes this report.
+    /// The command line that makes this report, as a shell takes it.
     fn line(&self) -> String {
-        let mut line = String::from("iocreplay report");
-        let options =
-            [("since", &self.since), ("until", &self.until), ("ioc", &self.ioc), ("host", &self.host)];
-        for (name, value) in options {
-            if let Some(value) = value {
-                line.push_str(&format!(" --{name} '{value}'"));
-            }
-        }
-        if self.utc {
-            line.push_str(" --utc");
-        }
-        for log in &self.logs {
-            line.push_str(&format!(" {}", log.display()));
-        }
+        let options = [
+            ("--since", &self.since),
+            ("--until", &self.until),
+            ("--ioc", &self.ioc),
+            ("--pod", &self.pod),
+            ("--host", &self.host),
+        ];
+        let options = options.into_iter().filter_map(|(name, value)| Some([name, value.as_deref()?]));
+        let switches = [("--utc", self.utc), ("--no-limit", self.no_limit)];
+        let switches = switches.into_iter().filter_map(|(name, is_given)| is_given.then_some(name));
+        let paths = |paths: &[PathBuf]| -> Vec<String> {
+            paths.iter().map(|path| shell::word(&path.to_string_lossy())).collect()
+        };
+        let mut line = vec!["iocreplay report".to_owned()];
+        line.extend(options.flatten().chain(switches).map(shell::word));
+        line.extend(Some(self.reading().offsets().to_string()).filter(|offsets| !offsets.is_empty()));
+        line.extend(paths(&self.logs));
         if let Some(output) = &self.output {
-            line.push_str(&format!(" -o {}", output.display()));
+            line.push("-o".to_owned());
+            line.extend(paths(std::slice::from_ref(output)));
         }
-        line
+        line.join(" ")
     }
 }

@@ -4,7 +4,7 @@ use super::command::Outcome;
 use crate::collector::{Address, Batch, Sender};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::nothing_found::{explain, Kind};
+use crate::nothing_found::{explain, mismatch, Kind};
 use crate::out::Out;
 use crate::output::format::Format;
 use crate::output::otlp::Telemetry;
@@ -74,8 +74,14 @@ impl<T: Telemetry> Sending<'_, T> {
                 None
             }
         };
+        let quiet = logs.without_notices();
         if is_empty {
-            Terminal.report(&explain(asked.0, &logs.without_notices(), asked.1, false, zone));
+            Terminal.report(&explain(asked.0, &quiet, asked.1, false, zone));
+        } else if let Some(line) =
+            (asked.0 == Kind::Metrics).then(|| mismatch(&quiet, asked.1, zone)).flatten()
+        {
+            // marks are counted whatever was asked for
+            Terminal.report(&line);
         }
         match sent {
             Some((address, sent)) => {

@@ -167,6 +167,25 @@ fn an_empty_log_gives_a_page_and_a_word() {
     assert!(page.contains("</html>") && err.lines().count() == 1, "{err}");
 }
 
+/// Of an IOC that no log has, the page claims nothing, whatever else the logs hold.
+#[test]
+fn an_ioc_that_is_not_there() {
+    let directory = tempfile::tempdir().unwrap();
+    story::report(directory.path());
+    for option in ["--ioc", "--pod"] {
+        let (code, page, err) = run(directory.path(), &["report", "--utc", "log", option, "it's none"]);
+        assert!(code == 0 && err.contains("it's none"), "{err}");
+        let verdict = text(&page, r#"class="verdict""#, "</p>");
+        assert_eq!(verdict, "Nothing was recorded of what was asked for.");
+        for claim in ["No IOC ended", "Nothing is known to be missing", "None was seen"] {
+            assert!(!page.contains(claim), "{claim}");
+        }
+        let command = format!(r"iocreplay report {option} 'it'\''s none' --utc log");
+        let foot = text(&page, "<footer", "</footer>").replace("&#39;", "'");
+        assert!(foot.contains(&command), "{foot}");
+    }
+}
+
 #[test]
 fn a_time_can_be_chosen() {
     let directory = tempfile::tempdir().unwrap();

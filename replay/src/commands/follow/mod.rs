@@ -25,6 +25,7 @@ use crate::live::signals::Stop;
 use crate::live::spool::Spool;
 use crate::live::telemetry::Signals;
 use crate::live::FollowError;
+use crate::nothing_found::mismatch;
 use crate::out::{line, Out};
 use crate::output::format::{self, Format};
 use crate::terminal::Terminal;
@@ -182,6 +183,12 @@ impl Command for Follow {
                 }
                 None => (begin()?, None),
             };
+            // of what comes later nothing is known
+            let asked = self.filter(since.filter(|_| kept.is_none()));
+            let line = self.once.then(|| mismatch(&logs.without_notices(), &asked, &zone)).flatten();
+            if let Some(line) = line {
+                Terminal.report(&line);
+            }
             let following = Following {
                 zone: &zone,
                 reading: &reading,

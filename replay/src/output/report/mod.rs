@@ -72,7 +72,9 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     found.finish();
     found.puts.finish(focus);
     let usage = usage::read(&logs.without_notices(), filter, &mut found.places);
-    let is_empty = found.span.is_none() && ends.is_empty();
+    // A mark is of no IOC: it does not make a page on an IOC that the logs don't have.
+    let none_matches = wanted.is_empty() && (filter.ioc.is_some() || filter.pod.is_some());
+    let is_empty = none_matches || (found.span.is_none() && ends.is_empty());
     let spans = ends.iter().map(|end| (end.time, end.time)).chain(found.span).chain(usage.span);
     let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default();
     runs.iter_mut().for_each(|run| run.add_unseen(span.1));
@@ -95,7 +97,7 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
         runs,
         found,
         span,
-        is_empty: is_empty && usage.span.is_none(),
+        is_empty: none_matches || (is_empty && usage.span.is_none()),
         clock,
         ends,
         other_ends,

@@ -78,6 +78,8 @@ pub struct Page<'a> {
     title: String,
     host: String,
     span: String,
+    /// Whether nothing was recorded of what was asked for: then the page says nothing of what is missing, or was not seen.
+    is_empty: bool,
     verdict: &'a [Part],
     missing: &'a [Item],
     moments: &'a [Moment],
@@ -119,6 +121,7 @@ impl<'a> Page<'a> {
                 false => format!("{date}{from} – {to} ({})", clock.offset()),
             },
             host,
+            is_empty: facts.is_empty,
             verdict,
             missing,
             moments,
