@@ -31,6 +31,9 @@ const MAX_HELD: usize = 1_000_000;
 const WINDOW: usize = 256;
 /// A message is captured before its hit, but by another clock (1 ms is generous).
 const CLOCK_ERROR: u64 = SECOND / 1000;
+/// A message that seems later than its hit by more than this is most likely another put's. It may still be the hit's own:
+/// while the recorder's clock is being set, messages have the time at which they were read.
+const LATE: u64 = SECOND / 40;
 
 /// Hits checked for each message; if there are more, they wait for the next sweep.
 const FEW: usize = 64;
@@ -107,6 +110,11 @@ impl<'a> Hit<'a> {
     /// messages, so this cheap check, which does not access the chains, comes first.
     fn differs(&self, message: &Waiting) -> bool {
         matches!((self.print, message.print), (Some(own), Some(other)) if own != other)
+    }
+
+    /// Whether a message of this time is most likely another put's. Before such a one is taken, its own hit is waited for.
+    fn is_long_before(&self, message: u64) -> bool {
+        self.time.saturating_add(LATE) < message
     }
 }
 
@@ -390,9 +398,11 @@ impl Packets {
             return Vec::new();
         };
         let may_fit = |waiting: &WaitingHit| {
-            let own = self.circuits.get(&waiting.thread);
-            let possible = own.map_or(!self.threads.contains_key(&circuit), |own| *own == circuit);
-            let hit = Hit::of(chains, waiting.at).filter(|_| possible);
+            let possible = |hit: &Hit| match self.circuits.get(&waiting.thread) {
+                Some(own) => *own == circuit,
+                None => !self.threads.contains_key(&circuit) && !hit.is_long_before(message.time),
+            };
+            let hit = Hit::of(chains, waiting.at).filter(possible);
             hit.is_some_and(|hit| self.fits(chains, context, &message, hit).is_some())
         };
         let fitting: Vec<bool> = self.hits.iter().map(may_fit).collect();
@@ -446,14 +456,19 @@ impl Packets {
         }
     }
 
-    /// Learns which circuit `thread` serves from a hit in it, if messages on only one circuit fit. Returns whether that
-    /// is new.
+    /// Learns which circuit `thread` serves from a hit in it, if messages on only one circuit fit, and the first of them is
+    /// not long after the hit. Returns whether that is new.
     pub fn learn(&mut self, chains: &OpenChains, context: &Context, thread: ThreadId, hit: SpanRef) -> bool {
         let hit = Hit::of(chains, hit).filter(|_| self.circuit(thread).is_none());
         let Some(hit) = hit else { return false };
         let mut fitting = self.fitting(chains, context, thread, hit);
-        let (Some(Fitting { circuit, .. }), None) = (fitting.next(), fitting.next()) else { return false };
+        let (Some(Fitting { circuit, time, .. }), None) = (fitting.next(), fitting.next()) else {
+            return false;
+        };
         drop(fitting);
+        if hit.is_long_before(time) {
+            return false;
+        }
         self.bind(thread, circuit);
         true
     }

@@ -121,6 +121,32 @@ fn a_message_timed_a_little_after_its_hit() {
     assert_eq!((puts[0].source, puts[0].time), ("both", WALL + SECOND as i64));
 }
 
+/// The hit's own message was not captured, and another client writes the same value soon after.
+#[test]
+fn a_message_well_after_a_hit_belongs_to_the_hit_that_follows_it() {
+    let mut story = story();
+    story.write(SECOND, CLIENT2, SP, 2.0);
+    story.packet(SECOND + 65 * MS, 1, 1, false, 2.0).write(SECOND + 66 * MS, CLIENT, SP, 2.0);
+    // that client goes on, which shows its thread
+    story.packet(2 * SECOND, 1, 1, false, 3.0).write(2 * SECOND + MS, CLIENT, SP, 3.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (put.source, put.time)).collect();
+    let times = [SECOND, SECOND + 65 * MS, 2 * SECOND].map(|time| WALL + time as i64);
+    assert_eq!(seen, [("probe", times[0]), ("both", times[1]), ("both", times[2])]);
+}
+
+/// The recorder's clock is being set: it gives a packet the time at which it reads it.
+#[test]
+fn a_message_that_was_read_well_after_its_hit_is_its_own() {
+    let mut story = story();
+    for second in 1..4 {
+        story.write(second * SECOND, CLIENT, SP, 2.0);
+        story.packet(second * SECOND + 65 * MS, 1, 1, false, 2.0);
+    }
+    let sources: Vec<_> = story.puts().iter().map(|put| put.source).collect();
+    assert_eq!(sources, ["both"; 3]);
+}
+
 /// autosave restores values with `dbPut` in the IOC's first thread, before the IOC has a shell.
 #[test]
 fn code_in_the_first_thread_is_no_shell() {
