@@ -84,6 +84,9 @@ pub struct Gap {
     pub to: Option<String>,
     /// The reason.
     pub cause: String,
+    /// Whether it is of nothing but packets of its clients, which may be missing.
+    #[serde(skip)]
+    pub is_of_packets: bool,
 }
 
 impl Spans {
@@ -161,14 +164,16 @@ impl Spans {
     /// The times during which an IOC, or the packets of its clients, went unseen while a recorder ran.
     pub fn gaps(&self, ioc: IocId, name: &str, pid: u32, zone: &Zone) -> Vec<Gap> {
         let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
-        let gap = |unseen: Unseen| Gap {
+        let gap = |unseen: Unseen, is_of_packets| Gap {
             ioc: name.to_owned(),
             pid,
             from: time(unseen.from),
             to: time(unseen.to),
             cause: unseen.cause.to_owned(),
+            is_of_packets,
         };
-        self.unseen(ioc).into_iter().chain(self.without_packets(ioc)).map(gap).collect()
+        let unseen = self.unseen(ioc).into_iter().map(|unseen| gap(unseen, false));
+        unseen.chain(self.without_packets(ioc).map(|packets| gap(packets, true))).collect()
     }
 
     /// The times during which an IOC ran unseen, in wall-clock time.
@@ -202,6 +207,15 @@ impl Attached {
 }
 
 impl Gap {
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        if self.is_of_packets {
+            "gap"
+        } else {
+            "unseen"
+        }
+    }
+
     /// The gap as text.
     pub fn text(&self) -> String {
         span(self.from.as_deref(), self.to.as_deref())
@@ -252,6 +266,7 @@ mod tests {
         assert!(
             gaps[2].to.is_none() && gaps[0].from.as_deref().is_some_and(|from| from.contains("00:00:01"))
         );
+        assert!(gaps.iter().all(|gap| gap.name() == "unseen"));
         assert_eq!(spans.attached(1, &zone).len(), 2);
     }
 
@@ -286,6 +301,9 @@ mod tests {
         let begin = (SECOND, Fact::Clock(Clock { wall: SECOND.cast_signed() }));
         let gaps = |facts: &[(u64, Fact)]| -> Vec<[String; 2]> {
             let gaps = spans(facts).gaps(1, "ioc", 7, &Zone::utc());
+            // its hits may have been seen while its packets were not
+            let called = |gap: &Gap| if gap.cause == "found late" { "unseen" } else { "gap" };
+            assert!(gaps.iter().all(|gap| gap.name() == called(gap)));
             let seconds = |time: Option<String>| time.map_or(String::new(), |time| time[17..23].to_owned());
             gaps.into_iter().map(|gap| [seconds(gap.from), seconds(gap.to)]).collect()
         };

@@ -143,9 +143,10 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
     for gap in &run.gaps {
         line!(
             out,
-            "gap       {} (pid {}) unseen from {}: {}",
+            "gap       {} (pid {}) {}from {}: {}",
             without_pid(&gap.ioc, gap.pid),
             gap.pid,
+            if gap.is_of_packets { "" } else { "unseen " },
             gap.text(),
             gap.cause
         )?;

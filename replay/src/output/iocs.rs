@@ -187,7 +187,7 @@ fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage, crash: &[(&str,
         detail("attached", if line.outlived { attached.text_of_run() } else { attached.text() })?;
     }
     for gap in &line.gaps {
-        detail("unseen", format!("{}: {}", gap.text(), gap.cause))?;
+        detail(gap.name(), format!("{}: {}", gap.text(), gap.cause))?;
     }
     Ok(())
 }
