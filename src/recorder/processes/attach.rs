@@ -10,6 +10,20 @@ use crate::recorder::processes::describe::recording;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 
+/// Time that a recorder may take to begin with the IOCs that it finds, nanoseconds. It takes longer where the kernel still
+/// removes the probes of another one, that ended just before.
+const BEGINNING: u64 = 2_000_000_000;
+
+/// From when on the hits of an IOC were missed that are taken from `now` on, and why; no reason if none were. Its probes were
+/// lost at `lost`, if that is not 0; it began at `start`, and the recorder at `since`.
+fn missed(lost: u64, start: u64, since: u64, now: u64) -> (u64, &'static str) {
+    match lost {
+        0 if start < since && now.saturating_sub(since) < BEGINNING => (start, ""),
+        0 => (start.max(since), "its process had to be found first, and its probes placed"),
+        lost => (lost, "its probes had been lost"),
+    }
+}
+
 /// Begins to take an IOC's hits if its layout and its records are known; else notes why not. True if the sources must
 /// adapt. `since` is the recorder's start: nothing before it counts as missed.
 pub(super) fn begin_to_take_hits(
@@ -45,11 +59,7 @@ pub(super) fn begin_to_take_hits(
     if ioc.probing.in_maps && ioc.probing.placed > 0 && !ioc.probing.attached {
         ioc.probing.attached = true;
         let (start, now) = (env.machine.clock.monotonic_of_boot(ioc.start), env.monotonic());
-        let (from, cause) = match std::mem::take(&mut ioc.probing.lost) {
-            0 if start < since => (start, ""),
-            0 => (start, "its process had to be found first, and its probes placed"),
-            lost => (lost, "its probes had been lost"),
-        };
+        let (from, cause) = missed(std::mem::take(&mut ioc.probing.lost), start, since, now);
         let attached = Attached { ioc: ioc.id, from: from.min(now), since: now, cause: cause.into() };
         env.push(now, Fact::Attached(attached));
     }
@@ -97,5 +107,24 @@ pub(super) fn note_hold(
             ioc.probing.lost = since;
             ioc.shortfalls.add(shortfall);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn what_was_missed_since_the_recorder_began() {
+        let of = |lost, start, now| {
+            let (from, cause) = missed(lost * SECOND, start * SECOND, 100 * SECOND, now * SECOND);
+            (!cause.is_empty()).then_some(from / SECOND)
+        };
+        assert_eq!(of(0, 50, 101), None, "it began with it");
+        assert_eq!(of(0, 50, 104), Some(100), "the probes of the recorder before were in the way");
+        assert_eq!(of(0, 103, 104), Some(103), "an IOC that began beside it");
+        assert_eq!(of(107, 50, 110), Some(107));
     }
 }
