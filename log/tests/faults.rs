@@ -257,6 +257,34 @@ fn little_is_deleted_in_vain() {
     assert_eq!(writer.status().state, State::Ok);
 }
 
+/// The disk is full for some seconds, and again within the minute. By then deleting helps.
+#[test]
+fn a_disk_that_was_freed_and_filled_again() {
+    let disk = Disk::default().reserving();
+    let options = Options { segment: Some(MIN_SEGMENT), level: 1, ..Options::default() };
+    let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
+    load(&mut writer, 2000);
+    let mut seed = 5;
+    let mut run = |writer: &mut Writer<Disk>, seconds: std::ops::Range<u64>| {
+        for second in seconds {
+            for number in 0..20 {
+                writer.push(noise_mark(second * SECOND + number, 2000, &mut seed));
+            }
+            writer.tick(second * SECOND + SECOND / 2);
+        }
+        writer.status().clone()
+    };
+    disk.set_capacity(Some(0));
+    assert!(matches!(run(&mut writer, 41..44).state, State::Paused { .. }));
+    disk.set_capacity(None);
+    let before = run(&mut writer, 44..60);
+    assert_eq!(before.state, State::Ok);
+    disk.set_capacity(Some(disk.taken()));
+    let after = run(&mut writer, 60..90);
+    assert_eq!((&after.state, after.lost), (&State::Ok, before.lost));
+    assert!(after.deleted_early > before.deleted_early, "{after:?}");
+}
+
 /// Directories that can't be listed, or brought below the cap, are refused with a line.
 #[test]
 fn at_the_start() {

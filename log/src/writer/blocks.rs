@@ -92,7 +92,8 @@ impl<S: Storage> Writer<S> {
                 open.appended(last);
                 open.fresh = false;
             }
-            self.in_vain = 0;
+            // what is deleted is of use again
+            (self.in_vain, self.spared_until) = (0, 0);
         }
         self.packer.reuse(block);
         Ok(fits)

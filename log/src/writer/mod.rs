@@ -107,7 +107,7 @@ pub struct Writer<S: Storage> {
     cramped: bool,
     /// Bytes of segments that were deleted early since a block was last stored.
     in_vain: u64,
-    /// Time until which no further one is.
+    /// Time until which no further one is, unless a block is stored before.
     spared_until: u64,
     /// Time of the next attempt to store.
     retry_at: u64,
