@@ -20,11 +20,17 @@ const DI: u8 = 7;
 /// which no skipped instruction writes.
 const ARGUMENTS: [u8; 4] = [DI, SI, DX, CX];
 
-/// Bytes of a nop of five bytes where a function begins, on which no probe is placed (`instruction`): room for a call. Further
-/// on it would be padding before a loop, whose instructions each call may carry out several times.
+/// Bytes of nops of five bytes, and of ten and more, where a function begins, on which no probe is placed (`instruction`): room
+/// for a call. Further on they would be padding before a loop, whose instructions each call may carry out several times.
 pub fn room(code: &[u8]) -> usize {
     match code {
         [0x0f, 0x1f, 0x44, ..] => 5,
+        // clang's (-fpatchable-function-entry), with more prefixes for some processors
+        [0x2e, 0x66, 0x0f, 0x1f, 0x84, _, _, _, _, _, rest @ ..] => 10 + room(rest),
+        [0x66, rest @ ..] => match room(rest) {
+            more @ 10.. => 1 + more,
+            _ => 0,
+        },
         _ => 0,
     }
 }
@@ -197,6 +203,25 @@ mod tests {
             "xor; padding of five bytes; je"
         );
         assert_eq!(at(&[0x0f, 0x1f, 0x44, 0, 0]), None, "room alone");
+    }
+
+    /// clang 14 with -fpatchable-function-entry=10 and more.
+    #[test]
+    fn room_for_more_than_a_call() {
+        let ten = [0x2e, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
+        for (rest, more, what) in [
+            (&[0x50][..], 0, "push %rax"),
+            (&[0x90, 0x50], 0, "nop; push"),
+            (&[0x0f, 0x1f, 0x44, 0, 0x08, 0x50], 5, "nopl of five bytes; push"),
+            (&[0x31, 0xc0, 0xeb, 0x01], 2, "xor; jmp"),
+        ] {
+            let code = [&ten[..], rest].concat();
+            assert_eq!(emulated(true, 4, &code), Some(10 + more), "{what}");
+            let longer = [&[0x66; 5][..], &code].concat();
+            assert_eq!(emulated(true, 4, &longer), Some(15 + more), "{what}");
+        }
+        assert_eq!(room(&[0x66, 0x90]), 0);
+        assert_eq!(room(&ten[..9]), 0, "cut");
     }
 
     #[test]
