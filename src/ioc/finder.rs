@@ -273,10 +273,11 @@ impl Finder {
                 self.files.insert(file.named.identity, known);
                 Some(opened)
             }
-            // access that is denied now will still be denied in a second
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
-                self.undecided.insert(pid);
+                // access that is denied now will still be denied in a second
+                if error.kind() != io::ErrorKind::PermissionDenied {
+                    self.undecided.insert(pid);
+                }
                 self.refused.insert(pid, Refusal::File { path: file.code.path.clone(), error });
                 None
             }
