@@ -45,8 +45,35 @@ impl ServerThreads {
             self.known.push(Event { time, fact: Fact::ServerThread(ServerThread { thread, circuit }) });
             return;
         }
-        let Some(process) = ioc.process.as_ref().filter(|_| may_serve_ca) else { return };
-        let ports = ioc.about.ca_ports.clone();
+        let ports = &ioc.about.ca_ports;
+        // once they are known all of its clients are read
+        let may_be_found = may_serve_ca && !ports.is_empty();
+        let Some(process) = ioc.process.as_ref().filter(|_| may_be_found) else { return };
+        let ports = ports.clone();
         env.run.requests.push(Request::ThreadClients { ioc: process.clone(), thread, tid, time, ports });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::testing::{Bench, TestIoc, PID};
+
+    /// A client is found by the port that it is connected to.
+    #[test]
+    fn no_client_is_asked_for_before_a_port_is_known() {
+        let mut bench = Bench::new();
+        bench.trace(&TestIoc::new(PID));
+        let mut asked_of = |ports: Vec<u16>, may_serve_ca| {
+            bench.with(PID, |ioc, env| {
+                ioc.about.ca_ports = ports;
+                let new = NewThread { id: 1, tid: 7, time: 5, may_serve_ca };
+                ServerThreads::default().first_hit(env, ioc, new);
+                std::mem::take(&mut env.run.requests).len()
+            })
+        };
+        assert_eq!(asked_of(Vec::new(), true), 0);
+        assert_eq!(asked_of(vec![5064], true), 1);
+        assert_eq!(asked_of(vec![5064], false), 0, "it serves nobody");
     }
 }
