@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iocrec_log::event::{Fact, IocEnd};
+use iocrec_log::event::{Attached, Fact, IocEnd};
 use nix::errno::Errno;
 
 use crate::inspector::ProcessInfo;
@@ -13,6 +13,7 @@ use crate::recorder::context::Context;
 use crate::recorder::env::Env;
 use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::processes::answers::Answers;
+use crate::recorder::processes::attach::NOT_YET;
 use crate::recorder::processes::describe::{container, describe, identify};
 use crate::recorder::processes::ports::PortSearch;
 use crate::recorder::registry::console;
@@ -35,9 +36,6 @@ pub(super) fn adopt(
 ) {
     let (pid, start) = (process.pid, process.start);
     let env = &mut cx.env;
-    if env.procfs().has_ended(pid, start) {
-        return;
-    }
     // until now it counted as a CA server that is not an IOC
     if let Some(mut server) = cx.iocs.remove(pid, env.run) {
         health::end(env, &mut server);
@@ -76,6 +74,32 @@ pub(super) fn adopt(
     no_deaths.into_iter().for_each(|why| ioc.shortfalls.add(Shortfall::NoDeaths(why)));
     ioc.announce(env, now);
     cx.iocs.add(ioc, env.run);
+}
+
+/// Notes an IOC that ended while its probes were placed, if it began beside the recorder, which did so at `since`: all that it
+/// did is missing.
+pub(super) fn note_ended(
+    cx: &mut Context<'_>,
+    since: u64,
+    now: u64,
+    process: &IocProcess,
+    about: &ProcessInfo,
+) {
+    let (pid, env) = (process.pid, &mut cx.env);
+    let from = env.machine.clock.monotonic_of_boot(process.start);
+    if from < since || cx.iocs.has(pid) {
+        return;
+    }
+    let mut described = describe(env, pid, process.start, about);
+    identify(process, &mut described);
+    described.linkage = process.linkage;
+    let ioc = described.id;
+    env.push(now, Fact::from(described));
+    if cx.maps.is_some() {
+        let (from, cause) = (from.min(now), NOT_YET.into());
+        env.push(now, Fact::Attached(Attached { ioc, from, since: now, cause }));
+    }
+    env.push(now, Fact::IocEnd(IocEnd { ioc, how: "it ended before it was recorded".into() }));
 }
 
 /// Why a process that the user asked for is not traced.

@@ -14,12 +14,15 @@ use crate::recorder::shortfall::Shortfall;
 /// removes the probes of another one, that ended just before.
 const BEGINNING: u64 = 2_000_000_000;
 
+/// Why the first hits of an IOC that began beside the recorder are missed.
+pub(super) const NOT_YET: &str = "its process had to be found first, and its probes placed";
+
 /// From when on the hits of an IOC were missed that are taken from `now` on, and why; no reason if none were. Its probes were
 /// lost at `lost`, if that is not 0; it began at `start`, and the recorder at `since`.
 fn missed(lost: u64, start: u64, since: u64, now: u64) -> (u64, &'static str) {
     match lost {
         0 if start < since && now.saturating_sub(since) < BEGINNING => (start, ""),
-        0 => (start.max(since), "its process had to be found first, and its probes placed"),
+        0 => (start.max(since), NOT_YET),
         lost => (lost, "its probes had been lost"),
     }
 }

@@ -273,6 +273,26 @@ fn a_report_about_the_process_that_had_the_number_before_counts_for_nothing() {
     assert_eq!(ends(&bed.survey()).len(), 1);
 }
 
+/// To place its probes may take longer than it lives.
+#[test]
+fn an_ioc_that_ended_before_it_was_recorded_is_told() {
+    let mut bed = bed();
+    let start = 11 * SECOND;
+    bed.ioc.process = Arc::new({
+        let mut process = (*bed.ioc.process).clone();
+        process.start = start;
+        process
+    });
+    bed.bench.procfs.remove(PID);
+    bed.bench.clock.monotonic.set(14 * SECOND);
+    let found = bed.found();
+    let facts = bed.report(start, found);
+    let [Fact::Ioc(ioc), Fact::IocEnd(end)] = &facts[..] else { panic!("{facts:?}") };
+    assert_eq!((ioc.pid, ioc.start, ioc.name.as_str()), (PID, start, "test"));
+    assert_eq!((end.ioc, end.how.as_str()), (ioc.id, "it ended before it was recorded"));
+    assert!(bed.bench.iocs.is_empty());
+}
+
 #[test]
 fn a_process_that_becomes_another_is_another() {
     let mut bed = bed();
