@@ -32,10 +32,9 @@ pub struct Module {
 }
 
 impl Module {
-    /// Whether its code may be probed: true for the program itself, and for libraries that define functions of EPICS
-    /// Base. (One of the variables sought is not enough: libc has `environ`.)
+    /// Whether its code may be probed: true for the program itself, and for libraries of EPICS Base.
     pub fn is_of_base(&self) -> bool {
-        self.is_program || functions::symbols().any(|name| self.function(name).is_some())
+        self.is_program || are_of_base(&|name| self.function(name).is_some())
     }
 
     /// Whether it defines the record database or a function of EPICS Base.
@@ -72,6 +71,12 @@ impl Module {
     }
 }
 
+/// Whether the library that has these functions is one of EPICS Base: each of those has several that are sought. Another may
+/// have one of such a name, like `postEvent`.
+fn are_of_base(has: &dyn Fn(&str) -> bool) -> bool {
+    functions::symbols().filter(|name| has(name)).nth(1).is_some()
+}
+
 /// Value of a global pointer variable: the first, in the order of ld.so, that is not NULL. (A shared library's own copy
 /// of `pdbbase` stays NULL if the program has one.)
 pub(super) fn variable(memory: &Memory, modules: &[Module], name: &str) -> Option<u64> {
@@ -84,4 +89,24 @@ pub(super) fn addresses<'a>(modules: &'a [Module], name: &'a str) -> impl Iterat
         let symbol = module.elf.symbol(name).filter(|symbol| !symbol.function)?;
         Some(symbol.address.wrapping_add(module.bias))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_base_have_several_of_its_functions() {
+        let is = |names: &[&str]| are_of_base(&|name| names.contains(&name));
+        for of_base in [
+            &["ca_array_put", "ca_array_put_callback"][..],
+            &["errlogVprintf", "errlogSevVprintf", "errPrintf", "epicsAssert"],
+            &["dbProcess", "dbPut", "dbPutNotify", "post_event"],
+        ] {
+            assert!(is(of_base), "{of_base:?}");
+        }
+        for other in [&[][..], &["postEvent"], &["write", "exit", "environ", "epicsAssert"]] {
+            assert!(!is(other), "{other:?}");
+        }
+    }
 }

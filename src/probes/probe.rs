@@ -41,10 +41,14 @@ pub fn targets<'a>(ioc: &'a IocProcess, spec: &Spec) -> Vec<Result<Target<'a>, N
     let symbols = spec.function.symbols();
     let found = symbols.iter().find_map(|&symbol| {
         let mut found: Vec<_> = ioc.functions(symbol).collect();
-        let is_of_glibc = |(module, _): &(&Module, Symbol)| module.elf.symbol(functions::OF_GLIBC).is_some();
-        if spec.function.is_of_c_library() && found.iter().any(is_of_glibc) {
+        let is_its_own = |(module, _): &(&Module, Symbol)| match spec.function.is_of_c_library() {
             // what comes between an IOC and glibc passes calls on: each would be told twice
-            found.retain(is_of_glibc);
+            true => module.elf.symbol(functions::OF_GLIBC).is_some(),
+            // other libraries may use the name, too
+            false => module.is_of_base(),
+        };
+        if found.iter().any(is_its_own) {
+            found.retain(is_its_own);
         }
         found.truncate(MAX_PLACES);
         (!found.is_empty()).then_some((symbol, found))
