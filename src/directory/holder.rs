@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs::{read_link, File};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -141,17 +141,21 @@ pub fn holders(directory: &File) -> Vec<Holder> {
 fn names_of(file: &File, device: u64, inode: u64) -> Vec<String> {
     let name = |major: u64, minor: u64| format!(" {major:02x}:{minor:02x}:{inode} ");
     let mut names = vec![name(major(device) as u64, minor(device) as u64)];
-    let info = proc::text(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
-    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim);
-    let mounts = proc::text("/proc/self/mountinfo").unwrap_or_default();
-    let of_mount = mounts.lines().find_map(|line| {
-        let mut words = line.split(' ');
-        (words.next() == mount).then(|| words.nth(1)?.split_once(':'))?
-    });
+    let mount = mount_of(file.as_raw_fd());
+    let of_mount = mount.split(' ').nth(2).and_then(|device| device.split_once(':'));
     if let Some((Ok(major), Ok(minor))) = of_mount.map(|(major, minor)| (major.parse(), minor.parse())) {
         names.push(name(major, minor));
     }
     names
+}
+
+/// The line of mountinfo about the mount that an open file is on; empty if it is unknown.
+pub(super) fn mount_of(file: RawFd) -> String {
+    let info = proc::text(format!("/proc/self/fdinfo/{file}")).unwrap_or_default();
+    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim);
+    let mounts = proc::text("/proc/self/mountinfo").unwrap_or_default();
+    let is_it = |line: &&str| line.split(' ').next() == mount;
+    mounts.lines().find(is_it).unwrap_or_default().to_owned()
 }
 
 /// Whether a process has a lock on the file with that path.

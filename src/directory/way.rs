@@ -9,7 +9,8 @@
 //! - out of a directory of root or of the recorder's user to which nobody else may write, so that nobody exchanges it;
 //! - or to a directory of the link's owner, unless any user may write to the one that the link is in.
 //!
-//! (`rules` refuses more links that stand for the log's directory itself.)
+//! (`rules` refuses more links that stand for the log's directory itself.) Whose a link of a file system is that a process
+//! serves (FUSE), only that process says: it counts as a link of the user who has mounted that.
 //!
 //! What is looked at is what is used, so it does not matter when something is exchanged.
 
@@ -24,9 +25,9 @@ use iocrec_log::storage::{DirectoryError, DIRECTORY_MODE};
 use nix::errno::Errno;
 use nix::fcntl::{openat, OFlag, AT_FDCWD};
 use nix::sys::stat::{fstat, mkdirat, Mode};
-use nix::sys::statfs::{fstatfs, PROC_SUPER_MAGIC};
+use nix::sys::statfs::{fstatfs, FUSE_SUPER_MAGIC, PROC_SUPER_MAGIC};
 
-use crate::directory::holder::{is_trusted, path_of};
+use crate::directory::holder::{is_trusted, mount_of, path_of};
 use crate::directory::rules::{RuleError, GROUP_WRITES, OTHERS_WRITE};
 
 /// Symbolic links in a path that are followed: as many as the kernel follows (path_resolution(7)).
@@ -116,20 +117,29 @@ fn follow(at: BorrowedFd<'_>, name: &OsStr, links: &mut u32) -> io::Result<Owned
         return Err(Errno::ENOTDIR.into());
     }
     *links = links.checked_sub(1).ok_or(Errno::ELOOP)?;
-    let found = if fstatfs(link.as_fd())?.filesystem_type() == PROC_SUPER_MAGIC {
+    let file_system = fstatfs(link.as_fd())?.filesystem_type();
+    let found = if file_system == PROC_SUPER_MAGIC {
         // the kernel's own, which nobody exchanges; /proc/PID/root and others lead elsewhere than their text says
         openat(at, name, DIRECTORY.difference(OFlag::O_NOFOLLOW), Mode::empty())?
     } else {
         walk(at, Path::new(&target(&link)?), links)?
     };
-    let owner = about.st_uid;
-    let is_kept = is_trusted(around.st_uid) && around.st_mode & GROUP_WRITES == 0;
+    let server = if file_system == FUSE_SUPER_MAGIC { mounted_by(&mount_of(link.as_raw_fd())) } else { 0 };
+    let owner = if is_trusted(server) { about.st_uid } else { server };
+    let is_kept = is_trusted(server) && is_trusted(around.st_uid) && around.st_mode & GROUP_WRITES == 0;
     if is_trusted(owner)
         || around.st_mode & OTHERS_WRITE == 0 && (is_kept || fstat(found.as_fd())?.st_uid == owner)
     {
         return Ok(found);
     }
     Err(io::Error::other(RuleError::ForeignLink { path: path_of(&File::from(link)), owner }))
+}
+
+/// The user who has mounted a file system that a process serves, by its line of mountinfo; nobody's number if it does not say.
+fn mounted_by(mount: &str) -> u32 {
+    // the options of the file system are last; what is before them may be of the user's choice
+    let options = mount.rsplit(' ').next().unwrap_or_default();
+    options.split(',').find_map(|option| option.strip_prefix("user_id=")?.parse().ok()).unwrap_or(u32::MAX)
 }
 
 /// The text of a link.
@@ -320,6 +330,21 @@ mod tests {
         leads_to(&link.join("log"), &secret.join("log"));
         assert!(open(&link.join("new")).unwrap().1);
         assert!(secret.join("new").is_dir());
+    }
+
+    #[test]
+    fn who_has_mounted_what_a_process_serves() {
+        let by = |source: &str, options: &str| {
+            mounted_by(&format!("36 35 0:43 / /mnt/a rw,nosuid shared:7 - fuse.x {source} {options}"))
+        };
+        assert_eq!(by("host:/vol", "rw,user_id=0,group_id=0,allow_other"), 0);
+        assert_eq!(by("rw,user_id=0", "rw,user_id=1234,group_id=0,allow_other"), OTHER);
+        for unknown in ["rw", "rw,user_id=", "rw,user_id=-1"] {
+            assert!(!is_trusted(by("x", unknown)), "{unknown}");
+        }
+        assert!(!is_trusted(mounted_by("")));
+        let own = File::open(".").unwrap();
+        assert!(mount_of(own.as_raw_fd()).split(' ').nth(4).is_some_and(|place| place.starts_with('/')));
     }
 
     /// A directory on the way is exchanged for a link while the log is written.
