@@ -6,7 +6,7 @@ use common::disk::{Disk, Faults};
 use common::{noise_mark, read_all, split_losses, SECOND};
 use iocrec_log::event::{Event, Fact, Record};
 use iocrec_log::reader::Segment;
-use iocrec_log::writer::{Options, State, Writer, MIN_DISK, MIN_SEGMENT};
+use iocrec_log::writer::{Options, Pin, State, Writer, MIN_DISK, MIN_SEGMENT};
 use std::io::{Cursor, ErrorKind};
 use std::path::Path;
 
@@ -283,6 +283,33 @@ fn a_disk_that_was_freed_and_filled_again() {
     let after = run(&mut writer, 60..90);
     assert_eq!((&after.state, after.lost), (&State::Ok, before.lost));
     assert!(after.deleted_early > before.deleted_early, "{after:?}");
+}
+
+/// A segment without a block is deleted after an error, and the next one gets its number. A power cut that undoes the one
+/// must not leave the other.
+#[test]
+fn a_power_cut_leaves_no_number_twice() {
+    let disk = Disk::default();
+    let mut writer = Writer::open(disk.clone(), Options::default(), 1).unwrap();
+    writer.push(noise_mark(SECOND, 100, &mut 5));
+    // its new name is synced
+    writer.pin(Pin::Death, SECOND, "a crash");
+    writer.tick(SECOND + 1);
+    let before = disk.segments();
+    assert_eq!(before.len(), 1);
+    disk.set_faults(Some(Faults { first: disk.operations(), count: 1, kind: ErrorKind::Other }));
+    writer.tick(3 * SECOND);
+    assert!(matches!(writer.status().state, State::Paused { .. }));
+    assert!(disk.segments().is_empty());
+    writer.tick(5 * SECOND);
+    assert_eq!(writer.status().state, State::Ok);
+    assert!(disk.segments().len() == 1 && disk.segments()[0].0 != before[0].0);
+    let mut changes = 0;
+    disk.cut_power(|| {
+        changes += 1;
+        changes > 1
+    });
+    assert!(disk.segments().len() <= 1, "both have one number");
 }
 
 /// Directories that can't be listed, or brought below the cap, are refused with a line.

@@ -370,9 +370,10 @@ impl Retention {
         self.recount();
     }
 
-    /// The newest segment was deleted.
+    /// The newest segment was deleted. [Sync](Self::sync) before its number is given to another.
     pub fn forget_newest(&mut self) {
         self.segments.pop_back();
+        self.unsynced = true;
         self.recount();
     }
 
