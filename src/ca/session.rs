@@ -305,11 +305,14 @@ impl Session {
         let by_cid = seed.cid.and_then(|cid| channels.by_cid(circuit, cid));
         let channel = |place: Place| channels.get(place).map(|channel| (place, channel));
         let same = |c: &Channel| c.pv.is_empty() || c.pv == seed.pv;
-        // The same channel may be known by its sid, or still be waiting for it.
-        let known =
-            by_sid.and_then(channel).or_else(|| by_cid.and_then(channel).filter(|(_, c)| c.sid.is_none()));
-        match known {
+        // The same channel may be known by its sid, or still be waiting for it; or both, if its answer was not seen, but a put.
+        let waiting = by_cid.and_then(channel).filter(|(_, c)| c.sid.is_none());
+        let asked = waiting.as_ref().filter(|(_, c)| c.pv == seed.pv).map(|(place, _)| *place);
+        match by_sid.and_then(channel).or(waiting) {
             Some((place, channel)) if same(&channel) => {
+                if let Some(asked) = asked.filter(|asked| *asked != place) {
+                    context.close(time, asked, ChannelReason::Replaced);
+                }
                 let new = Channel {
                     cid: channel.cid.or(seed.cid),
                     sid: Some(seed.sid),

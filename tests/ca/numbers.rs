@@ -2,7 +2,7 @@
 //! it goes by its own numbers alone, whatever the client's are, and answers in order. No put is told under a name that the
 //! server did not write, and none by a user that the server did not take.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::wire::*;
 use iocrec::ca::SeedChannel;
@@ -98,6 +98,34 @@ fn memory_tells_which_of_two_channels_is_which() {
         let names = names(&mut w);
         let is_true = |(told, truth): (&String, &str)| told.is_empty() || told == truth;
         assert!(names.iter().zip(["A", "B"]).all(is_true), "{is_first}: {names:?}");
+    }
+}
+
+/// The answer to a request is not captured, or late, but a put to the channel is seen; then the client's memory is read.
+#[test]
+fn a_channel_without_an_answer_is_one() {
+    for comes_late in [false, true] {
+        let mut w = opened();
+        w.client(&[create(7, "A"), create(8, "B")].concat());
+        w.client(&put(true, 1, 1, &[1.0]));
+        let later = w.time + 5000 * MS;
+        let seeds = [SeedChannel { cid: Some(7), sid: 1, pv: "A".into(), dbr: None, count: None }];
+        w.decoder.seed(0, later, CLIENT, SERVER, "op", "console", 13, &seeds, &mut w.out);
+        if comes_late {
+            w.server(&created(7, 1));
+        }
+        w.server(&created(8, 2));
+        w.client(&[put(true, 1, 2, &[2.0]), put(true, 2, 3, &[3.0])].concat());
+        let mut open = BTreeSet::new();
+        for event in &w.out {
+            match &event.fact {
+                Fact::Channel(channel) => _ = open.insert(channel.id),
+                Fact::ChannelEnd(channel) => _ = open.remove(channel),
+                _ => {}
+            }
+        }
+        assert_eq!(open.len(), 2, "{comes_late}: {open:?}");
+        assert_eq!(names(&mut w), ["A", "A", "B"], "{comes_late}");
     }
 }
 
