@@ -103,6 +103,7 @@ impl Finder {
         self.refused.remove(&pid);
         let mappings = process::mappings(pid)?;
         let files = files(pid, &mappings)?;
+        self.undecided.remove(&pid);
         let mut modules = self.modules(pid, &files);
         let defined = |modules: &[Module], name| modules.iter().any(|module| module.defines(name));
         let mut database = None;
@@ -185,10 +186,22 @@ impl Finder {
     /// The program of a process, if it holds EPICS Base.
     fn program(&mut self, pid: u32, files: &[MappedFile]) -> Option<Module> {
         let exe = process::link(pid, "exe");
-        let file = files.iter().find(|file| file.code.path == exe)?;
+        files.iter().find_map(|file| {
+            let known = self.files.get(&file.named.identity)?;
+            // the dynamic linker may have been started by name, with the program as its argument
+            let may_be = file.code.path == exe || known.elf.as_ref()?.has_interpreter;
+            if may_be {
+                self.with_base(pid, file)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// A file as the program of a process, if it holds EPICS Base.
+    fn with_base(&mut self, pid: u32, file: &MappedFile) -> Option<Module> {
         let known = self.files.get_mut(&file.named.identity)?;
         let mut elf = known.elf.clone()?;
-        self.undecided.remove(&pid);
         if known.has_base == Some(false) {
             return None;
         }
@@ -210,7 +223,7 @@ impl Finder {
             }
         }
         known.has_base.filter(|&has_base| has_base)?;
-        file.module(opened, elf, &exe)
+        file.module(opened, elf, &file.code.path)
     }
 
     /// Files that define any of the symbols sought.

@@ -53,18 +53,27 @@ fn a_static_ioc_also_when_stripped() {
 /// Packages that bring their C library start its linker by name. Then that is what the process runs.
 #[test]
 fn a_static_ioc_that_the_linker_was_asked_to_start() {
-    let Some(rig) = Rig::new("linkage-linker") else { return };
-    let Some(own) = Own::build(&rig, Build::Static) else { return };
-    let headers = run(Command::new("readelf").args(["-W", "-l", &own.program]));
-    let headers = String::from_utf8_lossy(&headers.stdout).into_owned();
-    let linker = headers.split_once("interpreter: ").and_then(|(_, rest)| rest.split_once(']'));
-    let plain = own.command(PORT, "first.db", &[]);
-    let mut command = Command::new(linker.expect("the path of the linker").0);
-    command.arg(&own.program).args(plain.get_args());
-    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ioc = rig.ioc_by("own", &mut command);
-    assert_eq!(checked(&ioc)["linkage"], "static");
-    is_recorded(&rig, &ioc);
+    for (build, strip) in [(Build::Static, false), (Build::Unexported, true)] {
+        let Some(rig) = Rig::new("linkage-linker") else { return };
+        let Some(own) = Own::build(&rig, build) else { return };
+        if strip {
+            own.strip();
+        }
+        let headers = run(Command::new("readelf").args(["-W", "-l", &own.program]));
+        let headers = String::from_utf8_lossy(&headers.stdout).into_owned();
+        let linker = headers.split_once("interpreter: ").and_then(|(_, rest)| rest.split_once(']'));
+        let plain = own.command(PORT, "first.db", &[]);
+        let mut command = Command::new(linker.expect("the path of the linker").0);
+        command.arg(&own.program).args(plain.get_args());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ioc = rig.ioc_by("own", &mut command);
+        let found = checked(&ioc);
+        assert_eq!((&found["name"], &found["linkage"]), (&json!("own"), &json!("static")), "{found}");
+        assert_eq!(found["records"], 16, "{found}");
+        if !strip {
+            is_recorded(&rig, &ioc);
+        }
+    }
 }
 
 /// The program exports nothing, but has its symbol table.
