@@ -244,6 +244,35 @@ fn a_loss_counts_once_the_other_recorder_has_ended() {
     assert_eq!(at(place.path(), "T:CALC", 60 * SECOND), (Value::Double(2.0), Some(doubt.to_owned())));
 }
 
+/// Another recorder comes while the first goes on: it saw nothing of what the first had lost before that, and of a loss
+/// that was not over by then only the rest.
+#[test]
+fn a_loss_before_the_other_recorder_came_still_counts() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, beside] = ["first", "other"].map(|name| place.path().join(name));
+    let loss = |since, time| {
+        let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+        (time, Fact::Loss(Loss { source, count: 17, since, cause }))
+    };
+    let mut events = vec![attached(100 * MS, 0, "")];
+    events.extend(processed(SECOND, 2, 1.0));
+    events.push(loss(3 * SECOND, 4 * SECOND));
+    events.extend(processed(20 * SECOND, 2, 2.0));
+    events.push(loss(29 * SECOND, 31 * SECOND));
+    events.extend(processed(40 * SECOND, 2, 3.0));
+    events.push(loss(41 * SECOND, 42 * SECOND));
+    events.push((70 * SECOND, Fact::Mark("end".into())));
+    write_events(&first, "box1", 7, events);
+    // its log names the IOC from the start, and it is attached to it later
+    let later = vec![attached(30 * SECOND, SECOND, ""), (70 * SECOND, Fact::Mark("end".into()))];
+    write_events(&beside, "box1", 8, later);
+    let doubt = Some("may have changed since: 17 events lost: ring buffer full".to_owned());
+    assert_eq!(at(place.path(), "T:CALC", 10 * SECOND), (Value::Double(1.0), doubt.clone()));
+    assert_eq!(at(place.path(), "T:CALC", 25 * SECOND), (Value::Double(2.0), None));
+    assert_eq!(at(place.path(), "T:CALC", 35 * SECOND), (Value::Double(2.0), doubt));
+    assert_eq!(at(place.path(), "T:CALC", 50 * SECOND), (Value::Double(3.0), None), "the other one saw it");
+}
+
 #[test]
 fn times_without_a_recorder() {
     let directory = tempfile::tempdir().unwrap();

@@ -126,6 +126,8 @@ pub enum Entry {
         time: i64,
         /// The process.
         process: Rc<IocProcess>,
+        /// The run that records it: a number for comparison.
+        run: usize,
     },
     /// A record had to process and did not, since it was disabled: it may have a DISABLE alarm, which no hit shows.
     Disabled {
@@ -344,7 +346,7 @@ impl<'a> History<'a> {
             }
             What::Attached { ioc, since, cause } => {
                 let process = self.process(&run, ioc);
-                self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process) });
+                self.wait(even, Entry::Attached { time: even, process: Rc::clone(&process), run: number });
                 // an older process: the recorder of an earlier run may have had it
                 let left = self.left.remove(&process).filter(|_| cause.is_empty());
                 let cause = match left {

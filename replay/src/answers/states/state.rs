@@ -120,13 +120,28 @@ struct Doubt {
     words: String,
 }
 
+/// A run that records a process.
+struct Recorder {
+    run: Rc<Run>,
+    /// The number of the process there.
+    ioc: IocId,
+    /// Since when it is attached, a place in the order of time: it saw nothing of what others lost before.
+    attached: Option<i64>,
+}
+
+impl Recorder {
+    fn is(&self, run: usize) -> bool {
+        address(&self.run) == run
+    }
+}
+
 /// A process and what went unseen of it.
 #[derive(Default)]
 struct Process {
-    /// The run that began to record it last, of those that still do, and its number there.
-    of: Option<(Rc<Run>, IocId)>,
+    /// The run that began to record it last, of those that still do.
+    of: Option<Recorder>,
     /// Runs of other recorders that go on recording it beside that one.
-    beside: Vec<(Rc<Run>, IocId)>,
+    beside: Vec<Recorder>,
     /// Whether the last of them has ended.
     is_left: bool,
     /// Between which times it has ended, and how.
@@ -139,18 +154,58 @@ struct Process {
 }
 
 impl Process {
-    /// A run records it.
-    fn is_recorded(&mut self, run: Rc<Run>, ioc: IocId) {
-        let goes_on = |(of, _): &(Rc<Run>, IocId)| !self.is_left && !Rc::ptr_eq(of, &run);
-        let beside = self.of.take().filter(goes_on).filter(|_| self.beside.len() < MAX_BESIDE);
-        self.beside.extend(beside);
-        (self.of, self.is_left) = (Some((run, ioc)), false);
+    /// A run records it. `runs`: what went unseen in each.
+    fn is_recorded(&mut self, run: Rc<Run>, ioc: IocId, runs: &HashMap<usize, Doubt>) {
+        if let Some(former) = self.of.take().filter(|of| !self.is_left && !Rc::ptr_eq(&of.run, &run)) {
+            self.goes_on(former, runs);
+        }
+        (self.of, self.is_left) = (Some(Recorder { run, ioc, attached: None }), false);
+    }
+
+    /// Another run counts from now on, which saw nothing of what this one has lost so far.
+    fn goes_on(&mut self, former: Recorder, runs: &HashMap<usize, Doubt>) {
+        if let Some(doubt) = runs.get(&address(&former.run)) {
+            worse(&mut self.doubt, doubt.clone());
+        }
+        if self.beside.len() < MAX_BESIDE {
+            self.beside.push(former);
+        }
+    }
+
+    /// A run is attached to it from this time on.
+    fn is_attached(&mut self, run: usize, time: i64, runs: &HashMap<usize, Doubt>) {
+        if let Some(place) = self.beside.iter().position(|other| other.is(run)) {
+            let later = self.beside.swap_remove(place);
+            if let Some(former) = self.of.replace(later) {
+                self.goes_on(former, runs);
+            }
+        }
+        if let Some(of) = self.of.as_mut().filter(|of| of.is(run)) {
+            of.attached = Some(time);
+        }
+        self.attached = true;
+    }
+
+    /// A run is attached to it no more.
+    fn is_detached(&mut self, run: usize) {
+        let recorders = self.of.iter_mut().chain(&mut self.beside);
+        recorders.filter(|recorder| recorder.is(run)).for_each(|recorder| recorder.attached = None);
+    }
+
+    /// A run beside the one that counts has lost something from `since` on, all of which went unseen until that one was
+    /// attached.
+    fn is_lost_beside(&mut self, run: usize, since: i64, doubt: &Doubt) {
+        let attached = self.of.as_ref().and_then(|of| of.attached).unwrap_or(i64::MAX);
+        if since < attached && self.beside.iter().any(|other| other.is(run)) {
+            let until = doubt.until.min(attached);
+            worse(&mut self.doubt, Doubt { until, ..doubt.clone() });
+        }
     }
 
     /// A run has ended. What is lost or missing in another one that goes on counts from then on.
     fn is_left_by(&mut self, run: usize) {
-        self.beside.retain(|(of, _)| address(of) != run);
-        if self.of.as_ref().is_some_and(|(of, _)| address(of) == run) {
+        self.beside.retain(|other| !other.is(run));
+        if self.of.as_ref().is_some_and(|of| of.is(run)) {
             match self.beside.pop() {
                 Some(other) => self.of = Some(other),
                 None => self.is_left = true,
@@ -160,7 +215,7 @@ impl Process {
 
     /// Why a value may change without a trace at any time: nothing of the process is recorded but packets and readings.
     fn blind(&self, seen: &Seen) -> Option<&'static str> {
-        let (run, ioc) = self.of.as_ref()?;
+        let Recorder { run, ioc, .. } = self.of.as_ref()?;
         let context = run.context();
         if context.ioc(*ioc).is_some_and(Ioc::leaves_out_processing) && seen.source != ValueSource::Process {
             return Some("the processing of its records was not recorded (--no-process)");
@@ -302,12 +357,12 @@ impl State {
         match entry {
             Entry::Process { time, process, run, ioc } if time <= self.limit(&process) => {
                 let known = self.processes.entry(process).or_default();
-                known.is_recorded(run, ioc);
+                known.is_recorded(run, ioc, &self.runs);
                 known.ended = None;
                 known.lived = (known.lived.0.or(Some(time)), None);
             }
-            Entry::Attached { time, process } if time <= self.limit(&process) => {
-                self.processes.entry(process).or_default().attached = true;
+            Entry::Attached { time, process, run } if time <= self.limit(&process) => {
+                self.processes.entry(process).or_default().is_attached(run, time, &self.runs);
             }
             Entry::Disabled { time, process, record } if time <= self.limit(&process) => {
                 self.set_by_processing.disabled(&process, &record);
@@ -474,11 +529,16 @@ impl State {
                 let of = self.processes.entry(Rc::clone(process)).or_default();
                 if unseen.kind == Kind::RunEnd && over <= limit {
                     of.is_left_by(unseen.run);
+                } else if unseen.open && over <= limit {
+                    of.is_detached(unseen.run);
                 }
                 of.attached &= !(unseen.open && over <= limit);
                 worse(&mut of.doubt, doubt);
             }
             (_, None, _) => {
+                for of in self.processes.values_mut() {
+                    of.is_lost_beside(unseen.run, since, &doubt);
+                }
                 let mut known = self.runs.remove(&unseen.run);
                 worse(&mut known, doubt);
                 known.into_iter().for_each(|known| drop(self.runs.insert(unseen.run, known)));
@@ -489,7 +549,7 @@ impl State {
     /// Why a value is in doubt.
     fn doubt(&self, (process, record, field): &Key, seen: &Seen) -> Option<&Doubt> {
         let of = self.processes.get(process);
-        let run = of.and_then(|of| of.of.as_ref()).map(|(run, _)| address(run));
+        let run = of.and_then(|of| of.of.as_ref()).map(|of| address(&of.run));
         let of_run = run.and_then(|run| self.runs.get(&run));
         let place = || (Rc::clone(process), Rc::clone(record));
         let left = (!self.left_out.is_empty()).then(|| self.left_out_with(&place())).flatten();
@@ -552,7 +612,7 @@ impl State {
         let seen = all.len();
         let value: Rc<str> = "VAL".into();
         for (process, about) in &self.processes {
-            let Some((run, ioc)) = &about.of else { continue };
+            let Some(Recorder { run, ioc, .. }) = &about.of else { continue };
             let context = run.context();
             for record in context.records().filter(|record| record.ioc == *ioc) {
                 let wanted = filter.field(record.name, "VAL") && filter.place(&process.host, &process.ioc);
