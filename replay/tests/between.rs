@@ -260,6 +260,26 @@ fn a_recorder_that_has_not_attached_yet_is_in_the_logs() {
     assert!(begun.as_str().unwrap() < "2026-09-21T14:13:32", "{begun}");
 }
 
+/// The second recorder ran beside the first, and had not come to the IOC when the first one ended: its run is in the logs.
+#[test]
+fn a_recorder_that_ran_beside_the_first_is_in_the_logs() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| place.path().join(name));
+    let attached = |since| Fact::Attached(Attached { ioc: 1, from: since, since, cause: String::new() });
+    write_events(&first, "box", 1, vec![(SECOND, attached(SECOND)), (3 * SECOND, process(3, -100, 2, 2))]);
+    let after = [(8 * SECOND, attached(8 * SECOND)), (10 * SECOND, process(3, -100, 2, 2))];
+    write_events_later(&second, "box", 2, 1, after, 11 * SECOND);
+    let words = ["last", "--ioc", "demo", "--utc", "--json"];
+    let (code, out, err) = outcome(iocreplay(words).args([&first, &second]).output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let told: Json = serde_json::from_str(&out).unwrap();
+    let unseen: Vec<(&Json, &Json)> =
+        told["not_seen"].as_array().unwrap().iter().map(|seen| (&seen["to"], &seen["cause"])).collect();
+    let [(to, yet)] = unseen[..] else { panic!("{unseen:?}") };
+    assert_eq!(yet, "not recorded: the next recorder had not attached to it yet");
+    assert_eq!(to, "2026-09-21T14:13:29.000000000+00:00");
+}
+
 /// The alarm is the same before and after a time without a recorder. It may have been over in between.
 #[test]
 fn an_alarm_may_have_been_over_while_no_recorder_ran() {

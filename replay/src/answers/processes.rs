@@ -11,6 +11,7 @@ use crate::reading::ended_unseen::UNSEEN;
 use crate::reading::read_until;
 use crate::shown_names::without_pid;
 use crate::time::SECOND;
+use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, Tier};
 use iocrec_log::reader::SegmentFile;
@@ -133,9 +134,11 @@ impl Processes {
             let Some(process) = self.all.get_mut(number) else { continue };
             // Another run recorded it before.
             if let (Some(from), Some(to)) = (process.until, first.filter(|_| process.end.is_none())) {
-                // this one had begun, and was yet to come to it
-                let late = |begin: &i64| *begin >= from && to.saturating_sub(*begin) >= SECOND as i64;
-                let begun = begin.filter(late);
+                // this one had begun, perhaps beside the one before, and was yet to come to it
+                let is_beside = begin.is_some_and(|begin| begin < from && can_be_right(begin));
+                let begun = if is_beside { Some(from) } else { begin.filter(|begin| *begin >= from) };
+                let least = if is_beside { 1 } else { SECOND as i64 };
+                let begun = begun.filter(|begun| to.saturating_sub(*begun) >= least);
                 let until = begun.unwrap_or(to);
                 if from < until {
                     process.unseen.push(Unseen { from, to: until, cause: why(is_missing).into() });
