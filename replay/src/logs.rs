@@ -279,13 +279,17 @@ impl Logs {
 
     /// All chains in the filter's time range.
     pub fn replay(&self, filter: &Filter) -> Replay {
-        Replay::new(self.sources(filter.since), self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
+        Replay::new(
+            self.sources(filter.since, filter.until),
+            self.until(filter.until.unwrap_or(i64::MAX)),
+            &self.notices,
+        )
     }
 
     /// What can matter to the put log, in the filter's time range: chains of puts from outside are complete in what a put
     /// log shows of them, others are missing or may lack parts.
     pub fn replay_puts(&self, filter: &Filter) -> Replay {
-        let mut sources = self.sources(filter.since);
+        let mut sources = self.sources(filter.since, filter.until);
         if self.uses_index() {
             sources = sources.into_iter().map(|source| source.asked_for(Interest::Puts)).collect();
         }
@@ -294,7 +298,7 @@ impl Logs {
 
     /// What IOCs said in the filter's time range, and the chains around it; others are missing or lack parts.
     pub fn replay_said(&self, filter: &Filter) -> Replay {
-        let mut sources = self.sources(filter.since);
+        let mut sources = self.sources(filter.since, filter.until);
         if self.uses_index() {
             sources = sources.into_iter().map(Source::asked_what_was_said).collect();
         }
@@ -303,7 +307,7 @@ impl Logs {
 
     /// The chains in the filter's time range that may concern records of these names; others may be missing or lack parts.
     pub fn replay_of(&self, filter: &Filter, records: Vec<String>) -> Replay {
-        let mut sources = self.sources(filter.since);
+        let mut sources = self.sources(filter.since, filter.until);
         if self.uses_index() {
             let interest = Interest::Records(records);
             sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
@@ -381,17 +385,18 @@ impl Logs {
         last_event(run).map(|(_, wall)| wall)
     }
 
-    /// The events of all runs from `since` (wall-clock time) on.
-    pub(crate) fn sources(&self, since: Option<i64>) -> Vec<Source> {
+    /// The events of all runs from `since` (wall-clock time) on. Nothing from `until` on is wanted.
+    pub(crate) fn sources(&self, since: Option<i64>, until: Option<i64>) -> Vec<Source> {
         self.report_clocks(since);
-        self.report_beginnings(since);
+        self.report_beginnings(since, until);
         let budget = budget(self.runs.iter().flatten());
         self.acquainted(self.runs.iter().map(|files| Source::new(files, since, &budget, &self.notices)))
     }
 
     /// Reports the segments that are missing at the beginning of a run behind another one of its host in its directory: older
-    /// ones are there, so the log does not just begin later.
-    fn report_beginnings(&self, since: Option<i64>) {
+    /// ones are there, so the log does not just begin later. Not if nothing is wanted of the time after those: what is missing
+    /// is not known to have begun before their end.
+    fn report_beginnings(&self, since: Option<i64>, until: Option<i64>) {
         if !self.notices.are_heard() || self.runs.len() < 2 {
             return;
         }
@@ -412,10 +417,30 @@ impl Logs {
             };
             let before = earliest.get(&(path.parent(), host.as_str()));
             let is_behind = before.is_some_and(|before| *before < path.as_path());
-            if is_behind && first.sequence > 0 && since.is_none_or(|since| since < first.created_wall) {
+            let is_asked = first.sequence > 0 && since.is_none_or(|since| since < first.created_wall);
+            if !is_behind || !is_asked {
+                continue;
+            }
+            let ended = || self.ended_before(path, first.created_wall, host, &names);
+            let is_there = until.is_some_and(|until| ended().is_some_and(|ended| until <= ended));
+            if !is_there {
                 self.notices.report(&Notice::MissingSegments { count: first.sequence, before: path.clone() });
             }
         }
+    }
+
+    /// When the last run of a host before the one that this segment begins had ended, of those that did not go on beside it:
+    /// one after the other writes to a directory. Reads the last segment of each. Where a clock was set back, the time does
+    /// not tell.
+    fn ended_before(&self, first: &Path, begun: i64, host: &str, names: &[String]) -> Option<i64> {
+        if self.courses().iter().any(Course::is_set_back) {
+            return None;
+        }
+        let before = self.runs.iter().zip(names).filter(|(files, name)| {
+            let path = files.first().map(|file| file.path.as_path());
+            *name == host && path.is_some_and(|path| path.parent() == first.parent() && path < first)
+        });
+        before.filter_map(|(files, _)| self.end_of(files)).filter(|end| *end <= begun).max()
     }
 
     /// The sources of all runs, each of which knows the others.

@@ -92,6 +92,11 @@ fn a_run_that_lost_its_beginning_behind_another_one_is_said() {
     fs::remove_file(&segments(&log)[1]).unwrap();
     let (_, _, err) = ask(&["puts"]);
     assert!(err.contains(is_missing), "{err}");
+    // what lies before the end of the earlier run is there; what is missing may have begun right after it
+    let (_, _, err) = ask(&["puts", "--until", "2026-09-21T14:12:22Z"]);
+    assert!(!err.contains(is_missing), "{err}");
+    let (_, _, err) = ask(&["puts", "--until", "2026-09-21T14:12:30Z"]);
+    assert!(err.contains(is_missing), "{err}");
     let (_, out, _) = ask(&["values", "T:CALC"]);
     let cause = "\"cause\":\"not recorded: a part of the log is missing\"";
     assert!(out.contains(cause) && !out.contains("no recorder's run"), "{out}");

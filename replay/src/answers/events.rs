@@ -19,12 +19,13 @@ impl Logs {
     /// # Ok::<(), iocreplay::OpenError>(())
     /// ```
     pub fn events(&self) -> Events {
-        Events::new(self.sources(None))
+        Events::new(self.sources(None, None))
     }
 
-    /// Those of them from `since` (wall-clock time) on that the recorder noted, such as losses, and a few others.
-    pub fn noted(&self, since: Option<i64>) -> Events {
-        let sources = self.sources(since).into_iter();
+    /// Those of them from `since` (wall-clock time) on that the recorder noted, such as losses, and a few others. Nothing from
+    /// `until` on is wanted, though it may be among them.
+    pub fn noted(&self, since: Option<i64>, until: Option<i64>) -> Events {
+        let sources = self.sources(since, until).into_iter();
         Events::new(match self.uses_index() {
             true => sources.map(Source::only_notes).collect(),
             false => sources.collect(),

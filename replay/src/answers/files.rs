@@ -191,7 +191,7 @@ pub struct Files {
 impl Logs {
     /// What IOCs did with files.
     pub fn files(&self, filter: &Filter) -> Files {
-        let sources = self.sources(filter.since).into_iter();
+        let sources = self.sources(filter.since, filter.until).into_iter();
         let events = Events::new(match self.uses_index() {
             true => sources.map(Source::only_health).collect(),
             false => sources.collect(),

@@ -170,7 +170,7 @@ impl Logs {
             alarms: has(Kind::Alarms).then(|| self.alarms(filter).with_all().with_ids().peekable()),
             said: (has(Kind::Console) && !filter.asks_who()).then(|| self.console(filter).peekable()),
             ends: ends.into_iter().peekable(),
-            noted: noted.then(|| self.noted(filter.since)),
+            noted: noted.then(|| self.noted(filter.since, filter.until)),
             next_noted: None,
             kinds: kinds.to_vec(),
             filter,
@@ -182,7 +182,7 @@ impl Logs {
 
     /// The chains that were left out, as far as they match.
     pub fn left_out<'a>(&self, filter: &'a Filter) -> impl Iterator<Item = LeftOut> + 'a {
-        self.noted(filter.since).filter_map(|found| {
+        self.noted(filter.since, filter.until).filter_map(|found| {
             let Fact::ChainsLeftOut(left) = found.event.fact else { return None };
             let context = found.run.context();
             let ioc = context.record(left.record).and_then(|record| context.ioc(record.ioc));

@@ -99,7 +99,7 @@ type Identity = (String, u32, u64);
 impl Logs {
     /// What IOCs used of the machine.
     pub fn resources<'a>(&self, filter: &'a Filter) -> Rows<'a> {
-        let sources = self.sources(filter.since);
+        let sources = self.sources(filter.since, filter.until);
         let runs = sources.iter().map(|source| Rc::as_ptr(&source.run) as usize).collect();
         let sources = sources.into_iter();
         let events = Events::new(match self.uses_index() {

@@ -49,7 +49,7 @@ impl Logs {
     /// unseen, even if that was noted a while after the filter's end.
     pub fn history<'a>(&self, filter: &'a Filter) -> History<'a> {
         let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        let mut sources = self.sources(filter.since);
+        let mut sources = self.sources(filter.since, filter.until);
         if let Some(names) = filter.only_records().filter(|_| self.uses_index()) {
             let interest = Interest::Records(names);
             sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
@@ -60,7 +60,7 @@ impl Logs {
     /// The same, and all chains in the filter's time range for `tap`, which sees each before its values come.
     pub fn history_with<'a>(&self, filter: &'a Filter, tap: Tap<'a>) -> History<'a> {
         let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        let replay = Replay::new(self.sources(filter.since), self.until(until), self.notices());
+        let replay = Replay::new(self.sources(filter.since, filter.until), self.until(until), self.notices());
         History::new(replay, filter).with_tap(tap)
     }
 
@@ -68,7 +68,7 @@ impl Logs {
     pub fn history_of<'a>(&self, filter: &'a Filter, records: Vec<String>) -> History<'a> {
         let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
         let interest = Interest::Records(records);
-        let sources = self.sources(filter.since).into_iter();
+        let sources = self.sources(filter.since, filter.until).into_iter();
         let sources = sources.map(|source| source.asked_for(interest.clone())).collect();
         History::new(Replay::new(sources, self.until(until), self.notices()), filter)
     }
@@ -80,7 +80,7 @@ impl Logs {
         spans: Vec<Vec<Span>>,
     ) -> (History<'a>, Vec<usize>) {
         let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        let sources = self.sources(filter.since).into_iter().zip(spans);
+        let sources = self.sources(filter.since, filter.until).into_iter().zip(spans);
         let sources: Vec<Source> = sources
             .map(|(source, spans)| match spans.as_slice() {
                 [] => source,

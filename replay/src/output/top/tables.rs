@@ -61,7 +61,7 @@ impl Tables {
         waiting.values().for_each(|put| tables.contention.take(put));
         let quiet = logs.without_notices();
         tables.is_minimum = !logs.is_complete()
-            || quiet.noted(None).any(|event| {
+            || quiet.noted(None, None).any(|event| {
                 let lacks = match &event.event.fact {
                     Fact::Loss(loss) => is_lost(loss),
                     Fact::ChainsLeftOut(_) => true,
