@@ -238,7 +238,9 @@ pub fn text(
                 1 => "segment was".to_owned(),
                 count => format!("{count} segments were"),
             };
-            line!(out, "  note    its first {segments} deleted to stay under the cap, or not copied")?;
+            // what can't be read does not say which segment it is
+            let or = if unreadable.is_empty() { "" } else { ", or can't be read" };
+            line!(out, "  note    its first {segments} deleted to stay under the cap, or not copied{or}")?;
         }
         found.list.iter().zip(&run.findings).try_for_each(|(found, line)| one(out, found, line))?;
         let listed = run.findings.len() as u64;
