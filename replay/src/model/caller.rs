@@ -74,6 +74,11 @@ pub fn caller(context: &Context, site: CallSiteId) -> Caller {
     }
 }
 
+/// Whether a caller is `dbPutField`, by which a client's put without callback comes to `dbPut`.
+pub fn is_put_field(context: &Context, site: CallSiteId) -> bool {
+    context.call_site(site).is_some_and(|site| in_source(&site.function) == "dbPutField")
+}
+
 /// Whether a caller that is [`Caller::Unknown`] can't be the CA server: its function is known, or it is in another
 /// library than the server (libdbCore, in 3.14 librsrvIoc).
 pub fn is_other(context: &Context, site: CallSiteId) -> bool {

@@ -334,11 +334,12 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
             SpanKind::Put(put) => {
                 let via = via(&context, span, put, cause.is_some());
                 // A bare `dbPut` without a parent comes from a link of an unknown record; but no record works in the
-                // IOC's first thread.
-                let is_main = |thread| caller::role(&context, thread) == Role::Main;
+                // IOC's first thread, and what works for a client most likely does what that one asked for.
+                let is_for_others =
+                    |thread| matches!(caller::role(&context, thread), Role::Main | Role::CaServer);
                 let stray = via == Via::Unknown
                     && put.kind == Some(PutKind::Put)
-                    && !span.thread.is_some_and(is_main);
+                    && !span.thread.is_some_and(is_for_others);
                 // Another IOC's client counts as outside too, unless the link that made the put is known.
                 let foreign = cause.is_none() && is_of_another_ioc(&context, span, put);
                 let is_outside = (via.is_from_outside() || foreign) && !stray;
@@ -552,6 +553,13 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
     let caller = caller::caller(context, put.site);
     match (caller::role(context, thread), caller) {
         (_, Caller::Shell) => Via::Dbpf,
+        // the hit around it was lost
+        (Role::CaServer, caller) if put.kind == Some(PutKind::Put) => match caller {
+            Caller::Link => Via::DbLink,
+            Caller::ChannelPut => Via::CaWriteNotify,
+            _ if caller::is_put_field(context, put.site) => Via::CaWrite,
+            _ => Via::Unknown,
+        },
         (Role::CaServer, _) => channel_access,
         (Role::CaLink, _) => Via::CaLink,
         (Role::PvaServer, _) => Via::Pva,

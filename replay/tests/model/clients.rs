@@ -187,6 +187,22 @@ fn a_nameless_caller_in_python_is_not_known() {
     assert_eq!(all, ["unknown", "python"]);
 }
 
+/// Where the hit around it was lost, the caller of `dbPut` alone can tell whether a client asked for an answer.
+#[test]
+fn the_way_of_a_bare_put_in_a_servers_thread() {
+    let mut story = story();
+    for (second, from) in (1_u64..).zip(["", "dbPutField", "dbChannelPut", "dbPutLink"]) {
+        story.put(second * SECOND, PutKind::Put, CLIENT, -1100, from, SP, second as f64);
+    }
+    let (mut all, mut outside) = (Vec::new(), Vec::new());
+    for chain in story.in_order() {
+        each_put(&chain, true, &mut |put| all.push(put.via.name()));
+        each_put(&chain, false, &mut |put| outside.push(put.via.name()));
+    }
+    assert_eq!(all, ["unknown", "ca_write", "ca_write_notify", "db_link"]);
+    assert_eq!(outside, all[..3]);
+}
+
 #[test]
 fn messages_and_hits_alone() {
     let mut story = story();

@@ -134,7 +134,7 @@ pub fn story() -> Story {
     Story { run, events: Vec::new() }
 }
 
-pub const SITES: [(CallSiteId, &str); 12] = [
+pub const SITES: [(CallSiteId, &str); 14] = [
     (1, "dbChannel_put"),
     (2, "write_notify_action"),
     (3, "dbScanPassive"),
@@ -147,6 +147,8 @@ pub const SITES: [(CallSiteId, &str); 12] = [
     (10, "dbpfCallFunc"),
     (11, "dbpfCallFunc.lto_priv.0"),
     (12, "dbpf.part.0"),
+    (13, "dbPutField"),
+    (14, "dbPutLink"),
 ];
 
 pub fn site(function: &str) -> CallSiteId {

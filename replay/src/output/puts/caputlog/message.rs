@@ -6,6 +6,7 @@
 //! IOC.
 
 use crate::model::base_types::always_forwards;
+use crate::model::caller::serves_clients;
 use crate::model::putlog::{PutLine, Via};
 use crate::model::value::{elements, long_text};
 use iocrec_log::event::{Array, Dbf, Value};
@@ -113,6 +114,9 @@ impl Kind {
 pub fn message(put: &PutLine) -> Option<Message> {
     let through_server =
         matches!(put.via, Via::CaWrite | Via::CaWriteNotify | Via::CaLink | Via::Pva | Via::PvaLink);
+    // with callback or without, which is not known
+    let serves = put.via == Via::Unknown && put.thread.as_deref().is_some_and(serves_clients);
+    let through_server = through_server || serves;
     let refused = put.status == "ECA_PUTFAIL" || put.status == "error" && put.wrote;
     let is_call = put.pva.as_ref().is_some_and(|pva| pva.request == "rpc");
     if !through_server || is_call || !(refused || matches!(&*put.status, "ok" | "unknown")) {
@@ -166,7 +170,7 @@ fn stamp(put: &PutLine) -> i64 {
 /// Whether the record may have set the field itself before the put was answered, which is when the module reads it: it is of a
 /// type that goes on without a trace, and was not seen to be done. A busy record is put back to 0 by then.
 fn may_be_set_again(put: &PutLine) -> bool {
-    put.via == Via::CaWriteNotify
+    matches!(put.via, Via::CaWriteNotify | Via::Unknown)
         && put.processed.is_none()
         && put.field.as_deref() == Some("VAL")
         && put.rtype.as_deref().is_some_and(|rtype| !always_forwards(rtype))
