@@ -13,7 +13,7 @@ use crate::time::SECOND;
 use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Longest wait of a message for its hit: a server that is busy for longer is stuck.
 const HIT_WAIT: u64 = 10 * SECOND;
@@ -201,6 +201,8 @@ pub struct Packets {
     /// The circuit that a thread serves, and the reverse.
     circuits: Numbered<ThreadId, CircuitId>,
     threads: Numbered<CircuitId, ThreadId>,
+    /// Threads whose circuits were learned from a put, which may be wrong where a part of the log is missing.
+    learned: HashSet<ThreadId>,
     /// Records of channels whose names don't identify them: aliases, and channels whose names were never seen.
     records: Numbered<ChannelId, RecordId>,
     /// Puts that may still be answered.
@@ -224,12 +226,19 @@ pub enum Match {
 }
 
 impl Packets {
-    /// Notes that a thread serves a circuit.
+    /// Notes that a thread serves a circuit, and no other.
     pub fn bind(&mut self, thread: ThreadId, circuit: CircuitId) {
-        if self.circuits.len() < MAX_HELD && self.threads.len() < MAX_HELD {
-            self.circuits.insert(thread, circuit);
-            self.threads.insert(circuit, thread);
+        if self.circuits.len() >= MAX_HELD || self.threads.len() >= MAX_HELD {
+            return;
         }
+        if let Some(former) = self.circuits.insert(thread, circuit).filter(|former| *former != circuit) {
+            self.threads.remove(&former);
+        }
+        if let Some(former) = self.threads.insert(circuit, thread).filter(|former| *former != thread) {
+            self.circuits.remove(&former);
+            self.learned.remove(&former);
+        }
+        self.learned.remove(&thread);
     }
 
     /// Drops a closed circuit, and the messages that wait on it.
@@ -237,6 +246,7 @@ impl Packets {
         self.queues.remove(&circuit);
         if let Some(thread) = self.threads.remove(&circuit) {
             self.circuits.remove(&thread);
+            self.learned.remove(&thread);
         }
     }
 
@@ -470,7 +480,24 @@ impl Packets {
             return false;
         }
         self.bind(thread, circuit);
+        self.learned.insert(thread);
         true
+    }
+
+    /// Learns anew which circuit `thread` serves, if that was learned from a put which must have been another's: no message on
+    /// it fits this hit, and one on only one other circuit does.
+    fn learn_better(&mut self, chains: &OpenChains, context: &Context, thread: ThreadId, hit: Hit) {
+        if !self.learned.contains(&thread) {
+            return;
+        }
+        let mut fitting = self.fitting(chains, context, thread, hit);
+        let (Some(Fitting { circuit, time, .. }), None) = (fitting.next(), fitting.next()) else { return };
+        drop(fitting);
+        if hit.is_long_before(time) {
+            return;
+        }
+        self.bind(thread, circuit);
+        self.learned.insert(thread);
     }
 
     /// Finds the message of a hit in `thread`. Messages before it on the circuit will have no hits: calls `release` for
@@ -485,11 +512,20 @@ impl Packets {
         mut release: impl FnMut(SpanRef),
     ) -> Match {
         let Some(hit) = Hit::of(chains, hit) else { return Match::None };
+        let on = |packets: &Packets, circuit| {
+            let (named, valued) = packets.place(chains, context, circuit, hit);
+            named.or(valued).map(|place| (circuit, place))
+        };
         let found = match self.circuit(thread) {
-            Some(circuit) => {
-                let (named, valued) = self.place(chains, context, circuit, hit);
-                named.or(valued).map(|place| (circuit, place))
-            }
+            Some(circuit) => match on(self, circuit) {
+                None if last => {
+                    self.learn_better(chains, context, thread, hit);
+                    self.circuit(thread)
+                        .filter(|better| *better != circuit)
+                        .and_then(|better| on(self, better))
+                }
+                found => found,
+            },
             None if last => {
                 let first =
                     self.fitting(chains, context, thread, hit).min_by_key(|fits| (fits.time, fits.circuit));
@@ -522,12 +558,13 @@ impl Packets {
     ) -> impl Iterator<Item = Fitting> + 'a {
         let own = run::ioc_of_thread(context, thread);
         self.queues.iter().filter_map(move |(&circuit, queue)| {
-            let at = context.circuit(circuit)?.server;
+            // its definition may be in a part that is missing
+            let at = context.circuit(circuit).map(|circuit| circuit.server);
             // If the owner of the socket is known, it is certain.
             let server = context.circuit_ends(circuit).and_then(|ends| ends.server);
             let can_be = own.is_none_or(|ioc| match server {
                 Some(server) => server == ioc.id,
-                None => ioc.ca_ports.is_empty() || run::can_serve(ioc, at),
+                None => at.is_none_or(|at| ioc.ca_ports.is_empty() || run::can_serve(ioc, at)),
             });
             if self.threads.contains_key(&circuit) || !can_be {
                 return None;

@@ -187,6 +187,30 @@ fn a_nameless_caller_in_python_is_not_known() {
     assert_eq!(all, ["unknown", "python"]);
 }
 
+/// The block with the circuit, its channel and the thread that serves it is damaged.
+#[test]
+fn a_put_on_a_circuit_that_is_not_defined_is_told_once() {
+    let mut story = story();
+    story.packet(SECOND, 9, 9, false, 2.0).write(SECOND + MS, CLIENT, SP, 2.0);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1);
+    assert_eq!((puts[0].source, puts[0].user.as_deref()), ("both", None));
+}
+
+/// The first message of a client is missing, and another client's looks like it: that the thread does not serve that one shows
+/// in what comes later.
+#[test]
+fn what_was_learned_of_a_thread_from_anothers_message_is_learned_anew() {
+    let mut story = story();
+    story.packet(SECOND, 1, 1, false, 5.0).write(SECOND + MS, CLIENT2, SP, 5.0);
+    story.packet(10 * SECOND, 2, 2, false, 6.0).write(10 * SECOND + MS, CLIENT2, SP, 6.0);
+    story.packet(15 * SECOND, 1, 1, false, 7.0).write(15 * SECOND + MS, CLIENT, SP, 7.0);
+    story.packet(20 * SECOND, 2, 2, false, 8.0).write(20 * SECOND + MS, CLIENT2, SP, 8.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().skip(1).map(|put| (put.source, put.user.as_deref())).collect();
+    assert_eq!(seen, [("both", Some("user2")), ("both", Some("user1")), ("both", Some("user2"))]);
+}
+
 /// Where the hit around it was lost, the caller of `dbPut` alone can tell whether a client asked for an answer.
 #[test]
 fn the_way_of_a_bare_put_in_a_servers_thread() {
