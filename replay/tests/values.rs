@@ -400,6 +400,19 @@ fn a_disabled_record_has_an_unknown_alarm() {
     assert_eq!(alarm(6 * SECOND), (Value::Double(6.0), Some((0, 0))));
 }
 
+/// Of a chain whose beginning was not seen, nobody knows with which record it began.
+#[test]
+fn the_root_is_told_where_the_beginning_was_seen() {
+    let mut events = vec![(SECOND, complete(4, -300, 3, 7.0, 0))];
+    events.extend(processed(2 * SECOND, 2, 1.0));
+    let log = log_of(events);
+    let (_, out, err) = run(log.path(), &["values", "T:*", ".", "--format", "jsonl"]);
+    let rows: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let roots: Vec<_> = rows.iter().map(|row| (&row["pv"], &row["root"])).collect();
+    let [slow, calc] = ["T:SLOW", "T:CALC"].map(serde_json::Value::from);
+    assert_eq!(roots, [(&slow, &serde_json::Value::Null), (&calc, &calc)], "{err}");
+}
+
 /// A record may change its value at any time while it processes, and after it was not seen to complete.
 #[test]
 fn a_value_is_in_doubt_once_its_record_has_begun_to_process() {

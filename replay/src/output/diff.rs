@@ -242,7 +242,7 @@ impl Row for DiffRow {
             cause: origin.map(origin::cause),
             user: put.as_ref().and_then(|put| put.user.as_deref().map(str::to_owned)),
             client: put.and_then(|put| put.client.as_deref().map(str::to_owned)),
-            root: origin.and_then(origin::root),
+            root: origin.and_then(origin::began),
             units: properties.and_then(|properties| some(&properties.units)),
             cause_known: changed.map(|last| cause_known(last)),
             since: changed.and_then(|last| match last.since {

@@ -62,7 +62,7 @@ pub fn line(line: &ValueLine, zone: &Zone) -> Line {
         },
         user: put.as_ref().and_then(|put| put.user.as_deref().map(str::to_owned)),
         client: put.and_then(|put| put.client.as_deref().map(str::to_owned)),
-        root: line.origin.as_ref().and_then(origin::root),
+        root: line.origin.as_ref().and_then(origin::began),
         units: units(line),
         description: properties.as_ref().and_then(|properties| text(&properties.description)),
         precision: properties.and_then(|properties| properties.precision),
