@@ -6,6 +6,7 @@
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::pattern::Pattern;
+use crate::reading::runs::first_clock;
 use crate::reading::runs::set::SetLater;
 use crate::reading::scan::{Blocks, Part, Scan};
 use crate::shown_names::{names_process, own_name, with_pid};
@@ -70,8 +71,8 @@ pub struct Held {
     /// Names of containers and pods.
     pods: BTreeSet<String>,
     clients: bool,
-    /// Wall-clock times of the first event, and of the last, the last reading of the clock or the end of the recording: where
-    /// nothing happened, these show that the recorder ran.
+    /// Wall-clock times of the beginning of the logs, and of the last event, the last reading of the clock or the end of the
+    /// recording: where nothing happened, these show that the recorder ran.
     span: Option<(i64, i64)>,
     puts: bool,
     processing: bool,
@@ -90,6 +91,7 @@ impl Held {
         for run in logs.runs() {
             let mut context = Context::default();
             SetLater::find(run).inspect(|set| set.apply_to(&mut context));
+            first_clock(run).into_iter().for_each(|(_, begun)| held.reach(begun));
             for part in Scan::new(run, Blocks::All) {
                 let Part::Block(block) = part else { continue };
                 block.events.iter().for_each(|event| held.event(&mut context, event.time, &event.fact));
@@ -136,13 +138,18 @@ impl Held {
             Fact::Ioc(_) | Fact::Container(_) | Fact::Tier(_) | Fact::Circuit(_) => {}
             _ => {
                 let Some(wall) = context.wall(time) else { return };
-                let (first, last) = self.span.unwrap_or((wall, wall));
-                self.span = Some((first.min(wall), last.max(wall)));
+                self.reach(wall);
             }
         }
         if let (Fact::Clock(clock), Some((_, last))) = (fact, &mut self.span) {
             *last = (*last).max(clock.wall);
         }
+    }
+
+    /// The recorder ran at this time.
+    fn reach(&mut self, wall: i64) {
+        let (first, last) = self.span.unwrap_or((wall, wall));
+        self.span = Some((first.min(wall), last.max(wall)));
     }
 
     /// The part of the filter that nothing in these logs matches; `None` if each part by itself matches something.
@@ -210,7 +217,11 @@ fn remember(names: &mut BTreeSet<String>, name: &str) {
 }
 
 fn between(first: i64, last: i64, zone: &Zone) -> String {
-    format!("{} to {}", zone.format(first, 3), zone.format(last, 3))
+    let [first, last] = [first, last].map(|time| zone.format(time, 3));
+    if first == last {
+        return first;
+    }
+    format!("{first} to {last}")
 }
 
 /// Explains in a line why nothing was found. `only_links`: `--all` would show puts.

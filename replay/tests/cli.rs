@@ -1002,7 +1002,7 @@ fn an_empty_answer_says_why() {
                 &[command, "log", "--utc", option, time],
                 &[
                     "nothing was recorded at that time",
-                    "2026-09-21T14:13:21.000+00:00 to 2026-09-21T14:13:24.000",
+                    "2026-09-21T14:13:20.000+00:00 to 2026-09-21T14:13:24.000",
                 ],
             );
         }
@@ -1040,11 +1040,13 @@ fn an_empty_answer_says_why() {
     write_events(&here.join("idle"), "box1", 8, only_marks);
     says(&["puts", "idle"], &["hold no puts", "--no-puts"]);
     says(&["traces", "idle"], &["hold no processing", "--no-process"]);
+    let held = "(they hold 2026-09-21T14:13:20.000+00:00 to 2026-09-21T14:13:21.000+00:00)";
+    fails(here, &["why", "T:SP", "idle", "--utc"], 1, &["neither processed nor written", held]);
     fails(
         here,
         &["why", "T:SP", "log", "--at", "2026-01-01"],
         1,
-        &["neither processed nor written", "these logs hold 2026-09-21T14:13:21"],
+        &["neither processed nor written", "these logs hold 2026-09-21T14:13:20"],
     );
     fails(
         here,
