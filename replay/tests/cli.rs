@@ -663,6 +663,17 @@ fn a_clock_that_is_set_later() {
     assert!(works(here, &["puts", "never", "--utc"]).starts_with("1970-01-01T00:00:01"));
 }
 
+/// Access security denied one of three.
+#[test]
+fn top_tells_what_the_server_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    let (_, out, err) = run(here, &["top", "log", "--utc"]);
+    let alice: Vec<&str> = out.lines().filter(|line| line.contains("alice")).collect();
+    assert!(!alice.is_empty() && alice.iter().all(|line| line.contains("  1 refused  ")), "{out}{err}");
+}
+
 #[test]
 fn verify_says_what_is_wrong() {
     let directory = tempfile::tempdir().unwrap();

@@ -188,7 +188,7 @@ impl Row for TopLine {
             Section::Users | Section::Clients => {
                 let refused = match self.without {
                     0 => String::new(),
-                    refused => format!("  {refused} failed"),
+                    refused => format!("  {refused} refused"),
                 };
                 let span = self.span.map_or(String::new(), |(first, last)| {
                     format!("  {} to {}", zone.format(first, 0), zone.format(last, 0))
