@@ -285,6 +285,32 @@ fn of_two_copies_of_a_segment_the_whole_one_is_read() {
     }
 }
 
+/// The longer copy was damaged after it was made, and something was appended to it.
+#[test]
+fn of_two_copies_of_a_segment_the_sound_one_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let files = log_of_segments(&log);
+    let ask = |command: &str| outcome(iocreplay([command, "--utc", log.to_str().unwrap()]).output().unwrap());
+    let whole = ask("puts");
+    let sound = fs::read(&files[1]).unwrap();
+    let mut damaged = [&sound[..], &[0; 100]].concat();
+    damaged[sound.len() / 2] ^= 1;
+    for name in ["0-copied-before.iocrec", "zz-copied-before.iocrec"] {
+        let copy = log.join(name);
+        for (bytes, other) in [(&sound, &damaged), (&damaged, &sound)] {
+            fs::write(&copy, bytes).unwrap();
+            fs::write(&files[1], other).unwrap();
+            let (code, out, err) = ask("puts");
+            assert!(code == 0 && out == whole.1 && err == whole.2, "{name}: {code} {err}");
+            let (code, out, err) = ask("verify");
+            assert_eq!(code, 0, "{name}: {out} {err}");
+        }
+        fs::remove_file(copy).unwrap();
+        fs::write(&files[1], &sound).unwrap();
+    }
+}
+
 /// The last segment had just begun when it was copied: what can be read ends with the one before.
 #[test]
 fn a_log_ends_with_what_can_be_read_of_it() {

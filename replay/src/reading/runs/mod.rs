@@ -11,6 +11,7 @@ use iocrec_log::event::{Fact, Host};
 use iocrec_log::reader::{About, Choice, Limit, SegmentFile};
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::iter;
 use std::sync::Arc;
 
 /// The segments of each run, in order; the runs sorted by their start.
@@ -31,10 +32,24 @@ pub fn group(files: Vec<SegmentFile>) -> Vec<Vec<SegmentFile>> {
     runs
 }
 
-/// Puts a run's segments in order. Of several copies of a segment, the longest comes first: segments only grow, so the
-/// others were copied while it was written, or were cut.
+/// Puts a run's segments in order. Of several copies of a segment, the one of which most can be read comes first, and of
+/// those the longest: segments only grow, so others were copied while it was written, or were cut or damaged since.
 pub(crate) fn in_order(files: &mut [SegmentFile]) {
-    files.sort_by_key(|file| (file.header.map(|header| header.sequence), Reverse(file.size)));
+    let sequence = |file: &SegmentFile| file.header.map(|header| header.sequence);
+    files.sort_by_key(|file| (sequence(file), Reverse(file.size)));
+    for copies in files.chunk_by_mut(|one, other| sequence(one) == sequence(other)) {
+        let Some((first, others)) = copies.split_first() else { continue };
+        if others.iter().any(|other| other.path != first.path) {
+            copies.sort_by_cached_key(|copy| Reverse(sound(copy)));
+        }
+    }
+}
+
+/// Bytes of a segment's sound blocks. Reads all of it, and unpacks next to nothing.
+fn sound(file: &SegmentFile) -> u64 {
+    let Ok(mut segment) = file.open() else { return 0 };
+    segment.choose(|_| Choice::Pass);
+    iter::from_fn(|| segment.next_block()).filter_map(Result::ok).map(|block| block.length).sum()
 }
 
 /// Wall-clock time of the start of the first segment.
