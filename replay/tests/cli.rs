@@ -663,6 +663,17 @@ fn a_clock_that_is_set_later() {
     assert!(works(here, &["puts", "never", "--utc"]).starts_with("1970-01-01T00:00:01"));
 }
 
+#[test]
+fn a_dash_is_standard_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    assert_eq!(works(here, &["puts", "log", "-o", "-"]), works(here, &["puts", "log"]));
+    assert!(!here.join("-").exists());
+    assert_eq!(works(here, &["puts", "log", "-o", "./-"]), "");
+    assert!(here.join("-").exists());
+}
+
 /// Access security denied one of three.
 #[test]
 fn top_tells_what_the_server_refused() {

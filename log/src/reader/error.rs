@@ -35,7 +35,7 @@ impl fmt::Display for ReadError {
             }
             ReadError::Io(path, error) => {
                 let remedy = match error.kind() {
-                    io::ErrorKind::PermissionDenied => "logs are readable for root and its group: copy it or use sudo",
+                    io::ErrorKind::PermissionDenied => "root and its group may read logs, on some file systems not even root: copy it or use sudo",
                     _ => "copy it again or check the disk",
                 };
                 write!(f, "can't read {}: {error}; {remedy}", path.display())
