@@ -102,6 +102,8 @@ pub enum UsageError {
         /// Their names.
         formats: &'static [&'static str],
     },
+    /// `--json`, and `--format` with another format of this name.
+    TwoFormats(String),
     /// A format of this name has an end, which `--follow` never writes.
     FollowedWithoutEnd(&'static str),
     /// Something is sent or written, not both; the option that is for writing.
@@ -193,6 +195,9 @@ impl fmt::Display for UsageError {
                 f,
                 "--format {format} is no text, which a terminal can't show; write it to a file: -o FILE"
             ),
+            UsageError::TwoFormats(format) => {
+                write!(f, "--json and --format {format} are two formats; leave one of them out")
+            }
             UsageError::FollowedWithoutEnd(format) => write!(
                 f,
                 "--format {format} has an end, which --follow never writes; leave out --follow, or use --format otlp"

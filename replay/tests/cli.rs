@@ -664,6 +664,20 @@ fn a_clock_that_is_set_later() {
 }
 
 #[test]
+fn two_formats_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    for command in ["info", "iocs", "records"] {
+        for format in ["csv", "text"] {
+            let words = [command, "log", "--json", "--format", format];
+            fails(here, &words, 2, &["--json and --format ", " are two formats"]);
+        }
+        works(here, &[command, "log", "--json", "--format", "jsonl"]);
+    }
+}
+
+#[test]
 fn a_dash_is_standard_output() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();

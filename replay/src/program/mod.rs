@@ -33,13 +33,14 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
     let arguments: Result<Vec<String>, OsString> = arguments.map(OsString::into_string).collect();
     let arguments = arguments.map_err(UsageError::NotUtf8)?;
     let arguments = with_times(arguments);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if let ["--version" | "-V", ..] = arguments.as_slice() {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["--version" | "-V", ..] = words.as_slice() {
         return Ok(Request::Text(concat!("iocreplay ", env!("CARGO_PKG_VERSION"), "\n").to_owned()));
     }
-    match Arguments::from_args(&["iocreplay"], &arguments) {
+    match Arguments::from_args(&["iocreplay"], &words) {
         Ok(arguments) => {
             let (name, command) = arguments.command.get();
+            two_formats(&words)?;
             command.check()?;
             if command.reading().logs.is_empty() {
                 return Err(UsageError::NoLog { command: name, operands: command.operands() }.into());
@@ -48,8 +49,20 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
         }
         Err(EarlyExit { output, status: Ok(()) }) => Ok(Request::Text(output)),
         Err(EarlyExit { output, status: Err(()) }) => {
-            Err(UsageError::Rejected(rejection(&output, &arguments)).into())
+            Err(UsageError::Rejected(rejection(&output, &words)).into())
         }
+    }
+}
+
+/// Refuses `--json` beside another format. Words that argh accepted.
+fn two_formats(words: &[&str]) -> Result<(), UsageError> {
+    let format = words.windows(2).find_map(|pair| match pair {
+        ["--format", name] => Some(*name),
+        _ => None,
+    });
+    match format.filter(|name| *name != "jsonl" && words.contains(&"--json")) {
+        Some(name) => Err(UsageError::TwoFormats(name.to_owned())),
+        None => Ok(()),
     }
 }
 
