@@ -163,7 +163,7 @@ impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UsageError::NotUtf8(argument) => {
-                write!(f, "argument {argument:?} is not UTF-8; rename the file or use a relative path")
+                write!(f, "argument {argument:?} is not UTF-8; if it is a file, rename it, or name it from its directory")
             }
             UsageError::Rejected(reason) => f.write_str(reason),
             UsageError::NoLog { command, operands } => write!(

@@ -7,7 +7,7 @@ use crate::clocks::{wording, HostClock};
 use crate::reading::namesakes::{Namesakes, Twice};
 use crate::reading::scan::Scan;
 use crate::time::duration;
-use crate::words::counted;
+use crate::words::{are, counted};
 use iocrec_log::reader::{Cause, Damage, ReadError, SegmentFile};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -181,8 +181,10 @@ impl fmt::Display for Notice {
             ),
             Notice::DefinitionsLeftOut { count } => write!(
                 f,
-                "{count} definitions are left out, since they take more memory than logs of this size may: some records \
-                 and PVs have no names, or are not shown; name fewer segments"
+                "{} {} left out, to take no more memory than logs of this size may: some records and PVs have no names, \
+                 or are not shown; name fewer segments",
+                counted(*count, "definition"),
+                are(*count)
             ),
             Notice::RunsOverlap { limit } => write!(
                 f,
@@ -237,18 +239,23 @@ impl fmt::Display for Notice {
             }
             Notice::ChainsGivenOutEarly { count } => write!(
                 f,
-                "so much happened at a time that {count} chains are shown as they were less than a second after they \
-                 began: what came later, such as a refusal or a value read back, may be missing from them"
+                "so much happened at a time that {} {} shown as they were less than a second after they began: what came \
+                 later, such as a refusal or a value read back, may be missing from them",
+                counted(*count, "chain"),
+                are(*count)
             ),
             Notice::AlarmsHurried { count } => write!(
                 f,
-                "so many alarms changed at a time that {count} changes are shown without waiting for losses that were \
-                 noted after them: what may have been missed just before those is not said"
+                "so many alarms changed at a time that {} {} shown without waiting for losses that were noted later: what \
+                 may have been missed just before is not said",
+                counted(*count, "change"),
+                are(*count)
             ),
             Notice::ChainsOutOfOrder { count } => write!(
                 f,
-                "{count} chains come after others that began later: more happened while they lasted than is kept in \
-                 memory; read less at a time with --since and --until to have all in order"
+                "{} came after others that began later: more happened meanwhile than is kept in memory; read less at a time \
+                 with --since and --until to have all in order",
+                counted(*count, "chain")
             ),
         }
     }

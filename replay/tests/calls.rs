@@ -65,6 +65,6 @@ fn ca_put_log_sees_no_call() {
     for format in ["caputlog", "caputlog-json"] {
         let (code, out, err) = run(directory.path(), &["puts", "log", "--level", "2", "--format", format]);
         assert_eq!((code, out.as_str()), (0, ""), "{err}");
-        assert!(err.contains("1 puts are not in it"), "{err}");
+        assert!(err.contains("1 put is not in it"), "{err}");
     }
 }

@@ -12,6 +12,7 @@ use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::profile::FORMATS;
 use crate::terminal::Terminal;
+use crate::words::{are, counted};
 use iocrec_cli::command;
 
 command! {
@@ -47,7 +48,8 @@ impl Command for Profile {
         let mut writer = (self.format.writer)(&zone);
         writer.write(out, &profile)?;
         if profile.untimed > 0 {
-            let text = format!("{} processings without a known time are not in the profile", profile.untimed);
+            let (what, are) = (counted(profile.untimed, "processing"), are(profile.untimed));
+            let text = format!("{what} without a known time {are} not in the profile");
             Terminal.report(&text);
         }
         let is_empty = profile.is_empty();

@@ -7,7 +7,7 @@ use crate::answers::hangs::of_time;
 use crate::filter::Filter;
 use crate::logs::Logs;
 use crate::model::run::Run;
-use crate::names::{lost, source_name};
+use crate::names::{lost, number_of, source_name};
 use crate::reading::ended_unseen::UNSEEN;
 use crate::reading::runs::set::SetLater;
 use crate::reading::scan::{Blocks, Part, Scan};
@@ -167,8 +167,8 @@ fn of_loss(Loss { source, count, cause, .. }: &Loss) -> String {
     match (count, source) {
         (0, LossSource::Storage) => format!("recording was interrupted: {cause}"),
         (0, _) => format!("{}: {cause}", lost(0, *source)),
-        (_, LossSource::Stream) => format!("lost {count} bytes of streams: {cause}"),
-        _ => format!("lost {count} {}: {cause}", source_name(*source)),
+        (_, LossSource::Stream) => format!("lost {} of streams: {cause}", counted(*count, "byte")),
+        _ => format!("lost {}: {cause}", number_of(*count, source_name(*source))),
     }
 }
 

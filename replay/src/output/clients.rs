@@ -265,7 +265,7 @@ fn slow_text(slow: &Slow, zone: &Zone) -> String {
     let lost =
         updates.iter().filter_map(|of| of.replaced.filter(|count| *count > 0).map(|count| (&of.pv, count)));
     let lost: Vec<String> =
-        lost.take(MOST).map(|(pv, count)| format!("{count} updates of {pv} replaced")).collect();
+        lost.take(MOST).map(|(pv, count)| format!("{} of {pv} replaced", counted(count, "update"))).collect();
     if !lost.is_empty() {
         let _ = write!(text, ", since it subscribed {}", lost.join(", "));
     }

@@ -7,6 +7,7 @@ use crate::answers::files::Named;
 use crate::out::{line, Out};
 use crate::output::format::Format;
 use crate::time::Zone;
+use crate::words::counted;
 use iocrec_log::escape::Shown;
 use iocrec_log::event::files::{word, CallKind};
 use iocrec_log::event::FileHow;
@@ -178,7 +179,7 @@ impl Listed for Row {
             notes += &format!("  ({} timed out)", self.timeouts);
         }
         if self.left_out > 0 {
-            notes += &format!("  ({} opens)", self.left_out);
+            notes += &format!("  ({})", counted(self.left_out, "open"));
         }
         if let (Some(read), Some(written)) = (self.disk_bytes_read, self.disk_bytes_written) {
             notes += &format!("  (disks: {read} bytes read, {written} written)");

@@ -21,6 +21,15 @@ pub fn counted(count: u64, noun: &str) -> String {
     }
 }
 
+/// `is` or `are`, after a count.
+pub fn are(count: u64) -> &'static str {
+    if count == 1 {
+        "is"
+    } else {
+        "are"
+    }
+}
+
 /// A name that somebody chose, as one word of a line.
 pub fn name(text: &str) -> String {
     let mut name = String::new();
@@ -100,5 +109,6 @@ mod tests {
             assert_eq!(rate(rate_of), text);
         }
         assert_eq!((counted(1, "put"), counted(2, "put")), ("1 put".into(), "2 puts".into()));
+        assert_eq!([0, 1, 2].map(are), ["are", "is", "are"]);
     }
 }

@@ -89,9 +89,12 @@ fn each_client_did_what_it_did() {
             assert_eq!(traffic.len(), 1, "{rows:?}");
             let text = traffic[0]["text"].as_str().expect("a text");
             let gets = own.iter().filter(|put| put["notify"] == false).count();
-            let said = |count: usize, what: &str| text.contains(&format!(" {count} {what}"));
-            assert!(said(own.len(), "puts") && said(gets, "gets"), "{} puts, {gets} gets: {text}", own.len());
-            assert!(said(0, "new subscriptions"), "{text}");
+            let said = |count: usize, what: &str| {
+                let ending = if count == 1 { "" } else { "s" };
+                text.contains(&format!(" {count} {what}{ending}"))
+            };
+            assert!(said(own.len(), "put") && said(gets, "get"), "{} puts, {gets} gets: {text}", own.len());
+            assert!(said(0, "new subscription"), "{text}");
         }
     }
 }

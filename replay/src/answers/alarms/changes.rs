@@ -20,6 +20,7 @@ use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
 use crate::model::{enum_strings, outcome};
 use crate::names::{is_lost, lost, number_of};
 use crate::time::SECOND;
+use crate::words::counted;
 use epics::alarm::{DISABLE, UDF};
 use iocrec_log::event::{Fact, Ioc, LossSource, RecordId, Snapshot, Tier, Value};
 use std::collections::{BTreeMap, VecDeque};
@@ -632,7 +633,7 @@ impl<'a> Changes<'a> {
                 self.missed(key, None, run.even(loss.since), time, cause);
             }
             Beside::Fact(Fact::ChainsLeftOut(left)) => {
-                let cause = format!("{} chains were left out (chain sampling)", left.count);
+                let cause = format!("{} left out by chain sampling", counted(left.count, "chain"));
                 self.missed(key, Some(left.record), run.even(left.since), time, cause);
             }
             Beside::Missing => {

@@ -4,6 +4,7 @@ use super::counted::{Counted, Room};
 use super::rights::{Channels, Rights};
 use super::{is_pva, push, Kind, NetLine, Reading, Who};
 use crate::model::run::ioc_of_circuit;
+use crate::words::counted;
 use epics::eca;
 use iocrec_log::event::{
     ChannelId, ChannelReason, CircuitId, CircuitSide, CircuitTraffic, CloseReason, Fact, IocId, Message,
@@ -245,8 +246,10 @@ impl Circuits {
                 line.at_least = !of.complete;
                 let least = if of.complete { "" } else { "at least " };
                 line.text = format!(
-                    "{} gets, {} new subscriptions, {least}{} bytes of updates",
-                    of.gets, of.subscriptions, of.bytes
+                    "{}, {}, {least}{} of updates",
+                    counted(of.gets.into(), "get"),
+                    counted(of.subscriptions.into(), "new subscription"),
+                    counted(of.bytes, "byte")
                 );
                 let seconds = wall.saturating_sub(line.since) as f64 / 1e9;
                 if of.updates > 0 && seconds >= 1.0 {
@@ -457,15 +460,18 @@ fn traffic_line(traffic: &Traffic, mut line: NetLine) -> NetLine {
     line.at_least = traffic.not_looked_at > 0;
     line.count = count(Message::Update);
     let more = if line.at_least { "at least " } else { "" };
+    let echoes = match count(Message::Echo) {
+        1 => "1 echo".to_owned(),
+        count => format!("{count} echoes"),
+    };
     line.text = format!(
-        "{} bytes from the client, {more}{} from the server; {} new subscriptions, {more}{} updates, {} gets, {} puts, {} echoes",
-        traffic.from_client,
+        "{} from the client, {more}{} from the server; {}, {more}{}, {}, {}, {echoes}",
+        counted(traffic.from_client, "byte"),
         traffic.from_server,
-        count(Message::Subscribe),
-        count(Message::Update),
-        count(Message::Get),
-        count(Message::Put),
-        count(Message::Echo),
+        counted(count(Message::Subscribe), "new subscription"),
+        counted(count(Message::Update), "update"),
+        counted(count(Message::Get), "get"),
+        counted(count(Message::Put), "put"),
     );
     line
 }

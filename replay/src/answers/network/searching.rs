@@ -488,7 +488,7 @@ impl Searching {
                 line.text += &format!("; of the datagrams down to one in {} were read", storm.one_in);
             }
             if storm.unread > 0 {
-                line.text += &format!("; {} datagrams were lost", storm.unread);
+                line.text += &format!("; {} lost", words::counted(storm.unread, "datagram"));
             }
             lines.push(line);
         }

@@ -9,6 +9,7 @@ pub mod terminal;
 use crate::model::history::ValueLine;
 use crate::model::series::Series;
 use crate::model::unseen::Kind;
+use crate::words::counted;
 use std::collections::HashMap;
 
 /// PVs drawn at most: more than anyone looks at; a bound for a pattern that matches too much.
@@ -94,8 +95,9 @@ impl Drawing {
                 remarks.push(match kept {
                     0 => format!("{} can't be drawn: its values are texts or arrays", series.pv),
                     _ => format!(
-                        "{} values of {} are texts or arrays and are not drawn",
-                        series.not_drawn, series.pv
+                        "{} of {} can't be drawn: texts or arrays",
+                        counted(series.not_drawn, "value"),
+                        series.pv
                     ),
                 });
             }

@@ -14,6 +14,7 @@ use crate::output::net::of_device;
 use crate::shown_names::with_pid;
 use crate::time::Zone;
 use crate::wording::alarm;
+use crate::words::counted;
 use serde::Serialize;
 use std::io;
 
@@ -313,7 +314,10 @@ impl Answer {
                     }
                     (false, _) if self.values_unknown > 0 => (
                         format!("is not known to have changed {within}"),
-                        format!(", {} times with a value that is not known whole", self.values_unknown),
+                        format!(
+                            ", {} with a value that is not known whole",
+                            counted(self.values_unknown, "time")
+                        ),
                     ),
                     (false, _) => (
                         format!("may have changed {within} with the first of these, and not since"),

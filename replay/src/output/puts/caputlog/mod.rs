@@ -17,6 +17,7 @@ use crate::model::putlog::PutLine;
 use crate::out::{line, Out};
 use crate::output::format::Writer;
 use crate::time::Zone;
+use crate::words::{are, counted};
 use burst::{Burst, Line};
 use message::{message, Message};
 use std::collections::BTreeMap;
@@ -139,9 +140,10 @@ impl Writer<PutLine> for CaPutLog<'_> {
         }
         if self.unseen > 0 {
             remarks.push(format!(
-                "{} puts are not in it, since caPutLog does not see them: denied, made by the IOC's shell, by links or by \
-                 Python code, or calls (RPC); see --format text",
-                self.unseen
+                "{} {} not in it, since caPutLog sees no put that was denied, or made by the IOC's shell, by links or by \
+                 Python code, and no call (RPC); see --format text",
+                counted(self.unseen, "put"),
+                are(self.unseen)
             ));
         }
         remarks
