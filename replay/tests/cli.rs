@@ -664,6 +664,20 @@ fn a_clock_that_is_set_later() {
 }
 
 #[test]
+fn a_format_beside_files_or_drawings_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    for listed in [&["--format", "csv"][..], &["--json"]] {
+        let said = format!("leave them or {} out", listed[0]);
+        for words in [&["health", "log", "--plot"][..], &["io", "log", "--darshan", "files"]] {
+            fails(here, &[words, listed].concat(), 2, &[&said]);
+        }
+    }
+    assert!(!here.join("files").exists());
+}
+
+#[test]
 fn two_formats_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();

@@ -6,7 +6,7 @@ use super::options::{
     Since, TimeZone, Until,
 };
 use super::values::svg_file;
-use crate::failure::Failure;
+use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
@@ -38,6 +38,15 @@ command! {
 impl Command for Health {
     fn reading(&self) -> Reading {
         self.into()
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        let draws = self.plot || self.svg.is_some();
+        let listed = [("--format", self.format.is_some()), ("--json", self.json)];
+        match listed.into_iter().find(|(_, is_given)| draws && *is_given) {
+            Some((option, _)) => Err(UsageError::Drawn(option)),
+            None => Ok(()),
+        }
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {

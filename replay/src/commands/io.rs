@@ -39,6 +39,17 @@ impl Command for Io {
         self.into()
     }
 
+    fn check(&self) -> Result<(), UsageError> {
+        let for_darshan = self.darshan.is_some() || self.darshan_text.is_some();
+        let listed = [("--format", self.format.is_some()), ("--json", self.json)];
+        match listed.into_iter().find(|(_, is_given)| for_darshan && *is_given) {
+            Some((option, _)) => Err(UsageError::Rejected(format!(
+                "--darshan and --darshan-text write files instead of a list; leave them or {option} out"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = ByPlace::from(self).open(&self.reading())?;
