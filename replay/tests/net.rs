@@ -3,8 +3,9 @@
 mod common;
 
 use common::network::{address, channel, circuit, log_of, rows, searched, works, NAMESPACE, SERVER};
-use common::{definitions, SECOND};
+use common::{definitions, run, segments, SECOND};
 use iocrec_log::event::*;
+use iocrec_log::reader::Segment;
 use std::collections::BTreeSet;
 use std::path::Path;
 use tempfile::TempDir;
@@ -292,6 +293,34 @@ fn an_answer_that_was_not_seen() {
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
+}
+
+/// A part of the log is missing in which an answer may have been noted.
+#[test]
+fn an_answer_may_be_in_what_is_missing() {
+    let mut events: Vec<(u64, Fact)> =
+        (10..40).map(|second| (second * SECOND, Fact::Mark("tick".into()))).collect();
+    events.extend(circuit(11, 11, address(5, 42_001)));
+    events.push(searched("T:NOWHERE", address(9, 43_000), (15, 24), 3, &[]));
+    let directory = log_of(events);
+    let here = directory.path();
+    let told = || -> (String, String) {
+        let (_, out, err) = run(here, &["net", "log", "--all", "--format", "jsonl"]);
+        let mut rows = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let row = rows.find(|row| row["pv"] == "T:NOWHERE").expect(&err);
+        let word = |key: &str| row[key].as_str().unwrap().to_owned();
+        (word("kind"), word("reason"))
+    };
+    assert_eq!(told(), ("unanswered".into(), "no_answer_seen".into()));
+    let file = segments(&here.join("log")).remove(0);
+    let mut segment = Segment::open(&file).unwrap();
+    let mut abouts = std::iter::from_fn(|| segment.next_about()).filter_map(Result::ok);
+    let about = abouts.find(|about| !about.keyframe && about.first >= 18 * SECOND).unwrap();
+    assert!(about.last < 24 * SECOND, "{about:?}");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[(about.offset + about.length - 1) as usize] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(told(), ("searched".into(), "answer_may_be_unseen".into()));
 }
 
 /// Two servers had an address one after the other: a beacon is of the one that was alive, and of nobody before and between.

@@ -346,13 +346,26 @@ impl Network {
         let mut expected = None;
         // the last time before something that can't be read, and whether nothing was read since but a keyframe without damage
         let (mut gap, mut begins) = (None::<i64>, false);
+        // the same time, if nothing was read since but keyframes; and the segment that should come next
+        let (mut missing, mut follows) = (None::<i64>, None::<u32>);
         while let Some(part) = scan.next() {
+            let last = span.map(|(_, last)| last);
+            if scan.is_cut_before() {
+                missing = missing.or(last);
+            }
             match &part {
-                Part::Segment(_) => begins = true,
+                Part::Segment(header) => {
+                    begins = true;
+                    if follows.is_some_and(|follows| follows != header.sequence) {
+                        missing = missing.or(last);
+                    }
+                    follows = Some(header.sequence.saturating_add(1));
+                }
                 Part::Damage(damage) if matches!(damage.cause, Cause::Header | Cause::Repeated) => {}
                 Part::Damage(_) | Part::Unreadable(_) => {
                     begins = false;
-                    gap = gap.or(span.map(|(_, last)| last));
+                    gap = gap.or(last);
+                    missing = missing.or(last);
                 }
                 // what ended before it was told with its keyframe
                 Part::Block(block) if !block.keyframe && std::mem::take(&mut begins) => gap = None,
@@ -399,6 +412,9 @@ impl Network {
                     _ => {}
                 }
                 if let Some(wall) = context.wall(time).filter(|_| !block.keyframe) {
+                    if let Some(since) = missing.take() {
+                        self.searching.missing(&host, since, wall);
+                    }
                     let (first, last) = span.unwrap_or((wall, wall));
                     span = Some((first.min(wall), last.max(wall)));
                 }

@@ -73,12 +73,12 @@ impl Search {
     }
 }
 
-/// A time in which not every datagram was read in a namespace of a host.
+/// A time in which not every datagram was read in a namespace of a host, or of which a part of its log is missing.
 #[derive(Debug)]
 struct Partial {
     host: Rc<str>,
-    pva: bool,
-    namespace: u64,
+    /// Whether those of PVAccess, and the namespace; `None`: whatever was noted then.
+    of: Option<(bool, u64)>,
     since: i64,
     end: i64,
 }
@@ -94,10 +94,12 @@ impl Served {
 impl Partial {
     /// Whether a search of this client may have been missed, or an answer to it.
     fn concerns(&self, client: &Client, search: &Search) -> bool {
-        let is_elsewhere =
-            is_loopback(client.address) && (&*self.host, self.namespace) != (&*client.host, client.namespace);
+        let is_here = self.of.is_none_or(|(_, namespace)| namespace == client.namespace);
+        let is_elsewhere = is_loopback(client.address) && (self.host != client.host || !is_here);
+        let is_noted_there = self.of.is_some() || self.host == search.host;
         !is_elsewhere
-            && self.pva == client.pva
+            && is_noted_there
+            && self.of.is_none_or(|(pva, _)| pva == client.pva)
             && self.since <= search.last.saturating_add(SECOND)
             && self.end >= search.since
     }
@@ -268,8 +270,8 @@ impl Searching {
         let since = reading.wall(load.since);
         let is_partial = load.one_in > 1 || load.left_out > 0 || load.cut > 0 || load.unread > 0;
         if is_partial && self.gaps.len() < MAX_SEARCHES {
-            let (host, namespace) = (Rc::clone(reading.host), load.namespace);
-            self.gaps.push(Partial { host, pva, namespace, since, end });
+            let (host, of) = (Rc::clone(reading.host), Some((pva, load.namespace)));
+            self.gaps.push(Partial { host, of, since, end });
         }
         let length = end.saturating_sub(since).max(SECOND / 10);
         let names = load.names.saturating_mul(u64::from(load.one_in.max(1)));
@@ -315,6 +317,13 @@ impl Searching {
                 let count = count.saturating_mul(load.one_in.max(1).into());
                 *storm.most.entry(self.addresses.of(reading.context, *sender)).or_default() += count;
             }
+        }
+    }
+
+    /// A part of a host's log is missing from one time to another: what was answered may be noted in it.
+    pub(super) fn missing(&mut self, host: &Rc<str>, since: i64, end: i64) {
+        if self.gaps.len() < MAX_SEARCHES {
+            self.gaps.push(Partial { host: Rc::clone(host), of: None, since, end });
         }
     }
 
