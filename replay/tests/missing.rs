@@ -792,6 +792,33 @@ fn what_ended_in_a_damaged_block_was_watched_until_then() {
     assert!(gone.as_str() < told && lasts.as_str() > told, "{gone} {lasts}");
 }
 
+/// The last segment is damaged: no later one tells which circuits were still open. One of which something is read later was.
+#[test]
+fn what_was_open_before_damage_at_the_end_may_have_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut events: Vec<(u64, Fact)> =
+        (1..20).map(|second| (second * SECOND, Fact::Mark("tick".into()))).collect();
+    let traffic = CircuitTraffic {
+        circuit: 1,
+        since: 15 * SECOND,
+        from_client: 100,
+        from_server: 100,
+        messages: Vec::new(),
+        not_looked_at: 0,
+    };
+    events.push((16 * SECOND, Fact::from(traffic)));
+    events.push((10 * SECOND, Fact::CircuitEnd(2)));
+    events.sort_by_key(|(time, _)| *time);
+    write_events(&log, "box1", 7, events);
+    damage(&log, 10 * SECOND);
+    let (_, text, err) = outcome(iocreplay(["clients", "--utc"]).arg(&log).output().unwrap());
+    assert!(err.contains("damaged"), "{err}");
+    let line = |user: &str| text.lines().find(|line| line.contains(user)).unwrap_or_else(|| panic!("{text}"));
+    assert!(line("softioc").contains("not seen to end; a part of the log is missing after "), "{text}");
+    assert!(line("alice").contains("still connected when its recording ended, "), "{text}");
+}
+
 /// A thread that stands still for long.
 fn stuck() -> Stuck {
     Stuck {

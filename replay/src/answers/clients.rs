@@ -135,6 +135,8 @@ pub struct ClientLine {
     /// Of one that was not seen to end: wall-clock time until which it was watched. The log may go on after that, with
     /// another run of the recorder.
     pub watched: Option<i64>,
+    /// Whether that is since when a part of the log is missing, after which nothing was heard of it: it may have gone on.
+    pub may_go_on: bool,
     /// How and by which side, as words of `iocreplay net`; `None` if that is not known.
     pub how: Option<(&'static str, &'static str)>,
     /// Times in which it took nothing, and data waited for it, up to a limit: since, until at least, whether that was the
@@ -175,10 +177,9 @@ impl ClientLine {
     /// Whether it was open at some time of the filter's range.
     fn is_in_time(&self, filter: &Filter) -> bool {
         let begun = self.connected.unwrap_or(self.seen);
+        let end = self.disconnected.or(self.watched).filter(|_| !self.may_go_on);
         filter.until.is_none_or(|until| begun < until)
-            && filter
-                .since
-                .is_none_or(|since| self.disconnected.or(self.watched).is_none_or(|end| end >= since))
+            && filter.since.is_none_or(|since| end.is_none_or(|end| end >= since))
     }
 
     fn is_wanted(&self, filter: &Filter) -> bool {
@@ -242,6 +243,8 @@ struct Reading {
     last: u64,
     /// The last such time before something that can't be read: what ended unseen may have ended then.
     gap: Option<u64>,
+    /// Circuits of which something was read since.
+    heard: HashSet<CircuitId>,
 }
 
 impl Clients {
@@ -312,6 +315,7 @@ impl Clients {
             refused: HashSet::new(),
             last: 0,
             gap: None,
+            heard: HashSet::new(),
         };
         // Blocks that can't be read are reported when the puts are read.
         // bulk need not be unpacked
@@ -332,6 +336,7 @@ impl Clients {
                 Part::Damage(_) | Part::Unreadable(_) => {
                     begins = false;
                     reading.gap.get_or_insert(reading.last);
+                    reading.heard.clear();
                     continue;
                 }
             };
@@ -349,10 +354,33 @@ impl Clients {
                 reading.last = reading.last.max(last.unwrap_or(0));
             }
         }
+        self.note_unheard(&reading);
         self.owners(&reading);
     }
 
+    /// Notes which circuits may have ended in a part that is missing, of which no later segment tells.
+    fn note_unheard(&mut self, reading: &Reading) {
+        let Some(gap) = reading.gap.and_then(|gap| reading.context.wall(gap)) else { return };
+        for (_, number) in reading.open.iter().filter(|(circuit, _)| !reading.heard.contains(circuit)) {
+            if let Some(line) = self.lines.get_mut(*number).filter(|line| line.seen <= gap) {
+                (line.watched, line.may_go_on) = (Some(gap), true);
+            }
+        }
+    }
+
     fn fact(&mut self, reading: &mut Reading, time: u64, fact: &Fact, keyframe: bool) {
+        let heard = match fact {
+            Fact::Circuit(circuit) => Some(circuit.id),
+            Fact::Channel(channel) => Some(channel.circuit),
+            Fact::CircuitTraffic(traffic) => Some(traffic.circuit),
+            Fact::ClientStalled(of) => Some(of.circuit),
+            Fact::SlowClient(of) => of.circuit,
+            _ => None,
+        };
+        // as many as are open at most
+        if let Some(circuit) = heard.filter(|of| reading.gap.is_some() && reading.open.contains_key(of)) {
+            reading.heard.insert(circuit);
+        }
         match fact {
             Fact::CircuitClosed(closed) => {
                 let line = reading.open.get(&closed.circuit).and_then(|line| self.lines.get_mut(*line));
@@ -701,6 +729,7 @@ impl ClientLine {
             disconnected: None,
             ended: Ended::No,
             watched: None,
+            may_go_on: false,
             how: None,
             stalls: Vec::new(),
             slow: Vec::new(),

@@ -145,6 +145,9 @@ impl Row for ClientLine {
         };
         let to = match (self.ended, self.disconnected) {
             (Ended::No, _) => match self.watched {
+                Some(time) if self.may_go_on => {
+                    format!("not seen to end; a part of the log is missing after {}", zone.format(time, 3))
+                }
                 Some(time) => format!("still connected when its recording ended, {}", zone.format(time, 3)),
                 None => "not seen to end".to_owned(),
             },

@@ -262,7 +262,7 @@ impl Last {
             let begun = line.connected.unwrap_or(line.seen);
             // of one that was open when an earlier run ended, nothing is known of later
             let gone = match line.ended {
-                Ended::No => line.watched,
+                Ended::No => line.watched.filter(|_| !line.may_go_on),
                 Ended::Closed => line.disconnected,
                 _ => None,
             };
