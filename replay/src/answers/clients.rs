@@ -360,7 +360,9 @@ impl Clients {
 
     /// Notes which circuits may have ended in a part that is missing, of which no later segment tells.
     fn note_unheard(&mut self, reading: &Reading) {
-        let Some(gap) = reading.gap.and_then(|gap| reading.context.wall(gap)) else { return };
+        // behind a log that was cut is nothing more
+        let gap = reading.gap.filter(|gap| *gap < reading.last);
+        let Some(gap) = gap.and_then(|gap| reading.context.wall(gap)) else { return };
         for (_, number) in reading.open.iter().filter(|(circuit, _)| !reading.heard.contains(circuit)) {
             if let Some(line) = self.lines.get_mut(*number).filter(|line| line.seen <= gap) {
                 (line.watched, line.may_go_on) = (Some(gap), true);

@@ -149,7 +149,10 @@ fn what(line: &NetLine, zone: &Zone) -> String {
         }
         Kind::BeaconsMissing => match line.going_on {
             Some(true) => format!("server {server} sent its last beacon, {long} before the end of the log"),
-            _ => format!("server {server} sent no beacon for {long}, until {last}"),
+            Some(false) => format!("server {server} sent no beacon for {long}, until {last}"),
+            None => format!(
+                "server {server} sent its last beacon that is known; a part of the log is missing after it"
+            ),
         },
         Kind::Connected => format!("{who} connected to {server}"),
         Kind::Closed | Kind::Disconnected => {

@@ -23,6 +23,8 @@ struct Note {
     is_pva: bool,
     guids: String,
     reason: &'static str,
+    /// Whether a part of the log is missing after it, in which it may be told that it is over.
+    may_be_over: bool,
 }
 
 /// A GUID as text. Logs are hostile: no more of it than there should be.
@@ -121,8 +123,19 @@ impl Beaconing {
         });
         let is_pva = pva.is_some();
         let server = told(reading, of.server);
-        let note = Note { kind, since: seen, last: None, beacons: *of, server, is_pva, guids, reason };
+        let may_be_over = false;
+        let note =
+            Note { kind, since: seen, last: None, beacons: *of, server, is_pva, guids, reason, may_be_over };
         push(&mut self.notes, note, &mut self.left_out);
+    }
+
+    /// A part of the log is missing after a time: servers that were silent by then may have sent beacons again.
+    pub(super) fn missing(&mut self, since: i64) {
+        for place in self.silent.values() {
+            if let Some(note) = self.notes.get_mut(*place).filter(|note| note.since <= since) {
+                note.may_be_over = true;
+            }
+        }
     }
 
     /// The lines, and how much was left out.
@@ -150,8 +163,10 @@ impl Beaconing {
                 _ => format!("beacon number {} instead of {}", of.last, of.expected),
             };
             if note.kind == Kind::BeaconsMissing {
-                line.going_on = Some(note.last.is_none());
-                line.duration = Some(note.last.unwrap_or(end).saturating_sub(note.since));
+                let is_unknown = note.last.is_none() && note.may_be_over;
+                line.going_on = (!is_unknown).then_some(note.last.is_none());
+                let last = note.last.unwrap_or(end);
+                line.duration = (!is_unknown).then(|| last.saturating_sub(note.since));
             } else if of.gap > 0 {
                 line.duration = i64::try_from(of.gap).ok();
             }

@@ -10,7 +10,7 @@ use iocrec_log::event::{
     ChannelId, ChannelReason, CircuitId, CircuitSide, CircuitTraffic, CloseReason, Fact, IocId, Message,
     Origin, PvaMessage, PvaMonitor,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// The command of PVAccess that makes a channel.
 const CREATE_CHANNEL: u16 = 7;
@@ -112,6 +112,16 @@ impl Circuits {
             };
             open.unseen |= last_seen.is_some();
             open.process_ended.get_or_insert((last_seen.unwrap_or(reading.wall(time)), side));
+        }
+    }
+
+    /// After this time a part of the log is missing, of which no later segment tells. Circuits of which nothing was heard
+    /// since may have ended in it.
+    pub(super) fn unheard(&mut self, gap: i64, heard: &HashSet<CircuitId>) {
+        for (circuit, open) in &mut self.open {
+            if open.over().is_none() && open.since <= gap && !heard.contains(circuit) {
+                (open.ended, open.unseen) = (Some(gap), true);
+            }
         }
     }
 

@@ -23,7 +23,7 @@ use crate::shown_names::selects;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, Fact, IocId, Ip6, PvaMonitor};
 use iocrec_log::reader::{About, Cause, Choice, Classes, SegmentFile};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -229,7 +229,8 @@ impl NetLine {
         // a client may search ever more seldom, but for a name that it has found no longer
         let is_found = self.kind == Kind::Searched && matches!(self.reason, "answered" | "served");
         let is_search = matches!(self.kind, Kind::Unanswered | Kind::Searched);
-        let may_go_on = is_search && self.going_on.is_none() && !is_found;
+        let may_last = is_search && !is_found || self.kind == Kind::BeaconsMissing;
+        let may_go_on = may_last && self.going_on.is_none();
         let goes_on = self.going_on == Some(true) || may_go_on;
         let in_time = filter.until.is_none_or(|until| self.since < until)
             && filter.since.is_none_or(|since| last >= since || goes_on);
@@ -346,6 +347,8 @@ impl Network {
         let mut expected = None;
         // the last time before something that can't be read, and whether nothing was read since but a keyframe without damage
         let (mut gap, mut begins) = (None::<i64>, false);
+        // circuits of which something was read since
+        let mut heard: HashSet<CircuitId> = HashSet::new();
         // the same time, if nothing was read since but keyframes; and the segment that should come next
         let (mut missing, mut follows) = (None::<i64>, None::<u32>);
         while let Some(part) = scan.next() {
@@ -366,6 +369,7 @@ impl Network {
                     begins = false;
                     gap = gap.or(last);
                     missing = missing.or(last);
+                    heard.clear();
                 }
                 // what ended before it was told with its keyframe
                 Part::Block(block) if !block.keyframe && std::mem::take(&mut begins) => gap = None,
@@ -396,6 +400,9 @@ impl Network {
             };
             for event in &block.events {
                 let (time, fact) = (event.time, &event.fact);
+                if gap.is_some() && heard.len() < MAX_LINES {
+                    heard.extend(circuit_of(fact));
+                }
                 // an end in a keyframe is one that nobody saw
                 let last_seen = gap.or(span.map(|(_, last)| last)).or(context.wall(time));
                 let last_seen = last_seen.filter(|_| block.keyframe);
@@ -414,6 +421,7 @@ impl Network {
                 if let Some(wall) = context.wall(time).filter(|_| !block.keyframe) {
                     if let Some(since) = missing.take() {
                         self.searching.missing(&host, since, wall);
+                        beaconing.missing(since);
                     }
                     let (first, last) = span.unwrap_or((wall, wall));
                     span = Some((first.min(wall), last.max(wall)));
@@ -446,6 +454,10 @@ impl Network {
             }
         }
         let (_, end) = span.unwrap_or_default();
+        // behind a log that was cut is nothing more
+        if let Some(gap) = gap.filter(|gap| *gap < end) {
+            circuits.unheard(gap, &heard);
+        }
         let reading = Reading { context: &context, host: &host, began: span.map_or(0, |(first, _)| first) };
         self.searching.end_run(end);
         for (lines, left_out) in
@@ -454,6 +466,19 @@ impl Network {
             self.lines.extend(lines);
             self.left_out += left_out;
         }
+    }
+}
+
+/// The circuit that is open if a fact tells of it.
+fn circuit_of(fact: &Fact) -> Option<CircuitId> {
+    match fact {
+        Fact::Circuit(circuit) => Some(circuit.id),
+        Fact::Channel(channel) => Some(channel.circuit),
+        Fact::CircuitTraffic(traffic) => Some(traffic.circuit),
+        Fact::EventsOff(of) => Some(of.circuit),
+        Fact::ClientStalled(of) => Some(of.circuit),
+        Fact::PvaMonitor(of) => Some(of.circuit),
+        _ => None,
     }
 }
 
