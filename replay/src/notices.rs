@@ -269,6 +269,8 @@ type Handler = Box<dyn Fn(&Notice)>;
 pub struct Notices {
     handler: Option<Handler>,
     failed: Cell<bool>,
+    /// Whether segments are missing.
+    missing: Cell<bool>,
     /// By segment, the damage that was reported.
     reports: RefCell<HashMap<PathBuf, Vec<Damage>>>,
     said: RefCell<HashSet<String>>,
@@ -290,10 +292,18 @@ impl Notices {
         self.failed.get()
     }
 
+    /// Whether anything of the logs is missing, be it that it could not be read or that it is not there.
+    pub fn lacks(&self) -> bool {
+        self.failed.get() || self.missing.get()
+    }
+
     /// Reports a notice, once: an answer may read its logs several times.
     pub fn report(&self, notice: &Notice) {
         if notice.is_failure() {
             self.failed.set(true);
+        }
+        if matches!(notice, Notice::MissingSegments { .. }) {
+            self.missing.set(true);
         }
         let Some(handler) = &self.handler else { return };
         let mut said = self.said.borrow_mut();

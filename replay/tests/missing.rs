@@ -8,8 +8,9 @@ use common::{
     write_events_later, MS, SCAN, SECOND, WALL,
 };
 use iocrec_log::event::{
-    Address, Attached, CaPut, CallSite, Channel, Circuit, CircuitEnds, Detached, Event, Fact, Ioc, IocEnd,
-    Loss, LossSource, Origin, PvaMonitor, Record, Resources, Snapshot, Stuck, StuckEnd, Thread, Value, Wait,
+    Address, Attached, CaPut, CallSite, Channel, Circuit, CircuitEnds, CircuitTraffic, Detached, Event, Fact,
+    Ioc, IocEnd, Loss, LossSource, Origin, PvaMonitor, Record, Resources, Snapshot, Stuck, StuckEnd, Thread,
+    Value, Wait,
 };
 use iocrec_log::reader::{About, Segment};
 use iocrec_log::storage::{Clocked, Directory};
@@ -209,6 +210,25 @@ fn the_table_of_losses_has_what_is_missing_and_no_more() {
     fs::write(last, &bytes).unwrap();
     let both = missing();
     assert!(matches!(both[..], [_, (since, true)] | [(since, true), _] if since > cut[0].0), "{both:?}");
+}
+
+/// What is in a missing segment is not counted, nor what was lost in a time of which only the beginning is asked for.
+#[test]
+fn counts_are_minima_where_anything_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let said = |more: &[&str]| {
+        let (_, _, err) = outcome(iocreplay(["top", "--utc"]).args(more).arg(&log).output().unwrap());
+        err.contains("counts are minima")
+    };
+    let files = log_of_segments(&log);
+    assert!(!said(&[]));
+    fs::remove_file(&files[1]).unwrap();
+    assert!(said(&[]));
+    fs::remove_dir_all(&log).unwrap();
+    write_events(&log, "box1", 7, happenings()); // 17 hits lost between 3 s and 4 s
+    let until = |time: &str| said(&["--until", &format!("2026-09-21T14:13:{time}Z")]);
+    assert_eq!([until("22.9"), until("23.5"), until("24.5")], [false, true, true]);
 }
 
 /// How much was lost may not be known: counts are minima nevertheless.

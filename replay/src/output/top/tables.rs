@@ -60,14 +60,17 @@ impl Tables {
         }
         waiting.values().for_each(|put| tables.contention.take(put));
         let quiet = logs.without_notices();
-        tables.is_minimum = !logs.is_complete()
+        tables.is_minimum = logs.notices().lacks()
             || quiet.noted(None, None).any(|event| {
-                let lacks = match &event.event.fact {
-                    Fact::Loss(loss) => is_lost(loss),
-                    Fact::ChainsLeftOut(_) => true,
-                    _ => false,
+                let since = match &event.event.fact {
+                    Fact::Loss(loss) if is_lost(loss) => loss.since,
+                    Fact::ChainsLeftOut(left) => left.since,
+                    _ => return false,
                 };
-                lacks && filter.time(event.time)
+                // it is noted at its end
+                let begun = event.run.wall(since).min(event.time);
+                filter.since.is_none_or(|since| event.time >= since)
+                    && filter.until.is_none_or(|until| begun < until)
             });
         tables
     }
