@@ -480,6 +480,17 @@ impl Logs {
         found
     }
 
+    /// Where the clocks of hosts were set forward: what each showed before and after. None of the time in between has passed.
+    pub(crate) fn leaps(&self) -> BTreeMap<String, BTreeSet<(i64, i64)>> {
+        let mut found: BTreeMap<String, BTreeSet<(i64, i64)>> = BTreeMap::new();
+        for (course, host) in self.courses().iter().zip(self.host_names()) {
+            if !course.leaps().is_empty() {
+                found.entry(host).or_default().extend(course.leaps());
+            }
+        }
+        found
+    }
+
     /// IOCs that share their name with others that ran beside them.
     pub fn namesakes(&self) -> &[Namesakes] {
         &self.names.namesakes

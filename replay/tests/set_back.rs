@@ -176,6 +176,35 @@ fn rates_are_not_counted_over_a_time_that_is_not_known() {
     }
 }
 
+/// The clock is set forward by an hour after 100 s: a record that processes each 10 s has that rate, in 200 s.
+#[test]
+fn what_the_clock_skipped_does_not_count_for_rates() {
+    let directory = tempfile::tempdir().unwrap();
+    let shown = |time: u64| WALL + time as i64 + if time < AT { 0 } else { 3600 * SECOND as i64 };
+    let wall = Rc::new(Cell::new(shown(0)));
+    let storage = Clocked { storage: Directory::open(directory.path()).unwrap(), wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(storage, Options::default(), 7).unwrap();
+    for fact in definitions("box1") {
+        let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: shown(0) }) } else { fact };
+        writer.push(Event { time: 0, fact });
+    }
+    for at in (0..20).map(|number| number * 10 * SECOND) {
+        wall.set(shown(at));
+        let clock = Fact::Clock(Clock { wall: shown(at) });
+        let scanned = [process(SCAN, -100, 2, CALC), complete(SCAN, -200, CALC, 1.0, 0)];
+        for (number, fact) in (0..).zip([clock].into_iter().chain(scanned)) {
+            writer.push(Event { time: at + number * 1000, fact });
+        }
+        writer.tick(at + 9 * SECOND);
+    }
+    writer.close(199 * SECOND);
+    let words = ["top", ".", "--by", "records", "--format", "jsonl"];
+    let (_, top, err) = run(directory.path(), &words);
+    let first: serde_json::Value = serde_json::from_str(top.lines().next().expect(&err)).unwrap();
+    let rate = first["per_second"].as_f64().unwrap();
+    assert!(first["count"] == 20 && (0.095..0.115).contains(&rate), "{top}");
+}
+
 #[test]
 fn puts_for_tools_come_in_order_and_as_far_apart_as_they_were() {
     let (log, _) = one(&["puts", "--format", "caputlog"]);

@@ -41,6 +41,8 @@ pub struct Course {
     end: u64,
     /// Steps back that no later segment has announced: from then on at least so far ahead.
     raised: RefCell<Vec<Reading>>,
+    /// Steps forward: what the clock showed before and after each.
+    leaps: Vec<(i64, i64)>,
 }
 
 impl Course {
@@ -106,10 +108,16 @@ impl Course {
         }
         epochs.sort_by_key(|(time, _)| *time);
         epochs.dedup_by(|later, earlier| !differs(later.1, earlier.1));
+        let pairs = epochs.iter().zip(epochs.iter().skip(1));
+        // two that were read at once tell of no step between them
+        let leaps = pairs.filter(|((begun, before), (time, after))| after > before && time > begun);
+        let leaps =
+            leaps.map(|((_, before), (time, after))| (time_at(*time, *before), time_at(*time, *after)));
+        let leaps: Vec<(i64, i64)> = leaps.collect();
         let goes_back =
             epochs.iter().zip(epochs.iter().skip(1)).any(|((_, before), (_, after))| after < before);
         if !goes_back {
-            return Course { end, ..Course::default() };
+            return Course { end, leaps, ..Course::default() };
         }
         let mut floors: Vec<i64> = epochs.iter().map(|(_, ahead)| *ahead).collect();
         let mut least = i64::MAX;
@@ -117,7 +125,12 @@ impl Course {
             least = least.min(*floor);
             *floor = least;
         }
-        Course { epochs, floors, end, raised: RefCell::default() }
+        Course { epochs, floors, end, raised: RefCell::default(), leaps }
+    }
+
+    /// Where the clock was set forward: what it showed before and after. None of the time in between has passed.
+    pub fn leaps(&self) -> &[(i64, i64)] {
+        &self.leaps
     }
 
     /// Whether the clock is known to have been set back.
@@ -264,7 +277,7 @@ mod tests {
             least = least.min(*floor);
             *floor = least;
         }
-        Course { epochs, floors, end: end * SECOND as u64, raised: RefCell::default() }
+        Course { epochs, floors, end: end * SECOND as u64, ..Course::default() }
     }
 
     fn even(course: &Course, time: u64, wall: i64) -> i64 {
