@@ -203,6 +203,13 @@ fn what_the_clock_skipped_does_not_count_for_rates() {
     let first: serde_json::Value = serde_json::from_str(top.lines().next().expect(&err)).unwrap();
     let rate = first["per_second"].as_f64().unwrap();
     assert!(first["count"] == 20 && (0.095..0.115).contains(&rate), "{top}");
+    // the last minute by the clock, of which twenty seconds have passed
+    let until = "2026-09-21T15:15:20Z";
+    let (_, last, err) = run(directory.path(), &["last", "demo", ".", "--json", "--utc", "--until", until]);
+    let last: serde_json::Value = serde_json::from_str(&last).expect(&err);
+    let causes: Vec<&serde_json::Value> =
+        last["not_seen"].as_array().unwrap().iter().map(|seen| &seen["cause"]).collect();
+    assert_eq!(causes, ["none of this time has passed: the clock was set forward"], "{last}");
 }
 
 #[test]

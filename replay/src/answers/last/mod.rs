@@ -154,6 +154,8 @@ pub struct Last {
     pub devices: Vec<NetLine>,
     /// Its clients that did not keep up in this time, with each time of it, in order of time.
     pub slow: Vec<(ClientLine, Slow)>,
+    /// Where its host's clock was set forward: what it showed before and after.
+    leaps: Vec<(i64, i64)>,
 }
 
 /// Chooses the process: of those that match, the one that ended last; if none ended, the one that was recorded last.
@@ -193,7 +195,9 @@ impl Last {
         let recorded = process.recorded.max(process.started).unwrap_or(i64::MIN);
         let from = end.saturating_sub(MINUTE).max(recorded.min(end));
         let before = from.saturating_sub(BEFORE).max(recorded.min(from));
+        let leaps = logs.leaps().remove(&*process.host).unwrap_or_default();
         let mut last = Last {
+            leaps: leaps.into_iter().collect(),
             others,
             ending,
             end,
@@ -321,6 +325,12 @@ impl Last {
             cause: format!("not recorded: {}", unseen.cause),
         });
         self.not_seen.extend(unseen);
+        let skipped = self.leaps.iter().map(|(from, to)| NotSeen {
+            from: *from,
+            to: *to,
+            cause: "none of this time has passed: the clock was set forward".to_owned(),
+        });
+        self.not_seen.extend(skipped);
         let (from, end) = (self.from, self.end);
         self.not_seen.retain(|seen| seen.from < end && seen.to > from);
         if self.process.packets_only {
@@ -391,10 +401,13 @@ impl Last {
         self.more_begun += more as u64;
     }
 
-    /// Nanoseconds of the time from `from` to `to` in which the process was recorded: what rates are over.
+    /// Nanoseconds of the time from `from` to `to` in which the process was recorded: what rates are over. What the clock
+    /// skipped is no such time.
     pub fn recorded(&self, from: i64, to: i64) -> u64 {
+        let unseen = self.process.unseen.iter().map(|unseen| (unseen.from, unseen.to));
+        let unseen = unseen.chain(self.leaps.iter().copied());
         let mut spans: Vec<(i64, i64)> =
-            self.process.unseen.iter().map(|unseen| (unseen.from.max(from), unseen.to.min(to))).collect();
+            unseen.map(|(begin, over)| (begin.max(from), over.min(to))).collect();
         spans.sort_unstable();
         let (mut recorded, mut at) = (0, from);
         for (begin, end) in spans.into_iter().filter(|(begin, end)| begin < end) {
