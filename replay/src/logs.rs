@@ -481,10 +481,11 @@ impl Logs {
     }
 
     /// Where the clocks of hosts were set forward: what each showed before and after. None of the time in between has passed.
+    /// Not of a clock that was set back, too: some of these times came twice.
     pub(crate) fn leaps(&self) -> BTreeMap<String, BTreeSet<(i64, i64)>> {
         let mut found: BTreeMap<String, BTreeSet<(i64, i64)>> = BTreeMap::new();
         for (course, host) in self.courses().iter().zip(self.host_names()) {
-            if !course.leaps().is_empty() {
+            if !course.leaps().is_empty() && !course.is_set_back() {
                 found.entry(host).or_default().extend(course.leaps());
             }
         }

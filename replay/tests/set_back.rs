@@ -176,9 +176,10 @@ fn rates_are_not_counted_over_a_time_that_is_not_known() {
     }
 }
 
-/// The clock is set forward by an hour after 100 s: a record that processes each 10 s has that rate, in 200 s.
+/// The clock is set forward by an hour after 100 s: a record that processes each 10 s has that rate, in 200 s, and an alarm that
+/// was over 100 s after it began lasted so long.
 #[test]
-fn what_the_clock_skipped_does_not_count_for_rates() {
+fn what_the_clock_skipped_does_not_count() {
     let directory = tempfile::tempdir().unwrap();
     let shown = |time: u64| WALL + time as i64 + if time < AT { 0 } else { 3600 * SECOND as i64 };
     let wall = Rc::new(Cell::new(shown(0)));
@@ -191,7 +192,8 @@ fn what_the_clock_skipped_does_not_count_for_rates() {
     for at in (0..20).map(|number| number * 10 * SECOND) {
         wall.set(shown(at));
         let clock = Fact::Clock(Clock { wall: shown(at) });
-        let scanned = [process(SCAN, -100, 2, CALC), complete(SCAN, -200, CALC, 1.0, 0)];
+        let severity = if (50 * SECOND..150 * SECOND).contains(&at) { 2 } else { 0 };
+        let scanned = [process(SCAN, -100, 2, CALC), complete(SCAN, -200, CALC, 1.0, severity)];
         for (number, fact) in (0..).zip([clock].into_iter().chain(scanned)) {
             writer.push(Event { time: at + number * 1000, fact });
         }
@@ -203,6 +205,10 @@ fn what_the_clock_skipped_does_not_count_for_rates() {
     let first: serde_json::Value = serde_json::from_str(top.lines().next().expect(&err)).unwrap();
     let rate = first["per_second"].as_f64().unwrap();
     assert!(first["count"] == 20 && (0.095..0.115).contains(&rate), "{top}");
+    let (_, alarms, err) = run(directory.path(), &["alarms", ".", "--format", "jsonl"]);
+    let mut alarms = alarms.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let major = alarms.find(|line| line["severity"] == "MAJOR").expect(&err);
+    assert_eq!(major["lasted_s"].as_f64().unwrap().round(), 100.0, "{major}");
     // the last minute by the clock, of which twenty seconds have passed
     let until = "2026-09-21T15:15:20Z";
     let (_, last, err) = run(directory.path(), &["last", "demo", ".", "--json", "--utc", "--until", until]);

@@ -36,7 +36,7 @@ impl Logs {
         let until = filter.until.map(|until| self.even(until));
         let (links, sources) = all_inputs(self);
         let origins = Origins::of_sources(cause::of_root, sources).with_inputs(links);
-        Changes::new(filter, processes, (until, self.end()), origins)
+        Changes::new(filter, processes, (until, self.end()), origins).skipping(self.leaps())
     }
 }
 

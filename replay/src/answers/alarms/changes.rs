@@ -23,7 +23,7 @@ use crate::time::SECOND;
 use crate::words::counted;
 use epics::alarm::{DISABLE, UDF};
 use iocrec_log::event::{Fact, Ioc, LossSource, RecordId, Snapshot, Tier, Value};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// Time that an alarm waits for a loss that is noted after it.
@@ -160,6 +160,8 @@ pub struct Changes<'a> {
     until: Option<i64>,
     end: Option<i64>,
     finished: bool,
+    /// What clocks skipped, by host.
+    leaps: BTreeMap<String, BTreeSet<(i64, i64)>>,
 }
 
 impl<'a> Changes<'a> {
@@ -193,7 +195,14 @@ impl<'a> Changes<'a> {
             now: i64::MIN,
             end,
             finished: false,
+            leaps: BTreeMap::new(),
         }
+    }
+
+    /// Takes what the clocks of hosts skipped: no alarm lasted then.
+    pub(crate) fn skipping(mut self, leaps: BTreeMap<String, BTreeSet<(i64, i64)>>) -> Self {
+        self.leaps = leaps;
+        self
     }
 
     /// Gives all changes, also those of records that flap.
@@ -329,12 +338,21 @@ impl<'a> Changes<'a> {
     /// The next line that is ready.
     pub fn line(&mut self) -> Option<AlarmLine> {
         while let Some(line) = self.fold.next_line(self.now) {
-            let line = AlarmLine { unseen: self.unseen(&line), ..line }.shown();
+            let lasted = line.lasted.map(|lasted| self.passed(&line, lasted));
+            let line = AlarmLine { unseen: self.unseen(&line), lasted, ..line }.shown();
             if self.wants(&line) {
                 return Some(line);
             }
         }
         None
+    }
+
+    /// How much of the time that an alarm lasted by the clock has passed.
+    fn passed(&self, line: &AlarmLine, lasted: i64) -> i64 {
+        let over = line.time.saturating_add(lasted);
+        let leaps = self.leaps.get(&*line.place.host).into_iter().flatten();
+        let skipped = leaps.map(|(from, to)| (*to).min(over).saturating_sub((*from).max(line.time)).max(0));
+        lasted.saturating_sub(skipped.fold(0, i64::saturating_add)).max(0)
     }
 
     /// Why not all was recorded for a while in which the alarm may have been over: it was the same before and after.
