@@ -177,7 +177,7 @@ fn rates_are_not_counted_over_a_time_that_is_not_known() {
 }
 
 /// The clock is set forward by an hour after 100 s: a record that processes each 10 s has that rate, in 200 s, and an alarm that
-/// was over 100 s after it began lasted so long.
+/// was over 100 s after it began lasted so long. Values are as old as they are.
 #[test]
 fn what_the_clock_skipped_does_not_count() {
     let directory = tempfile::tempdir().unwrap();
@@ -193,7 +193,8 @@ fn what_the_clock_skipped_does_not_count() {
         wall.set(shown(at));
         let clock = Fact::Clock(Clock { wall: shown(at) });
         let severity = if (50 * SECOND..150 * SECOND).contains(&at) { 2 } else { 0 };
-        let scanned = [process(SCAN, -100, 2, CALC), complete(SCAN, -200, CALC, 1.0, severity)];
+        let value = if at < 50 * SECOND { 1.0 } else { 2.0 };
+        let scanned = [process(SCAN, -100, 2, CALC), complete(SCAN, -200, CALC, value, severity)];
         for (number, fact) in (0..).zip([clock].into_iter().chain(scanned)) {
             writer.push(Event { time: at + number * 1000, fact });
         }
@@ -209,8 +210,11 @@ fn what_the_clock_skipped_does_not_count() {
     let mut alarms = alarms.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let major = alarms.find(|line| line["severity"] == "MAJOR").expect(&err);
     assert_eq!(major["lasted_s"].as_f64().unwrap().round(), 100.0, "{major}");
-    // the last minute by the clock, of which twenty seconds have passed
     let until = "2026-09-21T15:15:20Z";
+    let (_, at, err) = run(directory.path(), &["at", until, ".", "--pv", "T:CALC", "--format", "jsonl"]);
+    let at: serde_json::Value = serde_json::from_str(at.lines().next().expect(&err)).unwrap();
+    assert!((69.0..72.0).contains(&at["age"].as_f64().unwrap()), "{at}");
+    // the last minute by the clock, of which twenty seconds have passed
     let (_, last, err) = run(directory.path(), &["last", "demo", ".", "--json", "--utc", "--until", until]);
     let last: serde_json::Value = serde_json::from_str(&last).expect(&err);
     let causes: Vec<&serde_json::Value> =

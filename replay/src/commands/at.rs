@@ -17,7 +17,8 @@ use crate::output::settings::{Chosen, Heading, SettingsFormat};
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use iocrec_cli::command;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 command! {
     /// Show the values of all PVs at a time, each with its age and alarm, and those that are not known.
@@ -65,8 +66,15 @@ impl Command for At {
             Chosen::Rows(format) => {
                 let mut writer = (format.writer)(&zone);
                 writer.begin(out)?;
+                let (set_back, leaps) = (logs.set_back(), logs.leaps().into_iter());
+                let leaps: HashMap<String, Rc<[(i64, i64)]>> =
+                    leaps.map(|(host, of)| (host, of.into_iter().collect())).collect();
+                let none: Rc<[(i64, i64)]> = Rc::from([]);
                 for field in fields {
-                    writer.write(out, &AtRow { time, field })?;
+                    let host = &*field.key.0.host;
+                    let is_known = !set_back.contains_key(host);
+                    let leaps = is_known.then(|| Rc::clone(leaps.get(host).unwrap_or(&none)));
+                    writer.write(out, &AtRow { time, field, leaps })?;
                 }
                 writer.end(out)?;
             }

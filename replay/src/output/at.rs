@@ -6,11 +6,13 @@ use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::value;
 use crate::out::Out;
 use crate::output::format::Format;
+use crate::reading::runs::course::passed;
 use crate::time::Zone;
 use crate::words::age::age;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io;
+use std::rc::Rc;
 
 /// The formats; the first is the default.
 pub static FORMATS: [Format<AtRow>; 3] = rows::formats();
@@ -21,6 +23,9 @@ pub struct AtRow {
     pub time: i64,
     /// The field.
     pub field: FieldState,
+    /// Where the clock of its host was set forward: what it showed before and after. `None` if it was set back: then the
+    /// difference of two times is no length of time.
+    pub leaps: Option<Rc<[(i64, i64)]>>,
 }
 
 /// A field as a JSON line. Keys are null where nothing is known.
@@ -86,7 +91,7 @@ impl Row for AtRow {
             set: seen.and_then(|seen| seen.set()).map(time),
             first: seen.map(|seen| time(seen.first)),
             seen: seen.map(|seen| time(seen.time)),
-            age: seen.and_then(|seen| seen.set()).map(|set| self.time.saturating_sub(set) as f64 / 1e9),
+            age: seen.and_then(|seen| self.since(seen.set()?)).map(|age| age as f64 / 1e9),
             source: seen.map(|seen| seen.source.name()),
             inexact: seen.is_some_and(|seen| seen.inexact),
             cut: seen.and_then(|seen| seen.cut),
@@ -132,11 +137,18 @@ impl AtRow {
 
     /// For how long the field had had its value.
     fn age(&self, seen: &Seen) -> String {
-        match seen.set() {
-            Some(set) => age(self.time.saturating_sub(set)),
+        let length = self.since(seen.set().unwrap_or(seen.first));
+        match (length.map(age), seen.set()) {
+            (Some(length), Some(_)) => length,
             // It was there when it was first seen; nobody knows for how long.
-            None => format!("over {}", age(self.time.saturating_sub(seen.first))),
+            (Some(length), None) => format!("over {length}"),
+            (None, _) => "-".to_owned(),
         }
+    }
+
+    /// The time that has passed since then, if it is known.
+    fn since(&self, then: i64) -> Option<i64> {
+        Some(passed((then, self.time), &**self.leaps.as_ref()?))
     }
 }
 

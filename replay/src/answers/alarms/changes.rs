@@ -19,6 +19,7 @@ use crate::model::run::{has_value, Run};
 use crate::model::span_ids::{span_ids, trace_id, Ids, SpanId};
 use crate::model::{enum_strings, outcome};
 use crate::names::{is_lost, lost, number_of};
+use crate::reading::runs::course::passed;
 use crate::time::SECOND;
 use crate::words::counted;
 use epics::alarm::{DISABLE, UDF};
@@ -349,10 +350,8 @@ impl<'a> Changes<'a> {
 
     /// How much of the time that an alarm lasted by the clock has passed.
     fn passed(&self, line: &AlarmLine, lasted: i64) -> i64 {
-        let over = line.time.saturating_add(lasted);
         let leaps = self.leaps.get(&*line.place.host).into_iter().flatten();
-        let skipped = leaps.map(|(from, to)| (*to).min(over).saturating_sub((*from).max(line.time)).max(0));
-        lasted.saturating_sub(skipped.fold(0, i64::saturating_add)).max(0)
+        passed((line.time, line.time.saturating_add(lasted)), leaps).max(0)
     }
 
     /// Why not all was recorded for a while in which the alarm may have been over: it was the same before and after.

@@ -187,6 +187,14 @@ impl Course {
     }
 }
 
+/// How much of the time from one moment to another of a clock has passed, which was set forward there: `leaps`, what it showed
+/// before and after each step.
+pub fn passed<'a>((from, to): (i64, i64), leaps: impl IntoIterator<Item = &'a (i64, i64)>) -> i64 {
+    let skipped =
+        leaps.into_iter().map(|(before, after)| (*after).min(to).saturating_sub((*before).max(from)).max(0));
+    to.saturating_sub(from).saturating_sub(skipped.fold(0, i64::saturating_add))
+}
+
 fn ahead(time: u64, wall: i64) -> i64 {
     wall.wrapping_sub(time as i64)
 }
@@ -305,6 +313,13 @@ mod tests {
         assert_eq!(course.last_shown(10_060 * SECOND), (10_060 * SECOND, true));
         assert_eq!(even(&course, 60, 10_060), 10_010, "the first one");
         assert_eq!(even(&course, 110, 10_060), 10_060, "the second one");
+    }
+
+    #[test]
+    fn what_a_clock_skipped_has_not_passed() {
+        let leaps = [(100, 160), (200, 205)];
+        let told = [(0, 300), (0, 100), (90, 170), (110, 150), (150, 203)].map(|span| passed(span, &leaps));
+        assert_eq!(told, [235, 100, 20, 0, 40]);
     }
 
     #[test]
