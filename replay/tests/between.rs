@@ -336,6 +336,41 @@ fn an_alarm_may_have_been_over_while_hits_were_lost() {
     assert!(second["unseen"].is_null(), "{second}");
 }
 
+/// Another recorder comes while the first goes on: what the first had lost before, it did not see either.
+#[test]
+fn an_alarm_may_have_been_over_before_another_recorder_came() {
+    let place = tempfile::tempdir().unwrap();
+    let [first, second] = &["first", "second"].map(|name| place.path().join(name));
+    let scanned = |time: u64, severity: u16| {
+        [(time, process(3, -100, 2, 2)), (time + 1000, complete(3, -200, 2, 5.0, severity))]
+    };
+    let lost = |since: u64| {
+        let (source, cause) = (LossSource::Hits, "ring buffer full".to_owned());
+        (since + SECOND, Fact::Loss(Loss { source, count: 17, since, cause }))
+    };
+    let read = Snapshot { record: 2, value: Value::Double(5.0), severity: 2, status: 0, stamp: Some(WALL) };
+    let (from, cause) = (10 * SECOND, String::new());
+    let attached = Fact::Attached(Attached { ioc: 1, from, since: from, cause });
+    let ticks = |since: u64| (since..=30).map(|second| (second * SECOND, Fact::Mark("tick".into())));
+    for (lost_at, is_told) in [(5, true), (15, false)] {
+        let mut before = [scanned(2 * SECOND, 0), scanned(3 * SECOND, 2)].concat();
+        before.push(lost(lost_at * SECOND));
+        before.extend(ticks(20));
+        write_events(first, "box", 1, before);
+        let mut after = vec![(from, attached.clone()), (11 * SECOND, Fact::Snapshot(read.clone()))];
+        after.extend(ticks(12));
+        write_events(second, "box", 2, after);
+        let logs = [first, second].map(|log| log.to_str().unwrap());
+        let major = lines(&[&["alarms", "--format", "jsonl"][..], &logs].concat()).into_iter();
+        let major: Vec<Json> = major.filter(|line| line["severity"] == "MAJOR").collect();
+        let told: Vec<bool> = major.iter().map(|line| !line["unseen"].is_null()).collect();
+        assert!(!told.is_empty() && told.iter().all(|told| *told == is_told), "{lost_at}: {major:?}");
+        for log in [first, second] {
+            std::fs::remove_dir_all(log).unwrap();
+        }
+    }
+}
+
 /// Its IOC was started anew while no recorder ran: what it had before is gone, though nobody saw an end.
 #[test]
 fn why_knows_that_an_ioc_was_started_anew_unseen() {

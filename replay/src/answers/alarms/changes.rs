@@ -24,7 +24,7 @@ use crate::time::SECOND;
 use crate::words::counted;
 use epics::alarm::{DISABLE, UDF};
 use iocrec_log::event::{Fact, Ioc, LossSource, RecordId, Snapshot, Tier, Value};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
 /// Time that an alarm waits for a loss that is noted after it.
@@ -122,10 +122,19 @@ struct Begun {
 /// A time in which something of a run may have been missed: chains that begin with a record, or anything.
 struct Loss {
     run: usize,
+    host: Rc<str>,
     root: Option<RecordId>,
     from: i64,
     to: i64,
     cause: Rc<str>,
+}
+
+impl Loss {
+    /// Whether a run that came at a time may not have seen what was lost of a process on this host: in the run itself, or in
+    /// another one before it came.
+    fn bears(&self, run: usize, came: i64, host: &str) -> bool {
+        self.run == run || self.root.is_none() && self.from < came && *self.host == *host
+    }
 }
 
 /// The changes of alarms that match a filter, in order of time; then the alarms that still last.
@@ -153,6 +162,8 @@ pub struct Changes<'a> {
     /// Alarms that did not wait for losses noted after them.
     hurried: u64,
     losses: VecDeque<Loss>,
+    /// When the first fact of each run came that is beside the chains: its recorder was attached to an IOC by then.
+    came: HashMap<usize, i64>,
     /// With which records of its latest run the chains of each record began, where chains are sampled.
     roots: Keyed<Number, (usize, Roots<RecordId>)>,
     fold: Fold,
@@ -191,6 +202,7 @@ impl<'a> Changes<'a> {
             count: 0,
             hurried: 0,
             losses: VecDeque::new(),
+            came: HashMap::new(),
             roots: Keyed::default(),
             fold: Fold::new(false),
             now: i64::MIN,
@@ -377,7 +389,10 @@ impl<'a> Changes<'a> {
         let run = self.last.get(number)?.run;
         let roots = self.roots.get(&number).filter(|(of, _)| *of == run).map(|(_, roots)| roots);
         let concerns = |root: &RecordId| roots.is_some_and(|roots| roots.may_be(root));
-        let found = lost.find(|loss| loss.run == run && loss.root.as_ref().is_none_or(concerns))?;
+        let came = self.came.get(&run).copied().unwrap_or(i64::MIN);
+        let host = &*line.place.host;
+        let found =
+            lost.find(|loss| loss.bears(run, came, host) && loss.root.as_ref().is_none_or(concerns))?;
         Some(Rc::clone(&found.cause))
     }
 
@@ -637,35 +652,37 @@ impl<'a> Changes<'a> {
         let Aside { time: shown, at, run, what } = aside;
         let time = run.even(at);
         let key = address(&run);
+        self.came.entry(key).or_insert(time);
         match what {
             Beside::Fact(Fact::Snapshot(snapshot)) => {
                 self.snapshot(&run, (time, shown.saturating_sub(time)), at, snapshot)
             }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Hits => {
                 let cause = format!("{}: {}", lost(loss.count, loss.source), loss.cause);
-                self.missed(key, None, run.even(loss.since), time, cause);
+                self.missed(&run, None, (run.even(loss.since), time), cause);
             }
             Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Storage && is_lost(&loss) => {
                 let cause = format!("{} not stored: {}", number_of(loss.count, "events"), loss.cause);
-                self.missed(key, None, run.even(loss.since), time, cause);
+                self.missed(&run, None, (run.even(loss.since), time), cause);
             }
             Beside::Fact(Fact::ChainsLeftOut(left)) => {
                 let cause = format!("{} left out by chain sampling", counted(left.count, "chain"));
-                self.missed(key, Some(left.record), run.even(left.since), time, cause);
+                self.missed(&run, Some(left.record), (run.even(left.since), time), cause);
             }
             Beside::Missing => {
                 let (from, cause) = (run.even(at), "a part of the log is missing".to_owned());
-                self.missed(key, None, from, from.saturating_add(1), cause);
+                self.missed(&run, None, (from, from.saturating_add(1)), cause);
             }
             Beside::Fact(_) | Beside::Said(_) => {}
         }
     }
 
-    fn missed(&mut self, run: usize, root: Option<RecordId>, from: i64, to: i64, cause: String) {
+    fn missed(&mut self, run: &Rc<Run>, root: Option<RecordId>, (from, to): (i64, i64), cause: String) {
         if self.losses.len() >= MAX_LOSSES {
             self.losses.pop_front();
         }
-        self.losses.push_back(Loss { run, root, from, to, cause: cause.into() });
+        let (host, cause) = (run.host().into(), cause.into());
+        self.losses.push_back(Loss { run: address(run), host, root, from, to, cause });
     }
 
     /// The recorder has read a record.
@@ -729,6 +746,7 @@ impl<'a> Changes<'a> {
                         origins: &self.origins,
                         last: &self.last,
                         losses: &self.losses,
+                        came: &self.came,
                         roots: &self.roots,
                     };
                     let missed = state.seen.and_then(|seen| known.missed_between(number, run, seen, time));
@@ -763,6 +781,7 @@ impl<'a> Changes<'a> {
             origins: &self.origins,
             last: &self.last,
             losses: &self.losses,
+            came: &self.came,
             roots: &self.roots,
         };
         let until_when = |number: Number, place: &Place| {
@@ -811,6 +830,7 @@ struct Known<'a> {
     origins: &'a Origins,
     last: &'a [Last],
     losses: &'a VecDeque<Loss>,
+    came: &'a HashMap<usize, i64>,
     roots: &'a Keyed<Number, (usize, Roots<RecordId>)>,
 }
 
@@ -826,8 +846,11 @@ impl Known<'_> {
         unseen.next().or_else(|| {
             let roots = self.roots.get(&number).filter(|(of, _)| *of == run).map(|(_, roots)| roots);
             let concerns = |root: &RecordId| roots.is_some_and(|roots| roots.may_be(root));
+            let came = self.came.get(&run).copied().unwrap_or(i64::MIN);
+            let host = process.map_or("", |process| &*process.host);
             let mut lost = self.losses.iter().rev().filter(|loss| {
-                loss.run == run && loss.root.as_ref().is_none_or(concerns) && overlaps(loss.from, loss.to)
+                let bears = loss.bears(run, came, host) && loss.root.as_ref().is_none_or(concerns);
+                bears && overlaps(loss.from, loss.to)
             });
             lost.next().map(|loss| Rc::clone(&loss.cause))
         })
