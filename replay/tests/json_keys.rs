@@ -5,8 +5,15 @@ use std::path::{Path, PathBuf};
 
 /// Outputs whose keys others lay down (OTLP, Zipkin, Perfetto), that are no interface (the data inside a report), or that
 /// one row of the page describes together (an IOC's crash).
-const NOT_OURS: [&str; 7] =
-    ["traces/otlp", "traces/zipkin.rs", "traces/perfetto", "logs/otlp.rs", "metrics", "report", "crash.rs"];
+const NOT_OURS: [&str; 7] = [
+    "traces/otlp",
+    "traces/zipkin.rs",
+    "traces/perfetto",
+    "logs/otlp.rs",
+    "metrics/otlp.rs",
+    "report",
+    "crash.rs",
+];
 /// Keys of commands that are not among the outputs.
 const ELSEWHERE: [(&str, &str); 4] = [
     ("info", "answers/summary.rs"),

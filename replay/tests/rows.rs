@@ -33,6 +33,8 @@ fn csv_has_the_keys_and_rows_of_json_lines() {
         vec!["profile", "log"],
         vec!["undo", "--since", "2026-01-01", "log"],
         vec!["logs", "log"],
+        vec!["metrics", "log"],
+        vec!["metrics", "log", "--step", "1s"],
     ] {
         let json = rows(here, &words);
         let csv = works(here, &[words.as_slice(), &["--format", "csv"]].concat());
@@ -44,6 +46,35 @@ fn csv_has_the_keys_and_rows_of_json_lines() {
             assert_eq!(keys, heading, "{words:?}");
         }
     }
+}
+
+/// What was counted is what the commands of each sort list.
+#[test]
+fn rows_of_metrics_count_what_there_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_log(&here.join("log"), "box1", 7);
+    let all = rows(here, &["metrics", "log"]);
+    let sum = |name: &str, label: Option<(&str, &str)>| -> i64 {
+        let of_it =
+            |row: &&Json| row["name"] == name && label.is_none_or(|(key, value)| row["labels"][key] == value);
+        all.iter().filter(of_it).map(|row| row["value"].as_i64().expect("a whole number")).sum()
+    };
+    let puts = rows(here, &["puts", "log"]);
+    assert_eq!(sum("epics.ioc.puts", None), puts.len() as i64);
+    assert_eq!(sum("epics.ioc.puts", Some(("status", "denied"))), 1);
+    // five scans
+    assert_eq!(sum("epics.ioc.record.processings", Some(("trigger", "scan"))), 5);
+    assert_eq!((sum("iocrec.marks", None), sum("iocrec.lost", None)), (1, 17));
+    for row in &all {
+        assert!(row["host"] == "box1" && row["unit"].is_string() && row["labels"].is_object(), "{row}");
+    }
+    let text = works(here, &["metrics", "log"]);
+    assert!(text.starts_with("# TYPE"), "OpenMetrics is what comes by itself: {text}");
+    // a line for each
+    let text = works(here, &["metrics", "log", "--format", "text"]);
+    assert_eq!(text.lines().count(), all.len());
+    assert!(text.lines().any(|line| line.contains("iocrec.lost") && line.ends_with("  17")), "{text}");
 }
 
 /// What happened has a row where the commands of each sort have one.

@@ -17,11 +17,12 @@ use iocrec_cli::command;
 
 command! {
     /// Count and measure: puts, processing, alarms, lines and ends of IOCs, what they used of the machine, and what was not
-    /// recorded; as OpenMetrics text for Prometheus, or as metrics of OpenTelemetry.
+    /// recorded; as OpenMetrics text for Prometheus, as a listing, or as metrics of OpenTelemetry.
     #[argh(subcommand, name = "metrics")]
     pub struct Metrics {
-        /// output format: openmetrics (default), otlp (OpenTelemetry JSON lines), otlp-proto (one protobuf message) or
-        /// otlp-proto-delimited (protobuf messages after their lengths)
+        /// output format: openmetrics (default), text (a line for each point), jsonl (a JSON object for each point), csv, otlp
+        /// (OpenTelemetry JSON lines), otlp-proto (one protobuf message) or otlp-proto-delimited (protobuf messages after
+        /// their lengths)
         #[argh(option, from_str_fn(parse_format))]
         pub format: Option<&'static Format<Table>>,
         /// a point for each while of this length, as 10s, 1m or 1h, instead of one at the end

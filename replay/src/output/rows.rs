@@ -162,6 +162,29 @@ pub fn csv_line(out: &mut Out, line: &impl Serialize, is_first: bool) -> io::Res
     line!(out, "{}", values.join(","))
 }
 
+/// Writes a line of CSV under columns that lines of several sorts share, after the heading if it is the first: each cell
+/// has what the line has under that key, and is empty if it has no such key.
+///
+/// # Errors
+/// If it can't be written.
+pub fn csv_line_under(
+    out: &mut Out,
+    columns: &[&str],
+    line: &impl Serialize,
+    is_first: bool,
+) -> io::Result<()> {
+    let cells = cells(line)?;
+    if is_first {
+        line!(out, "{}", columns.join(","))?;
+    }
+    let value = |column: &&str| {
+        let found = cells.iter().find(|(key, _)| key == column);
+        found.map_or(String::new(), |(_, value)| cell(value))
+    };
+    let values: Vec<String> = columns.iter().map(value).collect();
+    line!(out, "{}", values.join(","))
+}
+
 /// The keys and values of a line, in their order.
 fn cells(line: &impl Serialize) -> io::Result<Vec<(String, Value)>> {
     let json = serde_json::to_string(line)?;

@@ -72,7 +72,7 @@ pub fn differences(plant: &Plant, arguments: &[&str]) -> Vec<String> {
 }
 
 /// The listings that have both.
-pub const LISTINGS: [&[&str]; 8] = [
+pub const LISTINGS: [&[&str]; 9] = [
     &["puts", "--all"],
     &["alarms", "--all"],
     &["values", "*"],
@@ -81,6 +81,7 @@ pub const LISTINGS: [&[&str]; 8] = [
     &["top", "-n", "0"],
     &["graph"],
     &["alarms"],
+    &["metrics", "--step", "10s"],
 ];
 
 #[test]

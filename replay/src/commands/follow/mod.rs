@@ -52,7 +52,7 @@ command! {
     /// input. Also sends it on, to syslog, Prometheus, and a collector of OpenTelemetry.
     #[argh(subcommand, name = "follow")]
     pub struct Follow {
-        /// output format: text (default) or jsonl (a JSON object for each line)
+        /// output format: text (default), jsonl (a JSON object for each line) or csv (all kinds under the same columns)
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<Row>,
         /// only these: puts, alarms, deaths, hangs, console, losses, marks, with commas between them (default: all)

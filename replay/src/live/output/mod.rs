@@ -1,4 +1,5 @@
-//! What happens in a log that grows: lines of the commands that show each kind by itself, as text or JSON.
+//! What happens in a log that grows: lines of the commands that show each kind by itself, as text or JSON, or all kinds under
+//! the columns of one CSV file.
 
 pub mod syslog;
 
@@ -6,15 +7,16 @@ use crate::live::notes::{Kind, Note};
 use crate::live::row::Row;
 use crate::out::Out;
 use crate::output::format::{Format, Writer};
-use crate::output::rows::Row as Listed;
+use crate::output::rows::{csv_line_under, Row as Listed};
 use crate::time::Zone;
 use serde::Serialize;
 use std::io;
 
 /// The formats; the first is the default.
-pub static FORMATS: [Format<Row>; 2] = [
+pub static FORMATS: [Format<Row>; 3] = [
     Format { name: "text", writer: |zone| Box::new(Text(zone)) },
     Format { name: "jsonl", writer: |zone| Box::new(JsonLines(zone)) },
+    Format { name: "csv", writer: |zone| Box::new(Csv { zone, has_begun: false }) },
 ];
 
 /// The keys of a note.
@@ -106,6 +108,100 @@ impl Writer<Row> for JsonLines<'_> {
             Row::Alarm(alarm) => out.json(&Event { event, line: alarm.line(self.0) }),
             Row::Console(line) => out.json(&Event { event, line: line.line(self.0) }),
             Row::Note(note) => out.json(&Event { event, line: note.line(self.0) }),
+            Row::Chain(_) | Row::Event(_) | Row::Used(_) | Row::LeftOut(_) => Ok(()),
+        }
+    }
+}
+
+/// The columns of CSV: all keys that a line of some kind has. They never change; add new ones at the end.
+const COLUMNS: [&str; 65] = [
+    "event",
+    "time",
+    "host",
+    "ioc",
+    "pid",
+    "what",
+    "kind",
+    "pv",
+    "record",
+    "field",
+    "severity",
+    "status",
+    "value",
+    "text",
+    "user",
+    "client_host",
+    "client",
+    "client_ioc",
+    "server",
+    "via",
+    "dbr",
+    "count",
+    "requested",
+    "old",
+    "new",
+    "callback_ms",
+    "thread",
+    "source",
+    "inexact",
+    "cause_record",
+    "old_text",
+    "new_text",
+    "requested_cut",
+    "old_cut",
+    "new_cut",
+    "protocol",
+    "request",
+    "fields",
+    "fields_cut",
+    "options",
+    "message",
+    "result",
+    "members",
+    "process",
+    "from_severity",
+    "from_status",
+    "cause",
+    "by",
+    "through",
+    "inputs",
+    "lasted_s",
+    "until",
+    "gap",
+    "unseen",
+    "changes",
+    "unprocessed",
+    "acknowledges",
+    "asked",
+    "left",
+    "record_certain",
+    "cut",
+    "ended",
+    "output",
+    "kept_back",
+    "caller",
+];
+
+struct Csv<'a> {
+    zone: &'a Zone,
+    has_begun: bool,
+}
+
+impl Csv<'_> {
+    fn line(&mut self, out: &mut Out, event: &'static str, line: impl Serialize) -> io::Result<()> {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        csv_line_under(out, &COLUMNS, &Event { event, line }, is_first)
+    }
+}
+
+impl Writer<Row> for Csv<'_> {
+    fn write(&mut self, out: &mut Out, row: &Row) -> io::Result<()> {
+        let (event, zone) = (event(row), self.zone);
+        match row {
+            Row::Put(put) => self.line(out, event, put.line(zone)),
+            Row::Alarm(alarm) => self.line(out, event, alarm.line(zone)),
+            Row::Console(line) => self.line(out, event, line.line(zone)),
+            Row::Note(note) => self.line(out, event, note.line(zone)),
             Row::Chain(_) | Row::Event(_) | Row::Used(_) | Row::LeftOut(_) => Ok(()),
         }
     }
