@@ -89,6 +89,13 @@ class Rows(unittest.TestCase):
             self.assertEqual(known, line)
         self.assertEqual(len(values), len(expected))
 
+    def test_values_of_a_user_are_those_that_name_the_user(self):
+        put = next(put for put in iocreplay.Log(LOG).puts() if put.user and put.pv)
+        every = list(iocreplay.Log(LOG).values("*"))
+        theirs = [value for value in iocreplay.Log(LOG).values("*", user=put.user) if value.pv is not None]
+        self.assertTrue(theirs)
+        self.assertEqual(theirs, [value for value in every if value.user == put.user])
+
     def test_chains_hold_every_span_once_with_its_parent(self):
         count = 0
         names = {}

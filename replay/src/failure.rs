@@ -126,6 +126,8 @@ pub enum UsageError {
     SkippedInFollowing,
     /// A drawing beside what this option asks for.
     Drawn(&'static str),
+    /// A drawing of the values of some users or clients.
+    DrawnOfSome,
     /// Tables have no format and no directory, or several.
     ExportWhere,
     /// `--position` is about a spool, and reads no log.
@@ -221,6 +223,10 @@ impl fmt::Display for UsageError {
             UsageError::Drawn(option) => {
                 write!(f, "--plot and --svg draw values instead of listing them; leave them or {option} out")
             }
+            UsageError::DrawnOfSome => f.write_str(
+                "a drawing of what some clients wrote would hide what others did; leave --user and --client out, or list it \
+                 as text, jsonl or csv",
+            ),
             UsageError::OfFormat { option, formats } => {
                 write!(f, "{option} is for --format {} alone; name that format, or leave it out", formats.join(" and "))
             }

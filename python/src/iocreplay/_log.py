@@ -97,14 +97,16 @@ class Log:
         *pv: str,
         since: Time | None = None,
         until: Time | None = None,
+        user: str | None = None,
+        client: str | None = None,
         ioc: str | None = None,
         pod: str | None = None,
         host: str | None = None,
     ) -> Rows[Value]:
-        """Every value that these PVs had, and times that went unseen."""
+        """Every value that these PVs had, or to which puts of a user or client led, and times that went unseen."""
         if not pv:
             raise TypeError("values() needs the name of a PV, or a pattern")
-        options = _options((), (), since, until, None, None, ioc, pod, host)
+        options = _options((), (), since, until, user, client, ioc, pod, host)
         make = _rows(Value._of)
         arguments = ["values", "--format", "jsonl", *options, "--", *(_name(name) for name in pv), *self._paths]
         return Rows(arguments, make, _frames.VALUES)

@@ -3,7 +3,8 @@
 use super::at::{report_left_out, restore};
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone,
+    by_place, by_pv, by_who, moment, reading, time_zone, with_aliases, ByPlace, ByPv, ByWho, Reading,
+    TimeZone,
 };
 use crate::answers::states;
 use crate::answers::states::state::FieldState;
@@ -24,7 +25,7 @@ use std::rc::Rc;
 
 command! {
     /// Show which PVs had other values at one time than at another: from what to what, how often they changed, and the
-    /// cause of the last change.
+    /// cause of the last change. With --user or --client, only those to whose last change a put of theirs led.
     #[argh(subcommand, name = "diff")]
     pub struct Diff {
         /// output format: text (default), jsonl, csv, or one that restores the values of the first time: caput (a
@@ -37,7 +38,7 @@ command! {
         /// the second time
         #[argh(positional, arg_name = "time")]
         pub second: String,
-    } with by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+    } with by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone, reading: Reading
 }
 
 fn parse_format(name: &str) -> Result<Chosen<DiffRow>, String> {
@@ -56,7 +57,8 @@ impl Command for Diff {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = ByPlace::from(self).open(&self.reading())?;
-        let filter = ByPv::from(self).add_to(ByPlace::from(self).filter_of(&logs));
+        let filter = ByPlace::from(self).filter_of(&logs);
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(filter));
         logs.report_recorded_twice(&filter);
         let filter = with_aliases(&logs, filter);
         let first = moment(&zone, &self.first, Boundary::End, &logs)?;
@@ -69,18 +71,27 @@ impl Command for Diff {
         let (before, after) = states::between(&logs, &filter, first, second);
         let before = before.into_fields(&filter);
         let mut rows = Rows::of(before, after.into_fields(&filter));
-        let asked = Filter { since: Some(first), until: Some(second.saturating_add(1)), ..filter };
-        if rows.rows.is_empty() {
-            Terminal.report(&explain(Kind::Values, &logs.without_notices(), &asked, false, &zone));
-        } else {
-            if let Some(line) = mismatch(&logs.without_notices(), &asked, &zone) {
-                Terminal.report(&line);
-            }
+        let shown = |row: &DiffRow| {
+            let is_other =
+                matches!(row.difference(), Difference::Changed | Difference::Unknown | Difference::Ended);
+            is_other && filter.led_to(row.origin())
+        };
+        let theirs = if filter.asks_who() { rows.how_many(shown) } else { rows.rows.len() };
+        let asked = Filter { since: Some(first), until: Some(second.saturating_add(1)), ..filter.clone() };
+        let quiet = logs.without_notices();
+        let said = match theirs {
+            0 => Some(explain(Kind::Values, &quiet, &asked, false, &zone)),
+            _ => mismatch(&quiet, &asked, &zone),
+        };
+        said.iter().for_each(|line| Terminal.report(line));
+        if !rows.rows.is_empty() {
             summarize(&count(&mut rows));
         }
-        let shown = |row: &DiffRow| {
-            matches!(row.difference(), Difference::Changed | Difference::Unknown | Difference::Ended)
-        };
+        if filter.asks_who() && theirs > 0 {
+            let verb = if theirs == 1 { "is" } else { "are" };
+            let whose = "the last change of which had a put by --user and --client as its cause";
+            Terminal.report(&format_args!("{theirs} of them {verb} shown, {whose}"));
+        }
         let rows = rows.into_rows().filter(shown);
         match self.format {
             Chosen::Rows(format) => {
@@ -178,6 +189,13 @@ impl Rows {
             }
             self.rows.push((before, after));
         }
+    }
+
+    /// How many rows are such.
+    fn how_many(&mut self, is_such: impl Fn(&DiffRow) -> bool) -> usize {
+        let mut count = 0;
+        self.each(|row| count += usize::from(is_such(row)));
+        count
     }
 
     fn take(&mut self, (before, after): (Option<u32>, Option<u32>)) -> DiffRow {

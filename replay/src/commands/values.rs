@@ -2,8 +2,8 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases,
-    ByPlace, Growing, Reading, Since, TimeZone, Until,
+    by_place, by_who, growing, patterns, reading, report_begins, since, time, time_zone, until, with_aliases,
+    ByPlace, ByWho, Growing, Reading, Since, TimeZone, Until,
 };
 use crate::destination::Destination;
 use crate::failure::{Failure, UsageError};
@@ -32,7 +32,8 @@ use std::rc::Rc;
 const MAX_FIELDS: usize = 500_000;
 
 command! {
-    /// Show every value that PVs had, with time, alarm and cause.
+    /// Show every value that PVs had, with time, alarm and cause. With --user or --client, only those to which a put of
+    /// theirs led.
     #[argh(subcommand, name = "values")]
     pub struct Values {
         /// output format: text (default), jsonl (a JSON object for each value), csv, or databrowser (samples for the
@@ -51,16 +52,17 @@ command! {
         /// records, or record.FIELD, with * ? [a-z]; a record alone is its VAL
         #[argh(positional, arg_name = "pv...")]
         pub pv: String,
-    } with since: Since, until: Until, by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
+    } with since: Since, until: Until, by_who: ByWho, by_place: ByPlace, growing: Growing, time_zone: TimeZone,
+        reading: Reading
 }
 
 fn parse_format(name: &str) -> Result<&'static Format<ValueLine>, String> {
     format::find(&FORMATS, name).map_err(|error| error.to_string())
 }
 
-/// Whether its PV is one of those that are asked for.
+/// Whether its PV is one of those that are asked for, and whoever led to it.
 fn is_chosen(line: &ValueLine, filter: &Filter) -> bool {
-    line.is_named(&filter.pv) && !line.is_named(&filter.exclude)
+    line.is_named(&filter.pv) && !line.is_named(&filter.exclude) && filter.led_to(line.origin.as_ref())
 }
 
 impl Values {
@@ -91,6 +93,10 @@ impl Command for Values {
         if draws && self.follow {
             return Err(UsageError::Drawn("--follow"));
         }
+        let asks_who = self.user.is_some() || self.client.is_some();
+        if asks_who && (draws || self.format.name == databrowser::format().name) {
+            return Err(UsageError::DrawnOfSome);
+        }
         Ok(self.divided().check(Usage { command: "values", name: "PV", most: usize::MAX })?)
     }
 
@@ -102,7 +108,7 @@ impl Command for Values {
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             pv: patterns(&self.divided().names),
             exclude: patterns(&self.exclude),
-            ..ByPlace::from(self).filter_of(&logs)
+            ..ByWho::from(self).add_to(ByPlace::from(self).filter_of(&logs))
         };
         report_begins(&zone, &logs, &filter);
         logs.report_recorded_twice(&filter);

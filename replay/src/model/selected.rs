@@ -1,7 +1,8 @@
 //! Which puts and chains a filter selects.
 
 use super::chain::{Chain, Span, SpanKind};
-use super::putlog::{each_put, ioc_of_span, PutLine};
+use super::history::Origin;
+use super::putlog::{each_put, ioc_of_span, root_put, PutLine};
 use super::run::{field_name, record_name};
 use crate::filter::{names, names_of_address, Filter};
 use crate::pattern::Pattern;
@@ -20,6 +21,12 @@ impl Filter {
             by_name || put.client_ioc.as_deref().is_some_and(|ioc| shown_names::selects(glob, ioc))
         };
         self.user.as_ref().is_none_or(user) && self.client.as_ref().is_none_or(client)
+    }
+
+    /// Whether the put that led to a value is of a user and client that are selected. Without one the value is nobody's.
+    pub fn led_to(&self, origin: Option<&Origin>) -> bool {
+        let by_put = |origin: &Origin| root_put(&origin.chain, None).is_some_and(|put| self.who(&put));
+        !self.asks_who() || origin.is_some_and(by_put)
     }
 
     /// Whether the put is selected.

@@ -7,7 +7,7 @@
 use super::at::{known, shown};
 use super::rows::{self, Row};
 use crate::answers::states::state::{Changed, FieldState, Since};
-use crate::model::history::ValueSource;
+use crate::model::history::{Origin, ValueSource};
 use crate::model::value::{self, same};
 use crate::output::format::Format;
 use crate::time::Zone;
@@ -148,6 +148,11 @@ impl DiffRow {
         }
     }
 
+    /// The origin of the last change in between, as far as it is told.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.changed()?.origin.as_ref()
+    }
+
     /// The last change in between.
     fn changed(&self) -> Option<&Rc<Changed>> {
         self.after.as_ref()?.seen.as_ref()?.changed.as_ref()
@@ -215,7 +220,7 @@ impl Row for DiffRow {
         let known = |field: &Option<FieldState>| field.as_ref().map_or("no", known);
         let key = self.either().map(|field| &field.key);
         let changed = self.changed();
-        let origin = changed.and_then(|last| last.origin.as_ref());
+        let origin = self.origin();
         let put = origin.and_then(origin::put);
         // the latest
         let properties = self.either().and_then(|field| field.properties(i64::MAX));
