@@ -140,6 +140,11 @@ impl Filter {
         self.user.is_some() || self.client.is_some()
     }
 
+    /// The same for all PVs, users and clients.
+    pub fn of_place_and_time(&self) -> Filter {
+        Filter { pv: Vec::new(), exclude: Vec::new(), user: None, client: None, ..self.clone() }
+    }
+
     /// Whether it selects by time and place alone.
     pub fn is_of_place_and_time(&self) -> bool {
         self.pv.is_empty() && self.exclude.is_empty() && !self.asks_who()

@@ -2,24 +2,24 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, reading, report_begins, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
+    Chosen, Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
-use crate::filter::Filter;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::{self, caput::shell};
 use crate::terminal::{self, Terminal};
-use crate::time::Boundary;
 use iocrec_cli::command;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
 command! {
     /// Write a report: one HTML page that needs nothing else, with what ended, who wrote what before, which records went
-    /// into alarm, and what the logs can't say.
+    /// into alarm, and what the logs can't say. With --pv, --exclude, --user or --client it is limited to these, and says so.
     #[argh(subcommand, name = "report")]
-    pub struct Report {} with since: Since, until: Until, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+    pub struct Report {} with since: Since, until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace,
+        time_zone: TimeZone, reading: Reading
 }
 
 impl Command for Report {
@@ -38,12 +38,8 @@ impl Command for Report {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = ByPlace::from(self).open(&self.reading())?;
-        let filter = Filter {
-            since: time(&zone, &self.since, Boundary::Start, &logs)?,
-            until: time(&zone, &self.until, Boundary::End, &logs)?,
-            ..ByPlace::from(self).filter_of(&logs)
-        };
-        report_begins(&zone, &logs, &filter);
+        let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
+        let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
         logs.report_mixed();
         let report = output::report::make(&logs, &filter, &zone);
         if report.is_empty {
@@ -61,18 +57,23 @@ impl Report {
         let options = [
             ("--since", &self.since),
             ("--until", &self.until),
+            ("--user", &self.user),
+            ("--client", &self.client),
             ("--ioc", &self.ioc),
             ("--pod", &self.pod),
             ("--host", &self.host),
         ];
         let options = options.into_iter().filter_map(|(name, value)| Some([name, value.as_deref()?]));
+        let names = [("--pv", &self.pv), ("--exclude", &self.exclude)];
+        let names =
+            names.into_iter().flat_map(|(name, globs)| globs.iter().map(move |glob| [name, glob.as_str()]));
         let switches = [("--utc", self.utc), ("--no-limit", self.no_limit)];
         let switches = switches.into_iter().filter_map(|(name, is_given)| is_given.then_some(name));
         let paths = |paths: &[PathBuf]| -> Vec<String> {
             paths.iter().map(|path| shell::word(&path.to_string_lossy())).collect()
         };
         let mut line = vec!["iocreplay report".to_owned()];
-        line.extend(options.flatten().chain(switches).map(shell::word));
+        line.extend(options.chain(names).flatten().chain(switches).map(shell::word));
         line.extend(Some(self.reading().offsets().to_string()).filter(|offsets| !offsets.is_empty()));
         line.extend(paths(&self.logs));
         if let Some(output) = &self.output {

@@ -19,12 +19,11 @@ const OPERANDS: [(&str, &[&[&str]]); 7] = [
 ];
 
 /// Options of commands that are run with them as well.
-const OPTIONS: [(&str, &[&str]); 14] = [
+const OPTIONS: [(&str, &[&str]); 13] = [
     ("net", &["--all"]),
     ("net", &["--all", "--kind", "searched", "--pv", "*", "--client", "*"]),
     ("values", &["--user", "*", "--client", "*"]),
     ("values", &["--plot"]),
-    ("diff", &["--user", "*", "--client", "*"]),
     ("health", &["--plot"]),
     ("alarms", &["--all", "--severity", "MAJOR"]),
     ("top", &["-n", "0"]),

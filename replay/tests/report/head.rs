@@ -4,6 +4,7 @@ use crate::common::{self, run, write_events, SECOND};
 use crate::story;
 use iocrec_log::event::*;
 use serde_json::Value;
+use std::path::Path;
 
 /// The text of a page between two tags with these ids or classes, without tags and with entities as letters.
 fn text(page: &str, from: &str, to: &str) -> String {
@@ -93,6 +94,125 @@ fn a_log_in_which_nothing_is_missing_says_so() {
     );
     assert!(text(&page, r#"id="missing""#, "</div>").contains("Nothing is known to be missing"));
     assert!(text(&page, r#"class="moments""#, "</section>").contains("None was seen: no IOC that ended"));
+    // of some records it says so of these alone
+    let (_, page, _) = run(directory.path(), &["report", "--utc", "log", "--pv", "T:CALC"]);
+    let verdict = text(&page, r#"class="verdict""#, "</p>");
+    assert_eq!(
+        verdict,
+        "No IOC ended, nothing is known to be lost, and no record of those asked for was seen to go into alarm. In these 2.0 s: \
+         no puts from outside of those asked for."
+    );
+    let missing = text(&page, r#"id="missing""#, "</div>");
+    assert!(missing.contains("every put that was asked for with its outcome"), "{missing}");
+    let moments = text(&page, r#"class="moments""#, "</section>");
+    assert!(moments.contains("only those that were asked for were looked at"), "{moments}");
+}
+
+/// The page on the log of the plant, whose script (`tests/rig/plant/record.py`) says who put what, and what was said.
+fn of_plant(choice: &[&str]) -> (String, String) {
+    let plant = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plant");
+    let (code, page, err) = run(&plant, &[&["report", "--utc", "log"], choice].concat());
+    assert_eq!(code, 0, "{choice:?}: {err}");
+    (page, err)
+}
+
+/// The texts of a column of the page's data.
+fn texts(data: &Value, column: &Value) -> Vec<String> {
+    let numbers = column.as_array().expect("a column").iter();
+    let text = |number: &Value| data["strings"][number.as_u64()? as usize].as_str().map(str::to_owned);
+    numbers.filter_map(text).collect()
+}
+
+/// The records of a column of the page's data.
+fn records(data: &Value, column: &Value) -> Vec<String> {
+    let names = texts(data, &data["records"]["name"]);
+    let numbers = column.as_array().expect("a column").iter().filter_map(Value::as_u64);
+    numbers.filter_map(|number| names.get(number as usize).cloned()).collect()
+}
+
+/// The records that the page's data says to have processed.
+fn processed(data: &Value) -> Vec<String> {
+    let counts = data["records"]["processed"].as_array().expect("a column").iter();
+    let names = texts(data, &data["records"]["name"]).into_iter();
+    let seen = names.zip(counts).filter(|(_, count)| count.as_u64() != Some(0));
+    seen.map(|(name, _)| name).collect()
+}
+
+const KILLED: &str =
+    "RF1 was killed by SIGKILL at 10:52:45. In the 26 s before, as far back as the log goes: ";
+
+#[test]
+fn a_page_of_some_pvs_is_about_these() {
+    let (whole, _) = of_plant(&[]);
+    assert!(!whole.contains(r#"id="limits""#), "nothing limits it");
+    // eight puts, the last after the end of the IOC that the verdict is about
+    let (page, err) = of_plant(&["--pv", "LI:MAG1:SP"]);
+    assert_eq!(err, "");
+    let verdict = text(&page, r#"class="verdict""#, "</p>");
+    assert_eq!(verdict, format!("{KILLED}7 puts of those asked for by 2 writers."));
+    let limits = text(&page, r#"class="limits""#, "</p>");
+    assert!(limits.contains("limited to PVs and records that match LI:MAG1:SP: their puts"), "{limits}");
+    let foot = text(&page, "<footer", "</footer>");
+    assert!(foot.contains("limited to PVs and records that match LI:MAG1:SP"), "{foot}");
+    assert!(foot.contains("--pv"), "{foot}");
+    let found = data(&page);
+    assert_eq!(texts(&found, &found["puts"]["pv"]), ["LI:MAG1:SP"; 8]);
+    assert_eq!((&found["puts"]["total"], &found["chain_total"]), (&8.into(), &8.into()));
+    assert_eq!((&found["chosen"], &data(&whole)["chosen"]), (&true.into(), &false.into()));
+    assert_eq!(processed(&found), ["LI:MAG1:SP"]);
+    assert_eq!(found["alarms"]["total"], 0);
+    // one that is in alarm by what others did: its transitions, and no others'
+    let (page, _) = of_plant(&["--pv", "LI:TEMP1"]);
+    let verdict = text(&page, r#"class="verdict""#, "</p>");
+    let expected = "4 puts of those asked for by 2 writers and 1 record of those asked for went MAJOR.";
+    assert_eq!(verdict, format!("{KILLED}{expected}"));
+    let found = data(&page);
+    assert_eq!(records(&found, &found["alarms"]["record"]), ["LI:TEMP1"; 6]);
+    let card = text(&page, r#"class="ioc rank0""#, "</article>");
+    assert!(card.contains("1 of those asked for seen to process"), "{card}");
+    // all but some
+    let (page, _) = of_plant(&["--exclude", "LI:*"]);
+    let found = data(&page);
+    assert!(processed(&found).iter().all(|name| name.starts_with("RF:")) && !processed(&found).is_empty());
+    assert!(texts(&found, &found["puts"]["pv"]).iter().all(|pv| pv.starts_with("RF:")));
+}
+
+#[test]
+fn a_page_of_some_users_is_about_their_puts() {
+    let (page, err) = of_plant(&["--user", "daemon"]);
+    assert_eq!(err, "");
+    // what records did is not told by half: that of all is there
+    let verdict = text(&page, r#"class="verdict""#, "</p>");
+    let expected = "17 puts of those asked for by 1 writer, 10 records went MAJOR, 2 INVALID, and a CP loop";
+    assert!(verdict.starts_with(&format!("{KILLED}{expected}")), "{verdict}");
+    let limits = text(&page, r#"class="limits""#, "</p>");
+    assert!(limits.contains("puts of user daemon and chains with one; values, alarms"), "{limits}");
+    let (found, whole) = (data(&page), data(&of_plant(&[]).0));
+    assert_eq!((&found["puts"]["total"], &found["chain_total"]), (&17.into(), &17.into()));
+    assert_eq!(found["alarms"]["total"], whole["alarms"]["total"]);
+    assert_eq!(processed(&found).len(), processed(&whole).len());
+    // the two puts to the magnet that are hers
+    let (page, _) = of_plant(&["--pv", "LI:MAG1:*", "--client", "laptop-7"]);
+    let found = data(&page);
+    assert_eq!(texts(&found, &found["puts"]["pv"]), ["LI:MAG1:SP"; 2]);
+    assert_eq!(found["chain_total"], 2);
+    let records = records(&found, &found["alarms"]["record"]);
+    assert!(!records.is_empty() && records.iter().all(|name| name.starts_with("LI:MAG1:")), "{records:?}");
+}
+
+#[test]
+fn a_page_of_what_is_not_there_says_so() {
+    for (choice, reason) in [
+        (["--pv", "LI:MAGG1:SP"], "no PV or record matches 'LI:MAGG1:SP'"),
+        (["--user", "alise"], "no user matches 'alise'"),
+        (["--client", "laptop-8"], "no client matches 'laptop-8'"),
+    ] {
+        let (page, err) = of_plant(&choice);
+        assert!(err.contains(reason) && err.lines().count() == 1, "{err}");
+        let verdict = text(&page, r#"class="verdict""#, "</p>");
+        assert!(verdict.contains("no puts from outside of those asked for"), "{verdict}");
+        assert_eq!(data(&page)["puts"]["total"], 0);
+    }
 }
 
 /// The verdict on a log of these facts.

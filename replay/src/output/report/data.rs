@@ -70,6 +70,7 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
         digits: clock.digits(),
         first: clock.ms(facts.span.0),
         last: clock.ms(facts.span.1),
+        chosen: facts.limits.are_any(),
         iocs: iocs(facts),
         writers: facts.found.puts.writers.clone(),
         puts: puts(facts, &numbers),

@@ -6,6 +6,7 @@ use super::collect::notes::{Missing, RunNotes};
 use super::collect::places::NONE;
 use super::collect::records::FAST;
 use super::collect::Collected;
+use super::limits::Limits;
 use super::usage::Usage;
 use crate::answers::clients::{ClientLine, Slow};
 use crate::answers::hangs::Hang;
@@ -84,6 +85,8 @@ pub struct Facts {
     pub is_empty: bool,
     /// The page's clock.
     pub clock: Clock,
+    /// What else than time and place it is limited to.
+    pub limits: Limits,
     /// Ends of the IOCs that were asked for, in order of time.
     pub ends: Vec<IocEnd>,
     /// Ends of IOCs outside the time that was asked for, and of other IOCs.

@@ -11,6 +11,7 @@ mod collect;
 mod data;
 mod facts;
 mod json;
+mod limits;
 mod missing;
 mod moments;
 mod page;
@@ -29,6 +30,7 @@ use askama::Template;
 use clock::Clock;
 use collect::{notes, Collected};
 use facts::Facts;
+use limits::Limits;
 use std::collections::HashSet;
 use std::io;
 
@@ -38,12 +40,13 @@ const FOCUS: (i64, i64) = (540_000_000_000, 60_000_000_000);
 /// The report, and whether it has anything to show.
 pub struct Report {
     facts: Facts,
-    /// Whether nothing was recorded in the chosen time.
+    /// Whether nothing was recorded in the chosen time, or nothing of what was asked for.
     pub is_empty: bool,
 }
 
-/// Reads the logs.
-pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
+/// Reads the logs. `asked`: what is shown; of the rest, what is about whole IOCs and hosts is shown all the same.
+pub fn make(logs: &Logs, asked: &Filter, zone: &Zone) -> Report {
+    let filter = &asked.of_place_and_time();
     let mut runs = notes::read(&logs.without_notices());
     let mut found = Collected::default();
     found.places.add_runs(&runs);
@@ -60,17 +63,18 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
         let chain = replay.next();
         let began = chain.as_ref().and_then(|chain| Some(chain.run.wall(chain.root()?.start)));
         while let Some(aside) = replay.aside(began.unwrap_or(i64::MAX)) {
-            found.take_aside(&aside, filter);
+            found.take_aside(&aside, asked);
         }
         let Some(chain) = chain else { break };
         if filter.chain(&chain) {
-            found.take(&chain, filter);
+            found.take(&chain, asked);
         }
         found.follow(&chain);
     }
     let focus = found.focus;
     found.finish();
     found.puts.finish(focus);
+    let is_missed = !asked.is_of_place_and_time() && found.has_nothing_of(asked);
     let usage = usage::read(&logs.without_notices(), filter, &mut found.places);
     // A mark is of no IOC: it does not make a page on an IOC that the logs don't have.
     let none_matches = wanted.is_empty() && (filter.ioc.is_some() || filter.pod.is_some());
@@ -99,6 +103,7 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
         span,
         is_empty: none_matches || (is_empty && usage.span.is_none()),
         clock,
+        limits: Limits::of(asked),
         ends,
         other_ends,
         is_cut,
@@ -108,7 +113,7 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
         hangs,
         usage,
     };
-    Report { facts, is_empty }
+    Report { facts, is_empty: is_empty || is_missed }
 }
 
 /// A connection that ends so shortly before its IOC, or after it was last looked at, ended with it; nanoseconds.

@@ -81,6 +81,8 @@ pub struct Page<'a> {
     /// Whether nothing was recorded of what was asked for: then the page says nothing of what is missing, or was not seen.
     is_empty: bool,
     verdict: &'a [Part],
+    /// What the page is limited to; empty if to nothing.
+    limits: String,
     missing: &'a [Item],
     moments: &'a [Moment],
     said: Vec<SaidLine>,
@@ -123,6 +125,7 @@ impl<'a> Page<'a> {
             host,
             is_empty: facts.is_empty,
             verdict,
+            limits: shown(&facts.limits.head()),
             missing,
             moments,
             said: said_lines(facts),
@@ -203,7 +206,12 @@ fn cards(facts: &Facts) -> Vec<Card> {
                 let seen = records.get(&number).copied().unwrap_or(0);
                 add(
                     "Records",
-                    format!("{} seen to process, {} times", count(seen), count(place.processed.total())),
+                    format!(
+                        "{}{} seen to process, {} times",
+                        count(seen),
+                        facts.limits.of_records(),
+                        count(place.processed.total())
+                    ),
                 );
                 let used = facts.usage.words.get(&number).cloned();
                 add("Resources", used.unwrap_or_default());
@@ -261,6 +269,9 @@ fn footer(facts: &Facts) -> Vec<String> {
     recorders.dedup();
     lines.extend(recorders.into_iter().take(3).map(|recorder| shown(&recorder)));
     lines.push(concat!("page by iocreplay ", env!("CARGO_PKG_VERSION")).to_owned());
+    if facts.limits.are_any() {
+        lines.push(shown(&facts.limits.foot()));
+    }
     lines
 }
 

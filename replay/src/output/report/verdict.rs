@@ -15,6 +15,8 @@
 //! 5. Where something is missing in that minute, counts are "at least". That nothing ended, or was lost, is said only where
 //!    nothing is missing in which it may have been.
 //!
+//! Of a page that is limited to some PVs, users or clients (see [`super::limits`]), it counts these, and says so.
+//!
 //! It names no causes: what happened before need not be the reason.
 
 use super::clock::{count, length, lost, plural};
@@ -116,7 +118,8 @@ fn subject(facts: &Facts) -> (Part, Option<i64>) {
         return (strong(text, around(alarm.time)), Some(alarm.time));
     }
     let lost = if facts.has_gap() { "not all was recorded" } else { "nothing is known to be lost" };
-    (strong(format!("{none}, {lost}, and no record was seen to go into alarm."), None), None)
+    let of = facts.limits.of_records();
+    (strong(format!("{none}, {lost}, and no record{of} was seen to go into alarm."), None), None)
 }
 
 fn at_least(facts: &Facts, from: i64, to: i64) -> &'static str {
@@ -138,15 +141,13 @@ fn puts(facts: &Facts, from: i64, to: i64) -> Vec<Part> {
     let left_out = facts.found.puts.total > facts.found.puts.all.len() as u64;
     let at_least = if left_out { "at least " } else { at_least(facts, from, to) };
     let link = Some(facts.clock.link(from, to));
+    let of = facts.limits.of_puts();
     if number == 0 {
-        return vec![plain(if at_least.is_empty() {
-            "no puts from outside"
-        } else {
-            "no puts from outside seen"
-        })];
+        let seen = if at_least.is_empty() { "" } else { " seen" };
+        return vec![plain(format!("no puts from outside{of}{seen}"))];
     }
     let by = plural(writers.len() as u64, "writer");
-    vec![plain(at_least), strong(format!("{} by {by}", plural(number, "put")), link)]
+    vec![plain(at_least), strong(format!("{}{of} by {by}", plural(number, "put")), link)]
 }
 
 fn alarms(facts: &Facts, from: i64, to: i64) -> Option<Vec<Part>> {
@@ -155,11 +156,12 @@ fn alarms(facts: &Facts, from: i64, to: i64) -> Option<Vec<Part>> {
         let records = went.filter(|found| (from..=to).contains(&found.time)).map(|found| found.record);
         records.collect::<HashSet<_>>().len() as u64
     };
+    let of = facts.limits.of_records();
     let text = match (number(2), number(3)) {
         (0, 0) => return None,
-        (major, 0) => format!("{} went MAJOR", plural(major, "record")),
-        (0, invalid) => format!("{} went INVALID", plural(invalid, "record")),
-        (major, invalid) => format!("{} went MAJOR, {} INVALID", plural(major, "record"), count(invalid)),
+        (major, 0) => format!("{}{of} went MAJOR", plural(major, "record")),
+        (0, invalid) => format!("{}{of} went INVALID", plural(invalid, "record")),
+        (major, invalid) => format!("{}{of} went MAJOR, {} INVALID", plural(major, "record"), count(invalid)),
     };
     let link = facts.clock.link(from, to) + "&at=alarms";
     Some(vec![plain(at_least(facts, from, to)), strong(text, Some(link))])

@@ -16,7 +16,7 @@ function makeAlarms() {
 
 function drawAlarms() {
   const shown = alarms.filter((alarm) => isChosenTime(alarm.time) && alarmFits(alarm));
-  const kept = alarms.length < D.alarms.total ? ` kept here, of ${count(D.alarms.total)} in the log; iocreplay alarms LOG shows all` : "";
+  const kept = alarms.length < D.alarms.total ? ` kept here, of ${count(D.alarms.total)} ${OF_ALL}; iocreplay alarms LOG shows all` : "";
   const more = shown.length > MOST_ALARMS ? `, the first ${count(MOST_ALARMS)} listed` : "";
   $("alarm-count").textContent = `${count(shown.length)} of ${count(alarms.length)}${kept}${more}`;
   const rows = shown.slice(0, MOST_ALARMS).map((alarm) => el("tr", {
@@ -33,7 +33,7 @@ function drawAlarms() {
   el("td", { class: "name", title: recordName(alarm.record) }, recordName(alarm.record)),
   el("td", { title: `${alarm.status} ${alarm.value}` }, alarm.status, " ", el("span", { class: "mono dim" }, alarm.value)),
   causeCell(alarm)));
-  if (!rows.length) rows.push(el("tr", {}, el("td", { colspan: 5, class: "dim" }, alarms.length ? "No alarm matches the time and the filters." : "No record was seen to go into alarm.")));
+  if (!rows.length) rows.push(el("tr", {}, el("td", { colspan: 5, class: "dim" }, alarms.length ? "No alarm matches the time and the filters." : D.chosen ? "No record of those asked for was seen to go into alarm." : "No record was seen to go into alarm.")));
   $("alarm-rows").replaceChildren(...rows);
 }
 

@@ -36,7 +36,7 @@ function causeBadge(kind) {
 
 function drawChains() {
   const shown = chainsShown();
-  const kept = D.chains.length < D.chain_total ? `, of ${count(D.chain_total)} in the log; iocreplay traces LOG shows all` : "";
+  const kept = D.chains.length < D.chain_total ? `, of ${count(D.chain_total)} ${OF_ALL}; iocreplay traces LOG shows all` : "";
   $("chain-count").textContent = `${count(shown.length)} of ${count(D.chains.length)} kept here${kept}`;
   document.querySelectorAll("[data-by-time]").forEach((button) => {
     button.setAttribute("aria-pressed", String((button.dataset.byTime === "yes") === byTime));

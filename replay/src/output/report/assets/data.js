@@ -2,6 +2,8 @@
 
 const D = JSON.parse(document.getElementById("data").textContent);
 const S = D.strings;
+// Of a page that is limited to some PVs or users: what its totals are of.
+const OF_ALL = D.chosen ? "of those asked for" : "in the log";
 const DENIED = 1, FAILED = 2, OTHERWISE = 4, INEXACT = 8, WIRE_ONLY = 16, UNKNOWN = 32, ACKNOWLEDGES = 64,
   OLD_KNOWN = 128, NEW_KNOWN = 256, NOT_WRITTEN = 512;
 const SEVERITIES = ["OK", "MINOR", "MAJOR", "INVALID"];

@@ -63,7 +63,7 @@ function listPuts() {
 
 function drawPuts() {
   const { chosen, hidden } = listPuts();
-  const kept = puts.length < D.puts.total ? ` kept here, of ${count(D.puts.total)} in the log` : "";
+  const kept = puts.length < D.puts.total ? ` kept here, of ${count(D.puts.total)} ${OF_ALL}` : "";
   $("put-count").textContent = `${count(chosen)} of ${count(puts.length)}${kept}${hidden ? `, ${count(hidden)} folded` : ""}`
     + (kept ? "; iocreplay puts LOG shows all" : "");
   drawRows();
@@ -83,7 +83,7 @@ function drawRows(all) {
   const shown = rows.slice(first, last).map((row) => (row.series ? seriesRow(row.series) : putRow(row.put)));
   if (first > 0) shown.unshift(space(first * ROW));
   if (last < rows.length) shown.push(space((rows.length - last) * ROW));
-  if (!rows.length) shown.push(el("tr", {}, el("td", { colspan: 6, class: "dim" }, puts.length ? "No put matches the time and the filters." : "No put from outside the IOCs is in this log.")));
+  if (!rows.length) shown.push(el("tr", {}, el("td", { colspan: 6, class: "dim" }, puts.length ? "No put matches the time and the filters." : D.chosen ? "No put of those asked for is in this log." : "No put from outside the IOCs is in this log.")));
   $("put-rows").replaceChildren(...shown);
 }
 

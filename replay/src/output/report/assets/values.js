@@ -55,7 +55,7 @@ function makePlots() {
   const select = $("add-plot");
   select.replaceChildren(el("option", { value: -1 }, "Add PV…"),
     ...D.plots.map((plot, number) => el("option", { value: number }, recordName(plot.record))));
-  if (!D.plots.length) place.append(el("p", { class: "none" }, "No value that changed and is a number is in this log."));
+  if (!D.plots.length) place.append(el("p", { class: "none" }, D.chosen ? "No value of those asked for changed and is a number." : "No value that changed and is a number is in this log."));
   shownPlots.forEach((number, order) => {
     const plot = D.plots[number];
     const units = S[plot.units];

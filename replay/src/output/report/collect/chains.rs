@@ -140,7 +140,7 @@ pub struct Shown {
 /// The chains that are shown.
 #[derive(Default)]
 pub struct Chains {
-    /// Number in the log.
+    /// Number in the log of those that are asked for.
     pub total: u64,
     /// By how notable they are; of equal ones the earlier first.
     kept: BTreeMap<(u64, Reverse<u64>), Shown>,

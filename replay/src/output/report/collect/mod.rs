@@ -30,12 +30,12 @@ use alarms::Alarms;
 use causes::{Cause, Causes};
 use chains::{Chains, Notable};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, Value};
+use iocrec_log::event::{Fact, RecordId, Value};
 use notes::Notes;
 use places::{Places, NONE};
 use puts::Puts;
 use records::{Alarm, Fast, Lately, Seen};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of texts below which none is dropped: a flood has some for each put.
 const FEW_TEXTS: usize = 2 << 20;
@@ -43,6 +43,8 @@ const FEW_TEXTS: usize = 2 << 20;
 pub const POINTS: usize = 1400;
 /// CA links that are followed from a chain to the next.
 const MAX_HOPS: usize = 32;
+/// Records of which it is remembered whether they were asked for; a bound for hostile logs.
+const MAX_NAMES: usize = 120_000;
 
 /// Everything that the page shows of the chains.
 #[derive(Default)]
@@ -73,10 +75,20 @@ pub struct Collected {
     texts_used: usize,
     /// What changed the sources of CP links, if there are any.
     origins: Option<Origins>,
+    /// Number of chains so far.
+    serial: u64,
+    /// Whether records were asked for by their names, where that was looked up.
+    chosen: HashMap<String, bool>,
+    /// Number of values and processings of those that were.
+    of_chosen: u64,
 }
 
 /// What is known of the chain whose spans are being read.
-struct Current {
+struct Current<'a> {
+    /// What is asked for.
+    filter: &'a Filter,
+    /// Whether the chain is among that.
+    is_listed: bool,
     /// Its number.
     serial: u64,
     /// Its cause, once it is needed.
@@ -86,7 +98,7 @@ struct Current {
     reached: Option<(i64, i64)>,
 }
 
-impl Current {
+impl Current<'_> {
     /// Something happened at this time.
     fn reach(&mut self, wall: i64) {
         let (first, last) = self.reached.unwrap_or((wall, wall));
@@ -100,11 +112,13 @@ impl Collected {
         self.origins = (!sources.is_empty()).then(|| Origins::of_sources(of_root, sources));
     }
 
-    /// Takes the next chain, in the order in which they began.
+    /// Takes the next chain of the time and the places that are asked for, in the order in which they began.
     pub fn take(&mut self, chain: &Chain, filter: &Filter) {
-        self.chains.total += 1;
-        let (serial, notable) = (self.chains.total, Notable::default());
-        let mut current = Current { serial, cause: None, notable, reached: None };
+        self.serial += 1;
+        let is_listed = filter.is_of_place_and_time() || filter.chain(chain);
+        self.chains.total += u64::from(is_listed);
+        let (serial, notable) = (self.serial, Notable::default());
+        let mut current = Current { filter, is_listed, serial, cause: None, notable, reached: None };
         self.visit(chain, chain, &mut current, 0);
         let is_put = matches!(chain.root().map(|root| &root.kind), Some(SpanKind::Put(_)));
         if is_put || current.notable.hops > 0 || current.notable.puts > 0 {
@@ -114,7 +128,7 @@ impl Collected {
             let began = chain.root().map_or(0, |root| chain.run.wall(root.start));
             (from..=to).contains(&began)
         });
-        if self.chains.wants(&current.notable, in_focus) {
+        if is_listed && self.chains.wants(&current.notable, in_focus) {
             let cause = self.cause(chain, &mut current);
             let (serial, notable) = (current.serial, (current.notable, in_focus));
             self.chains.keep(chain, serial, cause, notable, &mut self.places, &mut self.strings);
@@ -122,6 +136,27 @@ impl Collected {
         if self.strings.size() > (self.texts_used + self.texts_used / 4).max(FEW_TEXTS) {
             self.drop_unused_texts();
         }
+    }
+
+    /// Whether nothing was seen of what is asked for.
+    pub fn has_nothing_of(&self, filter: &Filter) -> bool {
+        self.puts.total == 0 && (filter.asks_who() || self.of_chosen == 0)
+    }
+
+    /// Whether a record is asked for by its name.
+    fn is_chosen(&mut self, context: &Context, record: RecordId, filter: &Filter) -> bool {
+        if filter.pv.is_empty() && filter.exclude.is_empty() {
+            return true;
+        }
+        let name = context.record(record).map_or("", |record| record.name);
+        if let Some(known) = self.chosen.get(name) {
+            return *known;
+        }
+        let is_chosen = filter.field(name, "VAL");
+        if self.chosen.len() < MAX_NAMES {
+            self.chosen.insert(name.to_owned(), is_chosen);
+        }
+        is_chosen
     }
 
     /// Drops the texts of puts, alarms and chains that had to make room for others.
@@ -167,7 +202,7 @@ impl Collected {
                     current.notable.puts += 1;
                     current.notable.from_outside |= number == 0 && hop == 0;
                     current.reach(chain.run.wall(span.start));
-                    self.written(chain, &context, number, put);
+                    self.written(chain, &context, number, put, current.filter);
                 }
                 SpanKind::Link(link) => {
                     if let Some(target) = link.target.as_deref().filter(|_| hop < MAX_HOPS) {
@@ -188,7 +223,7 @@ impl Collected {
     }
 
     /// A put gave a record a value and did not make it process: that is a point of its own.
-    fn written(&mut self, chain: &Chain, context: &Context, number: usize, put: &PutSpan) {
+    fn written(&mut self, chain: &Chain, context: &Context, number: usize, put: &PutSpan, filter: &Filter) {
         let (Some(record), Some(written), false) = (put.record, put.written, put.only_processes) else {
             return;
         };
@@ -200,6 +235,10 @@ impl Collected {
         if !is_value || chain.spans.iter().skip(number + 1).any(processes) {
             return;
         }
+        if !self.is_chosen(context, record, filter) {
+            return;
+        }
+        self.of_chosen += 1;
         if let Some(value) = number_of(&outcome::of(chain, context, number, put).new) {
             let number = self.places.record_of(context, record, &mut self.strings);
             self.tally.add(number, Processed::read(chain.run.wall(written), value), &mut self.places);
@@ -219,12 +258,20 @@ impl Collected {
             return;
         }
         let wall = chain.run.wall(span.start);
+        current.reach(wall);
+        let is_chosen = self.is_chosen(context, process.record, current.filter);
+        if !is_chosen && !current.is_listed {
+            return;
+        }
         let number = self.places.record_of(context, process.record, &mut self.strings);
         current.notable.steps += 1;
         if current.notable.root == NONE {
             current.notable.root = number;
         }
-        current.reach(wall);
+        if !is_chosen {
+            return;
+        }
+        self.of_chosen += 1;
         let mut processed = Processed::begun(wall);
         let Some(lately) = self.places.lately(number) else { return };
         let became_fast = lately.peak.add(wall);
@@ -344,14 +391,16 @@ impl Collected {
         self.places.enter(&aside.run);
         self.notes.take(aside);
         let context = aside.run.context();
-        let is_wanted = |record| {
+        let mut is_wanted = |record| {
             let ioc = context.record(record).and_then(|record| context.ioc(record.ioc));
             filter.place(&aside.run.host(), ioc.map_or("", |ioc| &ioc.name))
+                && self.is_chosen(&context, record, filter)
         };
         match &aside.what {
             What::Fact(Fact::Snapshot(snapshot)) if !is_wanted(snapshot.record) => {}
             What::Fact(Fact::Properties(properties)) if !is_wanted(properties.record) => {}
             What::Fact(Fact::Snapshot(snapshot)) => {
+                self.of_chosen += 1;
                 let number = self.places.record_of(&context, snapshot.record, &mut self.strings);
                 let alarm = Alarm { severity: snapshot.severity, status: snapshot.status };
                 let numeric =

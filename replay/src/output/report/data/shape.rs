@@ -12,6 +12,8 @@ pub struct Data {
     pub(super) digits: usize,
     pub(super) first: f64,
     pub(super) last: f64,
+    /// Whether only some PVs, users or clients were asked for.
+    pub(super) chosen: bool,
     pub(super) strings: Strings,
     pub(super) iocs: Vec<Ioc>,
     pub(super) writers: Vec<(Text, u64)>,
