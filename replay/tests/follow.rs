@@ -407,6 +407,47 @@ fn what_vanishes_while_the_log_is_read_begins_nothing_anew() {
     }
 }
 
+/// Of every sort, in a log that grows: what `logs` shows of the same log, once.
+#[test]
+fn what_happens_comes_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let mut recorder = Recorder::begin(&log, 7, 0);
+    recorder.write(happenings(), 5 * SECOND);
+    let follower = Follower::asking(here, &["logs"]);
+    follower.waits_for("beam lost");
+    let (text, output) = ("a line".to_owned(), Output::Terminal);
+    let line = ConsoleLine { thread: SCAN, sp: -100, output, text, cut: 0, is_ended: true };
+    let mut facts = vec![(10 * SECOND, Fact::from(line))];
+    facts.push((11 * SECOND, process(SCAN, -100, 2, CALC)));
+    facts.push((11 * SECOND + 1000, complete(SCAN, -200, CALC, 30.0, 2)));
+    recorder.write(facts, 15 * SECOND);
+    follower.waits_for("a line");
+    let end = Fact::IocEnd(IocEnd { ioc: 2, how: "killed by SIGKILL".into() });
+    recorder.write(vec![(20 * SECOND, end)], 21 * SECOND);
+    recorder.writer.close(30 * SECOND);
+    follower.waits_for("killed by SIGKILL");
+    // long enough that anything printed twice would have come
+    std::thread::sleep(iocreplay::follow::SETTLED + Duration::from_secs(2));
+    let (code, out, err) = run(here, &["logs", "log", "--utc"]);
+    assert_eq!(code, 0, "{err}");
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let all = sorted(&out);
+    assert_eq!(sorted(&follower.text.lock().unwrap()), all);
+    for sort in ["put", "alarm", "console", "mark", "end", "loss"] {
+        assert!(all.iter().any(|line| line.split("  ").nth(1) == Some(sort)), "{sort}: {all:#?}");
+    }
+    // chosen and in another format
+    let follower = Follower::asking(here, &["logs", "--kind", "ends", "--format", "csv"]);
+    follower.waits_for("killed by SIGKILL");
+    let printed = follower.text.lock().unwrap().clone();
+    assert_eq!(printed.lines().count(), 2, "{printed}");
+}
+
 /// From when a second IOC of its name runs, an IOC is shown with its process id, also with what it printed before.
 #[test]
 fn a_line_comes_once_though_another_ioc_of_the_name_begins() {

@@ -243,6 +243,10 @@ fn options_that_do_not_go_together() {
     for (words, reason) in [
         (vec!["logs", "log", "--otlp", "https://x"], "TLS is not spoken"),
         (vec!["logs", "log", "--skip-records", "3"], "--skip-records goes on with sending"),
+        (
+            vec!["logs", "log", "--follow", "--otlp", "http://x:1"],
+            "leave out --follow, or send with iocreplay follow",
+        ),
         (vec!["metrics", "log", "--skip-points", "3"], "--skip-points goes on with sending"),
         (vec!["metrics", "log", "--otlp", "http://x:1", "--format", "otlp"], "leave out --format"),
         (vec!["metrics", "log", "--step", "0s"], "no length of time"),
