@@ -250,6 +250,32 @@ fn a_client_that_cannot_keep_up() {
     assert!(off.len() <= 3, "{off:?}");
 }
 
+/// What ends it may be captured before a note that it lasts, and taken after it: packets wait for each other. No time is left
+/// to be told then, but that it is over is.
+#[test]
+fn a_client_that_keeps_up_again_by_the_time_of_a_note() {
+    for early in [0, 50] {
+        let mut w = counted(0);
+        channel(&mut w, 1, 101, 3);
+        w.client(&message(8, 0, 0, 0, 0, b""));
+        w.wait(1500);
+        // the next packet is a millisecond later than this
+        w.time -= (1 + early) * MS;
+        w.client(&message(9, 0, 0, 0, 0, b""));
+        for _ in 0..3 {
+            w.wait(1500);
+        }
+        let off: Vec<(u32, bool)> = noted(&mut w)
+            .iter()
+            .filter_map(|fact| match fact {
+                Fact::EventsOff(of) => Some((of.times, of.is_off)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(off, [(1, true), (0, false)], "{early} ms before");
+    }
+}
+
 #[test]
 fn an_echo_without_an_answer_in_five_seconds() {
     let mut w = counted(0);

@@ -35,6 +35,8 @@ pub(super) struct Off {
     /// When updates were switched on last.
     pub(super) ended: u64,
     pub(super) noted: u64,
+    /// Whether the last note says that they are off.
+    pub(super) told_off: bool,
 }
 
 #[derive(Debug)]
@@ -155,10 +157,10 @@ impl Circuit {
         }
         if let Some(off) = &mut self.off {
             // at once when it begins and when it ends, and then ever more seldom
-            let is_over_now = off.began.is_none() && off.off > 0;
+            let is_over_now = off.began.is_none() && (off.off > 0 || off.told_off);
             let is_quiet = now.saturating_sub(off.noted) >= SECOND;
             let pause = if off.noted == 0 || is_over_now && is_quiet { 0 } else { 10 * SECOND };
-            let is_due = off.times > 0 || off.began.is_some() || off.off > 0;
+            let is_due = off.times > 0 || off.began.is_some() || is_over_now;
             if is_due && (is_over || now.saturating_sub(off.noted) >= pause) {
                 if let Some(began) = &mut off.began {
                     off.off = off.off.saturating_add(now.saturating_sub(*began));
@@ -173,7 +175,7 @@ impl Circuit {
                 };
                 // that it is over is noted a second or two later
                 let time = if note.is_off { now } else { off.ended.max(off.noted).min(now) };
-                (off.since, off.noted) = (now, now);
+                (off.since, off.noted, off.told_off) = (now, now, note.is_off);
                 out.push(Event { time, fact: Fact::EventsOff(note) });
             }
         }
