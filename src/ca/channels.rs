@@ -40,7 +40,7 @@ struct Slot {
     before: u32,
     next: u32,
     dbr: u16,
-    /// Which of the numbers are known: bits of `CID` and the like; 0 in an empty slot.
+    /// Which of the numbers are known, and what its client may not do: bits of `CID` and the like; 0 in an empty slot.
     known: u8,
     origin: Origin,
     pv: Box<str>,
@@ -50,6 +50,8 @@ const CID: u8 = 1;
 const SID: u8 = 2;
 const DBR: u8 = 4;
 const COUNT: u8 = 8;
+/// What the client may not do: the two bits of ACCESS_RIGHTS, inverted.
+const DENIED: u8 = 3 << 4;
 const IN_USE: u8 = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +118,7 @@ impl Slot {
     fn set(&mut self, channel: &Channel) {
         let bit = |known: bool, bit: u8| if known { bit } else { 0 };
         self.known = IN_USE
+            | self.known & DENIED
             | bit(channel.cid.is_some(), CID)
             | bit(channel.sid.is_some(), SID)
             | bit(channel.dbr.is_some(), DBR)
@@ -189,6 +192,16 @@ impl Channels {
             self.link(place.0);
         }
         Some(id)
+    }
+
+    /// Takes the rights that a server tells of a channel (1: to read, 2: to write; a client has both until it is told).
+    /// Returns the channel's number if they are others than before.
+    pub fn restrict(&mut self, place: Place, rights: u16) -> Option<ChannelId> {
+        let slot = self.slots.get_mut(place.0 as usize)?;
+        let denied = (!rights as u8) << 4 & DENIED;
+        let is_new = slot.known & DENIED != denied;
+        slot.known = slot.known & !DENIED | denied;
+        is_new.then_some(slot.id)
     }
 
     /// Adds a channel and reports it; its number is given here. Forgets another if there are too many.

@@ -142,7 +142,7 @@ impl ChannelAccess {
                 let message = (time, header, payload);
                 match side {
                     Side::Client => traffic.request(id, end, message, &shared.channels, out),
-                    Side::Server => traffic.answer(id, end, message, &shared.channels, out),
+                    Side::Server => traffic.answer(id, end, message, &mut shared.channels, out),
                 }
             }
         };

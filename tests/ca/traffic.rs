@@ -227,6 +227,45 @@ fn refusals_rights_and_the_ends_of_channels() {
     assert_eq!(facts.iter().filter_map(of).collect::<Vec<_>>(), expected);
 }
 
+/// Rights are told of any number of channels, and when they are given back; those of ended channels take no room.
+#[test]
+fn rights_of_many_channels() {
+    let mut w = counted(0);
+    let told = |w: &mut Wire| -> Vec<u16> {
+        let of = |fact| if let Fact::AccessRights(of) = fact { Some(of.rights) } else { None };
+        noted(w).into_iter().filter_map(of).collect()
+    };
+    let all: Vec<u32> = (1..=4200).collect();
+    let parts = || all.chunks(20);
+    let each = |part: &[u32], of: &dyn Fn(u32) -> Vec<u8>| -> Vec<u8> {
+        part.iter().flat_map(|cid| of(*cid)).collect()
+    };
+    for part in parts() {
+        w.client(&each(part, &|cid| named(18, cid, 13, &format!("PV{cid}"))));
+        w.server(&each(part, &|cid| message(22, 0, 0, cid, 1, b"")));
+        w.server(&each(part, &|cid| message(18, 6, 1, cid, 10_000 + cid, b"")));
+    }
+    assert_eq!(told(&mut w), vec![1; 4200]);
+    for part in parts() {
+        w.server(&each(part, &|cid| message(22, 0, 0, cid, 1, b"")));
+    }
+    assert_eq!(told(&mut w), [], "nothing new");
+    for part in parts() {
+        w.server(&each(part, &|cid| message(22, 0, 0, cid, 3, b"")));
+    }
+    assert_eq!(told(&mut w), vec![3; 4200]);
+    // as a gateway does: it closes them, and opens others
+    for part in parts() {
+        w.server(&each(part, &|cid| message(22, 0, 0, cid, 0, b"")));
+        w.client(&each(part, &|cid| message(12, 0, 0, 10_000 + cid, cid, b"")));
+    }
+    assert_eq!(told(&mut w), vec![0; 4200]);
+    channel(&mut w, 9001, 29_001, 3);
+    assert_eq!(told(&mut w), [], "what the channel before it had is forgotten");
+    channel(&mut w, 9002, 29_002, 2);
+    assert_eq!(told(&mut w), [2]);
+}
+
 #[test]
 fn a_client_that_cannot_keep_up() {
     let mut w = counted(0);

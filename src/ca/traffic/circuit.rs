@@ -1,9 +1,7 @@
 //! The counts of one circuit, and how they are noted.
 
-use std::collections::BTreeMap;
-
 use iocrec_log::event::{
-    AccessRights, CaError, ChannelId, CircuitId, CircuitTraffic, EchoLate, Event, EventsOff, Fact, Message,
+    CaError, ChannelId, CircuitId, CircuitTraffic, EchoLate, Event, EventsOff, Fact, Message,
 };
 
 use super::counted::{Place, Subscription};
@@ -16,9 +14,8 @@ use crate::keyed::KeyedMap;
 /// Time after which libca calls a server unresponsive that does not answer an ECHO (CA_ECHO_TIMEOUT).
 pub(super) const PATIENCE: u64 = 5 * SECOND;
 
-/// Kinds of errors of one circuit; channels of one circuit with restricted rights; bytes of an error's text.
+/// Kinds of errors of one circuit; bytes of an error's text.
 const MAX_ERRORS: usize = 8;
-const MAX_RESTRICTED: usize = 4096;
 const MAX_TEXT: usize = 200;
 
 /// Kinds of messages.
@@ -69,8 +66,6 @@ pub(super) struct Circuit {
     pub(super) echoed: u64,
     pub(super) errors: Vec<Errors>,
     pub(super) priority: u16,
-    /// Channels whose clients may not both read and write.
-    pub(super) restricted: BTreeMap<ChannelId, u16>,
     /// Subscriptions, by the client's numbers.
     pub(super) subscriptions: KeyedMap<u32, Subscription>,
     /// Where their updates are counted; `None` before the first.
@@ -96,7 +91,6 @@ impl Circuit {
             echoed: 0,
             errors: Vec::new(),
             priority: 0,
-            restricted: BTreeMap::new(),
             subscriptions: KeyedMap::default(),
             place: None,
             stall: None,
@@ -233,28 +227,6 @@ impl Circuit {
             // still counted as messages
             None => {}
         }
-    }
-
-    pub(super) fn rights(
-        &mut self,
-        id: CircuitId,
-        time: u64,
-        channel: ChannelId,
-        rights: u32,
-        out: &mut Vec<Event>,
-    ) {
-        let rights = u16::try_from(rights & 3).unwrap_or(3);
-        let before = self.restricted.get(&channel).copied().unwrap_or(3);
-        if rights == before || self.restricted.len() >= MAX_RESTRICTED {
-            return;
-        }
-        if rights == 3 {
-            self.restricted.remove(&channel);
-        } else {
-            self.restricted.insert(channel, rights);
-        }
-        let fact = Fact::AccessRights(AccessRights { channel, circuit: id, rights });
-        out.push(Event { time, fact });
     }
 }
 

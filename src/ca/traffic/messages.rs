@@ -1,6 +1,6 @@
 //! Messages of either side: what each counts as.
 
-use iocrec_log::event::{Address, CircuitId, CircuitPriority, EchoLate, Event, Fact, Message};
+use iocrec_log::event::{AccessRights, Address, CircuitId, CircuitPriority, EchoLate, Event, Fact, Message};
 
 use super::circuit::{Off, PATIENCE};
 use super::counted::{Ended, Place, Subscription};
@@ -112,7 +112,7 @@ impl Traffic {
         id: CircuitId,
         end: &End,
         (time, header, payload): (u64, &Header, &[u8]),
-        channels: &Channels,
+        channels: &mut Channels,
         out: &mut Vec<Event>,
     ) {
         if matches!(header.command, SEARCH | NOT_FOUND) {
@@ -152,8 +152,11 @@ impl Traffic {
             SERVER_DISCONN => Message::Disconnect,
             NOT_FOUND => Message::NotFound,
             ACCESS_RIGHTS => {
-                if let Some(channel) = by_cid(header.p1) {
-                    circuit.rights(id, time, channel, header.p2, out);
+                let rights = u16::try_from(header.p2 & 3).unwrap_or(3);
+                let place = channels.by_cid(id, header.p1);
+                if let Some(channel) = place.and_then(|place| channels.restrict(place, rights)) {
+                    let fact = Fact::AccessRights(AccessRights { channel, circuit: id, rights });
+                    out.push(Event { time, fact });
                 }
                 Message::Other
             }
