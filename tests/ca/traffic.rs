@@ -289,6 +289,25 @@ fn a_client_that_cannot_keep_up() {
     assert!(off.len() <= 3, "{off:?}");
 }
 
+/// Each circuit that is open has its notes, however many there are.
+#[test]
+fn a_client_among_many_that_cannot_keep_up() {
+    let mut w = Wire::new();
+    w.decoder.count_traffic();
+    for port in 1..=2600 {
+        w.use_port(port);
+        w.handshake();
+        w.client(&[version(), named(18, 5, 13, "A")].concat());
+        w.server(&message(18, 6, 1, 5, 7, b""));
+    }
+    noted(&mut w);
+    w.client(&message(8, 0, 0, 0, 0, b""));
+    w.wait(1500);
+    let of = |fact| if let Fact::EventsOff(of) = fact { Some(of.circuit) } else { None };
+    let off: Vec<_> = noted(&mut w).into_iter().filter_map(of).collect();
+    assert_eq!(off, [2600]);
+}
+
 /// What ends it may be captured before a note that it lasts, and taken after it: packets wait for each other. No time is left
 /// to be told then, but that it is over is.
 #[test]

@@ -32,9 +32,9 @@ const BRIEF: u64 = SECOND;
 const LONG: u64 = 5 * SECOND;
 /// Channels noted when their circuit ends.
 const NOTED_AT_END: usize = 20;
-/// Circuits and channels that are counted. A channel takes some 100 bytes, and only those with gets and new
-/// subscriptions are counted.
-const MAX_CIRCUITS: usize = 2048;
+/// Circuits and channels that are counted: all circuits that are kept, which take some 400 bytes each. A channel takes some
+/// 100 bytes, and only those with gets, updates and new subscriptions are counted.
+const MAX_CIRCUITS: usize = 4096;
 const MAX_CHANNELS: usize = 4096;
 
 /// The ends of a circuit, and the namespace in which it was captured.
