@@ -231,11 +231,13 @@ impl Protocol for ChannelAccess {
         let is_recognized = circuit.id().is_some();
         let (gap, unframed) = circuit.sides.delivered(side, is_recognized);
         let forgotten = std::mem::take(&mut self.shared.channels.forgotten);
+        let uncounted = self.traffic.as_mut().map_or(0, |traffic| std::mem::take(&mut traffic.uncounted));
         let (kind, unframed) = match unframed {
             Unframed::Own(bytes) => (Kind::Unframed, bytes),
             Unframed::Foreign(bytes, _) => (Kind::Foreign, bytes),
         };
-        for (kind, count) in [(Kind::Channels, forgotten), (Kind::Gap, gap), (kind, unframed)] {
+        let (forgotten, uncounted) = ((Kind::Channels, forgotten), (Kind::Uncounted, uncounted));
+        for (kind, count) in [forgotten, uncounted, (Kind::Gap, gap), (kind, unframed)] {
             self.losses.add(kind, count, time, client, server);
         }
     }
@@ -288,7 +290,7 @@ impl Protocol for ChannelAccess {
     fn on_tick(&mut self, now: u64, out: &mut Vec<Event>) {
         self.losses.report(now, out);
         if let Some(traffic) = &mut self.traffic {
-            traffic.tick(now, out);
+            traffic.tick(now, &self.shared.channels, out);
         }
     }
 

@@ -15,6 +15,8 @@ pub enum Kind {
     Circuits,
     /// Channels that had to be forgotten while open.
     Channels,
+    /// Subscriptions whose updates are not counted.
+    Uncounted,
     /// Segments of data that are not believed.
     ForgedData,
     /// Segments of clients on connections of which the server has shown nothing.
@@ -34,6 +36,7 @@ impl losses::Kind for Kind {
         Kind::Foreign,
         Kind::Circuits,
         Kind::Channels,
+        Kind::Uncounted,
         Kind::ForgedData,
         Kind::Unconfirmed,
         Kind::ChangedData,
@@ -48,6 +51,7 @@ impl losses::Kind for Kind {
             Kind::Foreign => "bytes of something else than Channel Access, ignored",
             Kind::Circuits => "circuits forgotten: more are open than are kept",
             Kind::Channels => "channels forgotten: more are open than are kept",
+            Kind::Uncounted => "subscriptions whose updates are not counted: more are open than are kept",
             Kind::ForgedData => {
                 "TCP segments not believed: they fit neither what was sent nor what was acknowledged"
             }

@@ -471,6 +471,60 @@ fn messages_and_bytes_are_counted() {
     );
 }
 
+/// Opens a channel for each number, with a monitor.
+fn monitored(w: &mut Wire, numbers: std::ops::Range<u32>) {
+    let numbers: Vec<u32> = numbers.collect();
+    for part in numbers.chunks(20) {
+        let each = |of: &dyn Fn(u32) -> Vec<u8>| part.iter().flat_map(|cid| of(*cid)).collect::<Vec<u8>>();
+        w.client(&each(&|cid| named(18, cid, 13, &format!("PV{cid}"))));
+        w.server(&each(&|cid| message(18, 6, 1, cid, 10_000 + cid, b"")));
+        w.client(&each(&|cid| message(1, 20, 1, 10_000 + cid, 50_000 + cid, &[0; 16])));
+    }
+}
+
+/// An archiver's busiest channel may be that to which it subscribed last.
+#[test]
+fn updates_of_a_client_with_many_monitors() {
+    let mut w = counted(0);
+    monitored(&mut w, 0..1100);
+    noted(&mut w);
+    for _ in 0..500 {
+        w.server(&message(1, 6, 1, 1, 51_099, &[0; 8]));
+    }
+    w.wait(2000);
+    w.decoder.finish(w.time, &mut w.out);
+    let of = |fact: &Fact| if let Fact::ChannelTraffic(of) = fact { Some(of.updates) } else { None };
+    let facts = noted(&mut w);
+    assert_eq!(facts.iter().filter_map(of).max(), Some(500));
+    assert!(!facts.iter().any(|fact| matches!(fact, Fact::Loss(_))), "{facts:?}");
+}
+
+/// What has no room is said. Subscriptions of channels that have ended take none, whether or not the client cancels them.
+#[test]
+fn subscriptions_without_end() {
+    let mut w = counted(0);
+    monitored(&mut w, 0..5000);
+    w.wait(1100);
+    let lost = |w: &mut Wire| -> u64 {
+        let of = |fact| match fact {
+            Fact::Loss(loss) if loss.cause.starts_with("subscriptions") => Some(loss.count),
+            _ => None,
+        };
+        noted(w).into_iter().filter_map(of).sum()
+    };
+    assert_eq!(lost(&mut w), 5000 - 4096, "a circuit may have half of the room");
+    let all: Vec<u32> = (0..5000).collect();
+    for part in all.chunks(20) {
+        let clear = part.iter().flat_map(|cid| message(12, 0, 0, 10_000 + cid, *cid, b""));
+        w.client(&clear.collect::<Vec<u8>>());
+    }
+    w.wait(61_000);
+    monitored(&mut w, 5000..9000);
+    w.wait(1100);
+    w.decoder.finish(w.time, &mut w.out);
+    assert_eq!(lost(&mut w), 0);
+}
+
 #[test]
 fn what_is_not_looked_at_makes_a_lower_bound() {
     let mut w = counted(0);

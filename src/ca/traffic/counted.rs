@@ -40,6 +40,8 @@ impl Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subscription {
     pub(super) channel: ChannelId,
+    /// The server's number of the channel.
+    pub(super) sid: u32,
     pub(super) counted: Option<Counted>,
 }
 
@@ -83,11 +85,8 @@ impl Traffic {
         if only.is_none() {
             place.missed = Some(missed);
         }
-        for (&number, subscription) in &mut circuit.subscriptions {
-            if only.is_some_and(|only| only != number) {
-                continue;
-            }
-            let Some(found) = counts.of(place.connection, number) else { continue };
+        let take: &mut dyn FnMut(u32, &mut Subscription) = &mut |number, subscription| {
+            let Some(found) = counts.of(place.connection, number) else { return };
             let before = subscription.counted.replace(found).unwrap_or_default();
             if ended.is_some() {
                 counts.forget(place.connection, number);
@@ -98,7 +97,7 @@ impl Traffic {
             circuit.sent.counted(bytes);
             let is_noted = self.channels.contains_key(&channel);
             if !is_noted && (updates == 0 || self.channels.len() >= MAX_CHANNELS) {
-                continue;
+                return;
             }
             let channel = self.channels.entry(channel).or_insert(Channel {
                 circuit: id,
@@ -109,6 +108,15 @@ impl Traffic {
             filtered.updates = filtered.updates.saturating_add(updates.into());
             filtered.bytes = filtered.bytes.saturating_add(bytes);
             filtered.whole &= whole;
+        };
+        match only {
+            // a client may end thousands, one by one
+            Some(number) => {
+                if let Some(subscription) = circuit.subscriptions.get_mut(&number) {
+                    take(number, subscription);
+                }
+            }
+            None => circuit.subscriptions.iter_mut().for_each(|(number, of)| take(*number, of)),
         }
         if matches!(ended, Some(Ended::Circuit)) {
             counts.forget_missed(place.connection);

@@ -4,7 +4,7 @@ use iocrec_log::event::{AccessRights, Address, CircuitId, CircuitPriority, EchoL
 
 use super::circuit::{Off, PATIENCE};
 use super::counted::{Ended, Place, Subscription};
-use super::{End, Traffic};
+use super::{End, Traffic, MAX_SUBSCRIPTIONS};
 use crate::ca::channels::Channels;
 use crate::ca::message::{
     self, Header, ACCESS_RIGHTS, CLEAR_CHANNEL, CREATE_CHAN, CREATE_CH_FAIL, ECHO, ERROR, EVENTS_OFF,
@@ -12,9 +12,6 @@ use crate::ca::message::{
     WRITE_NOTIFY,
 };
 use crate::net::udp::searches::{Answer, Asking};
-
-/// Subscriptions of one circuit that are counted.
-const MAX_SUBSCRIPTIONS: usize = 1024;
 
 impl Traffic {
     /// Takes a message from a client.
@@ -35,14 +32,20 @@ impl Traffic {
         if header.command == EVENT_CANCEL {
             self.take_counts(id, Some(Ended::Subscription(header.p2)));
         }
+        let left = MAX_SUBSCRIPTIONS.saturating_sub(self.subscriptions);
         let Some(circuit) = self.circuit(id, time) else { return };
+        let before = circuit.subscriptions.len();
+        let mut uncounted = false;
         let mut used = None;
         let message = match header.command {
             EVENT_ADD => {
                 used = channel(header.p1);
-                if let Some(channel) = used.filter(|_| circuit.subscriptions.len() < MAX_SUBSCRIPTIONS) {
+                let has_room = before < left || circuit.subscriptions.contains_key(&header.p2);
+                uncounted = used.is_some() && !has_room;
+                if let Some(channel) = used.filter(|_| has_room) {
                     circuit.place.get_or_insert_with(|| Place::of(end));
-                    circuit.subscriptions.insert(header.p2, Subscription { channel, counted: None });
+                    let subscription = Subscription { channel, sid: header.p1, counted: None };
+                    circuit.subscriptions.insert(header.p2, subscription);
                 }
                 Message::Subscribe
             }
@@ -95,6 +98,9 @@ impl Traffic {
             _ => Message::Other,
         };
         circuit.count(message);
+        let after = circuit.subscriptions.len();
+        self.subscriptions = (self.subscriptions + after).saturating_sub(before);
+        self.uncounted += u64::from(uncounted);
         if let Some(used) = used {
             if let Some(channel) = self.channel(used, id, time) {
                 let count = match message {

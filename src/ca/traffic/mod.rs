@@ -12,6 +12,7 @@ mod stall;
 
 use iocrec_log::event::{Address, ChannelId, ChannelTraffic, CircuitId, EchoLate, Event, Fact};
 
+use crate::ca::channels::Channels;
 use crate::ca::datagrams::FACTS;
 use crate::keyed::KeyedMap;
 
@@ -36,6 +37,9 @@ const NOTED_AT_END: usize = 20;
 /// 100 bytes, and only those with gets, updates and new subscriptions are counted.
 const MAX_CIRCUITS: usize = 4096;
 const MAX_CHANNELS: usize = 4096;
+/// Subscriptions of all circuits whose updates are counted. One takes some 50 bytes. A circuit has no more than it leaves to
+/// the others.
+const MAX_SUBSCRIPTIONS: usize = 8192;
 
 /// The ends of a circuit, and the namespace in which it was captured.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +69,10 @@ struct Channel {
 pub struct Traffic {
     circuits: KeyedMap<CircuitId, Circuit>,
     channels: KeyedMap<ChannelId, Channel>,
+    /// Subscriptions of all circuits that are counted.
+    subscriptions: usize,
+    /// Subscriptions for which there was no room, not yet reported.
+    pub uncounted: u64,
     /// Counts of updates, by namespace.
     sources: Vec<Source>,
     /// Searches on circuits to name servers.
@@ -79,6 +87,8 @@ impl Default for Traffic {
         Traffic {
             circuits: KeyedMap::default(),
             channels: KeyedMap::default(),
+            subscriptions: 0,
+            uncounted: 0,
             sources: Vec::new(),
             searches,
             noted: 0,
@@ -125,6 +135,7 @@ impl Traffic {
             self.note_channels(time, NOTED_AT_END, Some(id), out);
         }
         let Some(mut circuit) = self.circuits.remove(&id) else { return };
+        self.subscriptions = self.subscriptions.saturating_sub(circuit.subscriptions.len());
         circuit.window(id, time, false, out);
         circuit.note_unusual(id, time, true, out);
         if circuit.is_worth_noting() && time.saturating_sub(circuit.opened) >= BRIEF {
@@ -133,8 +144,8 @@ impl Traffic {
         self.channels.retain(|_, channel| channel.circuit != id);
     }
 
-    /// Notes what is due. Call it some times a second.
-    pub fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
+    /// Notes what is due. Call it some times a second. `channels`: those that are open.
+    pub fn tick(&mut self, now: u64, channels: &Channels, out: &mut Vec<Event>) {
         if now.saturating_sub(self.checked) < SECOND {
             return;
         }
@@ -146,6 +157,17 @@ impl Traffic {
         if now.saturating_sub(self.noted) >= NOTE {
             self.noted = now;
             self.note(now, NOTED, out);
+            self.forget_ended(channels);
+        }
+    }
+
+    /// Forgets subscriptions of channels that have ended: not all clients cancel them, and servers that end channels don't.
+    fn forget_ended(&mut self, channels: &Channels) {
+        self.subscriptions = 0;
+        for (id, circuit) in &mut self.circuits {
+            let number = |sid| channels.by_sid(*id, sid).and_then(|place| channels.id(place));
+            circuit.subscriptions.retain(|_, of| number(of.sid) == Some(of.channel));
+            self.subscriptions += circuit.subscriptions.len();
         }
     }
 
