@@ -21,8 +21,15 @@ struct Counting<'a> {
     /// Those of Channel Access, and those of PVAccess.
     puts: [u64; 2],
     circuits: [Circuits; 2],
-    /// Bytes of streams that were lost.
-    lost: u64,
+    lost: Lost,
+}
+
+/// What was lost of streams.
+#[derive(Clone, Copy, Default)]
+struct Lost {
+    bytes: u64,
+    /// What is not counted by bytes: segments that are not believed, packets that are not decoded, and the like.
+    others: u64,
 }
 
 /// Counts circuits of a protocol. Their numbers grow, and one is reported again when its client says who it is.
@@ -49,7 +56,11 @@ impl Sink for Counting<'_> {
             Fact::PvaPut(_) => self.puts[1] += 1,
             Fact::Circuit(circuit) if circuit.id < pva::FIRST_ID => ca.notice(circuit.id),
             Fact::Circuit(circuit) => pva.notice(circuit.id),
-            Fact::Loss(loss) if loss.source == LossSource::Stream => self.lost += loss.count,
+            Fact::Loss(loss) if loss.source == LossSource::Stream => {
+                // its cause goes on from the number
+                let is_bytes = loss.cause.starts_with("bytes");
+                *if is_bytes { &mut self.lost.bytes } else { &mut self.lost.others } += loss.count;
+            }
             _ => {}
         }
         self.sink.push(event);
@@ -78,7 +89,7 @@ pub struct Finished {
     names: String,
     puts: [u64; 2],
     circuits: [u64; 2],
-    lost: u64,
+    lost: Lost,
 }
 
 /// Reads capture files into a sink.
@@ -92,10 +103,17 @@ pub fn read(
         [one] => one.name().to_owned(),
         several => format!("{} files", several.len()),
     };
-    let mut counting = Counting { sink, puts: [0; 2], circuits: [Circuits::default(); 2], lost: 0 };
+    let mut counting =
+        Counting { sink, puts: [0; 2], circuits: [Circuits::default(); 2], lost: Lost::default() };
     let outcome = reading::read(options, files, clock, &mut counting, &mut complain);
     let Counting { puts, circuits, lost, .. } = counting;
     Finished { outcome, names, puts, circuits: circuits.map(|circuits| circuits.count), lost }
+}
+
+/// What there is any of, in words.
+fn told(counts: &[(u64, &str)]) -> Vec<String> {
+    let some = counts.iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, what)| format!("{count} {what}")).collect()
 }
 
 impl Finished {
@@ -137,33 +155,36 @@ impl Finished {
         let s = plural(packets);
         let mut lines = vec![format!("{}: {packets} packet{s} in {seconds:.3} s{part}", self.names)];
         let losses = [
-            (self.lost, "bytes of their streams"),
+            (self.lost.bytes, "bytes of their streams"),
+            (self.lost.others, "segments not believed, packets not decoded or the like (iocreplay info)"),
             (self.outcome.dropped, "packets by the capturing program"),
             (self.outcome.errors.len() as u64, "files beyond what can be read"),
         ];
-        let lost: Vec<String> = losses
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
+        let lost = told(&losses);
         let lost = if lost.is_empty() { "none".into() } else { lost.join(", ") };
-        let [ca, pva] = [0, 1].map(|at| {
+        let [mut ca, mut pva] = [0, 1].map(|at| {
             let count = |of: [u64; 2]| of.get(at).copied().unwrap_or(0);
             (count(decoded), count(self.circuits), count(self.puts))
         });
+        // what was found there tells what they are
+        let (shared, mut of_both) = (self.outcome.shared, 0);
+        if pva.1 > 0 {
+            ca.0 = ca.0.saturating_sub(shared);
+            *if ca.1 > 0 { &mut of_both } else { &mut pva.0 } += shared;
+        }
         let datagrams = self.outcome.datagrams;
+        let has_pva = pva.0 + pva.1 > 0;
         let mut found = Vec::new();
-        if ca.0 + datagrams > 0 || pva.0 == 0 {
+        if ca.0 + ca.1 > 0 || !has_pva {
             let (packets, circuits, puts) = ca;
             found.push(format!(
-                "{packets} packet{} of Channel Access, {circuits} circuit{}, {puts} put{}, {datagrams} datagram{}",
+                "{packets} packet{} of Channel Access, {circuits} circuit{}, {puts} put{}",
                 plural(packets),
                 plural(circuits),
-                plural(puts),
-                plural(datagrams)
+                plural(puts)
             ));
         }
-        if pva.0 > 0 {
+        if has_pva {
             let (packets, circuits, puts) = pva;
             found.push(format!(
                 "{packets} packet{} of PVAccess, {circuits} circuit{}, {puts} puts and calls",
@@ -171,6 +192,7 @@ impl Finished {
                 plural(circuits)
             ));
         }
+        found.extend(told(&[(of_both, "on ports of both"), (datagrams, "of searches and beacons")]));
         lines.push(format!("{}; losses: {lost}", found.join("; ")));
         if self.outcome.cut > 0 {
             lines.push(format!(
@@ -187,11 +209,7 @@ impl Finished {
             (self.outcome.fragments, "in fragments of which some are missing"),
             (self.outcome.tunnels, "of tunnels without IP inside"),
         ];
-        let mut others: Vec<String> = others
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
+        let mut others = told(&others);
         let links = self.outcome.unknown_links.iter();
         others.extend(links.map(|(link, count)| format!("{count} of link type {link}, which is unknown")));
         if !others.is_empty() {
@@ -222,5 +240,53 @@ impl Finished {
             ));
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::Loss;
+
+    struct Nowhere;
+
+    impl Sink for Nowhere {
+        fn push(&mut self, _: Event) {}
+        fn tick(&mut self, _: u64) {}
+    }
+
+    /// What is said of packets of Channel Access and of PVAccess, of which so many of ports of both; circuits and puts of each.
+    fn said(packets: [u64; 2], shared: u64, circuits: [u64; 2], puts: [u64; 2]) -> String {
+        let outcome = Outcome { packets: 200, decoded: packets, shared, ..Outcome::default() };
+        let finished = Finished { outcome, names: "it".into(), puts, circuits, lost: Lost::default() };
+        finished.lines().swap_remove(1)
+    }
+
+    #[test]
+    fn what_was_found_on_a_named_port_is_told() {
+        let none = "0 packets of Channel Access, 0 circuits, 0 puts; losses: none";
+        assert_eq!(said([0, 0], 0, [0, 0], [0, 0]), none);
+        let ca = "160 packets of Channel Access, 4 circuits, 40 puts";
+        let pva = "160 packets of PVAccess, 20 circuits, 40 puts and calls";
+        assert_eq!(said([160, 0], 160, [4, 0], [40, 0]), format!("{ca}; losses: none"));
+        assert_eq!(said([160, 0], 160, [0, 20], [0, 40]), format!("{pva}; losses: none"));
+        assert_eq!(said([160, 160], 0, [4, 20], [40, 40]), format!("{ca}; {pva}; losses: none"));
+        let both = said([190, 160], 30, [4, 20], [40, 40]);
+        assert_eq!(both, format!("{ca}; {pva}; 30 on ports of both; losses: none"));
+    }
+
+    #[test]
+    fn only_bytes_are_lost_bytes() {
+        let mut counting = Counting {
+            sink: &mut Nowhere,
+            puts: [0; 2],
+            circuits: [Circuits::default(); 2],
+            lost: Lost::default(),
+        };
+        for (count, cause) in [(7, "bytes were not captured"), (5, "TCP resets not believed"), (0, "bytes")] {
+            let loss = Loss { source: LossSource::Stream, count, since: 0, cause: cause.into() };
+            counting.push(Event { time: 0, fact: Fact::Loss(loss) });
+        }
+        assert_eq!((counting.lost.bytes, counting.lost.others), (7, 5));
     }
 }

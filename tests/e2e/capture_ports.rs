@@ -105,6 +105,10 @@ fn a_port_that_served_both_one_after_the_other() {
         let all: Vec<_> = of_older.iter().map(|put| put[3].clone()).collect();
         assert!(numbers == all || named.is_empty() && numbers.is_empty(), "{named:?}: {without:#?}");
         let losses = said(&output);
+        let of = |protocol: &str| puts.iter().filter(|put| put["protocol"] == protocol).count();
+        for count in [format!(", {} puts;", of("ca")), format!(", {} puts and calls;", of("pva"))] {
+            assert!(losses.contains(&count), "{named:?}: {count} {losses}");
+        }
         let losses = losses.lines().filter(|line| line.contains("loss") && !line.contains("losses: none"));
         assert_eq!(losses.collect::<Vec<_>>(), [""; 0], "{named:?}");
     }

@@ -12,9 +12,11 @@ pub struct Outcome {
     pub packets: u64,
     /// Those of connections of Channel Access, and of PVAccess.
     pub decoded: [u64; 2],
+    /// Those on ports that may be of both, as ports that were named are: counted as of Channel Access.
+    pub shared: u64,
     /// TCP of other connections.
     pub other_tcp: u64,
-    /// Datagrams of Channel Access.
+    /// Datagrams of both.
     pub datagrams: u64,
     /// Other UDP.
     pub udp: u64,

@@ -113,10 +113,12 @@ impl CaptureFiles {
         let has = |service| {
             [segment.source, segment.destination].iter().any(|end| self.flows.ports().has(service, end.port))
         };
-        // as the decoders share them: the first that serves the port
-        let is_pva = !has(&ca::SERVICE) && has(&pva::SERVICE);
+        let (is_ca, is_pva) = (has(&ca::SERVICE), has(&pva::SERVICE));
         let [ca, pva] = &mut outcome.decoded;
-        *if is_pva { pva } else { ca } += packets;
+        *if is_pva && !is_ca { pva } else { ca } += packets;
+        if is_pva && is_ca {
+            outcome.shared += packets;
+        }
     }
 
     /// Loopback addresses are each machine's own, but the file does not say whose an interface is.
