@@ -232,6 +232,45 @@ fn every_kind_of_line_in_every_format() {
     assert!(!text.contains("server 10.0.0.7:5064 started"), "it may be older than the recorder");
 }
 
+/// What servers of PVAccess refuse, and what they say to people.
+#[test]
+fn refusals_and_messages_of_pvaccess() {
+    let mut events = circuit(5, 11, address(5, 42_001));
+    events.push(channel(5, 11, 11, "T:AO"));
+    let said = [
+        (Some(11), 11, 2, "read only"),
+        (Some(11), 11, 2, "read only"),
+        (None, 17, 2, "no field"),
+        (None, 18, 1, "careful"),
+        (None, 18, 0, "hello"),
+        (None, 9, 3, "nobody"),
+        (Some(11), 7, 2, "no such channel"),
+    ];
+    for (second, (channel, command, level, text)) in (10..).zip(said) {
+        let said = PvaMessage { circuit: 11, channel, command, level, text: text.into() };
+        events.push((second * SECOND, Fact::PvaMessage(said)));
+    }
+    let directory = log_of(events);
+    let told: Vec<String> = rows(directory.path(), &["--kind", "error"])
+        .iter()
+        .map(|row| {
+            let keys = ["protocol", "reason", "count", "pv", "text"];
+            keys.map(|key| row[key].to_string()).join(" ")
+        })
+        .collect();
+    let expected = [
+        r#""pva" "error" 2 "T:AO" "to a put: read only""#,
+        r#""pva" "error" 1 null "to a question for a type: no field""#,
+        r#""pva" "warning" 1 null "by a message: careful""#,
+        r#""pva" "fatal_error" 1 null "to the name of the user: nobody""#,
+    ];
+    assert_eq!(told, expected);
+    let refused = rows(directory.path(), &["--kind", "channel_refused"]);
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    let text = works(directory.path(), &[]);
+    assert!(text.contains("with an error 2 times; to a put: read only"), "{text}");
+}
+
 /// What is known of names whose answers were not seen: who serves them since when, and never that nobody does.
 #[test]
 fn an_answer_that_was_not_seen() {

@@ -221,6 +221,11 @@ fn everything_that_is_asked_for() {
     w.client(&request(11, 2, 10, 8, NO_OPTIONS));
     w.server(&answer(11, 10, 8, &[&[2][..], &string("read only"), &[0]].concat()));
     w.server(&message(0x40, 18, &[&hex("03000000 01")[..], &string("careful")].concat()));
+    // no such field, and one that there is
+    w.client(&message(0, 17, &[&hex("02000000 0b000000")[..], &string("odd")].concat()));
+    w.server(&message(0x40, 17, &[&hex("0b000000 02")[..], &string("no field"), &[0]].concat()));
+    w.client(&message(0, 17, &[&hex("02000000 0b000000")[..], &string("value")].concat()));
+    w.server(&message(0x40, 17, &[&hex("0b000000 ff")[..], WHOLE].concat()));
     let facts: Vec<String> = w.facts().into_iter().filter(|fact| !fact.starts_with("type")).collect();
     let expected = [
         "Get answered 0 \"\": [1] 10 0102000000000000f83f",
@@ -239,6 +244,7 @@ fn everything_that_is_asked_for() {
         "channel 2 ends",
         "message 11 of Some(1), level 2: read only",
         "message 18 of Some(1), level 1: careful",
+        "message 17 of None, level 2: no field",
     ];
     let plain = |fact: &str| -> String {
         // numbers of types are those of an order that does not matter

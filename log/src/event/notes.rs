@@ -81,7 +81,7 @@ pub struct PvaMessage {
     /// The channel that it concerns, where known.
     pub channel: Option<ChannelId>,
     /// The message that it answers or is: 7 a channel was refused, 9 a user, 11 to 20 the preparation of a request (as
-    /// PVAccess numbers its commands), 18 a message.
+    /// PVAccess numbers its commands), 17 a question for a type, 18 a message.
     pub command: u16,
     /// 1 warning, 2 error, 3 fatal error; of a message 0 information.
     pub level: u16,

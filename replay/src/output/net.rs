@@ -240,7 +240,15 @@ fn what(line: &NetLine, zone: &Zone) -> String {
             let what = counted(line.count, "segment");
             format!("{} had to send {what} again to {device}, in all until {last}", line.ioc)
         }
-        Kind::Error => format!("{server} answered {who} with {} {times}", line.reason),
+        Kind::Error => {
+            let what = match line.reason {
+                "warning" => "a warning",
+                "error" => "an error",
+                "fatal_error" => "a fatal error",
+                other => other,
+            };
+            format!("{server} answered {who} with {what} {times}")
+        }
         Kind::Traffic => format!("between {who} and {server} until {last}"),
         Kind::Monitored => {
             let until = match line.going_on {

@@ -150,9 +150,8 @@ impl Session {
             }
             GET_FIELD => {
                 cursor.u32()?;
-                if cursor.status()?.is_success() {
-                    self.from_server.read(cursor, context.types)?;
-                }
+                self.judge(time, command, None, cursor, context)?;
+                self.from_server.read(cursor, context.types)?;
             }
             GET..=MONITOR | PROCESS | RPC => {
                 let (ioid, subcommand) = (cursor.u32()?, cursor.u8()?);

@@ -34,6 +34,8 @@ struct Open {
     process_ended: Option<(i64, &'static str)>,
     off: Off,
     errors: BTreeMap<(u16, u32), Counted>,
+    /// The same of PVAccess, and warnings: by command and level.
+    messages: BTreeMap<(u16, u16), Counted>,
     refused: BTreeMap<(Kind, &'static str), Counted>,
     rights: Rights,
     traffic: Option<Traffic>,
@@ -234,6 +236,17 @@ impl Circuits {
                     open.refused.entry(key).or_default().add(1, wall, wall, pv, &mut self.room);
                 }
             }
+            // information is for people who ask for it
+            Fact::PvaMessage(of) if of.level > 0 => {
+                let channel = of.channel.and_then(|channel| reading.context.channel(channel));
+                let Some(open) = self.open.get_mut(&of.circuit) else { return };
+                if open.messages.len() < 1000 {
+                    let counted = open.messages.entry((of.command, of.level)).or_default();
+                    let pv = channel.map(|channel| channel.pv.as_str());
+                    counted.add(1, wall, wall, pv, &mut self.room);
+                    counted.text.clone_from(&of.text);
+                }
+            }
             Fact::PvaMonitor(of) => self.monitor(reading, wall, of),
             Fact::CaError(of) => {
                 let channel = of.channel.and_then(|channel| reading.context.channel(channel));
@@ -360,12 +373,25 @@ impl Circuits {
             }
             let denied = |since| new(Kind::NoAccess, since);
             lines.extend(open.rights.lines(open.over().is_none(), &mut room, denied));
-            for ((command, status), counted) in &open.errors {
-                let mut line = counted.tell(new(Kind::Error, counted.since));
-                line.reason = eca::name(*status).unwrap_or("unknown_status");
+            let told = |counted: &Counted, reason, what: &str| {
+                let line = counted.tell(new(Kind::Error, counted.since));
                 let of = if line.text.is_empty() { String::new() } else { format!(" of {}", line.text) };
-                line.text = format!("to {}{of}: {}", command_name(*command), counted.text);
-                lines.push(line);
+                let text = format!("{what}{of}: {}", counted.text);
+                NetLine { reason, text, ..line }
+            };
+            for ((command, status), counted) in &open.errors {
+                let reason = eca::name(*status).unwrap_or("unknown_status");
+                lines.push(told(counted, reason, &format!("to {}", command_name(*command))));
+            }
+            for ((command, level), counted) in &open.messages {
+                let reason = match level {
+                    1 => "warning",
+                    2 => "error",
+                    3 => "fatal_error",
+                    _ => "unknown_status",
+                };
+                let line = told(counted, reason, &pva_command_name(*command));
+                lines.push(NetLine { is_pva: true, ..line });
             }
             if open.off.times > 0 || open.off.is_off {
                 let mut line = new(Kind::SlowClient, open.off.since);
@@ -496,5 +522,22 @@ fn command_name(command: u16) -> String {
         12 => "the end of a channel".to_owned(),
         18 => "a new channel".to_owned(),
         other => format!("command {other}"),
+    }
+}
+
+/// What a server of PVAccess says this about, by the command that it answers, for people.
+fn pva_command_name(command: u16) -> String {
+    match command {
+        7 => "to a new channel".to_owned(),
+        9 => "to the name of the user".to_owned(),
+        10 => "to a get".to_owned(),
+        11 => "to a put".to_owned(),
+        12 => "to a put and get".to_owned(),
+        13 => "to a monitor".to_owned(),
+        16 => "to processing".to_owned(),
+        17 => "to a question for a type".to_owned(),
+        18 => "by a message".to_owned(),
+        20 => "to a call".to_owned(),
+        other => format!("to command {other}"),
     }
 }
