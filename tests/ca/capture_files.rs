@@ -548,6 +548,30 @@ fn datagrams() {
     assert_eq!(read(&file(&[&other])).1.udp, 1);
 }
 
+/// Of datagrams over IPv6 in parts or behind other headers nothing is read, but they are counted.
+#[test]
+fn hidden_datagrams() {
+    let ip = |next: u8, inside: &[&[u8]]| {
+        let inside = inside.concat();
+        let mut bytes = vec![0x60, 0, 0, 0];
+        bytes.extend((inside.len() as u16).to_be_bytes());
+        bytes.extend([next, 64]);
+        bytes.extend([&[0xfd][..], &[0; 14], &[5], &[0xff, 2], &[0; 13], &[1]].concat());
+        bytes.extend(inside);
+        (500 * MS, bytes)
+    };
+    let datagram: &[u8] = &[0x9c, 0x41, 0x13, 0xd4, 0, 20, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+    let (first, last) = datagram.split_at(16);
+    let packets = [
+        ip(44, &[&[17, 0, 0, 1, 0, 0, 0, 10], first]),
+        ip(44, &[&[17, 0, 0, 16, 0, 0, 0, 10], last]),
+        ip(60, &[&[17, 0, 1, 4, 0, 0, 0, 0], datagram]),
+        ip(58, &[datagram]),
+    ];
+    let (_, outcome) = read(&pcap(Order::Little, true, (101, b""), &packets));
+    assert_eq!((outcome.hidden_udp, outcome.other_ip, outcome.udp), (3, 1, 0));
+}
+
 /// A file of some kilobytes that unpacks to gigabytes: memory stays small, and a signal or another file gets its turn.
 #[test]
 fn what_is_packed_far_too_well() {

@@ -21,6 +21,9 @@ const MAX_LINKS: usize = 16;
 /// Number of the protocol UDP above IP.
 pub(super) const UDP: u8 = 17;
 
+/// Length of IPv6's fixed header.
+const IP6: usize = 40;
+
 /// Interfaces with loopback addresses that are told apart, to be counted.
 const MAX_LOOPBACKS: usize = 64;
 
@@ -156,7 +159,15 @@ impl CaptureFiles {
             [first, _, _, _, _, _, fragment, low, _, protocol, ..] if first >> 4 == 4 => {
                 (*fragment & 0x1f == 0 && *low == 0).then_some(*protocol)
             }
-            [first, _, _, _, _, _, next, ..] if first >> 4 == 6 => Some(*next),
+            [first, _, _, _, _, _, next, ..] if first >> 4 == 6 => {
+                // options, a route, a part: what it is of stands first in that header
+                let is_header = matches!(*next, 0 | 43 | 44 | 60);
+                if is_header && ip.get(IP6) == Some(&UDP) {
+                    outcome.hidden_udp += 1;
+                    return;
+                }
+                Some(*next)
+            }
             _ => None,
         };
         *if protocol == Some(UDP) { &mut outcome.udp } else { &mut outcome.other_ip } += 1;
