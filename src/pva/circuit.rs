@@ -208,13 +208,18 @@ impl Protocol for PvAccess {
         connection.sides.unneeded(side)
     }
 
-    fn on_delivered(&mut self, connection: &mut Connection, side: Side, time: u64, _: &mut Vec<Event>) {
+    fn on_delivered(&mut self, connection: &mut Connection, side: Side, time: u64, out: &mut Vec<Event>) {
         let (client, server) = connection.ends();
         let is_recognized = connection.id().is_some();
         let (gap, unframed) = connection.sides.delivered(side, is_recognized);
         let (kind, unframed) = match unframed {
             Unframed::Own(bytes) => (Kind::Unframed, bytes),
-            Unframed::Foreign(bytes, Some(TLS)) => (Kind::Encrypted, bytes),
+            Unframed::Foreign(bytes, Some(TLS)) => {
+                let mut context =
+                    Context { ids: &mut self.ids, types: &mut self.types, limits: self.limits, out };
+                connection.session.encrypted(time, &mut context);
+                (Kind::Encrypted, bytes)
+            }
             Unframed::Foreign(bytes, _) => (Kind::Foreign, bytes),
         };
         let channels = std::mem::take(&mut self.ids.forgotten);
@@ -276,7 +281,8 @@ impl Protocol for PvAccess {
     }
 
     fn is_foreign(&self, connection: &Connection) -> bool {
-        connection.sides.is_foreign()
+        // an encrypted circuit is one all the same
+        connection.sides.is_foreign() && connection.id().is_none()
     }
 
     fn sender(&self, payload: &[u8]) -> Option<Side> {

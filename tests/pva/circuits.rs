@@ -367,7 +367,17 @@ fn what_is_not_pvaccess() {
     let mut w = Wire::open();
     w.client(&hex("16030100 05 0102030405"));
     w.wait(1);
-    assert_eq!(w.facts(), ["lost 10 bytes are encrypted (TLS)"]);
+    // that there is a circuit shows, and how it ends
+    let encrypted = ["circuit 1 @", "pva 1 v0 tls", "lost 10 bytes are encrypted (TLS)"];
+    assert_eq!(w.facts(), encrypted);
+    w.server(&hex("16030300 05 0102030405"));
+    w.client(&hex("17030300 05 0102030405"));
+    let seq = w.seq[0];
+    w.raw(true, seq, None, RST, b"");
+    let facts = w.facts();
+    let is_end = |fact: &String| fact == "circuit 1 ends";
+    assert!(facts.iter().any(is_end), "{facts:?}");
+    assert!(facts.iter().all(|fact| is_end(fact) || fact.starts_with("CircuitClosed")), "{facts:?}");
     let mut w = Wire::open();
     w.client(b"GET / HTTP/1.1\r\n");
     w.wait(1);

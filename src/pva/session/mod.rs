@@ -254,6 +254,13 @@ impl Session {
         context.emit(time, Fact::PvaMessage(message));
     }
 
+    /// The circuit is encrypted: that there is one is all that shows.
+    pub fn encrypted(&mut self, time: u64, context: &mut Context) {
+        self.method = "tls".to_owned();
+        self.number(time, context);
+        self.describe(time, context.out);
+    }
+
     /// The circuit's number; assigns and reports one if it has none yet.
     fn number(&mut self, time: u64, context: &mut Context) -> CircuitId {
         let is_new = self.circuit.id().is_none();
