@@ -232,6 +232,49 @@ fn every_kind_of_line_in_every_format() {
     assert!(!text.contains("server 10.0.0.7:5064 started"), "it may be older than the recorder");
 }
 
+/// A client's line has what is told of its circuit.
+#[test]
+fn what_clients_tells_of_a_circuit() {
+    let directory = network();
+    let told = |format: &str| {
+        let (code, out, err) = run(directory.path(), &["clients", "log", "--format", format]);
+        assert_eq!(code, 0, "{err}");
+        let of_it = out.lines().filter(|line| line.contains("10.0.0.5:42001")).collect::<Vec<_>>();
+        assert_eq!(of_it.len(), 1, "{out}");
+        (of_it[0].to_owned(), out)
+    };
+    let (text, all) = told("text");
+    for part in [
+        "1 channel refused",
+        "1 channel ended by the server",
+        "1 channel without all rights",
+        "2 errors",
+        "1 ECHO not answered in time",
+        "3 times asked for no updates",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    let other = all.lines().find(|line| line.contains("10.0.0.5:42002")).unwrap();
+    assert!(!other.contains("refused") && !other.contains("ECHO"), "{other}");
+    let line: serde_json::Value = serde_json::from_str(&told("jsonl").0).unwrap();
+    let kinds: Vec<&str> =
+        line["net"].as_array().unwrap().iter().map(|of| of["kind"].as_str().unwrap()).collect();
+    let mut sorted = kinds.clone();
+    sorted.sort_unstable();
+    let expected = [
+        "channel_disconnected",
+        "channel_refused",
+        "error",
+        "monitored",
+        "no_access",
+        "slow_client",
+        "traffic",
+        "unresponsive",
+    ];
+    assert_eq!(sorted, expected);
+    assert_eq!(kinds.last(), Some(&"monitored"));
+}
+
 /// What servers of PVAccess refuse, and what they say to people.
 #[test]
 fn refusals_and_messages_of_pvaccess() {

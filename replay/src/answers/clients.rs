@@ -2,7 +2,7 @@
 //!
 //! A client program has a circuit for each server that it talks to, so it is in the list once for each.
 
-use crate::answers::network::{end_names, refused_channel};
+use crate::answers::network::{end_names, refused_channel, Kind, NetLine, Network};
 use crate::filter::{names_of_address, Filter};
 use crate::logs::Logs;
 use crate::model::client::Client;
@@ -30,6 +30,8 @@ const MAX_LENGTH: usize = 200;
 const MAX_REFUSED: usize = 500_000;
 /// Times kept of a circuit in which its client took nothing.
 const MAX_STALLS: usize = 1000;
+/// What is told of a circuit as in `iocreplay net`.
+const MAX_NET: usize = 1000;
 /// Names kept of a circuit that its client had at other times. Likewise.
 const MAX_OTHER_NAMES: usize = 16;
 
@@ -162,8 +164,29 @@ pub struct ClientLine {
     pub last_put: Option<(i64, String)>,
     /// PVs written to, up to a limit, with the number of puts to each.
     pub written: HashMap<Rc<str>, u64>,
+    /// What was unusual on it, its monitors and what went over it, as in `iocreplay net`, up to a limit; see
+    /// [`add_network`].
+    pub net: Vec<NetLine>,
     /// Its ends, to find it in other logs.
     ends: Option<Ends>,
+}
+
+/// Adds what the logs tell of each circuit beside its puts, in the filter's time range.
+pub fn add_network(lines: &mut [ClientLine], logs: &Logs, filter: &Filter) {
+    // how it began and ended is told anyway, and when it took nothing
+    let is_new = |of: &NetLine| match of.kind {
+        Kind::Connected => !of.text.is_empty(),
+        Kind::SlowClient => of.reason != "window_closed",
+        kind => !matches!(kind, Kind::Closed | Kind::Disconnected | Kind::ChannelTraffic),
+    };
+    let mut all = Network::of_circuits(logs, &|of| is_new(of) && of.is_in_time(filter));
+    for line in lines {
+        let Some(mut of_it) = all.remove(&(line.run, line.circuit)) else { continue };
+        // there may be thousands of monitors
+        of_it.sort_by_key(|of| (of.kind == Kind::Monitored, of.since));
+        of_it.truncate(MAX_NET);
+        line.net = of_it;
+    }
 }
 
 impl ClientLine {
@@ -744,6 +767,7 @@ impl ClientLine {
             unknown: 0,
             last_put: None,
             written: HashMap::new(),
+            net: Vec::new(),
             ends: None,
         }
     }

@@ -5,7 +5,7 @@ use super::options::{
     by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
     Reading, Since, TimeZone, Until,
 };
-use crate::answers::clients::{ClientLine, Clients as Found};
+use crate::answers::clients::{add_network, ClientLine, Clients as Found};
 use crate::failure::Failure;
 use crate::nothing_found::{explain, Kind};
 use crate::out::{line, Out};
@@ -49,7 +49,8 @@ impl Command for Clients {
         logs.report_recorded_twice(&filter);
         let found = Found::read(&logs, &filter);
         let (left_out, without_circuit) = (found.left_out, found.without_circuit);
-        let lines = found.lines(&filter);
+        let mut lines = found.lines(&filter);
+        add_network(&mut lines, &logs, &filter);
         let mut writer = (self.format.writer)(&zone);
         writer.begin(out)?;
         for client in &lines {

@@ -3,6 +3,7 @@
 use super::puts::process;
 use super::rows::{self, Row};
 use crate::answers::clients::{ClientLine, Ended, Slow};
+use crate::answers::network::Kind;
 use crate::output::format::Format;
 use crate::time::Zone;
 use crate::wording::put::process_name;
@@ -73,6 +74,8 @@ pub struct Line<'a> {
     watched_until: Option<String>,
     /// What it claimed to be at other times on this circuit: `user`, `client_host`.
     other_names: Vec<serde_json::Value>,
+    /// What was unusual on it, what it monitored and what went over it: lines of `iocreplay net`.
+    net: Vec<serde_json::Value>,
 }
 
 impl Row for ClientLine {
@@ -130,6 +133,7 @@ impl Row for ClientLine {
                     |(user, host)| serde_json::json!({ "user": known(user), "client_host": known(host) }),
                 )
                 .collect(),
+            net: self.net.iter().filter_map(|of| serde_json::to_value(of.line(zone)).ok()).collect(),
         }
     }
 
@@ -176,7 +180,7 @@ impl Row for ClientLine {
         let _ = write!(line, "  {from} {to}  {}", counted(self.channels, "channel"));
         let _ = write!(line, ", {}", counted(self.puts, "put"));
         if self.is_pva {
-            line.push_str(" over PVAccess");
+            line.push_str(if self.method == "tls" { " over PVAccess, encrypted" } else { " over PVAccess" });
         }
         let parts = [(self.denied, "denied"), (self.failed, "failed"), (self.unknown, "of unknown outcome")];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
@@ -204,6 +208,10 @@ impl Row for ClientLine {
         if let Some(slow) = self.slow.last() {
             let _ = write!(line, "  {}", slow_text(slow, zone));
         }
+        let unusual = unusual(self);
+        if !unusual.is_empty() {
+            let _ = write!(line, "  {unusual}");
+        }
         let most: Vec<String> = self
             .most_written()
             .iter()
@@ -222,6 +230,24 @@ impl Row for ClientLine {
         }
         line
     }
+}
+
+/// What was unusual on a circuit, in few words.
+fn unusual(line: &ClientLine) -> String {
+    let kinds = [
+        (Kind::ChannelRefused, "channel", " refused"),
+        (Kind::ChannelDisconnected, "channel", " ended by the server"),
+        (Kind::NoAccess, "channel", " without all rights"),
+        (Kind::Error, "error", ""),
+        (Kind::Unresponsive, "ECHO", " not answered in time"),
+        (Kind::SlowClient, "time", " asked for no updates (EVENTS_OFF)"),
+    ];
+    let told = kinds.iter().filter_map(|(kind, noun, what)| {
+        let of_kind = line.net.iter().filter(|of| of.kind == *kind);
+        let count: u64 = of_kind.map(|of| of.count).fold(0, u64::saturating_add);
+        (count > 0).then(|| format!("{}{what}", counted(count, noun)))
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// The keys of a time in which a client was slow.

@@ -326,6 +326,7 @@ impl Circuits {
     /// Names the ends of a circuit in a line.
     fn ends(&self, reading: &Reading, circuit: CircuitId, line: &mut NetLine) {
         let context = reading.context;
+        line.circuit = Some(circuit);
         let Some(of) = context.circuit(circuit) else { return };
         let [client, server] = context.addresses(circuit);
         let address = client.unwrap_or_default();

@@ -192,6 +192,8 @@ pub struct NetLine {
     pub served_since: Option<i64>,
     /// More, for people.
     pub text: String,
+    /// The circuit that it is about, by its number in its run.
+    pub circuit: Option<CircuitId>,
 }
 
 impl NetLine {
@@ -215,6 +217,7 @@ impl NetLine {
             duration: None,
             served_since: None,
             text: String::new(),
+            circuit: None,
         }
     }
 
@@ -223,8 +226,8 @@ impl NetLine {
         std::iter::once(&self.pv).filter(|pv| !pv.is_empty()).chain(&self.pvs)
     }
 
-    /// Whether it was there at some time of the filter's range, and has all else that the filter asks for.
-    fn is_wanted(&self, filter: &Filter) -> bool {
+    /// Whether it was there at some time of the filter's range.
+    pub fn is_in_time(&self, filter: &Filter) -> bool {
         let last = self.last.unwrap_or(self.since);
         // a client may search ever more seldom, but for a name that it has found no longer
         let is_found = self.kind == Kind::Searched && matches!(self.reason, "answered" | "served");
@@ -232,8 +235,13 @@ impl NetLine {
         let may_last = is_search && !is_found || self.kind == Kind::BeaconsMissing;
         let may_go_on = may_last && self.going_on.is_none();
         let goes_on = self.going_on == Some(true) || may_go_on;
-        let in_time = filter.until.is_none_or(|until| self.since < until)
-            && filter.since.is_none_or(|since| last >= since || goes_on);
+        filter.until.is_none_or(|until| self.since < until)
+            && filter.since.is_none_or(|since| last >= since || goes_on)
+    }
+
+    /// Whether it was there then, and has all else that the filter asks for.
+    fn is_wanted(&self, filter: &Filter) -> bool {
+        let in_time = self.is_in_time(filter);
         let [address, ip, plain] = names_of_address(&self.client.address);
         let of_client = [address, ip, plain, &self.client.host];
         let named = |names: &[&str], wanted: &crate::Pattern| {
@@ -287,17 +295,38 @@ fn may_tell_monitors(about: &About) -> bool {
     about.contents.as_ref().is_none_or(|contents| contents.counts.iter().any(|(kind, _)| *kind == monitor))
 }
 
+/// Whether a block may tell of the network.
+fn may_tell(classes: Classes, about: &About) -> bool {
+    classes.others() || classes.notes() || classes.network() && may_tell_monitors(about)
+}
+
 impl Network {
     /// Reads all runs, and reports what can't be read.
     pub fn read(logs: &Logs) -> Network {
         let mut found = Network::default();
         for run in logs.runs() {
-            let needs = |classes: Classes, about: &About| {
-                classes.others() || classes.notes() || classes.network() && may_tell_monitors(about)
-            };
-            found.run(run, needs, Some(logs.notices()));
+            found.run(run, may_tell, Some(logs.notices()));
         }
         found
+    }
+
+    /// What the logs tell of each circuit that is wanted, by the numbers of its run and its own. What can't be read is not
+    /// reported.
+    pub fn of_circuits(
+        logs: &Logs,
+        is_wanted: &dyn Fn(&NetLine) -> bool,
+    ) -> HashMap<(usize, CircuitId), Vec<NetLine>> {
+        let mut all: HashMap<(usize, CircuitId), Vec<NetLine>> = HashMap::new();
+        for (number, run) in logs.runs().iter().enumerate() {
+            let mut found = Network::default();
+            found.run(run, may_tell, None);
+            for line in found.lines.into_iter().filter(|line| is_wanted(line)) {
+                if let Some(circuit) = line.circuit {
+                    all.entry((number, circuit)).or_default().push(line);
+                }
+            }
+        }
+        all
     }
 
     /// Reads only what the logs tell of connections with devices, and of what was sent again.
