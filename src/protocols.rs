@@ -162,7 +162,10 @@ impl Protocols {
             // openings and ends, of whatever it is
             return all.into_iter().for_each(|decoder| decoder.segment(namespace, time, segment, out));
         } else {
-            Some(usize::from(all[1].claim(namespace, segment) > all[0].claim(namespace, segment)))
+            let [ca, pva] = all.each_ref().map(|decoder| decoder.claim(namespace, segment));
+            // a handshake of TLS, of which Channel Access knows nothing
+            let is_encrypted = segment.payload.starts_with(&[0x16, 3]);
+            Some(usize::from(pva > ca || pva == ca && is_encrypted))
         };
         let is_ip6 = segment.source.v4().is_none() || segment.destination.v4().is_none();
         match at {

@@ -488,6 +488,39 @@ fn over_ipv6() {
     }
 }
 
+/// A port that somebody names may be of either protocol. Only PVAccess has TLS.
+#[test]
+fn what_is_encrypted_on_a_port_of_both() {
+    use iocrec::net::served::Served;
+    use iocrec::net::service::Ports;
+    use iocrec::protocols::Protocols;
+
+    let said = |first: &[u8], back: &[u8]| {
+        let mut protocols = Protocols::default();
+        let mut ports = Ports::of(&iocrec::pva::SERVICE, &[SERVER.port]);
+        ports.add(&iocrec::ca::SERVICE, &[SERVER.port]);
+        protocols.set_served(0, &[Served { ports, ..Served::default() }], &mut Vec::new());
+        let behind = 1000 + first.len() as u32;
+        let packets = [
+            packet(CLIENT, SERVER, 999, None, SYN, b""),
+            packet(SERVER, CLIENT, 4999, Some(1000), SYN, b""),
+            packet(CLIENT, SERVER, 1000, Some(5000), 0, first),
+            packet(SERVER, CLIENT, 5000, Some(behind), 0, back),
+        ];
+        let (mut out, mut time) = (Vec::new(), 1000 * MS);
+        for packet in packets {
+            time += MS;
+            protocols.packet(0, time, &packet, packet.len(), None, &mut out);
+        }
+        protocols.tick(time + 2000 * MS, &mut out);
+        out.iter().map(|event| words(&event.fact)).collect::<Vec<String>>()
+    };
+    let encrypted = said(&hex("16030100 05 0102030405"), &hex("16030300 05 0102030405"));
+    assert_eq!(encrypted, ["circuit 1 @", "pva 1 v0 tls", "lost 10 bytes are encrypted (TLS)"]);
+    let other = said(b"GET / HTTP/1.1\r\n", b"HTTP/1.1 400 Bad Request\r\n");
+    assert!(other.iter().all(|fact| fact.starts_with("lost")), "{other:?}");
+}
+
 /// A client asks a name server on a circuit; the byte order changes from message to message, as pvxs has it. Searches
 /// are counted as those over UDP, and don't disturb the puts beside them.
 #[test]
