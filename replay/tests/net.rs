@@ -275,6 +275,26 @@ fn what_clients_tells_of_a_circuit() {
     assert_eq!(kinds.last(), Some(&"monitored"));
 }
 
+/// Of an encrypted circuit it is not said that nobody put anything there. A client may call its method so, too.
+#[test]
+fn encrypted_circuits_are_called_so() {
+    let mut events = Vec::new();
+    for (id, port, version) in [(11, 42_001, 0), (12, 42_002, 2)] {
+        events.extend(circuit(5, id, address(5, port)));
+        let (client_ip, server_ip) = (Vec::new(), Vec::new());
+        let of = PvaCircuit { circuit: id, version, method: "tls".into(), client_ip, server_ip };
+        events.push((6 * SECOND, Fact::from(of)));
+    }
+    let directory = log_of(events);
+    let (code, out, err) = run(directory.path(), &["clients", "log"]);
+    assert_eq!(code, 0, "{err}");
+    let is_called_so = |port: &str| {
+        let mut of_it = out.lines().filter(|line| line.contains(port));
+        of_it.next().expect("a line").contains("encrypted: what came on it is not seen")
+    };
+    assert!(is_called_so("10.0.0.5:42001") && !is_called_so("10.0.0.5:42002"), "{out}");
+}
+
 /// What servers of PVAccess refuse, and what they say to people.
 #[test]
 fn refusals_and_messages_of_pvaccess() {

@@ -124,6 +124,8 @@ pub struct ClientLine {
     pub is_pva: bool,
     /// See `is_pva`; empty if not seen.
     pub method: String,
+    /// Whether it is encrypted, so that nothing that came on it is seen.
+    pub is_encrypted: bool,
     /// How it became known.
     pub origin: Origin,
     /// Wall-clock time when it was first seen.
@@ -484,6 +486,8 @@ impl Clients {
                         self.by_ends.entry(ends).or_default().push(number);
                     }
                     line.is_pva = true;
+                    // a client may call itself that, too, but says so in a message, which has a version
+                    line.is_encrypted = circuit.version == 0 && circuit.method == "tls";
                     if !circuit.method.is_empty() {
                         line.method.clone_from(&circuit.method);
                     }
@@ -748,6 +752,7 @@ impl ClientLine {
             minor: circuit.minor,
             is_pva: false,
             method: String::new(),
+            is_encrypted: false,
             origin: circuit.origin,
             seen,
             connected: Some(seen).filter(|_| opened),

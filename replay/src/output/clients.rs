@@ -180,7 +180,10 @@ impl Row for ClientLine {
         let _ = write!(line, "  {from} {to}  {}", counted(self.channels, "channel"));
         let _ = write!(line, ", {}", counted(self.puts, "put"));
         if self.is_pva {
-            line.push_str(if self.method == "tls" { " over PVAccess, encrypted" } else { " over PVAccess" });
+            line.push_str(" over PVAccess");
+        }
+        if self.is_encrypted {
+            line.push_str(", which is encrypted: what came on it is not seen");
         }
         let parts = [(self.denied, "denied"), (self.failed, "failed"), (self.unknown, "of unknown outcome")];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
@@ -243,7 +246,7 @@ fn unusual(line: &ClientLine) -> String {
         (Kind::SlowClient, "time", " asked for no updates (EVENTS_OFF)"),
     ];
     let told = kinds.iter().filter_map(|(kind, noun, what)| {
-        let of_kind = line.net.iter().filter(|of| of.kind == *kind);
+        let of_kind = line.net.iter().filter(|of| of.kind == *kind && of.reason != "warning");
         let count: u64 = of_kind.map(|of| of.count).fold(0, u64::saturating_add);
         (count > 0).then(|| format!("{}{what}", counted(count, noun)))
     });
