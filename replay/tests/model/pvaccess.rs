@@ -439,6 +439,37 @@ fn nobody_is_named_for_what_any_of_twenty_may_have_done() {
     assert_eq!(found.len(), 23, "a put is one line: {found:#?}");
 }
 
+/// A client puts by a gateway, which may be on another machine, and the gateway puts the same to the IOC: two requests
+/// wait for one hit, and only one of them can have made it.
+#[test]
+fn what_a_gateway_puts_on_is_the_gateways() {
+    let mut story = told();
+    for (circuit, port, server) in [(90, 8101, None), (91, 5075, Some(1))] {
+        let define = |fact: Fact| story.run.apply(0, &fact);
+        define(Fact::from(Circuit {
+            id: circuit,
+            client: Address { ip: 1, port: 40_000 + circuit as u16 },
+            server: Address { ip: 2, port },
+            user: format!("user{circuit}"),
+            host: String::new(),
+            minor: 0,
+            origin: Origin::Opened,
+        }));
+        define(Fact::CircuitEnds(CircuitEnds { circuit, namespace: 0, server, client: None }));
+        let (id, pv, dbr, count) = (circuit + 100, "T:SP".to_owned(), None, None);
+        let (cid, sid, origin) = (Some(1), Some(1), Origin::Opened);
+        define(Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin }));
+    }
+    asks_until(&mut story, SECOND, SECOND + 4 * MS, 90, 5.0);
+    asks_until(&mut story, SECOND + MS, SECOND + 3 * MS, 91, 5.0);
+    put(&mut story, SECOND + 2 * MS, SP, 1.0, 5.0);
+    story.events.sort_by_key(|event| event.time);
+    let found = lines(&mut story);
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found.iter().any(|line| line == "T:SP 1 -> 5 ok user91 both"), "{found:#?}");
+    assert!(found.iter().any(|line| line.ends_with(" -> 5 ok user90 packet")), "{found:#?}");
+}
+
 /// The server answers in another order than it was asked. A hit that may be any of several requests counts as the one that
 /// later hits can't be.
 #[test]

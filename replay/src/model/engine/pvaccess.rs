@@ -6,8 +6,8 @@
 //! record and field, and whose value is its own. A request to a group has no record's name: it gets all hits within it
 //! that have the value of one of its fields.
 //!
-//! Where requests of several clients fit a hit, the thread decides if it serves one circuit alone. If that does not
-//! show either, the hit is nobody's: which of the clients it was stays unknown.
+//! Where requests of several clients fit a hit, the thread decides if it serves one circuit alone, and then what is known
+//! of the circuits' servers. If that does not show either, the hit is nobody's: which of the clients it was stays unknown.
 //!
 //! Where the name of a channel is not known (it is older than the recording), the requests on it show its record:
 //! whatever was not within one of them, with its value, is not it. What is left alone is.
@@ -17,7 +17,7 @@ mod fit;
 mod own_threads;
 
 use self::broken_off::is_broken_off;
-use self::fit::{fits, has_value, is_of, is_within, Fit};
+use self::fit::{fits, has_value, is_of, is_within, leads_to, Fit};
 use self::own_threads::OwnThreads;
 use super::{Engine, MAX_RECORDS};
 use crate::model::caller::{Caller, Role};
@@ -427,6 +427,13 @@ impl Engine {
         let is_own = context
             .thread(hit.thread)
             .is_some_and(|thread| thread.name == OWN_THREAD || thread.name.is_empty());
+        // a gateway puts on what was put to it; who serves at its port may never be known, who serves at the IOC's is
+        if gives_up {
+            let at = |circuit: CircuitId| context.circuit(circuit).map(|circuit| circuit.server);
+            let certain = found.iter().filter(|(.., circuit, _)| leads_to(&context, *circuit, hit.thread));
+            let own: Vec<_> = certain.map(|(.., circuit, _)| at(*circuit)).collect();
+            found.retain(|(.., circuit, _)| own.is_empty() || own.contains(&at(*circuit)));
+        }
         drop(context);
         if is_own && !found.is_empty() {
             let mut circuits: Vec<CircuitId> = found.iter().map(|(.., circuit, _)| *circuit).collect();

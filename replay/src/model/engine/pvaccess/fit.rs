@@ -7,7 +7,7 @@ use crate::model::open_chains::OpenChains;
 use crate::model::{outcome, run, value};
 use epics::Pv;
 use iocrec_log::context::Context;
-use iocrec_log::event::{ChannelId, IocId, PvaKind, ThreadId, Value};
+use iocrec_log::event::{ChannelId, CircuitId, IocId, PvaKind, ThreadId, Value};
 
 /// The way in which a hit fits a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,12 @@ pub(super) fn is_within(hit: u64, asked: u64, answered: Option<u64>, error: u64)
 pub(super) fn is_of(context: &Context, thread: ThreadId, ioc: Option<IocId>) -> bool {
     let own = run::ioc_of_thread(context, thread).map(|ioc| ioc.id);
     ioc.is_none() || own.is_none() || ioc == own
+}
+
+/// Whether the circuit is known to lead to the IOC of the thread.
+pub(super) fn leads_to(context: &Context, circuit: CircuitId, thread: ThreadId) -> bool {
+    let own = run::ioc_of_thread(context, thread).map(|ioc| ioc.id);
+    own.is_some() && run::ioc_of_circuit(context, circuit).map(|ioc| ioc.id) == own
 }
 
 /// Whether the request may have asked for this value.
