@@ -604,8 +604,9 @@ impl Packets {
                 // what was sent later than the hit is captured late at best
                 Some(Fit::Named) if place >= ago && unseen.is_some() => return (unseen, valued),
                 Some(Fit::Named) => return (Some(place), valued),
-                Some(Fit::Valued) => valued = valued.or(Some(place)),
-                None => {}
+                // an alias that is not in the log; what was sent later is a put to another PV
+                Some(Fit::Valued) if place < ago => valued = valued.or(Some(place)),
+                Some(Fit::Valued) | None => {}
             }
         }
         (unseen, valued)

@@ -147,6 +147,19 @@ fn a_message_that_was_read_well_after_its_hit_is_its_own() {
     assert_eq!(sources, ["both"; 3]);
 }
 
+/// The message of a put was not captured, and soon after that its client puts the same value to another PV.
+#[test]
+fn a_message_to_another_name_well_after_a_hit_is_another_puts() {
+    let mut story = story();
+    story.push(1, Fact::ServerThread(ServerThread { thread: CLIENT, circuit: 1 }));
+    story.write(SECOND, CLIENT, SP, 5.0);
+    story.packet(SECOND + 460 * MS, 1, 5, false, 5.0).write(SECOND + 461 * MS, CLIENT, RB1, 5.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (put.source, put.time)).collect();
+    let times = [WALL + SECOND as i64, WALL + (SECOND + 460 * MS) as i64];
+    assert_eq!(seen, [("probe", times[0]), ("both", times[1])]);
+}
+
 /// autosave restores values with `dbPut` in the IOC's first thread, before the IOC has a shell.
 #[test]
 fn code_in_the_first_thread_is_no_shell() {
