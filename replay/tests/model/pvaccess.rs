@@ -377,24 +377,26 @@ const MANY: std::ops::Range<u32> = 83..103;
 
 fn many() -> Story {
     let told = told();
-    for circuit in MANY {
-        let port = 40_000 + circuit as u16;
-        let define = |fact: Fact| told.run.apply(0, &fact);
-        define(Fact::from(Circuit {
-            id: circuit,
-            client: Address { ip: 1, port },
-            server: Address { ip: 2, port: 5075 },
-            user: format!("user{circuit}"),
-            host: String::new(),
-            minor: 0,
-            origin: Origin::Opened,
-        }));
-        define(Fact::CircuitEnds(CircuitEnds { circuit, namespace: 0, server: Some(1), client: None }));
-        let (id, pv, dbr, count) = (circuit + 100, "T:SP".to_owned(), None, None);
-        let (cid, sid, origin) = (Some(1), Some(1), Origin::Opened);
-        define(Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin }));
-    }
+    MANY.for_each(|circuit| opens(&told, circuit, 5075, Some(1), "T:SP"));
     told
+}
+
+/// A circuit with a channel to a PV, whose number is the circuit's and 100. `server`: who serves at that port, if it is known.
+fn opens(story: &Story, circuit: u32, port: u16, server: Option<IocId>, pv: &str) {
+    let define = |fact: Fact| story.run.apply(0, &fact);
+    define(Fact::from(Circuit {
+        id: circuit,
+        client: Address { ip: 1, port: 40_000 + circuit as u16 },
+        server: Address { ip: 2, port },
+        user: format!("user{circuit}"),
+        host: String::new(),
+        minor: 0,
+        origin: Origin::Opened,
+    }));
+    define(Fact::CircuitEnds(CircuitEnds { circuit, namespace: 0, server, client: None }));
+    let (id, pv, dbr, count) = (circuit + 100, pv.to_owned(), None, None);
+    let (cid, sid, origin) = (Some(1), Some(1), Origin::Opened);
+    define(Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin }));
 }
 
 /// A put of that client, which is answered 50 ms later.
@@ -444,22 +446,8 @@ fn nobody_is_named_for_what_any_of_twenty_may_have_done() {
 #[test]
 fn what_a_gateway_puts_on_is_the_gateways() {
     let mut story = told();
-    for (circuit, port, server) in [(90, 8101, None), (91, 5075, Some(1))] {
-        let define = |fact: Fact| story.run.apply(0, &fact);
-        define(Fact::from(Circuit {
-            id: circuit,
-            client: Address { ip: 1, port: 40_000 + circuit as u16 },
-            server: Address { ip: 2, port },
-            user: format!("user{circuit}"),
-            host: String::new(),
-            minor: 0,
-            origin: Origin::Opened,
-        }));
-        define(Fact::CircuitEnds(CircuitEnds { circuit, namespace: 0, server, client: None }));
-        let (id, pv, dbr, count) = (circuit + 100, "T:SP".to_owned(), None, None);
-        let (cid, sid, origin) = (Some(1), Some(1), Origin::Opened);
-        define(Fact::from(Channel { id, circuit, cid, sid, pv, dbr, count, origin }));
-    }
+    opens(&story, 90, 8101, None, "T:SP");
+    opens(&story, 91, 5075, Some(1), "T:SP");
     asks_until(&mut story, SECOND, SECOND + 4 * MS, 90, 5.0);
     asks_until(&mut story, SECOND + MS, SECOND + 3 * MS, 91, 5.0);
     put(&mut story, SECOND + 2 * MS, SP, 1.0, 5.0);
@@ -468,6 +456,22 @@ fn what_a_gateway_puts_on_is_the_gateways() {
     assert_eq!(found.len(), 2, "{found:#?}");
     assert!(found.iter().any(|line| line == "T:SP 1 -> 5 ok user91 both"), "{found:#?}");
     assert!(found.iter().any(|line| line.ends_with(" -> 5 ok user90 packet")), "{found:#?}");
+}
+
+/// Code in the IOC's process serves a PV that is no record, and takes its time. Another client puts the same to a record.
+#[test]
+fn what_is_put_to_another_server_of_the_process_is_no_group() {
+    let mut story = told();
+    opens(&story, 90, 8600, Some(1), "OWN:SLOW");
+    opens(&story, 91, 5075, Some(1), "T:SP");
+    asks_until(&mut story, SECOND, SECOND + 500 * MS, 90, 5.0);
+    asks_until(&mut story, SECOND + 100 * MS, SECOND + 103 * MS, 91, 5.0);
+    put(&mut story, SECOND + 102 * MS, SP, 1.0, 5.0);
+    story.events.sort_by_key(|event| event.time);
+    let found = lines(&mut story);
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found.iter().any(|line| line == "T:SP 1 -> 5 ok user91 both"), "{found:#?}");
+    assert!(found.iter().any(|line| line.ends_with(" ok user90 packet")), "{found:#?}");
 }
 
 /// The server answers in another order than it was asked. A hit that may be any of several requests counts as the one that

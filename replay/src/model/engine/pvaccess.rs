@@ -60,6 +60,9 @@ const MAX_CANDIDATES: usize = 64;
 /// A field, as far as it is known.
 type Target = (RecordId, Option<FieldId>);
 
+/// A request that fits a hit: its place among those that wait, its put, its circuit, and how it fits.
+type Found = (usize, SpanRef, CircuitId, Fit);
+
 /// A request that may still have hits.
 struct Waiting {
     time: u64,
@@ -427,12 +430,8 @@ impl Engine {
         let is_own = context
             .thread(hit.thread)
             .is_some_and(|thread| thread.name == OWN_THREAD || thread.name.is_empty());
-        // a gateway puts on what was put to it; who serves at its port may never be known, who serves at the IOC's is
         if gives_up {
-            let at = |circuit: CircuitId| context.circuit(circuit).map(|circuit| circuit.server);
-            let certain = found.iter().filter(|(.., circuit, _)| leads_to(&context, *circuit, hit.thread));
-            let own: Vec<_> = certain.map(|(.., circuit, _)| at(*circuit)).collect();
-            found.retain(|(.., circuit, _)| own.is_empty() || own.contains(&at(*circuit)));
+            leave_out_other_servers(&context, hit.thread, &mut found);
         }
         drop(context);
         if is_own && !found.is_empty() {
@@ -546,6 +545,20 @@ impl Engine {
             }
         }
     }
+}
+
+/// Of requests that fit a hit of this thread, leaves out those to other servers, as far as that is known. A gateway puts on
+/// what was put to it: who serves at its port may never be known, who serves at the IOC's is. And code in the IOC's process
+/// may serve PVs of its own, at a port of its own: not being records, they look like groups.
+fn leave_out_other_servers(context: &Context, thread: ThreadId, found: &mut Vec<Found>) {
+    let at = |circuit: CircuitId| context.circuit(circuit).map(|circuit| circuit.server);
+    let certain = found.iter().filter(|(.., circuit, _)| leads_to(context, *circuit, thread));
+    let servers: Vec<_> = certain.map(|(.., circuit, _)| at(*circuit)).collect();
+    found.retain(|(.., circuit, _)| servers.is_empty() || servers.contains(&at(*circuit)));
+    let port = |circuit: CircuitId| at(circuit).map(|server| server.port);
+    let named = found.iter().filter(|(.., fit)| *fit == Fit::Own);
+    let ports: Vec<_> = named.map(|(.., circuit, _)| port(*circuit)).collect();
+    found.retain(|(.., circuit, _)| ports.is_empty() || ports.contains(&port(*circuit)));
 }
 
 /// Takes back what a value of unknown type looked like: it was read as records have it, but its channel is none's.
