@@ -95,6 +95,21 @@ fn a_change_that_is_no_alarm_names_no_device() {
     assert!(!text.contains("At the same time"), "{text}");
 }
 
+/// Python code in the IOC's process serves PVs at a port that is not known as the IOC's.
+#[test]
+fn a_client_is_no_device_whatever_port_it_is_served_at() {
+    let place = tempfile::tempdir().unwrap();
+    let client = Address::new(Ipv4Addr::new(10, 0, 0, 20), 4001);
+    let server = Address::new(Ipv4Addr::new(10, 0, 0, 9), 40_028);
+    let (user, host, origin) = (String::new(), String::new(), Origin::Opened);
+    let circuit = Circuit { id: 50, client, server, user, host, minor: 0, origin };
+    let end = ended(28, 1, TcpState::PeerClosed, 0);
+    written(place.path(), vec![(27 * SECOND, Fact::from(circuit)), end]);
+    let (code, text, err) = run(place.path(), &["net", "log", "--utc", "--all"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(!text.contains(&format!("device {DEVICE}")), "{text}");
+}
+
 fn slow(at: u64, since: u64, is_over: bool) -> (u64, Fact) {
     let of = SlowClient {
         ioc: 1,

@@ -166,8 +166,11 @@ impl Devices {
     /// The lines of a run that has been read.
     pub(super) fn lines(self) -> (Vec<NetLine>, u64) {
         let is_circuit = |noted: &Noted| {
-            let remote = noted.key.1.clone();
-            matches!(remote.port, 5064 | 5075) || self.circuits.contains(&(noted.local.clone(), remote))
+            let (local, remote) = (&noted.local, &noted.key.1);
+            let has =
+                |client: &TcpEnd, server: &TcpEnd| self.circuits.contains(&(client.clone(), server.clone()));
+            // the IOC may serve at a port that is not known as its own
+            matches!(remote.port, 5064 | 5075) || has(local, remote) || has(remote, local)
         };
         let wanted = |noted: &Noted| noted.line.kind == Kind::Retransmissions || !is_circuit(noted);
         let lines: Vec<NetLine> =
