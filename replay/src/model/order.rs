@@ -14,6 +14,7 @@ use super::small_value::SmallValue;
 use super::{run, value};
 use epics::pv::{link_target, Pv};
 use iocrec_log::event::{IocId, RecordId, SocketHolder};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -336,8 +337,10 @@ impl Order {
                 break;
             }
             self.note_given_out(key, due);
-            if !self.is_copy(key, &chain) {
-                give(first.0, chain);
+            let (is_copy, other) = self.copies(key, &chain);
+            if !is_copy {
+                // where neither shows what it did, the recorder that knows the server tells more
+                give(first.0, other.filter(|other| tells(other) > tells(&chain)).unwrap_or(chain));
             }
         }
         let pause = if self.sent_count > MANY_SENT { LINK_WAIT / 4 } else { LINK_WAIT };
@@ -394,14 +397,14 @@ impl Order {
         earlier.next().map(|(_, of)| *of)
     }
 
-    /// Whether there is a better account of this put: the recorders on both ends of a circuit see the same message.
-    /// Drops those that are no better.
-    fn is_copy(&mut self, key: Key, chain: &Chain) -> bool {
+    /// Whether there is an account of this put that shows what it did, as it does not: the recorders on both ends of a
+    /// circuit see the same message. If there is none, takes another one of it.
+    fn copies(&mut self, key: Key, chain: &Chain) -> (bool, Option<Chain>) {
         if self.runs.len() < 2 {
-            return false;
+            return (false, None);
         }
-        let (Some(ends), Some(target)) = (ends(chain), put_target(chain)) else { return false };
-        let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return false };
+        let (Some(ends), Some(target)) = (ends(chain), put_target(chain)) else { return (false, None) };
+        let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return (false, None) };
         let same_put = |other: &Chain| {
             let Some(Span { kind: SpanKind::Put(theirs), .. }) = other.root() else { return None };
             let (own, their) = (put.packet.as_ref()?, theirs.packet.as_ref()?);
@@ -411,7 +414,7 @@ impl Order {
                 && value::same(&put.requested, &theirs.requested) != Some(false);
             same.then_some(theirs.kind.is_some())
         };
-        let mut copies = Vec::new();
+        let mut copy = None;
         let own = address(chain);
         let this: &Order = self;
         let keys = this.puts.get(&target);
@@ -426,16 +429,13 @@ impl Order {
         });
         for other in near {
             match this.chains.get(other).and_then(|held| same_put(&held.chain)) {
-                Some(true) if put.kind.is_none() => return true,
+                Some(true) if put.kind.is_none() => return (true, None),
                 // One for one: a client may write the same value twice in that time.
-                Some(_) if copies.is_empty() => copies.push(*other),
+                Some(_) if copy.is_none() => copy = Some(*other),
                 _ => {}
             }
         }
-        for copy in copies {
-            self.take(copy);
-        }
-        false
+        (false, copy.and_then(|copy| self.take(copy)))
     }
 
     fn take(&mut self, key: Key) -> Option<Chain> {
@@ -466,7 +466,7 @@ impl Order {
             if !link.resolved && depth < MAX_DEPTH {
                 let target = self.target(own, ioc, time, link).and_then(|key| Some((key, self.take(key)?)));
                 if let Some((key, target)) = target {
-                    self.is_copy(key, &target);
+                    self.copies(key, &target);
                     link.target = Some(Box::new(target));
                 }
             }
@@ -499,7 +499,7 @@ impl Order {
         }
         let target = link_key(link);
         let mine = (own, link.record.unwrap_or(u32::MAX));
-        let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
+        let mut found: Vec<(Key, Option<Ends>, u8)> = Vec::new();
         // those of them on circuits whose client is known to be the link's IOC
         let mut certain: HashSet<Key> = HashSet::new();
         // the first put that this link or another can have made
@@ -542,7 +542,7 @@ impl Order {
             let at = |run: usize| key.0.saturating_sub(self.ahead(address(chain), run));
             let rival = rivals.of(&at, skew, &put.requested);
             if rival == Rival::None {
-                found.push((*key, ends(chain), put.kind.is_some()));
+                found.push((*key, ends(chain), tells(chain)));
                 certain.extend(client.map(|_| *key));
             } else if doubtful.is_none_or(|first| *key < first) {
                 doubtful = Some(*key);
@@ -568,11 +568,22 @@ impl Order {
         if self.link_circuits.len() < MAX_HELD {
             self.link_circuits.extend(ends);
         }
-        // Seen at both ends of the circuit: take the end where the target's IOC was recorded as well.
+        // Seen at both ends of the circuit: take the end that tells more, as where the target's IOC was recorded.
         let latest = first.0.saturating_add(HOST_SKEW).saturating_add(self.most_ahead);
         let copies = found.iter().filter(|(key, ..)| key.0 <= latest);
-        copies.filter(|(.., inside)| *inside).map(|(key, ..)| *key).min().or(Some(first))
+        copies.max_by_key(|(key, _, tells)| (*tells, Reverse(*key))).map(|(key, ..)| *key)
     }
+}
+
+/// How much a chain tells of the put that it begins with: what it did in its IOC, or at least who serves it.
+fn tells(chain: &Chain) -> u8 {
+    let Some(root) = chain.root() else { return 0 };
+    if matches!(&root.kind, SpanKind::Put(put) if put.kind.is_some()) {
+        return 2;
+    }
+    let context = chain.run.context();
+    let server = root.packet().and_then(|packet| run::ioc_of_circuit(&context, packet.circuit));
+    u8::from(server.is_some())
 }
 
 /// From `before` earlier than `time` to `after` later than it.

@@ -41,24 +41,46 @@ fn a_hit_takes_no_message_of_another_ioc() {
     assert_eq!(puts, [("demo".into(), "probe"), ("second".into(), "packet")]);
 }
 
+/// A put in the log of a recorder. `server`: who serves its circuit, if the recorder knows it.
+fn seen(order: &mut Order, boot: &str, namespace: u64, ip: Ipv4Addr, server: Option<IocId>) {
+    let mut story = story();
+    let host = story.run.context().host().cloned().expect("a host");
+    story.run.apply(0, &Fact::from(Host { boot_id: boot.into(), ..host }));
+    let circuit = story.run.context().circuit(3).cloned().expect("the third");
+    let (client, at) = (Address::new(ip, 40_000), Address::new(ip, 5066));
+    story.run.apply(0, &Fact::from(Circuit { client, server: at, ..circuit }));
+    let ends = CircuitEnds { circuit: 3, namespace, server, client: None };
+    story.run.apply(0, &Fact::CircuitEnds(ends));
+    story.packet(SECOND, 3, 4, true, 5.0);
+    story.chains().into_iter().for_each(|chain| order.insert(chain));
+}
+
 /// Puts in the logs of two recorders, on circuits between the same addresses and ports.
 fn seen_twice(boot: [&str; 2], namespaces: [u64; 2], ip: Ipv4Addr) -> usize {
     let mut order = Order::default();
     for (boot, namespace) in boot.into_iter().zip(namespaces) {
-        let mut story = story();
-        let host = story.run.context().host().cloned().expect("a host");
-        story.run.apply(0, &Fact::from(Host { boot_id: boot.into(), ..host }));
-        let circuit = story.run.context().circuit(3).cloned().expect("the third");
-        let (client, server) = (Address::new(ip, 40_000), Address::new(ip, 5066));
-        story.run.apply(0, &Fact::from(Circuit { client, server, ..circuit }));
-        let ends = CircuitEnds { circuit: 3, namespace, server: Some(2), client: None };
-        story.run.apply(0, &Fact::CircuitEnds(ends));
-        story.packet(SECOND, 3, 4, true, 5.0);
-        story.chains().into_iter().for_each(|chain| order.insert(chain));
+        seen(&mut order, boot, namespace, ip, Some(2));
     }
     let mut chains = VecDeque::new();
     order.release(i64::MAX, &mut chains);
     chains.len()
+}
+
+/// A gateway's put: the recorder on the host of its client does not know who serves, the one on the gateway's does.
+#[test]
+fn of_a_put_on_two_recorders_the_one_that_knows_the_server_tells() {
+    for servers in [[None, Some(2)], [Some(2), None]] {
+        let mut order = Order::default();
+        for (boot, server) in ["a", "b"].into_iter().zip(servers) {
+            seen(&mut order, boot, 7, Ipv4Addr::new(10, 0, 0, 9), server);
+        }
+        let (mut chains, mut iocs) = (VecDeque::new(), Vec::new());
+        order.release(i64::MAX, &mut chains);
+        for chain in &chains {
+            each_put(chain, true, &mut |put| iocs.push(put.ioc.unwrap_or_default().to_string()));
+        }
+        assert_eq!(iocs, ["second"], "{servers:?}");
+    }
 }
 
 /// The recorders at both ends of a circuit see one put; each machine, and each network namespace, has a loopback of
