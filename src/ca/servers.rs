@@ -64,8 +64,8 @@ pub struct Server {
 }
 
 /// Finds the servers, in order of their process ids. `is_ioc` returns whether a process is known to be an IOC; `answered`:
-/// TCP ports that servers of PVAccess have named in answers to searches; `only`: unless it is empty, no other process that is
-/// not an IOC is looked at. Fails only if /proc itself can't be read.
+/// TCP ports that servers of PVAccess have named in answers to searches, and those that the user names; `only`: unless it is
+/// empty, no other process that is not an IOC is looked at. Fails only if /proc itself can't be read.
 pub fn find(is_ioc: &dyn Fn(u32) -> bool, answered: &[u16], only: &[u32]) -> io::Result<Vec<Server>> {
     find_in(Path::new(PROC), is_ioc, answered, only)
 }
@@ -151,7 +151,8 @@ fn serving(process: &Path, held: &[Port], pva_port: Option<u16>) -> Vec<u16> {
 /// The TCP port on which such a process serves PVAccess, and the UDP port on which it is searched for, if it listens on both
 /// where it is configured to. Clients also hold the socket for searches, so another port proves nothing, unless a server has
 /// answered with it: one that finds its port taken serves on whatever is free. Anybody can answer with any port, so none
-/// that may serve Channel Access counts. Of a process that the user wants, the only other port counts as well.
+/// that may serve Channel Access counts. Of a process that the user wants, the only other port counts as well, and one that was
+/// answered with, or that the user names, wherever it is searched for.
 fn serving_pva(process: &Path, held: &[Port], answered: &[u16], is_named: bool) -> Option<(u16, u16)> {
     if !held.iter().any(|port| matches!(port, Port::Udp(_))) {
         return None;
@@ -168,7 +169,7 @@ fn serving_pva(process: &Path, held: &[Port], answered: &[u16], is_named: bool) 
         };
         answered.iter().copied().find(|port| others.contains(port)).or(only)
     })?;
-    held.contains(&Port::Udp(search)).then_some((port, search))
+    (is_named && answered.contains(&port) || held.contains(&Port::Udp(search))).then_some((port, search))
 }
 
 /// A port in the environment of a process, under the first of these names that is there.
@@ -309,6 +310,21 @@ mod tests {
         let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports, s.pva_port)).collect();
         // nobody searches for 11, 12 has two ports, and all of 13's may be of Channel Access
         assert_eq!(found, [(10, vec![], Some(40001)), (13, vec![5064, 40001], None)]);
+        fs::remove_dir_all(root).expect("removed");
+    }
+
+    /// A gateway has its ports in a file: where it is searched for, its environment does not tell.
+    #[test]
+    fn by_a_port_that_the_user_names_with_them() {
+        let processes: [(u32, &[u64], &str, &[u8]); 3] = [
+            (10, &[2, 5, 14], "net:[1]", b""),
+            (11, &[5, 14], "net:[1]", b""),
+            (12, &[2, 5, 14], "net:[1]", b""),
+        ];
+        let root = proc("named", &processes);
+        let found = find_in(&root, &|_| false, &[40001], &[10, 11]).expect("found");
+        let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports, s.pva_port)).collect();
+        assert_eq!(found, [(10, vec![], Some(40001))], "11 does not listen there, nobody asks for 12");
         fs::remove_dir_all(root).expect("removed");
     }
 

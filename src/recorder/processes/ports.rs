@@ -147,7 +147,8 @@ impl PortSearch {
             } else if inspector.listen_the_same() {
                 return;
             }
-            let (answered, only) = (self.answered.clone(), cx.env.options.pids.clone());
+            let (mut answered, only) = (self.answered.clone(), cx.env.options.pids.clone());
+            answered.extend(&cx.env.options.ports);
             let iocs = iocs.map(|ioc| ioc.pid).collect();
             self.knows_young = false;
             self.is_asked = inspector.request(Request::Servers { iocs, at_once, answered, only });
