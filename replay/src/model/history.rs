@@ -423,7 +423,9 @@ fn is_as_put(chain: &Chain, context: &Context, span: &Span, record: RecordId, va
     let field = put.field.and_then(|field| context.field(field));
     let is_value = put.record == Some(record) && field.is_some_and(|field| field.name == "VAL");
     let is_root = span.parent == Some(0) && chain.spans.first().is_some_and(|root| root.parent.is_none());
-    is_value && is_root && same(&outcome::asked(context, put, field), value) == Some(true)
+    let asked = outcome::asked(context, put, field);
+    // an array may have been asked for in another type than its elements have
+    is_value && is_root && (same(&asked, value) == Some(true) || outcome::holds(&asked, value, false))
 }
 
 /// Whether the put made its record process to the end; if so, that shows the value. Not so where another put wrote to

@@ -216,7 +216,7 @@ fn takes_all(field: &Field, put: &PutSpan) -> bool {
 }
 
 /// Whether the field holds the requested value. `asked` has the field's type, as far as it could be converted.
-fn holds(asked: &Value, found: &Value, link: bool) -> bool {
+pub(super) fn holds(asked: &Value, found: &Value, link: bool) -> bool {
     let (asked, found) = (text_of(asked), text_of(found));
     match (&*asked, &*found) {
         (Value::Text(asked), Value::Text(found)) if link => same_link(asked, found),

@@ -116,6 +116,43 @@ pub fn agree((one, is_cut): (&Value, bool), (other, is_other_cut): (&Value, bool
     }
 }
 
+/// Whether a field holds what was asked for, perhaps in another type: texts read as numbers, or numbers with 32 bits. A number
+/// that lost its fraction, or became another one, is not what was asked for.
+pub fn is_as_asked(asked: &Value, found: &Value) -> bool {
+    match (asked, found) {
+        // Both may be cut, and at different lengths.
+        (Value::Array(asked), Value::Array(found)) => {
+            let mut pairs = elements(asked).zip(elements(found));
+            asked.count == found.count && pairs.all(|(asked, found)| is_as_asked(&asked, &found))
+        }
+        (Value::Array(asked), found) if asked.count == 1 => {
+            elements(asked).next().is_some_and(|asked| is_as_asked(&asked, found))
+        }
+        (asked, Value::Array(found)) if found.count == 1 => {
+            elements(found).next().is_some_and(|found| is_as_asked(asked, &found))
+        }
+        // an empty text is no number, though it is written as 0
+        (Value::Text(text), found) if text.is_empty() => same(asked, found) == Some(true),
+        _ => {
+            let dbf = match (asked, found) {
+                (_, Value::Float(_)) => Some(Dbf::Float),
+                (Value::Text(_), Value::Double(_)) => Some(Dbf::Double),
+                // which an integer field takes without its fraction
+                (Value::Text(text), Value::Int(_) | Value::UInt(_)) if text.contains(&b'.') => {
+                    Some(Dbf::Double)
+                }
+                // or without its sign
+                (Value::Text(text), Value::UInt(_)) if text.contains(&b'-') => Some(Dbf::Double),
+                (Value::Text(_), Value::Int(_)) => Some(Dbf::Int64),
+                (Value::Text(_), Value::UInt(_)) => Some(Dbf::UInt64),
+                _ => None,
+            };
+            let read = dbf.map_or_else(|| asked.clone(), |dbf| convert(asked, dbf));
+            same(&read, found) == Some(true)
+        }
+    }
+}
+
 /// Whether a link that was given `given` can have sent `sent`, converted to the target's type. Like [`same`], but
 /// allows for that conversion.
 pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
@@ -332,6 +369,44 @@ mod tests {
             assert_eq!(agree((one, cut), (two, is_other_cut)), Some(expected), "{one:?} {cut} {two:?}");
         }
         assert_eq!(agree((&Value::Unknown, false), (&whole, true)), None);
+    }
+
+    /// Channel Access has no unsigned integers but characters and states, and many clients put doubles to everything.
+    #[test]
+    fn what_was_asked_for_in_another_type() {
+        let array = |dbf: Dbf, count, bytes: Vec<u8>| Value::Array(Array { dbf, count, bytes });
+        let longs = |numbers: [i32; 2]| array(Dbf::Long, 2, numbers.map(i32::to_le_bytes).concat());
+        let doubles = |numbers: [f64; 2]| array(Dbf::Double, 2, numbers.map(f64::to_le_bytes).concat());
+        let shorts = array(Dbf::UShort, 2, [1u16, 40_000].map(u16::to_le_bytes).concat());
+        let floats = array(Dbf::Float, 2, [0.1f32, f32::NAN].map(f32::to_le_bytes).concat());
+        let wide = array(Dbf::UInt64, 2, [u64::MAX, 9_007_199_254_740_993].map(u64::to_le_bytes).concat());
+        let texts = |texts: [&str; 2]| {
+            let mut bytes = vec![0; 80];
+            for (text, place) in texts.iter().zip(bytes.chunks_mut(40)) {
+                place[..text.len()].copy_from_slice(text.as_bytes());
+            }
+            array(Dbf::String, 2, bytes)
+        };
+        for (asked, found, expected) in [
+            (longs([1, 40_000]), &shorts, true),
+            (doubles([1.0, 40_000.0]), &shorts, true),
+            (doubles([1.0, 40_000.5]), &shorts, false),
+            (longs([1, 105_536]), &shorts, false),
+            (doubles([0.1, f64::NAN]), &floats, true),
+            (doubles([0.2, f64::NAN]), &floats, false),
+            (texts(["18446744073709551615", "9007199254740993"]), &wide, true),
+            (texts(["18446744073709551615", "9007199254740992"]), &wide, false),
+            (texts(["1", ""]), &shorts, false),
+            (texts(["1.0", "40000"]), &shorts, true),
+            (texts(["1.5", "40000"]), &shorts, false),
+            (texts(["-1", "9007199254740993"]), &wide, false),
+            (Value::Double(0.1), &Value::Float(0.1), true),
+            (Value::Double(0.1), &array(Dbf::Float, 1, 0.1f32.to_le_bytes().to_vec()), true),
+            (Value::Text(Vec::new()), &Value::Int(0), false),
+            (Value::Unknown, &Value::Int(0), false),
+        ] {
+            assert_eq!(is_as_asked(&asked, found), expected, "{asked:?} {found:?}");
+        }
     }
 
     /// Digits are those of the standard library, whatever the number.

@@ -145,6 +145,7 @@ pub fn parts(put: &PutLine) -> Change {
     if !as_asked
         && value::same(&new, &requested) == Some(false)
         && value::same(&new, &as_number) != Some(true)
+        && !value::is_as_asked(&requested, &new)
         && !outcome::is_same_text(&new, &requested)
         && !begins
     {
@@ -287,6 +288,15 @@ mod tests {
             ..put()
         };
         assert_eq!(change(&states), r#"0 "Off" -> 1 "On""#);
+        // an array of another type
+        let numbers = |dbf, bytes: Vec<u8>| Value::Array(Array { dbf, count: 2, bytes });
+        let unsigned = PutLine {
+            requested: numbers(Dbf::Long, [1i32, 40_000].map(i32::to_le_bytes).concat()),
+            old: Value::Unknown,
+            new: numbers(Dbf::UShort, [1u16, 40_000].map(u16::to_le_bytes).concat()),
+            ..put()
+        };
+        assert_eq!(change(&unsigned), "-> [1, 40000] (2)");
         let bytes = |text: &[u8]| Value::Array(Array { dbf: Dbf::Char, count: 4, bytes: text.to_vec() });
         let long = PutLine {
             pv: Some("A.B$".into()),
