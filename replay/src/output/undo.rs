@@ -270,6 +270,10 @@ fn of_array(array: &Array) -> Result<(&'static str, &'static str, String), Obsta
             Value::Int(number) if matches!(array.dbf, Dbf::Char | Dbf::UChar) => {
                 let _ = write!(text, "{}", *number as i8);
             }
+            // caget -n reads it as a number with a sign
+            Value::Int(number) if matches!(array.dbf, Dbf::Enum | Dbf::Menu | Dbf::Device) => {
+                let _ = write!(text, "{}", *number as i16);
+            }
             number => value::push_text(&mut text, number),
         }
     }
@@ -335,5 +339,7 @@ mod tests {
         assert_eq!(text(Dbf::Long, Value::Int(10_000_000)), ("", "10000000".to_owned()));
         let negative = Value::Double(f64::NAN.copysign(-1.0));
         assert_eq!(text(Dbf::Double, negative), ("-g17", "nan".to_owned()));
+        let states = Value::Array(Array { dbf: Dbf::Enum, count: 2, bytes: vec![3, 0, 255, 255] });
+        assert_eq!(text(Dbf::NoAccess, states), ("-n", "3 -1".to_owned()));
     }
 }

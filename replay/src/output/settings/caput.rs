@@ -99,6 +99,8 @@ fn shown(setting: &Setting, dbf: Option<Dbf>, is_long_text: bool) -> (String, St
             let options = match array.dbf {
                 // Channel Access has no integers of 64 bits: caget asks for their text
                 Dbf::Int64 | Dbf::UInt64 => "-s".to_owned(),
+                // else it asks for the names of states, which no array has
+                Dbf::Enum | Dbf::Menu | Dbf::Device => "-n".to_owned(),
                 _ => "-g 17".to_owned(),
             };
             let texts: Vec<String> = elements(array).map(|element| single(&element, array.dbf)).collect();
@@ -121,6 +123,10 @@ fn shown(setting: &Setting, dbf: Option<Dbf>, is_long_text: bool) -> (String, St
 fn single(value: &Value, dbf: Dbf) -> String {
     match value {
         Value::Int(number) if matches!(dbf, Dbf::Char | Dbf::UChar) => (*number as i8).to_string(),
+        // which caget -n reads as a number with a sign
+        Value::Int(number) if matches!(dbf, Dbf::Enum | Dbf::Menu | Dbf::Device) => {
+            (*number as i16).to_string()
+        }
         Value::Int(number) => number.to_string(),
         Value::UInt(number) => number.to_string(),
         Value::Float(number) if number.is_nan() => "nan".to_owned(),

@@ -16,6 +16,7 @@ fn traps() {
             long("T:LSO", b"long"),
             array("T:UCH", Dbf::UChar, 2, &[200, 1]),
             texts("T:WFS", &["a b", ""]),
+            array("T:STATES", Dbf::Enum, 2, &[3, 0, 255, 255]),
             one,
             unknown,
             Setting { remark: Some("by alice\nreboot".into()), ..setting("T:R", Dbf::Long, Value::Int(1)) },
@@ -23,7 +24,7 @@ fn traps() {
     );
     let calls: Vec<&str> = script.lines().skip_while(|line| !line.starts_with("restore T:AO")).collect();
     assert_eq!(
-        calls[..11],
+        calls[..12],
         [
             "restore T:AO '-g 17' 0.10000000000000001 T:AO 0.10000000000000001",
             "restore T:I64 -s 9223372036854775807 T:I64 9223372036854775807",
@@ -32,6 +33,7 @@ fn traps() {
             "restore 'T:LSO.$' -S long -S 'T:LSO.$' long",
             "restore T:UCH '-g 17 -# 2' '2 -56 1' -a T:UCH 2 -56 1",
             "restore T:WFS '-g 17 -# 2' '2 a b ' -a T:WFS 2 'a b' ''",
+            "restore T:STATES '-n -# 2' '2 3 -1' -n -a T:STATES 2 3 65535",
             "restore T:ONE '-g 17 -# 1' '1 4' -a T:ONE 1 4",
             "restore T:X '-n -g 17' 3 -n T:X 3",
             "# by alice\\nreboot",
