@@ -57,6 +57,10 @@ pub enum Obstacle {
     AutosaveElement,
     /// autosave refuses the number.
     AutosaveTooSmall,
+    /// autosave makes a finite number of an infinite one in an array of floats.
+    AutosaveInfinite,
+    /// autosave reads an integer of an array as a double.
+    AutosaveTooLarge,
     /// BURT does not read its name.
     BurtName,
     /// BURT writes characters as letters.
@@ -151,6 +155,10 @@ impl fmt::Display for Obstacle {
             Obstacle::AutosaveLine => "its text is longer than a line that autosave reads",
             Obstacle::AutosaveElement => "a text in it is longer than the 39 characters that autosave reads",
             Obstacle::AutosaveTooSmall => "autosave refuses numbers so close to 0",
+            Obstacle::AutosaveInfinite => "autosave makes finite numbers of infinities in an array of floats",
+            Obstacle::AutosaveTooLarge => {
+                "autosave may read so large an integer in an array as a double, which has fewer digits"
+            }
             Obstacle::BurtName => "BURT does not read its name",
             Obstacle::BurtLetter => "BURT writes it as a letter",
             Obstacle::BurtPerhapsLetter => {

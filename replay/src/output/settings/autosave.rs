@@ -4,12 +4,14 @@
 //! |---|---|
 //! | the version in the first line; from 1.8 on the file must end in `<END>` | it does |
 //! | lines in pieces of 199 bytes; what follows is taken for another line | longer ones are left out, comments are cut |
-//! | names of less than 80 bytes that begin with a letter or a digit | others are left out |
+//! | names that begin with a letter or a digit, up to 62 bytes with their field, as an IOC starts | others are left out |
 //! | enums and menus by number; a name silently sets another state | numbers |
 //! | C's escapes in texts; no text over 39 bytes, with `$` 199 | others are left out |
 //! | no text with `$(` or `${`: it is refused as a macro that is not expanded | left out |
 //! | in long strings and arrays these, too, if it was given macros | the `$` is an escape |
 //! | elements of arrays: escapes twice, 39 printable letters before the second time | so they are written |
+//! | arrays of floats without infinities: the largest number comes instead | left out |
+//! | `fdbrestore` puts arrays of 64-bit integers as doubles | those over 2^53 are left out |
 //! | device supports never | left out |
 
 use super::check::{is_long_text, sort, text};
@@ -25,8 +27,12 @@ use std::io;
 
 /// Bytes of a line without its line feed (`BUF_SIZE`, less two).
 const MAX_LINE: usize = 198;
-/// Bytes of a name (`PV_NAME_LEN`, less one); `.VAL` is added to one without a field.
-const MAX_NAME: usize = 75;
+/// Bytes of a name, to which `.VAL` is added if it has no field: as an IOC starts, a longer one is cut (`realName`), and not
+/// found.
+const MAX_NAME: usize = 62;
+
+/// Integers up to this pass through doubles unchanged.
+const MAX_EXACT: u64 = 1 << 53;
 
 /// Numbers on a line of a long array: with their quotation marks no more than [`MAX_LINE`].
 const NUMBERS: usize = 7;
@@ -70,14 +76,16 @@ fn lines(setting: &Setting) -> Result<Vec<String>, Obstacle> {
     if setting.read_only {
         return Err(Obstacle::ReadOnly);
     }
-    if pv.len() > MAX_NAME || !pv.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
+    let name = if is_long_text(setting) { long_name(pv) } else { pv.clone() };
+    let added = if name.contains('.') { "" } else { ".VAL" };
+    let is_too_long = name.len() + added.len() > MAX_NAME;
+    if is_too_long || !pv.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
         return Err(Obstacle::AutosaveName);
     }
     if setting.dbf == Some(Dbf::Device) {
         return Err(Obstacle::AutosaveDevice);
     }
     if let Some(text) = text(setting) {
-        let name = if is_long_text(setting) { long_name(pv) } else { pv.clone() };
         if !is_long_text(setting) && text.len() > MAX_TEXT {
             return Err(Obstacle::LongText);
         }
@@ -97,7 +105,7 @@ fn lines(setting: &Setting) -> Result<Vec<String>, Obstacle> {
         return Ok(vec![format!("{pv} {}", number(&setting.value)?)]);
     };
     if array.dbf != Dbf::String {
-        let numbers = elements(array).map(|element| number(&element).map(|number| format!("\"{number}\"")));
+        let numbers = elements(array).map(|element| in_array(&element).map(|text| format!("\"{text}\"")));
         let numbers: Vec<String> = numbers.collect::<Result<_, _>>()?;
         let line = format!("{pv} @array@ {{ {} }}", numbers.join(" "));
         if line.len() <= MAX_LINE {
@@ -123,6 +131,16 @@ fn lines(setting: &Setting) -> Result<Vec<String>, Obstacle> {
 /// A text with what the second of two escapes decodes; quotation marks are for the first.
 fn escaped_once(text: &[u8]) -> String {
     escaped_by_caget(text).replace("\\\"", "\"").replace("\\'", "'").replace('$', "\\x24")
+}
+
+/// A number of an array.
+fn in_array(value: &Value) -> Result<String, Obstacle> {
+    match value {
+        Value::Float(number) if number.is_infinite() => Err(Obstacle::AutosaveInfinite),
+        Value::Int(number) if number.unsigned_abs() > MAX_EXACT => Err(Obstacle::AutosaveTooLarge),
+        Value::UInt(number) if *number > MAX_EXACT => Err(Obstacle::AutosaveTooLarge),
+        value => number(value),
+    }
 }
 
 fn number(value: &Value) -> Result<String, Obstacle> {

@@ -65,7 +65,8 @@ fn restored(file: &str) -> BTreeMap<String, Vec<Vec<u8>>> {
             assert!(!value.starts_with(b"@array@"));
             continue;
         }
-        assert!(name.len() < 76 && name.as_bytes()[0].is_ascii_alphanumeric(), "{name}");
+        let with_field = name.len() + if name.contains('.') { 0 } else { ".VAL".len() };
+        assert!(with_field < 63 && name.as_bytes()[0].is_ascii_alphanumeric(), "{name}");
         let values = match value.strip_prefix(b"@array@") {
             Some(begin) => elements_of(begin, &mut pieces),
             None => vec![raw(value)],
@@ -200,7 +201,21 @@ fn traps() {
         (text("T", &[1; 60]), "its text is longer than the 39 characters of a string"),
         (text("T", b"a $(MACRO)"), "autosave takes $( and ${ for a macro"),
         (text("T", b"@array@ x"), "autosave would read its text as an array"),
-        (text(&"n".repeat(60), &[1; 39]), "its text is longer than a line that autosave reads"),
+        (long("T", &[1; 60]), "its text is longer than a line that autosave reads"),
+        (setting(&"n".repeat(59), Dbf::Long, Value::Int(1)), "autosave does not read its name"),
+        (
+            setting(&format!("{}.PREC", "n".repeat(58)), Dbf::Short, Value::Int(1)),
+            "autosave does not read its name",
+        ),
+        (long(&"n".repeat(61), b"long"), "autosave does not read its name"),
+        (
+            array("T", Dbf::Float, 1, &f32::NEG_INFINITY.to_le_bytes()),
+            "autosave makes finite numbers of infinities in an array of floats",
+        ),
+        (
+            array("T", Dbf::UInt64, 1, &u64::MAX.to_le_bytes()),
+            "autosave may read so large an integer in an array as a double, which has fewer digits",
+        ),
         (
             Setting { dbf: Some(Dbf::Device), ..state("T.DTYP", 0, &["Soft"]) },
             "autosave does not restore device supports",
@@ -210,6 +225,26 @@ fn traps() {
     ] {
         assert_eq!(reason("autosave", setting), expected);
     }
+}
+
+/// The longest names that are found, and numbers that are read back.
+#[test]
+fn what_is_just_within() {
+    let infinite: Vec<u8> = [f64::INFINITY, 1.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let (file, left_out) = written(
+        "autosave",
+        &[
+            setting(&"n".repeat(58), Dbf::Long, Value::Int(1)),
+            setting(&format!("{}.PREC", "n".repeat(57)), Dbf::Short, Value::Int(1)),
+            long(&"n".repeat(60), b"long"),
+            array("T:1", Dbf::Double, 2, &infinite),
+            array("T:2", Dbf::Int64, 1, &(-(1_i64 << 53)).to_le_bytes()),
+            setting("T:3", Dbf::Int64, Value::Int(i64::MIN)),
+            setting("T:4", Dbf::Float, Value::Float(f32::INFINITY)),
+        ],
+    );
+    assert!(left_out.is_empty(), "{left_out:?}");
+    assert_eq!(restored(&file).len(), 7, "{file}");
 }
 
 /// What follows the first 199 bytes of a line is read as a line of its own.
