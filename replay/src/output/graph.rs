@@ -12,6 +12,7 @@ use crate::model::naming::{Name, Naming};
 use crate::out::{line, Out};
 use crate::time::Zone;
 use crate::words;
+use iocrec_log::escape;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -250,9 +251,12 @@ fn ends(nodes: &BTreeMap<(Name, Node), usize>, arrow: &Arrow) -> (usize, usize) 
     (number(arrow.source()), number((place(&arrow.to), Node::Record(arrow.to.clone()))))
 }
 
-/// A text in DOT's quotes. Only `"` and `\` mean anything in them.
+/// A label in DOT's quotes. `"` and `\` mean something in them, and `&` begins an entity of HTML. What is escaped in all
+/// output must be so before: its `\` is one, too.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    let mut shown = String::new();
+    escape::push(&mut shown, text);
+    format!("\"{}\"", shown.replace('\\', "\\\\").replace('"', "\\\"").replace('&', "&amp;"))
 }
 
 /// A text for Mermaid's quotes, where `#` begins an entity and `<` a tag.
@@ -299,6 +303,7 @@ mod tests {
         assert!(dot.contains("label=\"demo on box\""), "{dot}");
         assert!(dot.contains("[label=\"CP 3 (1.5/s)\", style=dashed];"), "{dot}");
         assert_eq!(dot.matches(" -> ").count(), 3);
+        assert_eq!(quoted("A&lt;\u{202e}\\N"), "\"A&amp;lt;\\\\u{202e}\\\\N\"");
         let mermaid = written("mermaid");
         assert!(mermaid.contains("[\"A#34;#60;b#62;\"]"), "{mermaid}");
         assert!(mermaid.contains("([\"scan 1 second\"])"), "{mermaid}");
