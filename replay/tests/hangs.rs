@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     ca_put, complete, happenings, iocreplay, outcome, process, segments, write_events, write_events_later,
-    MS, SCAN, SECOND, WALL,
+    CLIENT, MS, SCAN, SECOND, WALL,
 };
 use iocrec_log::event::*;
 use iocrec_log::reader::Segment;
@@ -101,6 +101,43 @@ fn a_hang_of_one_recorder_of_two() {
     };
     assert_eq!(told(20 * SECOND), "open", "both run still");
     assert_eq!(told(300 * SECOND), "recorder_ended");
+}
+
+/// What hung, and then ran once more, ends with its IOC before the recorder looks again. Of a process any thread shows that,
+/// of a thread only its own hits.
+#[test]
+fn a_hang_that_was_over_before_its_ioc_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let hits = |thread| [process(thread, -100, 2, 2), complete(thread, -200, 2, 20.0, 0)];
+    for (name, wait, thread, is_over) in [
+        ("process", Wait::Stopped, Some(CLIENT), true),
+        ("silent", Wait::Stopped, None, false),
+        ("thread", Wait::Sleep, Some(SCAN), true),
+        ("other", Wait::Sleep, Some(CLIENT), false),
+    ] {
+        let Fact::Stuck(mut stuck) = sleeps() else { panic!("a hang") };
+        stuck.wait = wait;
+        if wait == Wait::Stopped {
+            (stuck.thread, stuck.record) = (String::new(), None);
+        }
+        let mut events = vec![(5 * SECOND, Fact::Stuck(stuck))];
+        events.extend(thread.into_iter().flat_map(hits).map(|hit| (5400 * MS, hit)));
+        let end = IocEnd { ioc: 1, how: "killed by SIGSEGV".into() };
+        events.push((5900 * MS, Fact::IocEnd(end)));
+        let log = directory.path().join(name);
+        write_events(&log, "box1", 7, events);
+        let rows = lines(&log, &[]);
+        let [hang] = &rows[..] else { panic!("{name}: {rows:?}") };
+        let text = hang["text"].as_str().unwrap();
+        assert_eq!(text.ends_with(", until the IOC ended"), !is_over, "{name}: {text}");
+        let ended = if is_over { "runs" } else { "ioc_ended" };
+        assert_eq!(hang["ended"], ended, "{name}: {hang}");
+        if is_over {
+            let span = [&hang["seconds_min"], &hang["seconds_max"]].map(|bound| bound.as_f64().unwrap());
+            assert!((span[0] - 2.0).abs() < 0.01 && (span[1] - 3.4).abs() < 0.01, "{name}: {hang}");
+            assert!(hang["end"].as_str().unwrap().contains("14:13:25.4"), "{name}: {hang}");
+        }
+    }
 }
 
 /// The log of another host that begins later says nothing of the first.

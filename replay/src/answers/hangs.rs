@@ -163,6 +163,8 @@ struct Raw {
     end: Option<(u64, u64, Ended)>,
     /// When a part of the log began that is missing, if it was not told of since.
     missed: Option<u64>,
+    /// When a look last found it so, as far as that was told.
+    told: u64,
     /// The hits around it.
     hits: (Option<u64>, Option<u64>),
 }
@@ -241,7 +243,8 @@ impl Takes for Found {
     fn take(&mut self, context: &Context, event: &Event, keyframe: bool) {
         let time = event.time;
         match &event.fact {
-            Fact::Stuck(stuck) => self.stuck(context, stuck),
+            // a segment repeats what the last look found
+            Fact::Stuck(stuck) => self.stuck(context, stuck, if keyframe { stuck.since } else { time }),
             Fact::StuckEnd(StuckEnd { id, after, has_ended, .. }) => {
                 let how = match *has_ended {
                     _ if keyframe => Ended::Unseen,
@@ -281,7 +284,7 @@ impl Takes for Found {
                     let Some(hang) = hangs.get_mut(*at).filter(|hang| hang.stuck.ioc == end.ioc) else {
                         return true;
                     };
-                    hang.end = Some((hang.stuck.since, time, Ended::Ioc));
+                    hang.end = Some((hang.told, time, Ended::Ioc));
                     false
                 });
             }
@@ -305,14 +308,14 @@ impl Takes for Found {
 }
 
 impl Found {
-    fn stuck(&mut self, context: &Context, stuck: &Stuck) {
+    fn stuck(&mut self, context: &Context, stuck: &Stuck, told: u64) {
         let name = |id| context.record(id).map(|record| record.name.to_string());
         let named = |id: Option<RecordId>| id.and_then(name);
         let names = [named(stuck.record), named(stuck.holder.as_ref().and_then(|holder| holder.record))];
         let sentence = stuck.sentence(None, &name);
         if let Some(hang) = self.open.get(&stuck.id).and_then(|at| self.hangs.get_mut(*at)) {
             // a segment tells again what is so
-            hang.missed = None;
+            (hang.missed, hang.told) = (None, hang.told.max(told));
             if *hang.stuck != *stuck {
                 let before = std::mem::replace(&mut hang.sentence, sentence);
                 if hang.before.len() <= MAX_BEFORE {
@@ -324,7 +327,7 @@ impl Found {
             self.open.insert(stuck.id, self.hangs.len());
             let (place, stuck) = (place(context, stuck.ioc), Box::new(stuck.clone()));
             let (before, end, missed, hits) = (Vec::new(), None, None, (None, None));
-            self.hangs.push(Raw { stuck, names, place, before, sentence, end, missed, hits });
+            self.hangs.push(Raw { stuck, names, place, before, sentence, end, missed, told, hits });
         }
     }
 }
@@ -356,6 +359,8 @@ struct Refined<'a> {
     found: &'a mut Found,
     /// The hangs of each thread, and the overruns of each list, in order of time.
     hangs: HashMap<(IocId, u32), Vec<usize>>,
+    /// The times in which a process stood still as a whole; likewise.
+    whole: HashMap<IocId, Vec<usize>>,
     late: HashMap<(IocId, ScanListId), Vec<usize>>,
     threads: HashMap<ThreadId, LastHit>,
 }
@@ -363,14 +368,18 @@ struct Refined<'a> {
 impl<'a> Refined<'a> {
     fn new(found: &'a mut Found) -> Self {
         let mut hangs: HashMap<_, Vec<usize>> = HashMap::new();
+        let mut whole: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, hang) in found.hangs.iter().enumerate() {
             hangs.entry((hang.stuck.ioc, hang.stuck.tid)).or_default().push(at);
+            if hang.stuck.wait.is_of_process() {
+                whole.entry(hang.stuck.ioc).or_default().push(at);
+            }
         }
         let mut late: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, one) in found.late.iter().enumerate() {
             late.entry((one.fact.ioc, one.fact.list)).or_default().push(at);
         }
-        Refined { found, hangs, late, threads: HashMap::new() }
+        Refined { found, hangs, whole, late, threads: HashMap::new() }
     }
 }
 
@@ -401,9 +410,16 @@ impl Takes for Refined<'_> {
         if let Some(hang) = hang.filter(|hang| hang.stuck.wait != Wait::Spins) {
             if (hang.last_turn()..=hang.stuck.since).contains(&time) && hang.stuck.after > 0 {
                 hang.hits.0 = hang.hits.0.max(Some(time));
-            } else if hang.end.is_some_and(|end| (end.0..=end.1).contains(&time)) {
-                hang.hits.1 = Some(hang.hits.1.map_or(time, |hit| hit.min(time)));
+            } else {
+                hang.ran(time);
             }
+        }
+        // whichever thread of it runs
+        let whole = self.whole.get(&thread.ioc).map(Vec::as_slice).unwrap_or_default();
+        let over = |at: &usize| all.get(*at).and_then(Raw::told_until).is_some_and(|end| end < time);
+        let first = whole.partition_point(over);
+        if let Some(hang) = whole.get(first).and_then(|at| all.get_mut(*at)) {
+            hang.ran(time);
         }
         if self.late.is_empty() || period(&thread.name).is_none() {
             return;
@@ -506,6 +522,13 @@ impl Raw {
         self.stuck.after.saturating_sub(period(&self.stuck.thread).unwrap_or(0))
     }
 
+    /// Takes a hit that shows that it was over by then, if it may have been.
+    fn ran(&mut self, time: u64) {
+        if self.end.is_some_and(|end| (end.0..=end.1).contains(&time)) {
+            self.hits.1 = Some(self.hits.1.map_or(time, |hit| hit.min(time)));
+        }
+    }
+
     /// When it was over, or from when on it is not known whether it was; `None`: it lasts.
     fn told_until(&self) -> Option<u64> {
         self.end.map(|(_, over, _)| over).or(self.missed)
@@ -533,8 +556,12 @@ impl Raw {
                 let least = log.last.map_or(0.0, |(last, _)| length(since, last));
                 ((least, None), None, if log.is_followed { Ended::Recorder } else { Ended::No })
             }
-            Some((_, time, Ended::Ioc)) => ((length(since, time), None), Some(run.wall(time)), Ended::Ioc),
+            Some((_, time, Ended::Ioc)) if self.hits.1.is_none() => {
+                ((length(since, time), None), Some(run.wall(time)), Ended::Ioc)
+            }
             Some((until, time, how)) => {
+                // it ran once more before the IOC ended, and the recorder had not looked yet
+                let how = if how == Ended::Ioc { Ended::Runs } else { how };
                 let last = self.hits.1.unwrap_or(time);
                 let most = (from.0 > 0).then(|| length(from.0, last));
                 let least = length(from.1, until);
