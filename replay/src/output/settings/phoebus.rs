@@ -146,7 +146,8 @@ fn typed(setting: &Setting) -> Result<(&'static str, String), Obstacle> {
 /// A state with the names of all.
 fn state(setting: &Setting) -> Result<String, Obstacle> {
     let label = label(setting)?;
-    if setting.labels.is_empty() {
+    // one that was renamed since, so that the names are those of another time, would stop the import
+    if !setting.labels.iter().any(|one| one == label) {
         return Err(Obstacle::StatesUnknown);
     }
     for one in &setting.labels {

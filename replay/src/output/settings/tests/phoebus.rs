@@ -181,6 +181,10 @@ fn traps() {
         (texts("T", &["a"]), "Phoebus does not import arrays of this type"),
         (array("T", Dbf::Long, 0, b""), "Phoebus takes an empty array for one with an element"),
         (Setting { labels: vec![], ..state("T", 0, &["Off"]) }, "the names of its states are not known"),
+        (
+            Setting { text: Some("On~;".into()), ..state("T", 1, &["Off", "On"]) },
+            "the names of its states are not known",
+        ),
         (state("T", 0, &["Off", "a;b"]), "Phoebus does not read the name of a state with ~ or ;"),
         (setting("a,b", Dbf::Long, Value::Int(1)), "Phoebus does not read its name"),
         (setting("T", Dbf::UInt64, Value::UInt(u64::MAX)), "Phoebus has no integers so large"),
