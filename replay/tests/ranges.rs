@@ -79,3 +79,18 @@ fn chains_that_are_held_are_not_lost() {
         assert_eq!(starts(Some(until)).len(), before, "{until}");
     }
 }
+
+/// What a time was taken for is said as exactly as it was written.
+#[test]
+fn a_fraction_of_a_second_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    common::write_log(&log, "box", 1);
+    for (asked, taken) in [("14:13:21.5", "14:13:21.500+00:00"), ("14:13:21", "14:13:21+00:00")] {
+        let words = ["puts", "--utc", "--since", asked, log.to_str().unwrap()];
+        let (code, _, err) = outcome(iocreplay(words).output().unwrap());
+        assert_eq!(code, 0, "{err}");
+        let expected = format!("{asked} is 2026-09-21T{taken}; the log ends at 2026-09-21T14:13:24");
+        assert!(err.contains(&expected), "{err}");
+    }
+}

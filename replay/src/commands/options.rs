@@ -396,7 +396,8 @@ pub fn moment_in(zone: &Zone, text: &str, boundary: Boundary, logs: Option<&Logs
     match &parsed.ambiguity {
         Some(ambiguity) => Terminal.report(ambiguity),
         None if logs.is_some() => {
-            let (taken, end) = (zone.format(parsed.wall, 0), zone.format(end, 0));
+            let digits = if text.contains('.') { 3 } else { 0 };
+            let [taken, end] = [parsed.wall, end].map(|time| zone.format(time, digits));
             Terminal.report(&format_args!("{text} is {taken}; the log ends at {end}"));
         }
         None => {}
