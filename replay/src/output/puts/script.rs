@@ -131,6 +131,11 @@ fn command(put: &PutLine) -> Result<Vec<String>, Obstacle> {
     }
     let pv = put.pv.as_deref().unwrap_or_default();
     let long = pv.strip_suffix(".$").or_else(|| pv.strip_suffix('$'));
+    // caput refuses characters above 127, whose element in an array is a number with a sign
+    let dbf = match &put.new {
+        Value::Array(Array { dbf: dbf @ (Dbf::Char | Dbf::UChar), .. }) => Some(*dbf),
+        _ => put.dbf,
+    };
     match (long, &put.requested) {
         (Some(pv), requested) if is_text(requested) => {
             let mut arguments = arguments(Target { pv, dbf: put.dbf, is_long_text: true }, requested)?;
@@ -141,7 +146,7 @@ fn command(put: &PutLine) -> Result<Vec<String>, Obstacle> {
             Ok(arguments)
         }
         // a number to a text field and the like is sent as text, too
-        (_, requested) => arguments(Target { pv, dbf: put.dbf, is_long_text: false }, requested),
+        (_, requested) => arguments(Target { pv, dbf, is_long_text: false }, requested),
     }
 }
 
@@ -194,6 +199,15 @@ mod tests {
         );
         assert!(remarks.is_empty());
         assert!(!script(&[put(), put()], false).0.contains("pause 0"));
+    }
+
+    /// An element of an array of characters, sent by itself.
+    #[test]
+    fn a_character_above_127() {
+        let new = Value::Array(Array { dbf: Dbf::Char, count: 1, bytes: vec![200] });
+        let put = PutLine { requested: Value::Int(200), new, dbf: Some(Dbf::NoAccess), ..put() };
+        let (text, remarks) = script(&[put], false);
+        assert!(text.contains("\nput T:SP -56\n") && remarks.is_empty(), "{text}");
     }
 
     /// A group, or a PV of a server without records.
