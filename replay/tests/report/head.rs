@@ -260,6 +260,44 @@ fn the_verdict_is_about_the_worst() {
     assert!(always.contains("no record was seen to go into alarm"), "{always}");
 }
 
+/// A record that events process, each `period` nanoseconds, 1000 times.
+fn fast(id: u32, name: &str, since: u64, period: u64) -> Vec<(u64, Fact)> {
+    let site = CallSite {
+        id: 4,
+        ioc: 1,
+        address: 2,
+        function: "eventCallback".into(),
+        module: "libdbCore.so".into(),
+    };
+    let record = Record { id, ioc: 1, address: 4096, name: name.into(), rtype: "calc".into() };
+    let mut facts = vec![(since, Fact::from(record)), (since, Fact::from(site))];
+    for n in 0..1000 {
+        let time = since + n * period;
+        facts.push((time, crate::common::process(4, -100, 4, id)));
+        facts.push((time + 1000, crate::common::complete(4, -200, id, 1.0, 0)));
+    }
+    facts
+}
+
+/// What is fast begins when it was first so itself, whatever else was fast before; of what is so as its recording begins,
+/// that is not known.
+#[test]
+fn what_is_fast_has_its_own_beginning() {
+    let moments = |facts: Vec<Vec<(u64, Fact)>>| {
+        let directory = tempfile::tempdir().unwrap();
+        write_events(&directory.path().join("log"), "box1", 7, facts.concat());
+        let (_, page, _) = run(directory.path(), &["report", "--utc", "log"]);
+        text(&page, r#"id="moments""#, "</ol>")
+    };
+    let slower = fast(11, "L:A", 5 * SECOND, 800_000);
+    let faster = |since| fast(12, "L:B", since, 500_000);
+    let two = moments(vec![scan(SECOND, 0).to_vec(), slower, faster(10 * SECOND)]);
+    assert!(two.contains("14:13:30.0↻ L:B processed fast by an event from here on up to 2 000/s"), "{two}");
+    let first = moments(vec![faster(SECOND)]);
+    let expected = "14:13:21.0↻ L:B processed fast by an event, perhaps before, too up to 2 000/s";
+    assert!(first.contains(expected), "{first}");
+}
+
 /// Between two recorders an IOC may have ended, and something gone into alarm.
 #[test]
 fn the_verdict_claims_nothing_of_times_without_a_recorder() {

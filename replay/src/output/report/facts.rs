@@ -71,7 +71,13 @@ pub struct Loop {
     pub trigger: &'static str,
     /// Whether the links are known to lead back to where they began.
     pub closed: bool,
+    /// Whether it may have begun before: its recording begins with it.
+    pub perhaps_before: bool,
 }
+
+/// Nanoseconds after the beginning of a recording in which what is fast from then on is first seen so: the windows in which
+/// records are counted are half as long, and the first one is cut.
+const SEEN_AT_ONCE: u64 = 500_000_000;
 
 /// Everything that is known.
 pub struct Facts {
@@ -163,32 +169,45 @@ impl Facts {
             is.then_some((peak.most, u32::try_from(number).unwrap_or(NONE), peak, fast))
         });
         let (_, number, peak, fast) = fast.max_by_key(|(most, number, ..)| (*most, u32::MAX - number))?;
+        let (closed, roots) = self.way(number);
+        // another loop may have begun before
         let all = self.found.places.lately.iter().filter_map(|record| record.peak.fast.as_ref());
-        let since = all.filter(|other| other.trigger == fast.trigger).map(|fast| fast.since).min();
+        let of_it = all.filter(|other| other.trigger == fast.trigger && roots.contains(&other.root));
+        let since = of_it.map(|fast| fast.since).min().unwrap_or(fast.since);
         Some(Loop {
             record: number,
             rate: peak.rate(),
             at: peak.at,
-            since: since.unwrap_or(fast.since),
+            since,
             trigger: fast.trigger,
-            closed: self.is_closed(number),
+            closed,
+            perhaps_before: self.is_from_the_beginning(number, since),
         })
     }
 
-    /// Whether the CP links that process a record lead back to it: from the root of its chain to the source of that
-    /// root's only CP link, to the root of that record's chain, and so on.
-    fn is_closed(&self, record: u32) -> bool {
-        let mut seen = HashMap::new();
+    /// Whether the recording of a record's IOC begins at about that time.
+    fn is_from_the_beginning(&self, record: u32, since: i64) -> bool {
+        let record = usize::try_from(record).ok().and_then(|record| self.found.places.records.get(record));
+        let is_of_it = |gap: &&Missing| gap.ioc.is_none() || gap.ioc == record.map(|record| record.ioc);
+        let gaps = self.gaps.iter().filter(is_of_it).map(|gap| gap.to);
+        std::iter::once(self.span.0).chain(gaps).any(|begin| since.abs_diff(begin) <= SEEN_AT_ONCE)
+    }
+
+    /// The way of the CP links that process a record: from the root of its chain to the source of that root's only CP link,
+    /// to the root of that record's chain, and so on. Whether it leads back, and the roots on it.
+    fn way(&self, record: u32) -> (bool, Vec<u32>) {
+        let mut roots = Vec::new();
         let mut next = Some(record);
-        for step in 0..64 {
-            let Some(number) = next else { return false };
+        for _ in 0..64 {
+            let Some(number) = next else { break };
             let places = &self.found.places;
             let of = |number: u32| places.lately.get(usize::try_from(number).ok()?)?.peak.fast.as_ref();
-            let Some(root) = of(number).map(|fast| fast.root) else { return false };
-            if seen.insert(root, step).is_some() {
-                return true;
+            let Some(root) = of(number).map(|fast| fast.root) else { break };
+            if roots.contains(&root) {
+                return (true, roots);
             }
-            let Some(source) = of(root).and_then(|fast| fast.source.as_deref()) else { return false };
+            roots.push(root);
+            let Some(source) = of(root).and_then(|fast| fast.source.as_deref()) else { break };
             let source = epics::Pv::new(epics::pv::link_target(source)).record;
             let ioc =
                 usize::try_from(root).ok().and_then(|root| places.records.get(root)).map(|root| root.ioc);
@@ -196,7 +215,7 @@ impl Facts {
             let mut in_others = others.filter_map(|other| places.by_name(other, source));
             next = ioc.and_then(|ioc| places.by_name(ioc, source)).or_else(|| in_others.next());
         }
-        false
+        (false, roots)
     }
 }
 

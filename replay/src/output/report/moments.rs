@@ -286,10 +286,13 @@ fn stuck(facts: &Facts, hang: &Hang) -> Moment {
 /// The begin of fast processing by CP links or events.
 fn fast(facts: &Facts) -> Option<Moment> {
     let fastest = facts.fastest(facts.span.0, facts.span.1)?;
-    let what = match (fastest.trigger, fastest.closed) {
-        ("CP", true) => "CP loop begins",
-        ("CP", false) => "processed fast by CP links from here on",
-        _ => "processed fast by an event from here on",
+    let what = match (fastest.trigger, fastest.closed, fastest.perhaps_before) {
+        ("CP", true, false) => "CP loop begins",
+        ("CP", true, true) => "CP loop, perhaps begun before",
+        ("CP", false, false) => "processed fast by CP links from here on",
+        ("CP", false, true) => "processed fast by CP links, perhaps before, too",
+        (_, _, false) => "processed fast by an event from here on",
+        (_, _, true) => "processed fast by an event, perhaps before, too",
     };
     Some(Moment {
         // counted in steps of 250 ms
