@@ -190,6 +190,20 @@ fn chains_and_plots_show_what_the_log_holds() {
     );
 }
 
+/// The first and the last of the times in which processing is counted reach beyond the log.
+#[test]
+fn all_that_was_processed_is_counted() {
+    let Some(mut page) = opened("all_that_was_processed_is_counted", (1440, 900)) else { return };
+    let browser = &mut page.browser;
+    let all = browser.eval(
+        "JSON.parse(document.getElementById('data').textContent).iocs \
+         .flatMap(ioc => ioc.bins ? ioc.bins[2] : []).filter(n => n > 0).reduce((a, b) => a + b, 0)",
+    );
+    let sums = browser.text("#sums");
+    let shown: String = sums.rsplit('·').next().unwrap().chars().filter(char::is_ascii_digit).collect();
+    assert_eq!(shown.parse().ok(), all.as_i64(), "{sums}");
+}
+
 /// Folded series stay apart from the puts that matter.
 #[test]
 fn scripts_are_folded() {

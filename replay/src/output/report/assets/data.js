@@ -33,7 +33,8 @@ function bins(packed) {
   return { start: packed[0], width: packed[1], counts };
 }
 
-// What was counted between two times: whole bins, those at the edges in proportion.
+// What was counted between two times: whole bins, those at the edges in proportion. The first and the last reach beyond the
+// log, where there is nothing to count.
 function counted(b, from, to) {
   if (!b) return 0;
   let sum = 0;
@@ -41,8 +42,9 @@ function counted(b, from, to) {
   const last = Math.min(b.counts.length - 1, Math.floor((to - b.start) / b.width));
   for (let i = first; i <= last; i++) {
     if (!b.counts[i]) continue;
-    const a = b.start + i * b.width;
-    const part = (Math.min(to, a + b.width) - Math.max(from, a)) / b.width;
+    const a = Math.max(WHOLE[0], b.start + i * b.width);
+    const width = Math.min(WHOLE[1], b.start + (i + 1) * b.width) - a;
+    const part = width > 0 ? (Math.min(to, a + width) - Math.max(from, a)) / width : 1;
     sum += b.counts[i] * Math.max(0, Math.min(1, part));
   }
   return Math.round(sum);
