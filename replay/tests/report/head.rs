@@ -260,6 +260,21 @@ fn the_verdict_is_about_the_worst() {
     assert!(always.contains("no record was seen to go into alarm"), "{always}");
 }
 
+/// A chain is told whole, also where it began in an IOC that was not asked for; that one's alarms are not counted.
+#[test]
+fn the_verdict_is_about_the_iocs_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let facts = [scan(SECOND / 2, 0).to_vec(), common::happenings()].concat();
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    for (ioc, is_its) in [("demo", true), ("second", false)] {
+        let (_, page, _) = run(directory.path(), &["report", "--utc", "--ioc", ioc, "log"]);
+        let verdict = text(&page, r#"class="verdict""#, "</p>");
+        assert_eq!(verdict.contains("1 record went MAJOR"), is_its, "{ioc}: {verdict}");
+        let moments = text(&page, r#"id="moments""#, "</ol>");
+        assert_eq!(moments.contains("T:CALC MAJOR"), is_its, "{ioc}: {moments}");
+    }
+}
+
 /// A record that events process, each `period` nanoseconds, 1000 times.
 fn fast(id: u32, name: &str, since: u64, period: u64) -> Vec<(u64, Fact)> {
     let site = CallSite {

@@ -95,6 +95,8 @@ pub struct Facts {
     pub limits: Limits,
     /// Ends of the IOCs that were asked for, in order of time.
     pub ends: Vec<IocEnd>,
+    /// IOCs that were not asked for: chains that lead to those that were have records of them.
+    pub other_iocs: HashSet<u32>,
     /// Ends of IOCs outside the time that was asked for, and of other IOCs.
     pub other_ends: Vec<IocEnd>,
     /// Whether the log may go back further than was asked for.
@@ -151,10 +153,17 @@ impl Facts {
         last_of(&self.runs, &self.found, run)
     }
 
+    /// Whether a record is of an IOC that was not asked for.
+    fn is_of_another(&self, record: u32) -> bool {
+        let record = usize::try_from(record).ok().and_then(|record| self.found.places.records.get(record));
+        record.is_some_and(|record| self.other_iocs.contains(&record.ioc))
+    }
+
     /// Transitions to an alarm that a record was not in before, of this severity or worse, that were seen as they happened.
     pub fn went(&self, severity: u16) -> impl Iterator<Item = &Transition> {
         self.found.alarms.all.iter().filter(move |found| {
             !found.is_found()
+                && !self.is_of_another(found.record)
                 && found.to.severity >= severity
                 && found.from.is_some_and(|from| from < found.to.severity)
         })

@@ -94,6 +94,7 @@ pub fn make(logs: &Logs, asked: &Filter, zone: &Zone) -> Report {
     let mut hangs = logs.without_notices().hangs(filter);
     hangs.retain(|hang| matches!(hang.what, What::Stuck { .. }));
     hangs.sort_by(|a, b| b.seconds.0.total_cmp(&a.seconds.0).then(a.time.cmp(&b.time)));
+    let other_iocs = found.places.numbers(|host, ioc| !filter.place(host, ioc)).collect();
     let (devices, slow) = devices_and_clients(&logs.without_notices(), filter, &ends, &found);
     let facts = Facts {
         devices,
@@ -105,6 +106,7 @@ pub fn make(logs: &Logs, asked: &Filter, zone: &Zone) -> Report {
         clock,
         limits: Limits::of(asked),
         ends,
+        other_iocs,
         other_ends,
         is_cut,
         losses,
