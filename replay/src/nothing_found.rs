@@ -82,6 +82,8 @@ pub struct Held {
     files: bool,
     /// Whether everything was recorded without probes.
     packets_only: bool,
+    /// Whether some run says how it was recorded.
+    tier: bool,
 }
 
 impl Held {
@@ -123,7 +125,10 @@ impl Held {
                 let Container { ioc: _, runtime: _, id, pod, is_kubernetes: _, host_name } = &**container;
                 [id, pod, host_name].into_iter().for_each(|name| remember(&mut self.pods, name));
             }
-            Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
+            Fact::Tier(tier) => {
+                self.tier = true;
+                self.packets_only &= tier.tier == Tier::Packet;
+            }
             Fact::CaPut(_) | Fact::PvaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
             Fact::Resources(_) => self.resources = true,
@@ -150,6 +155,11 @@ impl Held {
     fn reach(&mut self, wall: i64) {
         let (first, last) = self.span.unwrap_or((wall, wall));
         self.span = Some((first.min(wall), last.max(wall)));
+    }
+
+    /// Whether processing could not be seen in any of these logs.
+    pub fn has_no_probes(&self) -> bool {
+        self.tier && self.packets_only
     }
 
     /// The part of the filter that nothing in these logs matches; `None` if each part by itself matches something.
@@ -389,6 +399,11 @@ pub enum NoChange {
         /// The PV.
         pv: String,
     },
+    /// No put to it was seen on the network, and what its IOC did was not recorded.
+    WithoutProbes {
+        /// The PV.
+        pv: String,
+    },
     /// The PV is not in the logs.
     Unknown {
         /// The PV.
@@ -434,6 +449,11 @@ impl fmt::Display for NoChange {
                 f,
                 "puts to {pv} were seen on the network, but not what they did in the IOC: whether and why it changed is \
                  not known; list them with iocreplay puts --pv"
+            ),
+            NoChange::WithoutProbes { pv } => write!(
+                f,
+                "whether {pv} changed is not known: these logs hold no processing, as they were recorded without probes (the \
+                 packet tier; iocreplay info says why), and no put to it as asked for"
             ),
             NoChange::Unknown { pv, suggestions } if suggestions.is_empty() => write!(
                 f,

@@ -10,7 +10,7 @@ use common::{
 use iocrec_log::event::{
     Address, Attached, CaPut, CallSite, Channel, Circuit, CircuitEnds, CircuitTraffic, Detached, Event, Fact,
     Ioc, IocEnd, Loss, LossSource, Origin, PvaMonitor, Record, Resources, Snapshot, Stuck, StuckEnd, Thread,
-    Value, Wait,
+    Tier, TierChoice, Value, Wait,
 };
 use iocrec_log::reader::{About, Segment};
 use iocrec_log::storage::{Clocked, Directory};
@@ -516,6 +516,27 @@ fn puts_on_the_network_alone_are_no_silence() {
     for other in ["T:SP.DESC", "T:CALC.A"] {
         let silent = why(other);
         assert!(silent.contains("neither processed nor written"), "{silent}");
+    }
+}
+
+/// Without probes nothing tells whether a record changed: not that it did not.
+#[test]
+fn without_probes_silence_says_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let storage = Directory::open(&log).unwrap();
+    let wall = Rc::new(Cell::new(WALL));
+    let mut writer = Writer::open(Clocked { storage, wall }, Options::default(), 7).unwrap();
+    let packets = Fact::Tier(TierChoice { tier: Tier::Packet, refused: vec![] });
+    let others = definitions("box1").into_iter().filter(|fact| !matches!(fact, Fact::Tier(_)));
+    for fact in others.chain([packets]) {
+        writer.push(Event { time: 0, fact });
+    }
+    writer.push(Event { time: SECOND, fact: ca_put(1, 1, false, 1, 3.0) });
+    writer.close(2 * SECOND);
+    for (pv, words) in [("T:SP", "were seen on the network"), ("T:CALC", "recorded without probes")] {
+        let (code, _, err) = outcome(iocreplay(["why", pv, log.to_str().unwrap()]).output().unwrap());
+        assert!(code == 1 && err.contains(words) && !err.contains("neither processed"), "{pv}: {err}");
     }
 }
 

@@ -569,6 +569,9 @@ impl Why {
         if puts.any(|put| put.pv.as_deref().is_some_and(is_it) && !put.has_not_written()) {
             return NoChange::OnNetwork { pv };
         }
+        if held.has_no_probes() {
+            return NoChange::WithoutProbes { pv };
+        }
         let narrowed = match (&self.at, &self.since, &self.ioc, &self.host) {
             (None, None, None, None) => Narrowed::No,
             (_, _, None, None) => Narrowed::ToTime,
