@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{complete, definitions, process, run, write_events, write_log, MS, SCAN, SECOND, WALL};
+use common::{ca_put, complete, definitions, process, run, write_events, write_log, MS, SCAN, SECOND, WALL};
 use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
@@ -21,6 +21,12 @@ fn scans(from: u64, to: u64, each_ms: u64) -> impl Iterator<Item = (u64, Fact)> 
 
 /// One recorder's run, from its first fact to its last.
 fn record(log: &Path, number: u128, from: u64, facts: Vec<(u64, Fact)>, to: u64) {
+    let attached = Attached { ioc: 1, from: from * SECOND, since: from * SECOND, cause: String::new() };
+    record_as(log, number, from, Fact::Attached(attached), facts, to);
+}
+
+/// The same, and how it was recorded.
+fn record_as(log: &Path, number: u128, from: u64, how: Fact, facts: Vec<(u64, Fact)>, to: u64) {
     std::fs::create_dir_all(log).unwrap();
     let wall = Rc::new(Cell::new(WALL + (from * SECOND) as i64));
     let storage = Clocked { storage: Directory::open(log).unwrap(), wall: Rc::clone(&wall) };
@@ -29,8 +35,7 @@ fn record(log: &Path, number: u128, from: u64, facts: Vec<(u64, Fact)>, to: u64)
         let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: wall.get() }) } else { fact };
         writer.push(Event { time: from * SECOND, fact });
     }
-    let attached = Attached { ioc: 1, from: from * SECOND, since: from * SECOND, cause: String::new() };
-    writer.push(Event { time: from * SECOND, fact: Fact::Attached(attached) });
+    writer.push(Event { time: from * SECOND, fact: how });
     for (time, fact) in facts {
         writer.push(Event { time, fact });
         wall.set(WALL + time as i64);
@@ -68,6 +73,23 @@ fn rates_are_over_the_time_that_was_recorded() {
     // three recorders saw it, but it is one thread
     let scan = json["threads"].as_array().unwrap().iter().find(|line| line["thread"] == "scan-0.1").unwrap();
     assert!(scan["count"] == 1 && !text.contains("scan-0.1 (3)"), "{scan}\n{text}");
+}
+
+/// Without probes nothing says when an IOC was recorded, but that no recorder ran.
+#[test]
+fn between_recorders_without_probes_nothing_was_recorded() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let packets = || Fact::Tier(TierChoice { tier: Tier::Packet, refused: vec![] });
+    record_as(&log, 7, 10, packets(), vec![(12 * SECOND, ca_put(1, 1, false, 1, 3.0))], 20);
+    record_as(&log, 8, 30, packets(), vec![(32 * SECOND, ca_put(1, 1, false, 2, 4.0))], 40);
+    let (json, text) = last(here);
+    let not_seen = json["not_seen"].as_array().unwrap();
+    let says = |words: &str| not_seen.iter().find(|seen| seen["cause"].as_str().unwrap().contains(words));
+    assert!(says("packets do not show them").is_some(), "{text}");
+    let between = says("no recorder's run is in the logs").unwrap();
+    assert_eq!(between["from"], "2026-09-21T14:13:40.000000000+00:00", "{text}");
+    assert_eq!(between["to"], "2026-09-21T14:13:50.000000000+00:00", "{text}");
 }
 
 #[test]

@@ -130,7 +130,8 @@ impl Processes {
             let ended = inventory.end(ioc.id);
             let until = ended.and_then(|end| end.wall).or(end);
             let spans = inventory.spans().unseen(ioc.id);
-            let first = inventory.spans().recorded(ioc.id).find_map(|(from, _)| from);
+            // without probes it is recorded from the beginning of the run
+            let first = inventory.spans().recorded(ioc.id).find_map(|(from, _)| from).or(begin);
             let Some(process) = self.all.get_mut(number) else { continue };
             // Another run recorded it before.
             if let (Some(from), Some(to)) = (process.until, first.filter(|_| process.end.is_none())) {
