@@ -92,6 +92,22 @@ fn between_recorders_without_probes_nothing_was_recorded() {
     assert_eq!(between["to"], "2026-09-21T14:13:50.000000000+00:00", "{text}");
 }
 
+/// What a recorder saw begin before it was killed may have ended before the next one came.
+#[test]
+fn what_may_have_ended_unseen_is_not_unfinished() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let open =
+        || vec![(19 * SECOND, process(SCAN, -100, 2, CALC)), (19 * SECOND + MS, ca_put(1, 1, true, 1, 3.0))];
+    record(&log, 7, 10, open(), 20);
+    let (json, text) = last(here);
+    let listed = |json: &Json| ["begun", "unanswered"].map(|list| json[list].as_array().unwrap().len());
+    assert!(listed(&json) == [1, 1] && text.contains("put with callback, no answer seen"), "{text}");
+    record(&log, 8, 30, scans(30, 40, 100).collect(), 40);
+    let (json, text) = last(here);
+    assert!(listed(&json) == [0, 0] && text.contains("no recorder's run is in the logs"), "{text}");
+}
+
 #[test]
 fn what_was_lost_before_makes_its_rates_minima() {
     let directory = tempfile::tempdir().unwrap();

@@ -51,7 +51,7 @@ fn check(rig: &Rig, truth: &[Truth]) {
     }
     let last = rig.replay("last", &[]);
     let last = String::from_utf8_lossy(&last.stdout).into_owned();
-    assert!(!last.contains("with callback not answered"), "{last}");
+    assert!(!last.contains("with callback, no answer seen"), "{last}");
 }
 
 fn truth(server: &str, tier: &str) {

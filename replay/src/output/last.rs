@@ -196,7 +196,7 @@ fn begun(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     for unanswered in &last.unanswered {
         let put = &unanswered.put;
         let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
-        lines.push(format!("{} {pv}: put with callback not answered, {}", clock(put.time, zone), who(put)));
+        lines.push(format!("{} {pv}: put with callback, no answer seen, {}", clock(put.time, zone), who(put)));
     }
     if lines.is_empty() {
         return part.line(match last.process.packets_only {

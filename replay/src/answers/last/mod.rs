@@ -64,7 +64,7 @@ pub struct Begun {
     pub cause: String,
 }
 
-/// A put with callback that was not answered.
+/// A put with callback of which no answer was seen.
 #[derive(Clone, Debug)]
 pub struct Unanswered {
     /// The put.
@@ -120,7 +120,7 @@ pub struct Last {
     pub begun: Vec<Begun>,
     /// See `begun`.
     pub more_begun: u64,
-    /// Puts with callback that were not answered.
+    /// Puts with callback of which no answer was seen.
     pub unanswered: Vec<Unanswered>,
     /// Threads, the last to do something first.
     pub threads: Vec<ThreadLine>,
@@ -526,14 +526,20 @@ impl Last {
         }
     }
 
-    /// Notes a put with callback that was not answered by the end.
+    /// Whether what had begun then may have ended in a time that was not recorded.
+    fn may_have_ended_unseen(&self, begun: i64) -> bool {
+        self.process.unseen.iter().any(|unseen| (begun..self.end).contains(&unseen.from))
+    }
+
+    /// Notes a put with callback of which no answer was seen by the end.
     fn unanswered(&mut self, chain: &Chain, span: &Span, put: &PutSpan, link: Option<&str>) {
         let Some(packet) = put.packet.as_ref().filter(|packet| packet.notify && !packet.is_doubtful) else {
             return;
         };
         let answered = packet.answer.as_ref().is_some_and(|answer| chain.run.wall(answer.time) <= self.end);
-        let begun = chain.run.wall(span.start) <= self.end;
-        if !answered && begun && self.unanswered.len() < MAX_ITEMS {
+        let begun = chain.run.wall(span.start);
+        let open = !answered && begun <= self.end && !self.may_have_ended_unseen(begun);
+        if open && self.unanswered.len() < MAX_ITEMS {
             self.unanswered.extend(root_put(chain, link).map(|put| Unanswered { put }));
         }
     }
@@ -572,7 +578,7 @@ impl Last {
             let record = record_name(&chain.run.context(), process.record);
             self.begun.retain(|begun| begun.time >= start || *begun.record != *record);
         }
-        if open {
+        if open && !self.may_have_ended_unseen(start) {
             walk.begins(key);
             let delayed = |kind: CauseKind| {
                 matches!(kind, CauseKind::CallbackRequestProcessDelayed | CauseKind::CallbackRequestDelayed)
