@@ -11,9 +11,10 @@ use std::hint::black_box;
 use std::io;
 use std::mem::offset_of;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::bpf::contract::{Form, ProcessLayout, TypeKey, ValueLayout, REC_GBL_FWD_LINK};
-use crate::bpf::failure::{Failure, Step};
+use crate::bpf::failure::Step;
 use crate::bpf::hit::{parse, Body, Head, Raw};
 use crate::bpf::maps::Layouts;
 use crate::bpf::refusal::LOCKED_DOWN;
@@ -22,6 +23,7 @@ use crate::bpf::table::MapError;
 use crate::linux::elf::ElfError;
 use crate::linux::kernel::{wrong_reads, WrongReads};
 use crate::linux::opened::Opened;
+use crate::linux::reader::Inspection;
 use crate::linux::{elf, machine, process};
 use crate::probes::attacher::{Probe, ProbeError, Spot};
 use crate::probes::kernel::Kernel;
@@ -116,6 +118,8 @@ const SEVERITY: u16 = 2;
 const OWN_FILE: &str = "/proc/self/exe";
 /// Its mappings.
 const OWN_MAPPINGS: &str = "/proc/self/maps";
+/// Time for reading both.
+const OWN_TIME: Duration = Duration::from_secs(20);
 
 /// The test's record for the programs, aligned like real ones.
 #[repr(C, align(16))]
@@ -175,10 +179,14 @@ fn attempt(
     layouts: &Layouts,
     record: *const Record,
 ) -> Result<(Probe, Result<(), SelfTestError>), SelfTestError> {
-    let unread = |path| move |error: io::Error| SelfTestError::OwnFile(path, Failure::from(error).errno);
+    // a reader process that does not answer in time gives none
+    let errno = |error: io::Error| error.raw_os_error().unwrap_or(libc::ETIME);
+    let unread = |path| move |error: io::Error| SelfTestError::OwnFile(path, errno(error));
     let function = black_box(complete as extern "C" fn(*const Record));
     let address = function as usize as u64;
     let pid = std::process::id();
+    // a machine that is busy now is no reason to do without probes until the recorder ends
+    let look = Inspection::begin(pid, u64::MAX, OWN_TIME);
     let maps = process::mappings(pid).map_err(unread(OWN_MAPPINGS))?;
     let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
     let mapping = mapping.ok_or(SelfTestError::NotMapped)?;
@@ -191,6 +199,7 @@ fn attempt(
     let place = place(elf.machine, offset, &code, program.arguments).map_err(SelfTestError::OwnCode)?;
     let offset = offset + place.offset;
     let spot = Spot { file: mapping.file, offset, code: elf::code(&opened, offset) };
+    drop(look);
     let thread = nix::unistd::gettid().as_raw().cast_unsigned();
     let probe = kernel.attacher.attach_as(Step::OwnProbe, &program, &opened, &spot, thread);
     let probe = probe.map_err(SelfTestError::Probe)?;
@@ -289,6 +298,29 @@ mod tests {
             let unknown = Layouts { types: vec![], ..layouts(0, 0) };
             assert_eq!(ask(&mut kernel, &unknown, black_box(&raw const record)), memory, "{tier:?}");
         }
+    }
+
+    #[test]
+    fn a_reader_that_answers_late() {
+        use crate::linux::reader::use_reader_process;
+        use nix::sys::signal::{kill, Signal};
+        if !is_root() {
+            return not_run("self_test::a_reader_that_answers_late", Needs::Root);
+        }
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kernel = Kernel::load(Tier::Ring, LeavesOut::default(), Room::default()).unwrap();
+        use_reader_process();
+        let children = format!("/proc/self/task/{}/children", nix::unistd::gettid());
+        let children = std::fs::read_to_string(children).unwrap();
+        let reader = children.split_whitespace().next_back().and_then(|pid| pid.parse().ok()).unwrap();
+        let reader = nix::unistd::Pid::from_raw(reader);
+        kill(reader, Signal::SIGSTOP).unwrap();
+        let waker = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(400));
+            let _ = kill(reader, Signal::SIGCONT);
+        });
+        assert_eq!(run(&mut kernel), Ok(()));
+        waker.join().unwrap();
     }
 
     /// A record is of another type when the process is traced again, as one of another process at the same address: what the
