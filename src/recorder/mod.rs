@@ -113,8 +113,11 @@ impl Recorder {
         if kernel.is_none() && sampler.leaves_out() {
             messages.push("chains are not sampled: without probes there are none".into());
         }
+        let no_packets = no_packets.map(|error| error.to_string());
         messages.extend(
-            no_packets.map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")),
+            no_packets
+                .iter()
+                .map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")),
         );
         let (lines, no_deaths) = deaths_lack(options.tier, &choice, deaths.is_some(), &lacks);
         messages.extend(lines);
@@ -134,7 +137,8 @@ impl Recorder {
         let attacher = kernel.as_ref().map(Kernel::attacher);
         let processes = Processes::new(attacher.as_ref(), &options, now);
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
-        let run = Run { no_deaths, new_records: leaves_out.any().then(Vec::new), ..Run::default() };
+        let new_records = leaves_out.any().then(Vec::new);
+        let run = Run { no_deaths, no_packets, new_records, ..Run::default() };
         let (snapshots, resources) = (options.snapshots, options.resources);
         let datagrams = options.net.then(|| {
             Datagrams::new(&options.interfaces, captures.as_mut().and_then(Captures::take_datagrams))

@@ -203,6 +203,21 @@ fn what_is_left_is_recorded() {
     assert!(info.contains("seccomp"), "the log has no reason: {info}");
 }
 
+/// What packets would have told is missing from the log, and the log says so.
+#[test]
+fn the_log_says_that_there_are_no_packets() {
+    let Some(rig) = Rig::new("no-packets") else { return };
+    let ioc = rig.ioc("no-packets", PORT, "puts.db", &[]);
+    let mut command = forbidding("socket-packet=EPERM");
+    command.args([IOCREC, "record", "--dir", &rig.log(), "--flush", "200ms", "--pid", &ioc.pid_argument()]);
+    let mut recorder = rig.by("forbidden", &mut command);
+    let why = "its network namespace cannot be captured: not allowed to capture packets";
+    wait_until("it reports why", || recorder.errors().contains(why));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let info = rig.replay("info", &[]);
+    assert!(String::from_utf8_lossy(&info.stdout).contains(why), "{info:?}");
+}
+
 /// Where the kernel does not answer questions about sockets, /proc does.
 #[test]
 fn a_client_is_named_without_sock_diag() {

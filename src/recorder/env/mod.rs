@@ -79,6 +79,8 @@ pub struct Run {
     pub new_records: Option<Vec<NewRecord>>,
     /// Why signals and crashes are not recorded, if they should be.
     pub no_deaths: Option<String>,
+    /// Why packets are not captured, if they should be.
+    pub no_packets: Option<String>,
     /// Requests to the inspector.
     pub requests: Vec<Request>,
     /// Whether the kernel gives out low numbers of processes and threads again, since that was last looked at.

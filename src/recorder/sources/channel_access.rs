@@ -83,15 +83,15 @@ impl ChannelAccess {
 
     /// Notes the IOCs whose clients' packets are not seen.
     fn note_not_captured(&self, cx: &mut Context<'_>) {
-        let Some(captures) = &self.captures else { return };
         let now = cx.env.now;
         for ioc in cx.iocs.iter_mut() {
-            let reason = match &ioc.namespace {
-                Ok(namespace) => {
+            let reason = match (&self.captures, &ioc.namespace) {
+                (None, _) => cx.env.run.no_packets.clone(),
+                (Some(captures), Ok(namespace)) => {
                     let ports = [ioc.about.ca_ports.as_slice(), ioc.about.pva_ports.as_slice()];
                     captures.refused(*namespace, ports).map(ToString::to_string)
                 }
-                Err(errno) => Some(std::io::Error::from(*errno).to_string()),
+                (Some(_), Err(errno)) => Some(std::io::Error::from(*errno).to_string()),
             };
             if reason.as_deref() == ioc.shortfalls.not_captured() {
                 continue;
