@@ -51,6 +51,15 @@ struct Word {
     inheritable: u32,
 }
 
+/// What to do where [`may_read_others`] says no.
+pub const TO_READ_OTHERS: &str = "run as root, with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
+
+/// Whether this thread may read the memory and files of all processes.
+pub fn may_read_others() -> bool {
+    const BOTH: u32 = 1 << SYS_PTRACE | 1 << DAC_READ_SEARCH;
+    held().is_ok_and(|(_, words)| words[0].effective & BOTH == BOTH)
+}
+
 /// Drops all capabilities that this thread has, except the needed ones and `more`.
 ///
 /// # Errors

@@ -6,6 +6,7 @@ use nix::errno::Errno;
 
 use crate::ioc::copies::ForkedCopy;
 use crate::linux::chosen::NotChosen;
+use crate::linux::privileges::TO_READ_OTHERS;
 use crate::linux::reader::budget::Refused;
 use crate::net::capture::CaptureError;
 
@@ -47,6 +48,8 @@ pub enum NotTraced {
     Hidden,
     /// Nothing could be read of it.
     Unread(Errno),
+    /// It is not for this user to read.
+    Forbidden,
     /// It has ended; its parent has yet to take its exit status.
     HasEnded,
     /// Other options leave it out.
@@ -90,6 +93,7 @@ impl fmt::Display for StartError {
                 NotTraced::Unread(errno) => {
                     write!(f, "process {pid} can't be read: {}", std::io::Error::from(*errno))
                 }
+                NotTraced::Forbidden => write!(f, "process {pid} can't be read: {TO_READ_OTHERS}"),
                 NotTraced::HasEnded => {
                     write!(f, "process {pid} has ended; iocrec check lists the running IOCs")
                 }

@@ -174,6 +174,25 @@ fn capabilities_that_are_missing_are_named() {
     assert!(found["no_records"].as_str().is_some_and(|why| why.contains("not found to be")), "{found}");
 }
 
+/// What may not be read is not called no IOC.
+#[test]
+fn processes_that_may_not_be_read_are_no_statement() {
+    let Some(rig) = Rig::new("no-ptrace") else { return };
+    let ioc = rig.ioc("no-ptrace", PORT, "puts.db", &[]);
+    let without = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", IOCREC]);
+        run(command.args(arguments))
+    };
+    let refused = without(&["record", "--dir", &rig.log(), "--pid", &ioc.pid_argument()]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    let says = format!("process {} can't be read: run as root, with CAP_SYS_PTRACE", ioc.pid());
+    assert!(refused.status.code() == Some(1) && errors.contains(&says), "{errors}");
+    let none = without(&["record", "--dir", &rig.log(), "--port", "5099", "--duration", "8s"]);
+    let errors = String::from_utf8_lossy(&none.stderr);
+    assert!(errors.contains("those of others can't be: run as root, with CAP_SYS_PTRACE"), "{errors}");
+}
+
 /// In a PID namespace, processes have other numbers than the BPF programs see.
 #[test]
 fn in_a_container_the_self_test_fails() {

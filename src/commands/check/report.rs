@@ -6,6 +6,7 @@ use iocrec_log::event::Linkage;
 
 use super::finding::{Found, NotRecorded, Records};
 use crate::json::{array, string};
+use crate::linux::privileges::{may_read_others, TO_READ_OTHERS};
 use crate::net::capture::Filtering;
 use crate::recorder::{name_of, not_captured};
 use crate::terminal;
@@ -55,10 +56,12 @@ pub fn text(found: &Found) -> String {
     }
     if found.iocs.is_empty() {
         let none = match found.not_recorded.as_slice() {
-            [] => "none is running (or none can be seen: run as root)",
+            [] if may_read_others() => "none is running (or none can be seen)",
+            [] => "none was found; those of others can't be: ",
             _ => "none that would be recorded",
         };
-        line(format_args!("IOCs     {none}"));
+        let remedy = if none.ends_with(' ') { TO_READ_OTHERS } else { "" };
+        line(format_args!("IOCs     {none}{remedy}"));
     }
     for ioc in &found.iocs {
         let ports: Vec<String> = ioc.ca_ports.iter().map(ToString::to_string).collect();

@@ -26,6 +26,7 @@ use crate::inspector::{
     Discovery, Finding, Inspector, Report, Request, Scope, ServedClient, Started, DATABASE_GONE,
 };
 use crate::ioc::records;
+use crate::linux::privileges::{may_read_others, TO_READ_OTHERS};
 use crate::linux::reader::budget::Refused;
 use crate::probes::attacher::Attacher;
 use crate::probes::catalog::Wanted;
@@ -374,10 +375,12 @@ impl Source for Processes {
                 "not all processes have been inspected yet; IOCs are recorded as they are found".into(),
             );
         } else if cx.iocs.is_empty() && !self.ports.has_suspects() {
-            cx.env.messages.push(
+            cx.env.messages.push(if may_read_others() {
                 "no IOC was found; IOCs are recorded as they start (iocrec check shows what is looked for)"
-                    .into(),
-            );
+                    .into()
+            } else {
+                format!("no IOC was found; those of others can't be: {TO_READ_OTHERS}")
+            });
         }
         Ok(())
     }
