@@ -92,6 +92,36 @@ fn between_recorders_without_probes_nothing_was_recorded() {
     assert_eq!(between["to"], "2026-09-21T14:13:50.000000000+00:00", "{text}");
 }
 
+/// A recorder that found no probes, as on a machine where it was killed and its next run had not the rights, says nothing of
+/// the time in which another one had them.
+#[test]
+fn packets_alone_are_told_of_the_time_in_which_they_were_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let packets = || Fact::Tier(TierChoice { tier: Tier::Packet, refused: vec![] });
+    record_as(&log, 7, 10, packets(), Vec::new(), 20);
+    record(&log, 8, 20, scans(20, 40, 100).collect(), 40);
+    let by_packets = |json: &Json| -> Vec<(String, String)> {
+        let not_seen = json["not_seen"].as_array().unwrap().iter();
+        let told =
+            not_seen.filter(|seen| seen["cause"].as_str().unwrap().contains("packets do not show them"));
+        told.map(|seen| (seen["from"].to_string(), seen["to"].to_string())).collect()
+    };
+    let (json, text) = last(here);
+    let told = by_packets(&json);
+    let [(from, to)] = &told[..] else { panic!("{json}") };
+    assert!(from.contains("T14:13:30.0") && to.contains("T14:13:40.0"), "{from} {to}");
+    assert!(!text.contains("recorded from packets alone") && json["in_alarm"] == 0, "{text}");
+    // beside one with probes they tell less, and hide nothing
+    record_as(&log, 9, 22, packets(), Vec::new(), 38);
+    let (json, _) = last(here);
+    assert_eq!(by_packets(&json).len(), 1, "{json}");
+    // the last minute by packets alone, whatever was before
+    record_as(&log, 10, 40, packets(), Vec::new(), 140);
+    let (json, text) = last(here);
+    assert!(text.contains("recorded from packets alone") && json["in_alarm"].is_null(), "{text}");
+}
+
 /// What a recorder saw begin before it was killed may have ended before the next one came.
 #[test]
 fn what_may_have_ended_unseen_is_not_unfinished() {

@@ -55,8 +55,19 @@ pub struct Process {
     pub recorded: Option<i64>,
     /// The times during which it ran unseen.
     pub unseen: Vec<Unseen>,
-    /// Whether a run had packets alone of it, and so no processing and no alarms.
-    pub packets_only: bool,
+    /// The runs that recorded it.
+    pub runs: Vec<RecordedBy>,
+}
+
+/// A run that recorded a process, in wall-clock time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedBy {
+    /// From then on.
+    pub from: i64,
+    /// Until then.
+    pub to: i64,
+    /// Whether it had packets alone, and so no processing and no alarms.
+    pub packets: bool,
 }
 
 impl Process {
@@ -64,6 +75,32 @@ impl Process {
     pub fn ran_until(&self, time: i64) -> Option<u64> {
         let exactly = self.ran.filter(|_| self.until == Some(time));
         exactly.or_else(|| u64::try_from(time.saturating_sub(self.started?)).ok())
+    }
+
+    /// Whether all that was recorded of it in this time are packets.
+    pub fn is_by_packets(&self, from: i64, to: i64) -> bool {
+        let is_in_time = |run: &&RecordedBy| run.from < to && run.to > from;
+        self.runs.iter().any(|run| run.packets) && self.runs.iter().filter(is_in_time).all(|run| run.packets)
+    }
+
+    /// The parts of a time in which packets alone were recorded of it.
+    pub fn by_packets(&self, from: i64, to: i64) -> Vec<(i64, i64)> {
+        let mut probed: Vec<&RecordedBy> = self.runs.iter().filter(|run| !run.packets).collect();
+        probed.sort_by_key(|run| run.from);
+        let mut parts = Vec::new();
+        for run in self.runs.iter().filter(|run| run.packets) {
+            let (mut at, end) = (run.from.max(from), run.to.min(to));
+            for beside in probed.iter().filter(|beside| beside.from < end) {
+                if beside.from > at {
+                    parts.push((at, beside.from));
+                }
+                at = at.max(beside.to);
+            }
+            if at < end {
+                parts.push((at, end));
+            }
+        }
+        parts
     }
 }
 
@@ -131,7 +168,9 @@ impl Processes {
             let until = ended.and_then(|end| end.wall).or(end);
             let spans = inventory.spans().unseen(ioc.id);
             // without probes it is recorded from the beginning of the run
-            let first = inventory.spans().recorded(ioc.id).find_map(|(from, _)| from).or(begin);
+            let packets = context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
+            let first = inventory.spans().recorded(ioc.id).find_map(|(from, _)| from);
+            let first = first.or(begin.filter(|_| packets));
             let Some(process) = self.all.get_mut(number) else { continue };
             // Another run recorded it before.
             if let (Some(from), Some(to)) = (process.until, first.filter(|_| process.end.is_none())) {
@@ -157,7 +196,10 @@ impl Processes {
             }
             process.unseen.truncate(MAX_SPANS);
             process.replaced = None; // it is recorded, so it lived
-            process.packets_only |= context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
+            if process.runs.len() < MAX_SPANS {
+                let (from, to) = (begin.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX));
+                process.runs.push(RecordedBy { from, to, packets });
+            }
             process.recorded = process.recorded.or(first.max(begin));
             if until >= process.until {
                 // the log ends after the last reading of the clocks

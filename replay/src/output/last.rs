@@ -196,10 +196,14 @@ fn begun(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     for unanswered in &last.unanswered {
         let put = &unanswered.put;
         let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
-        lines.push(format!("{} {pv}: put with callback, no answer seen, {}", clock(put.time, zone), who(put)));
+        lines.push(format!(
+            "{} {pv}: put with callback, no answer seen, {}",
+            clock(put.time, zone),
+            who(put)
+        ));
     }
     if lines.is_empty() {
-        return part.line(match last.process.packets_only {
+        return part.line(match last.packets_only {
             true => NOT_SEEN,
             false => "no record was seen to begin and not to complete",
         });
@@ -227,7 +231,7 @@ fn begun_text(begun: &Begun, end: i64, zone: &Zone) -> String {
 fn threads(out: &mut Out, last: &Last) -> io::Result<()> {
     let mut part = Part { out, name: "threads" };
     if last.threads.is_empty() {
-        return part.line(match last.process.packets_only {
+        return part.line(match last.packets_only {
             true => NOT_SEEN,
             false => "no thread was seen to do anything",
         });
@@ -300,7 +304,7 @@ fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     part.lines_of_more(&lines, MOST_ALARMS, true, more)?;
     let when_seen = last.in_alarm_when_seen;
     match (lines.is_empty() && when_seen == 0, last.in_alarm) {
-        (true, 0) if last.process.packets_only => part.line(NOT_SEEN)?,
+        (true, 0) if last.packets_only => part.line(NOT_SEEN)?,
         (true, 0) => part.line("none")?,
         (_, 0) if when_seen > 0 => {}
         (_, 1) => part.line(&format!("1 record was in alarm at the end{}", standing(last)))?,

@@ -142,6 +142,8 @@ pub struct Last {
     pub lost_before: bool,
     /// Whether chain sampling left out chains in the minute or before, or may have: counts are minima.
     pub sampled: bool,
+    /// Whether all that was recorded of the process in the minute are packets.
+    pub packets_only: bool,
     /// Clients that were connected at the end.
     pub clients: Vec<ClientLine>,
     /// What it printed in the minute: the last lines, and how many came before them.
@@ -216,6 +218,7 @@ impl Last {
             not_seen: Vec::new(),
             lost_before: false,
             sampled: false,
+            packets_only: process.is_by_packets(from, end),
             clients: Vec::new(),
             said: VecDeque::new(),
             more_said: 0,
@@ -333,14 +336,21 @@ impl Last {
         self.not_seen.extend(skipped);
         let (from, end) = (self.from, self.end);
         self.not_seen.retain(|seen| seen.from < end && seen.to > from);
-        if self.process.packets_only {
-            let cause = "processing and alarms: packets do not show them".to_owned();
-            self.not_seen.push(NotSeen { from, to: end, cause });
-        }
         self.not_seen.sort_by_key(|seen| seen.from);
         for seen in &mut self.not_seen {
             (seen.from, seen.to) = (seen.from.max(from), seen.to.min(end));
         }
+        // behind times of which nothing is known
+        let by_packets = match self.packets_only {
+            true => vec![(from, end)],
+            false => self.process.by_packets(from, end),
+        };
+        let cause = "processing and alarms: packets do not show them";
+        self.not_seen.extend(by_packets.into_iter().map(|(from, to)| NotSeen {
+            from,
+            to,
+            cause: cause.into(),
+        }));
         self.keep_the_latest_begun();
         self.threads = walk.lines();
     }

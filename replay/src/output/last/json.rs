@@ -208,7 +208,7 @@ pub fn keys<'a>(last: &'a Last, zone: &'a Zone) -> Keys<'a> {
             .collect(),
         puts: last.puts.iter().map(|line| put(line)).collect(),
         alarms: last.alarms.iter().map(|line| alarm_keys(line, zone)).collect(),
-        in_alarm: (last.in_alarm > 0 || !last.process.packets_only).then_some(last.in_alarm),
+        in_alarm: (last.in_alarm > 0 || !last.packets_only).then_some(last.in_alarm),
         in_alarm_when_seen: last.in_alarm_when_seen,
         clients: last.clients.iter().take(MOST).map(client_keys).collect(),
         console: last.said.iter().map(|row| row.line(zone)).collect(),
