@@ -68,6 +68,8 @@ pub enum Reason {
     CodeChanged(String),
     /// The code in the process's memory differs from this file.
     CodeDiffers(String),
+    /// The code in the process's memory can't be read.
+    CodeUnread,
     /// A breakpoint is there and a debugger or tracer (ptrace) attached, so that it may be the debugger's: the kernel
     /// would take it for its own and overwrite it in the end.
     Debugger,
@@ -173,6 +175,9 @@ impl Display for Reason {
             Reason::NoCode => f.write_str("the process has no code there"),
             Reason::CodeChanged(path) => write!(f, "{path} has been changed since its symbols were read"),
             Reason::CodeDiffers(path) => write!(f, "its code in memory is not that of {path}"),
+            Reason::CodeUnread => f.write_str(
+                "the memory of the process can't be read (kernel.yama.ptrace_scope=3, seccomp, a security module?)",
+            ),
             Reason::Debugger => {
                 f.write_str("a breakpoint is there, perhaps that of the debugger or tracer that is attached")
             }

@@ -105,6 +105,7 @@ fn look<'a>(
         // another recorder's, perf's or bpftrace's: the kernel shares the place between them
         Memory::Breakpoint if !process::is_debugged(ioc.pid) => {}
         Memory::Breakpoint => return Err(Reason::Debugger),
+        Memory::Differs if have == 0 => return Err(Reason::CodeUnread),
         Memory::Differs => return Err(Reason::CodeDiffers(module.path.clone())),
     }
     let (from, to) = (place.offset as usize, place.offset as usize + place.length);

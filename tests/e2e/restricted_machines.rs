@@ -88,6 +88,10 @@ fn records_are_read_through_proc_where_the_system_call_is_missing() {
     let probed = of_it(where_mounted(":"));
     assert_eq!(read, records(&probed));
     assert!(probed["probes"].as_array().is_some_and(|probes| probes.len() > 3), "{probed}");
+    // what is forbidden is not called changed
+    let forbidden = of_it(forbidding("process_vm_readv=EPERM"));
+    let why = forbidden["not_probed"].to_string();
+    assert!(why.contains("memory of the process can't be read") && !why.contains("is not that of"), "{why}");
     // it promises no impossible probes
     let packets = of_it(forbidding("bpf=EPERM"));
     assert_eq!((read, &packets["probes"]), (records(&packets), &json!([])));
