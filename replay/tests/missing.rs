@@ -538,6 +538,9 @@ fn without_probes_silence_says_nothing() {
         let (code, _, err) = outcome(iocreplay(["why", pv, log.to_str().unwrap()]).output().unwrap());
         assert!(code == 1 && err.contains(words) && !err.contains("neither processed"), "{pv}: {err}");
     }
+    // of each IOC, too, as tables of many hosts have nothing of their runs
+    let (_, out, _) = outcome(iocreplay(["iocs", log.to_str().unwrap()]).output().unwrap());
+    assert_eq!(out.matches("the packet tier has no probes").count(), 2, "{out}");
 }
 
 thread_local! {

@@ -12,10 +12,13 @@ use crate::reading::runs::budget;
 use crate::reading::runs::set::SetLater;
 use crate::reading::scan::{Blocks, Part, Scan};
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Fact, Ioc, IocId};
+use iocrec_log::event::{Fact, Ioc, IocId, Tier};
 use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What of an IOC is not recorded on the packet tier.
+const NO_PROBES: &str = "processing, alarms and console: the packet tier has no probes";
 
 /// End of an IOC.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +116,13 @@ impl Inventory {
     /// The end of an IOC; `None` if it was not seen to end.
     pub fn end(&self, ioc: IocId) -> Option<&End> {
         self.ended.get(&ioc)
+    }
+
+    /// What could not be recorded of an IOC, and why.
+    pub fn not_probed<'a>(&'a self, ioc: &'a Ioc) -> Vec<&'a str> {
+        let packets = self.context.tier().is_some_and(|choice| choice.tier == Tier::Packet);
+        let lines = ioc.not_probed.iter().map(String::as_str);
+        packets.then_some(NO_PROBES).into_iter().chain(lines).collect()
     }
 
     /// The times during which IOCs were recorded.

@@ -37,7 +37,7 @@ struct IocLine<'a> {
     command: &'a [String],
     environment: BTreeMap<&'a str, &'a str>,
     records: usize,
-    not_probed: &'a [String],
+    not_probed: Vec<&'a str>,
     /// Whether it ended after this run of the recorder had.
     #[serde(skip)]
     outlived: bool,
@@ -121,7 +121,7 @@ fn ioc_line<'a>(
         command: &ioc.command,
         environment: ioc.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         records,
-        not_probed: &ioc.not_probed,
+        not_probed: found.not_probed(ioc),
         attached: found.spans().attached(ioc.id, zone),
         gaps: found.spans().gaps(ioc.id, &ioc.name, ioc.pid, zone),
         crash: found.context().crash(ioc.id).map(|crash| crash::keys(found.context(), crash)),
@@ -180,8 +180,8 @@ fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage, crash: &[(&str,
         detail("set", format!("{name}={value}"))?;
     }
     detail("records", line.records.to_string())?;
-    for reason in line.not_probed {
-        detail("not probed", reason.clone())?;
+    for reason in &line.not_probed {
+        detail("not probed", (*reason).to_owned())?;
     }
     for attached in &line.attached {
         detail("attached", if line.outlived { attached.text_of_run() } else { attached.text() })?;

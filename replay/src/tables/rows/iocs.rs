@@ -73,7 +73,7 @@ fn push(
             row.push(ports(&ioc.ca_ports));
             row.push(ports(&ioc.pva_ports));
             row.push(records.get(&ioc.id).copied().unwrap_or(0).into());
-            row.push(texts(ioc.not_probed.iter().map(String::as_str)));
+            row.push(texts(found.not_probed(ioc)));
             row.push(known(about.map_or("", |host| host.boot_id.as_str())));
             row.push(known(about.map_or("", |host| host.kernel.as_str())));
             row.push(known(about.map_or("", |host| host.arch.as_str())));
