@@ -38,6 +38,9 @@ impl Command for Mark {
                 "no recorder writes to {}, so there is nothing to mark; start one with iocrec record",
                 path.display()
             ))),
+            Err(error @ AskError::Io { .. }) => {
+                Err(Failure::Failed(format!("{error}; the mark may be made later, with the time of then")))
+            }
             Err(error) => Err(error.into()),
         }
     }

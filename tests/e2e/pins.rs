@@ -31,6 +31,24 @@ fn turn_over(rig: &Rig, client: &mut Client, segments: u64) {
     });
 }
 
+/// A recorder that was stopped makes the mark once it goes on. Who asked for it has gone by then, but knows.
+#[test]
+fn a_mark_that_comes_late() {
+    let Some(rig) = Rig::new("late-mark") else { return };
+    let ioc = rig.ioc("late-mark", PORT, "puts.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    wait_until("it records", || recorder.errors().contains("recording late-mark"));
+    recorder.signal(libc::SIGSTOP);
+    let marked = agent(&["mark", "--dir", &rig.log(), "late"]);
+    recorder.signal(libc::SIGCONT);
+    let errors = String::from_utf8_lossy(&marked.stderr);
+    assert!(marked.status.code() == Some(1) && errors.contains("the mark may be made later"), "{errors}");
+    wait_until("the mark is made", || {
+        rig.runs().first().is_some_and(|run| run["marks"][0]["text"] == "late")
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
 #[test]
 fn segments_around_a_mark_outlive_the_rest_and_a_restart() {
     let Some(rig) = Rig::new("mark") else { return };
