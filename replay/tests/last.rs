@@ -138,6 +138,36 @@ fn what_may_have_ended_unseen_is_not_unfinished() {
     assert!(listed(&json) == [0, 0] && text.contains("no recorder's run is in the logs"), "{text}");
 }
 
+/// A process that runs another program, or the same anew, is another IOC, though it has the same number and start.
+#[test]
+fn an_ioc_that_runs_another_program_is_over_and_the_other_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let (here, log) = (directory.path(), directory.path().join("log"));
+    let demo = definitions("box1").into_iter().find_map(|fact| match fact {
+        Fact::Ioc(ioc) if ioc.name == "demo" => Some(ioc),
+        _ => None,
+    });
+    let how = "its process runs another program, or the same anew".to_owned();
+    let anew = Ioc { id: 9, name: "anew".into(), ..*demo.unwrap() };
+    let attached = Attached { ioc: 9, from: 4 * SECOND, since: 4 * SECOND, cause: String::new() };
+    let facts = vec![
+        (3 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how })),
+        (4 * SECOND, Fact::from(anew)),
+        (4 * SECOND, Fact::Attached(attached)),
+    ];
+    record(&log, 7, 1, facts, 10);
+    let (code, text, err) = run(here, &["last", "anew", "log", "--utc"]);
+    assert!(code == 0 && text.starts_with("IOC         anew") && text.contains("still ran"), "{text}{err}");
+    let (_, text, _) = run(here, &["last", "demo", "log", "--utc"]);
+    assert!(text.contains("runs another program"), "{text}");
+    // more runs than one, so that they may tell of each other's
+    write_log(&here.join("other"), "box2", 8);
+    let (_, out, err) = run(here, &["iocs", "log", "other", "--host", "box1", "--json"]);
+    let rows: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let end = |name: &str| rows.iter().find(|row| row["ioc"] == name).expect(&err)["end"].clone();
+    assert!(end("demo").is_string() && end("anew").is_null(), "{out}");
+}
+
 #[test]
 fn what_was_lost_before_makes_its_rates_minima() {
     let directory = tempfile::tempdir().unwrap();

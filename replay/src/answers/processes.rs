@@ -123,6 +123,10 @@ type Identity = (String, String, u32, u64);
 pub struct Processes {
     all: Vec<Process>,
     known: HashMap<Identity, usize>,
+    /// Those that ran another program, or the same anew, as an IOC of their own: by how many came before in their run.
+    anew: HashMap<(Identity, u32), usize>,
+    /// The same by their numbers in the runs.
+    anew_by_id: HashMap<(Identity, IocId), usize>,
 }
 
 impl Processes {
@@ -162,8 +166,12 @@ impl Processes {
     pub fn add(&mut self, inventory: &Inventory, (begin, is_missing): (Option<i64>, bool), end: Option<i64>) {
         let context = inventory.context();
         self.replace(context);
+        let mut before: HashMap<(u32, u64), u32> = HashMap::new();
         for ioc in context.iocs() {
-            let Some(number) = self.enter(context, ioc) else { continue };
+            let seen = before.entry((ioc.pid, ioc.start)).or_default();
+            let entered = self.enter(context, ioc, *seen);
+            *seen += 1;
+            let Some(number) = entered else { continue };
             let ended = inventory.end(ioc.id);
             let until = ended.and_then(|end| end.wall).or(end);
             let spans = inventory.spans().unseen(ioc.id);
@@ -235,7 +243,8 @@ impl Processes {
         let present: HashSet<Identity> = context.iocs().map(|ioc| identity(context, ioc)).collect();
         // by host and by the name that a follower has
         let mut left: HashMap<(Rc<str>, String), Vec<usize>> = HashMap::new();
-        for (_, number) in self.known.iter().filter(|(before, _)| !present.contains(before)) {
+        let anew = self.anew.iter().map(|((before, _), number)| (before, number));
+        for (_, number) in self.known.iter().chain(anew).filter(|(before, _)| !present.contains(before)) {
             let process = self.all.get(*number);
             let open = process.filter(|process| process.end.is_none() && process.replaced.is_none());
             if let Some(process) = open.filter(|process| !process.ioc.is_empty()) {
@@ -260,15 +269,23 @@ impl Processes {
         }
     }
 
-    /// The number of a process, which is new if it was not known.
-    fn enter(&mut self, context: &Context, ioc: &Ioc) -> Option<usize> {
+    /// The number of a process, which is new if it was not known. `before`: how many IOCs the process was before in this run.
+    fn enter(&mut self, context: &Context, ioc: &Ioc, before: u32) -> Option<usize> {
         let identity = identity(context, ioc);
-        let new = self.all.len();
-        if new >= MAX_PROCESSES && !self.known.contains_key(&identity) {
-            return None;
-        }
         let host = identity.0.as_str().into();
-        let number = *self.known.entry(identity).or_insert(new);
+        let new = self.all.len();
+        let number = if before == 0 {
+            self.known.get(&identity).copied()
+        } else {
+            self.anew.get(&(identity.clone(), before)).copied()
+        };
+        let number = number.or((new < MAX_PROCESSES).then_some(new))?;
+        if before == 0 {
+            self.known.insert(identity, number);
+        } else {
+            self.anew.insert((identity.clone(), before), number);
+            self.anew_by_id.insert((identity, ioc.id), number);
+        }
         if number == new {
             let (ioc, pid) = (ioc.name.as_str().into(), ioc.pid);
             self.all.push(Process { host, ioc, pid, ..Process::default() });
@@ -278,7 +295,12 @@ impl Processes {
 
     /// The number of the process that an IOC's number stands for.
     pub fn number(&self, context: &Context, ioc: IocId) -> Option<usize> {
-        self.known.get(&identity(context, context.ioc(ioc)?)).copied()
+        let identity = identity(context, context.ioc(ioc)?);
+        if self.anew_by_id.is_empty() {
+            return self.known.get(&identity).copied();
+        }
+        let key = (identity, ioc);
+        self.anew_by_id.get(&key).or_else(|| self.known.get(&key.0)).copied()
     }
 
     /// A process.
