@@ -22,6 +22,9 @@ pub(super) struct MappedFile<'a> {
 
 /// Most files whose code a process may have mapped: an IOC has some dozens. Each is a descriptor while the process is looked at.
 const MAX_FILES: usize = 4096;
+/// Most loaded libraries that count of those that are looked for: each word of a process's memory is compared with what they have,
+/// and whoever maps one thousands of times would have that take minutes.
+const MAX_LOADED: usize = 16;
 
 /// The files whose code a process has mapped, as far as they are accessible; each as often as it was loaded.
 ///
@@ -60,7 +63,7 @@ pub(super) struct LibraryFiles(BTreeMap<FileId, Option<Elf>>);
 
 impl LibraryFiles {
     /// Passes on the files that have any of these symbols and whose code a process has mapped, each as often as it was loaded,
-    /// with its load bias.
+    /// with its load bias; not all if a process has loaded very many.
     pub fn each(
         &mut self,
         pid: u32,
@@ -68,7 +71,11 @@ impl LibraryFiles {
         names: &[&'static str],
         take: &mut dyn FnMut(&Elf, u64),
     ) {
+        let mut left = MAX_LOADED;
         for (mappings, code) in loaded(mappings) {
+            if left == 0 {
+                break;
+            }
             let file = code.file;
             if self.0.len() >= MAX_FILES && !self.0.contains_key(&file) {
                 self.0 = BTreeMap::new();
@@ -83,6 +90,7 @@ impl LibraryFiles {
             let Some(elf) = known else { continue };
             if let Some(bias) = elf.bias(mappings.iter()) {
                 take(elf, bias);
+                left -= 1;
             }
         }
     }
@@ -148,6 +156,17 @@ mod tests {
         let found: Vec<_> =
             loaded(&maps).map(|(once, code)| (once[0].start, once.len(), code.start)).collect();
         assert_eq!(found, [(0x2000, 4, 0x3000), (0x6000, 1, 0x6000), (0x7000, 1, 0x7000)]);
+    }
+
+    /// A client of any user's could map a library tens of thousands of times.
+    #[test]
+    fn a_library_that_was_loaded_very_often_counts_some_times() {
+        let own = std::process::id();
+        let once = process::mappings(own).unwrap();
+        let often: Vec<Mapping> = (0..100).flat_map(|_| once.clone()).collect();
+        let mut found = 0;
+        LibraryFiles::default().each(own, &often, &["environ"], &mut |_, _| found += 1);
+        assert_eq!(found, MAX_LOADED);
     }
 
     /// A client that ends before its library is read tells nothing of the library.
