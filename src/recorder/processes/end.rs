@@ -16,6 +16,8 @@ use crate::recorder::sources::hits::note_left_out;
 /// seconds, as procServ does; and most servers of which that is so.
 const KEPT: u64 = 60_000_000_000;
 const MOST_KEPT: usize = 64;
+/// Ports of a server whose ports are kept: others need the room. A server of both protocols has two, or three.
+const MOST_PORTS: usize = 8;
 
 /// Ends the tracing of those of these processes that have ended, once what they did last has been taken: an end that is
 /// first noticed now waits for the next call, because hits may have come since the last ones were taken. All that waits
@@ -106,7 +108,8 @@ fn keep_ports(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc) {
     let kept = &mut env.run.ended_ports;
     kept.retain(|ended| now < ended.until);
     let is_any = env.options.pids.is_empty() && env.options.chosen.are_all();
-    if let (true, Ok(namespace)) = (is_any && kept.len() < MOST_KEPT, ioc.namespace) {
+    let has_few = (1..=MOST_PORTS).contains(&(ioc.about.ca_ports.len() + ioc.about.pva_ports.len()));
+    if let (true, Ok(namespace)) = (is_any && has_few && kept.len() < MOST_KEPT, ioc.namespace) {
         let (ca, pva) = (take(&mut ioc.about.ca_ports), take(&mut ioc.about.pva_ports));
         kept.push(EndedPorts { until: now.saturating_add(KEPT), namespace, ca, pva });
     }

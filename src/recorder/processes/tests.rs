@@ -90,17 +90,25 @@ fn serves(ports: &[u16]) -> Finding {
 /// It mostly has them again when it starts again, and its clients may put to it before it is found.
 #[test]
 fn the_ports_of_an_ended_server_are_kept_unless_processes_were_chosen() {
-    for (pids, kept) in [(Vec::new(), vec![vec![5064]]), (vec![PID], Vec::new())] {
+    let many: Vec<u16> = (6000..6009).collect();
+    let cases = [
+        (Vec::new(), vec![5064], true),
+        (vec![PID], vec![5064], false),
+        // one without any, or with very many, takes no room from others
+        (Vec::new(), Vec::new(), false),
+        (Vec::new(), many, false),
+    ];
+    for (pids, ports, are_kept) in cases {
         let mut bed = bed();
         let found = bed.found();
         bed.report(1, found);
-        bed.bench.iocs.get_mut(PID).expect("it is traced").about.ca_ports = vec![5064];
+        bed.bench.iocs.get_mut(PID).expect("it is traced").about.ca_ports.clone_from(&ports);
         bed.bench.options.pids = pids;
         bed.bench.procfs.remove(PID);
         bed.survey();
         assert!(bed.bench.iocs.is_empty());
         let ended: Vec<Vec<u16>> = bed.bench.run.ended_ports.iter().map(|ended| ended.ca.clone()).collect();
-        assert_eq!(ended, kept);
+        assert_eq!(ended, if are_kept { vec![ports] } else { Vec::new() });
     }
 }
 
