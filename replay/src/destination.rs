@@ -2,8 +2,9 @@
 //!
 //! Guarantees: a log is never written to, whatever name is used for the file; nothing is written into a log's
 //! directory; and an existing file stays as it is until everything is written, since the output goes to a file beside
-//! it, under another name, which then replaces it. No file is replaced, and no mode taken over, because another user has put a
-//! link or a file in a directory for all, such as /tmp. What goes to a file whose name ends in `.gz` is packed with gzip.
+//! it, under another name, which then replaces it. No file is replaced, no mode taken over, and nothing handed over,
+//! because another user has put a link, a file or a pipe in a directory for all, such as /tmp. What goes to a file whose
+//! name ends in `.gz` is packed with gzip.
 
 use crate::failure::{Conflict, Failure, UsageError};
 use crate::terminal::{self, progress};
@@ -68,7 +69,7 @@ impl Destination {
             return Err(UsageError::EmptyOutput(option).into());
         }
         let failed = |error| Failure::output(error, Some(path));
-        check_link(path).map_err(failed)?;
+        check_owner(path).map_err(failed)?;
         let about = match fs::metadata(path) {
             Ok(about) => Some(about),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -209,31 +210,33 @@ impl Drop for Beside {
     }
 }
 
-/// Refuses a symbolic link of another user in a directory for all, such as /tmp: it may lead to any file. Most kernels are set
-/// to refuse it, too (proc_sys_fs(5), protected_symlinks).
+/// Refuses a symbolic link or a pipe of another user in a directory for all, such as /tmp: a link may lead to any file, and a pipe
+/// is waited for until he reads it. Most kernels are set to refuse links, too (proc_sys_fs(5), protected_symlinks).
 #[cfg(unix)]
-fn check_link(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt;
+fn check_owner(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
     /// The sticky bit, and others may write.
     const SHARED: u32 = 0o1002;
-    let Ok(link) = fs::symlink_metadata(path) else { return Ok(()) };
-    if !link.is_symlink() {
+    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
+    let kind = there.file_type();
+    if !kind.is_symlink() && !kind.is_fifo() {
         return Ok(());
     }
     let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let around = fs::metadata(parent)?;
-    let is_foreign = ![around.uid(), rustix::process::geteuid().as_raw()].contains(&link.uid());
+    let is_foreign = ![around.uid(), rustix::process::geteuid().as_raw()].contains(&there.uid());
     if is_foreign && around.mode() & SHARED == SHARED {
-        let user = link.uid();
-        return Err(io::Error::other(format!(
-            "it is a symbolic link of user {user}, who may let it lead anywhere"
-        )));
+        let user = there.uid();
+        return Err(io::Error::other(match kind.is_symlink() {
+            true => format!("it is a symbolic link of user {user}, who may let it lead anywhere"),
+            false => format!("it is a pipe of user {user}, who would get what is written"),
+        }));
     }
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn check_link(_: &Path) -> io::Result<()> {
+fn check_owner(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -905,7 +905,7 @@ fn a_log_is_never_written_to() {
 #[cfg(unix)]
 #[test]
 fn what_another_user_has_put_in_place_of_the_output() {
-    use std::os::unix::fs::{chown, lchown, symlink, MetadataExt, PermissionsExt};
+    use std::os::unix::fs::{chown, lchown, symlink, MetadataExt, OpenOptionsExt, PermissionsExt};
     const OTHER: u32 = 1234;
     let directory = logged();
     let here = directory.path();
@@ -925,6 +925,17 @@ fn what_another_user_has_put_in_place_of_the_output() {
     let part = "is a symbolic link of user 1234";
     fails(here, &["puts", "log", "-o", "shared/link.txt"], 1, &["can't write shared/link.txt", part]);
     assert_eq!(fs::read_to_string(&victim).unwrap(), "root's");
+    let pipe = shared.join("pipe");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with a NUL.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+    // so that whoever writes does not wait for it
+    let reader = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+    works(here, &["puts", "log", "-o", "shared/pipe"]);
+    chown(&pipe, Some(OTHER), None).unwrap();
+    let part = "is a pipe of user 1234";
+    fails(here, &["puts", "log", "-o", "shared/pipe"], 1, &["can't write shared/pipe", part]);
+    drop(reader);
     let file = shared.join("puts.txt");
     for (owner, mode, expected) in [(OTHER, 0o6777, 0o755), (OTHER, 0o600, 0o600), (0, 0o4666, 0o666)] {
         let _ = fs::remove_file(&file);
