@@ -1,4 +1,5 @@
-//! Names of IOCs as they are shown: those that share one have their process ids behind it.
+//! Names of IOCs as they are shown: those that share one have their process ids behind it. So has one that would pass for
+//! another IOC, or for a process of one.
 
 use crate::pattern::Pattern;
 use iocrec_log::event::Fact;
@@ -24,6 +25,11 @@ pub fn own_name(shown: &str) -> &str {
     split(shown).filter(|(_, text)| is_pid(text)).map_or(shown, |(name, _)| name)
 }
 
+/// Whether a name ends as that of an IOC does which is shown with its process id.
+pub fn ends_like_process(name: &str) -> bool {
+    own_name(name) != name
+}
+
 fn split(shown: &str) -> Option<(&str, &str)> {
     shown.rsplit_once(PID).filter(|(name, _)| !name.is_empty())
 }
@@ -40,15 +46,27 @@ pub fn names_process(pattern: &Pattern) -> bool {
     split(pattern.text()).is_some()
 }
 
-/// Whether a pattern selects an IOC: as it is shown, or by the name that it shares with others.
+/// Whether a pattern selects an IOC: as it is shown, or by the name that it shares with others. One that names a process selects
+/// none that only calls itself so.
 pub fn selects(pattern: &Pattern, shown: &str) -> bool {
-    pattern.matches(shown) || (own_name(shown) != shown && pattern.matches(own_name(shown)))
+    let has_own = ends_like_process(shown) && !ends_like_process(pattern.text());
+    pattern.matches(shown) || (has_own && pattern.matches(own_name(shown)))
 }
 
-/// Gives an IOC the name by which it is shown.
-pub(crate) fn show(fact: &mut Fact, shown: &Shown) {
+/// Whether a name can be taken for that of another IOC: it ends as one does that is shown with its process id, or has blanks that
+/// nobody sees in a column.
+fn looks_like_another(name: &str) -> bool {
+    let is_blank = |letter: char| letter.is_whitespace() || letter == '\u{2800}';
+    let has_odd = name.contains(|letter: char| is_blank(letter) && letter != ' ');
+    !name.is_empty() && (has_odd || ends_like_process(name) || name.split(' ').any(str::is_empty))
+}
+
+/// Gives an IOC the name by which it is shown. `shown`: those of IOCs that share one.
+pub(crate) fn show(fact: &mut Fact, shown: Option<&Shown>) {
     let Fact::Ioc(ioc) = fact else { return };
-    if let Some(shown) = shown.get(&(ioc.name.clone(), ioc.pid, ioc.start)) {
+    if let Some(shown) = shown.and_then(|shown| shown.get(&(ioc.name.clone(), ioc.pid, ioc.start))) {
         ioc.name.clone_from(shown);
+    } else if looks_like_another(&ioc.name) {
+        ioc.name = with_pid(&ioc.name, ioc.pid);
     }
 }

@@ -156,6 +156,38 @@ fn one_can_be_chosen() {
     assert_eq!((code, out.as_str()), (0, ""));
 }
 
+/// Any user's program may call itself so: what it does is not told as that of the other.
+#[test]
+fn one_that_is_called_almost_like_another_is_told_from_it() {
+    for name in ["demo pid 100", "demo ", "demo\u{a0}"] {
+        let place = tempfile::tempdir().unwrap();
+        let named = |fact: Fact| match fact {
+            Fact::Ioc(ioc) => Fact::from(Ioc { name: name.into(), ..*ioc }),
+            other => other,
+        };
+        let mut all = vec![(0, named(other(200, 2)))];
+        all.extend(happenings());
+        write_events(&place.path().join("log"), "box1", 1, all);
+        let ask = |words: &[&str]| {
+            let (code, out, err) = run(place.path(), &[words, &["log"]].concat());
+            assert_eq!(code, 0, "{words:?}: {err}");
+            out
+        };
+        let shown = format!("{name} pid 200");
+        for words in [&["puts", "--all"][..], &["values", "*"], &["top"], &["records"]] {
+            let out = ask(words).replace('"', "");
+            assert!(out.contains(&shown), "{words:?}: {out}");
+            assert!(!out.replace(&shown, "").contains("demo pid"), "{words:?}: {out}");
+        }
+        for words in [&["values", "*"][..], &["records"]] {
+            let one = ask(&[words, &["--ioc", "demo pid 100"]].concat());
+            assert!(one.contains("T:SP") && !one.contains("R:FAR"), "{words:?}: {one}");
+            let one = ask(&[words, &["--ioc", shown.as_str()]].concat());
+            assert!(one.contains("R:FAR") && !one.contains("T:SP"), "{words:?}: {one}");
+        }
+    }
+}
+
 #[test]
 fn an_ioc_that_is_started_anew_is_one() {
     let place = tempfile::tempdir().unwrap();

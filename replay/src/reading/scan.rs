@@ -290,9 +290,8 @@ impl Iterator for Scan {
             Some(Ok(mut block)) => {
                 self.tell(&block);
                 self.is_cut_before = self.has_more_before(&block);
-                if let Some(shown) = self.file.as_ref().and_then(|file| file.shown.as_deref()) {
-                    block.events.iter_mut().for_each(|event| shown_names::show(&mut event.fact, shown));
-                }
+                let shown = self.file.as_ref().and_then(|file| file.shown.as_deref());
+                block.events.iter_mut().for_each(|event| shown_names::show(&mut event.fact, shown));
                 if let Some(file) = self.file.as_ref().filter(|file| file.ahead != 0) {
                     block.events.iter_mut().for_each(|event| file.set_right(&mut event.fact));
                 }
