@@ -501,7 +501,10 @@ fn beacons_of_servers_that_had_an_address_one_after_the_other() {
         // no later beacon of the early one has come
         beacons(50, SERVER, BeaconsNoted::OutOfStep, (0, 12), 15),
         beacons(61, SERVER, BeaconsNoted::OutOfStep, (0, 3), 15),
-        (120 * SECOND, Fact::Mark("end".into())),
+        // whoever sent this, the late one had begun before the beacon before
+        beacons(80, SERVER, BeaconsNoted::OutOfStep, (0, 5), 15),
+        beacons(700, SERVER, BeaconsNoted::First, (1, 1), 0),
+        (720 * SECOND, Fact::Mark("end".into())),
     ];
     events.extend(served(25, 31, 21));
     events.extend(served(65, 32, 22));
@@ -516,6 +519,8 @@ fn beacons_of_servers_that_had_an_address_one_after_the_other() {
         r#"13:50 "beacons_irregular" "early""#,
         r#"14:10 "server_restarted" null"#,
         r#"14:21 "server_restarted" "late""#,
+        r#"14:40 "beacons_irregular" "late""#,
+        r#"25:00 "server_seen" "late""#,
     ];
     assert_eq!(told, expected);
 }

@@ -142,7 +142,7 @@ fn what(line: &NetLine, zone: &Zone) -> String {
         Kind::BeaconsIrregular => {
             let how = match line.reason {
                 "numbers_skipped" => "beacons were missed, or two servers share the address",
-                "numbers_back" => "two servers may share the address",
+                "numbers_back" => "two servers may share the address, or another program sent it",
                 _ => "sooner than usual",
             };
             format!("a beacon of server {server} came out of step ({how}), {long} after the one before")

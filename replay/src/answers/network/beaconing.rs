@@ -1,7 +1,9 @@
 //! Beacons: servers that start, start again, and fall silent.
 
 use super::{iocs_by_server, place, push, text, Kind, NetLine, Place, Reading, Served};
-use iocrec_log::event::{Address, Beacons, BeaconsNoted, Fact, IocId, Ip6, PvaBeacons, Registrations};
+use iocrec_log::event::{
+    Address, Beacons, BeaconsNoted, Fact, Ioc, IocId, Ip6, Linkage, PvaBeacons, Registrations,
+};
 use std::collections::HashMap;
 
 /// Servers; a bound for hostile logs.
@@ -10,6 +12,8 @@ const MAX_SERVERS: usize = 10_000;
 const YOUNG: u32 = 10;
 /// The interval of PVAccess at first, nanoseconds: later ones are longer.
 const PVA_INTERVAL: i64 = 15_000_000_000;
+/// Time within which an IOC serves after its process has started, nanoseconds: it may wait for its devices before.
+const SERVES_WITHIN: i64 = 600_000_000_000;
 /// The first interval, nanoseconds; each is twice as long as the one before.
 const FIRST_INTERVAL: i64 = 20_000_000;
 
@@ -70,11 +74,11 @@ impl Beaconing {
         }
     }
 
-    /// The name of the IOC that served at a place at a time: the last that had started by then, if it was alive.
-    fn sender<'a>(&self, reading: &'a Reading, served: &Served, time: i64) -> Option<&'a str> {
-        let (_, ioc) = served.range(..=time).next_back()?;
+    /// The IOC that served at a place at a time, and when it had started: the last that had by then, if it was alive.
+    fn sender<'a>(&self, reading: &'a Reading, served: &Served, time: i64) -> Option<(i64, &'a Ioc)> {
+        let (started, ioc) = served.range(..=time).next_back()?;
         let was_alive = self.ended.get(ioc).is_none_or(|ended| time <= *ended);
-        reading.context.ioc(*ioc).filter(|_| was_alive).map(|ioc| ioc.name.as_str())
+        reading.context.ioc(*ioc).filter(|_| was_alive).map(|ioc| (*started, ioc))
     }
 
     /// `pva`: the whole fact, with PVAccess.
@@ -142,14 +146,24 @@ impl Beaconing {
     pub(super) fn lines(mut self, reading: &Reading, end: i64) -> (Vec<NetLine>, u64) {
         let iocs = iocs_by_server(reading.context);
         let mut lines = Vec::new();
-        for note in std::mem::take(&mut self.notes) {
-            let mut line = NetLine::new(note.kind, reading.host, note.since);
+        for mut note in std::mem::take(&mut self.notes) {
             let of = note.beacons;
-            line.servers = vec![note.server];
             // circuits over IPv6 are found by no address
             let served = iocs.get(&place(of.namespace, of.server)).filter(|_| of.server.ip >= Ip6::END);
             let ioc = served.and_then(|served| self.sender(reading, served, note.since));
-            line.ioc = ioc.unwrap_or_default().to_owned();
+            // anybody can send a beacon with its address, and no IOC's numbers begin again while its process runs
+            let before = note.since.saturating_sub_unsigned(of.gap);
+            let had_begun =
+                |by: i64| ioc.is_some_and(|(started, ioc)| started <= by && ioc.linkage != Linkage::Foreign);
+            if note.reason == "numbers_begin_again" && had_begun(before) {
+                (note.kind, note.reason) = (Kind::BeaconsIrregular, "numbers_back");
+            }
+            if note.reason == "first_beacon" && had_begun(note.since.saturating_sub(SERVES_WITHIN)) {
+                (note.kind, note.reason) = (Kind::ServerSeen, "first_seen");
+            }
+            let mut line = NetLine::new(note.kind, reading.host, note.since);
+            line.servers = vec![note.server];
+            line.ioc = ioc.map(|(_, ioc)| ioc.name.clone()).unwrap_or_default();
             line.is_pva = note.is_pva;
             line.reason = note.reason;
             line.last = note.last;
