@@ -87,8 +87,12 @@ pub fn every(log: &str, pv: &str, time: &str) -> Vec<Vec<String>> {
         }
         for options in own(&OPTIONS) {
             // what is said of the network is mostly seen only with --all
-            let of_options =
-                if name == "net" { formats.clone() } else { formats.last().cloned().into_iter().collect() };
+            let of_options = match name.as_str() {
+                "net" => formats.clone(),
+                // it draws, in a format of its own
+                "health" => vec![vec![]],
+                _ => formats.last().cloned().into_iter().collect(),
+            };
             for format in of_options {
                 let words = [vec![name.clone()], operands[0].clone(), vec![log.to_owned()], options.clone()];
                 all.push([words.concat(), format].concat());
