@@ -23,7 +23,8 @@ _iocreplay() {
         'clients --format' | \
         'net --format' | \
         'iocs --format' | \
-        'records --format')
+        'records --format' | \
+        'follow --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
@@ -161,6 +162,8 @@ _iocreplay() {
         'values --exclude' | \
         'values --since' | \
         'values --until' | \
+        'values --user' | \
+        'values --client' | \
         'values --ioc' | \
         'values --pod' | \
         'values --host' | \
@@ -173,6 +176,8 @@ _iocreplay() {
         'at --clock-offset' | \
         'diff --pv' | \
         'diff --exclude' | \
+        'diff --user' | \
+        'diff --client' | \
         'diff --ioc' | \
         'diff --pod' | \
         'diff --host' | \
@@ -288,6 +293,10 @@ _iocreplay() {
         'records --clock-offset' | \
         'report --since' | \
         'report --until' | \
+        'report --pv' | \
+        'report --exclude' | \
+        'report --user' | \
+        'report --client' | \
         'report --ioc' | \
         'report --pod' | \
         'report --host' | \
@@ -353,7 +362,7 @@ _iocreplay() {
         return
         ;;
     'metrics --format')
-        mapfile -t COMPREPLY < <(compgen -W 'openmetrics otlp otlp-proto otlp-proto-delimited' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'openmetrics otlp otlp-proto otlp-proto-delimited text jsonl csv' -- "$current")
         return
         ;;
     'export --parquet' | \
@@ -361,10 +370,6 @@ _iocreplay() {
         'export --csv' | \
         'follow --spool')
         compopt -o dirnames
-        return
-        ;;
-    'follow --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl' -- "$current")
         return
         ;;
     esac
@@ -377,14 +382,14 @@ _iocreplay() {
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
-    values) options='--help --format --exclude --plot --svg --since --until --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
+    values) options='--help --format --exclude --plot --svg --since --until --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
     at) options='--help --format --pv --exclude --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
-    diff) options='--help --format --pv --exclude --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    diff) options='--help --format --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     undo) options='--help --since --format --json --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
     last) options='--help --until --ioc --pod --host --format --json --utc --no-limit -o --output --clock-offset' ;;
     console) options='--help --format --since --until --pv --exclude --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
-    logs) options='--help --format --kind --otlp --skip-records --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    logs) options='--help --format --kind --otlp --skip-records --since --until --pv --exclude --user --client --ioc --pod --host --follow --utc --no-limit -o --output --clock-offset' ;;
     health) options='--help --plot --svg --format --json --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     metrics) options='--help --format --step --otlp --skip-points --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     io) options='--help --darshan --darshan-text --format --json --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
@@ -393,7 +398,7 @@ _iocreplay() {
     net) options='--help --format --all --kind --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     iocs) options='--help --format --json --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     records) options='--help --format --json --pv --exclude --ioc --pod --host --no-limit -o --output --clock-offset' ;;
-    report) options='--help --since --until --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
+    report) options='--help --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     export) options='--help --parquet --ndjson --csv --table --since --until --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     follow) options='--help --format --what --once --otlp --signals --syslog --textfile --interval --spool --spool-size --state --position --since --pv --exclude --user --client --ioc --pod --host --utc --no-limit -o --output --clock-offset' ;;
     redact) options='--help --keep-names --values --map --no-limit -o --output --clock-offset' ;;

@@ -160,6 +160,8 @@ complete -c iocreplay -n '__fish_seen_subcommand_from values' -l plot -d 'draw t
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l svg -r -F -d 'draw the values into this SVG file'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l pod -x -d 'only IOCs in pods or containers that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l host -x -d 'only recorded hosts whose names match'
@@ -185,6 +187,8 @@ complete -c iocreplay -n '__fish_seen_subcommand_from at' -F
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l format -x -a 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l pod -x -d 'only IOCs in pods or containers that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l host -x -d 'only recorded hosts whose names match'
@@ -270,6 +274,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l client -x -d 'onl
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l pod -x -d 'only IOCs in pods or containers that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l follow -d 'keep reading as the log grows, until interrupted'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from logs' -s o -l output -r -F -d 'write to this file instead of standard output'
@@ -291,7 +296,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from health' -s o -l output -r 
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from health' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l format -x -a 'openmetrics otlp otlp-proto otlp-proto-delimited' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l format -x -a 'openmetrics otlp otlp-proto otlp-proto-delimited text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l step -x -d 'a point for each while of this length, as 10s, 1m or 1h, instead of one at the end'
 complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l otlp -x -d 'send to a collector of OpenTelemetry instead, as http://HOST:4318'
 complete -c iocreplay -n '__fish_seen_subcommand_from metrics' -l skip-points -x -d 'with --otlp, go on after this many data points, which were sent before'
@@ -395,6 +400,10 @@ complete -c iocreplay -n '__fish_seen_subcommand_from records' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -l pod -x -d 'only IOCs in pods or containers that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from report' -l host -x -d 'only recorded hosts whose names match'
@@ -423,7 +432,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from export' -s o -l output -r 
 complete -c iocreplay -n '__fish_seen_subcommand_from export' -l clock-offset -x -d 'set a host\'s clock right, which was ahead by so many seconds'
 complete -c iocreplay -n '__fish_seen_subcommand_from export' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l format -x -a 'text jsonl' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l what -x -d 'only these'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l once -d 'end after what is there now'
 complete -c iocreplay -n '__fish_seen_subcommand_from follow' -l otlp -x -d 'also send to a collector of OpenTelemetry, as http://HOST:4318'
