@@ -71,7 +71,8 @@ impl OpenOptions {
         self
     }
 
-    /// Unpacks every block, whatever it says of itself. All answers are the same, only later.
+    /// Unpacks every block, whatever it says of what it holds. All answers are the same, only later. What is looked up of
+    /// a log before it is asked (names, clocks, its end) goes by the blocks with definitions all the same.
     pub fn without_index(mut self, without_index: bool) -> Self {
         self.without_index = without_index;
         self

@@ -296,7 +296,7 @@ impl Clients {
     fn circuits(&mut self, logs: &Logs) {
         for (number, run) in logs.runs().iter().enumerate() {
             let first = self.lines.len();
-            self.run(run);
+            self.run(run, logs.uses_index());
             let end = logs.end_of(run);
             let open = self.lines.iter_mut().skip(first).filter(|line| line.ended == Ended::No);
             open.for_each(|line| line.watched = line.watched.or(end));
@@ -320,15 +320,15 @@ impl Clients {
     /// Only the circuits whose clients did not keep up, in the filter's time range; without their puts.
     pub fn slow_ones(logs: &Logs, filter: &Filter) -> Vec<ClientLine> {
         let mut found = Clients::default();
-        logs.runs().iter().for_each(|run| found.run(run));
+        logs.runs().iter().for_each(|run| found.run(run, logs.uses_index()));
         let mut lines = found.lines(filter);
         lines.iter_mut().for_each(|line| line.slow.retain(|slow| slow.is_in(filter)));
         lines.retain(|line| !line.slow.is_empty());
         lines
     }
 
-    /// Reads the circuits of a run.
-    pub fn run(&mut self, files: &[SegmentFile]) {
+    /// Reads the circuits of a run. `use_index`: passes over blocks that say that they hold nothing of them.
+    fn run(&mut self, files: &[SegmentFile], use_index: bool) {
         let mut context = Context::sharing(&budget(files));
         SetLater::find(files).inspect(|set| set.apply_to(&mut context));
         let mut reading = Reading {
@@ -350,7 +350,11 @@ impl Clients {
         };
         // whether nothing was read of a segment but its keyframe, all of which was read
         let mut begins = false;
-        for part in Scan::new(files, Blocks::All).choosing(Arc::new(choose)) {
+        let mut scan = Scan::new(files, Blocks::All);
+        if use_index {
+            scan.choose(Arc::new(choose));
+        }
+        for part in scan {
             let block = match part {
                 Part::Block(block) => block,
                 Part::Segment(_) => {

@@ -17,6 +17,10 @@ use iocrec_log::reader::ReadError;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// If it is in the environment, every block is unpacked, whatever it says of itself: tests compare the answers with those
+/// of the same commands without it, which must be the same. Nobody else has a use for it, so no option is spent on it.
+const WITHOUT_INDEX: &str = "IOCREPLAY_WITHOUT_INDEX";
+
 option_group! { $
     /// The logs, and the destination of the answer. Every command takes this group, as the last.
     pub struct Reading as reading {
@@ -55,7 +59,7 @@ impl Reading {
     ) -> Result<Logs, Failure> {
         let offsets = self.offsets();
         let mut options = OpenOptions::new().no_limit(self.no_limit).clock_offsets(offsets.clone());
-        options = options.naming(ioc).in_pods(pod);
+        options = options.naming(ioc).in_pods(pod).without_index(std::env::var_os(WITHOUT_INDEX).is_some());
         if let Some(tell) = tell {
             options = options.on_notice(tell);
         }

@@ -295,6 +295,11 @@ fn may_tell_monitors(about: &About) -> bool {
     about.contents.as_ref().is_none_or(|contents| contents.counts.iter().any(|(kind, _)| *kind == monitor))
 }
 
+/// Which blocks are needed, if that is asked before they are read.
+fn needs(logs: &Logs, needs: Needs) -> Option<Needs> {
+    logs.uses_index().then_some(needs)
+}
+
 /// Whether a block may tell of the network.
 fn may_tell(classes: Classes, about: &About) -> bool {
     classes.others() || classes.notes() || classes.network() && may_tell_monitors(about)
@@ -305,7 +310,7 @@ impl Network {
     pub fn read(logs: &Logs) -> Network {
         let mut found = Network::default();
         for run in logs.runs() {
-            found.run(run, may_tell, Some(logs.notices()));
+            found.run(run, needs(logs, may_tell), Some(logs.notices()));
         }
         found
     }
@@ -319,7 +324,7 @@ impl Network {
         let mut all: HashMap<(usize, CircuitId), Vec<NetLine>> = HashMap::new();
         for (number, run) in logs.runs().iter().enumerate() {
             let mut found = Network::default();
-            found.run(run, may_tell, None);
+            found.run(run, needs(logs, may_tell), None);
             for line in found.lines.into_iter().filter(|line| is_wanted(line)) {
                 if let Some(circuit) = line.circuit {
                     all.entry((number, circuit)).or_default().push(line);
@@ -333,7 +338,7 @@ impl Network {
     pub fn of_devices(logs: &Logs, filter: &Filter) -> Vec<NetLine> {
         let mut found = Network::default();
         for run in logs.runs() {
-            found.run(run, |classes, _| classes.notes(), None);
+            found.run(run, needs(logs, |classes, _| classes.notes()), None);
         }
         found.lines.retain(|line| line.kind.is_of_devices());
         found.lines(filter, false).0
@@ -359,20 +364,22 @@ impl Network {
         (shown, ordinary, left_out)
     }
 
-    /// Reads a run. Damage is reported to `notices`, if not where hits are read.
-    fn run(&mut self, files: &[SegmentFile], needs: Needs, notices: Option<&Rc<Notices>>) {
+    /// Reads a run; of its blocks all, or those that are needed. Damage is reported to `notices`, if not where hits are read.
+    fn run(&mut self, files: &[SegmentFile], needs: Option<Needs>, notices: Option<&Rc<Notices>>) {
         let mut context = Context::sharing(&budget(files));
         SetLater::find(files).inspect(|set| set.apply_to(&mut context));
         let mut host: Rc<str> = "".into();
         let (mut beaconing, mut circuits) = (Beaconing::default(), Circuits::default());
         let mut devices = Devices::default();
         let mut span: Option<(i64, i64)> = None;
-        // Bulk, mostly hits of other kinds, need not be unpacked.
-        let choose = move |about: &About| match about.classes {
-            Some(classes) if !needs(classes, about) && !about.defines => Choice::Pass,
-            _ => Choice::Read,
-        };
-        let mut scan = Scan::new(files, Blocks::All).choosing(Arc::new(choose));
+        let mut scan = Scan::new(files, Blocks::All);
+        if let Some(needs) = needs {
+            // Bulk, mostly hits of other kinds, need not be unpacked.
+            scan.choose(Arc::new(move |about: &About| match about.classes {
+                Some(classes) if !needs(classes, about) && !about.defines => Choice::Pass,
+                _ => Choice::Read,
+            }));
+        }
         let mut expected = None;
         // the last time before something that can't be read, and whether nothing was read since but a keyframe without damage
         let (mut gap, mut begins) = (None::<i64>, false);
@@ -427,6 +434,12 @@ impl Network {
                 }
                 (Part::Segment(_) | Part::Unreadable(_) | Part::Damage(_), None) => continue,
             };
+            // what is passed over tells that the log goes on
+            let about = block.about.as_ref().filter(|_| block.passed && !block.keyframe);
+            let times = about.map(|about| [about.first, about.last]);
+            for wall in times.into_iter().flatten().filter_map(|time| context.wall(time)) {
+                self.goes_on(wall, &host, (&mut span, &mut missing), &mut beaconing);
+            }
             for event in &block.events {
                 let (time, fact) = (event.time, &event.fact);
                 if gap.is_some() && heard.len() < MAX_LINES {
@@ -448,12 +461,7 @@ impl Network {
                     _ => {}
                 }
                 if let Some(wall) = context.wall(time).filter(|_| !block.keyframe) {
-                    if let Some(since) = missing.take() {
-                        self.searching.missing(&host, since, wall);
-                        beaconing.missing(since);
-                    }
-                    let (first, last) = span.unwrap_or((wall, wall));
-                    span = Some((first.min(wall), last.max(wall)));
+                    self.goes_on(wall, &host, (&mut span, &mut missing), &mut beaconing);
                 }
                 let began = span.map_or(0, |(first, _)| first);
                 let before = Reading { context: &context, host: &host, began };
@@ -495,6 +503,23 @@ impl Network {
             self.lines.extend(lines);
             self.left_out += left_out;
         }
+    }
+
+    /// Something was recorded at this time. `span`: from when to when something was; `missing`: the last time before
+    /// something that is missing, if nothing was since.
+    fn goes_on(
+        &mut self,
+        wall: i64,
+        host: &Rc<str>,
+        (span, missing): (&mut Option<(i64, i64)>, &mut Option<i64>),
+        beaconing: &mut Beaconing,
+    ) {
+        if let Some(since) = missing.take() {
+            self.searching.missing(host, since, wall);
+            beaconing.missing(since);
+        }
+        let (first, last) = span.unwrap_or((wall, wall));
+        *span = Some((first.min(wall), last.max(wall)));
     }
 }
 

@@ -42,7 +42,7 @@ pub fn add(export: &mut Export, logs: &Logs, filter: &Filter) {
         let end = logs.end_of(files);
         let mut run = Run::new(files);
         let mut lost = Vec::new();
-        run.read(files, &mut |found| lost.push(found));
+        run.read(files, logs.uses_index(), &mut |found| lost.push(found));
         let host = run.context.host().map(|host| host.name.clone()).unwrap_or_default();
         let begin = files.first().and_then(|file| file.header).map(|header| header.created_wall);
         run.unseen(begin, end, &mut |found| lost.push(found));
@@ -116,8 +116,11 @@ impl Run {
         Run { context, spans, iocs, expected: None, last: 0, is_missing: false, is_told: false }
     }
 
-    fn read(&mut self, files: &[SegmentFile], each: &mut dyn FnMut(Lost)) {
-        let mut scan = Scan::new(files, Blocks::All).choosing(Arc::new(choose));
+    fn read(&mut self, files: &[SegmentFile], use_index: bool, each: &mut dyn FnMut(Lost)) {
+        let mut scan = Scan::new(files, Blocks::All);
+        if use_index {
+            scan.choose(Arc::new(choose));
+        }
         while let Some(part) = scan.next() {
             match part {
                 Part::Segment(header) => {
@@ -135,9 +138,15 @@ impl Run {
                     if scan.is_cut_before() {
                         self.lacks(true);
                     }
-                    let times = block.about.as_ref().map(|about| (about.first, about.last));
-                    if block.passed {
-                        times.inspect(|(first, last)| self.happened(*first, *last, each));
+                    // something was recorded then, though it was not read
+                    let passed = block.about.as_ref().filter(|_| block.passed);
+                    let unread = passed.map(|about| (about.first, about.last)).or(block.left_out.span);
+                    let times = block.events.iter().map(|event| event.time);
+                    let earliest = times.chain(unread.map(|(first, _)| first)).min();
+                    let begins = block.events.first().map(|event| event.time);
+                    let before = earliest.filter(|first| begins.is_none_or(|begins| *first < begins));
+                    if let Some(first) = before.filter(|_| !block.keyframe) {
+                        self.happened(first, first, each);
                     }
                     for event in &block.events {
                         self.context.apply(event.time, &event.fact);
@@ -145,6 +154,9 @@ impl Run {
                             self.happened(event.time, event.time, each);
                         }
                         self.fact(event.time, &event.fact, each);
+                    }
+                    if let Some((_, last)) = unread.filter(|_| !block.keyframe) {
+                        self.happened(last, last, each);
                     }
                 }
             }
