@@ -1,13 +1,15 @@
-//! An index never hides an event: every question has the same answer with it and without, whatever the log.
+//! An index never hides an event: every question has the same answer with it and without, whatever the log. Asked here of
+//! the library, in much detail, and of every command that iocreplay has.
 
 mod common;
 #[path = "../../log/tests/common/mutate.rs"]
 #[allow(dead_code)] // only the repacking
 mod mutate;
 
+use common::every::every;
 use common::{definitions, happenings, segments, MS, SECOND};
 use iocrec_log::event::*;
-use iocrec_log::reader::{find, About, Segment};
+use iocrec_log::reader::{find, About, Segment, SegmentFile};
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{Options, Writer};
 use iocrec_testing::chance::{fuzz, mutate as change, Random};
@@ -20,6 +22,8 @@ use iocreplay::time::Zone;
 use iocreplay::{Chain, Filter, Logs, OpenOptions, Recent, ValueLine};
 use mutate::Pieces;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -172,25 +176,36 @@ fn abouts(log: &Path) -> Vec<About> {
     segments.into_iter().flat_map(|segment| blocks(segment.path)).collect()
 }
 
-/// Logs of all kinds of machines, written anew with lists of contents.
+/// The logs that recorders wrote, of all kinds of machines.
+fn recorded() -> Vec<PathBuf> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let travelled = fs::read_dir(tests.join("travelled")).unwrap().map(|machine| machine.unwrap().path());
+    let mut logs: Vec<PathBuf> =
+        travelled.chain([tests.join("plant")]).map(|machine| machine.join("log")).collect();
+    logs.sort();
+    logs
+}
+
+/// Writes a log anew, with lists of contents in its blocks.
+fn write_anew(old: &Path, directory: &Path) {
+    let mut log = Log::new(directory);
+    for file in find(old).unwrap() {
+        let mut segment = Segment::open(&file.path).unwrap();
+        while let Some(block) = segment.next_block() {
+            block.unwrap().events.into_iter().for_each(|event| log.push(event.time, event.fact));
+            log.flush();
+        }
+    }
+    log.close();
+}
+
+/// Logs of all kinds of machines, as they are and with lists of contents.
 #[test]
 fn logs_that_have_travelled() {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let travelled =
-        std::fs::read_dir(tests.join("travelled")).unwrap().map(|machine| machine.unwrap().path());
-    for machine in travelled.chain([tests.join("plant")]) {
-        let old = machine.join("log");
+    for old in recorded() {
         assert!(assert_same(&old) > 30);
         let directory = tempfile::tempdir().unwrap();
-        let mut log = Log::new(directory.path());
-        for file in find(&old).unwrap() {
-            let mut segment = Segment::open(&file.path).unwrap();
-            while let Some(block) = segment.next_block() {
-                block.unwrap().events.into_iter().for_each(|event| log.push(event.time, event.fact));
-                log.flush();
-            }
-        }
-        log.close();
+        write_anew(&old, directory.path());
         assert!(abouts(directory.path()).iter().filter(|about| about.contents.is_some()).count() > 5);
         assert!(assert_same(directory.path()) > 30);
     }
@@ -402,6 +417,16 @@ fn cause(thread: u32, sp: i64, record: u32, random: &mut Random) -> Fact {
     Fact::Cause(Cause { thread, sp, site: 0, kind, object, record })
 }
 
+/// The number of blocks that a selection does not read, or only in part.
+fn passed_over(files: &[SegmentFile], selection: Selection) -> usize {
+    let parts = Scan::new(files, Blocks::All).choosing(selection.choose());
+    let is_passed = |part: &Part| match part {
+        Part::Block(block) => block.passed || !block.left_out.counts.is_empty(),
+        _ => false,
+    };
+    parts.filter(is_passed).count()
+}
+
 #[test]
 fn plants_at_random() {
     let (mut answered, mut selected, mut passed, mut told, mut parts) = (0, 0, 0, 0, 0);
@@ -415,16 +440,26 @@ fn plants_at_random() {
         parts += u32::from(Selection::of(&files, Blocks::All, &one).is_some());
         let Some(selection) = Selection::of(&files, Blocks::All, &Interest::Puts) else { return };
         selected += 1;
-        for part in Scan::new(&files, Blocks::All).choosing(selection.choose()) {
-            let Part::Block(block) = part else { continue };
-            passed += u32::from(block.passed || !block.left_out.counts.is_empty());
-        }
+        passed += passed_over(&files, selection);
     });
     println!("{answered} answers, {selected} selections, {passed} blocks passed over or read in part, {told} reasons, {parts} selections for a record");
     // Or it is not the index that was tried.
     assert!(
         std::env::var("FUZZ_SEED").is_ok() || answered > 1000 && selected > 5 && passed > 100 && told > 50
     );
+}
+
+/// Damages a segment of a sound log, or takes the lists of contents out of it.
+fn damage(random: &mut Random, log: &Path) {
+    let files = segments(log);
+    let file = &files[random.below(files.len())];
+    let mut bytes = fs::read(file).unwrap();
+    match random.below(3) {
+        0 => change(random, &mut bytes),
+        1 => bytes.truncate(random.below(bytes.len())),
+        _ => bytes = Pieces::of(&bytes).segment(),
+    }
+    fs::write(file, bytes).unwrap();
 }
 
 /// Segments that were damaged, or whose blocks were changed and have right checksums: there flags and lists are as they
@@ -434,16 +469,178 @@ fn plants_that_were_damaged() {
     fuzz(15, |random: &mut Random| {
         let directory = tempfile::tempdir().unwrap();
         plant(random, directory.path());
-        let files = segments(directory.path());
-        let file = &files[random.below(files.len())];
-        let mut bytes = std::fs::read(file).unwrap();
-        match random.below(3) {
-            0 => change(random, &mut bytes),
-            1 => bytes.truncate(random.below(bytes.len())),
-            _ => bytes = Pieces::of(&bytes).segment(),
-        }
-        std::fs::write(file, bytes).unwrap();
+        damage(random, directory.path());
         assert_same(directory.path());
         reasons(directory.path());
+    });
+}
+
+/// In the environment, it lets every command read everything.
+const WITHOUT_INDEX: &str = "IOCREPLAY_WITHOUT_INDEX";
+/// Of each log one command in so many is asked, others of the next one: all of them on all would take many minutes.
+const EACH: usize = 12;
+
+/// What a command answers: its exit code, what it prints, and the files that it writes.
+type Answer = (Option<i32>, String, BTreeMap<PathBuf, Vec<u8>>);
+
+/// Every command that asks something of a log, about the PV `@PV` and the time `@TIME`.
+fn commands() -> Vec<Vec<String>> {
+    let mut all = every("log", "@PV", "@TIME");
+    // these copy a log, or check it
+    all.retain(|words| !["redact", "verify"].contains(&words[0].as_str()));
+    let of_pvs =
+        ["puts", "puts --all", "undo --since 1990-01-01", "traces", "alarms", "top", "graph", "clients"];
+    for words in of_pvs {
+        all.push(words.split(' ').chain(["--pv", "@PV", "log"]).map(str::to_owned).collect());
+    }
+    all
+}
+
+/// Asks a log in a directory.
+fn asked(here: &Path, words: &[String], without_index: bool) -> Answer {
+    let mut command = common::iocreplay(words);
+    if without_index {
+        command.env(WITHOUT_INDEX, "1");
+    }
+    let output = command.current_dir(here).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    // each report has a number of its own
+    let nonce = printed.split("'nonce-").nth(1).and_then(|rest| rest.split('\'').next()).map(str::to_owned);
+    let printed = match (words[0].as_str(), nonce) {
+        ("why", _) => reason(&printed),
+        (_, Some(nonce)) => printed.replace(&nonce, ""),
+        _ => printed,
+    };
+    let mut files = BTreeMap::new();
+    let is_export = |option: &String| ["--parquet", "--ndjson", "--csv"].contains(&option.as_str());
+    let directory = words.iter().position(is_export).and_then(|option| words.get(option + 1));
+    if let Some(directory) = directory.map(Path::new).filter(|directory| directory.exists()) {
+        take_files(directory, &mut files);
+        fs::remove_dir_all(directory).unwrap();
+    }
+    (output.status.code(), printed, files)
+}
+
+/// An answer of why, without what is about the part of the log that was read. As text and CSV it can't be told from the
+/// rest.
+fn reason(printed: &str) -> String {
+    let Ok(serde_json::Value::Object(mut answer)) = serde_json::from_str(printed) else {
+        return String::new();
+    };
+    for key in ["count", "counted_since", "before_known", "values_unknown"] {
+        answer.remove(key);
+    }
+    serde_json::to_string_pretty(&answer).unwrap()
+}
+
+fn take_files(directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            take_files(&path, files);
+        } else {
+            let content = fs::read(&path).unwrap();
+            files.insert(path, content);
+        }
+    }
+}
+
+/// The name of a record in a log, of one that was put to if there is one.
+fn a_record(log: &Path) -> Option<String> {
+    let logs = Logs::open([log]).ok()?;
+    let all = Filter::default();
+    let put = logs.puts(&all).find_map(|put| put.record);
+    let found = put.or_else(|| logs.values(&all).next().map(|line| line.record.to_string()));
+    found.filter(|name| !name.starts_with('-'))
+}
+
+/// Asks the log in a directory by one command in `each`, with the index and without it. Returns the bytes of the answers.
+fn assert_answered_alike(here: &Path, commands: &[Vec<String>], turn: usize, each: usize) -> usize {
+    let pv = a_record(&here.join("log")).unwrap_or_else(|| "*".to_owned());
+    let time = ["-2s", "2261-01-01", "-5s"][turn % 3];
+    let mut bytes = 0;
+    for words in commands.iter().skip(turn % each).step_by(each) {
+        let word = |word: &String| match word.as_str() {
+            "@PV" => pv.clone(),
+            "@TIME" => time.to_owned(),
+            word => word.to_owned(),
+        };
+        let words: Vec<String> = words.iter().map(word).collect();
+        let (code, printed, files) = asked(here, &words, false);
+        let (code_without, printed_without, files_without) = asked(here, &words, true);
+        assert_eq!(code, code_without, "{words:?}");
+        for (line, without) in printed.lines().zip(printed_without.lines()) {
+            assert_eq!(line, without, "{words:?}");
+        }
+        assert!(printed == printed_without, "{words:?}: one goes on where the other ends");
+        assert!(files.keys().eq(files_without.keys()), "{words:?}");
+        let differing = files.iter().find(|(name, content)| files_without.get(*name) != Some(*content));
+        assert_eq!(differing.map(|(name, _)| name), None, "{words:?}");
+        bytes += printed.len() + files.values().map(Vec::len).sum::<usize>();
+    }
+    bytes
+}
+
+/// Puts segments into the log of a directory, which has no others then.
+fn copy(segments: &[PathBuf], here: &Path) {
+    let log = emptied(here);
+    for file in segments {
+        fs::copy(file, log.join(file.file_name().unwrap())).unwrap();
+    }
+}
+
+/// The log of a directory, without segments.
+fn emptied(here: &Path) -> PathBuf {
+    let log = here.join("log");
+    if log.exists() {
+        fs::remove_dir_all(&log).unwrap();
+    }
+    fs::create_dir(&log).unwrap();
+    log
+}
+
+fn golden() -> Vec<PathBuf> {
+    segments(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/tests/golden"))
+}
+
+#[test]
+fn every_command_on_golden_logs() {
+    let (here, commands) = (tempfile::tempdir().unwrap(), commands());
+    let mut bytes = 0;
+    for (turn, file) in golden().into_iter().enumerate() {
+        // this one has lists of contents
+        let each = if file.ends_with("v1-contents.iocrec") { EACH / 4 } else { EACH };
+        copy(&[file], here.path());
+        bytes += assert_answered_alike(here.path(), &commands, turn, each);
+    }
+    assert!(bytes > 100_000, "{bytes}");
+}
+
+#[test]
+fn every_command_on_logs_that_have_travelled() {
+    let (here, commands) = (tempfile::tempdir().unwrap(), commands());
+    let mut bytes = 0;
+    for (turn, log) in recorded().into_iter().enumerate() {
+        copy(&segments(&log), here.path());
+        bytes += assert_answered_alike(here.path(), &commands, turn, EACH);
+        write_anew(&log, &emptied(here.path()));
+        bytes += assert_answered_alike(here.path(), &commands, turn, EACH / 2);
+    }
+    assert!(bytes > 100_000, "{bytes}");
+}
+
+/// Logs of all these kinds, and plants at random, that were damaged.
+#[test]
+fn every_command_on_logs_that_were_damaged() {
+    let (here, commands) = (tempfile::tempdir().unwrap(), commands());
+    let (golden, recorded) = (golden(), recorded());
+    fuzz(8, |random: &mut Random| {
+        match random.below(4) {
+            0 => copy(&[golden[random.below(golden.len())].clone()], here.path()),
+            1 => copy(&segments(&recorded[random.below(recorded.len())]), here.path()),
+            2 => write_anew(&recorded[random.below(recorded.len())], &emptied(here.path())),
+            _ => plant(random, &emptied(here.path())),
+        }
+        damage(random, &here.path().join("log"));
+        assert_answered_alike(here.path(), &commands, random.below(100), EACH);
     });
 }
