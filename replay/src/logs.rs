@@ -288,11 +288,12 @@ impl Logs {
     }
 
     /// What can matter to the put log, in the filter's time range: chains of puts from outside are complete in what a put
-    /// log shows of them, others are missing or may lack parts.
+    /// log shows of them, if the filter may select them by their PVs; others are missing or may lack parts.
     pub fn replay_puts(&self, filter: &Filter) -> Replay {
         let mut sources = self.sources(filter.since, filter.until);
         if self.uses_index() {
-            sources = sources.into_iter().map(|source| source.asked_for(Interest::Puts)).collect();
+            let interest = filter.only_records().map_or(Interest::Puts, Interest::PutsTo);
+            sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
         }
         Replay::new(sources, self.until(filter.until.unwrap_or(i64::MAX)), &self.notices)
     }

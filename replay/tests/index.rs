@@ -7,7 +7,7 @@ mod common;
 mod mutate;
 
 use common::every::every;
-use common::{definitions, happenings, segments, MS, SECOND};
+use common::{definitions, happenings, segments, CLIENT, MS, SCAN, SECOND};
 use iocrec_log::event::*;
 use iocrec_log::reader::{find, About, Segment, SegmentFile};
 use iocrec_log::storage::Directory;
@@ -79,7 +79,8 @@ fn answers(log: &Path, without_index: bool) -> Vec<String> {
     let of_one = Filter { user: Some("nobody".into()), ..Filter::default() };
     let since = Filter { since: middle(&logs), ..Filter::default() };
     let until = Filter { until: middle(&logs), ..Filter::default() };
-    for filter in [Filter::default(), since, until, of_some, of_one] {
+    let of_names = Filter { pv: vec!["P:52".into(), "P:33".into(), "T:SP".into()], ..Filter::default() };
+    for filter in [Filter::default(), since, until, of_some, of_one, of_names] {
         all.extend(logs.puts(&filter).map(|put| format!("{put:?}")));
         all.push("with links".into());
         all.extend(logs.puts(&filter).with_links().map(|put| format!("{put:?}")));
@@ -425,6 +426,73 @@ fn passed_over(files: &[SegmentFile], selection: Selection) -> usize {
         _ => false,
     };
     parts.filter(is_passed).count()
+}
+
+/// A client puts to T:SP, by an alias, which is done a while later in another thread; and to P:60, which is scanned together
+/// with P:61. Of the puts to T:SP nothing is asked of the scans, as long as the alias is known.
+#[test]
+fn puts_by_their_pvs() {
+    for is_known in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = Log::new(directory.path());
+        definitions("box1").into_iter().for_each(|fact| log.push(0, fact));
+        for (id, name) in [(60, "P:60"), (61, "P:61")] {
+            let (name, rtype) = (name.into(), "ao".into());
+            log.push(0, Fact::from(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
+        }
+        if is_known {
+            log.push(0, Fact::Alias(Alias { record: 1, name: "T:NICK".into() }));
+        }
+        let (pv, origin) = ("T:NICK".into(), Origin::Opened);
+        let (cid, sid, dbr, count) = (Some(9), Some(9), Some(6), Some(1));
+        log.push(0, Fact::from(Channel { id: 9, circuit: 1, cid, sid, pv, dbr, count, origin }));
+        let callback = 4;
+        for turn in 0..20 {
+            let (time, value) = (u64::from(turn + 1) * 20 * SECOND, f64::from(turn));
+            let record = if turn % 2 == 0 { 1 } else { 60 };
+            if record == 1 {
+                log.push(time, common::ca_put(1, 9, false, turn, value));
+            }
+            for (after, kind, sp) in [(100, PutKind::PutField, -1000), (110, PutKind::Put, -1200)] {
+                let put = common::put(kind, CLIENT, sp, 1, (record, 1), value - 1.0, value);
+                log.push(time + after * 1000, put);
+            }
+            log.push(time + 120_000, process(CLIENT, -1200, 0, record));
+            match record {
+                1 => log.push(time + 500 * MS, common::complete(callback, -300, 1, value, 0)),
+                _ => log.push(time + 130_000, common::complete(CLIENT, -1300, record, value, 0)),
+            }
+            log.flush();
+            for (after, record) in [(5, 60), (10, 61)] {
+                log.push(time + after * SECOND, process(SCAN, -100, 2, record));
+                log.push(time + after * SECOND + MS, common::complete(SCAN, -200, record, value, 0));
+                log.flush();
+            }
+        }
+        log.close();
+        let puts = |name: &str, without_index| {
+            let logs = OpenOptions::new().without_index(without_index).open([directory.path()]).unwrap();
+            let filter = Filter { pv: vec![name.into()], ..Filter::default() };
+            let told: Vec<String> = logs.puts(&filter).map(|put| format!("{put:?}")).collect();
+            told
+        };
+        for name in ["T:NICK", "T:SP", "P:60", "P:60.VAL"] {
+            let told = puts(name, false);
+            assert_eq!(told, puts(name, true), "{name}");
+            assert_eq!(told.len(), 10, "{name}: {told:?}");
+        }
+        assert!(puts("P:61", false).is_empty());
+        let files = find(directory.path()).unwrap();
+        let passed = |interest| {
+            let selection = Selection::of(&files, Blocks::All, &interest).expect("all threads are known");
+            passed_over(&files, selection)
+        };
+        let to = |name: &str| Interest::PutsTo(vec![name.into()]);
+        let of_all = passed(Interest::Puts);
+        assert!(passed(to("T:SP")) >= of_all + 20, "blocks with P:61 alone are not read");
+        assert_eq!(passed(to("P:60")), of_all);
+        assert_eq!(passed(to("T:NICK")) > of_all, is_known);
+    }
 }
 
 #[test]

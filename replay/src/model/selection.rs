@@ -11,6 +11,11 @@
 //! knows of a put, it knows by the put's thread (its stack), by its record (processing that is open, its fields), or by
 //! its circuit. Puts of database links in other threads are never roots of a put's chain, nor joined to messages.
 //!
+//! For the puts to some records, threads that can carry out puts are selected all the same, since whose a message is shows
+//! in what all of them did; but of the others only those that process one of these records. A client may name a record by
+//! an alias, and a group of PVAccess has a name of its own: where a client's channel has a name that is asked for and that
+//! is not known to be a record's or an alias in the IOC that serves it, the selection is that for all puts.
+//!
 //! For a record, all threads are selected that touched it, those that touched a record that one of these touched, and so
 //! on: no chain leads from one of the others into them, as long as none of them carries out requests of other threads. Of
 //! scan threads, which mostly touch everything, only those records are selected that have to do with it
@@ -21,9 +26,11 @@
 
 use super::caller::{self, Caller, Role};
 use super::episodes::{self, Groups};
+use super::run::ioc_of_circuit;
 use crate::reading::scan::{Blocks, Choose, Part, Scan};
+use epics::Pv;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Fact, PutKind};
+use iocrec_log::event::{CircuitId, Fact, IocId, PutKind, RecordId};
 use iocrec_log::reader::{About, Choice, Contents, SegmentFile, Set, Shape, ThreadContents};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +47,8 @@ const MAX_SOUGHT: usize = 10_000;
 pub enum Interest {
     /// The puts from outside the IOCs.
     Puts,
+    /// Those of them to records, aliases or groups with these names.
+    PutsTo(Vec<String>),
     /// What happened to records with these names, and why.
     Records(Vec<String>),
 }
@@ -188,6 +197,13 @@ struct Purposes {
     /// The records asked for, and their numbers.
     names: Vec<String>,
     records: HashSet<u32>,
+    /// The records of which one of these names is an alias.
+    aliased: HashSet<RecordId>,
+    /// The IOCs in which a name that is asked for is known to be a record's or an alias.
+    known: HashSet<(IocId, String)>,
+    /// Circuits with channels of such names, and the IOCs that serve them, as far as they were known at some time.
+    channels: HashMap<CircuitId, HashSet<String>>,
+    servers: HashMap<CircuitId, HashSet<IocId>>,
     /// Call sites with which scans begin, and those that were something else at some time.
     begins: HashSet<u32>,
     others: HashSet<u32>,
@@ -204,9 +220,26 @@ impl Purposes {
                 let role = caller::role(&self.context, thread.id);
                 self.roles.entry(thread.id).or_default().insert(role);
             }
-            Fact::Record(record) if self.names.contains(&record.name) => {
-                self.records.insert(record.id);
+            Fact::Record(record) => {
+                if let Some(name) = self.asked(&record.name) {
+                    self.records.insert(record.id);
+                    self.known.insert((record.ioc, name));
+                }
             }
+            Fact::Alias(alias) => {
+                if let Some(name) = self.asked(&alias.name) {
+                    self.aliased.insert(alias.record);
+                    let ioc = self.context.record(alias.record).map(|record| record.ioc);
+                    self.known.extend(ioc.map(|ioc| (ioc, name)));
+                }
+            }
+            Fact::Channel(channel) => {
+                if let Some(name) = self.asked(&channel.pv) {
+                    self.channels.entry(channel.circuit).or_default().insert(name);
+                    self.place(channel.circuit);
+                }
+            }
+            Fact::CircuitEnds(of) if self.channels.contains_key(&of.circuit) => self.place(of.circuit),
             Fact::ServerThread(server) => _ = self.served.insert(server.thread),
             Fact::CallSite(site) if episodes::begins(&self.context, site.id) => {
                 self.begins.insert(site.id);
@@ -219,6 +252,32 @@ impl Purposes {
             }
             _ => {}
         }
+    }
+
+    /// The name that is asked for, if this is it, or that of a field of it.
+    fn asked(&self, name: &str) -> Option<String> {
+        let of = Pv::new(name).record;
+        self.names.iter().find(|asked| *asked == name || *asked == of).cloned()
+    }
+
+    /// Notes the IOC that serves a circuit, if it is known by now.
+    fn place(&mut self, circuit: CircuitId) {
+        if let Some(ioc) = ioc_of_circuit(&self.context, circuit).map(|ioc| ioc.id) {
+            self.servers.entry(circuit).or_default().insert(ioc);
+        }
+    }
+
+    /// The records that puts are to, if they are asked for by these names; `None` if a client may have used one of them for
+    /// another record, or for a group.
+    fn put_to(&mut self) -> Option<HashSet<RecordId>> {
+        let circuits: Vec<CircuitId> = self.channels.keys().copied().collect();
+        circuits.into_iter().for_each(|circuit| self.place(circuit));
+        let is_known = |(circuit, names): (&CircuitId, &HashSet<String>)| {
+            let has = |ioc: &IocId| names.iter().all(|name| self.known.contains(&(*ioc, name.clone())));
+            self.servers.get(circuit).is_some_and(|iocs| iocs.iter().all(has))
+        };
+        let all_known = self.channels.iter().all(is_known);
+        all_known.then(|| self.records.union(&self.aliased).copied().collect())
     }
 
     /// Whether no `dbPut` in this thread can be a put from outside, by all names that the thread had.
@@ -277,7 +336,7 @@ impl Selection {
         };
         let names = match interest {
             Interest::Puts => Vec::new(),
-            Interest::Records(names) => names.clone(),
+            Interest::PutsTo(names) | Interest::Records(names) => names.clone(),
         };
         let mut purposes = Purposes { names, ..Purposes::default() };
         for part in Scan::new(files, blocks).choosing(Arc::new(choose)) {
@@ -307,7 +366,11 @@ impl Selection {
             return None;
         }
         match interest {
-            Interest::Puts => of_puts(&gathered.threads, &purposes),
+            Interest::Puts => of_puts(&gathered.threads, &purposes, None),
+            Interest::PutsTo(_) => {
+                let wanted = purposes.put_to();
+                of_puts(&gathered.threads, &purposes, wanted.as_ref())
+            }
             Interest::Records(_) => {
                 let selection = of_record(&gathered.threads, &purposes)?;
                 let fewer = selection.narrowed(files, blocks, &gathered.threads, &purposes);
@@ -398,7 +461,13 @@ impl Selection {
     }
 }
 
-fn of_puts(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Selection> {
+/// `wanted`: the records to which puts are asked for; `None`: all.
+fn of_puts(
+    threads: &HashMap<u32, Thread>,
+    purposes: &Purposes,
+    wanted: Option<&HashSet<RecordId>>,
+) -> Option<Selection> {
+    let is_wanted = |record: &RecordId| wanted.is_none_or(|wanted| wanted.contains(record));
     let from_outside = |(number, thread): &(&u32, &Thread)| {
         thread.puts || thread.writes && !purposes.is_inner(**number, thread)
     };
@@ -409,7 +478,7 @@ fn of_puts(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Select
             return None;
         }
         selection.threads.insert(*number);
-        put_to.extend(thread.put_to.as_ref()?);
+        put_to.extend(thread.put_to.as_ref()?.iter().copied().filter(is_wanted));
     }
     for (number, thread) in threads {
         // A thread whose records are not known may process any.
