@@ -3,7 +3,7 @@
 mod common;
 
 use common::network::{address, channel, circuit, log_of, rows, searched, works, NAMESPACE, SERVER};
-use common::{definitions, run, segments, SECOND};
+use common::{complete, definitions, process, run, segments, MS, SCAN, SECOND};
 use iocrec_log::event::*;
 use iocrec_log::reader::Segment;
 use std::collections::BTreeSet;
@@ -447,6 +447,21 @@ fn what_lasts_may_be_over_in_what_is_missing() {
     assert_eq!(told(), of(["true", "true", "true"]));
     damage(here);
     assert_eq!(told(), of(["null", "null", "true"]));
+}
+
+/// A log goes on where records process and nothing else happens: those blocks are not read for this question.
+#[test]
+fn a_log_ends_with_its_last_event() {
+    let mut events = vec![beacons(15, address(7, 5064), BeaconsNoted::Overdue, (8, 9), 0)];
+    for time in (16..39).map(|second| second * SECOND) {
+        events.push((time, process(SCAN, -100, 2, 2)));
+        events.push((time + MS, complete(SCAN, -200, 2, 20.0, 0)));
+    }
+    let directory = log_of(events);
+    let rows = rows(directory.path(), &[]);
+    let row = rows.iter().find(|row| row["kind"] == "beacons_missing").expect("a silent server");
+    let silent = row["duration_ms"].as_f64().unwrap();
+    assert!((silent - 23_001.0).abs() < 1.0 && row["going_on"] == true, "{row}");
 }
 
 /// A part of the log is missing in which an answer may have been noted.
