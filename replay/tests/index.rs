@@ -428,48 +428,59 @@ fn passed_over(files: &[SegmentFile], selection: Selection) -> usize {
     parts.filter(is_passed).count()
 }
 
-/// A client puts to T:SP, by an alias, which is done a while later in another thread; and to P:60, which is scanned together
-/// with P:61. Of the puts to T:SP nothing is asked of the scans, as long as the alias is known.
+/// A log in which a client puts to T:SP, by an alias, which is done a while later in another thread; and to P:60, which is
+/// scanned together with P:61. `server`: the thread that carries out its puts.
+fn put_and_scanned(directory: &Path, is_known: bool, server: u32) {
+    let mut log = Log::new(directory);
+    definitions("box1").into_iter().for_each(|fact| log.push(0, fact));
+    let thread = Thread { id: PVA_SERVER, ioc: 1, tid: 1009, name: "PVXTCP".into(), stack: 1 << 40 };
+    log.push(0, Fact::Thread(thread));
+    for (id, name) in [(60, "P:60"), (61, "P:61")] {
+        let (name, rtype) = (name.into(), "ao".into());
+        log.push(0, Fact::from(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
+    }
+    if is_known {
+        log.push(0, Fact::Alias(Alias { record: 1, name: "T:NICK".into() }));
+    }
+    let (pv, origin) = ("T:NICK".into(), Origin::Opened);
+    let (cid, sid, dbr, count) = (Some(9), Some(9), Some(6), Some(1));
+    log.push(0, Fact::from(Channel { id: 9, circuit: 1, cid, sid, pv, dbr, count, origin }));
+    let callback = 4;
+    for turn in 0..20 {
+        let (time, value) = (u64::from(turn + 1) * 20 * SECOND, f64::from(turn));
+        let record = if turn % 2 == 0 { 1 } else { 60 };
+        if record == 1 {
+            log.push(time, common::ca_put(1, 9, false, turn, value));
+        }
+        for (after, kind, sp) in [(100, PutKind::PutField, -1000), (110, PutKind::Put, -1200)] {
+            let put = common::put(kind, server, sp, 1, (record, 1), value - 1.0, value);
+            log.push(time + after * 1000, put);
+        }
+        log.push(time + 120_000, process(server, -1200, 0, record));
+        match record {
+            1 => log.push(time + 500 * MS, common::complete(callback, -300, 1, value, 0)),
+            _ => log.push(time + 130_000, common::complete(server, -1300, record, value, 0)),
+        }
+        log.flush();
+        for (after, record) in [(5, 60), (10, 61)] {
+            log.push(time + after * SECOND, process(SCAN, -100, 2, record));
+            log.push(time + after * SECOND + MS, common::complete(SCAN, -200, record, value, 0));
+            log.flush();
+        }
+    }
+    log.close();
+}
+
+/// A thread that serves PVAccess.
+const PVA_SERVER: u32 = 9;
+
+/// Of the puts to T:SP nothing is asked of the scans, as long as the alias is known, and in a thread of Channel Access: by
+/// PVAccess, P:60 may be in a group with it. They are told as if everything had been read.
 #[test]
 fn puts_by_their_pvs() {
-    for is_known in [false, true] {
+    for (is_known, server) in [(false, CLIENT), (true, CLIENT), (true, PVA_SERVER)] {
         let directory = tempfile::tempdir().unwrap();
-        let mut log = Log::new(directory.path());
-        definitions("box1").into_iter().for_each(|fact| log.push(0, fact));
-        for (id, name) in [(60, "P:60"), (61, "P:61")] {
-            let (name, rtype) = (name.into(), "ao".into());
-            log.push(0, Fact::from(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
-        }
-        if is_known {
-            log.push(0, Fact::Alias(Alias { record: 1, name: "T:NICK".into() }));
-        }
-        let (pv, origin) = ("T:NICK".into(), Origin::Opened);
-        let (cid, sid, dbr, count) = (Some(9), Some(9), Some(6), Some(1));
-        log.push(0, Fact::from(Channel { id: 9, circuit: 1, cid, sid, pv, dbr, count, origin }));
-        let callback = 4;
-        for turn in 0..20 {
-            let (time, value) = (u64::from(turn + 1) * 20 * SECOND, f64::from(turn));
-            let record = if turn % 2 == 0 { 1 } else { 60 };
-            if record == 1 {
-                log.push(time, common::ca_put(1, 9, false, turn, value));
-            }
-            for (after, kind, sp) in [(100, PutKind::PutField, -1000), (110, PutKind::Put, -1200)] {
-                let put = common::put(kind, CLIENT, sp, 1, (record, 1), value - 1.0, value);
-                log.push(time + after * 1000, put);
-            }
-            log.push(time + 120_000, process(CLIENT, -1200, 0, record));
-            match record {
-                1 => log.push(time + 500 * MS, common::complete(callback, -300, 1, value, 0)),
-                _ => log.push(time + 130_000, common::complete(CLIENT, -1300, record, value, 0)),
-            }
-            log.flush();
-            for (after, record) in [(5, 60), (10, 61)] {
-                log.push(time + after * SECOND, process(SCAN, -100, 2, record));
-                log.push(time + after * SECOND + MS, common::complete(SCAN, -200, record, value, 0));
-                log.flush();
-            }
-        }
-        log.close();
+        put_and_scanned(directory.path(), is_known, server);
         let puts = |name: &str, without_index| {
             let logs = OpenOptions::new().without_index(without_index).open([directory.path()]).unwrap();
             let filter = Filter { pv: vec![name.into()], ..Filter::default() };
@@ -479,7 +490,7 @@ fn puts_by_their_pvs() {
         for name in ["T:NICK", "T:SP", "P:60", "P:60.VAL"] {
             let told = puts(name, false);
             assert_eq!(told, puts(name, true), "{name}");
-            assert_eq!(told.len(), 10, "{name}: {told:?}");
+            assert!(told.len() >= 10, "{name}: {told:?}");
         }
         assert!(puts("P:61", false).is_empty());
         let files = find(directory.path()).unwrap();
@@ -489,9 +500,11 @@ fn puts_by_their_pvs() {
         };
         let to = |name: &str| Interest::PutsTo(vec![name.into()]);
         let of_all = passed(Interest::Puts);
-        assert!(passed(to("T:SP")) >= of_all + 20, "blocks with P:61 alone are not read");
         assert_eq!(passed(to("P:60")), of_all);
-        assert_eq!(passed(to("T:NICK")) > of_all, is_known);
+        // the blocks with P:61 alone
+        let without_scans = |name| passed(to(name)) >= of_all + 20;
+        assert_eq!(without_scans("T:SP"), server == CLIENT);
+        assert_eq!(without_scans("T:NICK"), server == CLIENT && is_known);
     }
 }
 
@@ -618,7 +631,7 @@ fn a_record(log: &Path) -> Option<String> {
     let all = Filter::default();
     let put = logs.puts(&all).find_map(|put| put.record);
     let found = put.or_else(|| logs.values(&all).next().map(|line| line.record.to_string()));
-    found.filter(|name| !name.starts_with('-'))
+    found.filter(|name| !name.starts_with('-') && !name.contains('\0'))
 }
 
 /// Asks the log in a directory by one command in `each`, with the index and without it. Returns the bytes of the answers.

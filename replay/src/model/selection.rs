@@ -12,8 +12,9 @@
 //! its circuit. Puts of database links in other threads are never roots of a put's chain, nor joined to messages.
 //!
 //! For the puts to some records, threads that can carry out puts are selected all the same, since whose a message is shows
-//! in what all of them did; but of the others only those that process one of these records. A client may name a record by
-//! an alias, and a group of PVAccess has a name of its own: where a client's channel has a name that is asked for and that
+//! in what all of them did; but of the others only those that process one of these records, or one that was put to in the
+//! same thread, unless that serves Channel Access: a put to a group of PVAccess shows all of its members. A client may name
+//! a record by an alias, and a group has a name of its own: where a client's channel has a name that is asked for and that
 //! is not known to be a record's or an alias in the IOC that serves it, the selection is that for all puts.
 //!
 //! For a record, all threads are selected that touched it, those that touched a record that one of these touched, and so
@@ -305,6 +306,12 @@ impl Purposes {
             && !thread.link_puts
     }
 
+    /// Whether each put in the thread is to one record, and not to a group.
+    fn puts_one_by_one(&self, number: u32) -> bool {
+        let one = |role: &Role| matches!(role, Role::CaServer | Role::Main);
+        self.roles.get(&number).is_some_and(|roles| roles.iter().all(one))
+    }
+
     /// Whether the purpose of the thread is known.
     fn is_known(&self, number: u32) -> bool {
         self.roles.get(&number).is_some_and(|roles| !roles.contains(&Role::Other))
@@ -478,7 +485,9 @@ fn of_puts(
             return None;
         }
         selection.threads.insert(*number);
-        put_to.extend(thread.put_to.as_ref()?.iter().copied().filter(is_wanted));
+        let of_thread = thread.put_to.as_ref()?;
+        let all_count = !purposes.puts_one_by_one(*number) && of_thread.iter().any(is_wanted);
+        put_to.extend(of_thread.iter().copied().filter(|record| all_count || is_wanted(record)));
     }
     for (number, thread) in threads {
         // A thread whose records are not known may process any.
